@@ -19,6 +19,7 @@ import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.flatbuffer.write import plan
+from tosa_convert.formats.wire import layout
 from tosa_convert.golden.arrays.npz import load_npz
 from tosa_convert.graph import OPERATORS
 
@@ -51,7 +52,11 @@ def test_operators_with_a_wrong_number_of_operands_are_no_defect(
     block = program["regions"][0]["blocks"][0]
     wrong = []
     for spec in OPERATORS:
-        operator = {"op": spec.name, "attribute_type": f"{spec.table}Attribute", "attribute": {}}
+        operator = {
+            "op": spec.name,
+            "attribute_type": layout.ATTRIBUTES[spec.code],
+            "attribute": {},
+        }
         block["operators"] = [{**operator, "inputs": ["x"] * operands, "outputs": ["y"]}]
         Path("m.json").write_text(json.dumps(program))
         try:

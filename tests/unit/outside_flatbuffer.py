@@ -106,8 +106,10 @@ def _attribute(code: int, attributes: dict[int, str] | None) -> str:
     """The table of the union's member with this number."""
     if attributes is not None:
         return attributes[code]
-    row = BY_CODE.get(code)
-    return f"{row.table}Attribute" if row else "IdentityAttribute"
+    if code not in BY_CODE:
+        return "IdentityAttribute"
+    wanted = f"{BY_CODE[code].name.replace('_', '')}Attribute".lower()
+    return next(name for name in SCHEMA if name.lower() == wanted)
 
 
 def _value(table: Table, at: int, kind: str, attributes: dict[int, str] | None) -> Any:

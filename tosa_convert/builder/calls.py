@@ -29,10 +29,7 @@ from tosa_convert.rules.values import ShapeType, TensorType
 from tosa_convert.rules.verdict import element_of
 
 #: Operators that have methods of their own, or none: values and regions are not operands.
-APART: Final = frozenset(
-    {"CONST", "CONST_SHAPE", "COND_IF", "WHILE_LOOP", "CUSTOM"}
-    | {"VARIABLE", "VARIABLE_READ", "VARIABLE_WRITE"}
-)
+APART: Final = frozenset(row.name for row in OPERATORS if row.family in ("constant", "control"))
 #: Attributes with a default that the operator table does not give them: one value for all elements.
 _EVERY_ELEMENT: Final = {"pad": 0, "out_pad": 0, "stride": 1, "dilation": 1}
 #: The defaults of other attributes. None: it follows from the operands.
@@ -44,17 +41,13 @@ _DEFAULTS: Final[dict[str, Any]] = {
     "acc_type": None,
     "block_size": None,
 }
-#: Operands that are 0 unless they are given.
-_ZERO_UNLESS_GIVEN: Final = frozenset({"pad_const"})
 #: Operands of which a single number is a tensor of one element, whatever the rank of the others.
 _RANK_1: Final = frozenset({"pad_const", "bias"})
 
 
-def has_default(spec: OperatorSpec, row: OperandSpec) -> bool:
+def has_default(row: OperandSpec) -> bool:
     """Return whether an operand may be left out."""
-    if row.arity == "?" or row.name in _ZERO_UNLESS_GIVEN or row.name.endswith("_zp"):
-        return True
-    return spec.name == "MUL" and row.name == "shift"
+    return row.arity == "?" or row.default is not None
 
 
 def default_of(row: AttributeSpec) -> Any:
@@ -70,11 +63,11 @@ def parameters(spec: OperatorSpec) -> Iterator[Parameter]:
     """Iterate over the parameters of an operator's function, in order, without the builder."""
     rows = spec.operands
     last_required = max(
-        (index for index, row in enumerate(rows) if not has_default(spec, row)), default=-1
+        (index for index, row in enumerate(rows) if not has_default(row)), default=-1
     )
     keyword = []
     for index, row in enumerate(rows):
-        if not has_default(spec, row):
+        if not has_default(row):
             yield Parameter(row.name, Parameter.POSITIONAL_OR_KEYWORD)
         elif index > last_required:
             yield Parameter(row.name, Parameter.POSITIONAL_OR_KEYWORD, default=None)
@@ -271,9 +264,9 @@ class _Call:
         if row.is_shape:
             return self.builder.const_shape(arguments.integers(self.label(row.name), given))
         if given is None:
-            if not has_default(self.spec, row):
+            if row.default is None:
                 raise arguments.wrong(self.label(row.name), given, "a value, an array or numbers")
-            return np.zeros(1, np.int8)
+            return np.array([row.default], np.int8)
         array = arguments.array(self.label(row.name), given)
         if isinstance(given, np.ndarray) and not row.is_constant:
             return self.of_array(row, given)

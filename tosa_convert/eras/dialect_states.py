@@ -10,6 +10,7 @@ import re
 from typing import Final, NamedTuple
 
 from tosa_convert.errors import fail
+from tosa_convert.graph import opset
 
 #: The states, oldest first.
 STATES: Final = (
@@ -76,23 +77,8 @@ _MONTH: Final = re.compile(r"20[0-9]{2}-(0[1-9]|1[0-2])\Z")
 #: Attributes -> the state that added them, unless a rule knows more.
 ATTRIBUTES: Final = {"nan_mode": "2025-02", "local_bound": "2023-12"}
 
-_ADDED: Final = {
-    "2023-02": "RFFT2D",
-    "2023-04": "FFT2D",
-    "2023-08": "ERF",
-    "2023-11": "VARIABLE VARIABLE_READ VARIABLE_WRITE",
-    "2024-04": "SIN COS",
-    "2025-02": "CONST_SHAPE",
-    "2025-11": "MATMUL_T_BLOCK_SCALED CAST_FROM_BLOCK_SCALED CAST_TO_BLOCK_SCALED",
-    "2026-01": "DIM ADD_SHAPE SUB_SHAPE MUL_SHAPE DIV_CEIL_SHAPE DIV_FLOOR_SHAPE",
-    "2026-02": "CONCAT_SHAPE SLICE_SHAPE EXP2_SHAPE LOG2_CEIL_SHAPE LOG2_FLOOR_SHAPE MAX_SHAPE"
-    " MIN_SHAPE MOD_SHAPE ASSERT_EQUAL_SHAPE CONV2D_BLOCK_SCALED",
-    "2026-05": "MAX_POOL2D_ADAPTIVE AVG_POOL2D_ADAPTIVE RESHAPE_BLOCK_SCALED"
-    " ROW_GATHER_BLOCK_SCALED",
-    "2026-08": "ROW_GATHER MATMUL_T",
-}
 #: Operators -> the state that added them; all others are in the first one.
-OPERATORS: Final = {name: state for state, names in _ADDED.items() for name in names.split()}
+OPERATORS: Final = {row.name: row.state for row in opset.OPERATORS if row.state}
 
 #: Element types -> the state that added them; all others are in the first one.
 TYPES: Final = {

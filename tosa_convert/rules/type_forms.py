@@ -1,4 +1,4 @@
-"""The table of element types as forms and rows, made of the text of `type_rows.py` when needed."""
+"""The element types that an operator takes, made of the text in its row when needed; see `Row`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,33 @@ from typing import Final, NamedTuple
 
 from tosa_convert.graph.dtypes import BLOCK_SCALE, V1_0, V1_1, DType, dtype
 from tosa_convert.graph.opset import OperatorSpec
-from tosa_convert.rules.type_rows import SETS, TABLE
 
 #: A tensor's element type, that of a block-scaled tensor with the type of its scales; None is a
 #: !tosa.shape.
 Element = DType | tuple[DType, DType] | None
 
+#: Abbreviation in the rows of operators -> types. `mx:` is a block-scaled tensor, `in:` a tensor of
+#: elements whose scales are another tensor.
+_SETS: Final = {
+    "b": "BOOL",
+    "i4": "INT4",
+    "i8": "INT8",
+    "i16": "INT16",
+    "i32": "INT32",
+    "i48": "INT48",
+    "i64": "INT64",
+    "f32": "FP32",
+    "f16": "FP16",
+    "bf16": "BF16",
+    "e4m3": "FP8E4M3",
+    "e5m2": "FP8E5M2",
+    "e8m0": "FP8UE8M0",
+    "f8": "FP8E4M3 FP8E5M2",
+    "float": "FP32 FP16 BF16",
+    "mx": "mx:FP8E4M3 mx:FP8E5M2 mx:FP6E2M3 mx:FP6E3M2 mx:FP4E2M1 mx:MXINT8",
+    "in": "in:FP8E4M3 in:FP8E5M2 in:FP6E2M3 in:FP6E3M2 in:FP4E2M1 in:MXINT8",
+    "inf": "in:FP8E4M3 in:FP8E5M2 in:FP6E2M3 in:FP6E3M2 in:FP4E2M1",
+}
 #: What a type needs by itself.
 EXTENSIONS_OF_TYPES: Final = {
     "BF16": "BF16",
@@ -141,7 +162,7 @@ class Form:
                 data = bound[word[2]]
                 expected: Element | str = dtype("FP32") if isinstance(data, tuple) else data
             else:
-                expected = bound[word] if word in bound else dtype(SETS[word])
+                expected = bound[word] if word in bound else dtype(_SETS[word])
             if str(expected) != str(found):
                 return False
         return True
@@ -232,7 +253,7 @@ class Form:
             if word.startswith("Z("):
                 data = bound[word[2]][0]
                 return dtype("FP32") if isinstance(data, tuple) else data
-            return dtype(SETS[word])
+            return dtype(_SETS[word])
 
         operands = tuple(map(element, self.inputs))
         results = tuple(map(element, self.outputs))
@@ -274,7 +295,7 @@ def _elements(cell: str) -> list[tuple[Element, str]]:
     """Return the types of a part of a cell, each with the extensions that it needs by itself."""
     found: list[tuple[Element, str]] = []
     for abbreviation in cell.split(","):
-        for word in SETS[abbreviation].split():
+        for word in _SETS[abbreviation].split():
             kind, _, name = word.rpartition(":")
             element = dtype(name)
             if not kind:
@@ -292,29 +313,15 @@ def _type_texts(cell: str) -> frozenset[str]:
 
 
 @cache
-def _lines() -> dict[str, list[tuple[str, list[str]]]]:
-    """Operator -> its forms, each with the lines of its rows."""
-    operators: dict[str, list[tuple[str, list[str]]]] = {}
-    lines: list[str] = []
-    for line in TABLE.strip().splitlines():
-        if line.startswith(" "):
-            lines.append(line)
-            continue
-        names, _, header = line.partition("|")
-        lines = []
-        for name in names.split():
-            operators.setdefault(name, []).append((header.strip(), lines))
-    return operators
-
-
-@cache
 def forms(spec: OperatorSpec) -> tuple[Form, ...]:
     """Return the forms of an operator."""
     found: dict[str, Form] = {}
-    for header, lines in _lines()[spec.name]:
-        form = found.setdefault(header, Form(spec, header))
-        for line in lines:
-            left, _, cells = line.partition("|")
-            *version, requirement = left.split()
-            form.lines.append(("".join(version), requirement, cells))
+    form: Form
+    for part in spec.types.split(";"):
+        if "->" in part:
+            form = found.setdefault(part, Form(spec, part))
+            continue
+        left, _, cells = part.partition("|")
+        *version, requirement = left.split()
+        form.lines.append(("".join(version), requirement, cells))
     return tuple(found.values())

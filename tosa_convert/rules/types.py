@@ -1,7 +1,7 @@
 """The element types that each operator takes together, and what each combination needs.
 
-The table is in `type_rows.py`. Of a tensor it has the element type, of a block-scaled tensor also the
-type of its scales.
+The rows of operators say it. Of a tensor a type is the element type, of a block-scaled tensor also that
+of its scales.
 """
 
 from __future__ import annotations

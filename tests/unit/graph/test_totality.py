@@ -107,11 +107,7 @@ def row_gaps(
         if row is None or row.name != name:
             yield f"operator {name} has no row"
             continue
-        table = f"{row.table}Attribute"
-        if layout.ATTRIBUTES[code] != table:
-            yield f"operator {name}: attributes of {layout.ATTRIBUTES[code]}, the row says {table}"
-            continue
-        yield from attribute_gaps(row, tables[table])
+        yield from attribute_gaps(row, tables[layout.ATTRIBUTES[code]])
     yield from (f"row {row.name} is not an operator of the schema" for row in rows.values())
     yield from enum_gaps(enums)
 

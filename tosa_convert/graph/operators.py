@@ -1,0 +1,484 @@
+"""The table of operators: everything that is said of a single operator, as data.
+
+A row owns the facts of its operator: `opset.py` reads its texts, and all other parts ask the row instead
+of listing names. Names and attributes are those of schema/tosa.fbs; operands and results are those of
+the TOSA dialect of MLIR, in its order. Tests compare the rows with both.
+
+Sources of the element types: the compliance table of LLVM's TOSA dialect, the dialect's operator
+definitions, and the requirements that the official tests state; docs/conformance.md has what is newer.
+Source of the accuracy: the descriptors of the official tests, which follow the chapter on accuracy of
+the TOSA specification.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tosa_convert.graph.operator_row import Row
+
+# -- operands and attributes that several operators have -------------------------------------------
+
+_CONV: Final = "input weight bias input_zp:const=0 weight_zp:const=0"
+_POOL: Final = "input input_zp:const=0 output_zp:const=0"
+_MATMUL: Final = "a b a_zp:const=0 b_zp:const=0"
+_TWO: Final = "input1 input2"
+_SHIFTED: Final = "input1 input2:shift"
+_SHAPE: Final = "input:shape -> output:shape"
+_SHAPES: Final = "input1:shape input2:shape -> output:shape"
+_WINDOW_2D: Final = "pad:4 stride:2 dilation:2 local_bound acc_type"
+
+# -- element types that several operators take -----------------------------------------------------
+
+_ACCUMULATED: Final = (
+    "T T T acc_type=A -> T; INT | i8:i32; INT+INT16 | i16:i32; FP | f16:f16,f32 f32,bf16:f32 f8:f16"
+)
+_CONVOLVED: Final = (
+    "T U B Z(T) Z(U) acc_type=A -> B; INT | i8:i8,i4:i32:i32 i16:i8:i48:i48; "
+    "FP | f16:f16:f16:f16,f32 f32:f32:f32:f32 bf16:bf16:bf16:f32; "
+    "FP | e4m3:e4m3:f16:f16 e5m2:e5m2:f16:f16"
+)
+_CONVOLVED_FP8: Final = f"{_CONVOLVED}; 1.1 FP | e4m3:e4m3:f32:f32 e5m2:e5m2:f32:f32"
+_CONVOLVED_MIXED: Final = (
+    f"{_CONVOLVED}; 1.1 FP | float,f8:float,f8:f32:f32; "
+    "1.1 FP | f16,f8:f16,f8:f16:f16,f32 bf16,f8:bf16,f8:bf16:bf16,f32; "
+    "FP+MXFP-CONV | float,f8,mx:mx:f32:f32 mx:float,f8:f32:f32; "
+    "FP+MXFP-CONV | f16,f8,mx:mx:f16:f16,f32 mx:f16,f8:f16:f16,f32; "
+    "FP+MXFP-CONV | bf16,f8,mx:mx:bf16:bf16,f32 mx:bf16,f8:bf16:bf16,f32"
+)
+_POOLED: Final = "T -> T; INT | i8; INT+INT16 | i16; FP | float f8"
+_FLOAT: Final = "T -> T; FP | float"
+_NUMBER: Final = "T -> T; INT | i32; INT/FP | i64; FP | float"
+_NUMBERS: Final = "T T -> T; INT | i32; INT/FP | i64; FP | float"
+_COMPARED: Final = "T T -> b; INT | i32; INT/FP | i64; FP | float"
+_SUMMED: Final = "T T -> T; INT/FP | i32 i64; FP | float"
+_BITS: Final = "T T -> T; INT | i8 i16 i32; INT/FP | i64"
+_SHIFTED_BITS: Final = "T T -> T; INT/FP | i8 i16 i32 i64"
+_BOOL: Final = "b -> b; INT/FP |"
+_BOOLS: Final = "b b -> b; INT/FP |"
+_ORDERED: Final = "T -> T; INT | i8 i16 i32; INT/FP | i64; FP | float"
+_MOVED: Final = "T -> T; INT/FP | b i64; INT | i8 i16 i32; FP | float f8 mx"
+_INDEXED: Final = (
+    "INT | i8,i16,i32:i32; 1.1 FP | i8,i16,i32:i32; "
+    "1.1 INT/FP | b,i64:i32,i64 i8,i16,i32:i64; FP | float,f8,mx:i32,i64"
+)
+_STATES: Final = (
+    "T -> T; INT/FP+VARIABLE | b i8 i16 i32 i64; INT+VARIABLE | i4 i48; FP+VARIABLE | float f8"
+)
+_ONLY_SHAPES: Final = "->; INT/FP+SHAPE |"
+
+# -- accuracy that several operators have, and products --------------------------------------------
+
+_ROUNDED: Final = "ulp 0.5; BF16 ulp 1"
+_SUM: Final = "inexact: dot-product"
+_PRODUCT_2D: Final = "output=NPQO weight=OKLC input=N..C"
+_FFT: Final = "? the number depends on the algorithm"
+
+#: In the order of enum Op of the schema, since the position of a row is its code.
+ROWS: Final = (
+    Row(
+        "ARGMAX",
+        "reduction",
+        "input",
+        "T -> U; INT | i8:i32 i8,i16,i32,i64:i64; INT+INT16 | i16:i32; FP | float,f8:i32,i64",
+        "axis nan_mode",
+    ),
+    Row("AVG_POOL2D", "pooling", _POOL, _ACCUMULATED, "kernel:2 stride:2 pad:4 acc_type", _SUM),
+    Row("CONV2D", "convolution", _CONV, _CONVOLVED_MIXED, _WINDOW_2D, _SUM, _PRODUCT_2D),
+    Row(
+        "CONV3D",
+        "convolution",
+        _CONV,
+        _CONVOLVED_FP8,
+        "pad:6 stride:3 dilation:3 local_bound acc_type",
+        _SUM,
+        "output=NPQRO weight=OKLMC input=N...C",
+    ),
+    Row(
+        "DEPTHWISE_CONV2D",
+        "convolution",
+        _CONV,
+        _CONVOLVED_FP8,
+        _WINDOW_2D,
+        _SUM,
+        "output=NPQ(CM) weight=KLCM input=N..C",
+    ),
+    Row(
+        "FFT2D",
+        "fft",
+        "input_real input_imag -> output_real output_imag",
+        "f32 f32 -> f32 f32; FP+FFT |",
+        "inverse local_bound",
+        _SUM,
+        _FFT,
+        since="1.0 2023-04",
+    ),
+    Row(
+        "MATMUL",
+        "matmul",
+        _MATMUL,
+        "T U T U -> A; INT | i8:i8:i32 i16:i16:i48; "
+        "FP | f16:f16:f16,f32 f32:f32:f32 bf16:bf16:f32 e4m3:e4m3:f16 e5m2:e5m2:f16; "
+        "1.1 FP | f8:f8:f16,f32",
+        accuracy=_SUM,
+        multiply_accumulates="output=NIJ a=NIK b=.KJ",
+    ),
+    Row("MAX_POOL2D", "pooling", "input", _POOLED, "kernel:2 stride:2 pad:4 nan_mode"),
+    Row(
+        "RFFT2D",
+        "fft",
+        "input_real -> output_real output_imag",
+        "f32 -> f32 f32; FP+FFT |",
+        "local_bound",
+        _SUM,
+        _FFT,
+        since="1.0 2023-02",
+    ),
+    Row(
+        "TRANSPOSE_CONV2D",
+        "convolution",
+        _CONV,
+        _CONVOLVED_MIXED,
+        "out_pad:4 stride:2 local_bound acc_type",
+        _SUM,
+        "output=N..O weight=OKLC input=NHWC",
+    ),
+    Row(
+        "CLAMP",
+        "activation",
+        "input",
+        "T -> T; INT | i8; INT+INT16 | i16; FP | float",
+        "min_val max_val nan_mode",
+    ),
+    Row("ERF", "activation", "input", _FLOAT, accuracy="inexact: ulp 5", since="1.0 2023-08"),
+    Row("SIGMOID", "activation", "input", _FLOAT, accuracy="inexact: abs-error"),
+    Row(
+        "TANH",
+        "activation",
+        "input",
+        _FLOAT,
+        accuracy="inexact: abs-error lower=0.5 base=4; FP32 abs-error lower=0.5 base=12",
+    ),
+    Row("ADD", "elementwise", _TWO, _SUMMED, accuracy=_ROUNDED),
+    Row("ARITHMETIC_RIGHT_SHIFT", "elementwise", _SHIFTED, _BITS, "round"),
+    Row("BITWISE_AND", "elementwise", _TWO, _BITS),
+    Row("BITWISE_OR", "elementwise", _TWO, _BITS),
+    Row("BITWISE_XOR", "elementwise", _TWO, _BITS),
+    Row("INTDIV", "elementwise", "input1 input2:divisor", "T T -> T; INT/FP | i32 i64"),
+    Row("LOGICAL_AND", "elementwise", _TWO, _BOOLS),
+    Row("LOGICAL_LEFT_SHIFT", "elementwise", _SHIFTED, _SHIFTED_BITS),
+    Row("LOGICAL_RIGHT_SHIFT", "elementwise", _SHIFTED, _SHIFTED_BITS),
+    Row("LOGICAL_OR", "elementwise", _TWO, _BOOLS),
+    Row("LOGICAL_XOR", "elementwise", _TWO, _BOOLS),
+    Row("MAXIMUM", "elementwise", _TWO, _NUMBERS, "nan_mode"),
+    Row("MINIMUM", "elementwise", _TWO, _NUMBERS, "nan_mode"),
+    Row(
+        "MUL",
+        "elementwise",
+        "input1 input2 shift:const=0",
+        "T T i8 -> U; INT | i8,i16:i32; INT/FP | i32:i32 i64:i64; FP | f32:f32 f16:f16 bf16:bf16",
+        accuracy=f"inexact: {_ROUNDED}",
+    ),
+    Row(
+        "POW",
+        "elementwise",
+        "input1:positive input2",
+        "T T -> T; FP | float",
+        accuracy="inexact: bounds",
+    ),
+    Row("SUB", "elementwise", _TWO, _SUMMED, accuracy=_ROUNDED),
+    Row(
+        "TABLE",
+        "activation",
+        "input1 table",
+        "T T -> U; INT | i8:i8; INT+INT16 | i16:i32",
+        elementwise=1,
+    ),
+    Row("ABS", "elementwise", "input1", _NUMBER),
+    Row("BITWISE_NOT", "elementwise", "input1", "T -> T; INT | i8 i16 i32; INT/FP | i64"),
+    Row("CEIL", "elementwise", "input1", _FLOAT, accuracy="ulp 0.5"),
+    Row("CLZ", "elementwise", "input1", "T -> T; INT | i32; INT/FP | i64"),
+    Row(
+        "COS",
+        "elementwise",
+        "input1",
+        _FLOAT,
+        accuracy="inexact: abs-error base=1 divisor=2 magnitude=1",
+        since="1.0 2024-04",
+    ),
+    Row(
+        "EXP",
+        "elementwise",
+        "input1",
+        _FLOAT,
+        accuracy="inexact: abs-error base=1; FP32 abs-error base=3",
+    ),
+    Row("FLOOR", "elementwise", "input1", _FLOAT, accuracy="ulp 0.5"),
+    Row("LOG", "elementwise", "input1:positive", _FLOAT, accuracy="inexact: abs-error lower=0.5"),
+    Row("LOGICAL_NOT", "elementwise", "input1", _BOOL),
+    Row(
+        "NEGATE",
+        "elementwise",
+        "input1 input1_zp:const=0 output_zp:const=0",
+        "T T T -> T; INT | i8 i16 i32; INT/FP | i64; FP | float",
+    ),
+    Row("RECIPROCAL", "elementwise", "input1:positive", _FLOAT, accuracy="inexact: ulp 1"),
+    Row("RSQRT", "elementwise", "input1:positive", _FLOAT, accuracy="inexact: ulp 2"),
+    Row("SIN", "elementwise", "input1", _FLOAT, accuracy="inexact: sin", since="1.0 2024-04"),
+    Row(
+        "SELECT",
+        "elementwise",
+        "input1 input2 input3",
+        "b T T -> T; INT/FP | b i64; INT | i8 i16 i32; FP | float",
+    ),
+    Row("EQUAL", "elementwise", _TWO, _COMPARED),
+    Row("GREATER", "elementwise", _TWO, _COMPARED),
+    Row("GREATER_EQUAL", "elementwise", _TWO, _COMPARED),
+    Row("REDUCE_ALL", "reduction", "input", _BOOL, "axis"),
+    Row("REDUCE_ANY", "reduction", "input", _BOOL, "axis"),
+    Row("REDUCE_MAX", "reduction", "input", _ORDERED, "axis nan_mode"),
+    Row("REDUCE_MIN", "reduction", "input", _ORDERED, "axis nan_mode"),
+    Row("REDUCE_PRODUCT", "reduction", "input", _FLOAT, "axis", "inexact: reduce-product"),
+    Row("REDUCE_SUM", "reduction", "input", _NUMBER, "axis", _SUM),
+    Row(
+        "CONCAT",
+        "layout",
+        "input1*",
+        "T -> T; INT/FP | b i64; INT | i8 i32; INT+INT16 | i16; FP | float f8 mx",
+        "axis",
+        "operand",
+    ),
+    Row(
+        "PAD",
+        "layout",
+        "input1 padding:shape pad_const=0",
+        "T T -> T; INT/FP | b i64; INT | i8 i16 i32; FP | float f8",
+        accuracy="operand",
+    ),
+    Row("RESHAPE", "layout", "input1 shape:shape", _MOVED, accuracy="operand"),
+    Row("REVERSE", "layout", "input1", _MOVED, "axis", "operand"),
+    Row("SLICE", "layout", "input1 start:shape size:shape", _MOVED, accuracy="operand"),
+    Row("TILE", "layout", "input1 multiples:shape", _MOVED, accuracy="operand"),
+    Row("TRANSPOSE", "layout", "input1", _MOVED, "perms", "operand"),
+    Row("GATHER", "gather", "values indices:index", f"T U -> T; {_INDEXED}", accuracy="operand"),
+    Row(
+        "SCATTER",
+        "gather",
+        "values_in indices:index input -> values_out",
+        f"T U T -> T; {_INDEXED}",
+        accuracy="operand",
+    ),
+    Row(
+        "RESIZE",
+        "resize",
+        "input scale:shape offset:shape border:shape",
+        "T mode=NEAREST -> T; INT | i8; INT+INT16 | i16; FP | float; 1.1 FP | f8 mx; "
+        "T mode=BILINEAR -> U; INT | i8:i32; INT+INT16 | i16:i48; "
+        "FP | f32:f32 f16:f16 bf16:bf16; 1.1 FP | e4m3:e4m3 e5m2:e5m2",
+        "mode",
+        "inexact: resize",
+    ),
+    Row(
+        "CAST",
+        "conversion",
+        "input",
+        "T -> U; INT | b:i8,i16,i32,i64 i8:b,i16,i32 i16:b,i8,i32 i32:b,i8,i16,i64 i64:b,i32; "
+        "FP | i8,i16,i32:float float:i8,i16,i32; "
+        "FP | f16:f32,f8 f32:f16,bf16,f8 bf16:f32,f8 f8:float; "
+        "1.1 FP | b:f32 f32:b float,f8:mx mx:float,f8",
+        accuracy="cast",
+        elementwise=1,
+    ),
+    Row(
+        "RESCALE",
+        "conversion",
+        "input multiplier:const shift:const input_zp:const=0 output_zp:const=0",
+        "T i32 i8 T U scale32=True -> U; INT | i8,i16,i32,i48:i8,i16,i32; "
+        "T i16 i8 T U scale32=False -> U; INT | i8,i16,i32,i48:i8,i16,i32",
+        "scale32 rounding_mode per_channel input_unsigned output_unsigned",
+    ),
+    Row(
+        "CONST",
+        "constant",
+        "",
+        "-> T; INT/FP | b i8 i16 i32 i64; INT | i4 i48; FP | float f8 mx e8m0; 1.1 FP | in",
+    ),
+    Row(
+        "IDENTITY",
+        "layout",
+        "input1",
+        "T -> T; INT/FP | b i8 i16 i32 i64; INT | i4 i48; FP | float f8 mx",
+        accuracy="operand",
+        elementwise=1,
+    ),
+    Row(
+        "CUSTOM",
+        "control",
+        "input_list* -> output_list*",
+        "... -> ...; INT/FP |",
+        "operator_name domain_name implementation_attrs",
+        "none",
+        "? what it computes is not known",
+    ),
+    Row(
+        "COND_IF",
+        "control",
+        "condition input_list* -> output_list*",
+        "b ... -> ...; INT/FP+CONTROLFLOW |",
+        "then_graph else_graph",
+        "none",
+    ),
+    Row(
+        "WHILE_LOOP",
+        "control",
+        "input_list* -> output_list*",
+        "... -> ...; INT/FP+CONTROLFLOW |",
+        "cond_graph body_graph",
+        "none",
+    ),
+    Row("VARIABLE", "control", "->", "->; INT/FP+VARIABLE |", since="1.0 2023-11"),
+    Row(
+        "VARIABLE_WRITE",
+        "control",
+        "input1 -> variable",
+        _STATES,
+        accuracy="operand",
+        since="1.0 2023-11",
+        encoded_as="IDENTITY",
+    ),
+    Row(
+        "VARIABLE_READ",
+        "control",
+        "variable -> output1",
+        _STATES,
+        accuracy="operand",
+        since="1.0 2023-11",
+        encoded_as="IDENTITY",
+    ),
+    Row("CONST_SHAPE", "constant", "-> output:shape", "->; INT/FP |", since="1.0 2025-02"),
+    Row(
+        "MATMUL_T_BLOCK_SCALED",
+        "matmul",
+        "a_data a_scale b_data b_scale -> output_data",
+        "T S T S -> f32; FP | in:e8m0",
+        "block_size",
+        _SUM,
+        "output_data=NIJ a_data=NIK b_data=.JK",
+        since="1.1 2025-11",
+    ),
+    Row(
+        "CAST_FROM_BLOCK_SCALED",
+        "block_conversion",
+        "input_data input_scale -> output_data",
+        "T S -> U; FP | in:e8m0:f32,bf16",
+        "block_size",
+        "ulp 1",
+        since="1.1 2025-11",
+    ),
+    Row(
+        "CAST_TO_BLOCK_SCALED",
+        "block_conversion",
+        "input_data -> output_data output_scale",
+        "T -> U S; FP | f32,bf16:in:e8m0",
+        "block_size",
+        "ulp 1; FP8E4M3 ulp 2",
+        since="1.1 2025-11",
+    ),
+    Row(
+        "DIM",
+        "shape",
+        "input1 -> output:shape",
+        "T ->; INT/FP+SHAPE | b i64; INT+SHAPE | i8 i16 i32; FP+SHAPE | float f8 mx in e8m0",
+        "axis",
+        since="1.1 2026-01",
+    ),
+    Row("CONCAT_SHAPE", "shape", "input*:shape -> output:shape", _ONLY_SHAPES, since="1.1 2026-02"),
+    Row("ADD_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-01"),
+    Row("SUB_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-01"),
+    Row("MUL_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-01"),
+    Row(
+        "SLICE_SHAPE",
+        "shape",
+        "input:shape start:const size:const -> output:shape",
+        "i32 i32 ->; INT/FP+SHAPE |",
+        since="1.1 2026-02",
+    ),
+    Row("EXP2_SHAPE", "shape", _SHAPE, _ONLY_SHAPES, since="1.1 2026-02"),
+    Row("LOG2_CEIL_SHAPE", "shape", _SHAPE, _ONLY_SHAPES, since="1.1 2026-02"),
+    Row("LOG2_FLOOR_SHAPE", "shape", _SHAPE, _ONLY_SHAPES, since="1.1 2026-02"),
+    Row("MAX_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-02"),
+    Row("MIN_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-02"),
+    Row("MOD_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-02"),
+    Row("DIV_CEIL_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-01"),
+    Row("DIV_FLOOR_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-01"),
+    Row(
+        "ASSERT_EQUAL_SHAPE",
+        "shape",
+        "input1:shape input2:shape ->",
+        _ONLY_SHAPES,
+        "allow_broadcast",
+        since="1.1 2026-02",
+    ),
+    Row(
+        "CONV2D_BLOCK_SCALED",
+        "convolution",
+        "input_data input_scale weight_data weight_scale bias pad:shape stride:shape dilation:shape",
+        "T S T S f32 -> f32; FP+MXFP-CONV | inf:e8m0",
+        "block_size",
+        _SUM,
+        "output=NPQO weight_data=OKLC input_data=N..C",
+        since="1.1 2026-02",
+    ),
+    Row(
+        "MAX_POOL2D_ADAPTIVE",
+        "pooling",
+        "input kernel:shape stride:shape pad:shape",
+        _POOLED,
+        "nan_mode",
+        since="1.1 2026-05",
+    ),
+    Row(
+        "AVG_POOL2D_ADAPTIVE",
+        "pooling",
+        f"{_POOL} kernel:shape stride:shape pad:shape",
+        _ACCUMULATED,
+        "acc_type",
+        _SUM,
+        since="1.1 2026-05",
+    ),
+    Row(
+        "RESHAPE_BLOCK_SCALED",
+        "block_layout",
+        "input input_scale? new_value_shape:shape -> output output_scale?",
+        "T -> T; INT/FP | b i64; INT | i8 i16 i32; FP | float f8; T S -> T S; FP | in:e8m0",
+        "block_size",
+        since="1.1 2026-05",
+    ),
+    Row(
+        "ROW_GATHER_BLOCK_SCALED",
+        "block_layout",
+        "values values_scale? indices:index row_count:const -> output output_scale?",
+        "T U i32 -> T; INT/FP | b,i8,i16,i32:i32,i64 i64:i64; FP | float,f8:i32,i64; "
+        "T S U i32 -> T S; FP | in:e8m0:i32,i64",
+        "block_size",
+        since="1.1 2026-05",
+    ),
+    Row(
+        "ROW_GATHER",
+        "gather",
+        "values indices:index row_count:const",
+        "T U i32 -> T; INT/FP | b,i8,i16,i32,i64:i32,i64; FP | float,f8,mx:i32,i64",
+        accuracy="operand",
+        since="1.1 2026-08",
+    ),
+    Row(
+        "MATMUL_T",
+        "matmul",
+        _MATMUL,
+        "T U Z(T) Z(U) -> A; INT | i8:i8:i32 i16:i16:i48; "
+        "FP | f16:f16:f16 float,f8,mx:float,f8,mx:f32; "
+        "FP | bf16,f8,mx:f16,bf16,f8,mx:bf16 f16:bf16,f8,mx:bf16",
+        accuracy=_SUM,
+        multiply_accumulates="output=NIJ a=NIK b=.JK",
+        since="1.1 2026-08",
+    ),
+)
