@@ -113,7 +113,7 @@ def _lines(*rows: object) -> bytes:
 
 
 def _reports() -> list[bytes]:
-    """What `check`, `bisect` and `suite` write with --json, as far as others read it."""
+    """The JSON that `check`, `bisect` and `suite` write, as far as others read it."""
     tensor = {"name": "y", "ok": False, "problem": "", "differing": 2, "elements": 3, "failing": 1}
     check = {"ok": False, "tensors": [{**tensor, "margin": 2.5, "rule": "exact"}]}
     operator = {"operator": "1 ADD", "index": 1}
@@ -124,7 +124,7 @@ def _reports() -> list[bytes]:
 
 
 def _journals() -> list[bytes]:
-    """What `suite --out` keeps: an answer of a case that is there, and of one that is not."""
+    """What `suite --work` keeps: an answer of a case that is there, and of one that is not."""
     answer = {**_ANSWER_ROW, "key": "0" * 64}
     return [_lines(_HEADER, answer, {**answer, "case": "gone"}), _lines(_HEADER)]
 

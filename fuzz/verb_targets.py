@@ -161,7 +161,7 @@ def _convert(line: Line) -> None:
 def _show(line: Line) -> None:
     line.add([line.program(stdin=True)])
     line.maybe([line.program()], chance=0.1)
-    line.maybe(["--operators"], ["--tensors"], ["--weights"], ["--hex"], ["--json"], chance=0.15)
+    line.maybe(["--operators"], ["--tensors"], ["--constants"], ["--hex"], ["--json"], chance=0.15)
     line.maybe(["--grep", line.one("x", "(", "ADD|y", "\x1b")], ["-j", "1"], chance=0.05)
 
 
@@ -178,8 +178,8 @@ def _validate(line: Line) -> None:
 def _diff(line: Line) -> None:
     line.add([line.program(stdin=True), line.program()])
     line.maybe(
-        ["--names"], ["--locations"], ["--ignore-order"], ["--stat"], ["--json"], ["--all"],
-        ["-U", "3"], chance=0.12,
+        ["--compare-names"], ["--compare-locations"], ["--ignore-order"], ["--stat"], ["--json"],
+        ["--all"], ["-U", "3"], chance=0.12,
     )  # fmt: skip
 
 
@@ -220,7 +220,7 @@ def _weights_import(line: Line) -> None:
 def _weights_strip(line: Line) -> None:
     line.add([line.program()])
     line.output(*_WRITTEN)
-    line.maybe(["--all"])
+    line.maybe(["--parameters"])
 
 
 def _repack(line: Line) -> None:
@@ -274,7 +274,7 @@ def _bisect(line: Line) -> None:
 
 
 def _reduce(line: Line) -> None:
-    line.add([line.program(), "--check", "false", "--expect-exit", "1", "--work", "out/work"])
+    line.add([line.program(), "--command", "false", "--expect-exit", "1", "--work", "out/work"])
     if line.random.random() < 0.5:
         line.file("state", "out/work/state.json")
 
@@ -290,9 +290,9 @@ def _suite(line: Line) -> None:
     line.add(["in", "--jobs", "1", "--timeout", "20"])
     if line.random.random() < 0.5:
         line.file("journal", "out/kept/answers.jsonl")
-        line.add(["--out", "out/kept"])
+        line.add(["--work", "out/kept"])
     line.maybe(["--baseline", line.file("report")], ["--xfail", line.file("xfail")])
-    line.maybe(["--junit", "out/j.xml"], ["--json", "out/j.json"])
+    line.maybe(["--junit", "out/j.xml"], ["--json-report", "out/j.json"])
 
 
 def _convert_model(line: Line) -> None:

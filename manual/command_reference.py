@@ -29,8 +29,10 @@ def _sections() -> Iterator[str]:
         yield f"```text\n{verb.usage()}\n```\n"
         for paragraph in verb.paragraphs():
             yield f"{_escaped(paragraph)}\n"
-        for names, text in verb.options():
-            yield f"`{names}`\n:   {_escaped(text)}\n"
+        for heading, rows in verb.options():
+            yield f"**{heading}**\n"
+            for names, text in rows:
+                yield f"`{names}`\n:   {_escaped(text)}\n"
 
 
 def _escaped(text: str) -> str:

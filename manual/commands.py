@@ -10,6 +10,7 @@ from typing import NamedTuple
 import click
 
 from tosa_convert.cli.main import tosa_flatbuffer
+from tosa_convert.cli.option import option_sections
 
 
 class Documented(NamedTuple):
@@ -32,12 +33,9 @@ class Documented(NamedTuple):
         texts = filter(None, [self.command.help, self.command.epilog])
         return [re.sub(r"[\b\f]\n?", "", inspect.cleandoc(text)) for text in texts]
 
-    def options(self) -> Iterator[tuple[str, str]]:
-        """What has a help text, besides `--help`: its names with the value, and the text."""
-        for parameter in self.command.get_params(self.context):
-            record = parameter.get_help_record(self.context)
-            if record is not None and record[1] and "--help" not in parameter.opts:
-                yield record[0], record[1]
+    def options(self) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+        """The headings of the options, each with the names, the value and the text of its options."""
+        yield from option_sections(self.command, self.context)
 
 
 def verbs() -> Iterator[Documented]:

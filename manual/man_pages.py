@@ -67,9 +67,10 @@ def _page(
         yield ".SH VERBS"
         for verb in listed:
             yield from _item(verb.name, _summary(verb))
-    if options := list(page.options()):
-        yield ".SH OPTIONS"
-        for names, text in options:
+    yield ".SH OPTIONS"
+    for heading, rows in page.options():
+        yield f".SS {_roff(heading)}"
+        for names, text in rows:
             yield from _item(names, text)
     yield ".SH EXIT STATUS"
     for code, meaning in exits:

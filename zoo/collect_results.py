@@ -2,7 +2,7 @@
 
 python zoo/collect_results.py REPORT.json PACKAGE[,PACKAGE...] [REPORT.json PACKAGE[,PACKAGE...] ...]
 
-REPORT.json is what `suite --json` wrote. The rows of cases that it does not have stay as they are, and
+REPORT.json is what `suite --json-report` wrote. The rows of cases that it lacks stay as they are, and
 results.json is a `--baseline` for the suite. The releases of the packages are those of this Python.
 """
 

@@ -144,7 +144,7 @@ def test_a_program_for_a_bug_report_is_not_validated(folder: Path) -> None:
         "import sys, tosa_convert as tc\nsys.exit(bool(tc.load(sys.argv[1]).main.operators))\n"
     )
     command = f"{sys.executable} check.py {{model}}"
-    reduce = ["reduce", "m.tosa", "-o", "o.tosa", "--check", command, "--work", "work"]
+    reduce = ["reduce", "m.tosa", "-o", "o.tosa", "--command", command, "--work", "work"]
     assert run(tosa_flatbuffer, reduce) == 0
     for name in ("n.tosa", "o.tosa"):
         assert tc.validate(tc.load(folder / name))

@@ -32,10 +32,10 @@ _OTHERS = (
 
 
 def of(command: click.Command) -> Iterator[str]:
-    """The options of a command and of its commands."""
+    """The options of a command and of its commands, with their earlier spellings."""
     for parameter in command.params:
         if isinstance(parameter, click.Option):
-            yield from (*parameter.opts, *parameter.secondary_opts)
+            yield from (*parameter.opts, *parameter.secondary_opts, *getattr(parameter, "old", ()))
     if isinstance(command, click.Group):
         context = click.Context(command)
         for name in command.list_commands(context):

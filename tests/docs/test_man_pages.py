@@ -28,8 +28,9 @@ def test_a_page_has_every_option_and_every_exit_code(root: Path) -> None:
     assert ("0", "done") in codes
     for verb in verbs():
         text = plain(pages()[f"tosa-flatbuffer-{verb.name.replace(' ', '-')}.1"])
-        for names, _ in verb.options():
-            assert f"\n.B {names}\n" in text
+        for heading, rows in verb.options():
+            assert f"\n.SS {heading}\n" in text
+            assert all(f"\n.B {names}\n" in text for names, _ in rows)
         assert all(f"\n.B {code}\n" in text for code, _ in codes)
 
 

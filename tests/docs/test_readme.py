@@ -12,6 +12,7 @@ import pytest
 from click import Command, Context
 from docs.blocks import Block, blocks, matches, run_block
 
+from manual import commands
 from tosa_convert.cli.command import EXIT_BUG
 from tosa_convert.cli.main import EXIT_INTERRUPTED, tosa_flatbuffer
 from tosa_convert.errors import Category
@@ -219,8 +220,8 @@ def test_every_option_that_a_document_mentions_exists(root: Path, document: str)
     ]
     mentioned = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", "\n".join(lines)))
     existing = {"--help", "--version"}
-    for command in verbs().values():
-        existing.update(option for row in command.params for option in row.opts)
+    for documented in commands.verbs():
+        existing.update(option for row in documented.command.params for option in row.opts)
     assert mentioned - existing - OTHERS == set()
 
 

@@ -259,8 +259,8 @@ def test_a_run_is_resumed_and_compared_with_an_earlier_one(
     common = [models, "--frontends", "tflite", "--python", python]
     first = tmp_path / "first.json"
     out = tmp_path / "out"
-    suite(*common, "--limit", "2", "--out", out)
-    assert suite(*common, "--out", out, "--json", first) == 1
+    suite(*common, "--max-cases", "2", "--work", out)
+    assert suite(*common, "--work", out, "--json-report", first) == 1
     assert "2 run now, 2 from an earlier run" in capsys.readouterr().out
     assert len((out / "answers.jsonl").read_text().splitlines()) == 5
     (models / "good" / "off.off").unlink()
@@ -276,7 +276,7 @@ def test_a_run_is_resumed_and_compared_with_an_earlier_one(
 def test_cases_of_several_folders_and_files_are_run_together(
     models: Path, tmp_path: Path, python: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--frontends", "tflite", "--python", python, "--json", tmp_path / "r.json"]
+    words = ["--frontends", "tflite", "--python", python, "--json-report", tmp_path / "r.json"]
     suite(models / "bad", models / "good" / "equal.tflite", *words)
     rows = json.loads((tmp_path / "r.json").read_text())["answers"]
     assert [row["case"] for row in rows] == [
@@ -298,7 +298,7 @@ def test_cases_of_several_folders_and_files_are_run_together(
     "words",
     [
         ["--frontends", "tflite", "--against", "iree"],
-        ["--frontends", "tflite", "--via", "json"],
+        ["--frontends", "tflite", "--through", "json"],
         ["--frontends", "tflite", "--level", "none"],
         ["--frontends", "tflite", "--keep", "d"],
         ["--frontends", ","],

@@ -38,6 +38,7 @@ def test_a_sample_of_the_programs_is_equal_to_torch(tmp_path: Path) -> None:
     )
     words = [f"{FOLDER}/{name}" for name in names]
     report = tmp_path / "r.json"
-    options = ["--frontends", "torch", "--narrow", "i64,f64", "--jobs", "1", "--json", str(report)]
+    options = ["--frontends", "torch", "--narrow", "i64,f64", "--jobs", "1"]
+    options += ["--json-report", str(report)]
     assert run(verb("suite"), [*words, *options]) == 0
     assert {row["status"] for row in json.loads(report.read_text())["answers"]} == {"pass"}

@@ -106,7 +106,7 @@ def test_models_have_rows_in_the_table_and_objects_in_the_json(
             assert (row["not_lowered"] is None) == (row["format"] == "onnx")
 
 
-@pytest.mark.parametrize("option", ["--operators", "--tensors", "--weights", "--hex", "--func=f"])
+@pytest.mark.parametrize("option", ["--operators", "--tensors", "--constants", "--hex", "--func=f"])
 @pytest.mark.parametrize("name", ["m.tflite", "m.onnx"])
 def test_an_option_for_programs_is_refused_by_name(
     option: str, name: str, capsys: pytest.CaptureFixture[str]

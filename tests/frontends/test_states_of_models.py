@@ -69,7 +69,7 @@ def answer(folder: Path, frontend: str, source: str) -> tuple[dict[str, Any], li
     path.write_text(source, encoding="utf-8")
     report = folder / "report.json"
     words = [str(path), "--frontends", frontend, "--narrow", "i64", "--jobs", "1"]
-    run(verb("suite"), [*words, "--json", str(report)])
+    run(verb("suite"), [*words, "--json-report", str(report)])
     (row,) = json.loads(report.read_text(encoding="utf-8"))["answers"]
     lines = str(row["message"]).splitlines()
     differing = [line.split("FAIL ")[1].partition(")")[0] + ")" for line in lines if "FAIL" in line]

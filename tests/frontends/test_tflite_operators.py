@@ -134,7 +134,7 @@ def test_a_sample_of_them_is_equal_to_tflite(tmp_path: Path) -> None:
     for program in all_programs():
         if f"{program.operator}/{program.name}" in SAMPLE:
             write(program, folder)
-    options = ["--frontends", "tflite", "--jobs", "1", "--json", str(report)]
+    options = ["--frontends", "tflite", "--jobs", "1", "--json-report", str(report)]
     run(verb("suite"), [str(folder), *options])
     answers = json.loads(report.read_text())["answers"]
     assert len(answers) == len(SAMPLE)

@@ -13,7 +13,7 @@ def answer(folder: Path, source: Path | str, frontend: str, *words: str) -> dict
     """The row of a network in the suite's report, which is written into the folder."""
     report = folder / "report.json"
     given = [str(source), "--frontends", frontend, "--jobs", "1", *words]
-    run(verb("suite"), [*given, "--json", str(report)])
+    run(verb("suite"), [*given, "--json-report", str(report)])
     (row,) = json.loads(report.read_text(encoding="utf-8"))["answers"]
     found: dict[str, Any] = row
     return found

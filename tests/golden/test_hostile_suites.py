@@ -284,7 +284,7 @@ def test_a_row_that_suite_did_not_write_is_refused_with_its_line(row: str, tmp_p
     path = tmp_path / "baseline.json"
     path.write_text('{"answers": [' + row + "]}")
     if '"more"' not in row and "seconds" not in row:
-        with pytest.raises(TosaConvertError, match="not a report that suite --json wrote"):
+        with pytest.raises(TosaConvertError, match="not a report that suite --json-report wrote"):
             read_baseline(path)
 
 
@@ -303,7 +303,15 @@ def test_damaged_states_of_a_reduction_are_refused(
     from tosa_convert import golden
 
     tc.save(golden.generate(seed=2, operators=2, kinds=["ABS"]), tmp_path / "m.tosa")
-    arguments = [tmp_path / "m.tosa", "--check", "false", "--work", tmp_path, "--expect-exit", "1"]
+    arguments = [
+        tmp_path / "m.tosa",
+        "--command",
+        "false",
+        "--work",
+        tmp_path,
+        "--expect-exit",
+        "1",
+    ]
     assert run_verb("reduce", *arguments) == 0
     path = tmp_path / "state.json"
     valid = json.loads(path.read_text())

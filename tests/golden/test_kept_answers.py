@@ -76,7 +76,7 @@ def interrupted(root: Path, *arguments: object) -> list[object]:
     """Arguments of a run that has one answer more than the cases have, so that it is not complete."""
     for name in ("abs/a", "abs/b"):
         write_case(root / "cases" / name, unary("ABS"), X)
-    common = ["suite", root / "cases", *arguments, "--jobs", "1", "--out", root / "out"]
+    common = ["suite", root / "cases", *arguments, "--jobs", "1", "--work", root / "out"]
     run_verb(*common)  # type: ignore[arg-type]
     write_case(root / "cases/clz", unary("CLZ"), X)
     return common
@@ -145,15 +145,15 @@ def test_a_complete_run_begins_anew_unless_it_is_resumed(
 ) -> None:
     make_suite(tmp_path / "cases")
     common = [tmp_path / "cases", "--against", "sh -c 'exit 77'", "--jobs", "1"]
-    out = ["--out", tmp_path / "out"]
+    out = ["--work", tmp_path / "out"]
     assert run_verb("suite", *common, "--resume") == 2
     found = []
     for more in (
         [],
         [],
         ["--resume"],
-        ["--limit", "2"],
-        ["--limit", "2", "--resume"],
+        ["--max-cases", "2"],
+        ["--max-cases", "2", "--resume"],
         ["--resume"],
     ):
         run_verb("suite", *common, *out, *more)
@@ -185,7 +185,15 @@ def reduction(tmp_path: Path) -> list[object]:
         "import sys\nsys.exit(len(open(sys.argv[1], 'rb').read()) > 1)\n"
     )
     command = f"{sys.executable} {tmp_path / 'fails.py'}"
-    return [tmp_path / "m.tosa", "--check", command, "--work", tmp_path / "w", "--expect-exit", "1"]
+    return [
+        tmp_path / "m.tosa",
+        "--command",
+        command,
+        "--work",
+        tmp_path / "w",
+        "--expect-exit",
+        "1",
+    ]
 
 
 def tried(said: str) -> tuple[int, int]:

@@ -243,7 +243,7 @@ def test_an_out_folder_that_cannot_be_used_is_a_file_error(
 ) -> None:
     (tmp_path / "file").write_text("not a folder")
     (tmp_path / "journal" / "answers.jsonl").mkdir(parents=True)
-    arguments = [str(cases), "--out", str(tmp_path / name), "--limit", "1"]
+    arguments = [str(cases), "--work", str(tmp_path / name), "--max-cases", "1"]
     assert main.run(main.verb("suite"), arguments) == 2
     assert "[file-error]" in capsys.readouterr().err
 
@@ -252,7 +252,7 @@ def test_a_temporary_folder_that_cannot_be_made_is_a_file_error(
     cases: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(cases / "nothing"))
-    assert main.run(main.verb("suite"), [str(cases), "--limit", "1"]) == 2
+    assert main.run(main.verb("suite"), [str(cases), "--max-cases", "1"]) == 2
     assert "[file-error]" in capsys.readouterr().err
 
 

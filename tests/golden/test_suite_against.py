@@ -255,7 +255,7 @@ def test_expected_failures_turn_the_exit_code_and_an_unexpected_pass_fails(
 ) -> None:
     folder, arguments = two_wrong
     listed = folder / "xfail.txt"
-    out = ["--out", str(folder / "out")]
+    out = ["--work", str(folder / "out")]
     assert run_verb([*arguments, *out]) == 1
     assert "3 of 4 cases pass (1 wrong" in capsys.readouterr().out
     listed.write_text("# known\nabs/a  it adds one\n")
@@ -276,11 +276,11 @@ def test_the_baseline_shows_what_changed(
 ) -> None:
     folder, arguments = two_wrong
     result = folder / "result.json"
-    run_verb([*arguments, "--json", str(result)])
+    run_verb([*arguments, "--json-report", str(result)])
     np.save(folder / "results/abs/a/y.npy", np.abs(X["x"]))
     np.save(folder / "results/clz/a/y.npy", X["x"])
     capsys.readouterr()
-    run_verb([*arguments, "--baseline", str(result), "--json", str(folder / "new.json")])
+    run_verb([*arguments, "--baseline", str(result), "--json-report", str(folder / "new.json")])
     said = capsys.readouterr().out
     assert "newly failing: 1: clz/a" in said
     assert "newly passing: 1: abs/a" in said
@@ -350,8 +350,8 @@ def test_the_junit_report_has_failures_and_skips(two_wrong: tuple[Path, list[str
         ["--reduce", "--keep", "k"],
         ["--against", "false", "--reduce"],
         ["--profile", "PRO-INT"],
-        ["--against", "false", "--via", "mlir"],
-        ["--against", "false", "--extensions", "EXT-INT16"],
+        ["--against", "false", "--through", "mlir"],
+        ["--against", "false", "--profile", "EXT-INT16"],
     ],
 )
 def test_options_that_do_not_apply_are_refused(arguments: list[str], tmp_path: Path) -> None:
@@ -364,7 +364,7 @@ def test_another_backend_does_not_continue_the_answers(
     two_wrong: tuple[Path, list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, arguments = two_wrong
-    out = ["--out", str(folder / "out")]
+    out = ["--work", str(folder / "out")]
     run_verb([*arguments, *out])
     assert run_verb([*arguments, *out, "--level", "none"]) == 2
     assert "it belongs to another run" in capsys.readouterr().err

@@ -86,7 +86,7 @@ WORDS = {
     "extract": ["--outputs", f"s{EVIL}", "-o", f"out{EVIL_NAME}.tosa"],
     "frontends": [],
     "generate": ["--seed", "1", "--count", "1", "-o", f"out{EVIL_NAME}"],
-    "reduce": ["--check", "false", "--work", f"out{EVIL_NAME}"],
+    "reduce": ["--command", "false", "--work", f"out{EVIL_NAME}"],
     "repack": ["-o", f"out{EVIL_NAME}.json"],
     "report": ["-o", f"out{EVIL_NAME}.dot"],
     "rewrite": ["-o", f"out{EVIL_NAME}.tosa"],
@@ -112,7 +112,7 @@ def test_no_verb_prints_what_a_terminal_obeys(
         if name == "suite":
             starts += [[file, "--against", file, "--html", "out.html"]]
         if name == "show":
-            starts += [[file, "other.tosa"], [file, "--weights"]]
+            starts += [[file, "other.tosa"], [file, "--constants"]]
         if name == "weights":
             starts = [["export", file], ["strip", file, "-o", f"out{EVIL_NAME}.tosa"]]
             starts += [["import", file, file, "-o", f"out{EVIL_NAME}.tosa"]]

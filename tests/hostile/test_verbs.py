@@ -221,7 +221,7 @@ def test_programs_that_are_not_sound_are_refused_before_they_run(
         "run": ["--random", "1"],
         "check": ["--random", "1", "--against", "m.json"],
         "bisect": ["--random", "1", "--against", "m.json"],
-        "reduce": ["--random", "1", "--check", "false", "--work", "work"],
+        "reduce": ["--random", "1", "--command", "false", "--work", "work"],
     }
     for field in ("inputs", "outputs", "tensors", "blocks", "regions"):
         program = json.loads(tc.dumps(example(), "json"))

@@ -52,7 +52,7 @@ def verdicts_of_suite(cases: Path, operator: str, jobs: int) -> Verdicts:
     with serve(operator) as backend, tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.json")
         command = [sys.executable, "-m", "tosa_convert", "suite", str(cases), "--against", backend]
-        command += ["--jobs", str(jobs), "--json", str(report)]
+        command += ["--jobs", str(jobs), "--json-report", str(report)]
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
         if not report.exists():
             raise RuntimeError(ended.stderr)

@@ -1,4 +1,4 @@
-"""Tables of docs/backends.md from what `suite --against iree --json RESULT` wrote.
+"""Tables of docs/backends.md from what `suite --against iree --json-report RESULT` wrote.
 
     python tests/oracle/iree_table.py RESULT
 

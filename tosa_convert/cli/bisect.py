@@ -6,31 +6,24 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.check import against_option, against_options
-from tosa_convert.cli.command import Verb, option, say
-from tosa_convert.cli.run import input_options
+from tosa_convert.cli.command import Verb, say
+from tosa_convert.cli.option import Folder, ReadPath
+from tosa_convert.cli.run import RUN_OPTIONS
+from tosa_convert.cli.shared_options import add_options, option
 
 
 @click.command("bisect", cls=Verb)
-@click.argument("model", type=click.Path())
-@input_options
-@against_option(multiple=False)
-@against_options
+@click.argument("model", type=ReadPath())
+@option("--against", required=True)
+@add_options(RUN_OPTIONS)
+@add_options("--original --python --keep --atol --rtol --variables --batch-mib --json")
 @option(
     "--case",
-    type=click.Path(),
+    type=Folder(),
     metavar="DIR",
     help="Write the operator, its inputs and both results into a folder.",
 )
-@option(
-    "--batch-mib",
-    type=click.IntRange(1),
-    default=256,
-    show_default=True,
-    help="MiB of tensors that one run computes; they are stored in files.",
-)
-@option("--all", "find_all", is_flag=True, help="Name every operator that is wrong by itself.")
-@option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@option("--all", more="It names every operator that is wrong by itself.")
 def bisect(model: str, **options: Any) -> int:
     """Name the operators at which a BACKEND goes wrong on MODEL, and how.
 
@@ -56,7 +49,7 @@ def bisect(model: str, **options: Any) -> int:
         arrays,
         variables=variables_of(options),
         tolerances=tolerances,
-        find_all=options["find_all"],
+        find_all=options["everything"],
         timeout=options["timeout"],
         batch_bytes=options["batch_mib"] << 20,
     )

@@ -2,92 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import click
 
-from tosa_convert.cli.command import Verb, complete_file_name, option
-from tosa_convert.cli.run import input_options
-
-
-def against_options(command: Any) -> Any:
-    """Add the options of check and bisect about the comparison to a command."""
-    # The last decorator comes first in the help.
-    for add in reversed(_AGAINST_OPTIONS):
-        command = add(command)
-    return command
-
-
-def against_option(*, multiple: bool) -> Callable[[Any], Any]:
-    """Return the decorator of --against."""
-    return option(
-        "--against",
-        required=True,
-        multiple=multiple,
-        distinct=str if multiple else None,
-        metavar="BACKEND",
-        shell_complete=complete_file_name,
-        help="iree, tflite:MODEL, torch:MODEL, onnxruntime:MODEL, a .py file with a function run, a "
-        "folder of .npy files, an .npz file, another model with the same tensor names, or a command "
-        "with {model} {inputs} {outputs}." + (" May be repeated." if multiple else ""),
-    )
-
-
-_AGAINST_OPTIONS = (
-    option(
-        "--original",
-        default="",
-        metavar="FILE",
-        shell_complete=complete_file_name,
-        help="The original model, where BACKEND does not name it: a .tflite or .onnx file, or for torch "
-        "FILE.py:NAME or an exported program.",
-    ),
-    option(
-        "--python",
-        default="",
-        metavar="PROGRAM",
-        shell_complete=complete_file_name,
-        help="The Python that has the backend's packages; by default this one.",
-    ),
-    option(
-        "--keep",
-        metavar="DIR",
-        type=click.Path(),
-        help="Keep the models and inputs on which the backend fails in folders of DIR.",
-    ),
-    option(
-        "--atol",
-        multiple=True,
-        distinct=lambda text: text.rpartition(":")[0],
-        metavar="[NAME:]VALUE",
-        help="Absolute tolerance, for all floating point or the tensors whose name matches NAME.",
-    ),
-    option(
-        "--rtol",
-        multiple=True,
-        distinct=lambda text: text.rpartition(":")[0],
-        metavar="[NAME:]VALUE",
-        help="Relative tolerance, for all floating point or the tensors whose name matches NAME.",
-    ),
-    option(
-        "--variables",
-        metavar="NPZ",
-        type=click.Path(),
-        help="Initial states of variables, by name, for both sides.",
-    ),
-)
+from tosa_convert.cli.command import Verb
+from tosa_convert.cli.option import Folder, NamesFile, ReadPath
+from tosa_convert.cli.run import RUN_OPTIONS
+from tosa_convert.cli.shared_options import add_options, option
 
 
 @click.command("check", cls=Verb)
-@click.argument("model", type=click.Path())
-@input_options
-@against_option(multiple=True)
-@against_options
+@click.argument("model", type=ReadPath())
+@option("--against", required=True, multiple=True, distinct=str, more="May be repeated.")
+@add_options(RUN_OPTIONS)
+@add_options("--original --python --keep --atol --rtol --variables --json")
 @option(
     "--reference",
+    type=NamesFile(),
     metavar="BACKEND",
-    shell_complete=complete_file_name,
     help="Compare with another backend instead of the reference model, within the tolerances.",
 )
 @option(
@@ -99,7 +32,7 @@ _AGAINST_OPTIONS = (
 @option(
     "--calibration",
     excludes=("--seeds", "--random", "--range"),
-    type=click.Path(),
+    type=ReadPath(),
     metavar="NPZ",
     help="Check each sample of a file: arrays by input with a further first dimension.",
 )
@@ -112,13 +45,12 @@ _AGAINST_OPTIONS = (
 )
 @option(
     "--save",
-    type=click.Path(),
+    type=Folder(),
     metavar="DIR",
     help="Save the model and, of each run, the inputs, both results and the comparison.",
 )
-@option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
 def check(model: str, **options: Any) -> int:
-    """Run MODEL on the reference model and compare its outputs with a BACKEND's.
+    """Compare the outputs of MODEL on a BACKEND with the reference model's.
 
     Exit code 1 if they differ. Integers are compared bit for bit; floating point by TOSA's accuracy
     rules where they apply, else by the error that the reference model itself makes.

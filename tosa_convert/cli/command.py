@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
+from tosa_convert.cli.option import Option, option_sections, refuse_contradictions
 from tosa_convert.errors import (
     Finding,
     TosaConvertError,
@@ -20,9 +20,6 @@ from tosa_convert.errors import (
 )
 from tosa_convert.io import log
 from tosa_convert.version import __version__
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
 
 #: The exit code after an exception that is not an expected failure.
 EXIT_BUG: Final = 70
@@ -42,90 +39,6 @@ def is_own_process() -> bool:
     return _own_process
 
 
-# -- options ---------------------------------------------------------------------------------------
-
-
-class Option(click.Option):
-    """An option of a verb. It is given at most once, unless `multiple` adds its values up.
-
-    section: its heading in the help; "" for the first one.
-    distinct: of values that add up, the part in which no two of them may be equal.
-    excludes: options that contradict it. needs: options of which at least one must be given, too.
-    old: earlier spellings, which are still accepted and not shown.
-    """
-
-    def __init__(
-        self,
-        *declarations: Any,
-        section: str = "",
-        distinct: Callable[[str], str] | None = None,
-        excludes: Sequence[str] = (),
-        needs: Sequence[str] = (),
-        old: Sequence[str] = (),
-        **attributes: Any,
-    ) -> None:
-        super().__init__(*declarations, **attributes)
-        self.section, self.distinct = section, distinct
-        self.excludes, self.needs, self.old = excludes, needs, old
-
-    @property
-    def flag(self) -> str:
-        """Return the name in messages: the first long one."""
-        return next((name for name in self.opts if name.startswith("--")), self.opts[0])
-
-    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
-        """Let the parser know the earlier spellings, too."""
-        shown = self.opts
-        self.opts = [*shown, *self.old]
-        super().add_to_parser(parser, ctx)
-        self.opts = shown
-
-    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
-        """Refuse what is not a choice as all options do, with the nearest choice."""
-        if self.distinct is not None and value:
-            seen: set[str] = set()
-            for text in value:
-                name = self.distinct(text)
-                if name in seen:
-                    raise click.UsageError(f"{self.flag} {name} is given twice", ctx)
-                seen.add(name)
-        try:
-            return super().type_cast_value(ctx, value)
-        except click.BadParameter:
-            if isinstance(self.type, click.Choice):
-                for text in value if self.multiple else [value]:
-                    refuse_unknown(self.flag, text, self.type.choices)
-            raise
-
-
-def option(*declarations: str, **attributes: Any) -> Callable[[Any], Any]:
-    """Return the decorator that gives a verb an `Option`."""
-    return click.option(*declarations, cls=Option, **attributes)
-
-
-def refuse_contradictions(ctx: click.Context, order: Iterable[click.Parameter]) -> None:
-    """Raise click.UsageError for options that are given twice or contradict each other.
-
-    order: the parameters in the order of the command line, as often as they are given.
-    """
-    given = [row for row in order if isinstance(row, Option)]
-    flags = {row.flag for row in given}
-    by_name: dict[str | None, Option] = {}
-    for row in given:
-        before = by_name.get(row.name)
-        if before is not None and not row.multiple:
-            if before is row:
-                raise click.UsageError(f"{row.flag} is given twice; it has one value", ctx)
-            raise click.UsageError(f"{before.flag} and {row.flag} exclude each other", ctx)
-        by_name[row.name] = row
-    for row in given:
-        for other in row.excludes:
-            if other in flags:
-                raise click.UsageError(f"{row.flag} and {other} exclude each other", ctx)
-        if row.needs and not flags.intersection(row.needs):
-            raise click.UsageError(f"{row.flag} needs {' or '.join(row.needs)}", ctx)
-
-
 # -- verbs -----------------------------------------------------------------------------------------
 
 
@@ -140,21 +53,19 @@ class Verb(click.Command):
         super().__init__(*arguments, **options)
         self.params += [
             Option(
-                ["-q", "--quiet"],
+                ["--quiet", "-q"],
                 is_flag=True,
                 expose_value=False,
-                section=MESSAGES,
                 callback=_remember,
                 excludes=("--verbose",),
-                help="Print only errors and what was asked for: no summaries, notes and warnings.",
+                help="Leave out summaries, notes and warnings.",
             ),
             Option(
-                ["-v", "--verbose"],
+                ["--verbose", "-v"],
                 is_flag=True,
                 expose_value=False,
-                section=MESSAGES,
                 callback=_remember,
-                help="Also print what was recognised and assumed, and how long it took.",
+                help="Also say what was recognised, and how long it took.",
             ),
         ]
 
@@ -196,28 +107,10 @@ class Verb(click.Command):
                 formatter.write_dl(rows)
 
 
-#: The last section of the options of each verb.
-MESSAGES: Final = "Help and messages"
-
-
 def _remember(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     """Note that the flag is given."""
     if value and param.name:
         ctx.meta[param.name] = True
-
-
-def option_sections(
-    command: click.Command, ctx: click.Context
-) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Yield the headings of a command's options, each with the help of its options."""
-    sections: dict[str, list[tuple[str, str]]] = {}
-    for param in command.get_params(ctx):
-        record = param.get_help_record(ctx)
-        if record is not None and isinstance(param, click.Option):
-            section = getattr(param, "section", MESSAGES)
-            sections.setdefault(section, []).append(record)
-    for section in sorted(sections, key=lambda name: (name == MESSAGES, name != "")):
-        yield section or "Options", sections[section]
 
 
 class Verbs(click.Group):
@@ -291,18 +184,6 @@ def _name_of(param: click.Parameter, ctx: click.Context | None) -> str:
     if isinstance(param, Option):
         return param.flag
     return param.human_readable_name
-
-
-def complete_file_name(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Let the shell complete file names.
-
-    For options whose value is more than a path, such as NAME=FILE.
-    """
-    from click.shell_completion import CompletionItem
-
-    return [CompletionItem(incomplete, type="file")]
 
 
 def say(text: str, *, err: bool = False) -> None:

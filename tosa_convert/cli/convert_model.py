@@ -72,7 +72,7 @@ def convert_model(
     """
     _refuse_direction(model, source, options)
     if not options.check and (options.arrays or options.random is not None):
-        raise click.UsageError("-i and --random are inputs of --check")
+        raise click.UsageError("--input and --random are for --check")
     if output == STANDARD:
         output = None
     if options.partial:

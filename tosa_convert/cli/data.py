@@ -6,7 +6,9 @@ from typing import Final
 
 import click
 
-from tosa_convert.cli.command import Verb, option
+from tosa_convert.cli.command import Verb
+from tosa_convert.cli.option import ReadPath
+from tosa_convert.cli.shared_options import option
 
 #: The names of TOSA's element types; a test compares them with the table.
 ELEMENT_TYPES: Final = (
@@ -21,14 +23,16 @@ ELEMENT_TYPES: Final = (
     epilog="Of a folder, all .npy and .npz files in it are shown; those of a folder of weights have the "
     "element types of its manifest. Exit code: 0 if all arrays can be read.",
 )
-@click.argument("paths", nargs=-1, required=True, type=click.Path(), metavar="PATHS...")
+@click.argument("paths", nargs=-1, required=True, type=ReadPath(), metavar="PATHS...")
 @option(
     "--as",
     "element_type",
     type=click.Choice(ELEMENT_TYPES, case_sensitive=False),
-    help="The element type of arrays that hold bits: opaque bytes or unsigned integers of its width.",
+    metavar="TYPE",
+    help="The element type of arrays that hold bits, such as BF16: opaque bytes, or unsigned integers "
+    "of its width.",
 )
-@option("--json", "as_json", is_flag=True, help="Print JSON; docs/show.md describes it.")
+@option("--json", more="docs/show.md describes it.")
 def data(paths: tuple[str, ...], element_type: str | None, as_json: bool) -> int:
     """Show arrays: type, shape, range, mean, zeros, NaN, histogram."""
     from tosa_convert.cli.show_arrays import show_arrays

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.command import Verb, option
-from tosa_convert.cli.shared_options import func_option
+from tosa_convert.cli.command import Verb
+from tosa_convert.cli.option import ReadPath
+from tosa_convert.cli.shared_options import option
 
 _COLOURS = {"removed": "red", "added": "green", "changed": "yellow", "place": "cyan"}
 
@@ -18,10 +19,22 @@ _COLOURS = {"removed": "red", "added": "green", "changed": "yellow", "place": "c
     epilog="Files of any formats can be compared with one another; - is standard input. Exit code: 0 if "
     "the programs are equal, 1 if they differ, and another one if a file cannot be read.",
 )
-@click.argument("left", type=click.Path())
-@click.argument("right", type=click.Path())
-@option("--names", is_flag=True, help="Also compare the names of regions, blocks and values.")
-@option("--locations", is_flag=True, help="Also compare the locations of operators.")
+@click.argument("left", type=ReadPath())
+@click.argument("right", type=ReadPath())
+@option(
+    "--compare-names",
+    "names",
+    is_flag=True,
+    old=("--names",),
+    help="Also compare the names of regions, blocks and values.",
+)
+@option(
+    "--compare-locations",
+    "locations",
+    is_flag=True,
+    old=("--locations",),
+    help="Also compare the locations of operators.",
+)
 @option(
     "--ignore-order",
     is_flag=True,
@@ -29,40 +42,29 @@ _COLOURS = {"removed": "red", "added": "green", "changed": "yellow", "place": "c
     "keep their order.",
 )
 @option(
-    "-U",
     "--context",
+    "-U",
     type=click.IntRange(min=0),
     default=1,
     metavar="N",
     help="How many operators to print around one that differs; 1 by default.",
 )
-@option(
-    "--all",
-    "everything",
-    is_flag=True,
-    help="List all results whose types differ because those of operands do, not only the first.",
-)
+@option("--all", more="Otherwise types that differ because those of operands do are left out.")
 @option(
     "--stat",
     is_flag=True,
     excludes=("--json", "--all", "--color"),
     help="Print only how many operators of each name differ.",
 )
-@option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    excludes=("--all", "--color"),
-    help="Print the differences as JSON.",
-)
+@option("--json", excludes=("--all", "--color"))
 @option(
     "--color",
     type=click.Choice(["auto", "always", "never"]),
     help="When to print in colour; by default (auto) on a terminal, unless $NO_COLOR is set.",
 )
-@func_option
+@option("--func")
 def diff(left: str, right: str, **given: Any) -> int:
-    """Report how program RIGHT differs from LEFT; the names of values do not count."""
+    """Report how program RIGHT differs from LEFT, whatever values are called."""
     from tosa_convert.cli.load_graph import load_input
     from tosa_convert.io.files import STANDARD
     from tosa_convert.io.options import ReadOptions

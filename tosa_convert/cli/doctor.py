@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tosa_convert.cli.command import Verb, option
-from tosa_convert.cli.shared_options import func_option, reader_option
+from tosa_convert.cli.command import Verb
+from tosa_convert.cli.option import ReadPath
+from tosa_convert.cli.shared_options import add_options, option
 from tosa_convert.consumers.readers import READERS, every_reader, reader_named
 from tosa_convert.errors import printable
 
@@ -26,18 +27,16 @@ _CUSTOM_FORM = rb"(?m)^\s*(?:%[^=\n]*=\s*)?tosa\."
     epilog="Exit code: 1 if a program of --for does not read the file, else 0; another one if the file "
     "cannot be read.",
 )
-@click.argument("file", type=click.Path())
-@reader_option(
+@click.argument("file", type=ReadPath())
+@option(
+    "--for",
     "readers",
-    says_release=False,
     multiple=True,
-    help="A program that has to read the file, such as vela:ethos-u85 or iree==3.2; may be repeated. By "
-    "default all are reported: " + ", ".join(every_reader()),
+    more="May be repeated. By default all are reported: " + ", ".join(every_reader()) + ".",
 )
-@option("--json", "as_json", is_flag=True, help="Report as JSON.")
-@func_option
+@add_options("--json --func")
 def doctor(file: str, readers: tuple[str, ...], as_json: bool, func: str | None) -> int:
-    """Name the programs that read FILE, why others do not, and the command that helps.
+    """Name the programs that read FILE, why others do not, and what helps.
 
     The answers are facts that were found with the release of each program in the table. The programs
     are not run and need not be installed; the last column says which release this Python has.

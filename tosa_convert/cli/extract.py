@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tosa_convert.cli.command import Verb, note, option
-from tosa_convert.cli.shared_options import func_option, no_validate_option, to_option
+from tosa_convert.cli.command import Verb, note
+from tosa_convert.cli.option import ReadPath
+from tosa_convert.cli.shared_options import add_options, option
 from tosa_convert.errors import TosaConvertError, printable
 
 if TYPE_CHECKING:
@@ -16,21 +17,17 @@ if TYPE_CHECKING:
 
 
 @click.command("extract", cls=Verb)
-@click.argument("model", type=click.Path())
+@click.argument("model", type=ReadPath())
 @option(
-    "--outputs", multiple=True, required=True, metavar="T[,T]", help="Tensors that become outputs."
-)
-@option("--inputs", multiple=True, metavar="S[,S]", help="Tensors that become inputs.")
-@option(
-    "-o",
-    "--output",
+    "--outputs",
+    multiple=True,
     required=True,
-    type=click.Path(),
-    help="The file; its extension is its format.",
+    metavar="NAMES",
+    help="Tensors that become outputs, separated by commas.",
 )
-@to_option
-@func_option
-@no_validate_option
+@option("--inputs", multiple=True, metavar="NAMES", help="Tensors that become inputs.")
+@option("--output", required=True)
+@add_options("--to --func --no-validate")
 def extract(
     model: str,
     outputs: tuple[str, ...],

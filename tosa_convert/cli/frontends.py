@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tosa_convert.cli.command import Verb, complete_file_name, option
+from tosa_convert.cli.command import Verb
+from tosa_convert.cli.shared_options import add_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,16 +22,9 @@ if TYPE_CHECKING:
     epilog="Exit code: 0 if all that were asked for are installed, else 1.",
 )
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@option(
-    "--python",
-    default="",
-    metavar="PROGRAM",
-    shell_complete=complete_file_name,
-    help="The Python to look into; by default this one.",
-)
-@option("--json", "as_json", is_flag=True, help="Report as JSON.")
+@add_options("--python --json")
 def frontends(names: tuple[str, ...], python: str, as_json: bool) -> int:
-    """List the frameworks whose models can be converted, and what has to be installed for the others.
+    """List the frameworks whose models convert, and what others need.
 
     NAME is a frontend; by default all.
     """

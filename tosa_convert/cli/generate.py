@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tosa_convert.cli.command import Verb, note, option
-from tosa_convert.cli.shared_options import names_option, to_option
+from tosa_convert.cli.command import Verb, note
+from tosa_convert.cli.shared_options import names_from, option
 from tosa_convert.errors import printable
 
 if TYPE_CHECKING:
@@ -23,35 +23,36 @@ def _operators() -> Iterable[str]:
 
 
 @click.command("generate", cls=Verb)
-@option("--seed", type=int, required=True, help="The same seed gives the same bytes.")
 @option(
-    "--operators",
+    "--seed",
+    type=int,
+    required=True,
+    metavar="SEED",
+    help="The same seed gives the same bytes.",
+)
+@option(
+    "--size",
+    "operators",
     type=click.IntRange(1),
     default=20,
-    show_default=True,
-    help="Operators in each graph, constants not counted.",
+    metavar="N",
+    old=("--operators",),
+    help="Operators in each graph, constants not counted; 20 by default.",
 )
 @option(
     "--count",
     excludes=("--to",),
     type=click.IntRange(1),
-    help="Write so many cases into the folder -o, for SEED, SEED + 1, ...",
+    metavar="N",
+    help="Write N cases into the folder -o, for SEED, SEED + 1, ...",
 )
-@names_option(
-    "--only",
-    metavar="OP[,OP]",
-    choices=_operators,
-    absent="",
-    help="Use only these operators.",
-)
-@option(
-    "-o", "--output", required=True, type=click.Path(), help="A file, or a folder with --count."
-)
-@to_option
+@option("--only", more="They are operators.", **names_from(_operators, absent=""))
+@option("--output", required=True, more="With --count it is a folder.")
+@option("--to", more="Standard output is a flatbuffer.")
 def generate(
     seed: int, operators: int, count: int | None, only: str, output: str, to: Format | None
 ) -> int:
-    """Write a random valid graph, or with --count a folder of cases for `suite`.
+    """Write a random valid program, or a folder of cases for `suite`.
 
     A case is a folder with `model.tosa` and random `inputs.npz`.
     """

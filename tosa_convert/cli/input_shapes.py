@@ -4,30 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import click
-
-from tosa_convert.cli.command import option
 
 #: The largest size of a dimension in a file.
 _MAX_SIZE: Final = 2**31 - 1
 #: A number, "?", or a symbol: "x" separates sizes, so that it is not a letter of symbols.
 _SIZE: Final = "[0-9]{1,10}|[?]|[A-Za-wyz_][A-Za-wyz_0-9]{0,63}"
-
-
-def input_shape_option(command: Any) -> Any:
-    """Add the option to a command; `parsed` reads its values."""
-    return option(
-        "--input-shape",
-        "input_shapes",
-        multiple=True,
-        metavar="NAME=1x224x224x3",
-        help="Sizes of an argument with dynamic dimensions; the other shapes are inferred. NAME may be "
-        "its position, arg0, arg1, ..., or its name in MLIR text, such as %x. A size may be ?, which "
-        "stays open, or a symbol such as B, which is the same size everywhere and may be set with B=8. "
-        "May be repeated.",
-    )(command)
 
 
 def parsed(given: Iterable[str]) -> dict[str, tuple[int | str, ...]]:

@@ -6,35 +6,26 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.command import Verb, option, say
-from tosa_convert.cli.run import input_options
-from tosa_convert.cli.shared_options import to_option
+from tosa_convert.cli.command import Verb, say
+from tosa_convert.cli.option import ReadPath
+from tosa_convert.cli.run import RUN_OPTIONS
+from tosa_convert.cli.shared_options import add_options, option
 from tosa_convert.errors import printable
 
 
 @click.command("reduce", cls=Verb)
-@click.argument("model", type=click.Path())
-@input_options
+@click.argument("model", type=ReadPath())
+@add_options(RUN_OPTIONS)
 @option(
-    "--check",
-    "command",
+    "--command",
     required=True,
+    old=("--check",),
     metavar="CMD",
     help="The command; {model} and {inputs} are replaced by the candidate's files. Any exit code "
     "but 0 means failure.",
 )
-@option(
-    "--work",
-    type=click.Path(),
-    required=True,
-    metavar="DIR",
-    help="Folder for candidates and answers; the same command again continues an interrupted run.",
-)
-@option(
-    "--resume",
-    is_flag=True,
-    help="Keep the answers of a complete run, too, which by default begins anew.",
-)
+@option("--work", required=True, more="It gets the candidates, too.")
+@add_options("--resume --to")
 @option("--expect-exit", type=int, metavar="N", help="Only this exit code of CMD means failure.")
 @option(
     "--expect-text",
@@ -42,8 +33,7 @@ from tosa_convert.errors import printable
     metavar="TEXT",
     help="Only a failure that prints TEXT counts, on stdout or stderr.",
 )
-@option("-o", "--output", type=click.Path(), help="Also write the reduced model here.")
-@to_option
+@option("--output", more="It gets the reduced model, too.")
 def reduce(model: str, command: str, work: str, output: str | None, **options: Any) -> int:
     """Shrink MODEL while CMD keeps failing on it; DIR/reduced.tosa is the result."""
     import sys
@@ -63,7 +53,7 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
         if output != STANDARD and options["to"] is None:
             of_path(output)  # refuses an unknown format before the work
     arrays = None
-    if options["inputs"] or options["ranges"] or options["random"] is not None:
+    if options["arrays"] or options["ranges"] or options["random"] is not None:
         program, arrays = program_and_inputs(model, options)
     elif "{inputs}" in command:
         raise click.UsageError("{inputs} needs -i or --random")

@@ -6,30 +6,19 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.command import Verb, option
-from tosa_convert.cli.shared_options import consumer_option, no_validate_option, to_option
+from tosa_convert.cli.command import Verb
+from tosa_convert.cli.option import ReadPath
+from tosa_convert.cli.shared_options import add_options, option
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS
-from tosa_convert.io.options import WEIGHTS
 
 
 @click.command(cls=Verb)
-@click.argument("source", type=click.Path(), metavar="IN")
-@option("-o", "--output", required=True, type=click.Path(), help="A .tosa or .json file.")
-@to_option
-@option(
-    "--weights",
-    type=click.Choice(WEIGHTS),
-    default="auto",
-    show_default=True,
-    help="Where constants are stored. embedded: in the file; offset: appended after the flatbuffer; "
-    "npy: .npy files beside it; auto: embedded up to 2 GiB.",
-)
-@consumer_option
-@option("--accept-changed-weights", is_flag=True, help="Accept .npy weights that were edited.")
-@option("--verify", is_flag=True, help="Read the result back and compare it bit for bit.")
-@no_validate_option
+@click.argument("source", type=ReadPath(), metavar="IN")
+@option("--output", required=True, more="A .tosa or .json file.")
+@option("--for", "consumer", more="The output gets a form that it opens; the rest is refused.")
+@add_options("--to --weights --accept-changed-weights --verify --no-validate")
 def repack(source: str, output: str, consumer: str | None, **given: Any) -> None:
-    """Store a program's weights elsewhere: in the file, after the flatbuffer, or in .npy files."""
+    """Move a program's weights: into the file, after it, or into .npy files."""
     from tosa_convert.cli.convert_file import (
         ConvertOptions,
         convert_opened,

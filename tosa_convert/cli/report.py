@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tosa_convert.cli.command import Verb, option
-from tosa_convert.cli.shared_options import func_option
+from tosa_convert.cli.command import Verb
+from tosa_convert.cli.option import ReadPath
+from tosa_convert.cli.shared_options import add_options, option
 from tosa_convert.errors import printable
 
 if TYPE_CHECKING:
@@ -21,14 +22,8 @@ if TYPE_CHECKING:
     cls=Verb,
     epilog="The layout needs fast-sugiyama (the extra `report`); DOT and node data do not.",
 )
-@click.argument("model", default="-", type=click.Path())
-@option(
-    "-o",
-    "--output",
-    type=click.Path(),
-    help="The file to write; by default standard output. The extensions .svg, .dot and .gv choose "
-    "that form.",
-)
+@click.argument("model", default="-", type=ReadPath())
+@option("--output", more="The extensions .svg, .dot and .gv choose that form.")
 @option("--svg", "to", flag_value="svg", help="Write an SVG picture instead.")
 @option("--dot", "to", flag_value="dot", help="Write a graph for Graphviz instead.")
 @option(
@@ -39,9 +34,9 @@ if TYPE_CHECKING:
 )
 @option(
     "--errors",
-    type=click.Path(),
+    type=ReadPath(),
     metavar="JSON",
-    help="Show a result as colour: what check, bisect or suite wrote with --json.",
+    help="Show a result as colour: what check or bisect wrote with --json, or suite with --json-report.",
 )
 @option(
     "--scopes",
@@ -50,7 +45,7 @@ if TYPE_CHECKING:
     help="Where groups of operators come from: folders in the names of tensors, or in the names of "
     "locations. By default whichever has more.",
 )
-@func_option
+@add_options("--func")
 def report(
     model: str,
     output: str | None,

@@ -7,14 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tosa_convert.cli.command import Verb, note, option, say
-from tosa_convert.cli.shared_options import (
-    func_option,
-    names_option,
-    narrow_option,
-    no_validate_option,
-    to_option,
-)
+from tosa_convert.cli.command import Verb, note, say
+from tosa_convert.cli.option import ReadPath
+from tosa_convert.cli.shared_options import add_options, names_from, option
 from tosa_convert.errors import printable
 
 if TYPE_CHECKING:
@@ -30,24 +25,17 @@ def _names() -> Iterable[str]:
 
 
 @click.command("rewrite", cls=Verb)
-@click.argument("model", type=click.Path(), required=False)
-@option("-o", "--output", type=click.Path(), help="The file; its extension is its format.")
-@to_option
-@names_option(
+@click.argument("model", type=ReadPath(), required=False)
+@option("--output")
+@option(
     "--only",
-    "only",
-    metavar="NAME,...",
-    choices=_names,
-    absent="",
-    help="Run only these rewrites, or the group repair or clean-up.",
+    more="They are rewrites, or the groups repair and clean-up.",
+    **names_from(_names, absent=""),
 )
 @option(
     "--list", "list_only", is_flag=True, excludes=("--output",), help="List the rewrites and end."
 )
-@func_option
-@narrow_option
-@option("--pass-captured", is_flag=True, help="Pass what regions of MLIR capture, as for convert.")
-@no_validate_option
+@add_options("--to --func --narrow --pass-captured --no-validate")
 def rewrite(
     model: str | None,
     output: str | None,

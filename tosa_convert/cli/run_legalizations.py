@@ -23,8 +23,6 @@ from tosa_convert.golden.suite.report import Verdict
 from tosa_convert.golden.suite.table import Page, html_report
 from tosa_convert.io.options import narrow_types
 
-#: Options that say how TOSA programs are run, and mean nothing for models.
-_OF_PROGRAMS: Final = ("via", "against", "profile", "extensions", "level", "keep", "reduce")
 _COUNTS: Final = (
     "{passed} of {cases} cases are equal ({wrong} differ, {refused} do not lower, {crashed} crash "
     "the converter, {not_run} not run, {errors} not judged)"
@@ -37,13 +35,9 @@ def legalization_plan(given: tuple[str, ...], options: Mapping[str, Any]) -> Sui
     """Return what the options ask for.
 
     Raises:
-        click.UsageError: an option does not apply to models.
         TosaConvertError: "frontend-missing" if a frontend's packages are not installed;
             "unrecognised-input" if there is no case; "option-conflict" for an unknown frontend.
     """
-    for name in _OF_PROGRAMS:
-        if options[name]:
-            raise click.UsageError(f"--{name} and --frontends exclude each other")
     names = [name.strip() for name in options["frontends"].split(",")]
     settings = Settings(
         frontends=tuple(dict.fromkeys(filter(None, names))),

@@ -63,7 +63,7 @@ def program_and_inputs(model: str, options: Mapping[str, Any]) -> tuple[Program,
     """
     program = program_of(model, options)
     slots = input_slots(program.graph)
-    arrays = _arrays_of(slots, options["inputs"])
+    arrays = _arrays_of(slots, options["arrays"])
     if options["random"] is None and not arrays and slots:
         raise click.UsageError(
             "no inputs: give -i NAME=FILE.npy, -i FILE.npz or --random SEED; the inputs are "
@@ -94,7 +94,7 @@ def parse_ranges(texts: Iterable[str]) -> list[tuple[str, float, float]]:
 def given_arrays(graph: Graph, options: Mapping[str, Any]) -> dict[str, Array]:
     """Return the arrays that the -i options give, each in its input's type and shape."""
     slots = input_slots(graph)
-    arrays = _arrays_of(slots, options["inputs"])
+    arrays = _arrays_of(slots, options["arrays"])
     return match([slot for slot in slots if slot.key in arrays], arrays)
 
 

@@ -72,8 +72,6 @@ _EXPECTED: Final = ", {expected_failures} failures were expected"
 
 def run_suite(given: tuple[str, ...], options: Mapping[str, Any]) -> int:
     """Run the cases of a folder, or of several with --frontends; returns the exit code."""
-    if options["resume"] and not options["out"]:
-        raise click.UsageError("--resume needs --out DIR, which has the answers")
     # Of the files that say what is expected, each is read before the first case is run.
     expected = read_expected(Path(options["xfail"])) if options["xfail"] else []
     baseline = read_baseline(Path(options["baseline"])) if options["baseline"] else None
@@ -105,8 +103,6 @@ def plan_of(given: tuple[str, ...], options: Mapping[str, Any]) -> SuitePlan:
         from tosa_convert.cli.run_legalizations import legalization_plan
 
         return legalization_plan(given, options)
-    if options["narrow"]:
-        raise click.UsageError("--narrow needs --frontends LIST")
     if len(given) > 1 or not os.path.isdir(given[0]):
         raise click.UsageError("without --frontends, CASES is one folder that exists")
     settings = settings_of(options)
@@ -164,7 +160,7 @@ def _answers(plan: SuitePlan, options: Mapping[str, Any]) -> tuple[list[Answer],
         ]
 
     with contextlib.ExitStack() as stack:
-        journal_folder = _journal_folder(options["out"], stack)
+        journal_folder = _journal_folder(options["work"], stack)
         journal = Journal(journal_folder / "answers.jsonl", plan.header, plan.kind, kept)
         stack.callback(journal.close)
         already = len(journal.answers.keys() & set(plan.names))
@@ -188,27 +184,14 @@ def _key(name: str, *, decided: str, files: Callable[[str], list[str]]) -> str:
 
 
 def settings_of(options: Mapping[str, Any]) -> Qualification | None:
-    """Return how a backend is qualified, or None without --against.
-
-    Raises click.UsageError for options that need or exclude --against.
-    """
+    """Return how a backend is qualified, or None without --against."""
     if options["against"] is None:
-        for name in ("python", "profile", "extensions", "level", "keep", "html", "reduce"):
-            if options[name]:
-                raise click.UsageError(f"--{name} needs --against BACKEND")
         return None
-    if options["via"] is not None:
-        raise click.UsageError("--via and --against exclude each other")
-    if options["extensions"] and not options["profile"]:
-        raise click.UsageError("--extensions needs --profile")
-    if options["reduce"] and not options["keep"]:
-        raise click.UsageError("--reduce needs --keep DIR, which gets the reduced inputs")
-    claimed = ",".join(filter(None, (options["profile"], options["extensions"])))
     keep = options["keep"]
     return Qualification(
         against=absolute_backend(options["against"]),
         python=options["python"],
-        claims=parse(claimed) if claimed else None,
+        claims=None if options["profile"] is None else parse(options["profile"]),
         level=options["level"] or "8k",
         timeout=options["timeout"],
         keep=Path(keep).resolve() if keep else None,

@@ -1,4 +1,4 @@
-"""Options that several verbs have, and lists of names as values."""
+"""Options that several verbs have, with one meaning in all of them, and lists of names as values."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tosa_convert.cli.command import Option, note, option
+from tosa_convert.cli.command import note
+from tosa_convert.cli.option import Folder, NamesFile, Option, ReadPath, WritePath
 from tosa_convert.consumers.readers import every_reader, reader_named, releases
 from tosa_convert.errors import refuse_unknown
 from tosa_convert.io.formats import FORMATS
-from tosa_convert.io.options import LIMIT_NAMES, NARROW, limits_of, parse_limit
+from tosa_convert.io.options import LIMIT_NAMES, NARROW, WEIGHTS, limits_of, parse_limit
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 #: Names that a value may have. They are made when they are needed: some are expensive.
 Choices = Callable[[], Iterable[str]]
+#: What makes a command of a function, or adds a parameter to a command.
+Decorator = Callable[[Any], Any]
 
 
 def complete_from(choices: Choices) -> Callable[..., list[CompletionItem]]:
@@ -38,10 +41,8 @@ def complete_from(choices: Choices) -> Callable[..., list[CompletionItem]]:
     return complete
 
 
-def names_option(
-    *declarations: str, choices: Choices, absent: str | None = None, **attributes: Any
-) -> Callable[[Any], Any]:
-    """Return the decorator of an option whose values are lists of names; several lists add up.
+def names_from(choices: Choices, absent: str | None = None) -> dict[str, Any]:
+    """Return the attributes of an option whose values are lists of names; several lists add up.
 
     The verb gets one list with the names as `choices` writes them, or `absent`.
     """
@@ -56,16 +57,10 @@ def names_option(
                 refuse_unknown(param.flag, word, tuple(by_fold.values()))
         return ",".join(dict.fromkeys(by_fold[word.lower()] for word in words))
 
-    return option(
-        *declarations,
-        multiple=True,
-        callback=joined,
-        shell_complete=complete_from(choices),
-        **attributes,
-    )
+    return {"multiple": True, "callback": joined, "shell_complete": complete_from(choices)}
 
 
-def profiles() -> Iterable[str]:
+def _profiles() -> Iterable[str]:
     """Return the names of TOSA's profiles and extensions."""
     from tosa_convert.rules.profiles import CAPABILITIES
 
@@ -81,81 +76,15 @@ def _reader_releases() -> list[str]:
     ]
 
 
-def reader_option(
-    *declarations: str, says_release: bool = True, **attributes: Any
-) -> Callable[[Any], Any]:
-    """Return the decorator of --for, which refuses unknown readers before any work.
-
-    says_release: the release that counts is printed if none is given.
-    """
-
-    def checked(ctx: click.Context, param: Option, value: Any) -> Any:
-        for text in value if param.multiple else filter(None, [value]):
-            row = reader_named(text, param.flag)
-            if says_release and "==" not in text:
-                how = f" with {row.options}" if row.options and ":" not in text else ""
-                note(f"--for {text}: {row.release}{how} counts, the newest known release")
-        return value
-
-    return option(
-        "--for",
-        *declarations,
-        metavar="READER[:VARIANT][==RELEASE]",
-        callback=checked,
-        shell_complete=complete_from(_reader_releases),
-        **attributes,
-    )
-
-
-#: For verbs that read modules.
-func_option: Final = option(
-    "--func", metavar="NAME", help="The function of an MLIR module, if it has several."
-)
-
-#: For verbs that read modules whose element types may be wider than TOSA's.
-narrow_option: Final = names_option(
-    "--narrow",
-    metavar="TYPES",
-    choices=lambda: NARROW,
-    absent="",
-    help="Element types to convert, separated by commas: i64 to i32, f64 to f32, quant (quantised "
-    "types) to the integers that they are stored as. Each tensor that is narrowed is reported.",
-)
-
-#: For verbs that write programs.
-to_option: Final = option(
-    "--to",
-    type=click.Choice(list(FORMATS)),
-    help="Format of the output; by default what its extension says, and for standard output that of "
-    "the input.",
-)
-
-#: For verbs that write programs.
-no_validate_option: Final = option(
-    "--no-validate",
-    is_flag=True,
-    help="Also write a program that TOSA forbids. By default .tosa and MLIR are only written if "
-    "`tosa-flatbuffer validate` has no finding.",
-)
-
-#: For verbs that write files for another program.
-consumer_option: Final = reader_option(
-    "consumer",
-    help="The program that will open the output, such as vela:ethos-u85 or iree==3.2: "
-    + ", ".join(every_reader())
-    + ". The output gets a form that it opens. What it does not read is refused.",
-)
-
-#: For verbs that take several files.
-jobs_option: Final = option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(min=0),
-    default=0,
-    metavar="N",
-    help="Number of processes that work on several files side by side; by default one for each core if "
-    "there are many small files, else one.",
-)
+def _checked_readers(ctx: click.Context, param: Option, value: Any) -> Any:
+    """Refuse unknown readers before any work, and say which release counts if none is given."""
+    for text in value if param.multiple else filter(None, [value]):
+        row = reader_named(text, param.flag)
+        # `doctor` prints the release of each program.
+        if ctx.command.name != "doctor" and "==" not in text:
+            how = f" with {row.options}" if row.options and ":" not in text else ""
+            note(f"--for {text}: {row.release}{how} counts, the newest known release")
+    return value
 
 
 def _limits(ctx: click.Context, param: Option, texts: tuple[str, ...]) -> Any:
@@ -166,14 +95,234 @@ def _limits(ctx: click.Context, param: Option, texts: tuple[str, ...]) -> Any:
     return limits_of(given)
 
 
-#: For verbs that read files that may be damaged.
-limit_option: Final = option(
-    "--limit",
-    "limits",
-    metavar="NAME=N",
-    multiple=True,
-    distinct=lambda text: text.partition("=")[0],
-    callback=_limits,
-    shell_complete=complete_from(lambda: [f"{name}=" for name in LIMIT_NAMES]),
-    help="Set a resource limit: " + ", ".join(LIMIT_NAMES) + ". May be repeated.",
+def _row(flag: str, *names: str, **attributes: Any) -> tuple[str, dict[str, Any]]:
+    return flag, {"names": names, **attributes}
+
+
+#: Flag -> what it is in every verb that has it: further names, its values, and its meaning.
+SHARED: Final[dict[str, dict[str, Any]]] = dict(
+    (
+        _row(
+            "--output",
+            "-o",
+            type=WritePath(),
+            help="The file or folder to write; - is standard output.",
+        ),
+        _row(
+            "--to",
+            type=click.Choice(list(FORMATS)),
+            help="Format of the output; by default what its extension says.",
+            more="Standard output has that of the input.",
+        ),
+        _row("--verify", is_flag=True, help="Read the result back and compare it bit for bit."),
+        _row(
+            "--no-validate",
+            is_flag=True,
+            help="Also write a program that TOSA forbids, which `tosa-flatbuffer validate` reports.",
+        ),
+        _row("--json", "as_json", is_flag=True, help="Print the result as JSON."),
+        _row(
+            "--json-report",
+            "json_file",
+            type=WritePath(),
+            metavar="FILE",
+            help="Also write the result as JSON; - is standard output.",
+        ),
+        _row(
+            "--all", "everything", is_flag=True, help="Report every difference, not only the first."
+        ),
+        _row(
+            "--keep",
+            type=Folder(),
+            metavar="DIR",
+            help="Keep the program, inputs and results of each failure below this folder.",
+        ),
+        _row("--func", metavar="NAME", help="The function of an MLIR module, if it has several."),
+        _row(
+            "--input-shape",
+            "input_shapes",
+            multiple=True,
+            metavar="NAME=1x2x3",
+            help="Sizes of an argument with dynamic dimensions; the other shapes are inferred. NAME may "
+            "be its position, arg0, arg1, ..., or its name in MLIR text, such as %x. A size may be ?, "
+            "which stays open, or a symbol such as B, which is the same size everywhere and may be set "
+            "with B=8. May be repeated.",
+        ),
+        _row(
+            "--narrow",
+            metavar="TYPES",
+            **names_from(lambda: NARROW, absent=""),
+            help="Element types to convert, separated by commas: i64 to i32, f64 to f32, quant "
+            "(quantised types) to the integers that they are stored as. Each tensor that is narrowed is "
+            "reported.",
+        ),
+        _row(
+            "--pass-captured",
+            is_flag=True,
+            help="Pass values that a region of MLIR uses from outside as operands of its control-flow "
+            "operator, and copy constants into the region. Both are reported.",
+        ),
+        _row(
+            "--only",
+            metavar="NAMES",
+            help="Take only these, separated by commas.",
+        ),
+        _row(
+            "--weights",
+            type=click.Choice(list(WEIGHTS)),
+            default="auto",
+            help="Where constants are stored. embedded: in the flatbuffer; offset: appended after it; "
+            "npy: .npy files beside it; auto (the default): embedded up to 2 GiB.",
+        ),
+        _row(
+            "--accept-changed-weights", is_flag=True, help="Accept .npy weights that were edited."
+        ),
+        _row(
+            "--for",
+            metavar="READER",
+            callback=_checked_readers,
+            shell_complete=complete_from(_reader_releases),
+            help="The program that is to read the file, such as iree, vela:ethos-u85 or iree==3.2.",
+        ),
+        _row(
+            "--profile",
+            metavar="NAMES",
+            **names_from(_profiles),
+            help="The profiles and extensions that the target has, such as PRO-INT,EXT-INT16.",
+        ),
+        _row(
+            "--level",
+            type=click.Choice(["8k", "none"], case_sensitive=False),
+            help="The level of the target, which limits ranks and sizes.",
+        ),
+        _row(
+            "--input",
+            "-i",
+            "arrays",
+            multiple=True,
+            type=NamesFile(),
+            metavar="[NAME=]FILE",
+            help="Values of inputs: an .npz file with an array for each name, or NAME=FILE.npy. May be "
+            "repeated; - is standard input.",
+        ),
+        _row(
+            "--random",
+            type=click.IntRange(0),
+            metavar="SEED",
+            help="Random values for the other inputs, in a range for each element type.",
+        ),
+        _row(
+            "--range",
+            "ranges",
+            multiple=True,
+            metavar="NAME=LOW:HIGH",
+            distinct=lambda text: text.rpartition("=")[0],
+            help="Another range for the random values of the inputs whose name matches NAME.",
+        ),
+        _row(
+            "--variables",
+            type=ReadPath(),
+            metavar="NPZ",
+            help="Initial states of variables, by name.",
+        ),
+        _row(
+            "--against",
+            type=NamesFile(),
+            metavar="BACKEND",
+            help="The backend: iree, tflite:MODEL, torch:MODEL, onnxruntime:MODEL, a .py file with a "
+            "function run, a folder or .npz file of results, another model with the same tensor names, "
+            "or a command with {model} {inputs} {outputs}.",
+        ),
+        _row(
+            "--original",
+            default="",
+            type=NamesFile(),
+            metavar="FILE",
+            help="The original model, where BACKEND does not name it: a .tflite or .onnx file, or for "
+            "torch FILE.py:NAME or an exported program.",
+        ),
+        *(
+            _row(
+                flag,
+                multiple=True,
+                distinct=lambda text: text.rpartition(":")[0],
+                metavar="[NAME:]VALUE",
+                help=f"{kind} tolerance, for all floating point or the tensors whose name matches NAME.",
+            )
+            for flag, kind in (("--atol", "Absolute"), ("--rtol", "Relative"))
+        ),
+        _row(
+            "--jobs",
+            "-j",
+            type=click.IntRange(min=0),
+            default=0,
+            metavar="N",
+            help="Number of processes that work side by side; by default as many as make it fastest.",
+        ),
+        _row(
+            "--python",
+            default="",
+            type=NamesFile(),
+            metavar="PROGRAM",
+            help="The Python that has the packages of the framework or backend; by default this one.",
+        ),
+        _row(
+            "--timeout",
+            type=click.FloatRange(min=0, min_open=True),
+            metavar="SECONDS",
+            help="Limit for one run of another program: the reference model, a backend, a converter.",
+        ),
+        _row(
+            "--limit",
+            "limits",
+            metavar="NAME=N",
+            multiple=True,
+            distinct=lambda text: text.partition("=")[0],
+            callback=_limits,
+            shell_complete=complete_from(lambda: [f"{name}=" for name in LIMIT_NAMES]),
+            help="Set a resource limit: " + ", ".join(LIMIT_NAMES) + ". May be repeated.",
+        ),
+        _row(
+            "--batch-mib",
+            type=click.IntRange(1),
+            default=256,
+            metavar="N",
+            help="MiB of tensors that one run computes, 256 by default.",
+        ),
+        _row(
+            "--work",
+            type=Folder(),
+            metavar="DIR",
+            help="Keep answers in this folder; the same command continues an interrupted run.",
+        ),
+        _row(
+            "--resume",
+            is_flag=True,
+            needs=("--work",),
+            help="Keep the answers of a complete run, too, which by default begins anew.",
+        ),
+    )
 )
+
+
+def option(flag: str, *names: str, **attributes: Any) -> Decorator:
+    """Return the decorator that gives a verb an option: one of `SHARED`, or one of its own.
+
+    names: further names. attributes: those of `Option`, such as `required` and `multiple`; `more` is
+    what the help of this verb adds to the meaning of a shared option.
+    """
+    row = {**SHARED.get(flag, {}), **attributes}
+    shared_names = row.pop("names", ())
+    row["help"] = " ".join(filter(None, (row["help"], row.pop("more", ""))))
+    return click.option(flag, *(names or shared_names), cls=Option, **row)
+
+
+def add_options(flags: str) -> Decorator:
+    """Return the decorator that gives a verb some of `SHARED`, separated by blanks."""
+
+    def add(command: Any) -> Any:
+        for flag in flags.split():
+            command = option(flag)(command)
+        return command
+
+    return add

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.command import Verb, option
-from tosa_convert.cli.shared_options import func_option, jobs_option, limit_option
+from tosa_convert.cli.command import Verb
+from tosa_convert.cli.option import ReadPath
+from tosa_convert.cli.shared_options import add_options, option
 
 
 @click.command(
@@ -18,17 +19,19 @@ from tosa_convert.cli.shared_options import func_option, jobs_option, limit_opti
     "shown without its framework. Exit code: 0 if all files can be read, whatever the findings; "
     "another one for a file that cannot be read. `tosa-flatbuffer data` shows arrays.",
 )
-@click.argument("files", nargs=-1, type=click.Path(), metavar="[FILES]...")
+@click.argument("files", nargs=-1, type=ReadPath(), metavar="[FILES]...")
 @option("--operators", is_flag=True, help="List the operators: a line each.")
 @option("--tensors", is_flag=True, help="List the tensors and shapes: a row each.")
 @option(
-    "--weights",
+    "--constants",
+    "weights",
     is_flag=True,
+    old=("--weights",),
     help="List the constants with their range, mean, zeros and histogram. Reads all of them.",
 )
 @option(
     "--grep",
-    needs=("--operators", "--tensors", "--weights", "--hex"),
+    needs=("--operators", "--tensors", "--constants", "--hex"),
     metavar="REGEX",
     help="List only what matches: operators, tensors and constants by their names, by the operators "
     "that compute or read them, or by location; bytes by their field.",
@@ -37,7 +40,7 @@ from tosa_convert.cli.shared_options import func_option, jobs_option, limit_opti
     "--hex",
     "as_hex",
     is_flag=True,
-    excludes=("--operators", "--tensors", "--weights", "--json", "--func"),
+    excludes=("--operators", "--tensors", "--constants", "--json", "--func"),
     help="Show every byte of a .tosa file with the field that it belongs to.",
 )
 @option(
@@ -46,12 +49,10 @@ from tosa_convert.cli.shared_options import func_option, jobs_option, limit_opti
     needs=("--hex",),
     help="With --hex: also show the bytes of large data in full.",
 )
-@option("--json", "as_json", is_flag=True, help="Print JSON; docs/show.md describes it.")
-@func_option
-@jobs_option
-@limit_option
+@option("--json", more="docs/show.md describes it.")
+@add_options("--func --jobs --limit")
 def show(files: tuple[str, ...], grep: str | None, jobs: int, **given: Any) -> int:
-    """Show what is in a file: operators, inputs and outputs, constants, work, findings."""
+    """Show what is in a file: operators, constants, work, findings."""
     import os
     import re
 
@@ -71,10 +72,7 @@ def show(files: tuple[str, ...], grep: str | None, jobs: int, **given: Any) -> i
         pattern = None if grep is None else re.compile(grep)
     except (re.error, OverflowError, RecursionError) as error:
         raise click.UsageError(f"--grep: not a regular expression: {error}") from None
-    read = ReadOptions(
-        func=given["func"],
-        limits=given["limits"],
-    )
+    read = ReadOptions(func=given["func"], limits=given["limits"])
     if given["as_hex"]:
         from tosa_convert.cli.show_bytes import show_bytes
 

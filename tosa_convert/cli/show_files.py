@@ -36,7 +36,7 @@ from tosa_convert.views.inspection.summary import summarize
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
 
-#: What `--operators`, `--tensors` and `--weights` list.
+#: What `--operators`, `--tensors` and `--constants` list.
 LISTINGS: Final = {
     "operators": (show_text.operator_lines, show_json.operators),
     "tensors": (show_text.tensor_lines, show_json.tensors),

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.command import Verb, complete_file_name, option
-from tosa_convert.cli.shared_options import names_option, profiles
-from tosa_convert.io.options import NARROW
+from tosa_convert.cli.command import Verb
+from tosa_convert.cli.option import ReadPath, WritePath
+from tosa_convert.cli.shared_options import add_options, names_from, option
 
 
 def _frontends() -> Iterable[str]:
@@ -21,75 +21,48 @@ def _frontends() -> Iterable[str]:
 
 @click.command("suite", cls=Verb)
 @click.argument("cases", nargs=-1, required=True, type=click.Path(), metavar="CASES...")
-@names_option(
+@option(
     "--frontends",
-    metavar="LIST",
-    choices=_frontends,
+    metavar="NAMES",
     help="Lower models of frameworks instead, and compare each with its framework: names of "
     "`tosa-flatbuffer frontends`, such as torch,onnx,tflite.",
+    **names_from(_frontends),
 )
-@names_option(
-    "--narrow",
-    metavar="TYPES",
-    choices=lambda: NARROW,
-    absent="",
-    help="For models: element types to convert, i64 to i32 and f64 to f32, such as i64,f64.",
-)
+@option("--narrow", needs=("--frontends",))
 @option(
-    "--via",
+    "--through",
+    "via",
     type=click.Choice(["tosa", "mlir", "mlirbc", "json"]),
+    old=("--via",),
+    excludes=("--against", "--frontends"),
     help="Format that each file is converted into before it becomes a flatbuffer again; tosa by "
     "default.",
 )
 @option(
     "--against",
-    metavar="BACKEND",
-    shell_complete=complete_file_name,
-    help="Run the cases on a backend instead, each with its own inputs and, if it is an official one, "
-    "its own rule: "
-    "iree, a .py file with a function run, a command with {model} {inputs} {outputs}, or a folder with "
-    "a folder of results for each case.",
+    excludes=("--frontends",),
+    more="A folder of results has a folder for each case. Cases run with their own inputs, and official "
+    "ones are judged by their own rule.",
 )
+@option("--python", needs=("--against", "--frontends"))
 @option(
-    "--python",
-    default="",
-    metavar="PROGRAM",
-    shell_complete=complete_file_name,
-    help="The Python that has the packages of the backend or of the frameworks; by default this one.",
-)
-@names_option(
     "--profile",
-    metavar="NAMES",
-    choices=profiles,
-    help="The profiles that the backend has, such as PRO-INT; cases that need another one or an "
-    "extension that is not listed are not run. By default all are.",
+    old=("--extensions",),
+    needs=("--against",),
+    more="Cases that need another one are not run. By default it has all.",
 )
-@names_option(
-    "--extensions",
-    metavar="NAMES",
-    choices=profiles,
-    help="The extensions that the backend has, such as EXT-INT16,EXT-BF16.",
-)
-@option(
-    "--level",
-    type=click.Choice(["8k", "none"], case_sensitive=False),
-    help="The level that the backend has, 8k by default; what exceeds it is not run.",
-)
-@option(
-    "--keep",
-    type=click.Path(),
-    metavar="DIR",
-    help="Keep the program, inputs, results and messages of each case that does not pass.",
-)
+@option("--level", needs=("--against",), more="What exceeds it is not run. By default 8k.")
+@option("--keep", needs=("--against",))
 @option(
     "--reduce",
     is_flag=True,
+    needs=("--keep",),
     help="Keep the smallest inputs on which a result is still wrong; needs up to 60 further runs of "
     "such a case.",
 )
 @option(
     "--xfail",
-    type=click.Path(),
+    type=ReadPath(),
     metavar="FILE",
     help="Expected failures: a pattern of case names and a reason in each line. A case that passes "
     "although it is listed fails the run.",
@@ -102,11 +75,10 @@ def _frontends() -> Iterable[str]:
 )
 @option(
     "--baseline",
-    type=click.Path(),
+    type=ReadPath(),
     metavar="FILE",
-    help="An earlier result of --json: print what changed since.",
+    help="An earlier result of --json-report: print what changed since.",
 )
-@option("--jobs", type=click.IntRange(1), help="Local processes; by default one per processor.")
 @option("--scheduler", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler.")
 @option(
     "--max-cases",
@@ -114,37 +86,30 @@ def _frontends() -> Iterable[str]:
     old=("--limit",),
     metavar="N",
     type=click.IntRange(1),
-    help="Run so many cases, spread over the folder.",
+    help="Run at most N cases, sampled evenly.",
 )
+@option("--timeout", default=60.0, more="60 by default; a case needs two or three runs.")
 @option(
-    "--timeout",
-    type=float,
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time that one run of the reference model, of the backend, or of a converter or framework may "
-    "take. A case needs two or three runs.",
+    "--work",
+    old=("--out",),
+    more="An answer counts only while the case, the backend, the options and the installed packages "
+    "stay the same.",
 )
+@option("--json-report", old=("--json",))
 @option(
-    "--out",
-    type=click.Path(),
-    metavar="DIR",
-    help="Keep answers there, and continue an interrupted run. An answer counts only while the case, "
-    "the backend, the options and the installed packages stay the same.",
+    "--junit",
+    type=WritePath(),
+    metavar="FILE",
+    help="Also write the result as JUnit XML; - is standard output.",
 )
-@option(
-    "--resume",
-    is_flag=True,
-    help="With --out: keep the answers of a complete run, too, which by default begins anew.",
-)
-@option("--junit", type=click.Path(), metavar="FILE", help="Write the answers as JUnit XML.")
-@option("--json", "json_file", type=click.Path(), metavar="FILE", help="Write the answers as JSON.")
 @option(
     "--html",
-    type=click.Path(),
+    type=WritePath(),
     metavar="FILE",
-    help="Write a table of the answers as one HTML file; needs --against or --frontends.",
+    needs=("--against", "--frontends"),
+    help="Also write the result as a table in one HTML file; - is standard output.",
 )
+@add_options("--jobs --resume")
 def suite(cases: tuple[str, ...], **options: Any) -> int:
     """Convert, run and check every case below CASES.
 

@@ -6,13 +6,9 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.command import Verb, note, option
-from tosa_convert.cli.shared_options import (
-    func_option,
-    narrow_option,
-    no_validate_option,
-    to_option,
-)
+from tosa_convert.cli.command import Verb, note
+from tosa_convert.cli.option import ReadPath
+from tosa_convert.cli.shared_options import add_options, option
 from tosa_convert.errors import printable
 
 
@@ -23,16 +19,12 @@ from tosa_convert.errors import printable
     "strides that do not divide, and values that regions use from outside have their old meaning. It "
     "reports each kind of change, and refuses what has no form in TOSA 1.0.",
 )
-@click.argument("source", type=click.Path(), metavar="IN")
-@option("-o", "--output", required=True, type=click.Path(), help="The file to write.")
-@to_option
-@func_option
-@narrow_option
-@option("--report", type=click.Path(), metavar="FILE", help="Write the changes as JSON, too.")
-@option("--verify", is_flag=True, help="Read the result back and compare it bit for bit.")
-@no_validate_option
-def upgrade(source: str, output: str, report: str | None, **given: Any) -> None:
-    """Bring a program of an older TOSA to the form of TOSA 1.0, and report each change."""
+@click.argument("source", type=ReadPath(), metavar="IN")
+@option("--output", required=True)
+@option("--json-report", old=("--report",))
+@add_options("--to --func --narrow --verify --no-validate")
+def upgrade(source: str, output: str, json_file: str | None, **given: Any) -> None:
+    """Bring a program of an older TOSA to TOSA 1.0, and report each change."""
     from tosa_convert.cli.convert_file import (
         ConvertOptions,
         applicable,
@@ -52,8 +44,8 @@ def upgrade(source: str, output: str, report: str | None, **given: Any) -> None:
     opened = open_source(source, options)
     file_format = output_format(output, options, opened.format)
     refuse_same_file(source, output)
-    if report is not None:
-        refuse_same_file(source, report)
+    if json_file is not None:
+        refuse_same_file(source, json_file)
     write_options = applicable(opened, file_format, options)
     with quoting(opened):
         graph, changes = read_upgraded(opened, options.read)
@@ -62,8 +54,8 @@ def upgrade(source: str, output: str, report: str | None, **given: Any) -> None:
         note(printable(line))
     if not changes:
         note("nothing to upgrade: the program has the form of TOSA 1.0")
-    if report is not None:
-        _write(report, source, changes)
+    if json_file is not None:
+        _write(json_file, source, changes)
 
 
 def _write(path: str, source: str, changes: Any) -> None:

@@ -6,16 +6,9 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.command import Verb, option
-from tosa_convert.cli.shared_options import (
-    func_option,
-    jobs_option,
-    limit_option,
-    names_option,
-    profiles,
-    reader_option,
-)
-from tosa_convert.consumers.readers import every_reader
+from tosa_convert.cli.command import Verb
+from tosa_convert.cli.option import ReadPath
+from tosa_convert.cli.shared_options import add_options, option
 
 
 @click.command(
@@ -25,30 +18,17 @@ from tosa_convert.consumers.readers import every_reader
     "input. Exit code: 0 if TOSA allows all programs, 1 if there are findings, and another one for a "
     "file that cannot be read.",
 )
-@click.argument("files", nargs=-1, type=click.Path(), metavar="[FILES]...")
-@names_option(
-    "--profile",
-    metavar="NAMES",
-    choices=profiles,
-    help="The profiles and extensions of the target, such as PRO-INT,EXT-INT16; what needs another one "
-    "is a finding.",
-)
-@option(
-    "--level",
-    type=click.Choice(["8k", "none"], case_sensitive=False),
-    help="The level of the target; a limit that an operator exceeds is a finding.",
-)
+@click.argument("files", nargs=-1, type=ReadPath(), metavar="[FILES]...")
+@option("--profile", more="What needs another one is a finding.")
+@option("--level", more="A limit that an operator exceeds is a finding.")
 @option(
     "--spec-version",
     type=click.Choice(["1.0", "1.1"]),
     help="The TOSA version of the target; operators, types and unknown sizes that it does not have are "
     "findings.",
 )
-@reader_option(
-    "readers",
-    multiple=True,
-    help="A program that is to read the file; what it does not read is a finding. May be repeated: "
-    + ", ".join(every_reader()),
+@option(
+    "--for", "readers", multiple=True, more="What it does not read is a finding. May be repeated."
 )
 @option(
     "--least",
@@ -56,7 +36,7 @@ from tosa_convert.consumers.readers import every_reader
     help="Also print the least TOSA version, profiles, extensions and level that each program needs. "
     "JSON always has them.",
 )
-@option("--json", "as_json", is_flag=True, help="Report as JSON.")
+@option("--json")
 @option(
     "--sarif",
     "as_sarif",
@@ -64,15 +44,8 @@ from tosa_convert.consumers.readers import every_reader
     excludes=("--json", "--least"),
     help="Report as SARIF 2.1.0, for code scanning.",
 )
-@option(
-    "-o",
-    "--output",
-    type=click.Path(),
-    help="A file for the report; by default standard output.",
-)
-@func_option
-@jobs_option
-@limit_option
+@option("--output", more="By default the report goes there.")
+@add_options("--func --jobs --limit")
 def validate(files: tuple[str, ...], jobs: int, output: str | None, **given: Any) -> int:
     """Report everything that TOSA forbids in programs."""
     from tosa_convert.cli.validate_files import Checks, validate_files, validate_standard_input
@@ -81,10 +54,7 @@ def validate(files: tuple[str, ...], jobs: int, output: str | None, **given: Any
     from tosa_convert.io.options import ReadOptions
     from tosa_convert.rules.profiles import parse
 
-    read = ReadOptions(
-        func=given["func"],
-        limits=given["limits"],
-    )
+    read = ReadOptions(func=given["func"], limits=given["limits"])
     checks = Checks(
         read=read,
         profile=None if given["profile"] is None else parse(given["profile"]),

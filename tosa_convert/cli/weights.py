@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tosa_convert.cli.command import Verbs, note, option
-from tosa_convert.cli.shared_options import no_validate_option, to_option
+from tosa_convert.cli.command import Verbs, note
+from tosa_convert.cli.option import Folder, ReadPath
+from tosa_convert.cli.shared_options import add_options, option
 from tosa_convert.errors import printable
 
 if TYPE_CHECKING:
@@ -20,15 +21,12 @@ def weights() -> None:
 
 
 @weights.command("export")
-@click.argument("source", type=click.Path(), metavar="IN")
-@option(
-    "-o", "--output", type=click.Path(), metavar="DIR", help="By default IN's stem with .weights."
-)
+@click.argument("source", type=ReadPath(), metavar="IN")
+@option("--output", more="By default a folder named as IN, with the extension .weights.")
 @option(
     "--larger-than",
     type=click.IntRange(min=0),
     default=0,
-    show_default=True,
     metavar="BYTES",
     help="Leave smaller constants out.",
 )
@@ -38,20 +36,18 @@ def export_weights(source: str, output: str | None, larger_than: int) -> None:
     from tosa_convert.cli.load_graph import load_graph
     from tosa_convert.io.files import STANDARD
 
-    if output is None and source == STANDARD:
-        raise click.UsageError("name the folder with -o DIR for standard input")
+    if output == STANDARD or (output is None and source == STANDARD):
+        raise click.UsageError("weights are written into a folder: name it with -o DIR")
     folder = output or api.weights_folder(source)
     count = api.export_weights(load_graph(source), folder, larger_than=larger_than)
     note(f"{count} constants in {printable(str(folder))}")
 
 
 @weights.command("import")
-@click.argument("source", type=click.Path(), metavar="IN")
-@click.argument("folder", type=click.Path(file_okay=False), metavar="DIR")
-@option("-o", "--output", required=True, type=click.Path(), help="The new file.")
-@to_option
-@option("--accept-changed-weights", is_flag=True, help="Accept weights that were edited.")
-@no_validate_option
+@click.argument("source", type=ReadPath(), metavar="IN")
+@click.argument("folder", type=Folder(), metavar="DIR")
+@option("--output", required=True)
+@add_options("--to --accept-changed-weights --no-validate")
 def import_weights(
     source: str,
     folder: str,
@@ -73,17 +69,17 @@ def import_weights(
 
 
 @weights.command("strip")
-@click.argument("source", type=click.Path(), metavar="IN")
-@option("-o", "--output", required=True, type=click.Path(), help="The new file.")
-@to_option
+@click.argument("source", type=ReadPath(), metavar="IN")
+@option("--output", required=True)
+@option("--to")
 @option(
-    "--all",
-    "everything",
+    "--parameters",
     is_flag=True,
-    help="Also zero points, shifts, multipliers and padding values.",
+    old=("--all",),
+    help="Also replace zero points, shifts, multipliers and padding values.",
 )
-def strip_weights(source: str, output: str, to: Format | None, everything: bool) -> None:
-    """Replace the weights by zeros, so that a confidential model can go with a bug report.
+def strip_weights(source: str, output: str, to: Format | None, parameters: bool) -> None:
+    """Replace the weights by zeros, for a bug report on a confidential model.
 
     Shapes and element types stay as they are, and so do zero points, shifts, multipliers and padding
     values. Names and locations stay, too: check that they tell nothing confidential.
@@ -94,6 +90,6 @@ def strip_weights(source: str, output: str, to: Format | None, everything: bool)
 
     graph, opened = load_input(source)
     api.refuse_same_file(source, output)
-    stripped = api.strip_weights(graph, keep_parameters=not everything)
+    stripped = api.strip_weights(graph, keep_parameters=not parameters)
     options = WriteOptions(validate=False)
     save_graph(stripped, output, to, like=opened.format, options=options)

@@ -266,7 +266,7 @@ def test_text_of_a_file_cannot_control_the_terminal(diff: Any, folder: Path) -> 
     made.main.operators[1].location = 'loc("\x1b[2J":1:1)'
     made.regions[0].name = "\x1b[2J"
     save(folder / "b.tosa", made)
-    assert "\x1b" not in diff("a.tosa", "b.tosa", "--names", "--locations")[1]
+    assert "\x1b" not in diff("a.tosa", "b.tosa", "--compare-names", "--compare-locations")[1]
 
 
 # -- git -------------------------------------------------------------------------------------------

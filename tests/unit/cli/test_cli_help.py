@@ -33,13 +33,30 @@ def test_the_lines_of_verbs_within_a_verb_are_not_cut_off(
 
 def test_options_and_verbs_have_headings(capsys: pytest.CaptureFixture[str]) -> None:
     text = shown(capsys, "convert")
-    headings = ("Options:", "MLIR:", "Names and shapes:", "Weights:", "Framework models:")
-    places = [text.index(f" {name} ") for name in (*headings, "Help and messages:")]
-    assert sorted(places) == [places[0], *sorted(places[1:-1]), places[-1]]
-    assert text.index("--via") > text.index("Framework models:")
+    headings = ("Output:", "MLIR input:", "Names:", "Weights:", "Framework models:", "Help and")
+    places = [text.index(f" {name} ") for name in headings]
+    assert places == sorted(places)
+    assert text.index("--partial") > text.index("Framework models:")
     text = shown(capsys)
     for heading, names in SECTIONS.items():
         assert f"{heading}: {min(names)} " in text
+
+
+@pytest.mark.parametrize("name", [name for name in VERBS if name != "weights"])
+def test_more_than_a_few_options_are_in_groups(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(tosa_flatbuffer, [name, "--help"]) == 0
+    groups: dict[str, int] = {}
+    for line in capsys.readouterr().out.splitlines():
+        if line.endswith(":") and not line.startswith(" "):
+            groups[line] = 0
+        elif line.startswith("  -"):
+            groups[list(groups)[-1]] += 1
+    assert list(groups)[-1] == "Help and messages:"
+    assert max(groups.values()) <= 10
+    assert len(groups) > 2 or next(iter(groups)) == "Options:"
 
 
 def test_help_mentions_only_verbs_that_exist(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ import pytest
 from unit.building import PRODUCER, example, graph, op, tensor
 
 from manual.commands import Documented, verbs
-from tosa_convert.cli.command import Option
 from tosa_convert.cli.main import run, tosa_flatbuffer
+from tosa_convert.cli.option import SECTIONS, Option
 from tosa_convert.formats.flatbuffer.write import plan
 
 ALL = [verb for verb in verbs() if not isinstance(verb.command, click.Group)]
@@ -25,7 +26,6 @@ OPTIONS = [
 VALUES = {
     "--against": ("one", "other"),
     "--atol": ("a:1", "b:2"),
-    "--extensions": ("EXT-INT16", "EXT-INT4"),
     "--for": ("vela", "flatc"),
     "--frontends": ("onnx", "torch"),
     "--input": ("a=a.npy", "b=b.npy"),
@@ -124,7 +124,7 @@ def test_options_that_exclude_each_other_are_refused_in_any_order(
         (["show", "--limit", "text-dept=3"], "--limit: error: found 'text-dept'", "text-depth?"),
         (["show", "--limit", "depth"], "--limit depth: error: expected NAME=N", ""),
         (["validate", "--profile", "PRO_INT"], "--profile: error: found 'PRO_INT'", "PRO-INT?"),
-        (["suite", "x", "--extensions", "INT16"], "--extensions: error: ", "EXT-INT16?"),
+        (["suite", "x", "--against", "y", "--profile", "INT16"], "--profile: error: ", "EXT-INT16?"),
         (["rewrite", "--only", "clean"], "--only: error: found 'clean'", "did you mean clean-up?"),
         (["generate", "--seed", "1", "--only", "ADDD"], "--only: error: ", "did you mean ADD?"),
         (["run", "x", "--narrow", "i46"], "--narrow: error: found 'i46'", "did you mean i64?"),
@@ -230,11 +230,81 @@ def test_a_backend_that_is_not_there_is_named(
     assert expected in capsys.readouterr().err
 
 
-def test_an_earlier_spelling_is_the_same_option(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(tosa_flatbuffer, ["suite", "gone", "--limit", "1", "--max-cases", "2"]) == 2
-    assert "--max-cases is given twice" in capsys.readouterr().err
-    for name in ("--limit", "--max-cases"):
-        assert run(tosa_flatbuffer, ["suite", "gone", name, "none"]) == 2
-        assert "--max-cases: error: 'none' is not a valid integer" in capsys.readouterr().err
-    assert run(tosa_flatbuffer, ["suite", "--help"]) == 0
-    assert "--limit" not in capsys.readouterr().out
+#: Verb and flag -> the earlier spelling, which documents had.
+OLD = {
+    ("diff", "--compare-locations"): "--locations",
+    ("diff", "--compare-names"): "--names",
+    ("generate", "--size"): "--operators",
+    ("reduce", "--command"): "--check",
+    ("show", "--constants"): "--weights",
+    ("suite", "--json-report"): "--json",
+    ("suite", "--max-cases"): "--limit",
+    ("suite", "--profile"): "--extensions",
+    ("suite", "--through"): "--via",
+    ("suite", "--work"): "--out",
+    ("upgrade", "--json-report"): "--report",
+    ("weights strip", "--parameters"): "--all",
+}
+
+
+def test_all_earlier_spellings_are_tested() -> None:
+    found = {
+        (verb.name, param.flag): name
+        for verb in ALL
+        for param in verb.command.params
+        if isinstance(param, Option)
+        for name in param.old
+    }
+    assert found == OLD
+
+
+@pytest.mark.parametrize(("verb", "flag"), OLD)
+def test_an_earlier_spelling_is_the_same_option_and_not_shown(
+    verb: str, flag: str, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (documented,) = (row for row in ALL if row.name == verb)
+    (param,) = (row for row in documented.command.params if flag in row.opts)
+    assert isinstance(param, Option)
+    old = OLD[verb, flag]
+    given = [old, *tokens(param)[1:], *tokens(param, "y")]
+    if param.multiple:
+        assert run(tosa_flatbuffer, ["suite", "x", "--against", "y", old, "INT16"]) == 2
+        assert f"{flag}: error: found 'INT16'" in capsys.readouterr().err
+    else:
+        assert run(tosa_flatbuffer, [*verb.split(), *given]) == 2
+        assert f"{flag} is given twice" in capsys.readouterr().err
+    assert run(tosa_flatbuffer, [*verb.split(), "--help"]) == 0
+    assert not re.search(rf"{old}(?![-a-z])", capsys.readouterr().out)
+    completed = documented.command.shell_complete(documented.context, "--")
+    assert flag in {item.value for item in completed}
+    assert old not in {item.value for item in completed}
+    named = re.compile(rf"\b{verb}\b[^|`\n]*\s{old}(?![-a-z])")
+    for path in [root / "README.md", *root.glob("docs/**/*.md")]:
+        assert not named.search(path.read_text(encoding="utf-8")), path
+
+
+def meaning(param: click.Option) -> tuple[object, ...]:
+    """What a flag takes, and the first sentence of its help."""
+    sentence = (param.help or "").partition(". ")[0].rstrip(".")
+    return param.is_flag, param.metavar, param.type.to_info_dict(), sentence
+
+
+def test_a_flag_has_one_meaning_in_all_verbs() -> None:
+    meanings: dict[str, list[tuple[str, tuple[object, ...]]]] = {}
+    for verb in ALL:
+        for param in verb.command.params:
+            if isinstance(param, click.Option):
+                for name in param.opts:
+                    meanings.setdefault(name, []).append((verb.name, meaning(param)))
+    assert len(meanings["--output"]) > 10
+    different = {
+        name: rows for name, rows in meanings.items() if any(row[1] != rows[0][1] for row in rows)
+    }
+    assert different == {}
+
+
+def test_every_flag_has_one_heading() -> None:
+    flags = [flag for listed in SECTIONS.values() for flag in listed.split()]
+    found = {"--help", *(p.flag for v in ALL for p in v.command.params if isinstance(p, Option))}
+    found.add("--version")
+    assert sorted(flags) == sorted(found)

@@ -227,7 +227,7 @@ def test_a_pipe_is_accepted_in_place_of_a_file(verb: str, tmp_path: Path) -> Non
     """As in `tosa-flatbuffer-convert <(...)`: a file that is not a regular file is read once."""
     source = tmp_path / "m.tosa"
     subprocess.run(
-        [*TOOL[:-1], "generate", "--seed", "1", "--operators", "3", "-o", str(source)], check=True
+        [*TOOL[:-1], "generate", "--seed", "1", "--size", "3", "-o", str(source)], check=True
     )
     expected, found = tmp_path / "expected.json", tmp_path / "found.json"
     options: list[str] = []

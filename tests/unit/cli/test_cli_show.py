@@ -312,7 +312,7 @@ def test_weights_have_their_statistics(show: Any) -> None:
         ),
     )
     tc.save(made, "m.tosa")
-    header, row = show("m.tosa", "--weights")[1].splitlines()
+    header, row = show("m.tosa", "--constants")[1].splitlines()
     titles = "constant type bytes least greatest mean zeros NaN inf values"
     assert " ".join(header.split()) == titles
     assert " ".join(row.split()) == "w FP32 [2, 3] 24 0 2 0.75 2 1 1 0 (2x), 1, 2"
@@ -326,8 +326,8 @@ def test_a_pattern_selects_by_name_operator_user_and_location(show: Any) -> None
     assert shown("--operators", "--grep", "f.mlir") == ["#1"]
     assert shown("--operators", "--grep", "^to$") == ["#3", "#4"]
     assert sorted(shown("--tensors", "--grep", "^ADD$")) == ["s", "w", "x"]
-    assert shown("--weights", "--grep", "^ADD$") == ["w"]
-    assert shown("--weights", "--grep", "nothing") == []
+    assert shown("--constants", "--grep", "^ADD$") == ["w"]
+    assert shown("--constants", "--grep", "nothing") == []
 
 
 def test_several_listings_follow_each_other(show: Any) -> None:
@@ -391,7 +391,7 @@ def test_a_damaged_file_is_shown_as_far_as_it_goes(show: Any) -> None:
 
 
 def test_the_json_has_everything(show: Any) -> None:
-    code, out, err = show("m.tosa", "--json", "--operators", "--tensors", "--weights")
+    code, out, err = show("m.tosa", "--json", "--operators", "--tensors", "--constants")
     assert (code, err) == (0, "")
     document = json.loads(out)
     assert document["schema"] == 1
@@ -447,4 +447,4 @@ def test_values_of_every_form_have_the_same_statistics(show: Any, kind: str) -> 
     made = graph("", "w", [tensor("w", kind, (6,), data)], [op("CONST", "", "w")])
     tc.save(made, "embedded.tosa", validate=False)
     tc.save(made, "npy.tosa", weights="npy", validate=False)
-    assert show("embedded.tosa", "--weights")[1] == show("npy.tosa", "--weights")[1]
+    assert show("embedded.tosa", "--constants")[1] == show("npy.tosa", "--constants")[1]

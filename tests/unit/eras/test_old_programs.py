@@ -219,7 +219,7 @@ def test_the_verb_takes_its_input_for_an_old_program_and_reports_each_kind_of_ch
             "tensor<2x3xf32>",
         )
     )
-    assert run(verb("upgrade"), [str(source), "-o", str(target), "--report", str(report)]) == 0
+    assert run(verb("upgrade"), [str(source), "-o", str(target), "--json-report", str(report)]) == 0
     assert (
         capsys.readouterr().err == "add: operands of lower rank have leading dimensions of 1 (1)\n"
     )

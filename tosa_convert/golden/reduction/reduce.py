@@ -147,7 +147,7 @@ class _Reducer:
         self.inputs, self.progress = inputs, progress
         self.words = command_words(command)
         if not self.words:
-            raise fail("missing-backend", f"--check {command}", "there is no such command")
+            raise fail("missing-backend", f"--command {command}", "there is no such command")
         self.tried = self.reused = 0
         self.said = ""
         self._golden: dict[str, Array] | None = None

@@ -125,7 +125,7 @@ class Journal:
                 "option-conflict",
                 str(self.path),
                 f"it belongs to another run: {other!r:.400}, now {header}",
-                "choose another --out, or remove the file",
+                "choose another --work, or remove the file",
             )
         # The last line of a run that was killed may be a part of one.
         found = (

@@ -162,11 +162,11 @@ def changes(answers: Iterable[Answer], baseline: Mapping[str, str]) -> Changes:
 
 
 def read_baseline(path: Path) -> dict[str, str]:
-    """Read the statuses by case of a report that `--json` wrote.
+    """Read the statuses by case of a report that `--json-report` wrote.
 
     Raises TosaConvertError("file-error").
     """
-    expected = "a report that suite --json wrote"
+    expected = "a report that suite --json-report wrote"
     report = read_json(path, expected)
     rows = report.get("answers") if isinstance(report, dict) else None
     if not isinstance(rows, list):

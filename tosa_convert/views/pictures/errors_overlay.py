@@ -15,7 +15,7 @@ from tosa_convert.io.files import JSON_BYTES, PathLike, map_file, parse_json
 if TYPE_CHECKING:
     from tosa_convert.views.pictures.diagram import Diagram
 
-_RESULT: Final = "a result that check, bisect or suite wrote with --json"
+_RESULT: Final = "a result that check or bisect wrote with --json, or suite with --json-report"
 #: Statuses of a case of `suite` in which the backend gave no right result.
 _WRONG: Final = ("wrong", "fail", "crashed", "error", "refused")
 #: The share of the bound that stands for a wrong result that has no bound.
@@ -50,7 +50,7 @@ class Overlay:
 
 
 def read_result(path: PathLike) -> Any:
-    """Read a file that `--json` of `check`, `bisect` or `suite` wrote.
+    """Read a file that `check --json`, `bisect --json` or `suite --json-report` wrote.
 
     Raises:
         TosaConvertError: "file-error" if it cannot be read, or is not such a result.

@@ -75,7 +75,7 @@ def report(
             errors, or, without `errors`, the multiply-accumulates of each operator. By default the
             extension of `path` says it, if it is .svg, .dot or .gv; otherwise it is "html".
         errors: a result of `check`, `bisect` or `suite`, which is shown as colour: what `check` and
-            `bisect` return, or the file or the content of what the verbs write with `--json`.
+            `bisect` return, or the file or the content of what the verbs write as JSON.
         scopes: where groups of operators come from. "names": common folders of the names of tensors,
             such as those of "encoder/layer_1/add" or "layers.0.conv"; "locations": those of the names in
             locations; "auto": whichever has more of them; "none": no groups.

@@ -1,0 +1,185 @@
+"""Options and arguments of verbs: their headings in the help, what contradicts what, and paths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from tosa_convert.errors import refuse_unknown
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+#: The last heading, of the options that all verbs have.
+MESSAGES: Final = "Help and messages"
+#: Heading in the help -> the options below it, of whatever verb, in their order.
+SECTIONS: Final = {
+    "Output": "--output --to --export-to-flatbuffer --import-from-flatbuffer --count --verify "
+    "--no-validate --save-inputs --save-variables --bounds --intermediates --pattern --inside --precise "
+    "--work --resume",
+    "Selection": "--outputs --inputs --seed --size --only --list --operators --tensors --constants "
+    "--grep --hex --all-bytes --as --scopes --errors",
+    "Comparison": "--against --reference --frontends --through --original --atol --rtol --repeat "
+    "--compare-names --compare-locations --ignore-order --max-cases",
+    "Failures": "--command --expect-exit --expect-text --xfail --refused --baseline --case --keep "
+    "--reduce",
+    "Reports": "--json --sarif --json-report --junit --html --svg --dot --model-explorer --stat "
+    "--context --all --color --save",
+    "MLIR input": "--func --input-shape --narrow --pass-captured --full-paths",
+    "MLIR output": "--bytecode-version --generic --no-locations --elide",
+    "Names": "--names --input-names --output-names",
+    "Weights": "--weights --accept-changed-weights --larger-than --parameters",
+    "Target": "--for --tosa-version --spec-version --profile --level --least",
+    "Framework models": "--via --partial --check",
+    "Values of inputs": "--input --random --range --seeds --calibration --variables",
+    "Processes and limits": "--jobs --python --scheduler --timeout --limit --batch-mib",
+    MESSAGES: "--quiet --verbose --version --help",
+}
+#: Flag -> its heading and its place below all headings.
+_PLACES: Final = {
+    flag: (heading, place)
+    for place, (flag, heading) in enumerate(
+        (flag, heading) for heading, flags in SECTIONS.items() for flag in flags.split()
+    )
+}
+#: Options below one heading, besides those of all verbs, if there are no more than these.
+_FEW: Final = 5
+
+
+class Option(click.Option):
+    """An option of a verb. It is given at most once, unless `multiple` adds its values up.
+
+    distinct: of values that add up, the part in which no two of them may be equal.
+    excludes: options that contradict it. needs: options of which at least one must be given, too.
+    old: earlier spellings, which are still accepted and not shown.
+    """
+
+    def __init__(
+        self,
+        *declarations: Any,
+        distinct: Callable[[str], str] | None = None,
+        excludes: Sequence[str] = (),
+        needs: Sequence[str] = (),
+        old: Sequence[str] = (),
+        **attributes: Any,
+    ) -> None:
+        super().__init__(*declarations, **attributes)
+        self.distinct, self.excludes, self.needs, self.old = distinct, excludes, needs, old
+
+    @property
+    def flag(self) -> str:
+        """Return the name in messages: the first long one."""
+        return next((name for name in self.opts if name.startswith("--")), self.opts[0])
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """Let the parser know the earlier spellings, too."""
+        shown = self.opts
+        self.opts = [*shown, *self.old]
+        super().add_to_parser(parser, ctx)
+        self.opts = shown
+
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        """Refuse what is not a choice as all options do, with the nearest choice."""
+        if self.distinct is not None and value:
+            seen: set[str] = set()
+            for text in value:
+                name = self.distinct(text)
+                if name in seen:
+                    raise click.UsageError(f"{self.flag} {name} is given twice", ctx)
+                seen.add(name)
+        try:
+            return super().type_cast_value(ctx, value)
+        except click.BadParameter:
+            if isinstance(self.type, click.Choice):
+                for text in value if self.multiple else [value]:
+                    refuse_unknown(self.flag, text, self.type.choices)
+            raise
+
+
+def refuse_contradictions(ctx: click.Context, order: Iterable[click.Parameter]) -> None:
+    """Raise click.UsageError for options that are given twice or contradict each other.
+
+    order: the parameters in the order of the command line, as often as they are given.
+    """
+    given = [row for row in order if isinstance(row, Option)]
+    flags = {row.flag for row in given}
+    by_name: dict[str | None, Option] = {}
+    for row in given:
+        before = by_name.get(row.name)
+        if before is not None and not row.multiple:
+            if before is row:
+                raise click.UsageError(f"{row.flag} is given twice; it has one value", ctx)
+            raise click.UsageError(f"{before.flag} and {row.flag} exclude each other", ctx)
+        by_name[row.name] = row
+    for row in given:
+        for other in row.excludes:
+            if other in flags:
+                raise click.UsageError(f"{row.flag} and {other} exclude each other", ctx)
+        if row.needs and not flags.intersection(row.needs):
+            raise click.UsageError(f"{row.flag} needs {' or '.join(row.needs)}", ctx)
+
+
+def option_sections(
+    command: click.Command, ctx: click.Context
+) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Yield the headings of a command's options, each with the help of its options."""
+    rows = []
+    for param in command.get_params(ctx):
+        record = param.get_help_record(ctx)
+        if record is not None and isinstance(param, click.Option):
+            flag = next(name for name in param.opts if name.startswith("--"))
+            rows.append((_PLACES[flag], record))
+    rows.sort(key=lambda row: row[0][1])
+    is_short = sum(heading != MESSAGES for (heading, _), _ in rows) <= _FEW
+    sections: dict[str, list[tuple[str, str]]] = {}
+    for (heading, _), record in rows:
+        shown = "Options" if is_short and heading != MESSAGES else heading
+        sections.setdefault(shown, []).append(record)
+    yield from sections.items()
+
+
+# -- values ----------------------------------------------------------------------------------------
+
+
+class _FileName(click.Path):
+    """A path. Each of the classes below says what `-` means."""
+
+    name = "path"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """Return the same for all classes."""
+        return "PATH"
+
+
+class ReadPath(_FileName):
+    """A file to read; `-` is standard input."""
+
+
+class WritePath(_FileName):
+    """A file to write; `-` is standard output."""
+
+
+class Folder(_FileName):
+    """A folder, which `-` cannot be."""
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Let the shell complete names of folders."""
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(incomplete, type="dir")]
+
+
+class NamesFile(click.types.StringParamType):
+    """A text that has, or may have, the name of a file in it, such as NAME=FILE."""
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Let the shell complete names of files."""
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(incomplete, type="file")]
