@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import gc
 import json
 import math
 import mmap
@@ -44,6 +45,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import model_targets
 import targets
 import verb_targets
+from memory import Memory
 
 from tosa_convert import api
 from tosa_convert.errors import TosaConvertError
@@ -66,8 +68,11 @@ KEPT: Final = 20
 
 #: Outcomes, one byte an input: from _FIRST on, those of the target's class.
 _NONE, _FOREIGN, _FIRST = 0, 1, 2
-#: Shared memory: number of the running input, processor seconds when it began, peak KiB, then outcomes.
+#: Shared memory: number of the running input, processor seconds when it began, peak KiB, then how many
+#: files of each kind there were, then outcomes.
 _HEAD: Final = struct.Struct("<qdq")
+_KINDS: Final = struct.Struct("<64q")
+_OUTCOMES: Final = _HEAD.size + _KINDS.size
 
 
 @dataclass
@@ -77,6 +82,7 @@ class Tally:
     inputs: int = 0
     next: int = 0
     outcomes: collections.Counter[str] = field(default_factory=collections.Counter)
+    files: collections.Counter[str] = field(default_factory=collections.Counter)
     crashes: collections.Counter[str] = field(default_factory=collections.Counter)
     hangs: int = 0
     foreign: int = 0
@@ -96,7 +102,7 @@ class Shared:
     """The shared memory of one worker."""
 
     def __init__(self, path: Path, *, create: bool) -> None:
-        size = _HEAD.size + SLICE
+        size = _OUTCOMES + SLICE
         if create:
             path.write_bytes(bytes(size))
         with open(path, "r+b") as file:
@@ -104,6 +110,12 @@ class Shared:
 
     def note(self, index: int, seconds: float, peak: int) -> None:
         _HEAD.pack_into(self.map, 0, index, seconds, peak)
+
+    def count_kinds(self, counts: list[int]) -> None:
+        _KINDS.pack_into(self.map, _HEAD.size, *counts, *[0] * (64 - len(counts)))
+
+    def counted_kinds(self) -> tuple[int, ...]:
+        return _KINDS.unpack_from(self.map, _HEAD.size)
 
     def noted(self) -> tuple[int, float, int]:
         index, seconds, peak = _HEAD.unpack_from(self.map, 0)
@@ -131,33 +143,6 @@ def available(options: argparse.Namespace) -> list[str]:
 # -- the worker -------------------------------------------------------------------------------
 
 
-def status_kib(name: str) -> int:
-    """A value of /proc/self/status, or of getrusage on systems without it."""
-    with contextlib.suppress(OSError, IndexError, ValueError):
-        return int(Path("/proc/self/status").read_text().split(f"{name}:")[1].split()[0])
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-def peak_kib() -> int:
-    """The peak memory of this process since `forget_peak`."""
-    return status_kib("VmHWM")
-
-
-def memory_kib() -> int:
-    """The memory of this process."""
-    return status_kib("VmRSS")
-
-
-def forget_peak() -> bool:
-    """Reset the peak; False where the system cannot."""
-    try:
-        with open("/proc/self/clear_refs", "w") as file:
-            file.write("5")
-    except OSError:
-        return False
-    return True
-
-
 def work(options: argparse.Namespace) -> None:
     """Run inputs until the time is over. Results go to shared memory and files."""
     with contextlib.suppress(ValueError, OSError):
@@ -172,8 +157,13 @@ def work(options: argparse.Namespace) -> None:
     target.run(target.sound())
     with contextlib.suppress(TosaConvertError):
         api.load(b"module {}")
-    base = memory_kib()
+    # Nothing that is there now is ever freed: do not look at it in every collection.
+    gc.collect()
+    gc.freeze()
+    memory = Memory()
+    base = before = memory.measure()[0]
     worst = 0
+    kinds = dict.fromkeys(target.kinds, 0)
     started = time.monotonic()
     for offset in range(min(SLICE, options.count)):
         if time.monotonic() - started > options.slice:
@@ -181,22 +171,25 @@ def work(options: argparse.Namespace) -> None:
         index = options.first + offset
         data = target.input(options.seed, index)
         shared.note(index, time.process_time(), worst)
-        measured = forget_peak()
-        before = memory_kib()
+        memory.forget_peak()
         try:
             value = target.outcomes.index(target.run(data)) + _FIRST
         except Exception:  # any exception is a defect
             value = _FOREIGN
             keep(failures, options, "foreign", index, target, data, traceback.format_exc())
         # Without a peak for each input, use what the worker took since it was ready.
-        peak = max(0, peak_kib() - (before if measured else base))
-        worst = max(worst, peak)
+        now, most = memory.measure()
+        peak = max(0, most - (before if memory.is_exact else base))
+        worst, before = max(worst, peak), now
         limit = (MEMORY_FREE + MEMORY_PER_BYTE * target.size(data)) >> 10
         if peak > limit:
             text = f"{peak} KiB for {target.size(data)} bytes"
             keep(failures, options, "memory", index, target, data, text)
-            base = memory_kib()
-        shared.map[_HEAD.size + offset] = value
+            base = now
+        for kind in target.kinds_of(data):
+            kinds[kind] += 1
+        shared.count_kinds(list(kinds.values()))
+        shared.map[_OUTCOMES + offset] = value
         shared.note(index + 1, time.process_time(), worst)
 
 
@@ -247,8 +240,13 @@ class Run:
         command += ["--scratch", str(self.scratch)]
         command += [part for folder in options.corpus for part in ("--corpus", str(folder))]
         self.log = open(self.scratch / "log", "wb")  # noqa: SIM115 - closed with the run
+        # Looking for translations of click's messages takes longer than some commands.
         self.process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=self.log,
+            env={**os.environ, "LANGUAGE": "C"},
         )
         self.seen, self.seen_at = -1, time.monotonic()
 
@@ -264,23 +262,29 @@ class Run:
         limit = all_rows()[self.name].make.hang_after
         return used > limit and now - self.seen_at > limit
 
-    def finish(self, *, hung: bool) -> None:
-        """Count the worker's outcomes, and how it ended."""
-        if hung:
+    def finish(self, *, hung: bool = False, stopped: bool = False) -> None:
+        """Count the worker's outcomes, and how it ended. stopped: the campaign ends it."""
+        if hung or stopped:
             self.process.kill()
         status = self.process.wait()
         index, _, peak = self.shared.noted()
         self.log.close()
         tally = self.tally
+        if index < 0 and stopped:
+            self.remove()
+            return
         if index < 0:
             sys.stderr.write((self.scratch / "log").read_text(errors="replace")[-2000:])
             raise SystemExit(f"{self.name}: the worker did not start ({status})")
         done = index - self.first
-        for value in self.shared.map[_HEAD.size : _HEAD.size + done]:
+        make = all_rows()[self.name].make
+        for value in self.shared.map[_OUTCOMES : _OUTCOMES + done]:
             if value == _FOREIGN:
                 tally.foreign += 1
             else:
-                tally.outcomes[all_rows()[self.name].make.outcomes[value - _FIRST]] += 1
+                tally.outcomes[make.outcomes[value - _FIRST]] += 1
+        for kind, count in zip(make.kinds, self.shared.counted_kinds(), strict=False):
+            tally.files[kind] += count
         tally.inputs += done
         tally.next = index
         tally.worst = max(tally.worst, peak / 1024)
@@ -288,7 +292,7 @@ class Run:
         tally.memory = len(list(self.options.failures.glob(f"{self.name}-*.memory.txt")))
         if hung and tally.suspect != index:
             tally.suspect = index
-        elif hung or status:
+        elif (hung or status) and not stopped:
             # The input that was running, which has no outcome.
             tally.inputs += 1
             tally.next = index + 1
@@ -302,6 +306,10 @@ class Run:
             log = (self.scratch / "log").read_text(errors="replace")[-4000:]
             note = self.options.failures / f"{self.name}-{self.options.seed}-{index}.{kind}.txt"
             note.write_text(f"{kind}\n{log}")
+        self.remove()
+
+    def remove(self) -> None:
+        """Remove the worker's files."""
         for path in sorted(self.scratch.rglob("*"), reverse=True):
             with contextlib.suppress(OSError):
                 path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
@@ -319,6 +327,7 @@ def load_state(path: Path, names: list[str]) -> dict[str, Tally]:
     if path.exists():
         for name, row in json.loads(path.read_text()).items():
             row["outcomes"] = collections.Counter(row["outcomes"])
+            row["files"] = collections.Counter(row.get("files", {}))
             row["crashes"] = collections.Counter(row["crashes"])
             tallies[name] = Tally(**row)
     return tallies
@@ -378,8 +387,8 @@ def campaign(options: argparse.Namespace) -> int:
                     save_state(state / f"{options.seed}.json", tallies)
     finally:
         for run in runs:
-            run.process.kill()
-            run.process.wait()
+            run.finish(stopped=True)
+        save_state(state / f"{options.seed}.json", tallies)
     report(tallies, state)
     return 1 if any(tallies[name].bad for name in names) else 0
 
@@ -398,18 +407,16 @@ def report(tallies: dict[str, Tally], state: Path) -> None:
         if tally.crashes:
             print("   ", ", ".join(f"{kind}: {n}" for kind, n in tally.crashes.most_common()))
     print(f"total {total(tallies)} inputs")
-    codes: collections.Counter[str] = collections.Counter()
-    for name, tally in tallies.items():
-        if name not in verb_targets.VERB_TARGETS:
-            codes += tally.outcomes
-    verb_targets.print_counts(
-        {
-            name: tally.outcomes
-            for name, tally in tallies.items()
-            if name in verb_targets.VERB_TARGETS
-        }
-    )
-    print("outcomes:", ", ".join(f"{code} {count}" for code, count in codes.most_common()))
+    verbs = {name: row for name, row in tallies.items() if name in verb_targets.VERB_TARGETS}
+    codes = collections.Counter[str]()
+    for name in tallies.keys() - verbs.keys():
+        codes += tallies[name].outcomes
+    if verbs:
+        verb_targets.print_counts({name: row.outcomes for name, row in verbs.items()})
+        files = sum((row.files for row in verbs.values()), collections.Counter[str]())
+        print("files:", ", ".join(f"{kind} {count}" for kind, count in files.most_common()))
+    if codes:
+        print("outcomes:", ", ".join(f"{code} {count}" for code, count in codes.most_common()))
     failures = sorted(path.name for path in (state / "failures").iterdir())
     if failures:
         print(f"{len(failures)} files in {state / 'failures'}, such as {', '.join(failures[:5])}")

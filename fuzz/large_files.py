@@ -32,7 +32,7 @@ SECONDS: Final = 1.0
 _READ: Final = """
 import sys, time
 sys.path.insert(0, sys.argv[1])
-from campaign import forget_peak, memory_kib, peak_kib
+from memory import Memory
 import tosa_convert as tc
 # Modules that are imported on first use must not count.
 for extension in ("json", "tosa", "mlirbc", "mlir"):
@@ -40,13 +40,13 @@ for extension in ("json", "tosa", "mlirbc", "mlir"):
         tc.load(tc.dumps(tc.load(sys.argv[2]), extension) + b"}")
     except tc.TosaConvertError:
         pass
-forget_peak()
-base, start, end = memory_kib(), time.process_time(), "accepted"
+memory = Memory()
+base, start, end = memory.measure()[0], time.process_time(), "accepted"
 try:
     tc.load(sys.argv[3])
 except tc.TosaConvertError as error:
     end = f"{error.code} x{len(error.findings)}"
-print(time.process_time() - start, peak_kib() - base, end)
+print(time.process_time() - start, memory.measure()[1] - base, end)
 """
 _VERSION: Final = b'"version":{"_major":1,"_minor":0,"_patch":0,"_draft":false}'
 _IN_BLOCK: Final = b',"regions":[{"blocks":[{"tensors":['

@@ -14,6 +14,7 @@ import json
 import os
 import shutil
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple
@@ -49,6 +50,8 @@ class Target:
 
     #: What `run` returns.
     outcomes: tuple[str, ...] = (ACCEPTED, *sorted(CODES))
+    #: The kinds of files of which an input has several; a campaign counts them.
+    kinds: tuple[str, ...] = ()
     #: Seconds of processor time after which an input hangs.
     hang_after = 5.0
 
@@ -95,6 +98,10 @@ class Target:
         data = bytearray(prepared)
         mutate_bytes(data, random, random.choice((1, 1, 2, 4, 8)))
         return bytes(data)
+
+    def kinds_of(self, data: Any) -> Iterable[str]:
+        """The kinds of an input's files, as often as it has them."""
+        return ()
 
     def size(self, data: Any) -> int:
         """Bytes of an input."""

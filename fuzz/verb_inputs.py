@@ -28,7 +28,7 @@ from tosa_convert.formats.mlir.text.parse.module import parse
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 #: Bytes that an archive of a few kilobytes unpacks to.
-_BOMB: Final = 256 << 20
+_BOMB: Final = 96 << 20
 #: A test descriptor of the official suite, for the program `m.tosa` of one input and one output.
 _DESCRIPTOR: Final = {
     "tosa_file": "m.tosa",
@@ -113,14 +113,18 @@ def _lines(*rows: object) -> bytes:
 
 
 def _reports() -> list[bytes]:
-    """The JSON that `check`, `bisect` and `suite` write, as far as others read it."""
+    """The JSON that `check` and `bisect` write, as far as others read it."""
     tensor = {"name": "y", "ok": False, "problem": "", "differing": 2, "elements": 3, "failing": 1}
     check = {"ok": False, "tensors": [{**tensor, "margin": 2.5, "rule": "exact"}]}
     operator = {"operator": "1 ADD", "index": 1}
     fault = {"kind": "alone", "operators": [operator], "comparison": check}
     bisect = {"outputs": check, "first": fault, "others": [None]}
-    answers = {"cases": 1, "passed": 1, "ok": True, "answers": [_ANSWER_ROW]}
-    return [_lines(row) for row in (answers, check, {"runs": [check]}, bisect)]
+    return [_lines(row) for row in (check, {"runs": [check]}, bisect)]
+
+
+def _baselines() -> list[bytes]:
+    """The JSON that `suite` writes, as far as --baseline reads it."""
+    return [_lines({"cases": 1, "passed": 1, "ok": True, "answers": [_ANSWER_ROW]})]
 
 
 def _journals() -> list[bytes]:
@@ -232,6 +236,7 @@ FORMS: Final = {
     "npy": Form(".npy", _array, bytes, _bytes),
     "desc": Form(".json", lambda: [_lines(_DESCRIPTOR)], tokens_of, _json),
     "report": Form(".json", _reports, tokens_of, _json),
+    "baseline": Form(".json", _baselines, tokens_of, _json),
     "journal": Form(".jsonl", _journals, tokens_of, _json),
     "state": Form(".json", _states, tokens_of, _json),
     "xfail": Form(".txt", lambda: [b"# known\na/* rounds twice\nb no\n"], tokens_of, _text),
@@ -272,8 +277,8 @@ class Files:
         return self._sound[form, which]
 
     def mutant(self, form: str, random: Random) -> bytes:
-        """Return a mutant of a form; one of sixteen is sound."""
-        which = random.randrange(len(self._of(form)))
+        """Return a mutant of a form, of a small file more often; one of sixteen is sound."""
+        which = int(len(self._of(form)) * random.random() ** 2)
         if random.random() < 1 / 16:
             return self.sound(form, which)
         if (form, which) not in self._prepared:
@@ -283,7 +288,7 @@ class Files:
     def beside_weights(self, random: Random) -> tuple[bytes, dict[str, bytes]]:
         """Return a program and the files of its folder of constants, some of them mutated."""
         while True:
-            which = random.randrange(len(self._weights.seeds))
+            which = int(len(self._weights.seeds) * random.random() ** 2)
             if which not in self._folders:
                 self._folders[which] = None
                 # A program without constants is refused.
@@ -299,5 +304,5 @@ class Files:
 
     def _of(self, form: str) -> list[bytes]:
         if form not in self._seeds:
-            self._seeds[form] = FORMS[form].seeds()
+            self._seeds[form] = sorted(FORMS[form].seeds(), key=len)
         return self._seeds[form]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import os
 import re
 import shutil
@@ -17,302 +16,43 @@ import sys
 import tempfile
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 from typing import Any, Final
 
 from targets import Row, Target
-from verb_inputs import FOLDER, FORMS, MODELS, PROGRAMS, Files
+from verb_inputs import FOLDER, FORMS, Files
+from verb_lines import LINES, Case, Line
 
 from tosa_convert.cli.command import declare_own_process
 from tosa_convert.cli.main import run, verb
 from tosa_convert.io import log
-from tosa_convert.io.formats import EXTENSIONS
-from tosa_convert.io.options import BYTECODE_VERSIONS
 
 #: Exit codes of a verb, and those of a verb that judges.
 _CODES: Final = (0, 2, 3, 4)
-_JUDGES: Final = ("bisect", "check", "diff", "doctor", "suite", "validate")
+_JUDGES: Final = ("bisect", "check", "diff", "doctor", "frontends", "suite", "validate")
 #: What a message must not have.
 _TRACE: Final = re.compile(r"Traceback \(most recent call last\)|internal error in tosa-convert")
 _CONTROLS: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-#: Names of files: most are plain.
-_NAMES: Final = (
-    *("m",) * 24,
-    "e\x1b[31m\x1b]0;x\x07",
-    "c\u009b31m",
-    "b\u202e\u2066x",
-    "n\nerror: forged",
-    "u\udcff\udc80",
-    "q'\"<&>;$(x) %s {0}",
-    "l" * 200,
-)
-_LIMITS: Final = ("input-bytes=100", "json-depth=2", "text-depth=2", "location-depth=1")
-_READERS: Final = ("vela", "reference-model", "model-converter==0.11.0", "flatc", "iree", "nobody")
-_TENSORS: Final = ("y", "s", "m", "x", "s,m", "nosuch", "\x1b[31m", "")
 
-
-@dataclass
-class Case:
-    """A command line, and the files below its folder. form: the kind of its first file."""
-
-    words: list[str]
-    form: str = ""
-    files: dict[str, bytes] = field(default_factory=dict)
-    standard_input: bytes = b""
-
-    def described(self) -> str:
-        """Return the command line, for a report."""
-        return json.dumps(self.words)
-
-
-class Line:
-    """Makes a command line and its files."""
-
-    def __init__(self, verb_name: str, files: Files, random: Random) -> None:
-        self.sources, self.random = files, random
-        self.case = Case([*verb_name.split("-")])
-        self.add = self.case.words.extend
-
-    def name(self, extension: str) -> str:
-        """Return the name of an input that is not taken."""
-        stem = self.random.choice(_NAMES)
-        while f"in/{stem}{extension}" in self.case.files:
-            stem += "2"
-        return f"in/{stem}{extension}"
-
-    def file(self, form: str, name: str = "") -> str:
-        """Add a mutant of a form; returns its name."""
-        path = name or self.name(FORMS[form].extension)
-        self.case.files[path] = self.sources.mutant(form, self.random)
-        self.case.form = self.case.form or form
-        return path
-
-    def arrays(self) -> str:
-        """Add arrays, or seldom an archive that unpacks to much; returns the name."""
-        return self.file("npz-bomb" if self.random.random() < 0.04 else "npz")
-
-    def program(self, *, stdin: bool = False) -> str:
-        """Add a program, or seldom something else; returns its name."""
-        other = self.random.random()
-        if other < 0.03:
-            # `convert` would start a converter.
-            models = () if self.case.words == ["convert"] else MODELS
-            return self.file(self.random.choice([*models, "npz", "npy", "report", "npz-bomb"]))
-        if other < 0.1:
-            return self.beside_weights()[0]
-        form = self.random.choice(PROGRAMS)
-        if stdin and self.random.random() < 0.05:
-            self.case.form = self.case.form or form
-            self.case.standard_input = self.sources.mutant(form, self.random)
-            return "-"
-        return self.file(form)
-
-    def beside_weights(self) -> list[str]:
-        """Add a program and a folder with its constants; returns their names."""
-        path = self.name(".tosa")
-        folder = f"{path.removesuffix('.tosa')}.weights"
-        self.case.form = self.case.form or "weights"
-        program, files = self.sources.beside_weights(self.random)
-        self.case.files[path] = program
-        for name, data in files.items():
-            self.case.files[f"{folder}/{name}"] = data
-        return [path, folder]
-
-    def maybe(self, *choices: Iterable[str], chance: float = 0.25) -> None:
-        """Add each of the options with a chance."""
-        for words in choices:
-            if self.random.random() < chance:
-                self.add(words)
-
-    def one(self, *choices: str) -> str:
-        """Return one of the choices."""
-        return self.random.choice(choices)
-
-    def output(self, *extensions: str) -> None:
-        """Add an output of one of the extensions."""
-        self.add(["-o", f"out/{self.random.choice(_NAMES)}{self.one(*extensions)}"])
-
-
-_WRITTEN: Final = tuple(EXTENSIONS)
-
-
-def _convert(line: Line) -> None:
-    line.add([line.program(stdin=True)])
-    if line.random.random() < 0.9:
-        line.output(*_WRITTEN)
-    else:
-        line.add(["--to", line.one("mlir", "mlirbc", "tosa", "json")])
-    line.maybe(
-        ["--verify"], ["--no-validate"], ["--narrow", "i64,f64,quant"], ["--pass-captured"],
-        ["--names", "generate"], ["--weights", line.one("embedded", "offset", "npy")],
-        ["--tosa-version", line.one("1.0", "1.1")], ["--generic"], ["--no-locations"],
-        ["--bytecode-version", line.one(*map(str, BYTECODE_VERSIONS))], ["--elide", "2"],
-        ["--limit", line.one(*_LIMITS)], ["--for", line.one(*_READERS)], ["--full-paths"],
-        ["--input-shape", line.one("x=2x3", "arg0=?x3", "x=", "arg0=9223372036854775808")],
-        ["--accept-changed-weights"], ["--func", line.one("main", "\x1b[2J")],
-        ["--input-names", line.one("a,b", "\n", "x")],
-        chance=0.06,
-    )  # fmt: skip
-
-
-def _show(line: Line) -> None:
-    line.add([line.program(stdin=True)])
-    line.maybe([line.program()], chance=0.1)
-    line.maybe(["--operators"], ["--tensors"], ["--constants"], ["--hex"], ["--json"], chance=0.15)
-    line.maybe(["--grep", line.one("x", "(", "ADD|y", "\x1b")], ["-j", "1"], chance=0.05)
-
-
-def _validate(line: Line) -> None:
-    line.add([line.program(stdin=True)])
-    line.maybe([line.program()], chance=0.1)
-    line.maybe(
-        ["--json"], ["--sarif"], ["--least"], ["--level", line.one("8k", "none")],
-        ["--profile", line.one("PRO-INT", "PRO-FP,EXT-INT16", "nothing")],
-        ["--for", line.one(*_READERS)], ["-j", "1"], ["-o", "out/kept"], chance=0.12,
-    )  # fmt: skip
-
-
-def _diff(line: Line) -> None:
-    line.add([line.program(stdin=True), line.program()])
-    line.maybe(
-        ["--compare-names"], ["--compare-locations"], ["--ignore-order"], ["--stat"], ["--json"],
-        ["--all"], ["-U", "3"], chance=0.12,
-    )  # fmt: skip
-
-
-def _doctor(line: Line) -> None:
-    line.add([line.program(stdin=True)])
-    line.maybe(["--json"], ["--for", line.one(*_READERS)])
-
-
-def _extract(line: Line) -> None:
-    line.add([line.program(), "--outputs", line.one(*_TENSORS)])
-    line.maybe(["--inputs", line.one(*_TENSORS)], ["--no-validate"])
-    line.output(*_WRITTEN)
-
-
-def _rewrite(line: Line) -> None:
-    line.add([line.program(stdin=True)])
-    line.output(*_WRITTEN)
-    line.maybe(["--only", line.one("repair", "clean-up", "nothing")], ["--no-validate"])
-
-
-def _upgrade(line: Line) -> None:
-    line.add([line.file("old") if line.random.random() < 0.5 else line.program(stdin=True)])
-    line.output(*_WRITTEN)
-    line.maybe(["--verify"], ["--no-validate"], ["--narrow", "i64,quant"])
-
-
-def _weights_export(line: Line) -> None:
-    line.add([line.program(), "-o", "out/folder"])
-    line.maybe(["--larger-than", "8"])
-
-
-def _weights_import(line: Line) -> None:
-    line.add(line.beside_weights())
-    line.output(*_WRITTEN)
-    line.maybe(["--accept-changed-weights"], ["--no-validate"], chance=0.5)
-
-
-def _weights_strip(line: Line) -> None:
-    line.add([line.program()])
-    line.output(*_WRITTEN)
-    line.maybe(["--parameters"])
-
-
-def _repack(line: Line) -> None:
-    line.add([line.beside_weights()[0] if line.random.random() < 0.3 else line.program()])
-    line.output(".tosa", ".json")
-    line.add(["--weights", line.one("embedded", "offset", "npy", "auto")])
-    line.maybe(["--verify"], ["--no-validate"], ["--accept-changed-weights"])
-
-
-def _report(line: Line) -> None:
-    line.add([line.program(stdin=True)])
-    kind = line.random.random()
-    if kind < 0.5:
-        line.output(".dot")
-    else:
-        line.output(".html", ".svg")
-    line.maybe(["--errors", line.file("report")], chance=0.4)
-    line.maybe(["--scopes", line.one("names", "locations", "none")])
-
-
-def _data(line: Line) -> None:
-    line.add(
-        [line.arrays() if line.random.random() < 0.4 else line.file(line.one("npy", "npy", "tosa"))]
-    )
-    if line.random.random() < 0.2:
-        line.add(line.beside_weights()[1:])
-    line.maybe(["--json"], ["--as", line.one("fp32", "int4", "bf16", "int48", "mxint8")])
-
-
-def _check(line: Line) -> None:
-    """Compare recorded results with recorded results: no process is started."""
-    line.add([line.program(), "--random", "1", "--against", line.file("npz")])
-    line.add(["--reference", line.file("npz")])
-    line.maybe(["-i", line.arrays()], ["--json"], ["--atol", line.one("1", "y:nan", "-1")])
-    line.maybe(["--save", "out/saved"], chance=0.1)
-
-
-def _run(line: Line) -> None:
-    line.add([line.program(), "-i", line.arrays(), "--timeout", "20"])
-    line.maybe(["--random", "1"], ["--json"], ["-o", "out/o.npz"], chance=0.5)
-
-
-def _check_run(line: Line) -> None:
-    line.add([line.program(), "--random", "1", "--against", line.arrays(), "--timeout", "20"])
-    line.maybe(["--json"])
-
-
-def _bisect(line: Line) -> None:
-    line.add([line.program(), "--random", "1", "--against", line.program(), "--timeout", "20"])
-    line.maybe(["--json"], ["--keep", "out/kept"])
-
-
-def _reduce(line: Line) -> None:
-    line.add([line.program(), "--command", "false", "--expect-exit", "1", "--work", "out/work"])
-    if line.random.random() < 0.5:
-        line.file("state", "out/work/state.json")
-
-
-def _suite(line: Line) -> None:
-    """Run a case of its descriptor, or of the program beside it, or none."""
-    for name in ("a", line.one("b", "b\x1b[31m", "b\nx", "b\udcff")):
-        if line.random.random() < 0.8:
-            line.file("desc", f"in/{name}/desc.json")
-        line.case.files[f"in/{name}/m.tosa"] = line.sources.sound("tosa", 4)
-        if line.random.random() < 0.8:
-            line.file("npy", f"in/{name}/x.npy")
-    line.add(["in", "--jobs", "1", "--timeout", "20"])
-    if line.random.random() < 0.5:
-        line.file("journal", "out/kept/answers.jsonl")
-        line.add(["--work", "out/kept"])
-    line.maybe(["--baseline", line.file("report")], ["--xfail", line.file("xfail")])
-    line.maybe(["--junit", "out/j.xml"], ["--json-report", "out/j.json"])
-
-
-def _convert_model(line: Line) -> None:
-    line.add([line.file(line.one(*MODELS)), "--timeout", "20"])
-    line.output(".tosa", ".mlir")
+#: The kinds of files, and that of a command that takes none.
+KINDS: Final = (*FORMS, "weights", "none")
 
 
 class Verb(Target):
     """A verb: a mutant has the documented exit codes, prints plain text, and leaves what it wrote."""
 
     #: By kind of file, and by exit code.
-    outcomes = tuple(
-        f"{form} exit {code}" for form in (*FORMS, "weights", "none") for code in (0, 1, 2, 3, 4)
-    )
+    outcomes = tuple(f"{kind} exit {code}" for kind in KINDS for code in (0, 1, 2, 3, 4))
+    kinds = KINDS
     hang_after = 10.0
 
     def __init__(self, name: str, folders: list[Path], scratch: Path) -> None:
-        self.line, self.verb_name = LINES[name], name.removeprefix("verb-").removesuffix("-run")
+        name = name.removeprefix("verb-")
+        self.line, self.verb_name = LINES[name][0], name.removesuffix("-run")
         self.files = Files(scratch / "seeds")
-        self.name = name
+        self.name = f"verb-{name}"
         self.seeds = [name]
         self.prepared = {}
         self.folder = scratch / "case"
@@ -329,12 +69,15 @@ class Verb(Target):
         return seed
 
     def sound(self) -> Case:
-        return Case(["show", "in/m.tosa"], "tosa", {"in/m.tosa": self.files.sound("tosa")})
+        return Case(["show", "in/m.tosa"], ["tosa"], {"in/m.tosa": self.files.sound("tosa")})
 
     def mutant(self, prepared: Any, random: Random) -> Case:
         line = Line(self.verb_name, self.files, random)
         self.line(line)
         return line.case
+
+    def kinds_of(self, data: Case) -> list[str]:
+        return data.forms
 
     def size(self, data: Case) -> int:
         return sum(map(len, data.files.values())) + len(data.standard_input)
@@ -349,9 +92,8 @@ class Verb(Target):
 
         Raises AssertionError for what a command must not do.
         """
-        _lay_out(data, self.folder)
+        before = _lay_out(data, self.folder)
         os.chdir(self.folder)
-        before = _tree(Path())
         command, words = verb(data.words[0]), data.words[1:]
         with self._captured(data.standard_input):
             code = run(command, words)
@@ -361,7 +103,7 @@ class Verb(Target):
         if problems:
             text = output[-2000:].decode(errors="replace")
             raise AssertionError("\n".join([*problems, repr(text), messages[-5000:]]))
-        return f"{data.form or 'none'} exit {code}"
+        return f"{data.forms[0] if data.forms else 'none'} exit {code}"
 
     @contextlib.contextmanager
     def _captured(self, standard_input: bytes) -> Any:
@@ -385,7 +127,7 @@ class Verb(Target):
 
     def _of_files(self, case: Case, code: int, before: dict[str, bytes]) -> Iterable[str]:
         """List the files that should not be there, or have other content."""
-        after = _tree(Path())
+        after = _tree("")
         kept = ("out/work", "out/kept", "out/saved")
         changed = [
             name
@@ -431,25 +173,46 @@ def _of_text(case: Case, output: bytes, messages: str) -> Iterable[str]:
         yield "a line that a file name has forged"
 
 
-def _lay_out(case: Case, folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
+def _lay_out(case: Case, folder: Path) -> dict[str, bytes]:
+    """Replace the content of a folder; return that of each file by its name."""
     for name in ("in", "out"):
-        (folder / name).mkdir(parents=True)
+        os.makedirs(folder / name, exist_ok=True)
+    _empty(str(folder))
+    laid = {}
     for name, data in case.files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
         # Only a journal names the folder.
-        path.write_bytes(data.replace(FOLDER, os.fsencode(os.path.realpath(folder))))
+        laid[name] = data.replace(FOLDER, os.fsencode(os.path.realpath(folder)))
+        path = f"{folder}/{name}"
+        if name.count("/") > 1:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb", buffering=0) as file:
+            file.write(laid[name])
+    return laid
 
 
-def _tree(folder: Path) -> dict[str, bytes]:
+def _empty(folder: str, *, keep: tuple[str, ...] = ("in", "out")) -> None:
+    """Remove what a folder has, but not the folders to keep."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False):
+                os.unlink(entry.path)
+                continue
+            _empty(entry.path, keep=())
+            if entry.name not in keep:
+                os.rmdir(entry.path)
+
+
+def _tree(folder: str) -> dict[str, bytes]:
     """Read the content of each file below a folder."""
-    found = {}
-    for path, _, names in os.walk(folder):
-        for name in names:
-            whole = os.path.join(path, name)
-            with open(whole, "rb") as file:
-                found[os.path.relpath(whole, folder)] = file.read()
+    found: dict[str, bytes] = {}
+    with os.scandir(folder or ".") as entries:
+        for entry in entries:
+            name = folder + entry.name
+            if entry.is_dir(follow_symlinks=False):
+                found |= _tree(f"{name}/")
+            else:
+                with open(name, "rb", buffering=0) as file:
+                    found[name] = file.read()
     return found
 
 
@@ -467,32 +230,5 @@ def print_counts(outcomes: dict[str, Counter[str]]) -> None:
             print(" | ".join(map(str, cells)))
 
 
-#: Target -> how its command lines are made, and its shares of a campaign's time and of its inputs.
-_ROWS: Final[dict[str, tuple[Callable[[Line], None], float, float]]] = {
-    "convert": (_convert, 3.0, 300_000),
-    "show": (_show, 1.5, 130_000),
-    "validate": (_validate, 1.0, 120_000),
-    "diff": (_diff, 1.5, 100_000),
-    "doctor": (_doctor, 1.0, 60_000),
-    "extract": (_extract, 1.0, 50_000),
-    "rewrite": (_rewrite, 1.0, 50_000),
-    "upgrade": (_upgrade, 1.0, 50_000),
-    "weights-export": (_weights_export, 0.5, 20_000),
-    "weights-import": (_weights_import, 0.5, 20_000),
-    "weights-strip": (_weights_strip, 0.5, 20_000),
-    "repack": (_repack, 0.5, 30_000),
-    "report": (_report, 0.5, 20_000),
-    "data": (_data, 0.5, 20_000),
-    "check": (_check, 0.5, 10_000),
-    # These start processes.
-    "run": (_run, 0.3, 600),
-    "check-run": (_check_run, 0.3, 300),
-    "bisect": (_bisect, 0.3, 300),
-    # A command of these takes seconds.
-    "reduce": (_reduce, 1.5, 300),
-    "suite": (_suite, 3.0, 300),
-    "convert-run": (_convert_model, 1.5, 300),
-}
-LINES: Final = {f"verb-{name}": row[0] for name, row in _ROWS.items()}
 #: Name -> target.
-VERB_TARGETS: Final = {f"verb-{name}": Row(Verb, *row[1:]) for name, row in _ROWS.items()}
+VERB_TARGETS: Final = {f"verb-{name}": Row(Verb, *row[1:]) for name, row in LINES.items()}

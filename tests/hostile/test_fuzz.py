@@ -64,6 +64,71 @@ def test_a_campaign_finds_every_kind_of_defect(root: Path, tmp_path: Path) -> No
     assert min(crashes, hangs, foreign, memory) > 0, row
 
 
+#: A verb that does what a verb must not do: which, is the name of a function.
+_MISBEHAVING = """
+import os, sys, tempfile
+from pathlib import Path
+from random import Random
+sys.path.insert(0, {fuzz!r})
+import click, verb_targets
+from verb_lines import LINES
+from tosa_convert.cli.main import verb
+
+def exit_70(): return 70
+def exit_1(): return 1
+def silent(): return 3
+def escape(): print("\\x1b[31m"); return 0
+def trace(): print("Traceback (most recent call last)", file=sys.stderr); return 0
+def outside(): Path("stray").write_text(""); return 0
+def changed(): Path("in/m.tosa").write_text(""); return 0
+def partial(): Path("out/m.tosa.part").write_text(""); return 0
+def refused(): Path("out/m.tosa").write_text(""); print("no", file=sys.stderr); return 3
+def temporary(): tempfile.mkstemp(); return 0
+
+target = verb_targets.VERB_TARGETS["verb-show"].make("verb-show", [], Path({scratch!r}))
+assert target.run(target.sound()) == "tosa exit 0"
+for what in (exit_70, exit_1, silent, escape, trace, outside, changed, partial, refused, temporary):
+    verb_targets.run = lambda command, words: what()
+    try:
+        target.run(target.sound())
+    except AssertionError as error:
+        print(what.__name__, str(error).splitlines()[0])
+
+for name, (make, _, _) in LINES.items():
+    command, *further = name.removesuffix("-run").split("-")
+    known = verb(command)
+    for part in further:
+        known = known.commands[part]
+    names = {{option for row in known.params for option in row.opts}}
+    for seed in range(200):
+        line = verb_targets.Line(name.removesuffix("-run"), target.files, Random(seed))
+        make(line)
+        given = {{w for w in line.case.words if w.startswith("-") and not w[1:].isdigit()}} - {{"-"}}
+        assert given <= names, (name, given - names)
+"""
+
+
+@pytest.mark.slow
+def test_a_campaign_of_verbs_judges_what_a_user_sees(root: Path, tmp_path: Path) -> None:
+    script = tmp_path / "wrong.py"
+    script.write_text(_MISBEHAVING.format(fuzz=str(root / "fuzz"), scratch=str(tmp_path / "verb")))
+    line = [sys.executable, str(script)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "exit_70 exit code 70",
+        "exit_1 exit code 1",
+        "silent exit code 3 without a message",
+        "escape control characters on standard output: ['\\x1b']",
+        "trace a traceback",
+        "outside files changed: ['stray']",
+        "changed files changed: ['in/m.tosa']",
+        "partial partial files: ['out/m.tosa.part']",
+        "refused files changed: ['out/m.tosa']",
+        f"temporary temporary files: {done.stdout.rpartition('temporary files: ')[2].strip()}",
+    ]
+
+
 @pytest.mark.slow
 def test_an_input_is_the_same_in_every_run(root: Path) -> None:
     arguments = ("campaign.py", "--show", "json", "--seed", "9", "--index", "77")

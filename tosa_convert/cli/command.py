@@ -51,6 +51,7 @@ class Verb(click.Command):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         options.setdefault("context_settings", _HELP)
         super().__init__(*arguments, **options)
+        self._parser: Any = None
         self.params += [
             Option(
                 ["--quiet", "-q"],
@@ -68,6 +69,12 @@ class Verb(click.Command):
                 help="Also say what was recognised, and how long it took.",
             ),
         ]
+
+    def make_parser(self, ctx: click.Context) -> Any:
+        """Return the parser, which is made once: `parse_args` uses it twice."""
+        self._parser = self._parser or super().make_parser(ctx)
+        self._parser.ctx = ctx
+        return self._parser
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Refuse options that are given twice, which click would answer with the last one."""
