@@ -9,7 +9,14 @@ from typing import Any, Final
 
 import click
 
-from tosa_convert.cli.option import Option, option_sections, refuse_contradictions
+from tosa_convert.cli.option import (
+    STANDARD_OUTPUT,
+    Option,
+    option_sections,
+    refuse_contradictions,
+    refuse_shared_streams,
+)
+from tosa_convert.cli.standard_streams import named_by_user
 from tosa_convert.errors import (
     Finding,
     TosaConvertError,
@@ -82,7 +89,10 @@ class Verb(click.Command):
             _, _, order = self.make_parser(ctx).parse_args(args=list(args))
             if not any(getattr(row, "is_eager", False) for row in order):
                 refuse_contradictions(ctx, order)
-        return super().parse_args(ctx, args)
+        rest = super().parse_args(ctx, args)
+        if not ctx.resilient_parsing:
+            refuse_shared_streams(ctx)
+        return rest
 
     def invoke(self, ctx: click.Context) -> Any:
         """Do the verb's work, and say with --verbose how long it took."""
@@ -97,6 +107,8 @@ class Verb(click.Command):
         except click.UsageError as error:
             error.ctx = error.ctx or ctx
             raise
+        except TosaConvertError as error:
+            raise named_by_user(error) from None
         finally:
             log.choose_level()
 
@@ -194,7 +206,12 @@ def _name_of(param: click.Parameter, ctx: click.Context | None) -> str:
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print lines for people. Characters that a terminal would obey are escaped."""
+    """Print lines for people. Characters that a terminal would obey are escaped.
+
+    They go to stderr if `err`, and if standard output is one of the verb's files.
+    """
+    ctx = click.get_current_context(silent=True)
+    err = err or (ctx is not None and STANDARD_OUTPUT in ctx.meta)
     # Where standard error takes no more, there is nowhere to report that.
     with contextlib.suppress(OSError) if err else contextlib.nullcontext():
         click.echo(printable_lines(text), err=err)

@@ -127,7 +127,7 @@ def convert(paths: tuple[str, ...], output: str | None, jobs: int, **given: Any)
 
         return convert_many(sources, output, options, jobs)
     from tosa_convert.cli.convert_file import convert_one, open_source
-    from tosa_convert.cli.load_graph import standard_data
+    from tosa_convert.cli.standard_streams import standard_data
 
     data = standard_data(options.read) if sources[0] == STANDARD else None
     if data is not None and (kind := model_kind(data)):

@@ -66,13 +66,10 @@ _COLOURS = {"removed": "red", "added": "green", "changed": "yellow", "place": "c
 def diff(left: str, right: str, **given: Any) -> int:
     """Report how program RIGHT differs from LEFT, whatever values are called."""
     from tosa_convert.cli.load_graph import load_input
-    from tosa_convert.io.files import STANDARD
     from tosa_convert.io.options import ReadOptions
     from tosa_convert.views.structural_diff.public import diff as compute
     from tosa_convert.views.structural_diff.text import TextForm
 
-    if left == right == STANDARD:
-        raise click.UsageError("only one of the files can be standard input")
     loaded = [load_input(path, ReadOptions(func=given["func"])) for path in (left, right)]
     graphs = [graph for graph, _ in loaded]
     found = compute(

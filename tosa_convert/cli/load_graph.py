@@ -6,15 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tosa_convert.cli.standard_streams import STDIN, standard_data
 from tosa_convert.formats.read import Input, open_input, read
 from tosa_convert.io.applicable_options import refuse_inapplicable
-from tosa_convert.io.files import (
-    STANDARD,
-    read_at_most,
-    standard_input,
-    standard_output,
-    write_standard_output,
-)
+from tosa_convert.io.files import STANDARD, standard_output, write_standard_output
 from tosa_convert.io.formats import FORMATS, Format, of_path
 from tosa_convert.io.options import ReadOptions, WriteOptions, given_options
 
@@ -52,19 +47,7 @@ def open_path(path: str, options: ReadOptions, data: memoryview | None = None) -
     """Open an input; "-" is standard input. data: standard input, if it is read already."""
     if path != STANDARD:
         return open_input(path, options)
-    return open_input(standard_data(options) if data is None else data, options, where="<stdin>")
-
-
-def standard_data(options: ReadOptions) -> memoryview:
-    """Read standard input."""
-    refuse_terminal_input()
-    return read_at_most(standard_input().buffer, options.limits.input_bytes, "<stdin>")
-
-
-def refuse_terminal_input() -> None:
-    """Raise click.UsageError if standard input is a terminal."""
-    if standard_input().isatty():
-        raise click.UsageError("no input: give a file, or pipe one in")
+    return open_input(standard_data(options) if data is None else data, options, where=STDIN)
 
 
 def save_graph(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from tosa_convert.errors import refuse_unknown
+from tosa_convert.io.files import STANDARD
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -143,26 +145,24 @@ def option_sections(
 # -- values ----------------------------------------------------------------------------------------
 
 
-class _FileName(click.Path):
-    """A path. Each of the classes below says what `-` means."""
-
-    name = "path"
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """Return the same for all classes."""
-        return "PATH"
-
-
-class ReadPath(_FileName):
+class ReadPath(click.Path):
     """A file to read; `-` is standard input."""
 
 
-class WritePath(_FileName):
+class WritePath(click.Path):
     """A file to write; `-` is standard output."""
 
 
-class Folder(_FileName):
-    """A folder, which `-` cannot be."""
+class Folder(click.Path):
+    """A folder, which `-` is not."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        """Refuse what would be a folder of this name."""
+        if value == STANDARD:
+            self.fail("- is standard input or output, and here is a folder", param, ctx)
+        return super().convert(value, param, ctx)
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -174,7 +174,13 @@ class Folder(_FileName):
 
 
 class NamesFile(click.types.StringParamType):
-    """A text that has, or may have, the name of a file in it, such as NAME=FILE."""
+    """A text that has, or may have, the name of a file in it, which `-` is not."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Refuse standard input."""
+        if value == STANDARD:
+            self.fail("it cannot be read from standard input", param, ctx)
+        return super().convert(value, param, ctx)
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -183,3 +189,40 @@ class NamesFile(click.types.StringParamType):
         from click.shell_completion import CompletionItem
 
         return [CompletionItem(incomplete, type="file")]
+
+
+class ArrayFile(NamesFile):
+    """FILE or NAME=FILE; `-` as FILE is standard input."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Take any text."""
+        return value
+
+
+def refuse_shared_streams(ctx: click.Context) -> None:
+    """Raise click.UsageError if two parameters are standard input, or two are standard output."""
+    for kinds, stream in ((_READ, "standard input"), (WritePath, STANDARD_OUTPUT)):
+        users = [
+            row.flag if isinstance(row, Option) else row.human_readable_name
+            for row in ctx.command.params
+            if isinstance(row.type, kinds)
+            for text in _texts(row, ctx.params.get(row.name or ""))
+            if text == STANDARD
+            or (isinstance(row.type, ArrayFile) and text.endswith(f"={STANDARD}"))
+        ]
+        if len(users) > 1:
+            raise click.UsageError(f"{' and '.join(users)} cannot both be {stream}", ctx)
+        if users:
+            ctx.meta[stream] = users[0]
+
+
+#: The key in the context's `meta` of the parameter that is standard output.
+STANDARD_OUTPUT: Final = "standard output"
+_READ: Final = (ReadPath, ArrayFile)
+
+
+def _texts(row: click.Parameter, value: Any) -> Sequence[str]:
+    """Return the values of a parameter; an argument that takes several files, and gets none, is `-`."""
+    if isinstance(row, click.Argument) and row.nargs == -1:
+        return value or (STANDARD,)
+    return value if isinstance(value, tuple) else () if value is None else (value,)

@@ -77,7 +77,6 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
     say(
         f"{counted(result.operators, 'operator')} in {target}; "
         f"{counted(result.tried, 'candidate')} tried now, "
-        f"{counted(result.reused, 'answer')} from an earlier run",
-        err=output == STANDARD,
+        f"{counted(result.reused, 'answer')} from an earlier run"
     )
     return 0

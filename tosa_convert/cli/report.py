@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     "--errors",
     type=ReadPath(),
     metavar="JSON",
-    help="Show a result as colour: what check or bisect wrote with --json, or suite with --json-report.",
+    help="Show a result as colour: the JSON that check, bisect or suite wrote.",
 )
 @option(
     "--scopes",
@@ -56,17 +56,19 @@ def report(
 ) -> int:
     """Draw MODEL as one HTML file, to zoom into and search offline."""
     from tosa_convert.cli.load_graph import load_graph
+    from tosa_convert.cli.standard_streams import copy_standard_input
     from tosa_convert.io.files import STANDARD, refuse_same_file
     from tosa_convert.io.options import ReadOptions
     from tosa_convert.views.pictures.public import report as draw
 
     graph = load_graph(model, ReadOptions(func=func))
     title = "" if model == STANDARD else printable(os.path.basename(model))
-    target = None if output == STANDARD else output
-    if target is None:
+    if errors is not None:
+        errors = copy_standard_input(errors)
+    if output is None or output == STANDARD:
         text = draw(graph, to=to, errors=errors, scopes=scopes, title=title)
         click.echo(text, nl=False)
     else:
-        refuse_same_file(model, target)
-        draw(graph, target, to=to, errors=errors, scopes=scopes, title=title)
+        refuse_same_file(model, output)
+        draw(graph, output, to=to, errors=errors, scopes=scopes, title=title)
     return 0

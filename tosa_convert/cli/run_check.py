@@ -16,6 +16,7 @@ from tosa_convert.cli.run_model import (
     tolerances_of,
     variables_of,
 )
+from tosa_convert.cli.standard_streams import copy_standard_input
 from tosa_convert.errors import printable
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.arrays.by_name import Array
@@ -88,7 +89,9 @@ def _inputs(model: str, options: Mapping[str, Any]) -> tuple[Graph, NamedInputs]
     graph = program_of(model, options).graph
     given = given_arrays(graph, options)
     if options["calibration"]:
-        return graph, calibration_inputs(graph, Path(options["calibration"]), given)
+        return graph, calibration_inputs(
+            graph, Path(copy_standard_input(options["calibration"])), given
+        )
     ranges = parse_ranges(options["ranges"])
     return graph, seeded_inputs(graph, given, options["random"] or 0, options["seeds"], ranges)
 

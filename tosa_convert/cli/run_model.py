@@ -14,10 +14,12 @@ import numpy as np
 from tosa_convert.cli.command import say
 from tosa_convert.cli.input_shapes import parsed
 from tosa_convert.cli.load_graph import load_graph
+from tosa_convert.cli.option import STANDARD_OUTPUT
+from tosa_convert.cli.standard_streams import copy_standard_input, write_file
 from tosa_convert.errors import fail, printable
 from tosa_convert.golden.accuracy.tolerances import FLOATING_POINT, Tolerances
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.npz import Shape, load_npz, npz_pieces, read_npy, save_npz
+from tosa_convert.golden.arrays.npz import Shape, load_npz, npz_pieces, read_npy
 from tosa_convert.golden.arrays.scratch import npy_pieces
 from tosa_convert.golden.arrays.slots import Slot, match
 from tosa_convert.golden.backends.runners import Backend, open_backend
@@ -33,7 +35,7 @@ from tosa_convert.golden.running.variable_states import variables_of as declared
 from tosa_convert.golden.running.variable_states import with_variables
 from tosa_convert.graph.model import Graph, counted, quoted
 from tosa_convert.graph.verify import refuse_unsound
-from tosa_convert.io.files import STANDARD, replace_file, standard_output, write_standard_output
+from tosa_convert.io.files import STANDARD, replace_file
 from tosa_convert.io.options import ReadOptions, narrow_types
 
 
@@ -115,16 +117,16 @@ def arrays_from_files(
     for text in given:
         name, equals, path = text.partition("=")
         if equals and not os.path.exists(text):
-            new = {name: read_npy(path, (shapes or {}).get(name))}
-        elif text.endswith(".npy"):
+            new = {name: read_npy(copy_standard_input(path), (shapes or {}).get(name))}
+        elif (file := copy_standard_input(text)).endswith(".npy"):
             if len(names) != 1:
                 raise click.UsageError(
                     f"-i {text}: the model has {len(names)} inputs ({', '.join(names)}); "
                     f"write -i NAME={text}"
                 )
-            new = {names[0]: read_npy(text, (shapes or {}).get(names[0]))}
+            new = {names[0]: read_npy(file, (shapes or {}).get(names[0]))}
         else:
-            new = load_npz(text, shapes)
+            new = load_npz(file, shapes)
         for key in new:
             if key in arrays:
                 raise click.UsageError(f'input "{key}" is given twice')
@@ -134,6 +136,9 @@ def arrays_from_files(
 
 def run_command(model: str, options: Mapping[str, Any]) -> int:
     """Run the verb `run`."""
+    taken = click.get_current_context().meta.get(STANDARD_OUTPUT)
+    if taken and options["as_json"]:
+        raise click.UsageError(f"{taken} and --json cannot both be standard output")
     program, arrays = program_and_inputs(model, options)
     states = variables_of(options)
     run_options = RunOptions(
@@ -168,7 +173,7 @@ def run_command(model: str, options: Mapping[str, Any]) -> int:
     if options["intermediates"]:
         graph = with_variables(program.graph, states)
         summary["intermediates"] = _save_intermediates(graph, arrays, run_options, options)
-    _print_summary(summary, options["as_json"], err=options["output"] == STANDARD)
+    _print_summary(summary, as_json=options["as_json"])
     return 0
 
 
@@ -178,12 +183,8 @@ def save_arrays(path: str, arrays: Mapping[str, Array]) -> None:
     Raises:
         TosaConvertError: "option-conflict" for several arrays in an `.npy` file.
     """
-    if path == STANDARD:
-        if standard_output().isatty():
-            raise click.UsageError("an .npz file does not go to a terminal; use -o FILE or a pipe")
-        write_standard_output(npz_pieces(arrays))
-    elif not path.lower().endswith(".npy"):
-        save_npz(path, arrays)
+    if not path.lower().endswith(".npy"):
+        write_file(path, npz_pieces(arrays), "an .npz file")
     elif len(arrays) == 1:
         replace_file(path, npy_pieces(*arrays.values()))
     else:
@@ -205,14 +206,16 @@ def _save_intermediates(
         iterations=options["inside"],
     )
     missing = not_collected(graph, options["inside"], precise=options["precise"])
-    path = Path(options["intermediates"])
-    save = _save_to_npz if path.suffix == ".npz" else save_to_folder
-    count = len(save(tensors, path, missing))
-    return {"count": count, "path": options["intermediates"], "not_collected": missing}
+    path = options["intermediates"]
+    if path == STANDARD or path.endswith(".npz"):
+        count = len(_save_to_npz(tensors, path, missing))
+    else:
+        count = len(save_to_folder(tensors, Path(path), missing))
+    return {"count": count, "path": path, "not_collected": missing}
 
 
 def _save_to_npz(
-    tensors: Iterator[Intermediate], path: Path, missing: list[dict[str, object]]
+    tensors: Iterator[Intermediate], path: str, missing: list[dict[str, object]]
 ) -> list[dict[str, Any]]:
     """Write each array by name as it is computed, then `manifest.json`: operators and locations."""
     rows: list[dict[str, Any]] = []
@@ -225,7 +228,7 @@ def _save_to_npz(
         text = json.dumps({"tensors": rows, "not_collected": missing})
         yield "manifest.json", np.frombuffer(text.encode(), np.uint8)
 
-    save_npz(path, arrays())
+    write_file(path, npz_pieces(arrays()), "an .npz file")
     return rows
 
 
@@ -251,24 +254,21 @@ def _json_number(value: Any) -> Any:
     return number if not isinstance(number, float) or np.isfinite(number) else str(number)
 
 
-def _print_summary(summary: Mapping[str, Any], as_json: bool, *, err: bool) -> None:
+def _print_summary(summary: Mapping[str, Any], *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(summary, indent=1), err=err)
+        click.echo(json.dumps(summary, indent=1))
         return
     for key, label in (("outputs", "output"), ("variables", "variable")):
         for row in summary[key]:
             span = f" {row['min']} .. {row['max']}" if "min" in row else ""
-            say(f"{label} {printable(row['name'])}: {row['dtype']}{row['shape']}{span}", err=err)
+            say(f"{label} {printable(row['name'])}: {row['dtype']}{row['shape']}{span}")
     if "intermediates" in summary:
         count, path = summary["intermediates"]["count"], summary["intermediates"]["path"]
-        say(f"{counted(count, 'intermediate')} in {path}", err=err)
+        say(f"{counted(count, 'intermediate')} in {path}")
         for row in summary["intermediates"]["not_collected"]:
             names = [name for tensors in row["tensors"].values() for name in tensors]
             listed = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-            say(
-                f"note: {row['operator']}: {row['reason']}; not collected: {listed or 'nothing'}",
-                err=err,
-            )
+            say(f"note: {row['operator']}: {row['reason']}; not collected: {listed or 'nothing'}")
 
 
 def backend_of(
@@ -288,7 +288,7 @@ def backend_of(
 
 def variables_of(options: Mapping[str, Any]) -> dict[str, Array]:
     """Return the initial states that --variables gives."""
-    return load_npz(options["variables"]) if options["variables"] else {}
+    return load_npz(copy_standard_input(options["variables"])) if options["variables"] else {}
 
 
 def tolerances_of(options: Mapping[str, Any]) -> Tolerances:

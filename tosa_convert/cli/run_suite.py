@@ -20,6 +20,7 @@ import click
 from tosa_convert.cli.command import say
 from tosa_convert.cli.own_process import may_fork
 from tosa_convert.cli.progress import ProgressDisplay
+from tosa_convert.cli.standard_streams import copy_standard_input, write_file
 from tosa_convert.cli.suite_plan import SuitePlan
 from tosa_convert.errors import fail, printable
 from tosa_convert.golden.backends.fingerprint import digest, of_backend, of_files, of_software
@@ -51,7 +52,7 @@ from tosa_convert.golden.suite.run_cases import (
     run_all,
 )
 from tosa_convert.golden.suite.table import backend_page, html_report
-from tosa_convert.io.files import file_error, replace_file
+from tosa_convert.io.files import file_error
 from tosa_convert.process.child import temporary_folder
 from tosa_convert.rules.profiles import parse
 
@@ -73,8 +74,9 @@ _EXPECTED: Final = ", {expected_failures} failures were expected"
 def run_suite(given: tuple[str, ...], options: Mapping[str, Any]) -> int:
     """Run the cases of a folder, or of several with --frontends; returns the exit code."""
     # Of the files that say what is expected, each is read before the first case is run.
-    expected = read_expected(Path(options["xfail"])) if options["xfail"] else []
-    baseline = read_baseline(Path(options["baseline"])) if options["baseline"] else None
+    xfail, earlier = options["xfail"], options["baseline"]
+    expected = read_expected(Path(copy_standard_input(xfail))) if xfail else []
+    baseline = read_baseline(Path(copy_standard_input(earlier))) if earlier else None
     plan = plan_of(given, options)
     plan = replace(plan, names=_spread(plan.names, options["limit"]))
     start = time.monotonic()
@@ -85,11 +87,11 @@ def run_suite(given: tuple[str, ...], options: Mapping[str, Any]) -> int:
     changed = None if baseline is None else changes(answers, baseline)
     report = summary(run, seconds, earlier)
     if options["json_file"]:
-        replace_file(options["json_file"], [_as_json(report, run, changed, plan)])
+        write_file(options["json_file"], [_as_json(report, run, changed, plan)])
     if options["junit"]:
-        replace_file(options["junit"], junit(run, seconds))
+        write_file(options["junit"], junit(run, seconds))
     if plan.html is not None and options["html"]:
-        replace_file(options["html"], plan.html(run, Path(options["html"])))
+        write_file(options["html"], plan.html(run, Path(options["html"])))
     _print(report, run, changed, plan)
     return 0 if run.ok else 1
 

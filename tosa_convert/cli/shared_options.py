@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tosa_convert.cli.command import note
-from tosa_convert.cli.option import Folder, NamesFile, Option, ReadPath, WritePath
+from tosa_convert.cli.option import ArrayFile, Folder, NamesFile, Option, ReadPath, WritePath
 from tosa_convert.consumers.readers import every_reader, reader_named, releases
 from tosa_convert.errors import refuse_unknown
 from tosa_convert.io.formats import FORMATS
@@ -200,7 +200,7 @@ SHARED: Final[dict[str, dict[str, Any]]] = dict(
             "-i",
             "arrays",
             multiple=True,
-            type=NamesFile(),
+            type=ArrayFile(),
             metavar="[NAME=]FILE",
             help="Values of inputs: an .npz file with an array for each name, or NAME=FILE.npy. May be "
             "repeated; - is standard input.",

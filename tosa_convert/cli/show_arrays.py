@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tosa_convert.cli import show_json
 from tosa_convert.cli.command import say
+from tosa_convert.cli.standard_streams import STDIN, copy_standard_input, named_by_user
 from tosa_convert.cli.text_columns import (
     STATISTICS_HEADER,
     STATISTICS_NUMBERS,
@@ -26,7 +27,7 @@ from tosa_convert.errors import TosaConvertError, fail, printable
 from tosa_convert.formats.read import types_of_weights
 from tosa_convert.golden.arrays.npz import StoredArray, open_array, stored_arrays
 from tosa_convert.graph.dtypes import DType, dtype
-from tosa_convert.io.files import write_standard_output
+from tosa_convert.io.files import STANDARD, write_standard_output
 from tosa_convert.rules.values import shape_text
 from tosa_convert.views.inspection.statistics import Statistics, statistics_of
 
@@ -60,13 +61,14 @@ def show_arrays(paths: Sequence[str], element_type: str | None, *, as_json: bool
     code = 0
     for path in paths:
         try:
-            files = _files(path)
+            files = _files(copy_standard_input(path))
         except TosaConvertError as error:
             code = max(code, _report(error))
             continue
         for file, types in files:
+            name = STDIN if path == STANDARD else file
             try:
-                rows += _rows(file, wanted or types)
+                rows += (replace(row, file=name) for row in _rows(file, wanted or types))
             except TosaConvertError as error:
                 code = max(code, _report(error))
     if as_json:
@@ -77,7 +79,7 @@ def show_arrays(paths: Sequence[str], element_type: str | None, *, as_json: bool
 
 
 def _report(error: TosaConvertError) -> int:
-    say(str(error), err=True)
+    say(str(named_by_user(error)), err=True)
     return error.exit_code
 
 

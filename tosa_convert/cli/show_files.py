@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.cli import show_json, show_text
 from tosa_convert.cli.command import EXIT_BUG, report_bug, say
-from tosa_convert.cli.load_graph import open_path, standard_data
+from tosa_convert.cli.load_graph import open_path
 from tosa_convert.cli.many_files import (
     crash,
     inputs_below,
@@ -22,6 +22,7 @@ from tosa_convert.cli.many_files import (
     refuse_no_inputs,
 )
 from tosa_convert.cli.shown import Shown, ShownModel
+from tosa_convert.cli.standard_streams import standard_data
 from tosa_convert.cli.text_columns import fitted
 from tosa_convert.errors import Finding, TosaConvertError, fail, printable
 from tosa_convert.formats.read import Input, Storage, open_input, read_with_storage

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from tosa_convert.cli.command import Verb
-from tosa_convert.cli.option import ReadPath, WritePath
+from tosa_convert.cli.option import NamesFile, ReadPath, WritePath
 from tosa_convert.cli.shared_options import add_options, names_from, option
 
 
@@ -20,7 +20,7 @@ def _frontends() -> Iterable[str]:
 
 
 @click.command("suite", cls=Verb)
-@click.argument("cases", nargs=-1, required=True, type=click.Path(), metavar="CASES...")
+@click.argument("cases", nargs=-1, required=True, type=NamesFile(), metavar="CASES...")
 @option(
     "--frontends",
     metavar="NAMES",

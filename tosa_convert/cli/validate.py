@@ -65,7 +65,6 @@ def validate(files: tuple[str, ...], jobs: int, output: str | None, **given: Any
     )
     form = as_json if given["as_json"] else as_sarif if given["as_sarif"] else as_text
     paths = list(files) or [STANDARD]
-    target = None if output == STANDARD else output
     if paths == [STANDARD]:
-        return validate_standard_input(checks, form, target)
-    return validate_files(paths, checks, form, target, jobs)
+        return validate_standard_input(checks, form, output)
+    return validate_files(paths, checks, form, output, jobs)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tosa_convert.cli.command import EXIT_BUG, note, report_bug
-from tosa_convert.cli.load_graph import open_path, refuse_terminal_input
+from tosa_convert.cli.load_graph import open_path
 from tosa_convert.cli.many_files import (
     crash,
     inputs_below,
@@ -20,11 +20,12 @@ from tosa_convert.cli.many_files import (
     refuse_no_inputs,
 )
 from tosa_convert.cli.progress import ProgressDisplay
+from tosa_convert.cli.standard_streams import STDIN, refuse_terminal_input, write_file
 from tosa_convert.cli.validation_report import FileReport, Status, as_text, summary
 from tosa_convert.consumers.validate import validate
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.read import Input, open_input, quoted, read
-from tosa_convert.io.files import STANDARD, replace_file, write_standard_output
+from tosa_convert.io.files import STANDARD
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.rules.public import TARGET_CODES, needs
 
@@ -53,10 +54,9 @@ class Checks:
 def validate_standard_input(checks: Checks, form: Form, output: str | None) -> int:
     """Report on the program in standard input; returns the exit code."""
     refuse_terminal_input()
-    name = "<stdin>"
-    with _caught(name) as reports:
+    with _caught(STDIN) as reports:
         opened = open_path(STANDARD, checks.read)
-        reports.append(_checked(name, opened, checks))
+        reports.append(_checked(STDIN, opened, checks))
     return _finish(reports, form, output)
 
 
@@ -76,7 +76,7 @@ def validate_files(
         for report in results:
             reports.append(report)
             if at_once:
-                _print(as_text([report]))
+                _write(as_text([report]), None)
             progress(len(reports))
     return _finish(reports, None if at_once else form, output)
 
@@ -134,11 +134,7 @@ def _crashed(path: Path, code: int) -> FileReport:
 def _finish(reports: Sequence[FileReport], form: Form | None, output: str | None) -> int:
     """Write the report, unless it is printed already, and a summary of several files."""
     if form is not None:
-        text = form(reports)
-        if output is None:
-            _print(text)
-        else:
-            replace_file(output, [text.encode("utf-8", "backslashreplace")])
+        _write(form(reports), output)
     for report in reports:
         if report.trace:
             report_bug(report.trace, report.name)
@@ -155,6 +151,6 @@ def _exit_code(report: FileReport) -> int:
     return EXIT_FINDINGS if report.findings else 0
 
 
-def _print(text: str) -> None:
-    if text:
-        write_standard_output([text.encode("utf-8", "backslashreplace")])
+def _write(text: str, output: str | None) -> None:
+    if output or text:
+        write_file(output or STANDARD, [text.encode("utf-8", "backslashreplace")])

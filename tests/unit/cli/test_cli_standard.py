@@ -1,9 +1,13 @@
-"""`-` is standard input and standard output in every verb that reads or writes a program."""
+"""`-` is standard input and standard output wherever a verb reads or writes a file."""
 
 from __future__ import annotations
 
 import io
+import json
+import re
+import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +19,7 @@ from unit.building import PRODUCER, graph, op, tensor
 import tosa_convert as tc
 from manual.commands import verbs
 from tosa_convert.cli.main import run, tosa_flatbuffer
+from tosa_convert.cli.option import ArrayFile, Folder, NamesFile, Option, ReadPath, WritePath
 from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.formats.write import dumps
 from tosa_convert.golden.arrays.npz import save_npz
@@ -58,7 +63,41 @@ WRITES = {
 OTHERS = {"data", "frontends", "generate", "suite"}
 #: Verbs whose -o is not a program.
 REPORTS = {"report", "run", "validate", "weights export"}
-NEED_REFERENCE = {"bisect", "check", "run"}
+NEED_REFERENCE = {"bisect", "check", "run", "suite"}
+AGAINST = "m.tosa --random 1 --against other.tosa"
+SUITE = "suite cases --against false --jobs 1"
+#: Option that names a file to read -> a command with it, and a file.
+READ_OPTIONS = {
+    "bisect --input": ("bisect m.tosa --against other.tosa -i {}", "x.npz"),
+    "bisect --variables": (f"bisect {AGAINST} --variables {{}}", "no.npz"),
+    "check --calibration": ("check m.tosa --against other.tosa --calibration {}", "samples.npz"),
+    "check --input": ("check m.tosa --against other.tosa -i {}", "x.npz"),
+    "check --variables": (f"check {AGAINST} --variables {{}}", "no.npz"),
+    "data paths": ("data {}", "x.npz"),
+    "reduce --input": ("reduce m.tosa --command false --expect-exit 1 --work work -i {}", "x.npz"),
+    "report --errors": ("report m.tosa --dot --errors {}", "errors.json"),
+    "run --input": ("run m.tosa -i {}", "x.npz"),
+    "run --variables": ("run m.tosa --random 1 --variables {}", "no.npz"),
+    "suite --baseline": (f"{SUITE} --baseline {{}}", "old.json"),
+    "suite --xfail": (f"{SUITE} --xfail {{}}", "xfail.txt"),
+}
+#: Option that names a file to write -> a command with it, and the start of the file, if it is not the
+#: same each time.
+WRITE_OPTIONS = {
+    "report --output": ("report m.tosa --dot -o {}", b""),
+    "run --bounds": ("run m.tosa --random 1 --bounds {}", b""),
+    "run --intermediates": ("run m.tosa --random 1 --intermediates {}", b""),
+    "run --output": ("run m.tosa --random 1 -o {}", b""),
+    "run --save-inputs": ("run m.tosa --random 1 --save-inputs {}", b""),
+    "run --save-variables": ("run m.tosa --random 1 --save-variables {}", b""),
+    "suite --html": (f"{SUITE} --html {{}}", b"<!doctype html>"),
+    "suite --json-report": (f"{SUITE} --json-report {{}}", b'{\n "cases": 1,'),
+    "suite --junit": (f"{SUITE} --junit {{}}", b"<?xml"),
+    "upgrade --json-report": ("upgrade m.tosa -o out.tosa --json-report {}", b""),
+    "validate --output": ("validate m.tosa --json -o {}", b""),
+}
+#: Where `-` is tested elsewhere: `-i` of convert is that of run, and weights are exported into a folder.
+ELSEWHERE = {"convert --input", "weights export --output"}
 
 ALL = {verb.name: verb.command for verb in verbs() if not isinstance(verb.command, click.Group)}
 
@@ -174,6 +213,125 @@ def test_standard_input_is_read_once(words: str, piped: Any) -> None:
     name, *arguments = words.split()
     code, _, err = piped(name, arguments)
     assert (code, "standard input" in err or "several inputs" in err) == (2, True)
+
+
+def names_of(*kinds: type) -> set[str]:
+    """The parameters of these types: `verb --flag` or `verb argument`."""
+    return {
+        f"{name} {param.flag if isinstance(param, Option) else param.name}"
+        for name, command in ALL.items()
+        for param in command.params
+        if type(param.type) in kinds
+    }
+
+
+def test_every_file_that_a_verb_reads_or_writes_is_tested() -> None:
+    programs = {f"{name} {param.name}" for name in READS for param in ALL[name].params[:2]}
+    assert names_of(ReadPath, ArrayFile) - programs == READ_OPTIONS.keys() | {"convert --input"}
+    outputs = {f"{name} --output" for name in WRITES}
+    assert names_of(WritePath) - outputs == WRITE_OPTIONS.keys() | {"weights export --output"}
+    kinds = (ReadPath, ArrayFile, WritePath, Folder, NamesFile)
+    for name, command in ALL.items():
+        for param in command.params:
+            is_file = isinstance(param.type, (click.Path, click.File, NamesFile))
+            assert not is_file or type(param.type) in kinds, f"{name} {param.name}"
+
+
+@pytest.fixture
+def files(piped: Any) -> None:
+    """Make the files of READ_OPTIONS, and a case for `suite`."""
+    save_npz("x.npz", {"x": np.array([1, 2], np.int32)})
+    save_npz("samples.npz", {"x": np.array([[1, 2], [3, 4]], np.int32)})
+    save_npz("no.npz", {})
+    Path("xfail.txt").write_text("* the backend has no program\n")
+    Path("old.json").write_text('{"answers": [{"case": "gone", "status": "pass"}]}')
+    answer = {"case": "a", "operator": "ADD", "status": "wrong"}
+    Path("errors.json").write_text(json.dumps({"answers": [answer]}))
+    Path("cases/one").mkdir(parents=True)
+    shutil.copy("m.tosa", "cases/one/model.tosa")
+    shutil.copy("x.npz", "cases/one/inputs.npz")
+
+
+def marked(names: Iterable[str]) -> list[Any]:
+    """Mark those of the verb that takes seconds."""
+    return [
+        pytest.param(name, marks=pytest.mark.slow if name.startswith("suite") else ())
+        for name in names
+    ]
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize("name", marked(READ_OPTIONS))
+def test_a_file_is_read_from_standard_input(
+    name: str, piped: Any, request: pytest.FixtureRequest
+) -> None:
+    command, file = READ_OPTIONS[name]
+    verb, *words = command.split()
+    if verb in NEED_REFERENCE:
+        request.getfixturevalue("refmodel")
+    expected = piped(verb, [word.format(file) for word in words])
+    assert expected[0] in (0, 1)
+    found = piped(verb, [word.format("-") for word in words], Path(file).read_bytes())
+    seconds = re.compile(rb"[0-9.]+ s, [0-9.]+ cases/s")
+    assert seconds.sub(b"", found[1]) == seconds.sub(b"", expected[1])
+    assert found[0] == expected[0]
+    assert "error" not in found[2]
+    assert not Path("-").exists()
+    assert piped(verb, [word.format("-") for word in words], b"\xff\0")[2].startswith("<stdin>")
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize("name", marked(WRITE_OPTIONS))
+def test_a_file_is_written_to_standard_output(
+    name: str, piped: Any, request: pytest.FixtureRequest
+) -> None:
+    command, start = WRITE_OPTIONS[name]
+    verb, *words = command.split()
+    if verb in NEED_REFERENCE:
+        request.getfixturevalue("refmodel")
+    file = Path("file.npz" if verb == "run" else "file")
+    code, out, _ = piped(verb, [word.format(file) for word in words])
+    assert code in (0, 1)
+    found = piped(verb, [word.format("-") for word in words])
+    assert found[0] == code
+    if start:
+        assert found[1].startswith(start)
+        assert file.read_bytes().startswith(start)
+    else:
+        assert found[1] == file.read_bytes()
+    # What is printed for people goes elsewhere.
+    assert not out or out.decode()[:20] in found[2]
+    assert not Path("-").exists()
+
+
+@pytest.mark.parametrize("name", sorted(names_of(Folder, NamesFile)))
+def test_what_is_no_file_is_not_taken_from_standard_streams(name: str, piped: Any) -> None:
+    *verb, param = name.split()
+    words = {"folder": ["m.tosa", "-"], "cases": ["-"]}.get(param, [param, "-"])
+    if verb == ["suite"] and param != "cases":
+        words += ["--against", "false"] if param != "--against" else []
+    code, out, err = piped(" ".join(verb), words)
+    assert (code, out) == (2, b"")
+    assert re.search("- is standard input or output|cannot be read from standard input", err), err
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("run m.tosa --random 1 -o - --save-inputs -", "--output and --save-inputs cannot both be"),
+        ("run m.tosa --random 1 -o - --json", "--output and --json cannot both be"),
+        ("upgrade m.tosa -o - --json-report -", "--output and --json-report cannot both be"),
+        ("suite cases --against x --junit - --html -", "--junit and --html cannot both be"),
+        ("run - -i -", "MODEL and --input cannot both be standard input"),
+        ("run m.tosa -i a=- -i b=-", "--input and --input cannot both be standard input"),
+        ("report --errors -", "MODEL and --errors cannot both be standard input"),
+        ("convert -i - --check", "[IN]... and --input cannot both be standard input"),
+    ],
+)
+def test_a_stream_is_used_once(command: str, expected: str, piped: Any) -> None:
+    verb, *words = command.split()
+    code, out, err = piped(verb, words)
+    assert (code, out, expected in err) == (2, b"", True), err
 
 
 def test_what_has_no_name_needs_one(piped: Any) -> None:

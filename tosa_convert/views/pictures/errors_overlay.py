@@ -15,7 +15,7 @@ from tosa_convert.io.files import JSON_BYTES, PathLike, map_file, parse_json
 if TYPE_CHECKING:
     from tosa_convert.views.pictures.diagram import Diagram
 
-_RESULT: Final = "a result that check or bisect wrote with --json, or suite with --json-report"
+_RESULT: Final = "a result that check, bisect or suite wrote as JSON"
 #: Statuses of a case of `suite` in which the backend gave no right result.
 _WRONG: Final = ("wrong", "fail", "crashed", "error", "refused")
 #: The share of the bound that stands for a wrong result that has no bound.
