@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from networks import KERAS, networks
 
-from tosa_convert.frontends.tflite.file import read_tflite
+from tosa_convert.frontends.tflite.read import read_tflite
 
 FORMS = ("float", "int8", "int16")
 #: Sets of inputs from which the ranges of a quantised network are taken.

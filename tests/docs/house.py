@@ -71,6 +71,10 @@ EXCEPTIONS: dict[str, tuple[set[str], str]] = {
         "an entry point, like the command line, inside an MLIR pass manager",
     ),
     "frontends.jax.convert": ({"formats.write"}, "writes the program for the parent process"),
+    "frontends.tflite.complete": (
+        {"formats.mlir", "formats.write"},
+        "reads and writes programs in the child process, and imports what does before it is needed",
+    ),
     "frontends.jax.source": ({"formats.mlir"}, "quotes locations as MLIR does"),
 }
 

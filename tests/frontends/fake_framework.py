@@ -57,9 +57,9 @@ def convert(folder: Path) -> None:
     if command == HANG:
         time.sleep(60)
     interface: dict[str, Any] = {"whole": None} | {
-        key: [] for key in ("inputs", "outputs", "states", "not_lowered", "corrections", "findings")
+        key: [] for key in ("inputs", "outputs", "states", "not_lowered", "findings")
     }
-    interface["cut"] = interface["decomposed"] = None
+    interface["cut"] = None
     interface["places"] = {}
     if command == REFUSE:
         row = {"code": "unknown-argument", "where": "x", "message": "no", "hint": "", "rule": ""}

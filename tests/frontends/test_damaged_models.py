@@ -16,9 +16,9 @@ from frontends.tflite_models import OperatorRow, TensorRow, model
 import tosa_convert as tc
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered
 from tosa_convert.frontends.recognize import Recognised
-from tosa_convert.frontends.tflite.file import DamagedError, read_tflite
-from tosa_convert.frontends.tflite.find_corrections import corrections
-from tosa_convert.frontends.tflite.placeholders import with_placeholders
+from tosa_convert.frontends.tflite.edit_bytes import with_placeholders
+from tosa_convert.frontends.tflite.lowerings.find import find_corrections
+from tosa_convert.frontends.tflite.read import DamagedError, read_tflite
 from tosa_convert.io.options import ReadOptions, limits_of
 
 Program = Callable[[str], str]
@@ -93,7 +93,7 @@ def test_an_operator_without_its_operands_is_named() -> None:
     wrong = TensorRow("y", "int8", (2, 3), scales=(float("inf"),), zero_points=(0,))
     facts = read_tflite(model([x, wrong], [OperatorRow("RELU6", (), (1,))], [0], [1]))
     with pytest.raises(DamagedError, match=r'operator 0, which makes "y": RELU6 does not have'):
-        list(corrections(facts))
+        list(find_corrections(facts))
     zero = TensorRow("y", "int8", (2, 3), scales=(1e-45,), zero_points=(0,))
     data = model([x, zero], [OperatorRow("ABS", (0,), (1,))], [0], [1])
     with pytest.raises(DamagedError, match="ABS does not have"):

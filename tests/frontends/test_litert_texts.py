@@ -11,9 +11,9 @@ from unit.building import example
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.jax.stablehlo_names import place_of, scope_of, unused
 from tosa_convert.frontends.process.interface import Interface
-from tosa_convert.frontends.tflite.file import read_tflite
-from tosa_convert.frontends.tflite.order import in_order
-from tosa_convert.frontends.tflite.source_places import line_of, with_places
+from tosa_convert.frontends.source_places import line_of, with_places
+from tosa_convert.frontends.tflite.edit_bytes import in_order
+from tosa_convert.frontends.tflite.read import read_tflite
 from tosa_convert.frontends.unlowered_error import leftover_rows
 
 SHAPE = (1, 2)

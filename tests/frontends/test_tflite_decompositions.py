@@ -15,7 +15,7 @@ from frontends.tflite_models import OperatorRow, TensorRow, model
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
-from tosa_convert.frontends.tflite.file import DamagedError, root_table
+from tosa_convert.frontends.tflite.read import DamagedError, root_table
 
 pytestmark = NEEDS_TFLITE
 

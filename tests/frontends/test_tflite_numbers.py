@@ -15,8 +15,9 @@ from frontends.tflite_operators.values import PLAIN, Quantized
 from frontends.tflite_operators.write import write
 
 import tosa_convert as tc
-from tosa_convert.frontends.process.interface import Correction
-from tosa_convert.frontends.tflite.corrections import KINDS, with_corrections
+from tosa_convert.frontends.tflite.correct import with_corrections
+from tosa_convert.frontends.tflite.lowerings.find import Wanted
+from tosa_convert.frontends.tflite.lowerings.table import CORRECTIONS
 
 Array = npt.NDArray[Any]
 pytestmark = NEEDS_TFLITE
@@ -215,10 +216,12 @@ def test_a_lowering_of_another_form_is_refused(tmp_path: Path) -> None:
     x = program.input("float32", (2, 3))
     program.returns(program.apply("ADD", [x, x], ("float32", (2, 3))))
     graph = tc.frontends.from_tflite(write(program, tmp_path))
-    for kind in sorted(set(KINDS) - {"activation", "pool"}):
-        row = Correction(kind=kind, name="t1", sizes=[1, 2], bounds=[0, 1])
-        with pytest.raises(tc.TosaConvertError, match="would be lowered wrongly"):
-            with_corrections(graph, [row], "m.tflite")
+    takes_any_form = ("the activation of the operator", "the pooling operator")
+    rows = {row for listed in CORRECTIONS.values() for row in listed if row.lower is not None}
+    for row in rows:
+        if row.operator not in takes_any_form:
+            with pytest.raises(tc.TosaConvertError, match="would be lowered wrongly"):
+                with_corrections(graph, [Wanted("t1", row, None)], "m.tflite")
 
 
 @pytest.mark.slow

@@ -15,9 +15,7 @@ from frontends.tflite_schema import OPERATORS
 
 from tosa_convert.cli.main import run, verb
 from tosa_convert.frontends.recognize import recognize
-from tosa_convert.frontends.tflite.decompositions import KINDS
-from tosa_convert.frontends.tflite.find_decompositions import FINDERS
-from tosa_convert.frontends.tflite.names import OPERATOR_NAMES, operator_name
+from tosa_convert.frontends.tflite.operator_names import OPERATOR_NAMES, operator_name
 
 #: Some of each kind, which run in every environment that has the packages.
 SAMPLE: Final = (
@@ -88,10 +86,6 @@ def test_a_program_is_the_same_each_time() -> None:
         {f"{one.operator}/{one.name}": one.data() for one in all_programs()} for _ in range(2)
     )
     assert once == again
-
-
-def test_what_is_taken_out_of_a_model_has_a_decomposition() -> None:
-    assert set(FINDERS) == set(KINDS)
 
 
 @pytest.mark.skipif(

@@ -122,6 +122,7 @@ def _request(model: Recognised, options: FrontendOptions) -> Request:
         users_folder=os.getcwd() if model.member else "",
         member=model.member,
         input_shapes=numeric_shapes(options.read.input_shapes),
+        narrow=options.read.narrow,
         options=options.options,
     )
 
@@ -218,3 +219,4 @@ def _converted(request: Request, folder: Path, options: FrontendOptions, memory:
 
 def _import_finish() -> None:
     """Import what reads the result of a converter; numpy is most of it."""
+    from tosa_convert.frontends import read_result  # noqa: F401

@@ -33,7 +33,6 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
             "frontend-failed" if the program does not have the inputs and outputs that the converter
             names; what reading a module raises.
     """
-    source = request.shown or request.source
     for remark in interface.remarks:
         log.warning("%s", remark)
     if interface.not_lowered:
@@ -41,14 +40,6 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
         raise _listed(rows, request)
     graph = _program(request, interface, folder, options)
     # What most models do not need is imported when it is: a small model takes little more than imports.
-    if interface.decomposed:
-        from tosa_convert.frontends.tflite.decompositions import with_decompositions
-
-        graph = with_decompositions(graph, interface.decomposed)
-    if interface.corrections:
-        from tosa_convert.frontends.tflite.corrections import with_corrections
-
-        graph = with_corrections(graph, interface.corrections, source)
     if interface.states:
         from tosa_convert.frontends.state_variables import with_states
 
@@ -56,7 +47,7 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
     graph = _named(graph, interface, request.frontend)
     graph, report = rewrites.apply(graph)
     if interface.places:
-        from tosa_convert.frontends.tflite.source_places import with_places
+        from tosa_convert.frontends.source_places import with_places
 
         graph = with_places(graph, interface.places, has_full_paths=options.full_paths)
     for change in report.changes:
@@ -84,17 +75,17 @@ def _program(request: Request, interface: Interface, folder: Path, options: Read
     options = replace(options, func=func, input_shapes={}, pass_captured=True, copy=copy)
     opened = open_input(path, options, where=request.shown or request.source)
     try:
-        return _read(opened, options)
+        return read_program(opened, options)
     except TosaConvertError as error:
         if all(finding.code != "foreign-operator" for finding in error.findings):
             raise
-        rows = _rows(opened, request, interface, folder)
+        rows = _rows(opened, interface)
         if not rows:  # None of them is an operator of the model: the finding names what stayed.
             raise
         raise _listed(rows, request) from None
 
 
-def _read(opened: Input, options: ReadOptions) -> Graph:
+def read_program(opened: Input, options: ReadOptions) -> Graph:
     """Read the program. If two of its values have one name, all are generated: frameworks allow that."""
     try:
         return read(opened, options)
@@ -127,16 +118,14 @@ def _stayed(request: Request, interface: Interface, folder: Path) -> list[NotLow
     if not path.exists():
         return []
     opened = open_input(path, ReadOptions(copy=True), where=request.shown or request.source)
-    return _rows(opened, request, interface, folder)
+    return _rows(opened, interface)
 
 
-def _rows(opened: Input, request: Request, interface: Interface, folder: Path) -> list[NotLowered]:
+def _rows(opened: Input, interface: Interface) -> list[NotLowered]:
     from tosa_convert.frontends import unlowered_error as leftovers
 
-    model = folder / interface.model if interface.model else Path(request.source)
-    places = leftovers.tflite_places(model)
-    rows = leftovers.leftover_rows(foreign_operations(opened), places, interface.places)
-    return list(rows)
+    operations = foreign_operations(opened)
+    return list(leftovers.leftover_rows(operations, interface.operators, interface.places))
 
 
 def _named(graph: Graph, interface: Interface, name: str) -> Graph:

@@ -23,6 +23,7 @@ class Frontend:
     route_of: the frontend whose models it lowers in another way, for those who ask with `--via NAME`; ""
         for the way that is taken by default.
     forks: whether the converter works in a fork of a process that has imported it.
+    reads_programs: whether the converter reads its program as we do, which needs `OWN_PACKAGES`.
     """
 
     name: str
@@ -33,12 +34,15 @@ class Frontend:
     runtime: str = ""
     route_of: str = ""
     forks: bool = False
+    reads_programs: bool = False
 
     def install(self, python: str = "") -> str:
         """Return the command that installs what it needs, into another Python if one is given."""
         return install_command(self.extra, python)
 
 
+#: What graphs need, as `packages` of a frontend.
+OWN_PACKAGES: Final[Mapping[str, str]] = {"numpy": "numpy", "ml_dtypes": "ml_dtypes"}
 #: Backend that runs models -> package to import -> its distribution. One of them is enough.
 RUNTIMES: Final[Mapping[str, Mapping[str, str]]] = {
     "tflite": {"ai_edge_litert": "ai-edge-litert", "tensorflow": "tensorflow"},
@@ -61,6 +65,7 @@ FRONTENDS: Final = {
             converter="tosa_convert.frontends.tflite.convert",
             runtime="tflite",
             forks=True,
+            reads_programs=True,
         ),
         Frontend(
             name="keras",
@@ -69,6 +74,7 @@ FRONTENDS: Final = {
             packages={"keras": "keras", "tensorflow": "tensorflow", **_TFLITE},
             converter="tosa_convert.frontends.keras.convert",
             runtime="tflite",
+            reads_programs=True,
         ),
         Frontend(
             name="tensorflow",
@@ -77,6 +83,7 @@ FRONTENDS: Final = {
             packages={"tensorflow": "tensorflow", **_TFLITE},
             converter="tosa_convert.frontends.keras.convert",
             runtime="tflite",
+            reads_programs=True,
         ),
         Frontend(
             name="jax",
@@ -130,6 +137,7 @@ FRONTENDS: Final = {
             converter="tosa_convert.frontends.torch.litert",
             runtime="tflite",
             route_of="torch",
+            reads_programs=True,
         ),
         Frontend(
             name="litert-converter",

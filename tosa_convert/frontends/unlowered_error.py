@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Protocol
 
 from tosa_convert.errors import Finding
 from tosa_convert.frontends.process.interface import NotLowered
-from tosa_convert.frontends.tflite.corrections import name_of
-from tosa_convert.frontends.tflite.file import place_text, read_tflite
-from tosa_convert.frontends.tflite.source_places import line_of
+from tosa_convert.frontends.source_places import line_of, name_of, place_text
 
 #: Operations that only accompany others: constants of operators that stayed, and ends of regions.
 _COMPANIONS: Final = frozenset(
@@ -103,11 +100,3 @@ def operator_and_count(finding: Finding) -> tuple[str, int] | None:
         return None
     times = re.match(r", (\d+) times", rest)
     return name, int(times[1]) if times else 1
-
-
-def tflite_places(path: Path) -> dict[str, int]:
-    """Map tensor names of a TFLite file to the numbers of the operators that make them."""
-    try:
-        return read_tflite(path.read_bytes()).operator_making()
-    except (OSError, ValueError):
-        return {}

@@ -91,6 +91,32 @@ def warnings_off() -> Iterator[None]:
         logger.setLevel(before)
 
 
+@contextlib.contextmanager
+def collected_warnings() -> Iterator[list[str]]:
+    """Collect the texts of warnings inside the block, for another process to log them.
+
+    Example:
+        >>> with collected_warnings() as texts:
+        ...     warning("%d tensors are dynamic", 2)
+        >>> texts
+        ['2 tensors are dynamic']
+    """
+    import logging
+
+    texts: list[str] = []
+
+    def collect(record: logging.LogRecord) -> bool:
+        texts.append(record.getMessage())
+        return False
+
+    logger = logging.getLogger(NAME)
+    logger.addFilter(collect)
+    try:
+        yield texts
+    finally:
+        logger.removeFilter(collect)
+
+
 def shows_debug() -> bool:
     """Return whether messages of `debug` are shown.
 

@@ -21,8 +21,8 @@ from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, No
 from tosa_convert.frontends.process.request import Request
 from tosa_convert.frontends.process.run import run_converter
 from tosa_convert.frontends.read_result import finish
-from tosa_convert.frontends.tflite.file import read_tflite
-from tosa_convert.frontends.tflite.source_places import line_of
+from tosa_convert.frontends.source_places import line_of
+from tosa_convert.frontends.tflite.read import read_tflite
 from tosa_convert.graph.model import Graph
 from tosa_convert.io.options import ReadOptions
 
@@ -76,7 +76,7 @@ def _lowered(model: TfliteModel, traced: Traced, folder: Path, name: str) -> Int
         program.rename(folder / PROGRAM_FILE)
     interface.inputs = [value_of(port) for port in traced.inputs]
     interface.outputs = [value_of(port) for port in traced.outputs]
-    interface.places = model.places
+    interface.places, interface.operators = model.places, {}
     # They are about metadata of the TFLite model, which the user does not see.
     interface.remarks = []
     if interface.not_lowered:

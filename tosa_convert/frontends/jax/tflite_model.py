@@ -20,8 +20,8 @@ from tosa_convert.frontends.jax.modules import changes, name_of
 from tosa_convert.frontends.jax.source import Place
 from tosa_convert.frontends.jax.stablehlo_names import place_of, unused
 from tosa_convert.frontends.process.interface import NotLowered
-from tosa_convert.frontends.tflite.failures import words_on_stderr
-from tosa_convert.frontends.tflite.order import in_order
+from tosa_convert.frontends.tflite.edit_bytes import in_order
+from tosa_convert.frontends.tflite.failing_operators import words_on_stderr
 
 #: The signature of the model.
 _SIGNATURE: Final = "serving_default"

@@ -6,7 +6,7 @@ import contextlib
 import importlib.util
 from dataclasses import dataclass
 
-from tosa_convert.frontends.table import FRONTENDS, RUNTIMES, Frontend
+from tosa_convert.frontends.table import FRONTENDS, OWN_PACKAGES, RUNTIMES, Frontend
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,8 @@ class Installed:
 
 def absent(row: Frontend) -> list[str]:
     """Return the distributions of a frontend that are not installed in this Python."""
-    return [name for package, name in row.packages.items() if not _is_there(package)]
+    packages = {**row.packages, **(OWN_PACKAGES if row.reads_programs else {})}
+    return [name for package, name in packages.items() if not _is_there(package)]
 
 
 def _is_there(package: str) -> bool:

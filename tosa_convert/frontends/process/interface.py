@@ -68,27 +68,6 @@ class NotLowered:
 
 
 @dataclass(slots=True, kw_only=True)
-class Correction:
-    """A lowering that computes other numbers than the framework, for `finish` to correct.
-
-    kind: a key of `corrections.KINDS`, or `ROUND_ONCE`.
-    name: the name in the locations of the operators' lowering.
-    divisor: of a division by a constant, its elements. table: of a function of int8, its 256 values.
-    bounds: the lowest and the highest result.
-    sizes: scale, offset and border of RESIZE; multiplier and shift of RESCALE.
-    is_unsigned: the result is unsigned in the framework.
-    """
-
-    kind: str
-    name: str
-    divisor: list[float] = field(default_factory=list)
-    table: list[int] = field(default_factory=list)
-    bounds: list[float] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)
-    is_unsigned: bool = False
-
-
-@dataclass(slots=True, kw_only=True)
 class Part:
     """A program in a file of its own, of several that are one together.
 
@@ -126,20 +105,18 @@ class Interface:
     states: become variables of the program.
     not_lowered: the operators that have no lowering. If there are any, the program is that of the other
         operators, or there is none.
-    corrections: the lowerings that `finish` corrects.
     remarks: what was changed, for the user.
     versions: distribution -> version, of what took part.
     model: a file of the folder, which was converted in place of the source, such as the TFLite model of
         a Keras model; else "".
     function: the function of the program that is the model, if there are others; else "".
+    operators: name of a tensor -> the number of the operator of a TFLite model that makes it.
     places: of a model that was made from the source: name of a tensor -> the location in the source of
         what makes it, as MLIR has it.
     absent: the distributions that the frontend needs and this Python does not have.
     findings: an expected failure, which the parent raises.
     cut: what was cut out of the program, if that was asked for and necessary. `inputs` and `outputs` are
         then all arguments and results of the program.
-    decomposed: operators that the converter does not lower, cut out in the same way; `finish` adds their
-        decompositions. Their arguments and results are not among `inputs` and `outputs`.
     whole: the program, if the converter wrote it as parts; there is no `program.mlirbc` then.
     """
 
@@ -147,16 +124,15 @@ class Interface:
     outputs: list[Value] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
     not_lowered: list[NotLowered] = field(default_factory=list)
-    corrections: list[Correction] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     versions: Mapping[str, str] = field(default_factory=dict)
     model: str = ""
     function: str = ""
+    operators: Mapping[str, int] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
     absent: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     cut: Cut | None = None
-    decomposed: Cut | None = None
     whole: Whole | None = None
 
     def to_json(self) -> str:
@@ -182,22 +158,16 @@ class Interface:
             "outputs": _value,
             "states": lambda entry: State(**entry),
             "not_lowered": lambda entry: NotLowered(**entry),
-            "corrections": lambda entry: Correction(**entry),
             "findings": lambda entry: Finding(**entry),
         }
         lists: dict[str, Any] = {
             name: list(map(make, row.pop(name))) for name, make in kinds.items()
         }
-        cut, decomposed = (
-            None if found is None else Cut.from_row(found)
-            for found in (row.pop("cut"), row.pop("decomposed"))
-        )
-        whole = row.pop("whole")
+        cut, whole = row.pop("cut"), row.pop("whole")
         return cls(
             **lists,
             **row,
-            cut=cut,
-            decomposed=decomposed,
+            cut=None if cut is None else Cut.from_row(cut),
             whole=None if whole is None else _whole(whole),
         )
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from tosa_convert.errors import Finding, TosaConvertError
+from tosa_convert.io.options import Narrow, narrow_types
 
 #: The file of a request in the folder that parent and child share.
 REQUEST_FILE: Final = "request.json"
@@ -27,6 +28,7 @@ class Request:
     users_folder: the folder in which the user works, for the code of the Python file.
     member: what the Python file calls the model, its factory or its function; else "".
     input_shapes: input -> its sizes, for those whose dynamic dimensions get a size.
+    narrow: element types to convert, for a child that reads the program itself.
     options: what only this frontend knows, by name.
     partial: cut out what does not lower.
     cut: operators of a TFLite model that do not lower, by their numbers, with their names.
@@ -38,6 +40,7 @@ class Request:
     users_folder: str = ""
     member: str = ""
     input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    narrow: tuple[Narrow, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     partial: bool = False
     cut: tuple[tuple[int, str], ...] = ()
@@ -58,7 +61,8 @@ class Request:
         row = json.loads(text)
         shapes = {name: tuple(sizes) for name, sizes in row.pop("input_shapes").items()}
         cut = tuple((number, name) for number, name in row.pop("cut"))
-        return cls(**row, cut=cut, input_shapes=shapes)
+        narrow = narrow_types(row.pop("narrow"))
+        return cls(**row, cut=cut, input_shapes=shapes, narrow=narrow)
 
 
 def numeric_shapes(given: Mapping[str, tuple[int | str, ...]]) -> dict[str, tuple[int, ...]]:

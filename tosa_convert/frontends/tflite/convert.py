@@ -5,35 +5,32 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import tosa_converter_for_tflite as converter
 
 from tosa_convert.errors import Finding, TosaConvertError, fail
-from tosa_convert.frontends.process.interface import (
-    PROGRAM_FILE,
-    Interface,
-    NotLowered,
-    Value,
-)
+from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, NotLowered, Value
 from tosa_convert.frontends.process.request import Request
-from tosa_convert.frontends.tflite.axes import with_axes_from_start
-from tosa_convert.frontends.tflite.cut import cut_out, without_operators
-from tosa_convert.frontends.tflite.failures import (
+from tosa_convert.frontends.tflite.cut import cut_out
+from tosa_convert.frontends.tflite.edit_bytes import (
+    with_axes_from_start,
+    with_placeholders,
+    without_operators,
+)
+from tosa_convert.frontends.tflite.failing_operators import (
     failing_operators,
     in_fork,
     words_on_stderr,
 )
-from tosa_convert.frontends.tflite.file import (
-    DamagedError,
-    TfliteFile,
-    read_tflite,
+from tosa_convert.frontends.tflite.lowerings.find import (
+    Wanted,
+    find_corrections,
+    without_decomposed,
 )
-from tosa_convert.frontends.tflite.find_corrections import corrections
-from tosa_convert.frontends.tflite.find_decompositions import without_decomposed
-from tosa_convert.frontends.tflite.placeholders import with_placeholders
+from tosa_convert.frontends.tflite.read import DamagedError, TfliteFile, read_tflite
 from tosa_convert.frontends.tflite.unlowered import with_unmade_operands
 from tosa_convert.io.files import map_file
 
@@ -46,6 +43,13 @@ _MAIN: Final = "main"
 #: Lines of what the converter says that a message repeats, and characters of each.
 _MOST_LINES: Final = 12
 _LINE_CHARACTERS: Final = 200
+
+
+def warm_up() -> None:
+    """Import what completes programs; numpy is most of it."""
+    from tosa_convert.frontends.tflite.complete import import_adapters
+
+    import_adapters()
 
 
 def lower(request: Request, folder: Path) -> Interface:
@@ -86,14 +90,30 @@ def _interface(path: Path, request: Request, folder: Path) -> Interface:
         model, cut = cut_out(model, request.cut)
     if opaque := list(with_unmade_operands(model)):
         return Interface(not_lowered=opaque)
-    rest, decomposed = without_decomposed(model, path.name)
+    rest, decomposed = without_decomposed(model)
     changed = whole if cut is None and decomposed is None else without_operators(whole, rest)
     if changed is not data:
         # Locations have the file's name.
         path = folder / "changed" / path.name
         path.parent.mkdir()
         path.write_bytes(changed)
-    not_lowered = _write_program(rest, whole, path, request.input_shapes, folder)
+    wanted: list[Wanted] = []
+    damage: DamagedError | None = None
+    try:
+        wanted += find_corrections(rest)
+    except DamagedError as error:
+        damage = error  # If the converter fails, what it says comes first.
+    shapes = _by_tensor(rest, request.input_shapes)
+    is_completed = bool(decomposed or wanted)
+    meanwhile = warm_up if is_completed else _do_nothing
+    not_lowered = _write_program(rest, whole, path, shapes, folder, meanwhile)
+    if damage is not None:
+        raise damage
+    func = _MAIN if model.other_signatures else ""
+    if is_completed and not not_lowered:
+        from tosa_convert.frontends.tflite.complete import complete_program
+
+        remarks += complete_program(decomposed, wanted, request, folder, file=path.name, func=func)
     return Interface(
         inputs=[_value(model, tensor, model.input_name(tensor)) for tensor in model.inputs],
         outputs=[
@@ -101,11 +121,10 @@ def _interface(path: Path, request: Request, folder: Path) -> Interface:
             for tensor, name in zip(model.outputs, model.output_names, strict=True)
         ],
         not_lowered=not_lowered,
-        corrections=list(corrections(rest)),
         remarks=remarks,
-        function=_MAIN if model.other_signatures else "",
+        function=func,
+        operators=model.operator_making(),
         cut=cut,
-        decomposed=decomposed,
     )
 
 
@@ -113,8 +132,9 @@ def _write_program(
     model: TfliteFile,
     data: bytes | memoryview,
     path: Path,
-    given: Mapping[str, tuple[int, ...]],
+    shapes: dict[str, list[int]],
     folder: Path,
+    meanwhile: Callable[[], object],
 ) -> list[NotLowered]:
     """Write the program of a model; returns the operators that it fails with, which are left out.
 
@@ -122,16 +142,16 @@ def _write_program(
         model: the facts of what is converted, which may be a part of the model.
         data: the whole model.
         path: the file that is converted.
-        given: sizes of inputs.
+        shapes: sizes of inputs, by the names of their tensors.
         folder: where the program is written.
+        meanwhile: what this process does while the converter works in a fork.
 
     Raises RuntimeError if the converter fails and not because of one operator.
     """
-    shapes = _by_tensor(model, given)
     failure: RuntimeError | None = None
     with words_on_stderr() as words:
         try:
-            _convert(path, shapes, folder / PROGRAM_FILE)
+            _convert(path, shapes, folder / PROGRAM_FILE, meanwhile)
         except RuntimeError as error:
             failure = error
     sys.stderr.write("".join(f"{line}\n" for line in words))
@@ -153,14 +173,23 @@ def _write_program(
     return rows
 
 
-def _convert(path: Path, shapes: dict[str, list[int]], target: Path) -> None:
+def _do_nothing() -> None:
+    pass
+
+
+def _convert(
+    path: Path,
+    shapes: dict[str, list[int]],
+    target: Path,
+    meanwhile: Callable[[], object] = _do_nothing,
+) -> None:
     """Write the converter's program, if it does not fail.
 
     Raises RuntimeError if it fails, or ends its process.
     """
     part = target.with_name(f"{target.name}.part")
     if sys.platform == "linux":
-        in_fork(lambda: _write(path, shapes, part))
+        in_fork(lambda: _write(path, shapes, part), meanwhile)
     else:
         _write(path, shapes, part)
     part.replace(target)

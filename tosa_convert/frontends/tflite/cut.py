@@ -1,26 +1,12 @@
-"""Takes operators out of a TFLite model, so that its converter lowers the rest."""
+"""Which operators are taken out of a TFLite model, so that its converter lowers the rest."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
-from typing import Final
 
 from tosa_convert.frontends.partial.cut import Cut, CutOperator, Operand
-from tosa_convert.frontends.tflite.file import (
-    DamagedError,
-    Operator,
-    TfliteFile,
-    place_text,
-    root_table,
-)
-
-#: Positions of fields in the tables of the model and of a subgraph.
-_SUBGRAPHS: Final = 2
-_SIGNATURES: Final = 7
-_INPUTS: Final = 1
-_OUTPUTS: Final = 2
-_OPERATORS: Final = 3
+from tosa_convert.frontends.source_places import place_text
+from tosa_convert.frontends.tflite.read import Operator, TfliteFile
 
 
 def cut_out(model: TfliteFile, chosen: Sequence[tuple[int, str]]) -> tuple[TfliteFile, Cut]:
@@ -73,33 +59,3 @@ def cut_out(model: TfliteFile, chosen: Sequence[tuple[int, str]]) -> tuple[Tflit
     names_of_inputs = {tensor: model.output_name(tensor) for tensor in results}
     names_of_inputs |= model.input_signature
     return TfliteFile(model.tensors, inputs, outputs, rest, names_of_inputs, output_names), found
-
-
-def without_operators(data: bytes | memoryview, rest: TfliteFile) -> bytes:
-    """Cut the main subgraph of a model down to the inputs, outputs and operators of `rest`.
-
-    Raises:
-        DamagedError: the model has no inputs or no outputs.
-    """
-    changed = bytearray(data)
-    root = root_table(data)
-    main = next(root.tables(_SUBGRAPHS))
-    # The names of the signature do not fit any more.
-    start, length = root.vector(_SIGNATURES)
-    if length:
-        struct.pack_into("<I", changed, start - 4, 0)
-    start, _ = main.vector(_OPERATORS)
-    kept = [operator.index for operator in rest.operators]
-    for position, index in enumerate(kept):
-        # An offset counts from where it is stored.
-        (offset,) = struct.unpack_from("<I", data, start + 4 * index)
-        struct.pack_into("<I", changed, start + 4 * position, offset + 4 * (index - position))
-    struct.pack_into("<I", changed, start - 4, len(kept))
-    for field, tensors in ((_INPUTS, rest.inputs), (_OUTPUTS, rest.outputs)):
-        place = main.place(field)
-        if not place:
-            raise DamagedError("the TFLite file has no inputs or no outputs")
-        changed += bytes(-len(changed) % 4)
-        struct.pack_into("<I", changed, place, len(changed) - place)
-        changed += struct.pack(f"<I{len(tensors)}i", len(tensors), *tensors)
-    return bytes(changed)

@@ -1,37 +1,57 @@
-"""What a decomposition gets and gives, and steps that several of them have."""
+"""What a decomposition is, and steps that several of them have."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
-from tosa_convert.builder import Builder
-from tosa_convert.builder.values import Value
+from tosa_convert.frontends.tflite.read import Operator, TfliteFile
+
+if TYPE_CHECKING:
+    from tosa_convert.builder import Builder
+    from tosa_convert.builder.values import Value
+
+Facts = TypeVar("Facts")
 
 
 class Given(NamedTuple):
     """What an operator is decomposed from.
 
     operands: its operands, without those that it leaves out. constants: their elements; None for an
-    operand that is not constant. facts: what the converter says of it; `shape` and `dtype` are those of
-    its first result, and `dtypes` the framework's types of its operands.
+    operand that is not constant. dtypes: their types in TFLite.
+    shape, dtype: those of the first result.
 
     Unsigned integers are signed ones with the same bits.
     """
 
     operands: Sequence[Value]
     constants: Sequence[Any]
-    facts: Mapping[str, Any]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Return the shape of the first result."""
-        return tuple(self.facts["shape"])
+    dtypes: Sequence[str]
+    shape: tuple[int, ...]
+    dtype: str
 
 
-#: The results of an operator.
-Decompose = Callable[[Builder, Given], list[Value]]
+@dataclass(frozen=True, slots=True)
+class Decomposition(Generic[Facts]):
+    """Both halves of the decomposition of an operator that the converter does not lower.
+
+    find: returns the facts of an operator in a model; None for one that is left to the converter. It
+        may raise IndexError, ValueError or ZeroDivisionError for operands that TFLite does not take.
+    lower: returns the results, computed by operators of TOSA.
+    """
+
+    find: Callable[[TfliteFile, Operator], Facts | None]
+    lower: Callable[[Builder, Given, Facts], list[Value]]
+
+
+@dataclass(frozen=True, slots=True)
+class NoFacts:
+    """The facts of an operator of which operands and results say everything."""
+
+
+NO_FACTS: Final = NoFacts()
 
 
 def sizes_of(value: Value) -> tuple[int, ...]:

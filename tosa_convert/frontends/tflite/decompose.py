@@ -1,48 +1,37 @@
-"""Decompositions: operators that a converter does not lower, as operators of TOSA in its program."""
+"""Adds operators that the converter does not lower to its program, as operators of TOSA.
+
+The converter gets the model without them, as with `--partial`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any
 
 from tosa_convert.builder import Builder
-from tosa_convert.builder.values import Value
 from tosa_convert.errors import fail
-from tosa_convert.frontends.partial.cut import Cut, CutOperator
-from tosa_convert.frontends.tflite import (
-    decomposed_elementwise,
-    decomposed_movement,
-    decomposed_normalization,
-    decomposed_products,
-    decomposed_reductions,
-)
-from tosa_convert.frontends.tflite.decomposition import Decompose, Given
-from tosa_convert.graph.model import Block, Graph, Operator, Tensor
+from tosa_convert.frontends.partial.cut import CutOperator
+from tosa_convert.frontends.tflite.lowerings.decomposition import Given
+from tosa_convert.frontends.tflite.lowerings.find import Decomposed
+from tosa_convert.frontends.tflite.lowerings.table import DECOMPOSITIONS
+from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
+from tosa_convert.frontends.tflite.read import TfliteFile
+from tosa_convert.graph.model import Block, Graph, Operator
 from tosa_convert.graph.names import unused_name
 
-#: Operator -> its decomposition.
-KINDS: Final[Mapping[str, Decompose]] = {
-    **decomposed_elementwise.KINDS,
-    **decomposed_movement.KINDS,
-    **decomposed_normalization.KINDS,
-    **decomposed_products.KINDS,
-    **decomposed_reductions.KINDS,
-}
 
-
-def with_decompositions(graph: Graph, cut: Cut) -> Graph:
+def with_decompositions(graph: Graph, decomposed: Decomposed, file: str) -> Graph:
     """Return the graph with the decompositions of the operators that were cut out.
 
     Args:
-        graph: the program, with the arguments and results that `cut` says; it is not changed.
-        cut: the operators, with the facts that a converter gives as attributes.
+        graph: the program, with the arguments and results that the cut says; it is not changed.
+        decomposed: the operators.
+        file: the name of the model's file, for locations.
 
     Raises:
-        TosaConvertError: "frontend-failed" if the converter names an operator without a decomposition;
-            "unrecognised-input" for an operator whose operands do not fit one another.
+        TosaConvertError: "unrecognised-input" for an operator whose operands do not fit one another.
     """
-    main = graph.main
+    main, cut = graph.main, decomposed.cut
 
     def value(place: int) -> str:
         return main.inputs[-1 - place] if place < 0 else main.outputs[place]
@@ -55,32 +44,57 @@ def with_decompositions(graph: Graph, cut: Cut) -> Graph:
         tensors=dict(main.tensors),
         shapes=dict(main.shapes),
     )
+    operators = {one.index: one for one in decomposed.model.operators}
     for one in cut.operators:
+        index = one.attributes["index"]
         operands = [value(part.place) for part in one.operands if part.place is not None]
-        _decompose(block, one, operands, [main.inputs[place] for place in one.results])
+        results = [main.inputs[place] for place in one.results]
+        operator = operators[index]
+        made = _decompose(block, one, operands, decomposed.model, operator, decomposed.facts[index])
+        location = _location(decomposed.model.result(operator).name, file)
+        _add(block, made, operands, results, location)
     block.operators = _in_order(block)
     first, *others = graph.regions
     return replace(graph, regions=[replace(first, blocks=[block, *first.blocks[1:]]), *others])
 
 
-def _decompose(block: Block, one: CutOperator, operands: list[str], results: list[str]) -> None:
-    """Add the decomposition of an operator to a block."""
-    if one.operator not in KINDS:
-        raise fail(
-            "frontend-failed", one.where, f"{one.operator} has no decomposition", "please report it"
-        )
+def _location(name: str, file: str) -> str:
+    """Return the location of the operator that makes a tensor, as the converter writes it."""
+    is_plain = name.isprintable() and not {'"', "\\"} & set(name)
+    return f'loc("{name}"("{file}":0:0))' if is_plain else ""
+
+
+def _decompose(
+    block: Block,
+    cut: CutOperator,
+    operands: list[str],
+    model: TfliteFile,
+    operator: TfliteOperator,
+    facts: Any,
+) -> Block:
+    """Return the decomposition of an operator, whose operands are values of a block."""
     b = Builder()
-    given = [_input(b, f"operand_{index}", block.tensors[n]) for index, n in enumerate(operands)]
     known = [block.tensors[name] for name in operands]
+    values = [
+        b.input(f"operand_{index}", tensor.dtype.name.lower(), tensor.shape or ())
+        for index, tensor in enumerate(known)
+    ]
     constants = [None if t.data is None else t.data.numpy().reshape(t.shape or ()) for t in known]
+    dtypes = [model.tensors[one].dtype for one in operator.inputs if one >= 0]
+    result = model.result(operator)
+    given = Given(values, constants, dtypes, result.shape, result.dtype)
     try:
-        b.output(*KINDS[one.operator](b, Given(given, constants, one.attributes)))
+        b.output(*DECOMPOSITIONS[cut.operator].lower(b, given, facts))
     except (LookupError, ValueError, ArithmeticError) as error:
-        types = ", ".join(block.tensors[name].type_text() for name in operands)
-        message = f"{one.operator} of {types} does not have the operands that it has in TFLite"
+        types = ", ".join(tensor.type_text() for tensor in known)
+        message = f"{cut.operator} of {types} does not have the operands that it has in TFLite"
         hint = "if TFLite runs the model, please report it"
-        raise fail("unrecognised-input", one.where, message, hint) from error
-    made = b.graph().main
+        raise fail("unrecognised-input", cut.where, message, hint) from error
+    return b.graph().main
+
+
+def _add(block: Block, made: Block, operands: list[str], results: list[str], location: str) -> None:
+    """Add the operators of a decomposition to a block, between values of it."""
     names = dict(zip(made.inputs, operands, strict=True))
     names.update(zip(made.outputs, results, strict=True))
     for inner in (*made.tensors, *made.shapes):
@@ -99,13 +113,9 @@ def _decompose(block: Block, one: CutOperator, operands: list[str], results: lis
                 operator,
                 inputs=tuple(names[name] for name in operator.inputs),
                 outputs=tuple(names[name] for name in operator.outputs),
-                location=str(one.attributes.get("location", "")),
+                location=location,
             )
         )
-
-
-def _input(b: Builder, name: str, tensor: Tensor) -> Value:
-    return b.input(name, tensor.dtype.name.lower(), tensor.shape or ())
 
 
 def _in_order(block: Block) -> list[Operator]:

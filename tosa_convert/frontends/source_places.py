@@ -1,13 +1,14 @@
-"""Places in the source for programs that went through a TFLite model, which has names only."""
+"""What locations name: tensors of a TFLite model, and the source from which it was made."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from tosa_convert.graph.model import Graph, Operator
+if TYPE_CHECKING:
+    from tosa_convert.graph.model import Graph, Operator
 
 #: In a location: the name of a tensor, and the TFLite file.
 _TENSOR: Final = re.compile(r'"((?:[^"\\]|\\.)*)"\("(?:[^"\\]|\\.)*":0:0\)')
@@ -45,6 +46,15 @@ def with_places(graph: Graph, places: Mapping[str, str], *, has_full_paths: bool
     return graph
 
 
+def place_text(index: int, *tensors: str) -> str:
+    """Return where an operator is, for messages.
+
+    That is its position, and the names of the tensors that it makes.
+    """
+    made = ", ".join(f'"{name}"' for name in tensors)
+    return f"operator {index}, which makes {made}"
+
+
 def line_of(location: str) -> str:
     """File and line of a location, as messages have them; "" if it has none.
 
@@ -54,6 +64,12 @@ def line_of(location: str) -> str:
     """
     found = _LINE.search(location)
     return f"{found[1]}:{found[2]}" if found else ""
+
+
+def name_of(location: str) -> str:
+    """Return the name in a location such as `loc("x"("model.tflite":0:0))`; of several, the first."""
+    start, quote, rest = location.partition('"')
+    return rest.partition('"(')[0] if start in ("loc(", "loc(fused[") and quote else ""
 
 
 def _without_folders(found: re.Match[str]) -> str:

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import IO, Final, NoReturn
 
 from tosa_convert.frontends.process.interface import NotLowered
-from tosa_convert.frontends.tflite.cut import without_operators
-from tosa_convert.frontends.tflite.file import Operator, TfliteFile, place_text
-from tosa_convert.frontends.tflite.names import operator_name
+from tosa_convert.frontends.source_places import place_text
+from tosa_convert.frontends.tflite.edit_bytes import without_operators
+from tosa_convert.frontends.tflite.operator_names import operator_name
+from tosa_convert.frontends.tflite.read import Operator, TfliteFile
 
 #: Types of tensors whose operators are not tried alone: a handle of a variable is made by
 #: another operator.
@@ -78,8 +79,8 @@ class CrashError(RuntimeError):
     """The converter ended the process that it ran in."""
 
 
-def in_fork(convert: Callable[[], object]) -> None:
-    """Run a converter in a fork of this process, which it may end.
+def in_fork(convert: Callable[[], object], meanwhile: Callable[[], object]) -> None:
+    """Run a converter in a fork of this process, which it may end; meanwhile run another function here.
 
     Raises RuntimeError if it does; CrashError if it ended with a signal.
     """
@@ -87,6 +88,7 @@ def in_fork(convert: Callable[[], object]) -> None:
         child = os.fork()
         if not child:
             _convert_and_exit(convert, file)
+        meanwhile()
         _, status = os.waitpid(child, 0)
         code = os.waitstatus_to_exitcode(status)
         if code < 0:

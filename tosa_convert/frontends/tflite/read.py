@@ -15,6 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tosa_convert.frontends.source_places import place_text
+
 #: Element types by their code.
 _DTYPES: Final = (
     *("float32", "float16", "int32", "uint8", "int64", "string", "bool", "int16", "complex64"),
@@ -56,6 +58,12 @@ class Tensor:
     zero_point: int = 0
     scales: tuple[float, ...] = ()
 
+    def integers(self) -> list[int]:
+        """Return the elements of a constant of int32; [] of any other tensor."""
+        if self.dtype != "int32" or len(self.data) % 4:
+            return []
+        return list(struct.unpack(f"<{len(self.data) // 4}i", self.data))
+
 
 @dataclass(slots=True)
 class Operator:
@@ -71,6 +79,10 @@ class Operator:
     outputs: list[int]
     options: Table | None = None
     custom: str = ""
+
+    def option(self, position: int, form: str = "i", default: int = 0) -> int:
+        """Return an option by its position in the schema; `default` without options."""
+        return default if self.options is None else self.options.number(position, form, default)
 
 
 @dataclass(slots=True)
@@ -102,6 +114,20 @@ class TfliteFile:
         if tensor not in self.outputs:
             return self.tensors[tensor].name
         return self.output_names[self.outputs.index(tensor)]
+
+    def operands(self, operator: Operator, count: int = 0) -> list[Tensor]:
+        """Return the operands of an operator, without those that it leaves out.
+
+        Raises ValueError if there are not `count` of them; 0 is any number.
+        """
+        found = [self.tensors[one] for one in operator.inputs if one >= 0]
+        if count and len(found) != count:
+            raise ValueError(f"found {len(found)} operands, expected {count}")
+        return found
+
+    def result(self, operator: Operator) -> Tensor:
+        """Return the first result of an operator."""
+        return self.tensors[operator.outputs[0]]
 
     def operator_making(self) -> dict[str, int]:
         """Return the position of the operator that makes a tensor, by the tensor's name."""
@@ -139,15 +165,6 @@ def expected_form(model: TfliteFile, index: int, name: str) -> Iterator[None]:
         where = place_text(index, *(model.tensors[one].name for one in made))
         message = f"{where}: {name} does not have the operands or options that it has in TFLite"
         raise DamagedError(message) from error
-
-
-def place_text(index: int, *tensors: str) -> str:
-    """Return where an operator is, for messages.
-
-    That is its position, and the names of the tensors that it makes.
-    """
-    made = ", ".join(f'"{name}"' for name in tensors)
-    return f"operator {index}, which makes {made}"
 
 
 def root_table(data: bytes | bytearray | memoryview) -> Table:

@@ -1,0 +1,132 @@
+"""Changes the bytes of a TFLite model, so that its converter lowers more of it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from tosa_convert.errors import fail
+from tosa_convert.frontends.tflite.lowerings.functions import find_abs_table
+from tosa_convert.frontends.tflite.operator_names import operator_name
+from tosa_convert.frontends.tflite.read import (
+    DamagedError,
+    TfliteFile,
+    expected_form,
+    read_tflite,
+    root_table,
+)
+
+#: The code of ABS.
+_ABS: Final = 101
+#: The placeholder: an operator that the converter writes as a table for every scale.
+_PLACEHOLDER: Final = 117  # HARD_SWISH
+#: Positions of fields: of a model, a subgraph, an operator, its code, and the options of GATHER.
+_CODES, _SUBGRAPHS, _SIGNATURES = 1, 2, 7
+_INPUTS, _OUTPUTS, _OPERATORS = 1, 2, 3
+_INDEX, _OPTIONS_TYPE = 0, 3
+_OLD_CODE, _NEW_CODE = 0, 3
+_AXIS: Final = 0
+
+
+def with_axes_from_start(data: bytes | memoryview, model: TfliteFile) -> bytes | memoryview:
+    """Return a model's bytes with GATHER's axes counted from the start.
+
+    The converter does not lower those that count from the end.
+    """
+    changed: bytearray | None = None
+    for operator in model.operators:
+        options = operator.options
+        if operator_name(operator.code) != "GATHER" or options is None:
+            continue
+        axis = options.number(_AXIS, "i")
+        if axis < 0:
+            changed = bytearray(data) if changed is None else changed
+            rank = len(model.tensors[operator.inputs[0]].shape)
+            struct.pack_into("<i", changed, options.place(_AXIS), axis + rank)
+    return data if changed is None else bytes(changed)
+
+
+def with_placeholders(data: bytes | memoryview, model: TfliteFile) -> bytes | memoryview:
+    """Return a model's bytes with a placeholder for each ABS, if all of them are of int8.
+
+    The converter ends at ABS of int8. For the placeholder it writes a table, whose values are then
+    corrected to those of ABS.
+    """
+    absolute = [operator for operator in model.operators if operator.code == _ABS]
+    for operator in absolute:
+        with expected_form(model, operator.index, "ABS"):
+            if find_abs_table(model, operator) is None:
+                return data
+    if not absolute:
+        return data
+    changed = bytearray(data)
+    root = root_table(data)
+    main = next(root.tables(_SUBGRAPHS))
+    indices = set()
+    for operator, row in zip(model.operators, main.tables(_OPERATORS), strict=True):
+        if operator.code == _ABS:
+            indices.add(row.number(_INDEX, "I"))
+            if at := row.place(_OPTIONS_TYPE):
+                changed[at] = 0
+    for index, row in enumerate(root.tables(_CODES)):
+        if index in indices:
+            # A field that is absent has a default, which is not the code of ABS.
+            if at := row.place(_OLD_CODE):
+                changed[at] = _PLACEHOLDER
+            if at := row.place(_NEW_CODE):
+                struct.pack_into("<i", changed, at, _PLACEHOLDER)
+    return bytes(changed)
+
+
+def without_operators(data: bytes | memoryview, rest: TfliteFile) -> bytes:
+    """Cut the main subgraph of a model down to the inputs, outputs and operators of `rest`.
+
+    Raises:
+        DamagedError: the model has no inputs or no outputs.
+    """
+    changed = bytearray(data)
+    root = root_table(data)
+    main = next(root.tables(_SUBGRAPHS))
+    # The names of the signature do not fit any more.
+    start, length = root.vector(_SIGNATURES)
+    if length:
+        struct.pack_into("<I", changed, start - 4, 0)
+    start, _ = main.vector(_OPERATORS)
+    kept = [operator.index for operator in rest.operators]
+    for position, index in enumerate(kept):
+        # An offset counts from where it is stored.
+        (offset,) = struct.unpack_from("<I", data, start + 4 * index)
+        struct.pack_into("<I", changed, start + 4 * position, offset + 4 * (index - position))
+    struct.pack_into("<I", changed, start - 4, len(kept))
+    for field, tensors in ((_INPUTS, rest.inputs), (_OUTPUTS, rest.outputs)):
+        place = main.place(field)
+        if not place:
+            raise DamagedError("the TFLite file has no inputs or no outputs")
+        changed += bytes(-len(changed) % 4)
+        struct.pack_into("<I", changed, place, len(changed) - place)
+        changed += struct.pack(f"<I{len(tensors)}i", len(tensors), *tensors)
+    return bytes(changed)
+
+
+def in_order(data: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
+    """Return a model with arguments and results in a given order; its only signature names them.
+
+    Raises:
+        TosaConvertError: "frontend-failed" if the signature has other names.
+    """
+    model = read_tflite(data)
+    found = [model.input_name(tensor) for tensor in model.inputs]
+    changed = bytearray(data)
+    main = next(root_table(data).tables(_SUBGRAPHS))
+    for what, position, tensors, names, wanted in (
+        ("inputs", _INPUTS, model.inputs, found, inputs),
+        ("outputs", _OUTPUTS, model.outputs, model.output_names, outputs),
+    ):
+        if sorted(names) != sorted(wanted):
+            message = f"the TFLite model has the {what} {names}, expected {list(wanted)}"
+            raise fail("frontend-failed", "TFLite", message, "please report it")
+        by_name: Mapping[str, int] = dict(zip(names, tensors, strict=True))
+        start, _ = main.vector(position)
+        struct.pack_into(f"<{len(wanted)}i", changed, start, *(by_name[name] for name in wanted))
+    return bytes(changed)

@@ -1,0 +1,208 @@
+"""Activations, as operators and as part of others, which the converter rounds otherwise than TFLite."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tosa_convert.frontends.tflite.lowerings.arithmetic import (
+    ACTIVATIONS,
+    OFFSETS,
+    RANGES,
+    multiplier_and_shift,
+    rounded,
+    single,
+)
+from tosa_convert.frontends.tflite.lowerings.correction import Correction, Group, OtherFormError
+from tosa_convert.frontends.tflite.operator_names import operator_name
+from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
+from tosa_convert.frontends.tflite.read import TfliteFile
+
+if TYPE_CHECKING:
+    from tosa_convert.frontends.tflite.lowerings.writer import Writer
+    from tosa_convert.graph.model import Block, Operator
+    from tosa_convert.graph.opset import AttributeValue
+
+_LARGEST_FLOAT: Final = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]
+#: Operator -> the position of its activation among its options.
+_ACTIVATION_FIELD: Final = {
+    "ADD": 0,
+    "SUB": 0,
+    "MUL": 0,
+    "FULLY_CONNECTED": 0,
+    "CONV_2D": 3,
+    "TRANSPOSE_CONV": 3,
+    "DEPTHWISE_CONV_2D": 4,
+    "AVERAGE_POOL_2D": 5,
+    "MAX_POOL_2D": 5,
+}
+#: Multiplier and shift of a RESCALE that only adds the zero point.
+_ONE: Final = (1 << 30, 30)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """low, high: the lowest and the highest element of the result.
+
+    Inside of the program unsigned elements are signed, and so much smaller as `OFFSETS` says.
+    """
+
+    low: float
+    high: float
+
+
+def activation_bounds(model: TfliteFile, operator: TfliteOperator) -> Bounds | None:
+    """Return the bounds of the activation that is part of an operator; None without one."""
+    field = _ACTIVATION_FIELD.get(operator_name(operator.code))
+    if field is None:
+        return None
+    low, high = ACTIVATIONS.get(operator.option(field, "b"), (None, None))
+    if low is None:
+        return None
+    result = model.result(operator)
+    if result.dtype == "float32":
+        return Bounds(low, _LARGEST_FLOAT if high is None else high)
+    if result.dtype not in RANGES or not result.scale:
+        return None
+
+    def element(number: float) -> int:
+        return rounded(single(number / result.scale)) + result.zero_point
+
+    lowest, highest = RANGES[result.dtype]
+    less = OFFSETS.get(result.dtype, 0)
+    above = highest if high is None else min(highest, element(high))
+    return Bounds(max(lowest, element(low)) - less, above - less)
+
+
+def clamp(write: Writer, bounds: Bounds, value: str, result: str) -> None:
+    """Write a CLAMP of a value to bounds."""
+    import numpy as np
+
+    from tosa_convert.graph.dtypes import NanPropagationMode
+    from tosa_convert.graph.from_numpy import constant_of
+
+    element = write.block.tensors[value].dtype
+    low, high = (
+        bytes(constant_of(np.array([number]), element).buffer)
+        for number in (bounds.low, bounds.high)
+    )
+    attributes: dict[str, AttributeValue] = {
+        "min_val": low,
+        "max_val": high,
+        "nan_mode": NanPropagationMode.PROPAGATE,
+    }
+    write.operator("CLAMP", value, result=result, attributes=attributes)
+
+
+def _find_activation(model: TfliteFile, operator: TfliteOperator) -> Bounds | None:
+    is_quantised = model.result(operator).dtype in RANGES
+    return activation_bounds(model, operator) if is_quantised else None
+
+
+def _lower_activation(block: Block, group: Group, facts: Bounds, write: Writer) -> None:
+    """Clamp to the bounds of the operator's own activation, as TFLite rounds them."""
+    last = group.making(group.result)
+    if last is None:
+        raise OtherFormError
+    if last.spec.name == "CLAMP":
+        write.operators += [one for one in group.operators if one is not last]
+        clamp(write, facts, last.inputs[0], group.result)
+    else:
+        write.operators += group.operators
+
+
+#: The activation of any operator but the pooling ones, whose activation the converter leaves out.
+ACTIVATION: Final = Correction(
+    operator="the activation of the operator",
+    fault="the converter rounds its bounds otherwise",
+    seen_in="2026.2.0",
+    find=_find_activation,
+    lower=_lower_activation,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rescaled:
+    """sizes: multiplier and shift of each RESCALE."""
+
+    sizes: tuple[tuple[int, int], ...]
+
+
+def _find_relu(model: TfliteFile, operator: TfliteOperator) -> _Rescaled | None:
+    given, result = model.tensors[operator.inputs[0]], model.result(operator)
+    if result.dtype not in RANGES or not given.scale or given.scale == result.scale:
+        return None
+    sizes = multiplier_and_shift(single(given.scale / result.scale), 1.0)
+    return None if sizes is None else _Rescaled((sizes,))
+
+
+def _lower_relu(block: Block, group: Group, facts: _Rescaled, write: Writer) -> None:
+    """Rescale by the quotient of the scales in FP32, rounding twice.
+
+    TFLite makes its multiplier of it.
+    """
+    rescale = group.the("RESCALE")
+    corrected = _with_multiplier(rescale, facts.sizes[0], write)
+    write.operators += [corrected if one is rescale else one for one in group.operators]
+
+
+def _find_leaky_relu(model: TfliteFile, operator: TfliteOperator) -> _Rescaled | None:
+    given, result = model.tensors[operator.inputs[0]], model.result(operator)
+    slope = 0.0 if operator.options is None else operator.options.real(0)
+    if result.dtype not in RANGES or not given.scale or not result.scale or not 0 < slope <= 1:
+        return None
+    scales = given.scale, single(given.scale * slope)
+    rows = (multiplier_and_shift(single(scale / result.scale), 1.0) for scale in scales)
+    found = tuple(row for row in rows if row is not None)
+    return _Rescaled(found) if len(found) == len(scales) else None
+
+
+def _lower_leaky_relu(block: Block, group: Group, facts: _Rescaled, write: Writer) -> None:
+    """Take the larger of two products, each with TFLite's multiplier to the result."""
+    group.the("MAXIMUM")
+    rescales = [one for one in group.operators if one.spec.name == "RESCALE"]
+    if len(rescales) != 3 or rescales[2] is not group.making(group.result):
+        raise OtherFormError
+    sizes = iter((*facts.sizes, _ONE))
+    for one in group.operators:
+        is_rescale = one.spec.name == "RESCALE"
+        write.operators.append(_with_multiplier(one, next(sizes), write) if is_rescale else one)
+
+
+def _with_multiplier(rescale: Operator, sizes: Sequence[int], write: Writer) -> Operator:
+    """Return a RESCALE with another multiplier and another shift, rounded twice."""
+    multiplier, shift = sizes
+    scales = (
+        write.values([multiplier], "INT32"),
+        write.values([shift], "INT8"),
+    )
+    if not rescale.attributes["scale32"] or rescale.attributes["per_channel"]:
+        raise OtherFormError
+    inputs = (rescale.inputs[0], *scales, *rescale.inputs[3:])
+    return write.rounding(rescale, "DOUBLE_ROUND", inputs)
+
+
+_RELU: Final = Correction(
+    operator="RELU",
+    fault="the converter divides the scales in another precision",
+    seen_in="2026.2.0",
+    find=_find_relu,
+    lower=_lower_relu,
+)
+CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = {
+    **dict.fromkeys(
+        ("ADD", "SUB", "MUL", "CONV_2D", "TRANSPOSE_CONV", "DEPTHWISE_CONV_2D"), (ACTIVATION,)
+    ),
+    **dict.fromkeys(("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"), (_RELU,)),
+    "LEAKY_RELU": (
+        Correction(
+            operator="LEAKY_RELU",
+            fault="the converter's multipliers come from another precision, and it rounds once more",
+            seen_in="2026.2.0",
+            find=_find_leaky_relu,
+            lower=_lower_leaky_relu,
+        ),
+    ),
+}

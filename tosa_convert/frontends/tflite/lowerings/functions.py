@@ -1,0 +1,236 @@
+"""Functions that the converter writes as other functions, or with other numbers."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from tosa_convert.frontends.tflite.lowerings.arithmetic import (
+    OFFSETS,
+    fixed_point,
+    rounded,
+    single,
+)
+from tosa_convert.frontends.tflite.lowerings.correction import Correction, Group, OtherFormError
+from tosa_convert.frontends.tflite.lowerings.decomposition import NO_FACTS, NoFacts
+from tosa_convert.frontends.tflite.read import Operator, TfliteFile
+
+if TYPE_CHECKING:
+    from tosa_convert.frontends.tflite.lowerings.writer import Writer
+    from tosa_convert.graph.model import Block
+
+_FLOATS: Final = frozenset({"FP32", "FP16", "BF16"})
+#: The bits by which a TABLE of int16 is interpolated.
+_TABLE_FRACTION: Final = 7
+#: Elements of a constant divisor of which the quotient is computed again.
+_MOST_ELEMENTS: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """values: of a function of int8, from that of -128 on."""
+
+    values: list[int]
+
+
+def find_abs_table(model: TfliteFile, operator: Operator) -> _Table | None:
+    """Find the values of ABS; None if operand and result are not both of int8."""
+    tensors = [model.tensors[number] for number in (*operator.inputs, *operator.outputs)]
+    if len(tensors) != 2 or any(one.dtype != "int8" or not one.scale for one in tensors):
+        return None
+    given, result = tensors
+    multiplier, exponent = fixed_point(single(given.scale / result.scale))
+    values = []
+    for element in range(-128, 128):
+        value = abs(element - given.zero_point)
+        if given.scale != result.scale:
+            # Rounded to the integer of the product's upper half, then to that of the shift: twice.
+            value = ((value << max(exponent, 0)) * multiplier + (1 << 30)) >> 31
+            right = max(-exponent, 0)
+            value = (value + (1 << right >> 1)) >> right
+        values.append(max(-128, min(127, value + result.zero_point)))
+    return _Table(values)
+
+
+def _find_gelu_table(model: TfliteFile, operator: Operator) -> _Table | None:
+    """Compute GELU for the elements -128 to 127 of int8, as TFLite's kernel rounds the values.
+
+    Those of uint8 are 128 smaller inside of the program.
+    """
+    if operator.option(0, "b"):
+        return None
+    given, result = model.tensors[operator.inputs[0]], model.result(operator)
+    if {given.dtype, result.dtype} not in ({"int8"}, {"uint8"}) or not given.scale * result.scale:
+        return None
+    less = OFFSETS.get(given.dtype, 0)
+    values = []
+    for element in range(-128, 128):
+        x = given.scale * (element - (given.zero_point - less))
+        scaled = x * 0.5 * (1 + math.erf(x * math.sqrt(0.5))) / result.scale
+        values.append(max(-128, min(127, rounded(scaled) + result.zero_point - less)))
+    return _Table(values)
+
+
+def _find_exact_gelu(model: TfliteFile, operator: Operator) -> NoFacts | None:
+    is_approximate = bool(operator.option(0, "b"))
+    return None if is_approximate or _find_gelu_table(model, operator) else NO_FACTS
+
+
+def _lower_exact_gelu(block: Block, group: Group, facts: NoFacts, write: Writer) -> None:
+    """x/2 * (1 + erf(x / sqrt 2))."""
+    (value,) = group.inputs
+    if block.tensors[value].dtype.name not in _FLOATS:
+        raise OtherFormError
+    group.the("TANH")
+    error = write.operator("ERF", write.operator("MUL", value, write.number(math.sqrt(0.5), value)))
+    factor = write.operator("ADD", error, write.number(1, value))
+    half = write.operator("MUL", value, write.number(0.5, value))
+    write.operator("MUL", half, factor, result=group.result)
+
+
+def _lower_table(block: Block, group: Group, facts: _Table, write: Writer) -> None:
+    """Look up a function of int8 in a table of its values for all elements."""
+    (value,) = group.inputs
+    table = group.the("TABLE")
+    if len(group.operators) != 1 or block.tensors[table.inputs[1]].shape != (len(facts.values),):
+        raise OtherFormError
+    values = write.values(facts.values, "INT8")
+    write.operator("TABLE", value, values, result=group.result)
+
+
+def _find_exponential(model: TfliteFile, operator: Operator) -> NoFacts | None:
+    return NO_FACTS if model.result(operator).dtype == "int16" else None
+
+
+def _lower_exponential(block: Block, group: Group, facts: NoFacts, write: Writer) -> None:
+    """TABLE of int16, whose result has 7 bits more; TFLite rounds halves of them up."""
+    table = group.the("TABLE")
+    is_int16 = block.tensors[group.result].dtype.name == "INT16"
+    if len(group.operators) != 1 or not is_int16:
+        raise OtherFormError
+    wide = write.operator("TABLE", *table.inputs, element="INT32")
+    shift = write.number(_TABLE_FRACTION, wide)
+    rounded = write.operator("ARITHMETIC_RIGHT_SHIFT", wide, shift, attributes={"round": True})
+    write.operator("CAST", rounded, result=group.result)
+
+
+@dataclass(frozen=True, slots=True)
+class _Divisor:
+    """elements: of a constant divisor; [] if it is not constant, or has many."""
+
+    elements: list[float]
+
+
+def _find_floor_mod(model: TfliteFile, operator: Operator) -> _Divisor:
+    """Find the elements of a constant divisor, if there are few."""
+    if len(operator.inputs) < 2:
+        return _Divisor([])
+    tensor = model.tensors[operator.inputs[1]]
+    form = {"float32": "f", "int32": "i"}.get(tensor.dtype)
+    if form is None or len(tensor.data) > 4 * _MOST_ELEMENTS:
+        return _Divisor([])
+    return _Divisor(list(map(float, struct.unpack(f"<{len(tensor.data) // 4}{form}", tensor.data))))
+
+
+def _lower_floor_mod(block: Block, group: Group, facts: _Divisor, write: Writer) -> None:
+    """Compute the rest of x / y that has the sign of y."""
+    product = group.making(group.the("FLOOR").inputs[0])
+    if product is None or product.spec.name != "MUL":
+        raise OtherFormError
+    value, inverse = product.inputs[:2]
+    keep = group.making(value)
+    if keep is not None:  # A reshape for the broadcast.
+        write.operators.append(keep)
+    divisor = _divisor(block, group, facts, write, inverse)
+    if block.tensors[value].dtype.is_float:
+        quotient = write.operator("MUL", value, write.operator("RECIPROCAL", divisor))
+        whole = write.operator("FLOOR", quotient)
+    else:
+        whole = write.operator("INTDIV", value, divisor)
+    rest = write.operator("SUB", value, write.operator("MUL", whole, divisor))
+    zero = write.number(0, rest)
+    # Of the other sign: the quotient was rounded up, or towards zero.
+    signs = (write.operator("GREATER", zero, one, element="BOOL") for one in (rest, divisor))
+    differ = write.operator("LOGICAL_XOR", *signs)
+    is_rest = write.operator("LOGICAL_NOT", write.operator("EQUAL", rest, zero, element="BOOL"))
+    up = write.operator("LOGICAL_AND", differ, is_rest)
+    rest = write.operator("SELECT", up, write.operator("ADD", rest, divisor), rest)
+    sizes = [write.operator("ABS", one) for one in (rest, divisor)]
+    too_large = write.operator("GREATER_EQUAL", *sizes, element="BOOL")
+    less = write.operator("SUB", rest, divisor)
+    write.operator("SELECT", too_large, less, rest, result=group.result)
+
+
+def _divisor(block: Block, group: Group, facts: _Divisor, write: Writer, inverse: str) -> str:
+    """Find the value whose inverse the converter computed, in the shape of that inverse."""
+    made = group.making(inverse)
+    if made is None:  # It was folded: the divisor is a constant, which the model has.
+        shape = block.tensors[inverse].shape or ()
+        if len(facts.elements) != math.prod(shape):
+            raise OtherFormError
+        return write.values(facts.elements, block.tensors[inverse].dtype.name, shape)
+    if made.spec.name == "RECIPROCAL":
+        return made.inputs[0]
+    before = group.making(made.inputs[0])
+    if made.spec.name != "RESHAPE" or before is None or before.spec.name != "RECIPROCAL":
+        raise OtherFormError
+    name = write.fresh_name("divisor")
+    block.tensors[name] = replace(block.tensors[inverse], name=name)
+    write.operators.append(
+        replace(made, inputs=(before.inputs[0], made.inputs[1]), outputs=(name,))
+    )
+    return name
+
+
+_BY_TANH: Final = "the converter writes the approximation by tanh"
+CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = {
+    "ABS": (
+        Correction(
+            operator="ABS of int8",
+            fault="the converter fails with it, so the model has a placeholder for it",
+            seen_in="2026.2.0",
+            find=find_abs_table,
+            lower=_lower_table,
+        ),
+    ),
+    "EXP": (
+        Correction(
+            operator="the function of int16",
+            fault=(
+                "the converter's TABLE has a result of 16 bits, without the bits that are"
+                " interpolated"
+            ),
+            seen_in="2026.2.0",
+            find=_find_exponential,
+            lower=_lower_exponential,
+        ),
+    ),
+    "FLOOR_MOD": (
+        Correction(
+            operator="FLOOR_MOD",
+            fault="the converter writes x/y - floor(x/y), which is not multiplied by y",
+            seen_in="2026.2.0",
+            find=_find_floor_mod,
+            lower=_lower_floor_mod,
+        ),
+    ),
+    "GELU": (
+        Correction(
+            operator="GELU",
+            fault=_BY_TANH,
+            seen_in="2026.2.0",
+            find=_find_gelu_table,
+            lower=_lower_table,
+        ),
+        Correction(
+            operator="GELU",
+            fault=_BY_TANH,
+            seen_in="2026.2.0",
+            find=_find_exact_gelu,
+            lower=_lower_exact_gelu,
+        ),
+    ),
+}

@@ -1,0 +1,174 @@
+"""Operators that reduce an axis, or order its elements, and are not lowered."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from tosa_convert.frontends.tflite.lowerings.decomposition import Decomposition, Given, sizes_of
+from tosa_convert.frontends.tflite.operator_names import operator_name
+from tosa_convert.frontends.tflite.read import Operator, TfliteFile
+
+if TYPE_CHECKING:
+    from tosa_convert.builder import Builder
+    from tosa_convert.builder.values import Value
+
+#: Most pairs of elements that are compared to find the order of rows.
+_MOST_PAIRS: Final = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """axis: counted from the first. exclusive: without the element itself. reverse: from the end."""
+
+    axis: int
+    exclusive: bool
+    reverse: bool
+
+
+def _find_cumulative_sum(model: TfliteFile, operator: Operator) -> _Sum | None:
+    x, axis = (model.tensors[one] for one in operator.inputs)
+    given = axis.integers()
+    if x.dtype not in ("float32", "int32") or len(given) != 1 or axis.dtype != "int32":
+        return None
+    exclusive, reverse = (bool(operator.option(place, "b")) for place in (0, 1))
+    return _Sum(given[0] % len(x.shape), exclusive, reverse)
+
+
+def _lower_cumulative_sum(b: Builder, given: Given, facts: _Sum) -> list[Value]:
+    """Sum over twice as many elements in each of log2(n) steps: infinities stay where they are."""
+    import numpy as np
+
+    x, axis = given.operands[0], facts.axis
+    shape = tuple(x.shape or ())
+
+    def moved(value: Value, by: int) -> Value:
+        pads = np.zeros((len(shape), 2), np.int64)
+        pads[axis, int(facts.reverse)] = by
+        start = [by if k == axis and facts.reverse else 0 for k in range(len(shape))]
+        return b.slice(b.pad(value, pads.reshape(-1).tolist()), start, shape)
+
+    if facts.exclusive:
+        x = moved(x, 1)
+    step = 1
+    while step < shape[axis]:
+        x = b.add(x, moved(x, step))
+        step *= 2
+    # The result is a value of its own, also if there is nothing to add.
+    return [b.identity(x) if shape[axis] == 1 and not facts.exclusive else x]
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """count: how many of the largest elements are wanted."""
+
+    count: int
+
+
+def _find_largest(model: TfliteFile, operator: Operator) -> _Count | None:
+    x, count = (model.tensors[one] for one in operator.inputs)
+    types = [model.tensors[one].dtype for one in operator.outputs]
+    given = count.integers()
+    if x.dtype not in ("float32", "int32", "int16", "int8") or types != [x.dtype, "int32"]:
+        return None
+    if len(given) != 1 or count.dtype != "int32":
+        return None
+    if math.prod(x.shape) * x.shape[-1] > _MOST_PAIRS:
+        return None
+    return _Count(given[0])
+
+
+def _lower_largest(b: Builder, given: Given, facts: _Count) -> list[Value]:
+    """Find the largest elements: the place of each is the count of larger, or equal earlier ones."""
+    import numpy as np
+
+    x, count = given.operands[0], facts.count
+    *outer, size = x.shape or ()
+    rows = math.prod(outer)
+    number = x if str(x.dtype) in ("FP32", "INT32") else b.cast(x, dtype="int32")
+    others, each = b.reshape(number, (rows, 1, size)), b.reshape(number, (rows, size, 1))
+    earlier = b.const(np.tri(size, size, -1, dtype=bool).reshape(1, size, size))
+    is_first = b.logical_and(b.equal(others, each), earlier)
+    before = b.cast(b.logical_or(b.greater(others, each), is_first), dtype="int32")
+    places = b.reshape(b.reduce_sum(before, axis=2), (rows, size))
+    positions = np.broadcast_to(np.arange(size, dtype=np.int32), (rows, size))
+    found = []
+    for part in (b.reshape(x, (rows, size, 1)), b.const(positions.reshape(rows, size, 1))):
+        empty = b.const(np.zeros((rows, size, 1)), dtype=part.dtype)
+        ordered = b.scatter(empty, places, part)
+        found.append(b.reshape(b.slice(ordered, (0, 0, 0), (rows, count, 1)), (*outer, count)))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """axis: along which the place is. is_least: of the smallest element."""
+
+    axis: int
+    is_least: bool
+
+
+def _find_place(model: TfliteFile, operator: Operator) -> _Place | None:
+    """Find the ARG_MAX or ARG_MIN of int32, which ARGMAX does not have."""
+    x, axis = model.operands(operator)
+    given = axis.integers()
+    if x.dtype != "int32" or len(given) != 1 or model.result(operator).dtype != "int32":
+        return None
+    return _Place(given[0] % len(x.shape), operator_name(operator.code) == "ARG_MIN")
+
+
+def _lower_place(b: Builder, given: Given, facts: _Place) -> list[Value]:
+    """Find the first place of the largest, or the smallest, integer."""
+    import numpy as np
+
+    x, axis = given.operands[0], facts.axis
+    most = b.reduce_min(x, axis=axis) if facts.is_least else b.reduce_max(x, axis=axis)
+    shape = sizes_of(x)
+    size = shape[axis]
+    places = np.arange(size, dtype=np.int32)
+    along = b.const(places.reshape([-1 if at == axis else 1 for at in range(len(shape))]))
+    found = b.select(b.equal(x, most), along, size)
+    return [b.reshape(b.reduce_min(found, axis=axis), given.shape)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Axes:
+    """axes: that are reduced, in order."""
+
+    axes: list[int]
+
+
+def _find_product(model: TfliteFile, operator: Operator) -> _Axes | None:
+    """Find REDUCE_PROD of int32, which TOSA's REDUCE_PRODUCT does not have."""
+    x, axes = model.operands(operator)
+    given = axes.integers()
+    if x.dtype != "int32" or not given:
+        return None
+    return _Axes(sorted({axis % len(x.shape) for axis in given}))
+
+
+def _lower_product(b: Builder, given: Given, facts: _Axes) -> list[Value]:
+    """Multiply one half of an axis by the other, until there is one element."""
+    x = given.operands[0]
+    for axis in facts.axes:
+        while (size := sizes_of(x)[axis]) > 1:
+            half = size // 2
+            shape = [half if at == axis else one for at, one in enumerate(sizes_of(x))]
+            starts = [[at * half if i == axis else 0 for i in range(len(shape))] for at in (0, 1)]
+            found = b.mul(*(b.slice(x, start, shape) for start in starts))
+            if size % 2:
+                shape[axis], starts[1][axis] = 1, size - 1
+                found = b.concat([found, b.slice(x, starts[1], shape)], axis=axis)
+            x = found
+    return [b.reshape(x, given.shape)]
+
+
+DECOMPOSITIONS: Final[Mapping[str, Decomposition[Any]]] = {
+    "CUMSUM": Decomposition(_find_cumulative_sum, _lower_cumulative_sum),
+    "TOPK_V2": Decomposition(_find_largest, _lower_largest),
+    "ARG_MAX": Decomposition(_find_place, _lower_place),
+    "ARG_MIN": Decomposition(_find_place, _lower_place),
+    "REDUCE_PROD": Decomposition(_find_product, _lower_product),
+}

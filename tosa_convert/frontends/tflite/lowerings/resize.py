@@ -1,0 +1,169 @@
+"""Resizing of images, whose positions the converter rounds otherwise than TFLite."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from tosa_convert.frontends.tflite.lowerings.correction import Correction, Group, OtherFormError
+from tosa_convert.frontends.tflite.operator_names import operator_name
+from tosa_convert.frontends.tflite.read import Operator, TfliteFile
+
+if TYPE_CHECKING:
+    from tosa_convert.frontends.tflite.lowerings.writer import Writer
+    from tosa_convert.graph.model import Block
+    from tosa_convert.graph.model import Operator as TosaOperator
+
+#: Operator -> the positions of align_corners and half_pixel_centers among its options.
+_FIELDS: Final = {"RESIZE_BILINEAR": (2, 3), "RESIZE_NEAREST_NEIGHBOR": (0, 1)}
+#: Fractions of positions in TFLite's kernel of RESIZE_BILINEAR for integers; the bits of two of them.
+_FRACTIONS: Final = 1 << 10
+_FRACTION_BITS: Final = 20
+#: TOSA's limits of RESIZE: the largest scale, and offsets and borders in scales.
+_LARGEST_SCALE: Final = 1 << 11
+_MOST_SCALES: Final = 16
+#: Numerator and denominator of a scale, offset and border, as RESIZE has them for an axis.
+_Axis = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Resized:
+    """axes: height and width."""
+
+    axes: list[_Axis]
+
+
+def _find_resized(model: TfliteFile, operator: Operator) -> _Resized | None:
+    """Find positions as TFLite rounds them: of a nearest neighbour down, of integers to fractions."""
+    given, result = model.tensors[operator.inputs[0]], model.result(operator)
+    name = operator_name(operator.code)
+    aligned, half = (bool(operator.option(field, "b")) for field in _FIELDS[name])
+    pairs = list(zip(given.shape[1:3], result.shape[1:3], strict=True))
+    if len(given.shape) != 4 or min(*given.shape, *result.shape) < 1:
+        return None
+    if name == "RESIZE_NEAREST_NEIGHBOR":
+        if aligned or half:
+            return None
+        axes = [_rounded_down(*pair) for pair in pairs]
+    elif result.dtype in ("int8", "int16"):
+        axes = [_in_fractions(*pair, aligned=aligned, half=half) for pair in pairs]
+    else:
+        return None
+    return _Resized(axes) if all(map(_is_allowed, axes)) else None
+
+
+def _rounded_down(given: int, result: int) -> _Axis:
+    """Map each output position to the input position at or below it; RESIZE takes the nearest."""
+    shared = math.gcd(given, result)
+    numerator, denominator = 2 * result // shared, 2 * given // shared
+    return _with_border(given, result, numerator, denominator, -numerator // 2)
+
+
+def _in_fractions(given: int, result: int, *, aligned: bool, half: bool) -> _Axis:
+    """Steps that are rounded to fractions, as TFLite does for integers."""
+    if aligned and result > 1:
+        step = (_FRACTIONS * (given - 1) + (result - 1) // 2) // (result - 1)
+    else:
+        step = (_FRACTIONS * given + result // 2) // result
+    offset = step // 2 - _FRACTIONS // 2 if half else 0
+    return _with_border(given, result, _FRACTIONS, step, offset)
+
+
+def _with_border(given: int, result: int, numerator: int, denominator: int, offset: int) -> _Axis:
+    border = (result - 1) * denominator - (given - 1) * numerator + offset
+    return numerator, denominator, offset, border
+
+
+def _is_allowed(axis: _Axis) -> bool:
+    numerator, denominator, offset, border = axis
+    most = _MOST_SCALES * numerator
+    return (
+        numerator <= _LARGEST_SCALE
+        and 0 < denominator < most
+        and -numerator <= offset < most
+        and -most <= border < numerator
+    )
+
+
+def _lower_resized(block: Block, group: Group, facts: _Resized, write: Writer) -> None:
+    """RESIZE with another scale, offset and border; of integers, with the rescaling after it."""
+    resize = group.the("RESIZE")
+    scale = [number for axis in facts.axes for number in axis[:2]]
+    parts = scale, [axis[2] for axis in facts.axes], [axis[3] for axis in facts.axes]
+    positions = tuple(write.sizes(part) for part in parts)
+    corrected = replace(resize, inputs=(resize.inputs[0], *positions))
+    rescales = [one for one in group.operators if one.spec.name == "RESCALE"]
+    if not rescales:
+        write.operators += [corrected if one is resize else one for one in group.operators]
+        return
+    (rescale,) = rescales
+    if rescale.inputs[0] != resize.outputs[0]:
+        raise OtherFormError
+    if block.tensors[rescale.inputs[0]].dtype.name != "INT32":
+        _away_from_zero(group, corrected, rescale, write)
+        return
+    for one in group.operators:
+        if one is resize:
+            write.operators.append(corrected)
+        elif one is rescale:
+            write.operators.append(_rescaled(block, one, write))
+        else:
+            write.operators.append(one)
+
+
+def _away_from_zero(
+    group: Group, resize: TosaOperator, rescale: TosaOperator, write: Writer
+) -> None:
+    """Resize in 16 bits and round halves up, for negative results those of the negated input.
+
+    -32768 has no negative number; 32767 is near enough to be one step off.
+    """
+    block = write.block
+    value = resize.inputs[0]
+    result = rescale.outputs[0]
+    zero = write.values([0], "INT16")
+
+    def rescaled(source: str) -> str:
+        wide, narrow = write.like(resize.outputs[0]), write.like(result)
+        inputs = (source, *resize.inputs[1:])
+        write.operators.append(replace(resize, inputs=inputs, outputs=(wide,)))
+        moved = replace(rescale, inputs=(wide, *rescale.inputs[1:]), outputs=(narrow,))
+        write.operators.append(_rescaled(block, moved, write))
+        return narrow
+
+    for one in group.operators:
+        if one is not rescale and one.spec is not resize.spec:
+            write.operators.append(one)
+        elif one is rescale:
+            up = rescaled(value)
+            negated = rescaled(write.operator("NEGATE", value, zero, zero))
+            down = write.operator("NEGATE", negated, zero, zero)
+            is_positive = write.operator("GREATER", up, write.number(0, up), element="BOOL")
+            write.operator("SELECT", is_positive, up, down, result=result)
+
+
+def _rescaled(block: Block, rescale: TosaOperator, write: Writer) -> TosaOperator:
+    """Divide by 2 ** 20, rounding halves away from zero for 8 bits, and up for 16 bits."""
+    value, _, _, *zeros = rescale.inputs
+    is_wide = block.tensors[value].dtype.name != "INT32"
+    bits = 14 if is_wide else 30
+    element = "INT16" if is_wide else "INT32"
+    multiplier = write.values([1 << bits], element)
+    shift = write.values([bits + _FRACTION_BITS], "INT8")
+    if not is_wide:
+        places = write.number(31, value)
+        sign = write.operator("ARITHMETIC_RIGHT_SHIFT", value, places, attributes={"round": False})
+        value = write.operator("ADD", value, sign)
+    return write.rounding(rescale, "SINGLE_ROUND", (value, multiplier, shift, *zeros))
+
+
+_RESIZED: Final = Correction(
+    operator="the resizing operator",
+    fault="the converter rounds positions to the nearest, and interpolates more exactly than TFLite",
+    seen_in="2026.2.0",
+    find=_find_resized,
+    lower=_lower_resized,
+)
+CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = dict.fromkeys(_FIELDS, (_RESIZED,))

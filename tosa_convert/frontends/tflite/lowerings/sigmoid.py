@@ -1,0 +1,171 @@
+"""TANH and LOGISTIC of int16, interpolated in 256 numbers as TFLite's kernels do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tosa_convert.frontends.tflite.lowerings.correction import Correction, Group, OtherFormError
+from tosa_convert.frontends.tflite.operator_names import operator_name
+from tosa_convert.frontends.tflite.read import Operator, TfliteFile
+
+if TYPE_CHECKING:
+    from tosa_convert.frontends.tflite.lowerings.writer import Writer
+    from tosa_convert.graph.model import Block
+    from tosa_convert.graph.opset import AttributeValue
+
+#: Indices of a TABLE of int16, the number of its index 0, and the bits of its fractions.
+_INDICES: Final = 513
+_MIDDLE: Final = 256
+_FRACTION: Final = 7
+#: The table's numbers without their lowest one, so that they fit into 16 bits.
+_LOWEST: Final = 1 << 15
+_SATURATED: Final = 255
+#: Of TFLite's kernels: the bits of fractions of their inputs, the largest multiplier and shift, and how
+#: close the logarithm of a scale is to an integer that is a power of 2.
+_INPUT_BITS: Final = 12
+_LARGEST_MULTIPLIER: Final = 32767
+_LARGEST_SHIFT: Final = 30
+_POWER_OF_TWO: Final = 1e-3
+#: The logistic function in TFLite's kernels: 65,536 / (1 + exp(-i / 24)) for i from 0 to 255. By
+#: experiment, with TANH of LiteRT 2.3.0 at numbers that need no interpolation. They are up to one off.
+_TEXT: Final = """
+32768 33451 34133 34813 35493 36169 36843 37513 38180 38841 39498 40149 40794 41432 42064 42688
+43304 43912 44511 45102 45683 46255 46817 47369 47911 48443 48964 49475 49975 50464 50942 51409
+51865 52311 52745 53169 53581 53983 54374 54755 55125 55485 55834 56174 56503 56823 57133 57433
+57724 58007 58280 58544 58800 59048 59288 59519 59743 59959 60168 60370 60565 60753 60935 61110
+61279 61441 61599 61750 61896 62036 62172 62302 62428 62549 62666 62778 62886 62990 63090 63186
+63279 63368 63454 63536 63615 63691 63765 63835 63903 63968 64030 64090 64148 64204 64257 64308
+64357 64405 64450 64494 64536 64576 64614 64652 64687 64721 64754 64786 64816 64845 64873 64900
+64926 64950 64974 64997 65019 65039 65060 65079 65097 65115 65132 65149 65164 65179 65194 65208
+65221 65234 65246 65258 65269 65280 65291 65301 65310 65319 65328 65337 65345 65352 65360 65367
+65374 65381 65387 65393 65399 65404 65410 65415 65420 65425 65429 65433 65438 65442 65445 65449
+65453 65456 65459 65462 65465 65468 65471 65474 65476 65479 65481 65483 65485 65488 65489 65491
+65493 65495 65497 65498 65500 65501 65503 65504 65505 65507 65508 65509 65510 65511 65512 65513
+65514 65515 65516 65517 65517 65518 65519 65520 65520 65521 65522 65522 65523 65523 65524 65524
+65525 65525 65526 65526 65526 65527 65527 65528 65528 65528 65529 65529 65529 65529 65530 65530
+65530 65530 65531 65531 65531 65531 65531 65532 65532 65532 65532 65532 65532 65533 65533 65533
+65533 65533 65533 65533 65533 65534 65534 65534 65534 65534 65534 65534 65534 65534 65534 65535
+"""
+_ELEMENTS: Final = [int(number) - _LOWEST for number in _TEXT.split()]
+
+
+class _Function(NamedTuple):
+    """bits: of the fraction of a position. largest: the result from index 255 on, before the last shift.
+
+    positive, negative: what is added to the result, and to the negated result. shift: the last one.
+    """
+
+    bits: int
+    largest: int
+    positive: int
+    negative: int
+    shift: int
+
+
+_LOGISTIC: Final = _Function(9, 0x7FFF << 10, 512, (1 << 25) + 511, 10)
+_TANH: Final = _Function(8, 0xFFFF << 8, 128 - (1 << 23), (1 << 23) + 127, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scaled:
+    """multiplier, shift: from an input to a position. function: the one that is interpolated."""
+
+    multiplier: int
+    shift: int
+    function: _Function
+
+
+def _find_interpolated(model: TfliteFile, operator: Operator) -> _Scaled | None:
+    """Find LOGISTIC and TANH of int16, with the multiplier and the shift of their inputs."""
+    given, result = model.tensors[operator.inputs[0]], model.result(operator)
+    if result.dtype != "int16" or not given.scale:
+        return None
+    is_tanh = operator_name(operator.code) == "TANH"
+    exact = math.log2(given.scale)
+    left = round(exact) + _INPUT_BITS
+    if abs(exact - round(exact)) < _POWER_OF_TWO and left in (0, int(is_tanh)):
+        multiplier, shift = 3 << left, 0
+    else:
+        scaled, shift = given.scale * 3 * (1 << _INPUT_BITS), 0
+        while scaled <= _LARGEST_MULTIPLIER / 2 and shift <= _LARGEST_SHIFT:
+            scaled, shift = scaled * 2, shift + 1
+        multiplier = int(scaled)
+    if multiplier > _LARGEST_MULTIPLIER or shift > _LARGEST_SHIFT:
+        return None
+    # TANH is 2 * logistic(2 * x) - 1.
+    return _Scaled(multiplier, shift, _TANH if is_tanh else _LOGISTIC)
+
+
+def _of(kind: str) -> dict[str, AttributeValue]:
+    """Return the attributes of an operator."""
+    if kind == "ARITHMETIC_RIGHT_SHIFT":
+        return {"round": False}
+    if kind != "MINIMUM":
+        return {}
+    from tosa_convert.graph.dtypes import NanPropagationMode
+
+    return {"nan_mode": NanPropagationMode.PROPAGATE}
+
+
+def _lower_interpolated(block: Block, group: Group, facts: _Scaled, write: Writer) -> None:
+    group.the("TABLE")
+    if len(group.inputs) != 1 or block.tensors[group.inputs[0]].dtype.name != "INT16":
+        raise OtherFormError
+    (value,) = group.inputs
+    function, shift = facts.function, facts.shift
+
+    def with_number(kind: str, operand: str, number: int) -> str:
+        return write.operator(kind, operand, write.number(number, operand), attributes=_of(kind))
+
+    position = with_number("MUL", write.operator("CAST", value, element="INT32"), facts.multiplier)
+    if shift:
+        position = with_number("ADD", position, 1 << (shift - 1))
+        position = with_number("ARITHMETIC_RIGHT_SHIFT", position, shift)
+    size = write.operator("ABS", position)
+    whole = with_number("ARITHMETIC_RIGHT_SHIFT", size, function.bits)
+    fraction = with_number("BITWISE_AND", size, (1 << function.bits) - 1)
+    index = with_number("MINIMUM", whole, _SATURATED - 1)
+    after = _INDICES - _MIDDLE - len(_ELEMENTS)
+    table = write.values([*[0] * _MIDDLE, *_ELEMENTS, *[0] * after], "INT16")
+
+    def looked_up(at: str) -> str:
+        place = write.operator(
+            "CAST", with_number("LOGICAL_LEFT_SHIFT", at, _FRACTION), element="INT16"
+        )
+        found = write.operator("TABLE", place, table, element="INT32")
+        return with_number("ARITHMETIC_RIGHT_SHIFT", found, _FRACTION)
+
+    low, high = looked_up(index), looked_up(with_number("ADD", index, 1))
+    step = write.operator("MUL", fraction, write.operator("SUB", high, low))
+    base = with_number("LOGICAL_LEFT_SHIFT", low, function.bits)
+    between = with_number("ADD", write.operator("ADD", base, step), _LOWEST << function.bits)
+    is_large = write.operator(
+        "GREATER_EQUAL", whole, write.number(_SATURATED, whole), element="BOOL"
+    )
+    result = write.operator("SELECT", is_large, write.number(function.largest, between), between)
+    is_positive = write.operator(
+        "GREATER_EQUAL", position, write.number(0, position), element="BOOL"
+    )
+    above = with_number("ADD", result, function.positive)
+    below = write.operator("SUB", write.number(function.negative, result), result)
+    signed = write.operator("SELECT", is_positive, above, below)
+    last = with_number("ARITHMETIC_RIGHT_SHIFT", signed, function.shift)
+    write.operator("CAST", last, result=group.result)
+
+
+def _interpolated(operator: str) -> Correction[_Scaled]:
+    return Correction(
+        operator=f"{operator} of int16",
+        fault="the converter interpolates in other numbers",
+        seen_in="2026.2.0",
+        find=_find_interpolated,
+        lower=_lower_interpolated,
+    )
+
+
+CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = {
+    name: (_interpolated(name),) for name in ("LOGISTIC", "TANH")
+}
