@@ -150,8 +150,9 @@ def test_functions_are_not_too_long_or_say_why(everything: list[Source]) -> None
     assert not problems, "\n".join(problems)
 
 
-def test_files_are_not_too_long(everything: list[Source]) -> None:
-    long = {s.path: len(s.lines) for s in everything if len(s.lines) > MAX_FILE_LINES}
+def test_files_are_not_too_long_except_tests(everything: list[Source]) -> None:
+    code = [source for source in everything if not source.path.startswith("tests/")]
+    long = {s.path: len(s.lines) for s in code if len(s.lines) > MAX_FILE_LINES}
     problems = [
         f"{path} has {lines} lines; split it: at most {MAX_FILE_LINES}"
         for path, lines in long.items()
