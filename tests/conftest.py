@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import signal
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tosa_convert.formats.bindings.packages import Bindings, default_bindings, installed
+
+# Hundreds of tests start Python, and each would compile the whole package if no compiled file were kept.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 #: Every distribution of bindings we are tested with; a test that takes `bindings` runs on each.
 BINDINGS = ("torch_mlir", "iree.compiler")
@@ -49,6 +55,17 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if option.numprocesses and option.dist == "no":
         option.dist = "loadfile"
         option.loadscopereorder = False  # it would start the files with the most tests first
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the garbage collector from the tests themselves: thousands of objects that stay."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -26,6 +26,7 @@ MAX_FILE_LINES = 500
 MLIR_PACKAGES = {"torch_mlir", "iree", "mlir", "jaxlib"}
 
 _LONG = re.compile(r"# Long because \w")
+_MENTIONS_FAST_PATH = re.compile(r"\bfast[\s#:]+path\b", re.IGNORECASE)
 _FAST_PATH = re.compile(r"# Fast path of .+; equal by test (?P<test>test_\w+)")
 
 
@@ -166,7 +167,7 @@ def modules_by_string(source: Source, modules: set[str]) -> Iterator[str]:
                 elif own.search(node.value):
                     yield f"{where}: code in a string imports {PACKAGE}"
         elif isinstance(node, ast.Call):
-            called = ast.unparse(node.func).rpartition(".")[2]
+            called = _called(node)
             if called in ("import_module", "__import__") and not _is_foreign(node):
                 yield f"{where}: {called} of a name that may be ours"
             elif called == "setattr" and node.args:
@@ -178,6 +179,11 @@ def modules_by_string(source: Source, modules: set[str]) -> Iterator[str]:
             for item in targets:
                 if isinstance(item, ast.Attribute) and ast.unparse(item.value) in aliases:
                     yield f"{where}: assignment to {ast.unparse(item)} of another module"
+
+
+def _called(call: ast.Call) -> str:
+    """The last part of the name that is called; "" if it has none."""
+    return getattr(call.func, "attr", "") or getattr(call.func, "id", "")
 
 
 def _is_foreign(call: ast.Call) -> bool:
@@ -221,8 +227,7 @@ def mlir_imports(source: Source) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             names = [node.module]
         elif isinstance(node, ast.Call):
-            called = ast.unparse(node.func).rpartition(".")[2]
-            if called in ("import_module", "__import__") and node.args:
+            if _called(node) in ("import_module", "__import__") and node.args:
                 names = [ast.unparse(node.args[0]).lstrip("f").strip("'\"")]
         for name in names:
             top = name.partition(".")[0]
@@ -296,6 +301,8 @@ def comments(source: Source) -> Iterator[tuple[int, str]]:
 
 def fast_paths(source: Source) -> Iterator[tuple[str, str]]:
     """The comments that mark a fast path, and the test that each names; "" if it names none."""
+    if not _MENTIONS_FAST_PATH.search(source.text):
+        return
     for number, text in comments(source):
         joined = "# " + " ".join(line.lstrip("#: ") for line in text.split("\n"))
         if re.search(r"\bfast path\b", joined, re.IGNORECASE):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +38,18 @@ from docs.source_rules import (
     without_verb,
 )
 
+#: Part, dotted name below the package, and syntax of a module.
+Module = tuple[str, str, ast.Module]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _without_collection() -> Iterator[None]:
+    """Keep the garbage collector from the syntax of a thousand files, which it would look at often."""
+    gc.disable()
+    yield
+    sources.cache_clear()
+    gc.enable()
+
 
 @pytest.fixture(scope="module")
 def package(root: Path) -> list[Source]:
@@ -48,12 +61,10 @@ def everything(root: Path, package: list[Source]) -> list[Source]:
     return [*package, *sources(root, *OTHERS)]
 
 
-def modules(root: Path) -> Iterator[tuple[str, str, ast.Module]]:
-    """Part, dotted name below the package, and syntax of every module."""
-    for path in sorted((root / PACKAGE).rglob("*.py")):
-        parts = path.relative_to(root / PACKAGE).with_suffix("").parts
-        name = ".".join(parts)
-        yield part_of(name), name, ast.parse(path.read_text(encoding="utf-8"))
+@pytest.fixture(scope="module")
+def modules(package: list[Source]) -> list[Module]:
+    names = [source.path.split("/", 1)[1][:-3].replace("/", ".") for source in package]
+    return [(part_of(name), name, source.tree) for name, source in zip(names, package, strict=True)]
 
 
 def imported(tree: ast.Module) -> Iterator[str]:
@@ -86,20 +97,20 @@ def offences(part: str, name: str, tree: ast.Module) -> Iterator[str]:
             yield f"{name} imports {module}; {part} may import {', '.join(sorted(outside)) or 'nothing'}"
 
 
-def test_modules_import_only_what_they_may_import(root: Path) -> None:
-    found = [problem for row in modules(root) for problem in offences(*row)]
+def test_modules_import_only_what_they_may_import(modules: list[Module]) -> None:
+    found = [problem for row in modules for problem in offences(*row)]
     assert not found, "\n".join(found)
 
 
-def test_every_row_and_exception_is_of_a_part_that_exists(root: Path) -> None:
-    names = {name for _, name, _ in modules(root)}
-    assert {part for part, _, _ in modules(root)} == ARROWS.keys()
+def test_every_row_and_exception_is_of_a_part_that_exists(modules: list[Module]) -> None:
+    names = {name for _, name, _ in modules}
+    assert {part for part, _, _ in modules} == ARROWS.keys()
     assert EXCEPTIONS.keys() | OUTSIDE_EXCEPTIONS.keys() <= names
     assert OUTSIDE.keys() <= ARROWS.keys()
 
 
-def test_every_exception_is_needed(root: Path) -> None:
-    found = {name: (part, tree) for part, name, tree in modules(root)}
+def test_every_exception_is_needed(modules: list[Module]) -> None:
+    found = {name: (part, tree) for part, name, tree in modules}
     for table in (EXCEPTIONS, OUTSIDE_EXCEPTIONS):
         for name in list(table):
             row = table.pop(name)
