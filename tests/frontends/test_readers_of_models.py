@@ -54,7 +54,10 @@ def written(*words: str) -> tuple[int, bool]:
     return code, bool(found)
 
 
-@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize(
+    "reader",
+    [name if name == "vela" else pytest.param(name, marks=pytest.mark.slow) for name in READERS],
+)
 def test_a_model_is_refused_as_its_program_is(reader: str, python: str, folder: Path) -> None:
     row = reader_named(reader)
     output = ("-o", f"out/m.{row.formats[0]}")

@@ -56,7 +56,10 @@ def zoo(name: str) -> Callable[[Path], tc.Graph]:
     return lambda root: from_torch(name)
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize(
+    "program",
+    [pytest.param(name, marks=pytest.mark.slow) if name == "iree" else name for name in PROGRAMS],
+)
 @pytest.mark.parametrize(
     "make",
     [

@@ -144,6 +144,7 @@ def test_a_pipe_is_refused_wherever_a_file_is_expected(
         read(tmp_path / "desc.json")
 
 
+@pytest.mark.slow
 def test_one_bad_case_is_its_own_failure(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -244,7 +245,12 @@ def survives(work: Callable[[], object]) -> None:
 ROWS = [Answer("a/b", "pass", "m", 0.5, 1, "ABS", "INT32", "k"), Answer("c", "wrong")]
 
 
-def test_damaged_journals_are_refused_or_read(tmp_path: Path) -> None:
+#: Damaged files of each kind: some in every run, the rest with the slow tests.
+SHARES = [pytest.param(20, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("every", SHARES)
+def test_damaged_journals_are_refused_or_read(every: int, tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
     valid = [{"folder": "/x"}, *({f: getattr(row, f) for f in row.__slots__} for row in ROWS)]
 
@@ -257,7 +263,7 @@ def test_damaged_journals_are_refused_or_read(tmp_path: Path) -> None:
 
     for number in range(3):
         rows = [json.dumps(row).encode() for row in valid]
-        for text in mutants(number, valid[number], 500):
+        for text in mutants(number, valid[number], 500)[::every]:
             path.write_bytes(b"\n".join([*rows[:number], text, *rows[number + 1 :], b""]))
             survives(work)
 
@@ -288,16 +294,18 @@ def test_a_row_that_suite_did_not_write_is_refused_with_its_line(row: str, tmp_p
             read_baseline(path)
 
 
-def test_damaged_baselines_are_refused_or_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", SHARES)
+def test_damaged_baselines_are_refused_or_read(every: int, tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     valid = {"answers": [{"case": "a", "status": "pass"}, {"case": "b", "status": "wrong"}]}
-    for text in mutants(7, valid, 1000):
+    for text in mutants(7, valid, 1000)[::every]:
         path.write_bytes(text)
         survives(lambda: read_baseline(path))
 
 
+@pytest.mark.parametrize("every", SHARES)
 def test_damaged_states_of_a_reduction_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    every: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     import tosa_convert as tc
     from tosa_convert import golden
@@ -315,7 +323,7 @@ def test_damaged_states_of_a_reduction_are_refused(
     assert run_verb("reduce", *arguments) == 0
     path = tmp_path / "state.json"
     valid = json.loads(path.read_text())
-    texts = [b"[" * 100_000, b"{}", b"\xff", *mutants(3, valid, 60)]
+    texts = [b"[" * 100_000, b"{}", b"\xff", *mutants(3, valid, 60)[::every]]
     for text in (*texts, json.dumps({**valid, "answers": {"x": 1}}).encode()):
         path.write_bytes(text)
         capsys.readouterr()
@@ -323,8 +331,9 @@ def test_damaged_states_of_a_reduction_are_refused(
         assert code in (0, 2), capsys.readouterr().err
 
 
+@pytest.mark.parametrize("every", SHARES)
 def test_damaged_descriptors_are_errors_of_their_case(
-    case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    every: int, case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The official library ends its process on some of these descriptors.
     monkeypatch.setattr(data_generation, "_library", lambda: lambda *given: False)
@@ -337,7 +346,7 @@ def test_damaged_descriptors_are_errors_of_their_case(
     )
     valid = json.loads((case / "desc.json").read_text())
     settings = Qualification(against=str(tmp_path / "absent"), claims=frozenset({"PRO-INT"}))
-    for text in mutants(11, valid, 1500):
+    for text in mutants(11, valid, 1500)[::every]:
         (case / "desc.json").write_bytes(text)
         survives(lambda: read_descriptor(case))
         # The backend does not exist: a descriptor that can be used ends there.
@@ -353,6 +362,7 @@ def test_names_that_are_not_utf_8_are_reported() -> None:
 # -- what a backend refuses
 
 
+@pytest.mark.slow
 def test_a_refused_case_is_skipped_unless_it_is_to_fail(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -82,7 +82,10 @@ def interrupted(root: Path, *arguments: object) -> list[object]:
     return common
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(
+    "change",
+    [name if name == "module" else pytest.param(name, marks=pytest.mark.slow) for name in CHANGES],
+)
 def test_an_answer_of_a_backend_counts_only_for_what_was_run(
     change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -97,7 +100,16 @@ def test_an_answer_of_a_backend_counts_only_for_what_was_run(
         assert "0 of 3 cases pass" in out
 
 
-@pytest.mark.parametrize("change", ["nothing", "inputs", "programs", "descriptors"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        "nothing",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("inputs", "programs", "descriptors")
+        ),
+    ],
+)
 def test_an_answer_of_a_conversion_counts_only_for_the_case_as_it_was(
     change: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -108,7 +120,16 @@ def test_an_answer_of_a_conversion_counts_only_for_the_case_as_it_was(
     assert counts(capsys.readouterr().out) == ((1, 2) if change == "nothing" else (3, 0))
 
 
-@pytest.mark.parametrize("what", ["result", "command", "timeout", "release", "model"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        "command",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("result", "timeout", "release", "model")
+        ),
+    ],
+)
 def test_results_commands_options_and_releases_are_part_of_what_decides(
     what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +161,7 @@ def test_results_commands_options_and_releases_are_part_of_what_decides(
     assert counts(capsys.readouterr().out) == (3, 0)
 
 
+@pytest.mark.slow
 def test_a_complete_run_begins_anew_unless_it_is_resumed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -161,6 +183,7 @@ def test_a_complete_run_begins_anew_unless_it_is_resumed(
     assert found == [(4, 0), (4, 0), (0, 4), (2, 0), (0, 2), (0, 4)]
 
 
+@pytest.mark.slow
 def test_answers_that_say_nothing_of_what_decided_them_do_not_count(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

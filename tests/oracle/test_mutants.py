@@ -39,9 +39,9 @@ def test_we_accept_nothing_that_another_judge_refuses(files: list[Path]) -> None
     assert not tally.wrong, "\n".join(tally.lines())
 
 
-def test_mutants_are_copies(files: list[Path]) -> None:
-    for file in files[:3]:
-        graph = tc.load(file)
+def test_mutants_are_copies() -> None:
+    for name in ("ADD", "CONCAT", "PAD"):
+        graph = tc.golden.generate(seed=1, operators=1, kinds=[name])
         before = tc.dumps(graph, "json")
         made = [tc.dumps(mutant, "json") for _, _, mutant in compare_mutants.mutants(graph, 5, "s")]
         assert len(made) >= 2

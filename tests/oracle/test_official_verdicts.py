@@ -81,6 +81,7 @@ def test_a_disagreement_is_found() -> None:
     assert [line.partition(":")[0] for line in found] == ["a", "c", "d"]
 
 
+@pytest.mark.slow
 def test_inputs_without_files_are_those_that_the_official_tools_generate(
     suite: Path, names: list[str], tmp_path: Path
 ) -> None:

@@ -7,7 +7,13 @@ from oracle import compare_refusals
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize(("form", "count"), [("text", 120), ("bytecode", 60)])
+@pytest.mark.parametrize(
+    ("form", "count"),
+    [
+        ("text", 20),
+        *(pytest.param(*row, marks=pytest.mark.slow) for row in (("text", 120), ("bytecode", 60))),
+    ],
+)
 def test_mutants_are_read_as_mlir_reads_them(form: str, count: int) -> None:
     tally = compare_refusals.compare({form: count}, seed=5)
     counts = tally.counts[form]

@@ -60,11 +60,13 @@ def test_a_run_measures_ours_and_the_peer(outcome: tuple[str, dict, str]) -> Non
     assert row["subjects"]["tosa-opt"]["ratio"] == 1
 
 
+@pytest.mark.slow
 def test_both_sides_did_the_same_work(outcome: tuple[str, dict, str]) -> None:  # type: ignore[type-arg]
     (row,) = outcome[1]["rows"]
     assert row["same"] == "same program"
 
 
+@pytest.mark.slow
 def test_the_drawing_is_one_file_with_the_measured_points(outcome: tuple[str, dict, str]) -> None:  # type: ignore[type-arg]
     drawn = ElementTree.fromstring(outcome[2])
     assert len(list(drawn.iter(f"{SVG}circle"))) >= 4

@@ -78,7 +78,10 @@ HEAD = "func.func @f(%x: tensor<2xf32>) {\n"
 @pytest.mark.parametrize(
     ("head", "unit"),
     [
-        (HEAD, "  %{0} = tosa.abs %x : (tensor<2xf32>) -> tensor<2xf32>\n"),
+        pytest.param(
+            *(HEAD, "  %{0} = tosa.abs %x : (tensor<2xf32>) -> tensor<2xf32>\n"),
+            marks=pytest.mark.slow,
+        ),
         (HEAD, "\n" * 50),
         (HEAD, "//\n" * 10),
         (f"{HEAD} other.op ", "[" * 10),
