@@ -93,7 +93,8 @@ def _refuse_values_beyond(flat: npt.NDArray[Any], element: DType) -> None:
     if wide.dtype == np.float64:
         outside |= wide != np.trunc(wide)
     if outside.any():
-        raise ValueError(f"{flat[outside.argmax()].item()} does not fit {element}")
+        (value,) = flat[[outside.argmax()]].tolist()
+        raise ValueError(f"{value} does not fit {element}")
 
 
 _BY_NUMPY: Final = {
