@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from tosa_convert.builder import arguments
 from tosa_convert.builder.block_state import BlockState, all_or_nothing
-from tosa_convert.builder.element_types import result_rows, type_violation
 from tosa_convert.builder.values import Data, DTypeLike, Value, dtype_of
-from tosa_convert.errors import Findings, fail
-from tosa_convert.graph.attribute_rules import attribute_problem, name_problems
+from tosa_convert.errors import fail
 from tosa_convert.graph.dtypes import BLOCK_SCALE, INT64, BlockShape, DType
 from tosa_convert.graph.model import BlockScale, Operator, ShapeValue, Tensor, quoted
 from tosa_convert.graph.opset import (
@@ -25,10 +23,7 @@ from tosa_convert.graph.opset import (
     OperatorSpec,
     operator,
 )
-from tosa_convert.rules.operator_view import OperatorView
 from tosa_convert.rules.types import Element
-from tosa_convert.rules.values import READ_POSITIONS, ShapeType, ValueType
-from tosa_convert.rules.verdict import element_of, judge
 
 _SHAPE_32: Final = BlockShape.BLOCK_SHAPE_32
 #: Operators that `apply` does not add -> the method that does.
@@ -44,19 +39,8 @@ _METHODS: Final = {
 }
 
 
-class _Inferred(NamedTuple):
-    """What follows from an operator's operands. attributes: those that types determine."""
-
-    types: tuple[ValueType, ...]
-    attributes: dict[str, AttributeValue]
-
-
 class BlockBuilder(BlockState):
     """Adds values and operators to a block."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self._inferred: dict[object, _Inferred] = {}
 
     # -- values ----------------------------------------------------------------------------------
 
@@ -157,7 +141,7 @@ class BlockBuilder(BlockState):
         data = self._constant(np.array(key or (), object), INT64)
         self._block.shapes[chosen] = ShapeValue(chosen, len(key), data)
         self._append(Operator(CONST_SHAPE, (), (chosen,)))
-        value = Value(chosen, self._table.shape(key), self._block)
+        value = Value(chosen, self._inference.table.shape(key), self._block)
         if not name:
             self._shapes[key] = value
         return value
@@ -247,7 +231,7 @@ class BlockBuilder(BlockState):
         for value in operands:
             self._refuse_foreign(arguments.value("apply() argument operands", value))
         draft = Operator(spec, tuple(value.name for value in operands), (), attributes)
-        self._check_form(draft, [value.type for value in operands])
+        self._inference.check_form(draft, [value.type for value in operands])
         return self._apply(spec, operands, attributes, dtypes, names)
 
     # -- inside ----------------------------------------------------------------------------------
@@ -263,96 +247,10 @@ class BlockBuilder(BlockState):
         """See `apply`. The operands and attributes are those of the row."""
         for value in operands:
             self._refuse_foreign(value)
-        needed = READ_POSITIONS.get(spec, ())
-        count = len(operands)
-        inputs = tuple(
-            self._without_data(value.type) if index - count not in needed else value.type
-            for index, value in enumerate(operands)
-        )
         draft = Operator(spec, tuple(value.name for value in operands), (), dict(attributes))
-        # Operators of equal types and attributes share what is inferred.
-        key = (spec, inputs, *attributes.items(), *dtypes)
-        inferred = self._inferred.get(key)
-        if inferred is None:
-            inferred = self._inferred[key] = self._infer(draft, inputs, dtypes)
+        inferred = self._inference.results(draft, [value.type for value in operands], dtypes)
         draft.attributes.update(inferred.attributes)
         return self._add(draft, inferred.types, names)
-
-    def _without_data(self, type_: ValueType) -> ValueType:
-        """Return the type of an operand whose elements no rule reads."""
-        if isinstance(type_, ShapeType) or type_.data is None:
-            return type_
-        return self._table.tensor(type_.dtype, type_.shape, type_.scale)
-
-    def _infer(
-        self, draft: Operator, inputs: tuple[ValueType, ...], dtypes: Sequence[Element]
-    ) -> _Inferred:
-        """Infer the types of an operator's results, and attributes that follow from types."""
-        verdict = judge(OperatorView(draft, inputs, ()))
-        if verdict.violations or verdict.results is None:
-            self._refuse(draft, verdict.violations)
-        elements, attributes = self._result_elements(draft, inputs, dtypes)
-        types: list[ValueType] = []
-        for element, shape in zip(elements, verdict.results, strict=True):
-            if element is None:
-                types.append(self._table.shape(shape or ()))
-                continue
-            sizes = None if shape is None else tuple(-1 if n is None else n for n in shape)
-            kind, scale = element if isinstance(element, tuple) else (element, None)
-            types.append(
-                self._table.tensor(kind, sizes, None if scale is None else (scale, _SHAPE_32))
-            )
-        return _Inferred(tuple(types), attributes)
-
-    def _check_form(self, draft: Operator, inputs: Sequence[ValueType]) -> None:
-        """Refuse operands and attributes that are not those of the operator's row, as rules expect."""
-        spec, path = draft.spec, self._path(draft)
-        findings = Findings()
-        fewest, most = spec.operand_range()
-        if len(inputs) < fewest or (most is not None and len(inputs) > most):
-            expected = ", ".join(row.name + row.arity for row in spec.operands) or "none"
-            message = f"it has {len(inputs)} operands, expected {expected}"
-            raise fail("malformed-operator", path, message)
-        for index, type_ in enumerate(inputs):
-            row = spec.operand(index, len(inputs))
-            if isinstance(type_, ShapeType) is not row.is_shape:
-                expected = "a shape: const_shape(), or its sizes" if row.is_shape else "a tensor"
-                findings.add(
-                    "malformed-operator", path, f"{row.name} is {type_}; expected {expected}"
-                )
-        for attribute in spec.attributes:
-            value = draft.attributes.get(attribute.name)
-            problem = "" if value is None else attribute_problem(attribute, value)
-            if problem:
-                findings.add("malformed-operator", path, f"{attribute.name}: {problem}")
-        for message in name_problems(draft):
-            if message != 'attribute "acc_type" is missing':
-                findings.add("malformed-operator", path, message)
-        findings.raise_if_any()
-
-    def _result_elements(
-        self, draft: Operator, inputs: Sequence[ValueType], dtypes: Sequence[Element]
-    ) -> tuple[list[Element], dict[str, AttributeValue]]:
-        """Return the types of an operator's results, and the `acc_type` that belongs to them."""
-        spec, elements = draft.spec, [element_of(type_) for type_ in inputs]
-        rows = result_rows(spec, elements, draft.attributes, dtypes)
-        if not rows:
-            self._refuse(draft, [type_violation(spec, elements, draft.attributes, dtypes)])
-        results = list(dict.fromkeys(row.results for row in rows))
-        accumulators = list(dict.fromkeys(row.attribute for row in rows))
-        if len(results) > 1 or len(accumulators) > 1:
-            name, choices, hint = spec.results[0].name, [r[0] for r in results], "dtype"
-            if len(results) == 1:
-                name, hint = "acc_type", "acc_type"
-                choices = [dtype_of(one[1]) for one in accumulators if one is not None]
-            self._refuse_choice(self._path(draft), name, choices, hint)
-        (accumulator,) = accumulators
-        attributes: dict[str, AttributeValue] = {}
-        if accumulator is not None and accumulator[0] not in draft.attributes:
-            attributes[accumulator[0]] = dtype_of(accumulator[1])
-        found = iter(results[0])
-        made = len(results[0]) + sum(row.is_shape for row in spec.results)
-        return [None if row.is_shape else next(found) for row in spec.results[:made]], attributes
 
     def _zero(self, element: DType) -> Value:
         """Return a constant of one element, 0."""

@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
-from typing import Any, Concatenate, NamedTuple, NoReturn, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from tosa_convert.builder import arguments
-from tosa_convert.builder.element_types import element_text
+from tosa_convert.builder.results import Inference, new_value
 from tosa_convert.builder.values import Data, Value
-from tosa_convert.errors import Findings, TosaConvertError, fail
+from tosa_convert.errors import Findings, fail
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.from_numpy import constant_of, dtype_of_array
 from tosa_convert.graph.model import (
     Block,
-    BlockScale,
     Operator,
     Region,
-    ShapeValue,
     Tensor,
     block_path,
     operator_path,
@@ -30,10 +28,7 @@ from tosa_convert.graph.model import (
 )
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.value_rules import check_tensor
-from tosa_convert.rules.families.core import Violation
-from tosa_convert.rules.types import Element
-from tosa_convert.rules.validate import finding
-from tosa_convert.rules.values import ShapeType, TypeTable, ValueType
+from tosa_convert.rules.values import TypeTable, ValueType
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -80,7 +75,7 @@ class BlockState:
         self.location = ""
         # The names of blocks are those that programs read from MLIR have.
         self._block = Block("main")
-        self._table = TypeTable()
+        self._inference = Inference(TypeTable(), self._path)
         self._regions = [Region(arguments.text("Builder() argument name", name), [self._block])]
         self._region = name
         #: Whether the function that builds this region has returned.
@@ -120,15 +115,17 @@ class BlockState:
             findings.add("unsupported-shape", where, message, "sizes are 1 or more")
         findings.raise_if_any()
         self._block.tensors[tensor.name] = tensor
-        return Value(tensor.name, self._table.of_tensor(tensor, with_data=True), self._block)
+        return Value(
+            tensor.name, self._inference.table.of_tensor(tensor, with_data=True), self._block
+        )
 
     def _value(self, name: str, type_: ValueType) -> Value:
         """Add a value of a type without data."""
-        if isinstance(type_, ShapeType):
-            self._block.shapes[name] = ShapeValue(name, type_.rank)
+        value = new_value(name, type_)
+        if isinstance(value, Tensor):
+            self._block.tensors[name] = value
         else:
-            scale = None if type_.scale is None else BlockScale(*type_.scale)
-            self._block.tensors[name] = Tensor(name, type_.dtype, type_.shape, scale=scale)
+            self._block.shapes[name] = value
         return Value(name, type_, self._block)
 
     def _add(
@@ -288,22 +285,6 @@ class BlockState:
             f"{value} belongs to another block",
             "a region uses only its arguments and values of its own builder: pass the value "
             "as an operand",
-        )
-
-    def _refuse(self, draft: Operator, violations: Sequence[Violation]) -> NoReturn:
-        path = self._path(draft)
-        raise TosaConvertError([finding(draft, path, violation) for violation in violations])
-
-    def _refuse_choice(
-        self, path: str, name: str, choices: Sequence[Element], keyword: str
-    ) -> NoReturn:
-        """Refuse to choose a type that does not follow from the operands."""
-        listed = " or ".join(dict.fromkeys(map(element_text, choices)))
-        raise fail(
-            "option-conflict",
-            path,
-            f"its operands leave a choice of types: {name} can be {listed}",
-            f"pass {keyword}=",
         )
 
 

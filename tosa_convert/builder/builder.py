@@ -103,7 +103,7 @@ class Builder(Operators):
                 self._filled("variable", "initial", initial, sizes), element
             )
         self._variables[name] = tensor
-        variable = Variable(name, self._table.tensor(element, sizes))
+        variable = Variable(name, self._inference.table.tensor(element, sizes))
         self._of_variable(variable)
         return variable
 
@@ -156,7 +156,7 @@ class Builder(Operators):
         draft = Operator(VARIABLE_WRITE, (value.name,), (target,))
         violations = judge(OperatorView(draft, (value.type,), (type_,))).violations
         if violations:
-            self._refuse(draft, violations)
+            self._inference.refuse(draft, violations)
         self._append(draft)
 
     def _filled(self, method: str, argument: str, data: Data, shape: tuple[int, ...]) -> Any:
@@ -309,7 +309,9 @@ class Builder(Operators):
         """
         operands = arguments.values("custom() argument inputs", inputs)
         types: list[ValueType] = [
-            self._table.tensor(dtype_of(kind), arguments.shape("custom() argument results", shape))
+            self._inference.table.tensor(
+                dtype_of(kind), arguments.shape("custom() argument results", shape)
+            )
             for kind, shape in results
         ]
         if not isinstance(implementation_attrs, bytes):
@@ -382,7 +384,8 @@ class Builder(Operators):
         kind = argument.partition("_")[0]
         name = unused_name(f"{self._region}_{kind}", {row.name for row in self._regions})
         inner = Builder(name)
-        inner._variables, inner._table, inner.location = self._variables, self._table, self.location
+        inner._variables, inner.location = self._variables, self.location
+        inner._inference.table = self._inference.table
         inner._block.name = f"{name}_bb0"
         self._regions.append(inner._regions[0])
         inner._regions = self._regions
@@ -403,14 +406,14 @@ class Builder(Operators):
         """Return the type of a value without its data."""
         block = self._block
         if name in block.shapes:
-            return self._table.shape((None,) * block.shapes[name].rank)
-        return self._table.of_tensor(block.tensors[name], with_data=False)
+            return self._inference.table.shape((None,) * block.shapes[name].rank)
+        return self._inference.table.of_tensor(block.tensors[name], with_data=False)
 
     def _argument(self, value: Value) -> Value:
         """Add an argument of a region, of the type of an operand."""
-        type_: ValueType = self._without_data(value.type)
+        type_: ValueType = self._inference.without_data(value.type)
         if isinstance(type_, ShapeType):
-            type_ = self._table.shape((None,) * type_.rank)
+            type_ = self._inference.table.shape((None,) * type_.rank)
         name = self._name("", value.name)
         self._block.inputs.append(name)
         return self._value(name, type_)
@@ -430,6 +433,6 @@ class Builder(Operators):
         regions = {region.name: region.blocks[0] for region in self._regions}
         violations = judge(OperatorView(draft, inputs, tuple(types), regions)).violations
         if violations:
-            self._refuse(draft, violations)
+            self._inference.refuse(draft, violations)
         label = f"{spec.name.lower()}() argument name"
         return self._add(draft, types, arguments.names(label, name))

@@ -11,15 +11,16 @@ import numpy as np
 from tosa_convert.builder import arguments
 from tosa_convert.builder.block_builder import BlockBuilder
 from tosa_convert.builder.block_state import all_or_nothing
-from tosa_convert.builder.element_types import UNKNOWN, Known, choices_of_operand
+from tosa_convert.builder.defaults import default_of, has_default
+from tosa_convert.builder.element_types import UNKNOWN, Known
+from tosa_convert.builder.results import element_of_number
 from tosa_convert.builder.values import DTypeLike, Value, dtype_of
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.graph.attribute_rules import attribute_problem
-from tosa_convert.graph.dtypes import BLOCK_SCALE, BlockSize, DType, RoundingMode
+from tosa_convert.graph.dtypes import BLOCK_SCALE, BlockSize, DType
 from tosa_convert.graph.model import Operator
 from tosa_convert.graph.opset import (
     OPERATORS,
-    AttributeSpec,
     AttributeValue,
     OperandSpec,
     OperatorSpec,
@@ -30,33 +31,8 @@ from tosa_convert.rules.verdict import element_of
 
 #: Operators that have methods of their own, or none: values and regions are not operands.
 APART: Final = frozenset(row.name for row in OPERATORS if row.family in ("constant", "control"))
-#: Attributes with a default that the operator table does not give them: one value for all elements.
-_EVERY_ELEMENT: Final = {"pad": 0, "out_pad": 0, "stride": 1, "dilation": 1}
-#: The defaults of other attributes. None: it follows from the operands.
-_DEFAULTS: Final[dict[str, Any]] = {
-    **dict.fromkeys(("per_channel", "input_unsigned", "output_unsigned", "inverse"), False),
-    **dict.fromkeys(("allow_broadcast", "round"), False),
-    "scale32": True,
-    "rounding_mode": RoundingMode.SINGLE_ROUND,
-    "acc_type": None,
-    "block_size": None,
-}
 #: Operands of which a single number is a tensor of one element, whatever the rank of the others.
 _RANK_1: Final = frozenset({"pad_const", "bias"})
-
-
-def has_default(row: OperandSpec) -> bool:
-    """Return whether an operand may be left out."""
-    return row.arity == "?" or row.default is not None
-
-
-def default_of(row: AttributeSpec) -> Any:
-    """Return the value of an attribute that is left out; `Parameter.empty` if it must be given."""
-    if row.optional:
-        return row.default
-    if row.name in _EVERY_ELEMENT and row.length > 0:
-        return (_EVERY_ELEMENT[row.name],) * row.length
-    return _DEFAULTS.get(row.name, Parameter.empty)
 
 
 def parameters(spec: OperatorSpec) -> Iterator[Parameter]:
@@ -294,11 +270,14 @@ class _Call:
             for index in tensors
         ]
         rank = self.common_rank(items)
+        draft = Operator(self.spec, (), (), attributes)
         for position, index in enumerate(tensors):
             if known[position] != UNKNOWN:
                 continue
             row, array = rows[index], items[index]
-            element = self.element(row, known, position, attributes)
+            element = element_of_number(
+                draft, row, known, position, self.dtypes, self.builder._path
+            )
             known[position] = element
             if not array.shape:
                 array = array.reshape((1,) * self.rank_of_number(row, rank))
@@ -309,32 +288,6 @@ class _Call:
                 array = _signed(array, element)
             self.constant(row.name, array, element)
             items[index] = self.builder.const(array, element)
-
-    def element(
-        self,
-        row: OperandSpec,
-        known: Sequence[Known],
-        position: int,
-        attributes: dict[str, AttributeValue],
-    ) -> DType:
-        """Choose the element type of an array operand: that of the first tensor if TOSA allows it."""
-        first = next((one for one in known if one != UNKNOWN), None)
-        types = list(known)
-        if row.arity == "*":  # the operands of a list have one type
-            types = [UNKNOWN if first is None else first]
-            position = 0
-        choices = choices_of_operand(self.spec, types, position, attributes, self.dtypes)
-        if row.arity == "*" and isinstance(first, DType):
-            return first
-        # The zero point of RESCALE's output has the type of the result.
-        decides_result = row.name == "output_zp" and self.spec.name == "RESCALE"
-        if len(choices) > 1 and (first is None or (decides_result and not self.dtypes)):
-            name = self.spec.results[0].name if decides_result else row.name
-            self.builder._refuse_choice(self.path(), name, choices, "dtype")
-        if choices:
-            return first if first in choices and isinstance(first, DType) else choices[0]
-        # No row has these types: the finding names the wrong one.
-        return first if isinstance(first, DType) else dtype_of("fp32")
 
     def common_rank(self, items: Sequence[Any]) -> int:
         """Return the highest rank of the operands that are values."""

@@ -1,0 +1,209 @@
+"""The types of an operator's results, inferred from its operands by the rules of TOSA."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, NoReturn
+
+from tosa_convert.builder.element_types import (
+    UNKNOWN,
+    Known,
+    choices_of_operand,
+    element_text,
+    result_rows,
+    type_violation,
+)
+from tosa_convert.builder.values import dtype_of
+from tosa_convert.errors import Findings, TosaConvertError, fail
+from tosa_convert.graph.attribute_rules import attribute_problem, name_problems
+from tosa_convert.graph.dtypes import BlockShape, DType
+from tosa_convert.graph.model import BlockScale, Operator, ShapeValue, Tensor
+from tosa_convert.graph.opset import AttributeValue, OperandSpec
+from tosa_convert.rules.families.core import Violation
+from tosa_convert.rules.operator_view import OperatorView
+from tosa_convert.rules.types import Element
+from tosa_convert.rules.validate import finding
+from tosa_convert.rules.values import READ_POSITIONS, ShapeType, TypeTable, ValueType
+from tosa_convert.rules.verdict import element_of, judge
+
+BLOCK: Final = BlockShape.BLOCK_SHAPE_32
+#: Makes the path of the operator in question, for messages.
+Path = Callable[[Operator], str]
+
+
+class Inferred(NamedTuple):
+    """What follows from an operator's operands. attributes: those that types determine."""
+
+    types: tuple[ValueType, ...]
+    attributes: dict[str, AttributeValue]
+
+
+class Inference:
+    """Infers the results of operators. Those of equal types and attributes share the answer."""
+
+    def __init__(self, table: TypeTable, path: Path) -> None:
+        self.table = table
+        self.path = path
+        self._inferred: dict[object, Inferred] = {}
+
+    def results(
+        self, draft: Operator, inputs: Sequence[ValueType], dtypes: Sequence[Element] = ()
+    ) -> Inferred:
+        """Return the types of an operator's results, and the attributes that follow from types.
+
+        Args:
+            draft: The operator, with the operands and attributes of its row, and without results.
+            inputs: The types of its operands.
+            dtypes: The element types of its first results, where its operands leave a choice.
+
+        Raises:
+            TosaConvertError: "invalid-operator" with a finding for each rule that is broken;
+                "option-conflict" if its operands leave a choice.
+        """
+        needed, count = READ_POSITIONS.get(draft.spec, ()), len(inputs)
+        types = tuple(
+            type_ if index - count in needed else self.without_data(type_)
+            for index, type_ in enumerate(inputs)
+        )
+        key = (draft.spec, types, *draft.attributes.items(), *dtypes)
+        inferred = self._inferred.get(key)
+        if inferred is None:
+            inferred = self._inferred[key] = self._infer(draft, types, dtypes)
+        return inferred
+
+    def without_data(self, type_: ValueType) -> ValueType:
+        """Return the type of an operand whose elements no rule reads."""
+        if isinstance(type_, ShapeType) or type_.data is None:
+            return type_
+        return self.table.tensor(type_.dtype, type_.shape, type_.scale)
+
+    def refuse(self, draft: Operator, violations: Sequence[Violation]) -> NoReturn:
+        """Raise the error for an operator that breaks rules."""
+        path = self.path(draft)
+        raise TosaConvertError([finding(draft, path, violation) for violation in violations])
+
+    def _infer(
+        self, draft: Operator, inputs: tuple[ValueType, ...], dtypes: Sequence[Element]
+    ) -> Inferred:
+        verdict = judge(OperatorView(draft, inputs, ()))
+        if verdict.violations or verdict.results is None:
+            self.refuse(draft, verdict.violations)
+        elements, attributes = self._elements(draft, inputs, dtypes)
+        types: list[ValueType] = []
+        for element, shape in zip(elements, verdict.results, strict=True):
+            if element is None:
+                types.append(self.table.shape(shape or ()))
+                continue
+            sizes = None if shape is None else tuple(-1 if n is None else n for n in shape)
+            kind, scale = element if isinstance(element, tuple) else (element, None)
+            types.append(self.table.tensor(kind, sizes, None if scale is None else (scale, BLOCK)))
+        return Inferred(tuple(types), attributes)
+
+    def _elements(
+        self, draft: Operator, inputs: Sequence[ValueType], dtypes: Sequence[Element]
+    ) -> tuple[list[Element], dict[str, AttributeValue]]:
+        """Return the types of an operator's results, and the `acc_type` that belongs to them."""
+        spec, elements = draft.spec, [element_of(type_) for type_ in inputs]
+        rows = result_rows(spec, elements, draft.attributes, dtypes)
+        if not rows:
+            self.refuse(draft, [type_violation(spec, elements, draft.attributes, dtypes)])
+        results = list(dict.fromkeys(row.results for row in rows))
+        accumulators = list(dict.fromkeys(row.attribute for row in rows))
+        if len(results) > 1 or len(accumulators) > 1:
+            name, choices, hint = spec.results[0].name, [r[0] for r in results], "dtype"
+            if len(results) == 1:
+                name, hint = "acc_type", "acc_type"
+                choices = [dtype_of(one[1]) for one in accumulators if one is not None]
+            refuse_choice(self.path(draft), name, choices, hint)
+        (accumulator,) = accumulators
+        attributes: dict[str, AttributeValue] = {}
+        if accumulator is not None and accumulator[0] not in draft.attributes:
+            attributes[accumulator[0]] = dtype_of(accumulator[1])
+        found = iter(results[0])
+        made = len(results[0]) + sum(row.is_shape for row in spec.results)
+        return [None if row.is_shape else next(found) for row in spec.results[:made]], attributes
+
+    def check_form(self, draft: Operator, inputs: Sequence[ValueType]) -> None:
+        """Refuse operands and attributes that are not those of the operator's row, as rules expect."""
+        spec, path = draft.spec, self.path(draft)
+        findings = Findings()
+        fewest, most = spec.operand_range()
+        if len(inputs) < fewest or (most is not None and len(inputs) > most):
+            expected = ", ".join(row.name + row.arity for row in spec.operands) or "none"
+            message = f"it has {len(inputs)} operands, expected {expected}"
+            raise fail("malformed-operator", path, message)
+        for index, type_ in enumerate(inputs):
+            row = spec.operand(index, len(inputs))
+            if isinstance(type_, ShapeType) is not row.is_shape:
+                expected = "a shape: const_shape(), or its sizes" if row.is_shape else "a tensor"
+                findings.add(
+                    "malformed-operator", path, f"{row.name} is {type_}; expected {expected}"
+                )
+        for attribute in spec.attributes:
+            value = draft.attributes.get(attribute.name)
+            problem = "" if value is None else attribute_problem(attribute, value)
+            if problem:
+                findings.add("malformed-operator", path, f"{attribute.name}: {problem}")
+        for message in name_problems(draft):
+            if message != 'attribute "acc_type" is missing':
+                findings.add("malformed-operator", path, message)
+        findings.raise_if_any()
+
+
+def new_value(name: str, type_: ValueType) -> Tensor | ShapeValue:
+    """Return a value of a type, without data."""
+    if isinstance(type_, ShapeType):
+        return ShapeValue(name, type_.rank)
+    scale = None if type_.scale is None else BlockScale(*type_.scale)
+    return Tensor(name, type_.dtype, type_.shape, scale=scale)
+
+
+def refuse_choice(path: str, name: str, choices: Sequence[Element], keyword: str) -> NoReturn:
+    """Refuse to choose a type that does not follow from the operands."""
+    listed = " or ".join(dict.fromkeys(map(element_text, choices)))
+    raise fail(
+        "option-conflict",
+        path,
+        f"its operands leave a choice of types: {name} can be {listed}",
+        f"pass {keyword}=",
+    )
+
+
+def element_of_number(
+    draft: Operator,
+    row: OperandSpec,
+    known: Sequence[Known],
+    position: int,
+    dtypes: Sequence[Element],
+    path: Path,
+) -> DType:
+    """Choose the element type of an operand given as numbers: the first tensor's if TOSA allows it.
+
+    Args:
+        draft: The operator, with its attributes.
+        row: The row of the operand.
+        known: The types of the tensor operands, UNKNOWN for numbers.
+        position: Which of them to find the type of.
+        dtypes: The types of the first results, as far as they are asked for.
+        path: Makes the path of the operator.
+
+    Raises:
+        TosaConvertError: "option-conflict" if the operands leave a choice.
+    """
+    first = next((one for one in known if one != UNKNOWN), None)
+    types = list(known)
+    if row.arity == "*":  # the operands of a list have one type
+        types = [UNKNOWN if first is None else first]
+        position = 0
+    choices = choices_of_operand(draft.spec, types, position, draft.attributes, dtypes)
+    if row.arity == "*" and isinstance(first, DType):
+        return first
+    # The zero point of RESCALE's output has the type of the result.
+    decides_result = row.name == "output_zp" and draft.spec.name == "RESCALE"
+    if len(choices) > 1 and (first is None or (decides_result and not dtypes)):
+        name = draft.spec.results[0].name if decides_result else row.name
+        refuse_choice(path(draft), name, choices, "dtype")
+    if choices:
+        return first if first in choices and isinstance(first, DType) else choices[0]
+    # No row has these types: the finding names the wrong one.
+    return first if isinstance(first, DType) else dtype_of("fp32")
