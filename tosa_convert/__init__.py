@@ -4,8 +4,8 @@ Everything public is imported when it is first used, because importing numpy alo
 command-line tool needs to print its help.
 
 `load`, `save`, `dumps`, export and import convert programs; `verify`, `validate`, `compare`, `diff`,
-`extract`, `rename`, `rewrites.apply` and `summarize` work on graphs; `run`, `check`, `bisect`, `reduce`
-and `generate` are those of `tosa_convert.golden`, whose `compare` is about arrays.
+`extract`, `rename`, `rewrites.apply`, `edit.rewrite` and `summarize` work on graphs; `run`, `check`,
+`bisect`, `reduce` and `generate` are those of `tosa_convert.golden`, whose `compare` is about arrays.
 
 Example:
     >>> import tosa_convert as tc
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         strip_weights,
         to_module,
     )
+    from tosa_convert.builder import edit
     from tosa_convert.consumers.validate import validate
     from tosa_convert.errors import Finding, TosaConvertError
     from tosa_convert.golden import bisect, check, generate, reduce, run
@@ -61,6 +62,7 @@ __all__ = [
     "compare",
     "diff",
     "dumps",
+    "edit",
     "export_tosa_func_to_flatbuffer",
     "export_weights",
     "extract",
@@ -105,8 +107,13 @@ _PUBLIC = {
     "tosa_convert.views.structural_diff.changes": ("Diff",),
     "tosa_convert.views.structural_diff.public": ("diff",),
 }
-#: Public names that are packages.
-_PACKAGES = ("frontends", "golden", "rewrites")
+#: Public names that are modules.
+_PACKAGES = {
+    "edit": "tosa_convert.builder.edit",
+    "frontends": "tosa_convert.frontends",
+    "golden": "tosa_convert.golden",
+    "rewrites": "tosa_convert.rewrites",
+}
 _MODULES = {name: module for module, names in _PUBLIC.items() for name in names}
 
 
@@ -115,7 +122,7 @@ def __getattr__(name: str) -> Any:
 
     module = _MODULES.get(name)
     if name in _PACKAGES:
-        return importlib.import_module(f"tosa_convert.{name}")
+        return importlib.import_module(_PACKAGES[name])
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(importlib.import_module(module), name)

@@ -20,7 +20,7 @@ import tosa_convert
 from manual import command_reference, pages
 from manual.check_site import problems
 from tosa_convert import builder as build
-from tosa_convert import frontends, golden, rewrites
+from tosa_convert import edit, frontends, golden, rewrites
 from tosa_convert.cli.main import tosa_flatbuffer
 from tosa_convert.formats.bindings import passes
 
@@ -28,14 +28,17 @@ from tosa_convert.formats.bindings import passes
 
 #: Public names that are not objects with a docstring.
 NOT_DOCUMENTED = {
-    *(f"tosa_convert.{name}" for name in ("__version__", "frontends", "golden", "rewrites")),
+    *(
+        f"tosa_convert.{name}"
+        for name in ("__version__", "edit", "frontends", "golden", "rewrites")
+    ),
     *(f"tosa_convert.rewrites.{name}" for name in ("CLEAN_UP", "REPAIR", "REWRITES")),
 }
 
 
 def public_names() -> set[str]:
     """All of them; what the package offers from `golden` once, with its name there."""
-    modules = (golden, tosa_convert, build, frontends, passes, rewrites)
+    modules = (golden, tosa_convert, build, edit, frontends, passes, rewrites)
     objects: dict[str, object] = {}
     for module in modules:
         for name in module.__all__:

@@ -1,6 +1,22 @@
 """Building programs in Python: an operator is a function, and TOSA's rules are applied at each call."""
 
-from tosa_convert.builder.builder import Builder
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from tosa_convert.builder.values import Value, Variable
 
+if TYPE_CHECKING:
+    from tosa_convert.builder.builder import Builder
+
 __all__ = ["Builder", "Value", "Variable"]
+
+
+def __getattr__(name: str) -> Any:
+    # Upgrades of older programs need the editor of blocks, and not the functions of all operators.
+    if name != "Builder":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from tosa_convert.builder.builder import Builder
+
+    globals()[name] = Builder
+    return Builder

@@ -1,0 +1,433 @@
+"""Visits the operators of a block, and puts others in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from tosa_convert.builder.block_values import BlockValues
+from tosa_convert.builder.defaults import complete_attributes
+from tosa_convert.builder.values import DTypeLike, dtype_of
+from tosa_convert.errors import fail, refuse_unknown
+from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.model import (
+    DYNAMIC,
+    Block,
+    Operator,
+    ShapeValue,
+    Tensor,
+    operator_path,
+    quoted,
+)
+from tosa_convert.graph.opset import (
+    CONST,
+    CONST_SHAPE,
+    IDENTITY,
+    OPERATORS,
+    AttributeValue,
+    OperatorSpec,
+    operator,
+)
+
+if TYPE_CHECKING:
+    from tosa_convert.builder.results import Inference
+    from tosa_convert.rules.values import ValueType
+
+_CONSTANTS: Final = (CONST, CONST_SHAPE)
+#: Operators whose results do not follow from their operands.
+_NOT_INFERRED: Final = frozenset(
+    map(operator, ("CONST", "CONST_SHAPE", "COND_IF", "WHILE_LOOP", "CUSTOM", "VARIABLE"))
+)
+
+
+class BlockEditor(BlockValues):
+    """Visits the operators of a block, adds values and operators, and puts others in their place.
+
+    Values go by their names, as in `graph.Block`. What is emitted goes before the operator that is
+    visited, and gets its location. The given block does not change; `finish` returns the new one.
+
+    Args:
+        block: The block.
+        where: Its path, for messages.
+
+    Attributes:
+        source: The block as it was given.
+        tensors, shapes: Its values and the new ones, by name.
+        operators: Those that were visited or emitted, in order.
+        producers: The name of a value -> the one of `operators` that defines it.
+        location: The location that operators get from now on.
+        stem: How the names of new values begin that get no name of their own.
+
+    Example:
+        >>> import tosa_convert as tc
+        >>> from tosa_convert.builder import Builder
+        >>> b = Builder()
+        >>> b.output(b.negate(b.negate(b.input("x", "fp32", (4,)))), name="y")
+        >>> edit = tc.edit.BlockEditor(b.graph().main)
+        >>> for op in edit.visit():
+        ...     before = edit.producers.get(op.inputs[0]) if op.inputs else None
+        ...     if op.spec.name == "NEGATE" and before and before.spec is op.spec:
+        ...         edit.replace(op, before.inputs[:1])
+        >>> print(edit.finish())
+        block "main": (x: FP32 [4]) -> (y: FP32 [4])
+          zero = CONST() : FP32 [1]
+          negate = NEGATE(x, zero, zero) : FP32 [4]
+          y = IDENTITY(x) : FP32 [4]
+    """
+
+    def __init__(self, block: Block, where: str = "") -> None:
+        super().__init__(block, where)
+        #: A value that operators no longer use -> the equal value that they use instead.
+        self.same: dict[str, str] = {}
+        #: A value -> the result of the block that is equal to it, whose name it takes in the end.
+        self._renamed: dict[str, str] = {}
+        self._results = frozenset(block.outputs)
+        #: The results of the visited operator, how many operators are before it, and whether it goes.
+        self._visited: frozenset[str] = frozenset()
+        self._start = 0
+        self._is_gone = False
+
+    @cached_property
+    def kinds(self) -> frozenset[OperatorSpec]:
+        """Return the operators that the given block has."""
+        return frozenset([op.spec for op in self.source.operators])
+
+    # -- new operators ---------------------------------------------------------------------------
+
+    def add(self, op: Operator) -> None:
+        """Add an operator after those that were added; its operands and results are declared."""
+        super().add(op)
+        if not self._visited.isdisjoint(op.outputs):
+            self._is_gone = True
+
+    def emit(
+        self,
+        kind: str | OperatorSpec,
+        operands: Sequence[str],
+        attributes: Mapping[str, AttributeValue] | None = None,
+        *,
+        results: Sequence[str] = (),
+        like: str = "",
+        dtype: DTypeLike | None = None,
+        name: str = "",
+    ) -> str:
+        """Add an operator, before the one that is visited.
+
+        TOSA's rules infer the types of its results, unless `results` or `like` say what they are.
+
+        Args:
+            kind: Its name, such as "CONV2D", or its row of the operator table.
+            operands: The names of its operands. Zero points at the end and the shift of MUL may be left
+                out: they are 0.
+            attributes: Its attributes; those with a default may be left out.
+            results: The names of its results, if the block declares them, as those of the operator that
+                it replaces.
+            like: A tensor whose type and shape the result has, except for `dtype`.
+            dtype: The element type of the first result, where the operands leave a choice.
+            name: The name that its result gets, or a similar one.
+
+        Returns:
+            The name of its first result. `operators[-1].outputs` are all of them.
+
+        Raises:
+            TosaConvertError: "invalid-operator" with a finding for each rule that is broken,
+                "malformed-operator", "undefined-name"; "option-conflict" if there is no such operator,
+                or if its operands leave a choice of types.
+
+        Example:
+            >>> from tosa_convert.graph import Block, Tensor, dtype
+            >>> edit = BlockEditor(Block("main", tensors={"x": Tensor("x", dtype("FP32"), (2, 3))}))
+            >>> edit.emit("REDUCE_SUM", [edit.emit("MUL", ["x", "x"])], {"axis": 1}, name="squares")
+            'squares'
+            >>> edit.tensors["squares"]
+            Tensor("squares", FP32 [2, 1])
+        """
+        spec = kind if isinstance(kind, OperatorSpec) else _spec(kind)
+        inputs = tuple([self.same.get(operand, operand) for operand in operands])
+        made = Operator(spec, inputs, tuple(results), complete_attributes(spec, attributes or {}))
+        dtypes = () if dtype is None else (dtype_of(dtype),)
+        if len(operands) < len(spec.operands):
+            made.inputs += self._default_operands(made, dtypes)
+        if like:
+            tensor = self.tensors[like]
+            wanted = name or self._named(spec.name.lower())
+            made.outputs = (self.new_tensor(wanted, *dtypes or (tensor.dtype,), tensor.shape),)
+        elif not results:
+            made.outputs = self._infer(made, dtypes, name)
+        made.location = self.location
+        self.add(made)
+        return made.outputs[0] if made.outputs else ""
+
+    def _infer(self, draft: Operator, dtypes: Sequence[DType], name: str) -> tuple[str, ...]:
+        """Declare the results that an operator has by the rules of TOSA; complete its attributes."""
+        if draft.spec in _NOT_INFERRED:
+            raise TypeError(f"emit(): the results of {draft.spec} do not follow: pass results=")
+        from tosa_convert.builder.results import new_value
+
+        types = [self._type(draft, operand) for operand in draft.inputs]
+        self._inference.check_form(draft, types)
+        inferred = self._inference.results(draft, types, dtypes)
+        draft.attributes.update(inferred.attributes)
+        names = []
+        for type_ in inferred.types:
+            names.append(self.fresh_name(name or self._named(draft.spec.name.lower())))
+            value = new_value(names[-1], type_)
+            if isinstance(value, Tensor):
+                self.tensors[value.name] = value
+            else:
+                self.shapes[value.name] = value
+        return tuple(names)
+
+    @cached_property
+    def _inference(self) -> Inference:
+        # Not imported by upgrades of programs, which say the types of all values.
+        from tosa_convert.builder.results import Inference
+        from tosa_convert.rules.values import TypeTable
+
+        return Inference(TypeTable(), self._path)
+
+    def _type(self, draft: Operator, name: str) -> ValueType:
+        table = self._inference.table
+        if name in self.tensors:
+            return table.of_tensor(self.tensors[name], with_data=name in self.producers)
+        if name in self.shapes:
+            return table.of_shape(self.shapes[name])
+        raise fail("undefined-name", self._path(draft), f"there is no value {quoted(name)}")
+
+    def _default_operands(self, draft: Operator, dtypes: Sequence[DType]) -> tuple[str, ...]:
+        """Return the constants of operands that are left out; nothing if one has no default."""
+        from tosa_convert.builder.element_types import UNKNOWN, Known
+        from tosa_convert.builder.results import element_of_number
+
+        spec = draft.spec
+        left_out = spec.operands[len(draft.inputs) :]
+        if any(row.arity for row in spec.operands) or None in [row.default for row in left_out]:
+            return ()
+        types: list[Known] = [
+            self.tensors[name].dtype for name in draft.inputs if name in self.tensors
+        ]
+        position = len(types)
+        types += [UNKNOWN] * len(left_out)
+        zeros, location = [], self.location
+        for row in left_out:
+            element = element_of_number(draft, row, types, position, dtypes, self._path)
+            types[position] = element
+            position += 1
+            name = ""
+            if self.shares_constants:
+                # Operators at other locations have it, too.
+                name, self.location = f"{spec.name.lower()}_{row.name}", ""
+            zeros.append(self.constant([row.default], element, name=name))
+            self.location = location
+        return tuple(zeros)
+
+    # -- visiting --------------------------------------------------------------------------------
+
+    def visit(self) -> Iterator[Operator]:
+        """Iterate over the operators of the block, in order.
+
+        Each has the operands that it has by then. It stays, behind what is emitted meanwhile, unless it
+        is replaced or removed, or something that is emitted has its results.
+        """
+        for op in self.source.operators:
+            current = self.current(op)
+            self.begin(current)
+            yield current
+            if not self._is_gone:
+                self.add(current)
+
+    def begin(self, op: Operator) -> None:
+        """Take an operator for the visited one."""
+        self.location = op.location
+        self.stem = op.outputs[0] if op.outputs else ""
+        self._visited, self._start, self._is_gone = (
+            frozenset(op.outputs),
+            len(self.operators),
+            False,
+        )
+
+    def current(self, op: Operator) -> Operator:
+        """Return an operator with the values that replace its operands."""
+        same = self.same
+        if not same or same.keys().isdisjoint(op.inputs):
+            return op
+        return replace(op, inputs=tuple([same.get(name, name) for name in op.inputs]))
+
+    def remove(self, op: Operator) -> None:
+        """Remove the visited operator. Nothing may use its results."""
+        self._is_gone = True
+
+    def replace(self, op: Operator, values: Sequence[str]) -> None:
+        """Use other values instead of the results of the visited operator, and remove it.
+
+        A value that was emitted meanwhile takes the name of the result. Another one keeps its name, and
+        later operators use it. A result of the block keeps its name: if the value cannot take it, an
+        IDENTITY has it.
+
+        Args:
+            op: The operator.
+            values: The names of values, one for each of its results.
+
+        Raises:
+            TosaConvertError: "malformed-operator" if a value does not have the type of the result.
+        """
+        if len(values) != len(op.outputs):
+            raise TypeError(f"replace(): found {len(values)} values, expected {len(op.outputs)}")
+        taken: dict[str, str] = {}
+        for result, value in zip(op.outputs, values, strict=True):
+            value = taken.get(value, self.same.get(value, value))
+            self._refuse_other_type(op, result, value)
+            emitted = (one for one in self.operators[self._start :] if one.spec not in _CONSTANTS)
+            if value not in op.outputs and any(value in one.outputs for one in emitted):
+                taken[value] = result
+                self._rename_emitted(value, result)
+            elif self.can_stand_for(value, result):
+                self.same[result] = value
+                if result in self._results:
+                    self._renamed[value] = result
+            else:
+                self.add(Operator(IDENTITY, (value,), (result,), {}, op.location))
+        self._is_gone = True
+
+    def can_replace(self, op: Operator, value: str) -> bool:
+        """Return whether `replace` removes the operator, of one result, for a value of equal type."""
+        (result,) = op.outputs
+        if self.can_stand_for(value, result):
+            return True
+        one, other = self.tensors.get(value), self.tensors.get(result)
+        return op.spec is not IDENTITY and one is not None and _equal_types(one, other)
+
+    def can_stand_for(self, value: str, result: str) -> bool:
+        """Return whether a value can be used instead of a result, and all results keep their names."""
+        if value in self.shapes:
+            return result not in self._results
+        if not _equal_types(self.tensors[value], self.tensors.get(result)):
+            return False
+        if result not in self._results:
+            return True
+        return value in self.producers and value not in self._results and value not in self._renamed
+
+    def replace_by_constant(self, op: Operator, data: Constant) -> None:
+        """Make the only result of the visited operator a constant."""
+        (name,) = op.outputs
+        spec = CONST if name in self.tensors else CONST_SHAPE
+        if spec is CONST:
+            self.tensors[name] = replace(self.tensors[name], data=data)
+        else:
+            self.shapes[name] = replace(self.shapes[name], data=data)
+        self.add(Operator(spec, (), (name,), {}, op.location))
+
+    def take_emitted(self) -> list[Operator]:
+        """Remove the operators that were emitted for the visited one, except new constants."""
+        emitted = self.operators[self._start :]
+        del self.operators[self._start :]
+        taken = []
+        for op in emitted:
+            is_new = self._visited.isdisjoint(op.outputs)
+            if is_new and op.spec in _CONSTANTS:
+                self.operators.append(op)
+                continue
+            taken.append(op)
+            for name in op.outputs:
+                del self.producers[name]
+        return taken
+
+    @property
+    def is_gone(self) -> bool:
+        """Return whether the visited operator was replaced or removed."""
+        return self._is_gone
+
+    def finish(self) -> Block:
+        """Return the block with what was changed; the given one if nothing was."""
+        operators = self.operators
+        if len(operators) == len(self.source.operators) and all(
+            new is old for new, old in zip(operators, self.source.operators, strict=True)
+        ):
+            return self.source
+        if self._renamed:
+            operators = [_with_names(op, self._renamed) for op in operators]
+            for old, new in self._renamed.items():
+                self.tensors[new] = replace(self.tensors.pop(old), name=new)
+        self._forget_undefined(operators)
+        return replace(self.source, operators=operators, tensors=self.tensors, shapes=self.shapes)
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _path(self, draft: Operator) -> str:
+        return operator_path(self.where, len(self.operators), draft)
+
+    def _refuse_other_type(self, op: Operator, result: str, value: str) -> None:
+        """Refuse a value that cannot be where a result is. A size that is not known fits any."""
+        found, expected = (
+            self.tensors.get(name) or self.shapes.get(name) for name in (value, result)
+        )
+        if found is None or expected is None:
+            name = result if expected is None else value
+            raise fail("undefined-name", self._path(op), f"there is no value {quoted(name)}")
+        if isinstance(found, Tensor) and isinstance(expected, Tensor):
+            fits = found.dtype is expected.dtype and _may_be_equal(found.shape, expected.shape)
+        else:
+            fits = type(found) is type(expected) is ShapeValue and found.rank == expected.rank
+        if not fits:
+            raise fail(
+                "malformed-operator",
+                self._path(op),
+                f"{quoted(value)} is {found.type_text()}, and replaces {expected.type_text()}",
+                "emit a CAST or a RESHAPE",
+            )
+
+    def _rename_emitted(self, value: str, result: str) -> None:
+        """Give a value that was emitted for the visited operator the name of a result."""
+        names = {value: result}
+        for index in range(self._start, len(self.operators)):
+            op = self.operators[index] = _with_names(self.operators[index], names)
+            for name in op.outputs:
+                self.producers[name] = op
+        del self.producers[value]
+
+    def _forget_undefined(self, operators: list[Operator]) -> None:
+        """Remove the values of the block's operators, and new ones, that no operator defines now."""
+        defined = {name for op in operators for name in op.outputs}
+        gone = [name for op in self.source.operators for name in op.outputs if name not in defined]
+        # What one rule makes, the next one may replace.
+        gone += self.tensors.keys() - self.source.tensors.keys() - defined
+        gone += self.shapes.keys() - self.source.shapes.keys() - defined
+        for name in gone:
+            self.tensors.pop(name, None)
+            self.shapes.pop(name, None)
+
+
+def _spec(kind: str) -> OperatorSpec:
+    try:
+        return operator(kind)
+    except KeyError:
+        refuse_unknown("operator", kind, [row.name for row in OPERATORS])
+        raise
+
+
+def _with_names(op: Operator, names: Mapping[str, str]) -> Operator:
+    if names.keys().isdisjoint(op.inputs) and names.keys().isdisjoint(op.outputs):
+        return op
+    return replace(
+        op,
+        inputs=tuple([names.get(name, name) for name in op.inputs]),
+        outputs=tuple([names.get(name, name) for name in op.outputs]),
+    )
+
+
+def _equal_types(one: Tensor, other: Tensor | None) -> bool:
+    if other is None or one.variable or other.variable or one.scale or other.scale:
+        return False
+    return one.dtype is other.dtype and one.shape == other.shape
+
+
+def _may_be_equal(one: tuple[int, ...] | None, other: tuple[int, ...] | None) -> bool:
+    """Return whether two shapes are equal as far as they are known."""
+    if one is None or other is None:
+        return True
+    return len(one) == len(other) and all(
+        a == b or DYNAMIC in (a, b) for a, b in zip(one, other, strict=True)
+    )
