@@ -19,7 +19,7 @@ ARROWS: dict[str, set[str]] = {
     "rules": {"errors", "graph"},
     "consumers": {"errors", "io", "graph", "eras", "rules"},
     "builder": {"errors", "graph", "rules"},
-    "rewrites": {"errors", "graph", "rules"},
+    "rewrites": {"errors", "graph", "rules", "builder"},
     "views": set(),
     "views.inspection": {"errors", "graph", "rules"},
     "views.structural_diff": {"errors", "graph", "version"},
@@ -59,8 +59,8 @@ ARROWS: dict[str, set[str]] = {
     "cli": {"errors", "version", "process", "io", "graph", "rules", "consumers", "rewrites", "api"}
     | {"views.inspection", "views.structural_diff", "views.pictures"}
     | {"frontends", "golden", "golden.models", "formats.read", "formats.write"},
-    "__init__": {"errors", "version", "io", "graph", "consumers", "rewrites", "frontends", "golden"}
-    | {"views.inspection", "views.structural_diff", "views.pictures", "api"},
+    "__init__": {"errors", "version", "io", "graph", "builder", "consumers", "rewrites"}
+    | {"views.inspection", "views.structural_diff", "views.pictures", "frontends", "golden", "api"},
     "__main__": {"cli"},
 }
 

@@ -113,12 +113,6 @@ class OperatorSpec:
     elementwise: int
     state: str
 
-    @property
-    def kernel_dimension(self) -> int:
-        """Return the first dimension of the kernel in the weight of a convolution."""
-        _, weight, _ = self.multiply_accumulates.values()
-        return weight.index("K")
-
     def __repr__(self) -> str:
         return self.name
 

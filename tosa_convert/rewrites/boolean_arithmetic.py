@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.graph.dtypes import INT8, dtype
 from tosa_convert.graph.model import Operator
 from tosa_convert.graph.opset import operator
-from tosa_convert.rewrites.edited_block import EditedBlock, Replacement
+from tosa_convert.rewrites.operator_pass import replace_by_value
 
 _BOOL: Final = dtype("BOOL")
 
@@ -38,32 +39,31 @@ OPERATORS: Final = tuple(
 )
 
 
-def rewrite(op: Operator, block: EditedBlock) -> Replacement | None:
+def rewrite(op: Operator, edit: BlockEditor) -> str | None:
     """Logical operators in place of one that computes with BOOL."""
     (result,) = op.outputs
     kind = op.spec.name
-    if block.tensors[op.inputs[0]].dtype is not _BOOL:
+    if edit.tensors[op.inputs[0]].dtype is not _BOOL:
         return None
     if kind == "ABS":
-        return Replacement("ABS of BOOL became its operand", same={result: op.inputs[0]})
+        return replace_by_value(edit, op, op.inputs[0], "ABS of BOOL became its operand")
     if kind == "ARGMAX":
-        cast = block.made(op, "CAST", op.inputs, element=INT8)
-        argmax = Operator(op.spec, cast.outputs, op.outputs, dict(op.attributes), op.location)
-        return Replacement("ARGMAX of BOOL became one of INT8", [cast, argmax])
-    if block.tensors[result].dtype is not _BOOL:
+        cast = edit.emit("CAST", op.inputs, like=op.inputs[0], dtype=INT8)
+        edit.emit(op.spec, [cast], op.attributes, results=op.outputs)
+        return "ARGMAX of BOOL became one of INT8"
+    if edit.tensors[result].dtype is not _BOOL:
         return None
-    shape = block.tensors[result].shape
     if kind == "EQUAL":
-        differ = block.made(op, "LOGICAL_XOR", op.inputs, shape=shape)
-        equal = block.made(op, "LOGICAL_NOT", differ.outputs, result)
-        return Replacement("EQUAL of BOOL became LOGICAL_NOT of LOGICAL_XOR", [differ, equal])
+        differ = edit.emit("LOGICAL_XOR", op.inputs, like=result)
+        edit.emit("LOGICAL_NOT", [differ], results=op.outputs)
+        return "EQUAL of BOOL became LOGICAL_NOT of LOGICAL_XOR"
     if kind in _NEGATED_OPERAND:
         made = _NEGATED_OPERAND[kind]
-        negated = block.made(op, "LOGICAL_NOT", op.inputs[1:])
-        compared = block.made(op, made, (op.inputs[0], *negated.outputs), result)
-        return Replacement(f"{kind} of BOOL became {made} with LOGICAL_NOT", [negated, compared])
+        negated = edit.emit("LOGICAL_NOT", op.inputs[1:], like=op.inputs[1])
+        edit.emit(made, [op.inputs[0], negated], results=op.outputs)
+        return f"{kind} of BOOL became {made} with LOGICAL_NOT"
     made = _SAME_OPERANDS[kind]
     attributes = {"axis": op.attributes["axis"]} if "axis" in op.attributes else {}
     # Without the shift of MUL.
-    logical = block.made(op, made, op.inputs[:2], result, attributes=attributes)
-    return Replacement(f"{kind} of BOOL became {made}", [logical])
+    edit.emit(made, op.inputs[:2], attributes, results=op.outputs)
+    return f"{kind} of BOOL became {made}"

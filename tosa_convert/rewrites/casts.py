@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.graph.dtypes import INT8, dtype
 from tosa_convert.graph.model import Operator
 from tosa_convert.graph.opset import operator
-from tosa_convert.rewrites.edited_block import EditedBlock, Replacement
+from tosa_convert.rewrites.operator_pass import replace_by_value
 
 OPERATORS: Final = (operator("CAST"),)
 
@@ -19,29 +20,28 @@ _BOOL, _FP32 = dtype("BOOL"), dtype("FP32")
 _HALVES: Final = frozenset({dtype("FP16"), dtype("BF16")})
 
 
-def rewrite(op: Operator, block: EditedBlock) -> Replacement | None:
+def rewrite(op: Operator, edit: BlockEditor) -> str | None:
     """Return what replaces a CAST that TOSA does not have, or None."""
     (operand,), (result,) = op.inputs, op.outputs
-    source, target = block.tensors[operand], block.tensors[result]
+    source, target = edit.tensors[operand], edit.tensors[result]
     if source.scale is not None or target.scale is not None:
         return None
     what = f"CAST from {source.dtype} to {target.dtype}"
     if source.dtype is target.dtype:
-        return Replacement(f"{what} became its operand", same={result: operand})
+        return replace_by_value(edit, op, operand, f"{what} became its operand")
     if source.dtype in _HALVES and target.dtype is _BOOL:
-        rank = None if source.shape is None else len(source.shape)
-        if rank is None:
+        if source.shape is None:
             return None
-        zero = block.new_number(f"{result}_zero", 0, source.dtype, rank, op.location)
-        equal = block.made(op, "EQUAL", (operand, zero), element=_BOOL)
-        negated = block.made(op, "LOGICAL_NOT", equal.outputs, result)
-        return Replacement(f"{what} became a comparison with 0", [equal, negated])
+        zero = edit.number(0, like=operand, name=f"{result}_zero")
+        equal = edit.emit("EQUAL", [operand, zero], like=operand, dtype=_BOOL)
+        edit.emit("LOGICAL_NOT", [equal], results=op.outputs)
+        return f"{what} became a comparison with 0"
     if source.dtype in _HALVES and target.dtype in _HALVES:
         between = _FP32
     elif source.dtype is _BOOL and target.dtype in _HALVES:
         between = INT8
     else:
         return None
-    first = block.made(op, "CAST", (operand,), element=between)
-    second = block.made(op, "CAST", first.outputs, result)
-    return Replacement(f"{what} became two, by way of {between}", [first, second])
+    first = edit.emit("CAST", [operand], like=operand, dtype=between)
+    edit.emit("CAST", [first], results=op.outputs)
+    return f"{what} became two, by way of {between}"

@@ -9,28 +9,30 @@ from __future__ import annotations
 
 from typing import Final
 
+from tosa_convert.builder.block_editor import BlockEditor
+from tosa_convert.builder.block_values import constant_key
 from tosa_convert.graph.model import Operator
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, operator
-from tosa_convert.rewrites.edited_block import EditedBlock, Replacement, constant_key
+from tosa_convert.rewrites.operator_pass import replace_by_value
 
 OPERATORS: Final = (CONST, CONST_SHAPE)
 
 _ASSERT: Final = operator("ASSERT_EQUAL_SHAPE")
 
 
-def rewrite(op: Operator, block: EditedBlock) -> Replacement | None:
+def rewrite(op: Operator, edit: BlockEditor) -> str | None:
     """Return an earlier constant with the same type and elements, or None."""
     (name,) = op.outputs
-    if name in block.shapes:
-        if _ASSERT in block.kinds:
+    if name in edit.shapes:
+        if _ASSERT in edit.kinds:
             return None
-        key: object = block.shapes[name].values()
+        key: object = edit.shapes[name].values()
     else:
-        tensor = block.tensors[name]
+        tensor = edit.tensors[name]
         if tensor.data is None or tensor.scale is not None:
             return None
         key = constant_key(tensor)
-    earlier = block.constants.setdefault(key, name)
-    if earlier == name or not block.can_stand_for(earlier, name):
+    earlier = edit.constants.setdefault(key, name)
+    if earlier == name or not edit.can_stand_for(earlier, name):
         return None
-    return Replacement(f"{op.spec} equal to an earlier one", same={name: earlier})
+    return replace_by_value(edit, op, earlier, f"{op.spec} equal to an earlier one")

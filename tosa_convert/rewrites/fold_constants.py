@@ -12,12 +12,12 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DType, dtype
 from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import Operator, Tensor, element_value
 from tosa_convert.graph.opset import operator
-from tosa_convert.rewrites.edited_block import EditedBlock, Replacement, as_array
 from tosa_convert.rewrites.numpy_arithmetic import ARITHMETIC, compute
 from tosa_convert.rewrites.numpy_movement import MOVEMENTS
 
@@ -34,22 +34,22 @@ _NUMBERS: Final = frozenset(
 )
 
 
-def rewrite(op: Operator, block: EditedBlock) -> Replacement | None:
+def rewrite(op: Operator, edit: BlockEditor) -> str | None:
     """Return the constant that an operator computes, or None."""
     if not op.inputs or len(op.outputs) != 1:
         return None
     constants: list[tuple[Tensor, Constant]] = []
     sizes: list[tuple[int, ...]] = []
     for name in op.inputs:
-        data = block.constant(name)
+        data = edit.data_of(name)
         if data is not None:
-            constants.append((block.tensors[name], data))
+            constants.append((edit.tensors[name], data))
             continue
-        known = block.sizes(name)
+        known = edit.sizes_of(name)
         if known is None:
             return None
         sizes.append(known)
-    target = block.tensors[op.outputs[0]]
+    target = edit.tensors[op.outputs[0]]
     count = target.element_count()
     if count is None or target.scale is not None or not constants:
         return None
@@ -57,13 +57,15 @@ def rewrite(op: Operator, block: EditedBlock) -> Replacement | None:
         (_, data) = constants[0]
         if data.count != count or data.dtype is not target.dtype:
             return None
-        return Replacement("RESHAPE of constants became a constant", [block.as_constant(op, data)])
+        edit.replace_by_constant(op, data)
+        return "RESHAPE of constants became a constant"
     if _is_too_large(target, [data for _, data in constants]):
         return None
     made = _computed(op, constants, sizes, target)
     if made is None:
         return None
-    return Replacement(f"{op.spec} of constants became a constant", [block.as_constant(op, made)])
+    edit.replace_by_constant(op, made)
+    return f"{op.spec} of constants became a constant"
 
 
 def _is_too_large(target: Tensor, operands: list[Constant]) -> bool:
@@ -97,7 +99,7 @@ def _computed(
             return _from_bits(moved, element)
         if any(data.dtype not in _NUMBERS for _, data in constants) or target.dtype not in _NUMBERS:
             return None
-        arrays = [as_array(data, tensor.shape or ()) for tensor, data in constants]
+        arrays = [data.numpy().reshape(tensor.shape or ()) for tensor, data in constants]
         result = compute(kind, arrays, _with_numbers(op, constants[0][1].dtype), target.dtype)
     except (ValueError, IndexError):
         # Operands that TOSA forbids together: the program has a finding.

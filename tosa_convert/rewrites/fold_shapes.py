@@ -9,12 +9,12 @@ from typing import Final
 
 import numpy as np
 
+from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.graph.dtypes import INT64
 from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import Operator
 from tosa_convert.graph.opset import CONST_SHAPE, operator
 from tosa_convert.graph.opset import OPERATORS as ALL_OPERATORS
-from tosa_convert.rewrites.edited_block import EditedBlock, Replacement
 from tosa_convert.rules.operator_view import OperatorView
 from tosa_convert.rules.values import ShapeType, TensorType, ValueType
 from tosa_convert.rules.verdict import judge_shapes
@@ -30,11 +30,11 @@ OPERATORS: Final = (
 )
 
 
-def rewrite(op: Operator, block: EditedBlock) -> Replacement | None:
+def rewrite(op: Operator, edit: BlockEditor) -> str | None:
     """Return the constant that an operator on shapes computes, or None."""
     inputs = []
     for name in op.inputs:
-        known = _known(name, block)
+        known = _known(name, edit)
         if known is None:
             return None
         inputs.append(known)
@@ -42,19 +42,21 @@ def rewrite(op: Operator, block: EditedBlock) -> Replacement | None:
     if verdict.results is None:
         return None  # it breaks a rule
     if op.spec is _ASSERT:
-        return Replacement(f"{op.spec} holds")
+        edit.remove(op)
+        return f"{op.spec} holds"
     (sizes,) = verdict.results
-    rank = block.shapes[op.outputs[0]].rank
+    rank = edit.shapes[op.outputs[0]].rank
     if sizes is None or len(sizes) != rank or any(size is None for size in sizes):
         return None
     data = constant_of(np.array(sizes, np.int64), INT64)
-    return Replacement(f"{op.spec} became a constant", [block.as_constant(op, data)])
+    edit.replace_by_constant(op, data)
+    return f"{op.spec} became a constant"
 
 
-def _known(name: str, block: EditedBlock) -> ValueType | None:
+def _known(name: str, edit: BlockEditor) -> ValueType | None:
     """Return the type of an operand with its values; None if it is a shape that is not known."""
-    if name in block.shapes:
-        sizes = block.sizes(name)
+    if name in edit.shapes:
+        sizes = edit.sizes_of(name)
         return None if sizes is None else ShapeType(len(sizes), sizes)
-    tensor = block.tensors[name]
-    return TensorType(tensor.dtype, tensor.shape, None, block.constant(name))
+    tensor = edit.tensors[name]
+    return TensorType(tensor.dtype, tensor.shape, None, edit.data_of(name))

@@ -13,10 +13,11 @@ from dataclasses import replace
 from math import prod
 from typing import Final
 
-from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator, block_path
+from tosa_convert.builder.block_editor import BlockEditor
+from tosa_convert.builder.edit import change_blocks
+from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator
 from tosa_convert.graph.opset import CONST, operator
-from tosa_convert.rewrites.edited_block import EditedBlock
-from tosa_convert.rewrites.merged_dimensions import Plan, Shape, planner_of
+from tosa_convert.rewrites.merged_dimensions import PLANNERS, Plan, Shape
 from tosa_convert.rewrites.report import Recorder
 from tosa_convert.rules.levels import LEVELS
 from tosa_convert.rules.operator_view import OperatorView
@@ -33,17 +34,7 @@ _TRANSPOSE: Final = operator("TRANSPOSE")
 
 def rewrite(graph: Graph, recorder: Recorder) -> Graph:
     """Return the graph with fewer dimensions wherever that is possible."""
-    regions = []
-    for region in graph.regions:
-        blocks = [
-            _lowered(block_path(region.name, block.name), block, recorder)
-            for block in region.blocks
-        ]
-        is_changed = any(new is not old for new, old in zip(blocks, region.blocks, strict=True))
-        regions.append(replace(region, blocks=blocks) if is_changed else region)
-    if all(new is old for new, old in zip(regions, graph.regions, strict=True)):
-        return graph
-    return replace(graph, regions=regions)
+    return change_blocks(graph, lambda where, block: _lowered(where, block, recorder))
 
 
 def _lowered(where: str, block: Block, recorder: Recorder) -> Block:
@@ -58,7 +49,7 @@ def _lowered(where: str, block: Block, recorder: Recorder) -> Block:
     free = _free(block, high, plans)
     if not free:
         return block
-    return _Lowering(block, free, plans).run(where, recorder)
+    return _Lowering(block, where, free, plans).run(recorder)
 
 
 def _plans(block: Block, high: set[str]) -> Iterator[tuple[int, Plan | None]]:
@@ -70,7 +61,7 @@ def _plans(block: Block, high: set[str]) -> Iterator[tuple[int, Plan | None]]:
         if op.spec is CONST or op.spec is _RESHAPE:
             yield index, None
             continue
-        planner = planner_of(op.spec)
+        planner = PLANNERS.get(op.spec.name)
         inputs, outputs = (
             tuple(types[name] for name in names) for names in (op.inputs, op.outputs)
         )
@@ -120,75 +111,71 @@ def _free(block: Block, high: set[str], plans: dict[int, Plan | None]) -> set[st
 class _Lowering:
     """Replaces the operators on some tensors of a block by operators with fewer dimensions."""
 
-    def __init__(self, block: Block, free: set[str], plans: dict[int, Plan | None]) -> None:
-        self.block = block
+    def __init__(
+        self, block: Block, where: str, free: set[str], plans: dict[int, Plan | None]
+    ) -> None:
         self.free = free
         self.plans = plans
-        self.edited = EditedBlock(block, frozenset())
+        self.edit = BlockEditor(block, where)
         #: A tensor and a shape -> the tensor with these elements and that shape.
         self.views: dict[tuple[str, Shape], str] = {}
 
-    def run(self, where: str, recorder: Recorder) -> Block:
+    def run(self, recorder: Recorder) -> Block:
         """Return the block with fewer dimensions."""
-        edited = self.edited
-        for index, op in enumerate(self.block.operators):
-            if self.free.isdisjoint((*op.inputs, *op.outputs)):
-                edited.add(op)
+        edit, tensors = self.edit, self.edit.source.tensors
+        for index, op in enumerate(edit.visit()):
+            high = self.free.intersection((*op.inputs, *op.outputs))
+            if not high:
                 continue
-            before = max(
-                len(self.block.tensors[name].shape or ())
-                for name in (*op.inputs, *op.outputs)
-                if name in self.free
-            )
+            before = max(len(tensors[name].shape or ()) for name in high)
             plan = self.plans[index]
             if op.spec is CONST:
-                self.declare(op.outputs[0], _six(self.block.tensors[op.outputs[0]].shape or ()))
-                edited.add(op)
+                self.declare(op.outputs[0], _six(tensors[op.outputs[0]].shape or ()))
             elif op.spec is _RESHAPE:
                 self.reshape(op)
             elif plan is not None and op.spec is _TRANSPOSE:
                 self.transpose(op, plan)
             elif plan is not None:
                 self.apply(op, plan)
-            recorder.add(NAME, f"{op.spec} of rank {before} has at most {MOST}", where, index, op)
-        return edited.finished()
+            what = f"{op.spec} of rank {before} has at most {MOST}"
+            recorder.add(NAME, what, edit.where, index, op)
+        return edit.finish()
 
     def declare(self, name: str, shape: Shape) -> None:
         """Give a tensor fewer dimensions."""
-        self.edited.tensors[name] = replace(self.edited.tensors[name], shape=shape)
+        self.edit.tensors[name] = replace(self.edit.tensors[name], shape=shape)
 
-    def view(self, op: Operator, name: str, shape: Shape) -> str:
+    def view(self, name: str, shape: Shape) -> str:
         """Return the name of a tensor with the elements of another, and a shape."""
-        if self.edited.tensors[name].shape == shape:
+        tensor = self.edit.tensors[name]
+        if tensor.shape == shape:
             return name
         key = name, shape
         if key not in self.views:
-            made = self.edited.new_tensor(f"{name}_merged", self.edited.tensors[name].dtype, shape)
+            made = self.edit.new_tensor(f"{name}_merged", tensor.dtype, shape)
             self.views[key] = made
-            self.add_reshape(op, name, made, shape)
+            self.add_reshape(name, made, shape)
         return self.views[key]
 
-    def add_reshape(self, op: Operator, source: str, target: str, shape: Shape) -> None:
-        sizes = self.edited.new_shape(f"{target}_shape", shape, op.location)
-        self.edited.add(Operator(_RESHAPE, (source, sizes), (target,), {}, op.location))
+    def add_reshape(self, source: str, target: str, shape: Shape) -> None:
+        sizes = self.edit.const_shape(shape, name=f"{target}_shape")
+        self.edit.emit(_RESHAPE, [source, sizes], results=[target])
 
     def reshape(self, op: Operator) -> None:
         (result,) = op.outputs
-        if result not in self.free:
-            self.edited.add(op)
-            return
-        shape = _six(self.block.tensors[result].shape or ())
-        self.declare(result, shape)
-        self.add_reshape(op, op.inputs[0], result, shape)
+        if result in self.free:
+            shape = _six(self.edit.source.tensors[result].shape or ())
+            self.declare(result, shape)
+            self.add_reshape(op.inputs[0], result, shape)
 
     def apply(self, op: Operator, plan: Plan) -> None:
         """Add an operator with merged dimensions."""
         inputs = list(op.inputs)
         for position, shape in zip(plan.data, plan.operands, strict=True):
-            inputs[position] = self.view(op, inputs[position], shape)
+            inputs[position] = self.view(inputs[position], shape)
         for position, values in plan.shapes.items():
             name = f"{op.outputs[0]}_{op.spec.operands[position].name}"
-            inputs[position] = self.edited.new_shape(name, values, op.location)
+            inputs[position] = self.edit.const_shape(values, name=name)
         attributes = {**op.attributes, **plan.attributes}
         made = replace(op, inputs=tuple(inputs), attributes=attributes)
         self.finish(made, plan.result)
@@ -196,16 +183,16 @@ class _Lowering:
     def finish(self, made: Operator, shape: Shape) -> None:
         """Add an operator whose result has merged dimensions; its shape stays where that is declared."""
         (result,) = made.outputs
-        declared = self.edited.tensors[result]
+        declared = self.edit.tensors[result]
         if result in self.free:
             self.declare(result, shape)
-            self.edited.add(made)
+            self.edit.add(made)
         elif declared.shape == shape:
-            self.edited.add(made)
+            self.edit.add(made)
         else:
-            between = self.edited.new_tensor(f"{result}_merged", declared.dtype, shape)
-            self.edited.add(replace(made, outputs=(between,)))
-            self.add_reshape(made, between, result, declared.shape or ())
+            between = self.edit.new_tensor(f"{result}_merged", declared.dtype, shape)
+            self.edit.add(replace(made, outputs=(between,)))
+            self.add_reshape(between, result, declared.shape or ())
 
     def transpose(self, op: Operator, plan: Plan) -> None:
         """Add a TRANSPOSE, or several that move a dimension each until few enough are apart."""
@@ -223,21 +210,19 @@ class _Lowering:
                 continue
             before, between, after = sizes[:place], sizes[place:at], sizes[at + 1 :]
             shape = prod(before), prod(between), sizes[at], prod(after)
-            source = self.view(op, value, shape)
-            moved = shape[0], shape[2], shape[1], shape[3]
-            made = self.edited.made(
-                op, "TRANSPOSE", (source,), shape=moved, attributes={"perms": (0, 2, 1, 3)}
+            source = self.view(value, shape)
+            value = self.edit.new_tensor(
+                f"{op.outputs[0]}_transpose",
+                self.edit.tensors[source].dtype,
+                (shape[0], shape[2], shape[1], shape[3]),
             )
-            self.edited.add(made)
-            (value,) = made.outputs
+            self.edit.emit(_TRANSPOSE, [source], {"perms": (0, 2, 1, 3)}, results=[value])
             order.insert(place, order.pop(at))
             sizes.insert(place, sizes.pop(at))
         groups = _merged_order([perms.index(group) for group in order])
         shape = tuple(prod(sizes[i] for i in group) for group in groups)
         ranks = sorted(range(len(groups)), key=lambda i: perms.index(order[groups[i][0]]))
-        made = replace(
-            op, inputs=(self.view(op, value, shape),), attributes={"perms": tuple(ranks)}
-        )
+        made = replace(op, inputs=(self.view(value, shape),), attributes={"perms": tuple(ranks)})
         self.finish(made, tuple(shape[i] for i in ranks))
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
+from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT32, INT64
 from tosa_convert.graph.model import Operator
 from tosa_convert.graph.opset import operator
-from tosa_convert.rewrites.edited_block import EditedBlock, Replacement
 
 OPERATORS: Final = (operator("CLAMP"),)
 
 
-def rewrite(op: Operator, block: EditedBlock) -> Replacement | None:
+def rewrite(op: Operator, edit: BlockEditor) -> str | None:
     """MAXIMUM and MINIMUM in place of a CLAMP of integers that are too wide for it."""
     (operand,), (result,) = op.inputs, op.outputs
-    element, shape = block.tensors[operand].dtype, block.tensors[result].shape
+    element, shape = edit.tensors[operand].dtype, edit.tensors[result].shape
     if element not in (INT32, INT64) or shape is None:
         return None
     bounds = []
@@ -24,8 +24,8 @@ def rewrite(op: Operator, block: EditedBlock) -> Replacement | None:
         raw = op.attributes[name]
         assert isinstance(raw, bytes)
         data = Constant(element, 1, raw[: element.element_bytes])
-        bounds.append(block.new_constant(f"{result}_{name}", data, (1,) * len(shape), op.location))
-    attributes = {"nan_mode": op.attributes["nan_mode"]}
-    low = block.made(op, "MAXIMUM", (operand, bounds[0]), attributes=attributes)
-    high = block.made(op, "MINIMUM", (*low.outputs, bounds[1]), result, attributes=attributes)
-    return Replacement(f"CLAMP of {element} became MAXIMUM and MINIMUM", [low, high])
+        bounds.append(edit.constant_of(data, (1,) * len(shape), name=f"{result}_{name}"))
+    nan_mode = {"nan_mode": op.attributes["nan_mode"]}
+    low = edit.emit("MAXIMUM", [operand, bounds[0]], nan_mode, like=operand)
+    edit.emit("MINIMUM", [low, bounds[1]], nan_mode, results=op.outputs)
+    return f"CLAMP of {element} became MAXIMUM and MINIMUM"

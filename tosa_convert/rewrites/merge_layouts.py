@@ -10,26 +10,26 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.graph.model import DYNAMIC, Operator
 from tosa_convert.graph.opset import operator
-from tosa_convert.rewrites.edited_block import EditedBlock, Replacement
 
 _TRANSPOSE: Final = operator("TRANSPOSE")
 _RESHAPE: Final = operator("RESHAPE")
 OPERATORS: Final = (_TRANSPOSE, _RESHAPE)
 
 
-def rewrite(op: Operator, block: EditedBlock) -> Replacement | None:
+def rewrite(op: Operator, edit: BlockEditor) -> str | None:
     """Put one operator in place of two, or a RESHAPE in place of a TRANSPOSE; None if neither fits."""
-    found = _merged(op, block)
+    found = _merged(op, edit)
     if found is None and op.spec is _TRANSPOSE:
-        return _as_reshape(op, block)
+        return _as_reshape(op, edit)
     return found
 
 
-def _merged(op: Operator, block: EditedBlock) -> Replacement | None:
+def _merged(op: Operator, edit: BlockEditor) -> str | None:
     """Put one operator in place of two, or return None."""
-    first = block.producers.get(op.inputs[0])
+    first = edit.producers.get(op.inputs[0])
     if first is None or first.spec is not op.spec:
         return None
     (source,) = first.inputs[:1]
@@ -41,18 +41,19 @@ def _merged(op: Operator, block: EditedBlock) -> Replacement | None:
         if len(inner) != len(outer):
             return None
         perms = tuple(inner[axis] for axis in outer)
-        made = replace(op, inputs=(source,), attributes={"perms": perms})
-        return Replacement(what, [made])
-    sizes = block.sizes(op.inputs[1])
+        edit.add(replace(op, inputs=(source,), attributes={"perms": perms}))
+        return what
+    sizes = edit.sizes_of(op.inputs[1])
     if sizes is None or DYNAMIC in sizes:
         return None
-    return Replacement(what, [replace(op, inputs=(source, op.inputs[1]))])
+    edit.add(replace(op, inputs=(source, op.inputs[1])))
+    return what
 
 
-def _as_reshape(op: Operator, block: EditedBlock) -> Replacement | None:
+def _as_reshape(op: Operator, edit: BlockEditor) -> str | None:
     """Put a RESHAPE in place of a TRANSPOSE that keeps the order of all elements, or return None."""
     (source,), (result,) = op.inputs, op.outputs
-    tensor, made = block.tensors[source], block.tensors[result]
+    tensor, made = edit.tensors[source], edit.tensors[result]
     perms = op.attributes["perms"]
     assert isinstance(perms, tuple)
     if tensor.scale is not None or tensor.shape is None or made.shape is None:
@@ -62,6 +63,6 @@ def _as_reshape(op: Operator, block: EditedBlock) -> Replacement | None:
     moved = [axis for axis in perms if tensor.shape[axis] != 1]
     if moved != sorted(moved) or list(perms) == sorted(perms):
         return None
-    sizes = block.new_shape(f"{result}_shape", made.shape, op.location)
-    reshape = Operator(_RESHAPE, (source, sizes), op.outputs, {}, op.location)
-    return Replacement("TRANSPOSE of dimensions of size 1 became a RESHAPE", [reshape])
+    sizes = edit.const_shape(made.shape, name=f"{result}_shape")
+    edit.emit(_RESHAPE, [source, sizes], results=op.outputs)
+    return "TRANSPOSE of dimensions of size 1 became a RESHAPE"

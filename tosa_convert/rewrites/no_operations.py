@@ -12,62 +12,63 @@ from typing import Final
 
 import numpy as np
 
+from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.graph.dtypes import DType, dtype
 from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import DYNAMIC, Operator
 from tosa_convert.graph.opset import IDENTITY, operator
-from tosa_convert.rewrites.edited_block import EditedBlock, Replacement
+from tosa_convert.rewrites.operator_pass import replace_by_value
 
 #: Which operand the result is; None if it is another value.
-_Find = Callable[[Operator, EditedBlock], str | None]
+_Find = Callable[[Operator, BlockEditor], str | None]
 
 
-def _first(op: Operator, block: EditedBlock) -> str | None:
+def _first(op: Operator, edit: BlockEditor) -> str | None:
     return op.inputs[0]
 
 
-def _of_equal_shape(op: Operator, block: EditedBlock) -> str | None:
+def _of_equal_shape(op: Operator, edit: BlockEditor) -> str | None:
     """Return the operand if its shape is known and that of the result, else None."""
-    shape = block.tensors[op.inputs[0]].shape
+    shape = edit.tensors[op.inputs[0]].shape
     is_known = shape is not None and DYNAMIC not in shape
-    return op.inputs[0] if is_known and shape == block.tensors[op.outputs[0]].shape else None
+    return op.inputs[0] if is_known and shape == edit.tensors[op.outputs[0]].shape else None
 
 
-def _of_equal_type(op: Operator, block: EditedBlock) -> str | None:
-    return op.inputs[0] if _type(op.inputs[0], block) == _type(op.outputs[0], block) else None
+def _of_equal_type(op: Operator, edit: BlockEditor) -> str | None:
+    return op.inputs[0] if _type(op.inputs[0], edit) == _type(op.outputs[0], edit) else None
 
 
-def _type(name: str, block: EditedBlock) -> object:
-    tensor = block.tensors[name]
+def _type(name: str, edit: BlockEditor) -> object:
+    tensor = edit.tensors[name]
     return tensor.dtype, tensor.shape
 
 
-def _transpose(op: Operator, block: EditedBlock) -> str | None:
+def _transpose(op: Operator, edit: BlockEditor) -> str | None:
     perms = op.attributes["perms"]
     assert isinstance(perms, tuple)
     return op.inputs[0] if perms == tuple(range(len(perms))) else None
 
 
-def _concat(op: Operator, block: EditedBlock) -> str | None:
+def _concat(op: Operator, edit: BlockEditor) -> str | None:
     return op.inputs[0] if len(op.inputs) == 1 else None
 
 
-def _add(op: Operator, block: EditedBlock) -> str | None:
+def _add(op: Operator, edit: BlockEditor) -> str | None:
     for number, value in (op.inputs[::-1], op.inputs):
-        if block.uniform_bits(number) in _NEGATIVE_ZEROS[block.tensors[number].dtype.is_float]:
+        if edit.bits_of(number) in _NEGATIVE_ZEROS[edit.tensors[number].dtype.is_float]:
             return value
     return None
 
 
-def _sub(op: Operator, block: EditedBlock) -> str | None:
-    return op.inputs[0] if block.uniform_bits(op.inputs[1]) in _ZEROS else None
+def _sub(op: Operator, edit: BlockEditor) -> str | None:
+    return op.inputs[0] if edit.bits_of(op.inputs[1]) in _ZEROS else None
 
 
-def _mul(op: Operator, block: EditedBlock) -> str | None:
+def _mul(op: Operator, edit: BlockEditor) -> str | None:
     for number, value in (op.inputs[1::-1], op.inputs[:2]):
-        bits = block.uniform_bits(number)
-        if bits is not None and bits == _ones().get(block.tensors[number].dtype):
-            return value if block.uniform_bits(op.inputs[2]) in _ZEROS else None
+        bits = edit.bits_of(number)
+        if bits is not None and bits == _ones().get(edit.tensors[number].dtype):
+            return value if edit.bits_of(op.inputs[2]) in _ZEROS else None
     return None
 
 
@@ -87,9 +88,9 @@ def _ones() -> dict[DType, bytes]:
     return {row: bytes(constant_of(np.ones(1), row).buffer) for row in types}
 
 
-def _select(op: Operator, block: EditedBlock) -> str | None:
+def _select(op: Operator, edit: BlockEditor) -> str | None:
     condition, one, other = op.inputs
-    chosen = block.uniform(condition)
+    chosen = edit.number_of(condition)
     if chosen is None:
         return one if one == other else None
     return one if chosen else other
@@ -113,13 +114,10 @@ _RULES: Final[dict[str, _Find]] = {
 OPERATORS: Final = tuple(map(operator, _RULES))
 
 
-def rewrite(op: Operator, block: EditedBlock) -> Replacement | None:
+def rewrite(op: Operator, edit: BlockEditor) -> str | None:
     """Return the operand that an operator returns, if its type is that of the result, else None."""
-    value = _RULES[op.spec.name](op, block)
-    if value is None or _type(value, block) != _type(op.outputs[0], block):
+    value = _RULES[op.spec.name](op, edit)
+    if value is None or _type(value, edit) != _type(op.outputs[0], edit):
         return None
-    if op.spec is IDENTITY:
-        return Replacement("IDENTITY became its operand", same={op.outputs[0]: value})
-    return Replacement(
-        f"{op.spec} without an effect became its operand", same={op.outputs[0]: value}
-    )
+    effect = "" if op.spec is IDENTITY else " without an effect"
+    return replace_by_value(edit, op, value, f"{op.spec}{effect} became its operand")

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.graph.model import DYNAMIC, Operator
 from tosa_convert.graph.opset import operator
-from tosa_convert.rewrites.edited_block import EditedBlock, Replacement
+from tosa_convert.rewrites.operator_pass import replace_by_value
 
 OPERATORS: Final = (operator("POW"),)
 
@@ -41,35 +42,33 @@ _POWERS: Final[dict[float, _Power]] = {
 }
 
 
-def rewrite(op: Operator, block: EditedBlock) -> Replacement | None:
+def rewrite(op: Operator, edit: BlockEditor) -> str | None:
     """Return what replaces POW by a constant of `_POWERS`, or None."""
     base, exponent = op.inputs
     (result,) = op.outputs
-    number = block.uniform(exponent)
+    number = edit.number_of(exponent)
     power = None if number is None else _POWERS.get(number)
     if power is None:
         return None
-    times = _multiples(block.tensors[base].shape, block.tensors[result].shape)
+    times = _multiples(edit.tensors[base].shape, edit.tensors[result].shape)
     if times is None:
         return None
     # The base of a broadcast is narrower than the result.
     is_narrow = any(count != 1 for count in times)
-    replacement = Replacement(f"POW by {number:g} became {power.text}")
+    what = f"POW by {number:g} became {power.text}"
     values = [base]
     for position, (kind, operands) in enumerate(power.steps, 1):
-        inputs = tuple(values[number] for number in operands)
-        if kind == "MUL":
-            inputs += (block.zero_shift(),)
-        is_last = position == len(power.steps) and not is_narrow
-        made = block.made(op, kind, inputs, result if is_last else "")
-        replacement.operators.append(made)
-        values += made.outputs
+        inputs = [values[number] for number in operands]
+        if position == len(power.steps) and not is_narrow:
+            edit.emit(kind, inputs, results=op.outputs)
+        else:
+            values.append(edit.emit(kind, inputs, like=base))
     if is_narrow:
-        multiples = block.new_shape(f"{result}_multiples", times, op.location)
-        replacement.operators.append(block.made(op, "TILE", (values[-1], multiples), result))
+        multiples = edit.const_shape(times, name=f"{result}_multiples")
+        edit.emit("TILE", [values[-1], multiples], results=op.outputs)
     elif not power.steps:
-        replacement.same[result] = base
-    return replacement
+        return replace_by_value(edit, op, base, what)
+    return what
 
 
 def _multiples(
