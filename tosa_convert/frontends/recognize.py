@@ -11,8 +11,8 @@ from tosa_convert.frontends.table import FRONTENDS
 from tosa_convert.io.files import map_file
 from tosa_convert.io.formats import is_saved_model, model_kind
 
-#: Package that a Python file imports -> the frontend of what it makes. The first that occurs decides.
-_BY_IMPORT: Final = {"jax": "jax", "flax": "jax", "torch": "torch", "keras": "keras"}
+#: Package that a Python file imports -> the frontend of what it makes.
+_BY_IMPORT: Final = {package: row.name for row in FRONTENDS.values() for package in row.imports}
 
 
 class Recognised(NamedTuple):
@@ -80,7 +80,7 @@ def _of_python(path: str) -> str:
     }
     found = {_BY_IMPORT[name] for name in packages & _BY_IMPORT.keys()}
     if len(found) != 1:
-        problem = " and ".join(sorted(found)) or "none of torch, jax and keras"
+        problem = " and ".join(sorted(found)) or f"none of {', '.join(_BY_IMPORT)}"
         raise fail(
             "option-conflict",
             path,

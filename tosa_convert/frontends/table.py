@@ -19,6 +19,7 @@ class Frontend:
     extra: the extra of this package that installs what it needs.
     packages: name of a Python package to import -> the distribution that has it.
     converter: the module with its `lower`.
+    imports: packages of which one is imported by a Python file that makes its models.
     runtime: the backend of `check` that runs its models; "" if there is none.
     route_of: the frontend whose models it lowers in another way, for those who ask with `--via NAME`; ""
         for the way that is taken by default.
@@ -31,6 +32,7 @@ class Frontend:
     extra: str
     packages: Mapping[str, str]
     converter: str
+    imports: tuple[str, ...] = ()
     runtime: str = ""
     route_of: str = ""
     forks: bool = False
@@ -73,6 +75,7 @@ FRONTENDS: Final = {
             extra="keras",
             packages={"keras": "keras", "tensorflow": "tensorflow", **_TFLITE},
             converter="tosa_convert.frontends.keras.convert",
+            imports=("keras",),
             runtime="tflite",
             reads_programs=True,
         ),
@@ -91,6 +94,7 @@ FRONTENDS: Final = {
             extra="jax",
             packages=_JAX,
             converter="tosa_convert.frontends.jax.convert",
+            imports=("jax", "flax"),
             runtime="jax",
         ),
         Frontend(
@@ -99,6 +103,7 @@ FRONTENDS: Final = {
             extra="torch",
             packages={"torch": "torch", "torch_mlir": "torch-mlir"},
             converter="tosa_convert.frontends.torch.convert",
+            imports=("torch",),
             runtime="torch",
             forks=True,
         ),

@@ -84,12 +84,12 @@ _ZIP_MEMBERS: Final = (
     (b"data.pkl", _TORCH),
     (b".npy", _NUMPY),
 )
+_MODELS: Final = {".tflite": _TFLITE, ".onnx": _ONNX, ".pt2": _EXPORTED_PROGRAM, ".keras": _KERAS}
+#: Extensions of files that may be models of frameworks.
+MODEL_EXTENSIONS: Final = tuple(_MODELS)
 #: Extension -> what it says that a file is.
 _CLAIMS: Final = {
-    ".tflite": _TFLITE.what,
-    ".onnx": _ONNX.what,
-    ".keras": _KERAS.what,
-    ".pt2": _EXPORTED_PROGRAM.what,
+    **{extension: kind.what for extension, kind in _MODELS.items()},
     **{extension: FORMATS[name] for extension, name in EXTENSIONS.items()},
 }
 #: How MLIR's text begins: an alias, a value, a name in quotes, or the name of an operation.

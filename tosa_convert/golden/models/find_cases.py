@@ -19,10 +19,8 @@ from tosa_convert.golden.arrays.npz import load_npz
 from tosa_convert.golden.backends.fingerprint import files_of_python
 from tosa_convert.io import log
 from tosa_convert.io.files import open_regular, walk
-from tosa_convert.io.formats import is_saved_model
+from tosa_convert.io.formats import MODEL_EXTENSIONS, is_saved_model
 
-#: Files that may be models; their content says which frontend reads them.
-_EXTENSIONS: Final = (".tflite", ".onnx", ".pt2", ".keras")
 #: Functions of a Python file that make a model.
 _PREFIX: Final = "make_"
 #: The file of an ONNX node test, and the folders with its inputs and outputs.
@@ -77,7 +75,7 @@ def find_cases(given: Sequence[str], frontends: Collection[str]) -> Cases:
         found = ", ".join(f"{count} for {name}" for name, count in sorted(left_out.items()))
         message = f"no case for {', '.join(frontends)}" + (f"; there are {found}" if found else "")
         hint = (
-            "models (.tflite, .onnx, .pt2, .keras, SavedModel), Python files with functions make_*, "
+            f"models ({', '.join(MODEL_EXTENSIONS)}, SavedModel), Python files with functions make_*, "
             "folders with model.onnx and test_data_set_0"
         )
         raise fail("unrecognised-input", ", ".join(given), message, hint)
@@ -115,7 +113,7 @@ def _external_data(model: Path) -> Iterator[str]:
             for name in names:
                 place = os.path.relpath(os.path.join(folder, name), model.parent)
                 if (
-                    not name.endswith(_EXTENSIONS)
+                    not name.endswith(MODEL_EXTENSIONS)
                     and os.fsencode(place.replace(os.sep, "/")) in content
                 ):
                     yield os.path.join(folder, name)
@@ -132,7 +130,7 @@ def inputs_of(model: Path) -> dict[str, Array]:
     Raises TosaConvertError("file-error").
     """
     path = model.with_suffix(INPUTS_SUFFIX)
-    if model.suffix not in _EXTENSIONS or not path.is_file():
+    if model.suffix not in MODEL_EXTENSIONS or not path.is_file():
         return {}
     return load_npz(path)
 
@@ -159,7 +157,7 @@ def _cases(path: Path) -> Iterator[tuple[str, str]]:
     else:
         for child in sorted(path.iterdir()):
             is_hidden = child.name.startswith((".", "__"))
-            if not is_hidden and (child.is_dir() or child.suffix in (*_EXTENSIONS, ".py")):
+            if not is_hidden and (child.is_dir() or child.suffix in (*MODEL_EXTENSIONS, ".py")):
                 yield from _cases(child)
 
 
