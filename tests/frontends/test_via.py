@@ -11,7 +11,7 @@ import pytest
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
-from tosa_convert.frontends.table import FRONTENDS, ROUTES, on_route
+from tosa_convert.frontends.table import FRONTENDS, OWN_PACKAGES, ROUTES, on_route
 
 Program = Callable[[str], str]
 #: Writes down which frontend was asked for, and fails.
@@ -102,7 +102,8 @@ def test_what_a_route_needs_is_named_with_its_command(factory: Path) -> None:
             continue
         with pytest.raises(tc.TosaConvertError) as caught:
             tc.frontends.from_file(f"{factory}:make", via=via, python=str(python))
-        names = list(FRONTENDS[via].packages.values())
+        row = FRONTENDS[via]
+        names = [*row.packages.values(), *(OWN_PACKAGES.values() if row.reads_programs else ())]
         assert [finding.code for finding in caught.value.findings] == ["frontend-missing"] * len(
             names
         )
