@@ -15,7 +15,7 @@ ARROWS: dict[str, set[str]] = {
     "process": set(),
     "io": {"errors", "process"},
     "graph": {"errors"},
-    "eras": {"errors", "graph"},
+    "eras": {"errors", "graph", "builder"},
     "rules": {"errors", "graph"},
     "consumers": {"errors", "io", "graph", "eras", "rules"},
     "builder": {"errors", "graph", "rules"},

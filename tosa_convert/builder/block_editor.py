@@ -109,7 +109,7 @@ class BlockEditor(BlockValues):
         operands: Sequence[str],
         attributes: Mapping[str, AttributeValue] | None = None,
         *,
-        results: Sequence[str] = (),
+        results: Sequence[str] | None = None,
         like: str = "",
         dtype: DTypeLike | None = None,
         name: str = "",
@@ -147,7 +147,9 @@ class BlockEditor(BlockValues):
         """
         spec = kind if isinstance(kind, OperatorSpec) else _spec(kind)
         inputs = tuple([self.same.get(operand, operand) for operand in operands])
-        made = Operator(spec, inputs, tuple(results), complete_attributes(spec, attributes or {}))
+        made = Operator(
+            spec, inputs, tuple(results or ()), complete_attributes(spec, attributes or {})
+        )
         dtypes = () if dtype is None else (dtype_of(dtype),)
         if len(operands) < len(spec.operands):
             made.inputs += self._default_operands(made, dtypes)
@@ -155,7 +157,7 @@ class BlockEditor(BlockValues):
             tensor = self.tensors[like]
             wanted = name or self._named(spec.name.lower())
             made.outputs = (self.new_tensor(wanted, *dtypes or (tensor.dtype,), tensor.shape),)
-        elif not results:
+        elif results is None:
             made.outputs = self._infer(made, dtypes, name)
         made.location = self.location
         self.add(made)

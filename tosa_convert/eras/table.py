@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from tosa_convert.eras.current_to_older.editor import Lowering
 from tosa_convert.eras.dialect_states import OPERANDS, OPERATOR_NAMES, SHAPES
-from tosa_convert.eras.older_to_current.editor import Editor, Values
+from tosa_convert.eras.older_to_current.editor import Editor
 from tosa_convert.eras.older_to_current.old_operation import OldOperation
 from tosa_convert.eras.rules import convolution, data_layout, elementwise, resize
-from tosa_convert.graph.model import Operator
+from tosa_convert.graph.model import Operator, Tensor
 from tosa_convert.graph.opset import BY_MLIR
 
 #: Writes an operator of today in an older form.
@@ -32,7 +32,7 @@ class Rule(NamedTuple):
     what: str
     operands: tuple[int, ...] = (1,)
     keys: frozenset[str] = frozenset()
-    is_old: Callable[[OldOperation, Values], bool] | None = None
+    is_old: Callable[[OldOperation, Mapping[str, Tensor]], bool] | None = None
     lower: Lower | None = None
     since: str = OPERANDS
 
@@ -41,12 +41,12 @@ _ZERO_POINTS: Final = "zero points are operands"
 _SHAPES: Final = "sizes are operands"
 
 
-def _is_old_pad(old: OldOperation, values: Values) -> bool:
+def _is_old_pad(old: OldOperation, tensors: Mapping[str, Tensor]) -> bool:
     """Return whether the padding is a tensor, or the constant one of rank 0."""
     if len(old.inputs) != 3:
         return True
-    constant = values.tensors.get(old.inputs[2])
-    return old.inputs[1] in values.tensors or (constant is not None and constant.shape == ())
+    constant = tensors.get(old.inputs[2])
+    return old.inputs[1] in tensors or (constant is not None and constant.shape == ())
 
 
 #: Operations of MLIR -> their rules. `.tosa` files of version 0.80 have the same forms.
@@ -161,7 +161,7 @@ RULES: Final = {
 }
 
 
-def is_old(old: OldOperation, values: Values) -> bool:
+def is_old(old: OldOperation, tensors: Mapping[str, Tensor]) -> bool:
     """Return whether an operation has the form of an older release, which a rule can upgrade."""
     rule, spec = RULES.get(old.name), BY_MLIR.get(old.name)
     if rule is None:
@@ -171,7 +171,7 @@ def is_old(old: OldOperation, values: Values) -> bool:
     fewest, most = spec.operand_range()
     if not fewest <= len(old.inputs) <= (len(old.inputs) if most is None else most):
         return True
-    if rule.is_old is not None and rule.is_old(old, values):
+    if rule.is_old is not None and rule.is_old(old, tensors):
         return True
     return not rule.keys.isdisjoint(old.attributes)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, Final
 
-import numpy as np
-
+from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.eras.dialect_states import (
     ATTRIBUTES,
     BF16_ACCUMULATORS,
@@ -23,9 +22,7 @@ from tosa_convert.eras.older_to_current.old_operation import (
     WrittenValue,
 )
 from tosa_convert.graph.dtypes import DType, dtype
-from tosa_convert.graph.from_numpy import constant_of
-from tosa_convert.graph.model import Block, Operator, ShapeValue, Tensor
-from tosa_convert.graph.names import unused_name
+from tosa_convert.graph.model import Block, Operator
 from tosa_convert.graph.opset import CONST, AttributeSpec, operator
 
 #: The list of integers that has 32 bits each.
@@ -34,26 +31,22 @@ _BF16: Final = dtype("BF16")
 _FOLD: Final = "fold it into a constant"
 
 
-class Lowering:
+class Lowering(BlockEditor):
     """Makes the operators of one block in the form of a state of the dialect.
 
-    state: see `dialect_states`. operators: those that were made, in order. read: constants that became
-        attributes, which are left out unless something else uses them.
+    state: see `dialect_states`. read: constants that became attributes, which are left out unless
+        something else uses them.
     """
 
     #: The largest bound of integers that CLAMP can have.
     largest_bound: float = 2.0**62
 
     def __init__(self, block: Block, state: str) -> None:
+        super().__init__(block)
         self.state = state
-        self.tensors: dict[str, Tensor] = dict(block.tensors)
-        self.shapes: dict[str, ShapeValue] = dict(block.shapes)
-        self.operators: list[Operator] = []
         self.read: set[str] = set()
-        self.location = ""
-        self._taken = {*self.tensors, *self.shapes}
-        #: Constants that were made, by what they are made of.
-        self._made: dict[Hashable, str] = {}
+        #: Constants -> the same as tensors of rank 0.
+        self._scalars: dict[str, str] = {}
 
     def since(self, state: str) -> str:
         """Return what came with a state of the dialect, in the words of who reads the message."""
@@ -84,7 +77,7 @@ class Lowering:
         self.read.add(name)
         return tuple(map(int, tensor.data.numpy().tolist()))
 
-    def number(self, name: str, what: str) -> float:
+    def only_number(self, name: str, what: str) -> float:
         """Return the only element of a constant that becomes an attribute."""
         tensor = self.tensors[name]
         if tensor.data is None or tensor.variable:
@@ -121,56 +114,37 @@ class Lowering:
 
     # -- values and operators that are made -------------------------------------------------------
 
-    def temporary(self, stem: str, element: DType, shape: tuple[int, ...] | None) -> str:
-        """Add a tensor that no operator has yet."""
-        name = unused_name(stem, self._taken)
-        self._taken.add(name)
-        self.tensors[name] = Tensor(name, element, shape)
-        return name
-
-    def constant(
-        self, stem: str, element: DType, numbers: Sequence[int], shape: tuple[int, ...]
-    ) -> str:
-        """Return a constant of these integers, which operators with the same ones share."""
-        key = element, tuple(numbers), shape
-        if key in self._made:
-            return self._made[key]
-        name = self._made[key] = self.temporary(stem, element, shape)
-        self.tensors[name].data = constant_of(np.array(numbers, np.int64), element)
-        self.add(Operator(CONST, (), (name,), {}, self.location), {})
-        return name
-
     def scalar(self, name: str, stem: str) -> str:
         """Return a tensor of one element as one of rank 0."""
         tensor = self.tensors[name]
         if tensor.shape == ():
             return name
-        is_constant = tensor.data is not None and not tensor.variable
-        if is_constant and name in self._made:
-            return self._made[name]
-        made = self.temporary(stem, tensor.dtype, ())
-        if is_constant:
-            self.read.add(name)
-            self._made[name] = made
-            self.tensors[made].data = tensor.data
-            self.add(Operator(CONST, (), (made,), {}, self.location), {})
-        else:
+        if tensor.data is None or tensor.variable:
+            made = self.new_tensor(stem, tensor.dtype, ())
             reshape = Operator(operator("RESHAPE"), (name,), (made,), {}, self.location)
-            self.add(reshape, {"new_shape": Integers((), 64)})
-        return made
+            self.lower(reshape, {"new_shape": Integers((), 64)})
+            return made
+        if name not in self._scalars:
+            made = self._scalars[name] = self.new_tensor(stem, tensor.dtype, ())
+            self.read.add(name)
+            self.tensors[made].data = tensor.data
+            self.add(Operator(CONST, (), (made,), {}, self.location))
+        return self._scalars[name]
 
-    def add(
+    def add(self, op: Operator) -> None:
+        """Add an operator in the older form; one that has the form of today has no attributes."""
+        super().add(op if isinstance(op, LoweredOperator) else self._lowered(op, {}, op.inputs))
+
+    def lower(
         self, op: Operator, own: dict[str, WrittenValue], inputs: Sequence[str] | None = None
     ) -> None:
         """Add an operator with these attributes, and with other operands if they are given."""
-        self.operators.append(
-            LoweredOperator(
-                op.spec,
-                op.inputs if inputs is None else tuple(inputs),
-                op.outputs,
-                op.attributes,
-                op.location,
-                name_in(self.state, op.spec.mlir),
-                own,
-            )
+        self.add(self._lowered(op, own, op.inputs if inputs is None else inputs))
+
+    def _lowered(
+        self, op: Operator, own: dict[str, WrittenValue], inputs: Sequence[str]
+    ) -> LoweredOperator:
+        name = name_in(self.state, op.spec.mlir)
+        return LoweredOperator(
+            op.spec, tuple(inputs), op.outputs, op.attributes, op.location, name, own
         )

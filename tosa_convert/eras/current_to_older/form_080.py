@@ -58,7 +58,7 @@ class _Lowering(Lowering):
     def since(self, state: str) -> str:
         return "TOSA 1.1" if state >= BF16_ACCUMULATORS else "TOSA 1.0"
 
-    def add(
+    def lower(
         self, op: Operator, own: dict[str, WrittenValue], inputs: Sequence[str] | None = None
     ) -> None:
         """Add an operator as for MLIR; refuse integers that do not fit into the field of a file."""
@@ -70,26 +70,26 @@ class _Lowering(Lowering):
             for number in numbers:
                 if not -(1 << bits - 1) <= number < 1 << bits - 1:
                     raise Refused(f"{name} has the value {number}, expected {bits} bits")
-        super().add(op, own, inputs)
+        super().lower(op, own, inputs)
 
 
 def _pad(low: Lowering, op: Operator) -> None:
     """Turn the padding and its value into attributes."""
     image, padding, value = op.inputs
-    number = low.number(value, "pad_const")
+    number = low.only_number(value, "pad_const")
     is_float = low.tensors[image].dtype.is_float
     own: dict[str, WrittenValue] = {
         "padding": Integers(low.sizes(padding, "padding"), 32),
         "pad_const_int": Integer(0 if is_float else int(number), 32),
         "pad_const_fp": number if is_float else 0.0,
     }
-    low.add(op, own, (image,))
+    low.lower(op, own, (image,))
 
 
 def _table(low: Lowering, op: Operator) -> None:
     """Turn the table into an attribute."""
     values = low.numbers(op.inputs[1], "table")
-    low.add(op, {"table": Integers(values, 16)}, op.inputs[:1])
+    low.lower(op, {"table": Integers(values, 16)}, op.inputs[:1])
 
 
 def _dim(low: Lowering, op: Operator) -> None:

@@ -199,7 +199,7 @@ def _block(block: Block, where: str, form: Form, findings: list[Finding]) -> Blo
             if lower is not None and form.state < since:
                 lower(lowering, operator)
             else:
-                lowering.add(operator, lowering.attributes(operator))
+                lowering.lower(operator, lowering.attributes(operator))
         except Refused as problem:
             message = f"{form.who} has no form for this {spec.name}: {problem}"
             findings.append(Finding(_CODE, place, message, problem.hint))

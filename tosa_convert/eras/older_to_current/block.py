@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from tosa_convert.eras.older_to_current.changed_meaning import as_today
-from tosa_convert.eras.older_to_current.editor import Editor, Refused, Values
+from tosa_convert.eras.older_to_current.editor import Editor, Refused
 from tosa_convert.eras.older_to_current.old_operation import OldOperation
 from tosa_convert.eras.older_to_current.record import Upgrade
 from tosa_convert.eras.table import RULES
-from tosa_convert.graph.model import Operator
+from tosa_convert.graph.model import Block, Operator
 from tosa_convert.graph.opset import CONST
 
 #: Reports an operation that cannot be upgraded: the operation, the reason, and a hint.
 Refuse = Callable[[Operator | OldOperation, str, str], None]
 
 
-def upgraded(
-    items: Sequence[Operator | OldOperation], values: Values, upgrade: Upgrade, refuse: Refuse
-) -> list[Operator]:
-    """Return the operators of a block.
+def upgrade_block(
+    block: Block,
+    items: Sequence[Operator | OldOperation],
+    unsigned: Collection[str],
+    upgrade: Upgrade,
+    refuse: Refuse,
+) -> None:
+    """Give a block the operators of today that its operators are, and their new values.
 
     Args:
+        block: has the values.
         items: operators of today and old operations, in order.
-        values: the values of the block, to which those of new constants and operators are added.
+        unsigned: the names of tensors whose type was unsigned.
         upgrade: what changes is noted in it.
         refuse: is called for each operation that cannot be upgraded, which is then left out.
     """
-    editor = Editor(values, upgrade)
+    editor = Editor(block, unsigned, upgrade)
     for item in items:
         if isinstance(item, Operator):
-            editor.operators.append(item)
+            editor.add(item)
             continue
         rule = RULES[item.name]
-        editor.begin(item.label, item.location)
+        editor.begin_operation(item.label, item.location)
         try:
             if rule.operands and len(item.inputs) not in rule.operands:
                 expected = " or ".join(map(str, rule.operands))
@@ -46,24 +51,25 @@ def upgraded(
             editor.note(rule.what)
     upgraded_operators, editor.operators = editor.operators, []
     for operator in upgraded_operators:
-        editor.begin(operator.spec.name.lower(), operator.location)
+        editor.begin_operation(operator.spec.name.lower(), operator.location)
         try:
             as_today(editor, operator)
         except Refused as problem:
             if str(problem):
                 refuse(operator, str(problem), problem.hint)
-    return _without_unused(editor)
+    block.operators = _without_unused(editor)
+    block.tensors, block.shapes = editor.tensors, editor.shapes
 
 
 def _without_unused(editor: Editor) -> list[Operator]:
     """Return the operators without constants that rules have read and nothing uses any more."""
     if not editor.consumed:
         return editor.operators
-    used = set(editor.values.outputs)
+    used = set(editor.source.outputs)
     used.update(name for operator in editor.operators for name in operator.inputs)
     unused = editor.consumed - used
     for name in unused:
-        editor.values.tensors.pop(name, None)
+        editor.tensors.pop(name, None)
     return [
         operator
         for operator in editor.operators

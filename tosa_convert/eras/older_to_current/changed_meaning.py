@@ -43,9 +43,9 @@ def as_today(editor: Editor, operator: Operator) -> None:
     """Add an operator to the editor's, changed or with others so that it means today what it meant."""
     name, is_old = operator.spec.name, editor.upgrade.is_old
     if not _is_complete(operator):
-        editor.operators.append(operator)  # the rules of graphs refuse it
+        editor.add(operator)  # the rules of graphs refuse it
         return
-    if editor.values.unsigned:
+    if editor.unsigned:
         _refuse_unsigned(editor, operator)
     axis = operator.attributes.get("axis")
     if isinstance(axis, int) and axis < 0 and operator.inputs:
@@ -57,7 +57,7 @@ def as_today(editor: Editor, operator: Operator) -> None:
     elif is_old and name in _REPLACED:
         _REPLACED[name](editor, operator)
         return
-    editor.operators.append(operator)
+    editor.add(operator)
 
 
 def _is_complete(operator: Operator) -> bool:
@@ -74,7 +74,7 @@ def _is_complete(operator: Operator) -> bool:
 def _refuse_unsigned(editor: Editor, operator: Operator) -> None:
     if operator.spec.name in _SIGN_FREE:
         return
-    unsigned = editor.values.unsigned.intersection((*operator.inputs, *operator.outputs))
+    unsigned = editor.unsigned.intersection((*operator.inputs, *operator.outputs))
     if unsigned:
         raise Refused(
             "an operand or result has an unsigned type, which only RESCALE computes with",
@@ -91,7 +91,7 @@ def _count_axis_from_front(editor: Editor, operator: Operator, axis: int) -> Non
 
 def _equal_ranks(editor: Editor, operator: Operator, count: int) -> None:
     """Give operands of lower rank leading dimensions of size 1."""
-    tensors = [editor.values.tensors.get(name) for name in operator.inputs[:count]]
+    tensors = [editor.tensors.get(name) for name in operator.inputs[:count]]
     shapes = [tensor.shape for tensor in tensors if tensor is not None]
     if len(set(map(_rank_of, shapes))) < 2:
         return
@@ -122,9 +122,9 @@ def _with_rank(editor: Editor, tensor: Tensor, shape: tuple[int, ...], rank: int
         stem = f"{tensor.name}_rank{rank}"
         if isinstance(tensor.data, Constant) and not tensor.variable:
             editor.consumed.add(tensor.name)
-            name = editor.constant_of(stem, tensor.data, wider)
+            name = editor.constant_of(tensor.data, wider, name=stem)
         else:
-            name = editor.reshape(stem, tensor.name, wider)
+            name = editor.reshape(tensor.name, wider, wanted=stem)
         editor.reshaped[key] = name
     return name
 
@@ -133,13 +133,13 @@ def _narrow_indices(editor: Editor, operator: Operator) -> None:
     """ARGMAX gives INT32. A result of INT64 is cast to it."""
     result = editor.tensor(operator.outputs[0]) if operator.outputs else None
     if result is not None and result.dtype is INT64:
-        name = editor.temporary(f"{result.name}_int32", INT32, result.shape)
+        name = editor.new_tensor(f"{result.name}_int32", INT32, result.shape)
         operator.outputs = (name,)
-        editor.operators.append(operator)
-        editor.emit("CAST", (name,), (result.name,))
+        editor.add(operator)
+        editor.emit("CAST", [name], results=[result.name])
         editor.note("its result is INT32, which is cast to INT64")
         return
-    editor.operators.append(operator)
+    editor.add(operator)
 
 
 def _widen_clamp(editor: Editor, operator: Operator) -> None:
@@ -147,7 +147,7 @@ def _widen_clamp(editor: Editor, operator: Operator) -> None:
     image = editor.tensor(operator.inputs[0])
     bounds = operator.attributes.get("min_val"), operator.attributes.get("max_val")
     if image.dtype.is_float or image.dtype.name in ("INT8", "INT16"):
-        editor.operators.append(operator)
+        editor.add(operator)
         return
     low, high = (
         bound[: image.dtype.element_bytes] if isinstance(bound, bytes) else b"" for bound in bounds
@@ -216,8 +216,9 @@ def _slice(editor: Editor, operator: Operator, image: Tensor, sizes: tuple[int, 
     if DYNAMIC in sizes:
         raise Refused("its stride does not divide, and the size of its input is not known")
     stem = f"{operator.outputs[0]}_input"
-    name = editor.temporary(stem, image.dtype, sizes)
-    start = editor.shape(f"{stem}_start", (0,) * len(sizes))
-    editor.emit("SLICE", (image.name, start, editor.shape(f"{stem}_size", sizes)), (name,))
+    name = editor.new_tensor(stem, image.dtype, sizes)
+    start = editor.const_shape((0,) * len(sizes), name=f"{stem}_start")
+    size = editor.const_shape(sizes, name=f"{stem}_size")
+    editor.emit("SLICE", [image.name, start, size], results=[name])
     operator.inputs = (name, *operator.inputs[1:])
     editor.note("rows and columns of the input that no window reaches are sliced off")

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
 from enum import IntEnum
 from typing import Any, Final, TypeVar
 
-import numpy as np
-
+from tosa_convert.builder.block_editor import BlockEditor
+from tosa_convert.builder.values import Data, DTypeLike
 from tosa_convert.eras.older_to_current.old_operation import OldOperation, OldValue
 from tosa_convert.eras.older_to_current.record import Upgrade
+from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph.constant import Constant
-from tosa_convert.graph.dtypes import INT64, DType
-from tosa_convert.graph.from_numpy import constant_of
-from tosa_convert.graph.model import DYNAMIC, Operator, ShapeValue, Tensor
-from tosa_convert.graph.names import unused_name
-from tosa_convert.graph.opset import CONST, CONST_SHAPE, AttributeValue, operator
+from tosa_convert.graph.model import DYNAMIC, Block, Tensor
 
 Enum = TypeVar("Enum", bound=IntEnum)
 
@@ -35,39 +31,26 @@ class Refused(Exception):
         self.hint = hint
 
 
-@dataclass(slots=True)
-class Values:
-    """The values of a block.
-
-    tensors, shapes: as in `graph.Block`. outputs: names of the values that the block returns.
-    taken: names that must not be generated. unsigned: tensors whose type was unsigned.
-    """
-
-    tensors: dict[str, Tensor]
-    shapes: dict[str, ShapeValue]
-    outputs: Sequence[str] = ()
-    taken: set[str] = field(default_factory=set)
-    unsigned: set[str] = field(default_factory=set)
-
-
-class Editor:
+class Editor(BlockEditor):
     """Makes the operators that replace operations of one block.
 
-    operators: those that were made, in order. consumed: constants that rules have read, which are
-        removed unless something else uses them.
+    unsigned: tensors whose type was unsigned. consumed: constants that rules have read, which go unless
+        something else uses them.
     """
 
-    def __init__(self, values: Values, upgrade: Upgrade) -> None:
-        self.values = values
+    # An operation has constants of its own, at its location.
+    shares_constants = False
+
+    def __init__(self, block: Block, unsigned: Collection[str], upgrade: Upgrade) -> None:
+        super().__init__(block)
+        self.unsigned = frozenset(unsigned)
         self.upgrade = upgrade
-        self.operators: list[Operator] = []
         self.consumed: set[str] = set()
         #: Tensors with more dimensions, by the names of the tensors and their new rank.
         self.reshaped: dict[tuple[str, int], str] = {}
-        self.location = ""
         self.label = ""
 
-    def begin(self, label: str, location: str) -> None:
+    def begin_operation(self, label: str, location: str) -> None:
         """Make what follows for the operation of this name and location."""
         self.label, self.location = label, location
 
@@ -79,9 +62,9 @@ class Editor:
 
     def tensor(self, name: str) -> Tensor:
         """Return the tensor of this name."""
-        tensor = self.values.tensors.get(name)
+        tensor = self.tensors.get(name)
         if tensor is None:
-            is_shape = name in self.values.shapes
+            is_shape = name in self.shapes
             # A value that is neither has a finding already, which needs no second one.
             raise Refused("an operand is a shape, expected a tensor" if is_shape else "")
         return tensor
@@ -120,70 +103,41 @@ class Editor:
 
     # -- values that are made -----------------------------------------------------------------
 
-    def unused(self, stem: str) -> str:
-        """Return a name that no other value has."""
-        name = unused_name(stem, self.values.taken)
-        self.values.taken.add(name)
-        return name
-
-    def temporary(self, stem: str, dtype: DType, shape: tuple[int, ...] | None) -> str:
-        """Add a tensor between two operators."""
-        name = self.unused(stem)
-        self.values.tensors[name] = Tensor(name, dtype, shape)
-        return name
-
-    def constant(
-        self, stem: str, dtype: DType, numbers: Sequence[float], shape: tuple[int, ...]
-    ) -> str:
+    def constant(self, elements: Data, dtype: DTypeLike, *, name: str = "") -> str:
         """Add a CONST of these values."""
         try:
-            array: Any = np.array(numbers)
-            data = constant_of(array, dtype)
-        except (ValueError, OverflowError) as problem:
-            raise Refused(f"the value of {stem.rpartition('/')[2]}: {problem}") from None
-        return self.constant_of(stem, data, shape)
+            return super().constant(elements, dtype, name=name)
+        except TosaConvertError as error:
+            problem = error.findings[0].message
+            raise Refused(f"the value of {name.rpartition('/')[2]}: {problem}") from None
 
-    def constant_of(self, stem: str, data: Constant, shape: tuple[int, ...]) -> str:
+    def constant_of(self, data: Constant, shape: tuple[int, ...], *, name: str = "") -> str:
         """Add a CONST of this data."""
         data.padding = -data.nbytes % 8
-        name = self.temporary(stem, data.dtype, shape)
-        self.values.tensors[name].data = data
-        self.operators.append(Operator(CONST, (), (name,), {}, self.location))
-        return name
+        return super().constant_of(data, shape, name=name)
 
-    def shape(self, stem: str, sizes: Sequence[int]) -> str:
+    def const_shape(self, sizes: Sequence[int], *, name: str = "") -> str:
         """Add a CONST_SHAPE of these sizes."""
-        name = self.unused(stem)
         try:
-            data = constant_of(np.array(sizes, np.int64), INT64)
-        except OverflowError:
+            return super().const_shape(sizes, name=name)
+        except TosaConvertError:
             raise Refused("a size does not fit into 64 bits") from None
-        self.values.shapes[name] = ShapeValue(name, len(sizes), data)
-        self.operators.append(Operator(CONST_SHAPE, (), (name,), {}, self.location))
-        return name
 
-    def reshape(self, stem: str, name: str, shape: tuple[int, ...], result: str = "") -> str:
-        """Add a RESHAPE of a tensor. result: the name of its result, if there is one already."""
+    def reshape(
+        self, name: str, shape: tuple[int, ...], *, wanted: str = "", result: str = ""
+    ) -> str:
+        """Add a RESHAPE of a tensor.
+
+        wanted: the name of its result, or a similar one. result: its result, if it is declared already.
+        """
         if shape.count(DYNAMIC) > 1:
             raise Refused(
                 f"it needs a RESHAPE to {shape.count(DYNAMIC)} sizes that are not known",
                 "give the tensors of the program static shapes before exporting",
             )
-        result = result or self.temporary(stem, self.tensor(name).dtype, shape)
-        self.emit("RESHAPE", (name, self.shape(f"{result}_shape", shape)), (result,))
-        return result
-
-    def emit(
-        self,
-        name: str,
-        inputs: Sequence[str],
-        outputs: Sequence[str],
-        **attributes: AttributeValue,
-    ) -> None:
-        """Add an operator; attributes that are not given have their defaults."""
-        spec = operator(name)
-        values = {row.name: attributes.get(row.name, row.default) for row in spec.attributes}
-        self.operators.append(Operator(spec, tuple(inputs), tuple(outputs), values, self.location))
+        result = result or self.new_tensor(wanted, self.tensor(name).dtype, shape)
+        sizes = self.const_shape(shape, name=f"{result}_shape")
+        return self.emit("RESHAPE", [name, sizes], results=[result])
 
 
 # -- attributes of old operations -------------------------------------------------------------------

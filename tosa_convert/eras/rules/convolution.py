@@ -47,9 +47,9 @@ def zero_point_operand(edit: Editor, old: OldOperation, name: str, tensor: Tenso
     One of an unsigned tensor keeps its bits: 128 of ui8 becomes -128 of i8.
     """
     value, bits = zero_point(old, name), tensor.dtype.bits
-    if tensor.name in edit.values.unsigned and 0 <= value < 1 << bits:
+    if tensor.name in edit.unsigned and 0 <= value < 1 << bits:
         value -= value >> bits - 1 << bits
-    return edit.constant(f"{old.outputs[0]}_{name}", tensor.dtype, (value,), (1,))
+    return edit.constant([value], tensor.dtype, name=f"{old.outputs[0]}_{name}")
 
 
 def _accumulator(old: OldOperation, default: str | None) -> DType:
@@ -127,7 +127,7 @@ def _written_convolution(low: Lowering, op: Operator) -> dict[str, WrittenValue]
 
 def lower_convolution(low: Lowering, op: Operator) -> None:
     """Convert to the older form: the inverse of `convolution`."""
-    low.add(op, _written_convolution(low, op), op.inputs[:3])
+    low.lower(op, _written_convolution(low, op), op.inputs[:3])
 
 
 def convolution(edit: Editor, old: OldOperation) -> None:
@@ -138,12 +138,14 @@ def convolution(edit: Editor, old: OldOperation) -> None:
     edit.emit(
         old.label.upper(),
         operands,
-        old.outputs,
-        pad=integers(old, "pad", 2 * length),
-        stride=integers(old, "stride", length),
-        dilation=integers(old, "dilation", length),
-        local_bound=flag(old, "local_bound", False),
-        acc_type=accumulator,
+        {
+            "pad": integers(old, "pad", 2 * length),
+            "stride": integers(old, "stride", length),
+            "dilation": integers(old, "dilation", length),
+            "local_bound": flag(old, "local_bound", False),
+            "acc_type": accumulator,
+        },
+        results=old.outputs,
     )
 
 
@@ -158,11 +160,13 @@ def transpose_conv2d(edit: Editor, old: OldOperation) -> None:
     edit.emit(
         "TRANSPOSE_CONV2D",
         operands,
-        old.outputs,
-        out_pad=out_pad,
-        stride=stride,
-        local_bound=flag(old, "local_bound", False),
-        acc_type=accumulator,
+        {
+            "out_pad": out_pad,
+            "stride": stride,
+            "local_bound": flag(old, "local_bound", False),
+            "acc_type": accumulator,
+        },
+        results=old.outputs,
     )
 
 
@@ -222,7 +226,7 @@ def lower_transpose_conv2d(low: Lowering, op: Operator) -> None:
         own["dilation"] = Integers((1, 1), 64)
     own["out_pad"] = Integers(given, 64)
     own["out_shape"] = Integers(low.rank(op.outputs[0]), 64)
-    low.add(op, own, op.inputs[:3])
+    low.lower(op, own, op.inputs[:3])
 
 
 def fully_connected(edit: Editor, old: OldOperation) -> None:
@@ -236,24 +240,26 @@ def fully_connected(edit: Editor, old: OldOperation) -> None:
     count, results = sizes = resolved((rows[0], kernels[0]), shape)
     of_rows, of_kernels = resolved(rows[1:], kernels[1:]), resolved(kernels[1:], rows[1:])
     inputs = [
-        edit.reshape(f"{stem}_input", image.name, (count, 1, 1, *of_rows)),
-        edit.reshape(f"{stem}_weight", weight.name, (results, 1, 1, *of_kernels)),
+        edit.reshape(image.name, (count, 1, 1, *of_rows), wanted=f"{stem}_input"),
+        edit.reshape(weight.name, (results, 1, 1, *of_kernels), wanted=f"{stem}_weight"),
         old.inputs[2],
     ]
     for name, operand in (("input_zp", image), ("weight_zp", weight)):
         inputs.append(zero_point_operand(edit, old, name, operand))
-    product = edit.temporary(f"{stem}_conv2d", result.dtype, (count, 1, 1, results))
+    product = edit.new_tensor(f"{stem}_conv2d", result.dtype, (count, 1, 1, results))
     edit.emit(
         "CONV2D",
         inputs,
-        (product,),
-        pad=(0, 0, 0, 0),
-        stride=(1, 1),
-        dilation=(1, 1),
-        local_bound=False,
-        acc_type=_accumulator(old, _ACCUMULATORS.get(image.dtype.name)),
+        {
+            "pad": (0, 0, 0, 0),
+            "stride": (1, 1),
+            "dilation": (1, 1),
+            "local_bound": False,
+            "acc_type": _accumulator(old, _ACCUMULATORS.get(image.dtype.name)),
+        },
+        results=[product],
     )
-    edit.reshape("", product, sizes, stem)
+    edit.reshape(product, sizes, result=stem)
 
 
 def matmul(edit: Editor, old: OldOperation) -> None:
@@ -263,12 +269,12 @@ def matmul(edit: Editor, old: OldOperation) -> None:
         zero_point_operand(edit, old, "a_zp", edit.operand(old, 0)),
         zero_point_operand(edit, old, "b_zp", edit.operand(old, 1)),
     ]
-    edit.emit("MATMUL", [*old.inputs[:2], *zero_points], old.outputs)
+    edit.emit("MATMUL", [*old.inputs[:2], *zero_points], results=old.outputs)
 
 
 def lower_matmul(low: Lowering, op: Operator) -> None:
     """Convert to the older form: the inverse of `matmul`."""
-    low.add(op, _zero_points(low, op, "matmul", "a_zp", "b_zp"), op.inputs[:2])
+    low.lower(op, _zero_points(low, op, "matmul", "a_zp", "b_zp"), op.inputs[:2])
 
 
 def negate(edit: Editor, old: OldOperation) -> None:
@@ -280,12 +286,12 @@ def negate(edit: Editor, old: OldOperation) -> None:
         zero_point_operand(edit, old, name, edit.operand(old, 0)),
         zero_point_operand(edit, old, "output_zp", result),
     ]
-    edit.emit("NEGATE", [old.inputs[0], *zero_points], old.outputs)
+    edit.emit("NEGATE", [old.inputs[0], *zero_points], results=old.outputs)
 
 
 def lower_negate(low: Lowering, op: Operator) -> None:
     """Convert to the older form: the inverse of `negate`."""
-    low.add(op, _zero_points(low, op, "unary", "input_zp", "output_zp"), op.inputs[:1])
+    low.lower(op, _zero_points(low, op, "unary", "input_zp", "output_zp"), op.inputs[:1])
 
 
 def avg_pool2d(edit: Editor, old: OldOperation) -> None:
@@ -299,11 +305,13 @@ def avg_pool2d(edit: Editor, old: OldOperation) -> None:
     edit.emit(
         "AVG_POOL2D",
         [old.inputs[0], *zero_points],
-        old.outputs,
-        kernel=integers(old, "kernel", 2),
-        stride=integers(old, "stride", 2),
-        pad=integers(old, "pad", 4),
-        acc_type=_accumulator(old, default.name),
+        {
+            "kernel": integers(old, "kernel", 2),
+            "stride": integers(old, "stride", 2),
+            "pad": integers(old, "pad", 4),
+            "acc_type": _accumulator(old, default.name),
+        },
+        results=old.outputs,
     )
 
 
@@ -313,4 +321,4 @@ def lower_avg_pool2d(low: Lowering, op: Operator) -> None:
     own = low.attributes(op, "acc_type")
     own |= _written_accumulator(low, op, "FP32" if is_float else "INT32", POOL_ACCUMULATORS)
     own |= _zero_points(low, op, "unary", "input_zp", "output_zp")
-    low.add(op, own, op.inputs[:1])
+    low.lower(op, own, op.inputs[:1])

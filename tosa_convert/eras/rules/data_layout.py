@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tosa_convert.eras.current_to_older.editor import Lowering
 from tosa_convert.eras.dialect_states import SHAPES
 from tosa_convert.eras.older_to_current.editor import (
@@ -22,26 +24,26 @@ def pad(edit: Editor, old: OldOperation) -> None:
     image, stem = edit.operand(old, 0), old.outputs[0]
     inputs = [old.inputs[0]]
     if "padding" in old.attributes:  # a file of TOSA 0.80
-        inputs.append(edit.shape(f"{stem}_padding", integers(old, "padding")))
+        inputs.append(edit.const_shape(integers(old, "padding"), name=f"{stem}_padding"))
         constants = old.inputs[1:2]
-    elif len(old.inputs) > 1 and old.inputs[1] in edit.values.shapes:
+    elif len(old.inputs) > 1 and old.inputs[1] in edit.shapes:
         inputs.append(old.inputs[1])
         constants = old.inputs[2:3]
     else:
         tensor = edit.operand(old, 1)
         # Row by row: before and after the first dimension, before and after the second.
         sizes = edit.numbers(tensor.name, "the padding")
-        inputs.append(edit.shape(f"{stem}_padding", sizes))
+        inputs.append(edit.const_shape(sizes, name=f"{stem}_padding"))
         constants = old.inputs[2:3]
     if constants:
         inputs.append(_one_element(edit, f"{stem}_pad_const", constants[0]))
     elif "pad_const" in old.attributes:
         value = old.attributes["pad_const"]
         assert isinstance(value, (int, float))
-        inputs.append(edit.constant(f"{stem}_pad_const", image.dtype, (value,), (1,)))
+        inputs.append(edit.constant([value], image.dtype, name=f"{stem}_pad_const"))
     else:
         inputs.append(zero_point_operand(edit, old, "input_zp", image))
-    edit.emit("PAD", inputs, old.outputs)
+    edit.emit("PAD", inputs, results=old.outputs)
 
 
 def _one_element(edit: Editor, stem: str, name: str) -> str:
@@ -51,8 +53,8 @@ def _one_element(edit: Editor, stem: str, name: str) -> str:
         return name
     if tensor.data is not None and tensor.data.count == 1:
         edit.consumed.add(name)
-        return edit.constant_of(stem, tensor.data.first(1), (1,))
-    return edit.reshape(stem, name, (1,))
+        return edit.constant_of(tensor.data.first(1), (1,), name=stem)
+    return edit.reshape(name, (1,), wanted=stem)
 
 
 def lower_pad(low: Lowering, op: Operator) -> None:
@@ -62,23 +64,24 @@ def lower_pad(low: Lowering, op: Operator) -> None:
         sizes = low.sizes(padding, "padding")
         dtype = INT32 if max(sizes, default=0) <= INT32_MAX else INT64
         shape = len(sizes) // 2, 2
-        padding = low.constant(f"{op.outputs[0]}_padding", dtype, sizes, shape)
-    low.add(op, {}, (image, padding, low.scalar(value, f"{op.outputs[0]}_pad_const")))
+        elements = np.array(sizes, np.int64).reshape(shape)
+        padding = low.constant(elements, dtype, name=f"{op.outputs[0]}_padding")
+    low.lower(op, {}, (image, padding, low.scalar(value, f"{op.outputs[0]}_pad_const")))
 
 
 def transpose(edit: Editor, old: OldOperation) -> None:
     """Turn the permutation into an attribute."""
     edit.result(old)
     perms = edit.numbers(edit.operand(old, 1).name, "the permutation")
-    edit.emit("TRANSPOSE", old.inputs[:1], old.outputs, perms=perms)
+    edit.emit("TRANSPOSE", old.inputs[:1], {"perms": perms}, results=old.outputs)
 
 
 def lower_transpose(low: Lowering, op: Operator) -> None:
     """Convert to the older form: the inverse of `transpose`."""
     perms = op.attributes["perms"]
     assert isinstance(perms, tuple)
-    operand = low.constant(f"{op.outputs[0]}_perms", INT32, perms, (len(perms),))
-    low.add(op, {}, (op.inputs[0], operand))
+    operand = low.constant(perms, INT32, name=f"{op.outputs[0]}_perms")
+    low.lower(op, {}, (op.inputs[0], operand))
 
 
 def reshape(edit: Editor, old: OldOperation) -> None:
@@ -95,7 +98,7 @@ def reshape(edit: Editor, old: OldOperation) -> None:
 def lower_reshape(low: Lowering, op: Operator) -> None:
     """Convert to the older form: the inverse of `reshape`."""
     sizes = low.sizes(op.inputs[1], "shape")
-    low.add(op, {"new_shape": Integers(sizes, 64)}, op.inputs[:1])
+    low.lower(op, {"new_shape": Integers(sizes, 64)}, op.inputs[:1])
 
 
 def slice_(edit: Editor, old: OldOperation) -> None:
@@ -111,7 +114,7 @@ def lower_slice(low: Lowering, op: Operator) -> None:
     """Convert to the older form: the inverse of `slice_`."""
     _, start, size = op.inputs
     own = {"start": low.sizes(start, "start"), "size": low.sizes(size, "size")}
-    low.add(op, {name: Integers(sizes, 64) for name, sizes in own.items()}, op.inputs[:1])
+    low.lower(op, {name: Integers(sizes, 64) for name, sizes in own.items()}, op.inputs[:1])
 
 
 def tile(edit: Editor, old: OldOperation) -> None:
@@ -123,9 +126,10 @@ def tile(edit: Editor, old: OldOperation) -> None:
 def lower_tile(low: Lowering, op: Operator) -> None:
     """Convert to the older form: the inverse of `tile`."""
     sizes = low.sizes(op.inputs[1], "multiples")
-    low.add(op, {"multiples": Integers(sizes, 64)}, op.inputs[:1])
+    low.lower(op, {"multiples": Integers(sizes, 64)}, op.inputs[:1])
 
 
 def _with_shapes(edit: Editor, old: OldOperation, name: str, **shapes: tuple[int, ...]) -> None:
-    operands = [edit.shape(f"{old.outputs[0]}_{what}", sizes) for what, sizes in shapes.items()]
-    edit.emit(name, [*old.inputs[:1], *operands], old.outputs)
+    stem = old.outputs[0]
+    operands = [edit.const_shape(sizes, name=f"{stem}_{what}") for what, sizes in shapes.items()]
+    edit.emit(name, [*old.inputs[:1], *operands], results=old.outputs)

@@ -59,7 +59,7 @@ def lower_clamp(low: Lowering, op: Operator) -> None:
         own[f"{name}_fp"] = bound
         whole = int(max(-largest, min(bound, largest))) if bound == bound else 0
         own[f"{name}_int"] = Integer(whole, 64)
-    low.add(op, own)
+    low.lower(op, own)
 
 
 def relu_n(edit: Editor, old: OldOperation) -> None:
@@ -88,10 +88,12 @@ def _clamp(edit: Editor, old: OldOperation, min_int: str, min_fp: str) -> None:
     edit.emit(
         "CLAMP",
         old.inputs[:1],
-        old.outputs,
-        min_val=low_bytes,
-        max_val=high_bytes,
-        nan_mode=nan_mode,
+        {
+            "min_val": low_bytes,
+            "max_val": high_bytes,
+            "nan_mode": nan_mode,
+        },
+        results=old.outputs,
     )
 
 
@@ -116,11 +118,11 @@ def maximum_and_minimum(edit: Editor, value: str, result: str, bounds: tuple[byt
     edit.note("TOSA has no CLAMP of this type: it is a MAXIMUM and a MINIMUM")
     tensor = edit.tensor(result)
     ones = (1,) * len(edit.rank(tensor))
-    between = edit.temporary(f"{result}_maximum", tensor.dtype, tensor.shape)
+    between = edit.new_tensor(f"{result}_maximum", tensor.dtype, tensor.shape)
     for name, bound, output in zip(("MAXIMUM", "MINIMUM"), bounds, (between, result), strict=True):
         data = Constant(tensor.dtype, 1, bound)
-        operand = edit.constant_of(f"{result}_{name.lower()}_bound", data, ones)
-        edit.emit(name, (value, operand), (output,))
+        operand = edit.constant_of(data, ones, name=f"{result}_{name.lower()}_bound")
+        edit.emit(name, [value, operand], results=[output])
         value = output
 
 
@@ -135,18 +137,18 @@ def mul(edit: Editor, old: OldOperation) -> None:
             raise Refused(f"a MUL with a shift has a result of {result.dtype}, expected INT32")
         edit.note("the operands of a MUL with a shift are cast to INT32")
         for index, (side, tensor) in enumerate((("input1", left), ("input2", right))):
-            wide = edit.temporary(f"{old.outputs[0]}_{side}", INT32, tensor.shape)
-            edit.emit("CAST", (tensor.name,), (wide,))
+            wide = edit.new_tensor(f"{old.outputs[0]}_{side}", INT32, tensor.shape)
+            edit.emit("CAST", [tensor.name], results=[wide])
             inputs[index] = wide
-    inputs.append(edit.constant(f"{old.outputs[0]}_shift", INT8, (shift,), (1,)))
-    edit.emit("MUL", inputs, old.outputs)
+    inputs.append(edit.constant([shift], INT8, name=f"{old.outputs[0]}_shift"))
+    edit.emit("MUL", inputs, results=old.outputs)
 
 
 def lower_mul(low: Lowering, op: Operator) -> None:
     """Convert to the older form: the inverse of `mul`."""
     (shift,) = low.numbers(op.inputs[2], "shift")
     bits = 8 if low.state >= OPERATOR_NAMES else 32
-    low.add(op, {"shift": Integer(shift, bits)}, op.inputs[:2])
+    low.lower(op, {"shift": Integer(shift, bits)}, op.inputs[:2])
 
 
 def rescale(edit: Editor, old: OldOperation) -> None:
@@ -157,25 +159,25 @@ def rescale(edit: Editor, old: OldOperation) -> None:
     if double and not scale32:
         raise Refused("double_round without scale32, which no version of TOSA allows")
     multipliers, shifts = integers(old, "multiplier"), integers(old, "shift")
-    stem, unsigned = old.outputs[0], edit.values.unsigned
+    stem, unsigned = old.outputs[0], edit.unsigned
     inputs = [
         old.inputs[0],
-        edit.constant(
-            f"{stem}_multiplier", INT32 if scale32 else _INT16, multipliers, (len(multipliers),)
-        ),
-        edit.constant(f"{stem}_shift", INT8, shifts, (len(shifts),)),
+        edit.constant(multipliers, INT32 if scale32 else _INT16, name=f"{stem}_multiplier"),
+        edit.constant(shifts, INT8, name=f"{stem}_shift"),
         _rescale_zero_point(edit, old, "input_zp", image),
         _rescale_zero_point(edit, old, "output_zp", result),
     ]
     edit.emit(
         "RESCALE",
         inputs,
-        old.outputs,
-        scale32=scale32,
-        rounding_mode=RoundingMode.DOUBLE_ROUND if double else RoundingMode.SINGLE_ROUND,
-        per_channel=flag(old, "per_channel"),
-        input_unsigned=flag(old, "input_unsigned", False) or image.name in unsigned,
-        output_unsigned=flag(old, "output_unsigned", False) or result.name in unsigned,
+        {
+            "scale32": scale32,
+            "rounding_mode": RoundingMode.DOUBLE_ROUND if double else RoundingMode.SINGLE_ROUND,
+            "per_channel": flag(old, "per_channel"),
+            "input_unsigned": flag(old, "input_unsigned", False) or image.name in unsigned,
+            "output_unsigned": flag(old, "output_unsigned", False) or result.name in unsigned,
+        },
+        results=old.outputs,
     )
 
 
@@ -204,13 +206,13 @@ def lower_rescale(low: Lowering, op: Operator) -> None:
             own[f"{name}_unsigned"] = is_unsigned
         elif is_unsigned:
             raise Refused(f"{name}_unsigned is an attribute only since {UNSIGNED_FLAGS}")
-    low.add(op, own, op.inputs[:1])
+    low.lower(op, own, op.inputs[:1])
 
 
 def _rescale_zero_point(edit: Editor, old: OldOperation, name: str, tensor: Tensor) -> str:
     """Return a zero point. The flags of 0.80.1 mark signless tensors as unsigned, too."""
     is_unsigned = flag(old, f"{name.partition('_')[0]}_unsigned", False)
-    if is_unsigned and tensor.name not in edit.values.unsigned:
+    if is_unsigned and tensor.name not in edit.unsigned:
         value, bits = integer(old, name, 0), tensor.dtype.bits
         old.attributes[name] = value - (max(value, 0) >> bits - 1 << bits)
     return zero_point_operand(edit, old, name, tensor)
@@ -221,8 +223,8 @@ def table(edit: Editor, old: OldOperation) -> None:
     edit.result(old)
     element = edit.operand(old, 0).dtype
     values = integers(old, "table")
-    operand = edit.constant(f"{old.outputs[0]}_table", element, values, (len(values),))
-    edit.emit("TABLE", (old.inputs[0], operand), old.outputs)
+    operand = edit.constant(values, element, name=f"{old.outputs[0]}_table")
+    edit.emit("TABLE", [old.inputs[0], operand], results=old.outputs)
 
 
 def custom(edit: Editor, old: OldOperation) -> None:
@@ -235,10 +237,12 @@ def custom(edit: Editor, old: OldOperation) -> None:
     edit.emit(
         "CUSTOM",
         old.inputs,
-        old.outputs,
-        operator_name=text(old, "identifier"),
-        domain_name=text(old, "config", ""),
-        implementation_attrs=attributes,
+        {
+            "operator_name": text(old, "identifier"),
+            "domain_name": text(old, "config", ""),
+            "implementation_attrs": attributes,
+        },
+        results=old.outputs,
     )
 
 
@@ -251,4 +255,4 @@ def lower_custom(low: Lowering, op: Operator) -> None:
         if older.pop("config") or older.pop("implementation_attrs"):
             raise Refused(f"it has more than an operator_name only since {CUSTOM_CONFIG}")
         older.pop("implementation_attrs", None)
-    low.add(op, older)
+    low.lower(op, older)

@@ -39,11 +39,11 @@ def resize(edit: Editor, old: OldOperation) -> None:
         scale, offset, border = _from_stride(edit, old, image, result)
     stem = old.outputs[0]
     operands = [
-        edit.shape(f"{stem}_{name}", sizes)
+        edit.const_shape(sizes, name=f"{stem}_{name}")
         for name, sizes in (("scale", scale), ("offset", offset), ("border", border))
     ]
     mode = member(old, "mode", ResizeMode)
-    edit.emit("RESIZE", [old.inputs[0], *operands], old.outputs, mode=mode)
+    edit.emit("RESIZE", [old.inputs[0], *operands], {"mode": mode}, results=old.outputs)
 
 
 def _from_stride(
@@ -122,7 +122,7 @@ def lower_resize(low: Lowering, op: Operator) -> None:
         own |= {name: Integers(values, 64) for name, values in lists.items()}
     else:
         own |= _as_strides(low, op, scale, offset)
-    low.add(op, own, op.inputs[:1])
+    low.lower(op, own, op.inputs[:1])
 
 
 def _as_strides(

@@ -6,14 +6,13 @@ The rules that express old operators are those of `upgrade`. Imported only for s
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from tosa_convert.eras.older_to_current.block import upgraded
-from tosa_convert.eras.older_to_current.editor import Values
+from tosa_convert.eras.older_to_current.block import upgrade_block
 from tosa_convert.eras.older_to_current.old_operation import OldOperation, OldValue
 from tosa_convert.eras.older_to_current.record import Upgrade
 from tosa_convert.eras.table import RULES, is_old
@@ -154,9 +153,8 @@ class _Reader:
         unsigned: set[str] = set()
         values = self.tensors(tensors, path, unsigned)
         block = lift.block(names, inputs, outputs, [], values, [], report)
-        scope = Values(block.tensors, block.shapes, block.outputs, set(block.tensors), unsigned)
-        items = list(self.operators(operators, scope, path))
-        block.operators = upgraded(items, scope, self.upgrade, partial(self.refuse, path))
+        items = list(self.operators(operators, block.tensors, path))
+        upgrade_block(block, items, unsigned, self.upgrade, partial(self.refuse, path))
         fill_empty_constants(block)
         for _ in unsigned:
             self.upgrade.add("types", "unsigned tensors are signless, with the same bits")
@@ -220,7 +218,7 @@ class _Reader:
     # -- operators ----------------------------------------------------------------------------
 
     def operators(
-        self, tables: Positions, values: Values, path: str
+        self, tables: Positions, tensors: Mapping[str, Tensor], path: str
     ) -> Iterator[Operator | OldOperation]:
         """Iterate over the operators of a block: those of the current form, and old ones."""
         names = ("op", "attribute_type", "inputs", "outputs")
@@ -241,14 +239,12 @@ class _Reader:
                 message = f"{name} has attributes of kind {kinds[index]}, expected {expected}"
                 self.findings.add("malformed-operator", where, message)
                 continue
-            unknown = [
-                value for value in (*inputs[index], *outputs[index]) if value not in values.tensors
-            ]
+            unknown = [value for value in (*inputs[index], *outputs[index]) if value not in tensors]
             if unknown:
                 message = f"{name} uses {quoted(unknown[0])}, which the block does not have"
                 self.findings.add("undefined-name", where, message)
                 continue
-            item = _item(name, inputs[index], outputs[index], attributes[index], values)
+            item = _item(name, inputs[index], outputs[index], attributes[index], tensors)
             if item is None:
                 self.findings.add("malformed-operator", where, f"{name} lacks an attribute")
             else:
@@ -275,22 +271,22 @@ def _item(
     inputs: tuple[str, ...],
     outputs: tuple[str, ...],
     found: dict[str, Any],
-    values: Values,
+    tensors: Mapping[str, Tensor],
 ) -> Operator | OldOperation | None:
     """Return an operator in the current form if that is its form, else an old operation."""
     names = _CUSTOM if name == "CUSTOM" else FIELDS
     attributes = {names.get(key, key): _value(key, value) for key, value in found.items()}
     old = OldOperation(f"tosa.{name.lower()}", inputs, outputs, attributes)
     if name == "PAD" and inputs and found:
-        floats = values.tensors[inputs[0]].dtype.is_float
+        floats = tensors[inputs[0]].dtype.is_float
         attributes["pad_const"] = attributes["pad_const_fp" if floats else "pad_const_int"]
     if name == "TRANSPOSE":
         return _today(name, old)
-    if old.name in RULES and is_old(old, values):
+    if old.name in RULES and is_old(old, tensors):
         return old
     if name == "IDENTITY":
         for variable, spec in ((inputs[:1], VARIABLE_READ), (outputs[:1], VARIABLE_WRITE)):
-            if variable and values.tensors[variable[0]].variable:
+            if variable and tensors[variable[0]].variable:
                 return Operator(spec, inputs, outputs)
     return _today(name, old)
 

@@ -10,8 +10,7 @@ import struct
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from tosa_convert.eras.older_to_current.block import upgraded
-from tosa_convert.eras.older_to_current.editor import Values
+from tosa_convert.eras.older_to_current.block import upgrade_block
 from tosa_convert.eras.older_to_current.old_operation import OldOperation, OldValue
 from tosa_convert.eras.older_to_current.record import Upgrade
 from tosa_convert.eras.table import RULES, is_old
@@ -65,7 +64,7 @@ class OldOperations:
         numbers = self.bytecode.dictionary(fields[2])
         attributes = {key: self._value(number, _MAX_DEPTH) for key, number in numbers.items()}
         old = OldOperation(name, inputs, outputs, attributes, location)
-        if not is_old(old, Values(scope.tensors, scope.shapes)):
+        if not is_old(old, scope.tensors):
             return None
         self.upgrade.is_old = True
         return old
@@ -105,16 +104,10 @@ class OldOperations:
         unsigned: the values of unsigned types, by the identity of their block.
         """
         for block in blocks:
-            values = Values(
-                block.tensors,
-                block.shapes,
-                block.outputs,
-                set(block.tensors) | set(block.shapes),
-                unsigned.get(id(block), set()),
-            )
-            block.operators = upgraded(block.operators, values, self.upgrade, self._refuse)
+            found = unsigned.get(id(block), set())
+            upgrade_block(block, block.operators, found, self.upgrade, self._refuse)
             block.tensors = _in_order(block)
-            for _ in values.unsigned:
+            for _ in found:
                 self.upgrade.add("types", "unsigned tensors are signless, with the same bits")
 
     def _refuse(self, item: Operator | OldOperation, reason: str, hint: str) -> None:
