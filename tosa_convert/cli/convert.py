@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from tosa_convert.cli.command import Verb
+from tosa_convert.cli.completion import complete_from
 from tosa_convert.cli.import_numpy import import_numpy
 from tosa_convert.cli.input_shapes import parsed
 from tosa_convert.cli.option import ReadPath
@@ -18,6 +20,13 @@ from tosa_convert.io.options import BYTECODE_VERSION, BYTECODE_VERSIONS, NAMES
 
 if TYPE_CHECKING:
     from tosa_convert.cli.convert_file import ConvertOptions
+
+
+def _routes() -> Iterable[str]:
+    """Return the names of the other routes."""
+    from tosa_convert.frontends.table import ROUTES
+
+    return ROUTES
 
 
 @click.command(
@@ -85,6 +94,7 @@ if TYPE_CHECKING:
     "--via",
     default="",
     metavar="ROUTE",
+    shell_complete=complete_from(_routes),
     help="Another route to TOSA than the usual one. Quantised torch programs have integer arithmetic "
     "by way of executorch or litert-torch; litert-converter has a few functions of JAX that are refused "
     "otherwise.",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tosa_convert.cli.command import Verb, note
+from tosa_convert.cli.completion import complete_tensors, tensors_of
 from tosa_convert.cli.option import ReadPath
 from tosa_convert.cli.shared_options import add_options, option
 from tosa_convert.errors import TosaConvertError, printable
@@ -23,9 +24,16 @@ if TYPE_CHECKING:
     multiple=True,
     required=True,
     metavar="NAMES",
+    shell_complete=complete_tensors(tensors_of),
     help="Tensors that become outputs, separated by commas.",
 )
-@option("--inputs", multiple=True, metavar="NAMES", help="Tensors that become inputs.")
+@option(
+    "--inputs",
+    multiple=True,
+    metavar="NAMES",
+    shell_complete=complete_tensors(tensors_of),
+    help="Tensors that become inputs.",
+)
 @option("--output", required=True)
 @add_options("--to --func --no-validate")
 def extract(

@@ -8,12 +8,20 @@ from typing import TYPE_CHECKING
 import click
 
 from tosa_convert.cli.command import Verb
+from tosa_convert.cli.completion import complete_from
 from tosa_convert.cli.shared_options import add_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tosa_convert.frontends.process.installed import Installed
+
+
+def frontend_names() -> Iterable[str]:
+    """Return the names of all frontends."""
+    from tosa_convert.frontends.table import FRONTENDS
+
+    return FRONTENDS
 
 
 @click.command(
@@ -21,7 +29,9 @@ if TYPE_CHECKING:
     cls=Verb,
     epilog="Exit code: 0 if all that were asked for are installed, else 1.",
 )
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument(
+    "names", nargs=-1, metavar="[NAME]...", shell_complete=complete_from(frontend_names)
+)
 @add_options("--python --json")
 def frontends(names: tuple[str, ...], python: str, as_json: bool) -> int:
     """List the frameworks whose models convert, and what others need.

@@ -7,6 +7,7 @@ from typing import Any, Final
 import click
 
 from tosa_convert.cli.command import Verb
+from tosa_convert.cli.completion import complete_tensors, tensors_of
 from tosa_convert.cli.option import ReadPath, WritePath
 from tosa_convert.cli.shared_options import add_options, option
 
@@ -36,6 +37,7 @@ RUN_OPTIONS: Final = "--input --random --range --input-shape --func --narrow --t
     multiple=True,
     needs=("--intermediates",),
     metavar="GLOB",
+    shell_complete=complete_tensors(tensors_of),
     help="Only intermediates whose name matches.",
 )
 @option(

@@ -3,42 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from tosa_convert.cli.command import note
+from tosa_convert.cli.completion import (
+    Choices,
+    complete_from,
+    complete_functions,
+    complete_tensors,
+)
 from tosa_convert.cli.option import ArrayFile, Folder, NamesFile, Option, ReadPath, WritePath
 from tosa_convert.consumers.readers import every_reader, reader_named, releases
 from tosa_convert.errors import refuse_unknown
 from tosa_convert.io.formats import FORMATS
 from tosa_convert.io.options import LIMIT_NAMES, NARROW, WEIGHTS, limits_of, parse_limit
 
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
-#: Names that a value may have. They are made when they are needed: some are expensive.
-Choices = Callable[[], Iterable[str]]
 #: What makes a command of a function, or adds a parameter to a command.
 Decorator = Callable[[Any], Any]
-
-
-def complete_from(choices: Choices) -> Callable[..., list[CompletionItem]]:
-    """Return what completes the last name of a list that is separated by commas."""
-
-    def complete(
-        ctx: click.Context, param: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
-        from click.shell_completion import CompletionItem
-
-        before, comma, last = incomplete.rpartition(",")
-        return [
-            CompletionItem(f"{before}{comma}{name}")
-            for name in choices()
-            if name.lower().startswith(last.lower())
-        ]
-
-    return complete
 
 
 def names_from(choices: Choices, absent: str | None = None) -> dict[str, Any]:
@@ -80,8 +63,8 @@ def _checked_readers(ctx: click.Context, param: Option, value: Any) -> Any:
     """Refuse unknown readers before any work, and say which release counts if none is given."""
     for text in value if param.multiple else filter(None, [value]):
         row = reader_named(text, param.flag)
-        # `doctor` prints the release of each program.
-        if ctx.command.name != "doctor" and "==" not in text:
+        # `doctor` prints the release of each program, and a completion nothing.
+        if not ctx.resilient_parsing and ctx.command.name != "doctor" and "==" not in text:
             how = f" with {row.options}" if row.options and ":" not in text else ""
             note(f"--for {text}: {row.release}{how} counts, the newest known release")
     return value
@@ -137,12 +120,18 @@ SHARED: Final[dict[str, dict[str, Any]]] = dict(
             metavar="DIR",
             help="Keep the program, inputs and results of each failure below this folder.",
         ),
-        _row("--func", metavar="NAME", help="The function of an MLIR module, if it has several."),
+        _row(
+            "--func",
+            metavar="NAME",
+            shell_complete=complete_functions,
+            help="The function of an MLIR module, if it has several.",
+        ),
         _row(
             "--input-shape",
             "input_shapes",
             multiple=True,
             metavar="NAME=1x2x3",
+            shell_complete=complete_tensors(lambda graph: graph.main.inputs, "="),
             help="Sizes of an argument with dynamic dimensions; the other shapes are inferred. NAME may "
             "be its position, arg0, arg1, ..., or its name in MLIR text, such as %x. A size may be ?, "
             "which stays open, or a symbol such as B, which is the same size everywhere and may be set "
@@ -202,6 +191,7 @@ SHARED: Final[dict[str, dict[str, Any]]] = dict(
             multiple=True,
             type=ArrayFile(),
             metavar="[NAME=]FILE",
+            shell_complete=complete_tensors(lambda graph: graph.main.inputs, "="),
             help="Values of inputs: an .npz file with an array for each name, or NAME=FILE.npy. May be "
             "repeated; - is standard input.",
         ),
@@ -216,6 +206,7 @@ SHARED: Final[dict[str, dict[str, Any]]] = dict(
             "ranges",
             multiple=True,
             metavar="NAME=LOW:HIGH",
+            shell_complete=complete_tensors(lambda graph: graph.main.inputs, "="),
             distinct=lambda text: text.rpartition("=")[0],
             help="Another range for the random values of the inputs whose name matches NAME.",
         ),
@@ -247,6 +238,7 @@ SHARED: Final[dict[str, dict[str, Any]]] = dict(
                 multiple=True,
                 distinct=lambda text: text.rpartition(":")[0],
                 metavar="[NAME:]VALUE",
+                shell_complete=complete_tensors(lambda graph: graph.main.outputs, ":"),
                 help=f"{kind} tolerance, for all floating point or the tensors whose name matches NAME.",
             )
             for flag, kind in (("--atol", "Absolute"), ("--rtol", "Relative"))

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import click
 
 from tosa_convert.cli.command import Verb
+from tosa_convert.cli.frontends import frontend_names
 from tosa_convert.cli.option import NamesFile, ReadPath, WritePath
 from tosa_convert.cli.shared_options import add_options, names_from, option
-
-
-def _frontends() -> Iterable[str]:
-    """Return the names of all frontends."""
-    from tosa_convert.frontends.table import FRONTENDS
-
-    return FRONTENDS
 
 
 @click.command("suite", cls=Verb)
@@ -26,7 +19,7 @@ def _frontends() -> Iterable[str]:
     metavar="NAMES",
     help="Lower models of frameworks instead, and compare each with its framework: names of "
     "`tosa-flatbuffer frontends`, such as torch,onnx,tflite.",
-    **names_from(_frontends),
+    **names_from(frontend_names),
 )
 @option("--narrow", needs=("--frontends",))
 @option(

@@ -281,6 +281,18 @@ def _storage(graph: Graph, form: Callable[[Constant], StoredForm]) -> tuple[Stor
     )
 
 
+def function_names(opened: Input) -> list[str]:
+    """Return the names of the functions with a body that an opened module has; none if it is no module.
+
+    Raises TosaConvertError("malformed-mlir").
+    """
+    if not opened.is_mlir:
+        return []
+    from tosa_convert.formats.mlir.read.module import function_names as names_in
+
+    return names_in(opened.data, is_text=opened.format == "mlir")
+
+
 def foreign_operations(opened: Input) -> list[ForeignOperation]:
     """Return the operations of an MLIR bytecode file that are not TOSA's, in order."""
     from tosa_convert.formats.mlir.read.foreign_operations import foreign_operations as find

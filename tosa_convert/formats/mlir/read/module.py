@@ -10,7 +10,7 @@ from tosa_convert.formats.mlir.bytecode.file_sections import read_sections, sect
 from tosa_convert.formats.mlir.names import VERSION_ATTRIBUTE, text_of
 from tosa_convert.formats.mlir.read.function import FunctionReader
 from tosa_convert.formats.mlir.read.narrowing import Narrowing
-from tosa_convert.formats.mlir.read.select_function import MODULE, select
+from tosa_convert.formats.mlir.read.select_function import MODULE, names_with_body, select
 from tosa_convert.formats.mlir.target_env import TARGET_ENV, TargetEnv, read
 from tosa_convert.graph.model import Graph
 from tosa_convert.graph.versions import lowest_version, parse_version
@@ -78,6 +78,18 @@ def read_text(
             data, path, options.limits, packed_bools=packed_bools, function=options.func or None
         )
         return read_module(Bytecode(sections_in_pieces(pieces)), options, upgrade)
+
+
+def function_names(data: memoryview, *, is_text: bool) -> list[str]:
+    """Return the names of the functions with a body in MLIR text or bytecode.
+
+    Raises TosaConvertError("malformed-mlir").
+    """
+    if is_text:
+        from tosa_convert.formats.mlir.text.parse.module import parse
+
+        return names_with_body(Bytecode(sections_in_pieces(parse(data, "", _READ_OPTIONS.limits))))
+    return names_with_body(Bytecode(read_sections(data)))
 
 
 def read_module(

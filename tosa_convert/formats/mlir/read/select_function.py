@@ -63,7 +63,7 @@ def select(bytecode: Bytecode, func: str | None) -> Selection:
     variables = [item for item in operations if bytecode.names[item.name] == VARIABLE.mlir]
     others = [item for item in operations if bytecode.names[item.name] == GLOBAL]
     functions = _functions(bytecode, operations)
-    with_body = [item for item in functions if any(r.blocks for r in item.operation.regions)]
+    with_body = _with_body(functions)
     repeated = list(islice(_repeated_symbols(bytecode, operations), MAX_FINDINGS))
     if func is not None:
         return Selection([_called(func, with_body)], variables, others, repeated)
@@ -72,6 +72,15 @@ def select(bytecode: Bytecode, func: str | None) -> Selection:
     candidates = [item for item in with_body if item.is_public] or with_body
     findings = [] if len(candidates) == 1 else _ambiguous(bytecode, candidates)
     return Selection(candidates[:_MOST_READ], variables, others, [*repeated, *findings])
+
+
+def names_with_body(bytecode: Bytecode) -> list[str]:
+    """Return the names of the functions that can be read."""
+    return [item.name for item in _with_body(_functions(bytecode, _top_level(bytecode)))]
+
+
+def _with_body(functions: list[Function]) -> list[Function]:
+    return [item for item in functions if any(row.blocks for row in item.operation.regions)]
 
 
 def _top_level(bytecode: Bytecode) -> list[Operation]:
