@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import click
 
 from tosa_convert.cli.command import Verb
-from tosa_convert.cli.option import ReadPath
-from tosa_convert.cli.shared_options import option
+from tosa_convert.cli.option import Option, ReadPath, refuse_unknown
+from tosa_convert.cli.shared_options import complete_from, option
 
-#: The names of TOSA's element types; a test compares them with the table.
-ELEMENT_TYPES: Final = (
-    *("BOOL", "INT4", "INT8", "INT16", "INT32", "INT48"),
-    *("FP32", "FP16", "BF16", "FP8E4M3", "FP8E5M2"),
-    *("FP6E2M3", "FP6E3M2", "FP4E2M1", "FP8UE8M0", "INT64", "MXINT8"),
-)
+
+def _element_types() -> list[str]:
+    """Return the names of TOSA's element types."""
+    from tosa_convert.graph.dtypes import DTYPES
+
+    return [row.name for row in DTYPES]
+
+
+def _element_type(ctx: click.Context, param: Option, value: str | None) -> str | None:
+    """Return an element type's name as TOSA writes it."""
+    if value is not None and value.upper() not in _element_types():
+        refuse_unknown(param.flag, value, tuple(_element_types()))
+    return value and value.upper()
 
 
 @click.command(
@@ -27,8 +32,9 @@ ELEMENT_TYPES: Final = (
 @option(
     "--as",
     "element_type",
-    type=click.Choice(ELEMENT_TYPES, case_sensitive=False),
     metavar="TYPE",
+    callback=_element_type,
+    shell_complete=complete_from(_element_types),
     help="The element type of arrays that hold bits, such as BF16: opaque bytes, or unsigned integers "
     "of its width.",
 )

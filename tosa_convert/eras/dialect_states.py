@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from tosa_convert.errors import fail
 from tosa_convert.graph import opset
+from tosa_convert.graph.dtypes import DTYPES
 
 #: The states, oldest first.
 STATES: Final = (
@@ -81,12 +82,7 @@ ATTRIBUTES: Final = {"nan_mode": "2025-02", "local_bound": "2023-12"}
 OPERATORS: Final = {row.name: row.state for row in opset.OPERATORS if row.state}
 
 #: Element types -> the state that added them; all others are in the first one.
-TYPES: Final = {
-    **dict.fromkeys(("FP8E4M3", "FP8E5M2"), "2024-07"),
-    **dict.fromkeys(("FP4E2M1", "FP6E2M3", "FP6E3M2", "FP8UE8M0"), "2025-11"),
-    "INT4": "2023-08",
-    "MXINT8": "2026-05",
-}
+TYPES: Final = {row.name: row.state for row in DTYPES if row.state}
 #: Operators other than CONST and convolutions take INT4.
 INT4_OPERANDS: Final = "2024-07"
 #: Tensors have scales.

@@ -25,13 +25,14 @@ class DType:
     numpy_name: the numpy or ml_dtypes type of one unpacked element. INT48 is widened to int64.
     mlir: the name of the type in MLIR.
     since: the TOSA version that introduced it, (major, minor).
+    state: the month of the state of MLIR's dialect that added it; "" if the first one had it.
 
     Example:
         >>> dtype("INT4").bits, dtype("INT4").mlir, dtype("INT4").wire_bytes(3)
         (4, 'i4', 2)
     """
 
-    __slots__ = ("bits", "code", "mlir", "name", "numpy_name", "since")
+    __slots__ = ("bits", "code", "mlir", "name", "numpy_name", "since", "state")
 
     def __init__(
         self,
@@ -41,6 +42,7 @@ class DType:
         numpy_name: str,
         mlir: str,
         since: tuple[int, int] = V1_0,
+        state: str = "",
     ) -> None:
         self.name: Final = name
         self.code: Final = code
@@ -48,6 +50,7 @@ class DType:
         self.numpy_name: Final = numpy_name
         self.mlir: Final = mlir
         self.since: Final = since
+        self.state: Final = state
 
     def __repr__(self) -> str:
         return self.name
@@ -88,7 +91,7 @@ class DType:
 
 DTYPES: Final[tuple[DType, ...]] = (
     DType("BOOL", 1, 8, "bool", "i1"),
-    DType("INT4", 2, 4, "int4", "i4"),
+    DType("INT4", 2, 4, "int4", "i4", state="2023-08"),
     DType("INT8", 3, 8, "int8", "i8"),
     DType("INT16", 4, 16, "int16", "i16"),
     DType("INT32", 5, 32, "int32", "i32"),
@@ -96,14 +99,14 @@ DTYPES: Final[tuple[DType, ...]] = (
     DType("FP32", 7, 32, "float32", "f32"),
     DType("FP16", 8, 16, "float16", "f16"),
     DType("BF16", 9, 16, "bfloat16", "bf16"),
-    DType("FP8E4M3", 11, 8, "float8_e4m3fn", "f8E4M3FN"),
-    DType("FP8E5M2", 12, 8, "float8_e5m2", "f8E5M2"),
-    DType("FP6E2M3", 13, 6, "float6_e2m3fn", "f6E2M3FN", V1_1),
-    DType("FP6E3M2", 14, 6, "float6_e3m2fn", "f6E3M2FN", V1_1),
-    DType("FP4E2M1", 15, 4, "float4_e2m1fn", "f4E2M1FN", V1_1),
-    DType("FP8UE8M0", 16, 8, "float8_e8m0fnu", "f8E8M0FNU", V1_1),
+    DType("FP8E4M3", 11, 8, "float8_e4m3fn", "f8E4M3FN", state="2024-07"),
+    DType("FP8E5M2", 12, 8, "float8_e5m2", "f8E5M2", state="2024-07"),
+    DType("FP6E2M3", 13, 6, "float6_e2m3fn", "f6E2M3FN", V1_1, "2025-11"),
+    DType("FP6E3M2", 14, 6, "float6_e3m2fn", "f6E3M2FN", V1_1, "2025-11"),
+    DType("FP4E2M1", 15, 4, "float4_e2m1fn", "f4E2M1FN", V1_1, "2025-11"),
+    DType("FP8UE8M0", 16, 8, "float8_e8m0fnu", "f8E8M0FNU", V1_1, "2025-11"),
     DType("INT64", 17, 64, "int64", "i64", V1_1),
-    DType("MXINT8", 18, 8, "int8", "!tosa.mxint8", V1_1),
+    DType("MXINT8", 18, 8, "int8", "!tosa.mxint8", V1_1, "2026-05"),
 )
 
 #: Names of enum DType that are not element types of a tensor, and why.

@@ -12,9 +12,8 @@ import pytest
 from unit.building import graph, op, tensor
 
 import tosa_convert as tc
-from tosa_convert.cli.data import ELEMENT_TYPES
 from tosa_convert.cli.main import run, verb
-from tosa_convert.graph import DTYPES
+from tosa_convert.graph import DTYPES, DType
 
 
 @pytest.fixture
@@ -33,8 +32,17 @@ def rows(text: str) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines()[1:]]
 
 
-def test_the_element_types_are_those_of_the_table() -> None:
-    assert set(ELEMENT_TYPES) == {row.name for row in DTYPES}
+@pytest.mark.parametrize("row", DTYPES, ids=str)
+def test_an_element_type_of_the_table_is_accepted_in_any_case(row: DType, data: Any) -> None:
+    np.save("a.npy", np.zeros(2, f"V{row.element_bytes}"))
+    assert data("a.npy", "--as", row.name.lower())[0] == 0
+
+
+def test_another_element_type_is_refused_with_the_near_one(data: Any) -> None:
+    np.save("a.npy", np.zeros(2, "V1"))
+    code, _, err = data("a.npy", "--as", "FP8E4M")
+    assert code == 2
+    assert "FP8E4M3" in err
 
 
 def test_the_arrays_of_an_archive_have_a_row_each(data: Any) -> None:

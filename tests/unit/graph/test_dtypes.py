@@ -9,16 +9,22 @@ import pytest
 
 from tosa_convert.graph.dtypes import BY_CODE, BY_MLIR, DTYPES, ENUMS, DType, dtype
 
-#: Bits of each type, from the specification's table of types, independent of the rows.
-BITS = {
-    "BOOL": 8, "INT4": 4, "INT8": 8, "INT16": 16, "INT32": 32, "INT48": 48, "INT64": 64,
-    "FP16": 16, "BF16": 16, "FP32": 32, "FP8E4M3": 8, "FP8E5M2": 8, "FP8UE8M0": 8,
-    "FP6E2M3": 6, "FP6E3M2": 6, "FP4E2M1": 4, "MXINT8": 8,
+#: TOSA version -> the types that are new in it -> their bits, from the specification's table of types
+#: and the release notes of the dialect, independent of the rows.
+NEW_IN = {
+    (1, 0): {
+        "BOOL": 8, "INT4": 4, "INT8": 8, "INT16": 16, "INT32": 32, "INT48": 48,
+        "FP16": 16, "BF16": 16, "FP32": 32, "FP8E4M3": 8, "FP8E5M2": 8,
+    },
+    (1, 1): {"INT64": 64, "MXINT8": 8, "FP8UE8M0": 8, "FP6E2M3": 6, "FP6E3M2": 6, "FP4E2M1": 4},
 }  # fmt: skip
+BITS = {name: bits for types in NEW_IN.values() for name, bits in types.items()}
 
 
-def test_every_type_has_the_bits_of_the_specification() -> None:
+def test_every_type_has_the_bits_and_the_version_of_the_specification() -> None:
     assert {row.name: row.bits for row in DTYPES} == BITS
+    for version, types in NEW_IN.items():
+        assert {row.name for row in DTYPES if row.since == version} == types.keys()
 
 
 @pytest.mark.parametrize("row", DTYPES, ids=str)
