@@ -3,7 +3,8 @@
     python release/check_archives.py dist [PYTHON ...]
 
 For each interpreter (by default the one that runs this), the wheel is installed into a new environment,
-`pip check` runs, and the first command of the README converts the example network.
+`pip check` runs, the man pages are there, and the first command of the README converts the example
+network.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[1]
 #: Files of the wheel that are not Python, below the package or the metadata.
 _WHEEL: Final = ("tosa_convert/py.typed", "tosa_convert/builder/*.pyi", "*.dist-info/*")
+#: The man pages in the wheel, below the folder of an environment.
+_PAGES: Final = "share/man/man1"
 
 
 def source_files(root: Path = ROOT) -> set[str] | None:
@@ -51,7 +54,7 @@ def wheel_problems(names: set[str], files: set[str]) -> Iterator[str]:
     for name in sorted(modules - names):
         yield f"the wheel lacks {name}"
     for name in sorted(names - modules):
-        if not any(fnmatch(name, pattern) for pattern in _WHEEL):
+        if not any(fnmatch(name, pattern) for pattern in (*_WHEEL, f"*.data/data/{_PAGES}/*.1")):
             yield f"the wheel has {name}"
 
 
@@ -65,7 +68,10 @@ def archive_names(dist: Path) -> tuple[set[str], set[str], Path]:
 
 
 def try_wheel(wheel: Path, python: str, readme: str) -> str:
-    """Install a wheel into a bare environment of an interpreter and convert; what pip installed."""
+    """Install a wheel into a bare environment of an interpreter and convert; what pip installed.
+
+    Each program and each verb must have its man page there.
+    """
     command = re.search(r"^pip install \. && tosa-flatbuffer-convert (.+)$", readme, re.MULTILINE)
     assert command is not None, "the README's first block has changed"
     with tempfile.TemporaryDirectory() as folder:
@@ -73,6 +79,10 @@ def try_wheel(wheel: Path, python: str, readme: str) -> str:
         programs = Path(folder, "Scripts" if sys.platform == "win32" else "bin")
         run(programs / "python", "-m", "pip", "install", "--quiet", wheel.resolve())
         run(programs / "python", "-m", "pip", "check")
+        list_verbs = "from tosa_convert.cli.main import VERBS; print(*VERBS)"
+        for verb in ("", *run(programs / "python", "-c", list_verbs).split()):
+            page = Path(folder, _PAGES, f"tosa-flatbuffer{verb and '-'}{verb}.1")
+            assert page.read_text(encoding="utf-8").startswith(".TH "), page
         source, _, target = command[1].split()
         target = str(Path(folder, target))
         run(programs / "tosa-flatbuffer-convert", ROOT / source, "-o", target, cwd=folder)

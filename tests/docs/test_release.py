@@ -30,6 +30,8 @@ def test_a_file_that_is_missing_or_strange_in_the_source_archive_is_reported() -
 
 def test_a_wheel_has_the_package_and_nothing_else() -> None:
     assert not list(wheel_problems(WHEEL, FILES))
+    pages = {"tosa_convert-1.0.data/data/share/man/man1/tosa-flatbuffer.1"}
+    assert not list(wheel_problems(WHEEL | pages, FILES))
     found = list(wheel_problems(WHEEL - {"tosa_convert/py.typed"} | {"tests/a.py"}, FILES))
     assert found == ["the wheel lacks tosa_convert/py.typed", "the wheel has tests/a.py"]
 
