@@ -15,7 +15,7 @@ from mutate_flatbuffer import Map
 from mutate_text import mutate_text, tokens_of
 
 from tosa_convert.formats.wire.tables import Field, Table
-from tosa_convert.frontends.tflite.operator_names import OPERATOR_NAMES
+from tosa_convert.frontends.tflite.read import OPERATOR_NAMES
 
 #: TensorFlow's schema, as far as mutations need it. Options of operators are numbers; which ones depends
 #: on the operator.

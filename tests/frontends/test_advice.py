@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("torch_mlir", reason="torch-mlir is not installed")
-report: Any = importlib.import_module("tosa_convert.frontends.unlowered_report")
+report: Any = importlib.import_module("tosa_convert.frontends.torch.unlowered_report")
 dialect: Any = importlib.import_module("tosa_convert.frontends.torch.dialect")
 
 

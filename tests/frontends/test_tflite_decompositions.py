@@ -221,3 +221,11 @@ def test_a_field_outside_of_the_file_is_damage_whenever_it_is_read() -> None:
     for read in (lambda: table.number(0, "b"), lambda: table.real(0), lambda: table.text(0)):
         with pytest.raises(DamagedError, match="an offset leads out of it"):
             read()
+
+
+def test_a_matrix_that_no_memory_holds_is_refused_by_name(tmp_path: Path) -> None:
+    size = 1 << 26
+    rows = [TensorRow("x", "float32", (size,)), TensorRow("y", "float32", (size, size))]
+    with pytest.raises(tc.TosaConvertError, match="MATRIX_DIAG of") as caught:
+        lowered(tmp_path, rows, [OperatorRow("MATRIX_DIAG", (0,), (1,))], [0], [1])
+    assert caught.value.code == "unrecognised-input"

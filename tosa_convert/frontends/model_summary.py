@@ -12,8 +12,7 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.onnx.header import OnnxValue, read_onnx
 from tosa_convert.frontends.recognize import recognize
 from tosa_convert.frontends.table import model_kinds
-from tosa_convert.frontends.tflite.operator_names import operator_name
-from tosa_convert.frontends.tflite.read import read_tflite
+from tosa_convert.frontends.tflite.read import operator_name, read_tflite
 from tosa_convert.frontends.tflite.unlowered import known_unlowered
 from tosa_convert.io.files import map_file
 from tosa_convert.io.options import LimitsLike, limits_of

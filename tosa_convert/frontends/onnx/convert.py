@@ -32,7 +32,7 @@ from tosa_convert.frontends.torch.dialect import (
     lower_or_list,
     operator_name,
 )
-from tosa_convert.frontends.unlowered_report import report
+from tosa_convert.frontends.torch.unlowered_report import report
 
 #: Lines of what onnx's checker says that a message repeats.
 _MOST_LINES: Final = 6

@@ -85,7 +85,7 @@ def _decompose(
     given = Given(values, constants, dtypes, result.shape, result.dtype)
     try:
         b.output(*DECOMPOSITIONS[cut.operator].lower(b, given, facts))
-    except (LookupError, ValueError, ArithmeticError) as error:
+    except (LookupError, ValueError, ArithmeticError, MemoryError) as error:
         types = ", ".join(tensor.type_text() for tensor in known)
         message = f"{cut.operator} of {types} does not have the operands that it has in TFLite"
         hint = "if TFLite runs the model, please report it"

@@ -8,11 +8,11 @@ from typing import Final
 
 from tosa_convert.errors import fail
 from tosa_convert.frontends.tflite.lowerings.functions import find_abs_table
-from tosa_convert.frontends.tflite.operator_names import operator_name
 from tosa_convert.frontends.tflite.read import (
     DamagedError,
     TfliteFile,
     expected_form,
+    operator_name,
     read_tflite,
     root_table,
 )

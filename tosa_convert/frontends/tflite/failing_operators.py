@@ -14,8 +14,7 @@ from typing import IO, Final, NoReturn
 from tosa_convert.frontends.process.interface import NotLowered
 from tosa_convert.frontends.source_places import place_text
 from tosa_convert.frontends.tflite.edit_bytes import without_operators
-from tosa_convert.frontends.tflite.operator_names import operator_name
-from tosa_convert.frontends.tflite.read import Operator, TfliteFile
+from tosa_convert.frontends.tflite.read import Operator, TfliteFile, operator_name
 
 #: Types of tensors whose operators are not tried alone: a handle of a variable is made by
 #: another operator.

@@ -7,8 +7,7 @@ from typing import Final
 
 from tosa_convert.frontends.process.interface import NotLowered
 from tosa_convert.frontends.source_places import place_text
-from tosa_convert.frontends.tflite.operator_names import operator_name
-from tosa_convert.frontends.tflite.read import TfliteFile
+from tosa_convert.frontends.tflite.read import TfliteFile, operator_name
 
 #: The operator that Vela puts in the place of those that it has compiled for an Ethos-U.
 _COMPILED: Final = "ethos-u"

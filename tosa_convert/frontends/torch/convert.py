@@ -49,7 +49,7 @@ from tosa_convert.frontends.torch.signature import (
     lift_state,
     output_names,
 )
-from tosa_convert.frontends.unlowered_report import report
+from tosa_convert.frontends.torch.unlowered_report import report
 
 #: Rounds in which torch's decompositions of what does not lower are added: one may use another.
 _ROUNDS: Final = 4

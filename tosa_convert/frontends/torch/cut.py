@@ -21,7 +21,7 @@ from tosa_convert.frontends.torch.dialect import (
     run_passes,
     unlowered_operations,
 )
-from tosa_convert.frontends.unlowered_report import advice, place
+from tosa_convert.frontends.torch.unlowered_report import advice, place
 
 #: Times that operators are cut out of one module: without some, others come to light.
 _ROUNDS: Final = 4

@@ -52,8 +52,8 @@ from tosa_convert.frontends.torch.facts import (
     training_remarks,
 )
 from tosa_convert.frontends.torch.signature import input_names, output_names
+from tosa_convert.frontends.torch.unlowered_report import advice, place
 from tosa_convert.frontends.torch.unsigned import location
-from tosa_convert.frontends.unlowered_report import advice, place
 
 _INTEGERS: Final = "TOSA-1.0+INT"
 _FLOATS: Final = "TOSA-1.0+FP"

@@ -16,9 +16,8 @@ from tosa_convert.frontends.tflite.lowerings.arithmetic import (
     single,
 )
 from tosa_convert.frontends.tflite.lowerings.correction import Correction, Group, OtherFormError
-from tosa_convert.frontends.tflite.operator_names import operator_name
 from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
-from tosa_convert.frontends.tflite.read import TfliteFile
+from tosa_convert.frontends.tflite.read import TfliteFile, operator_name
 
 if TYPE_CHECKING:
     from tosa_convert.frontends.tflite.lowerings.writer import Writer
@@ -115,11 +114,10 @@ def _lower_activation(block: Block, group: Group, facts: Bounds, write: Writer) 
 
 #: The activation of any operator but the pooling ones, whose activation the converter leaves out.
 ACTIVATION: Final = Correction(
-    operator="the activation of the operator",
-    fault="the converter rounds its bounds otherwise",
-    seen_in="2026.2.0",
-    find=_find_activation,
-    lower=_lower_activation,
+    "the activation of the operator",
+    "the converter rounds its bounds otherwise",
+    _find_activation,
+    _lower_activation,
 )
 
 
@@ -185,11 +183,7 @@ def _with_multiplier(rescale: Operator, sizes: Sequence[int], write: Writer) -> 
 
 
 _RELU: Final = Correction(
-    operator="RELU",
-    fault="the converter divides the scales in another precision",
-    seen_in="2026.2.0",
-    find=_find_relu,
-    lower=_lower_relu,
+    "RELU", "the converter divides the scales in another precision", _find_relu, _lower_relu
 )
 CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = {
     **dict.fromkeys(
@@ -198,11 +192,10 @@ CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = {
     **dict.fromkeys(("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"), (_RELU,)),
     "LEAKY_RELU": (
         Correction(
-            operator="LEAKY_RELU",
-            fault="the converter's multipliers come from another precision, and it rounds once more",
-            seen_in="2026.2.0",
-            find=_find_leaky_relu,
-            lower=_lower_leaky_relu,
+            "LEAKY_RELU",
+            "the converter's multipliers come from another precision, and it rounds once more",
+            _find_leaky_relu,
+            _lower_leaky_relu,
         ),
     ),
 }

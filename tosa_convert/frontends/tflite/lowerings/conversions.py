@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.tflite.lowerings.arithmetic import OFFSETS, RANGES
@@ -15,22 +14,16 @@ if TYPE_CHECKING:
     from tosa_convert.graph.model import Block
 
 
-@dataclass(frozen=True, slots=True)
-class _Truncated:
-    """is_unsigned: of the result in TFLite."""
-
-    is_unsigned: bool
-
-
-def _find_truncated(model: TfliteFile, operator: Operator) -> _Truncated | None:
+def _find_truncated(model: TfliteFile, operator: Operator) -> bool | None:
+    """Find conversions to integers, and whether the result is unsigned."""
     given, result = model.tensors[operator.inputs[0]], model.result(operator)
     is_integer = result.dtype in ("int8", "uint8", "int16", "int32")
     if not given.dtype.startswith("float") or not is_integer:
         return None
-    return _Truncated(result.dtype == "uint8")
+    return result.dtype == "uint8"
 
 
-def _lower_truncated(block: Block, group: Group, facts: _Truncated, write: Writer) -> None:
+def _lower_truncated(block: Block, group: Group, is_unsigned: bool, write: Writer) -> None:
     """Convert to integers towards zero; CAST rounds to the nearest."""
     cast = group.the("CAST")
     (value,) = cast.inputs
@@ -39,7 +32,7 @@ def _lower_truncated(block: Block, group: Group, facts: _Truncated, write: Write
     is_negative = write.operator("GREATER", write.number(0, value), value, element="BOOL")
     ceiling, floor = write.operator("CEIL", value), write.operator("FLOOR", value)
     whole = write.operator("SELECT", is_negative, ceiling, floor)
-    if not facts.is_unsigned:
+    if not is_unsigned:
         write.operator("CAST", whole, result=group.result)
         return
     # Inside of the program unsigned numbers are 128 smaller.
@@ -48,24 +41,17 @@ def _lower_truncated(block: Block, group: Group, facts: _Truncated, write: Write
     write.operator("CAST", signed, result=group.result)
 
 
-@dataclass(frozen=True, slots=True)
-class _Range:
-    """low, high: the lowest and the highest element inside of the program."""
-
-    low: int
-    high: int
-
-
-def _find_saturated(model: TfliteFile, operator: Operator) -> _Range | None:
+def _find_saturated(model: TfliteFile, operator: Operator) -> tuple[int, int] | None:
+    """Find the lowest and the highest element inside of the program."""
     given, result = model.tensors[operator.inputs[0]], model.result(operator)
     if given.dtype != "float32" or result.dtype not in ("int8", "uint8"):
         return None
     less = OFFSETS.get(result.dtype, 0)
     low, high = RANGES[result.dtype]
-    return _Range(low - less, high - less)
+    return low - less, high - less
 
 
-def _lower_saturated(block: Block, group: Group, facts: _Range, write: Writer) -> None:
+def _lower_saturated(block: Block, group: Group, bounds: tuple[int, int], write: Writer) -> None:
     """Bound the values before a conversion to fewer bits, which would wrap around."""
     last = group.making(group.result)
     if last is None or last.spec.name != "CAST":
@@ -79,26 +65,18 @@ def _lower_saturated(block: Block, group: Group, facts: _Range, write: Writer) -
     if made is None or block.tensors[value].dtype.name != "INT32":
         raise OtherFormError
     write.operators += [one for one in group.operators if one is not last]
-    write.operator("CAST", write.between(value, facts.low, facts.high), result=group.result)
+    write.operator("CAST", write.between(value, *bounds), result=group.result)
 
 
 CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = {
     "CAST": (
         Correction(
-            operator="CAST",
-            fault="the converter rounds to the nearest",
-            seen_in="2026.2.0",
-            find=_find_truncated,
-            lower=_lower_truncated,
+            "CAST", "the converter rounds to the nearest", _find_truncated, _lower_truncated
         ),
     ),
     "QUANTIZE": (
         Correction(
-            operator="QUANTIZE",
-            fault="numbers out of the range wrap around",
-            seen_in="2026.2.0",
-            find=_find_saturated,
-            lower=_lower_saturated,
+            "QUANTIZE", "numbers out of the range wrap around", _find_saturated, _lower_saturated
         ),
     ),
 }

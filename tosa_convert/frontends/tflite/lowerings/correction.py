@@ -55,24 +55,24 @@ class Group:
         ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Correction(Generic[Facts]):
     """Both halves of the correction of a lowering that computes other numbers than TFLite.
 
     operator: what messages call it. fault: what is wrong with its lowering.
-    seen_in: the release of tosa-converter-for-tflite in which the fault was seen.
     find: returns the facts of an operator in a model; None if its lowering is right.
     lower: adds the corrected operators of a lowering with the writer. It raises OtherFormError, or
         ValueError for a number that does not fit its type.
     change: returns an operator of the lowering as it is to be, in its place; used without `lower`.
+    seen_in: the release of tosa-converter-for-tflite in which the fault was seen last.
     """
 
     operator: str
     fault: str
-    seen_in: str
     find: Callable[[TfliteFile, TfliteOperator], Facts | None]
     lower: Callable[[Block, Group, Facts, Writer], None] | None = None
     change: Callable[[Operator], Operator] | None = None
+    seen_in: str = "2026.2.0"
 
 
 def group_of(block: Block, operators: list[Operator]) -> Group:

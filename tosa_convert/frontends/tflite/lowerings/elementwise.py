@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from tosa_convert.frontends.tflite.lowerings.writer import Writer
     from tosa_convert.graph.model import Block
 
+    _Tables = list[list[int]]
+    _Bounds = tuple[float | None, float | None]
     _Compute = Callable[[Builder, Value, Value], Value]
 
 #: How many bits TFLite adds to numbers of 8 bits before it compares them.
@@ -59,17 +61,8 @@ def _ranked_operands(b: Builder, given: Given) -> list[Value]:
     return [ranked(b, one, len(given.shape)) for one in given.operands]
 
 
-# -- comparisons of 8 bits -------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    """tables: of each operand, the numbers that TFLite compares for its elements."""
-
-    tables: list[list[int]]
-
-
-def _find_compared(model: TfliteFile, operator: Operator) -> _Compared | None:
+def _find_compared(model: TfliteFile, operator: Operator) -> _Tables | None:
+    """Find the numbers that TFLite compares, for the elements of each operand."""
     operands = model.operands(operator, 2)
     if any(one.dtype not in ("int8", "uint8") or not 0 < one.scale < 1 for one in operands):
         return None
@@ -82,18 +75,18 @@ def _find_compared(model: TfliteFile, operator: Operator) -> _Compared | None:
     ]
     if any(abs(number) > _LARGEST_INT16 for table in tables for number in table):
         return None
-    return _Compared(tables)
+    return tables
 
 
-def _comparison(compute: _Compute) -> Decomposition[_Compared]:
+def _comparison(compute: _Compute) -> Decomposition[_Tables]:
     """Compare both operands in one scale, by tables."""
 
-    def lower(b: Builder, given: Given, facts: _Compared) -> list[Value]:
+    def lower(b: Builder, given: Given, facts: _Tables) -> list[Value]:
         import numpy as np
 
         found = []
         for one, numbers, element in zip(
-            _ranked_operands(b, given), facts.tables, given.dtypes, strict=True
+            _ranked_operands(b, given), facts, given.dtypes, strict=True
         ):
             if element == "uint8":
                 one = b.bitwise_xor(one, -128)
@@ -107,32 +100,22 @@ def _comparison(compute: _Compute) -> Decomposition[_Compared]:
     return Decomposition(_find_compared, lower)
 
 
-# -- integers --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Bounded:
-    """bounds: the lowest and the highest number of an activation; None where there is none."""
-
-    bounds: tuple[float | None, float | None]
-
-
-def _find_bounded(model: TfliteFile, operator: Operator) -> _Bounded | None:
+def _find_bounded(model: TfliteFile, operator: Operator) -> _Bounds | None:
     """Find arithmetic of int32 with an activation."""
     limits = ACTIVATIONS.get(operator.option(0, "b"))
     is_int32 = all(one.dtype == "int32" for one in model.operands(operator, 2))
     if not is_int32 or limits is None or limits == (None, None):
         return None
     low, high = (None if limit is None else int(limit) for limit in limits)
-    return _Bounded((low, high))
+    return low, high
 
 
-def _bounded(compute: _Compute) -> Decomposition[_Bounded]:
+def _bounded(compute: _Compute) -> Decomposition[_Bounds]:
     """Clamp the result of an operator to the bounds of its activation."""
 
-    def lower(b: Builder, given: Given, facts: _Bounded) -> list[Value]:
+    def lower(b: Builder, given: Given, facts: _Bounds) -> list[Value]:
         x, y = _ranked_operands(b, given)
-        return [between(b, compute(b, x, y), facts.bounds)]
+        return [between(b, compute(b, x, y), facts)]
 
     return Decomposition(_find_bounded, lower)
 
@@ -205,17 +188,7 @@ def _lower_unsigned_bits(block: Block, group: Group, facts: NoFacts, write: Writ
     write.operator("BITWISE_XOR", bits, write.number(-128, bits), result=group.result)
 
 
-# -- functions -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """values: of a function of int8, from that of -128 on."""
-
-    values: list[int]
-
-
-def _find_elu(model: TfliteFile, operator: Operator) -> _Table | None:
+def _find_elu(model: TfliteFile, operator: Operator) -> list[int] | None:
     """Find ELU of int8, with TFLite's values."""
     (given,), result = model.operands(operator), model.result(operator)
     if {given.dtype, result.dtype} != {"int8"} or not given.scale or not result.scale:
@@ -226,40 +199,31 @@ def _find_elu(model: TfliteFile, operator: Operator) -> _Table | None:
         number = single(given.scale * (element - given.zero_point))
         value = single(math.expm1(number)) if number < 0 else number
         table.append(max(-128, min(127, rounded(single(value * inverse)) + result.zero_point)))
-    return _Table(table)
+    return table
 
 
-def _lower_elu(b: Builder, given: Given, facts: _Table) -> list[Value]:
+def _lower_elu(b: Builder, given: Given, table: list[int]) -> list[Value]:
     import numpy as np
 
-    return [b.table(given.operands[0], b.const(np.array(facts.values, np.int8)))]
+    return [b.table(given.operands[0], b.const(np.array(table, np.int8)))]
 
 
-@dataclass(frozen=True, slots=True)
-class _Scaled:
-    """multiplier, shift: those of RESCALE."""
-
-    multiplier: int
-    shift: int
-
-
-def _find_abs(model: TfliteFile, operator: Operator) -> _Scaled | None:
-    """Find ABS of int16, if the result has another scale."""
+def _find_abs(model: TfliteFile, operator: Operator) -> tuple[int, int] | None:
+    """Find the multiplier and shift of ABS of int16, if the result has another scale."""
     (given,), result = model.operands(operator), model.result(operator)
     if result.dtype != "int16" or not given.scale or given.scale == result.scale:
         return None
     scale = single(given.scale / result.scale) if result.scale else 0.0
-    found = multiplier_and_shift(scale, 1.0)
-    return _Scaled(*found) if found else None
+    return multiplier_and_shift(scale, 1.0)
 
 
-def _lower_abs(b: Builder, given: Given, facts: _Scaled) -> list[Value]:
+def _lower_abs(b: Builder, given: Given, facts: tuple[int, int]) -> list[Value]:
     """Round to 31 bits, and then to integers."""
     import numpy as np
 
     size = b.abs(b.cast(given.operands[0], dtype="int32"))
-    multiplier = b.const(np.array([facts.multiplier], np.int32))
-    shift = b.const(np.array([facts.shift], np.int8))
+    multiplier = b.const(np.array(facts[:1], np.int32))
+    shift = b.const(np.array(facts[1:], np.int8))
     return [
         b.rescale(
             size, multiplier, shift, scale32=True, rounding_mode="DOUBLE_ROUND", dtype="int16"
@@ -321,11 +285,10 @@ DECOMPOSITIONS: Final[Mapping[str, Decomposition[Any]]] = {
 CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = {
     "BITWISE_XOR": (
         Correction(
-            operator="BITWISE_XOR",
-            fault="the highest bit of unsigned numbers is inverted, and 16 bits saturate",
-            seen_in="2026.2.0",
-            find=_find_unsigned_bits,
-            lower=_lower_unsigned_bits,
+            "BITWISE_XOR",
+            "the highest bit of unsigned numbers is inverted, and 16 bits saturate",
+            _find_unsigned_bits,
+            _lower_unsigned_bits,
         ),
     ),
 }

@@ -14,8 +14,7 @@ from tosa_convert.frontends.partial.cut import Cut
 from tosa_convert.frontends.tflite.cut import cut_out
 from tosa_convert.frontends.tflite.lowerings.correction import Correction
 from tosa_convert.frontends.tflite.lowerings.table import CORRECTIONS, DECOMPOSITIONS
-from tosa_convert.frontends.tflite.operator_names import operator_name
-from tosa_convert.frontends.tflite.read import Operator, TfliteFile, expected_form
+from tosa_convert.frontends.tflite.read import Operator, TfliteFile, expected_form, operator_name
 
 
 class Decomposed(NamedTuple):
@@ -48,7 +47,8 @@ def without_decomposed(model: TfliteFile) -> tuple[TfliteFile, Decomposed | None
     Args:
         model: the facts of the whole model; it is not changed.
     """
-    facts = {one.index: found for one in model.operators if (found := _facts(model, one))}
+    found = ((one.index, _facts(model, one)) for one in model.operators)
+    facts = {index: one for index, one in found if one is not None}
     if not facts:
         return model, None
     by_index = {one.index: one for one in model.operators}

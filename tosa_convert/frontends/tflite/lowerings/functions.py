@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.tflite.lowerings.arithmetic import (
@@ -29,14 +29,7 @@ _TABLE_FRACTION: Final = 7
 _MOST_ELEMENTS: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """values: of a function of int8, from that of -128 on."""
-
-    values: list[int]
-
-
-def find_abs_table(model: TfliteFile, operator: Operator) -> _Table | None:
+def find_abs_table(model: TfliteFile, operator: Operator) -> list[int] | None:
     """Find the values of ABS; None if operand and result are not both of int8."""
     tensors = [model.tensors[number] for number in (*operator.inputs, *operator.outputs)]
     if len(tensors) != 2 or any(one.dtype != "int8" or not one.scale for one in tensors):
@@ -52,10 +45,10 @@ def find_abs_table(model: TfliteFile, operator: Operator) -> _Table | None:
             right = max(-exponent, 0)
             value = (value + (1 << right >> 1)) >> right
         values.append(max(-128, min(127, value + result.zero_point)))
-    return _Table(values)
+    return values
 
 
-def _find_gelu_table(model: TfliteFile, operator: Operator) -> _Table | None:
+def _find_gelu_table(model: TfliteFile, operator: Operator) -> list[int] | None:
     """Compute GELU for the elements -128 to 127 of int8, as TFLite's kernel rounds the values.
 
     Those of uint8 are 128 smaller inside of the program.
@@ -71,7 +64,7 @@ def _find_gelu_table(model: TfliteFile, operator: Operator) -> _Table | None:
         x = given.scale * (element - (given.zero_point - less))
         scaled = x * 0.5 * (1 + math.erf(x * math.sqrt(0.5))) / result.scale
         values.append(max(-128, min(127, rounded(scaled) + result.zero_point - less)))
-    return _Table(values)
+    return values
 
 
 def _find_exact_gelu(model: TfliteFile, operator: Operator) -> NoFacts | None:
@@ -91,14 +84,14 @@ def _lower_exact_gelu(block: Block, group: Group, facts: NoFacts, write: Writer)
     write.operator("MUL", half, factor, result=group.result)
 
 
-def _lower_table(block: Block, group: Group, facts: _Table, write: Writer) -> None:
+def _lower_table(block: Block, group: Group, values: list[int], write: Writer) -> None:
     """Look up a function of int8 in a table of its values for all elements."""
     (value,) = group.inputs
     table = group.the("TABLE")
-    if len(group.operators) != 1 or block.tensors[table.inputs[1]].shape != (len(facts.values),):
+    if len(group.operators) != 1 or block.tensors[table.inputs[1]].shape != (len(values),):
         raise OtherFormError
-    values = write.values(facts.values, "INT8")
-    write.operator("TABLE", value, values, result=group.result)
+    numbers = write.values(values, "INT8")
+    write.operator("TABLE", value, numbers, result=group.result)
 
 
 def _find_exponential(model: TfliteFile, operator: Operator) -> NoFacts | None:
@@ -117,25 +110,18 @@ def _lower_exponential(block: Block, group: Group, facts: NoFacts, write: Writer
     write.operator("CAST", rounded, result=group.result)
 
 
-@dataclass(frozen=True, slots=True)
-class _Divisor:
-    """elements: of a constant divisor; [] if it is not constant, or has many."""
-
-    elements: list[float]
-
-
-def _find_floor_mod(model: TfliteFile, operator: Operator) -> _Divisor:
+def _find_floor_mod(model: TfliteFile, operator: Operator) -> list[float]:
     """Find the elements of a constant divisor, if there are few."""
     if len(operator.inputs) < 2:
-        return _Divisor([])
+        return []
     tensor = model.tensors[operator.inputs[1]]
     form = {"float32": "f", "int32": "i"}.get(tensor.dtype)
     if form is None or len(tensor.data) > 4 * _MOST_ELEMENTS:
-        return _Divisor([])
-    return _Divisor(list(map(float, struct.unpack(f"<{len(tensor.data) // 4}{form}", tensor.data))))
+        return []
+    return list(map(float, struct.unpack(f"<{len(tensor.data) // 4}{form}", tensor.data)))
 
 
-def _lower_floor_mod(block: Block, group: Group, facts: _Divisor, write: Writer) -> None:
+def _lower_floor_mod(block: Block, group: Group, constant: list[float], write: Writer) -> None:
     """Compute the rest of x / y that has the sign of y."""
     product = group.making(group.the("FLOOR").inputs[0])
     if product is None or product.spec.name != "MUL":
@@ -144,7 +130,7 @@ def _lower_floor_mod(block: Block, group: Group, facts: _Divisor, write: Writer)
     keep = group.making(value)
     if keep is not None:  # A reshape for the broadcast.
         write.operators.append(keep)
-    divisor = _divisor(block, group, facts, write, inverse)
+    divisor = _divisor(block, group, constant, write, inverse)
     if block.tensors[value].dtype.is_float:
         quotient = write.operator("MUL", value, write.operator("RECIPROCAL", divisor))
         whole = write.operator("FLOOR", quotient)
@@ -164,14 +150,14 @@ def _lower_floor_mod(block: Block, group: Group, facts: _Divisor, write: Writer)
     write.operator("SELECT", too_large, less, rest, result=group.result)
 
 
-def _divisor(block: Block, group: Group, facts: _Divisor, write: Writer, inverse: str) -> str:
+def _divisor(block: Block, group: Group, constant: list[float], write: Writer, inverse: str) -> str:
     """Find the value whose inverse the converter computed, in the shape of that inverse."""
     made = group.making(inverse)
     if made is None:  # It was folded: the divisor is a constant, which the model has.
         shape = block.tensors[inverse].shape or ()
-        if len(facts.elements) != math.prod(shape):
+        if len(constant) != math.prod(shape):
             raise OtherFormError
-        return write.values(facts.elements, block.tensors[inverse].dtype.name, shape)
+        return write.values(constant, block.tensors[inverse].dtype.name, shape)
     if made.spec.name == "RECIPROCAL":
         return made.inputs[0]
     before = group.making(made.inputs[0])
@@ -189,48 +175,30 @@ _BY_TANH: Final = "the converter writes the approximation by tanh"
 CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = {
     "ABS": (
         Correction(
-            operator="ABS of int8",
-            fault="the converter fails with it, so the model has a placeholder for it",
-            seen_in="2026.2.0",
-            find=find_abs_table,
-            lower=_lower_table,
+            "ABS of int8",
+            "the converter fails with it, so the model has a placeholder for it",
+            find_abs_table,
+            _lower_table,
         ),
     ),
     "EXP": (
         Correction(
-            operator="the function of int16",
-            fault=(
-                "the converter's TABLE has a result of 16 bits, without the bits that are"
-                " interpolated"
-            ),
-            seen_in="2026.2.0",
-            find=_find_exponential,
-            lower=_lower_exponential,
+            "the function of int16",
+            "the converter's TABLE has 16 bits, without those that are interpolated",
+            _find_exponential,
+            _lower_exponential,
         ),
     ),
     "FLOOR_MOD": (
         Correction(
-            operator="FLOOR_MOD",
-            fault="the converter writes x/y - floor(x/y), which is not multiplied by y",
-            seen_in="2026.2.0",
-            find=_find_floor_mod,
-            lower=_lower_floor_mod,
+            "FLOOR_MOD",
+            "the converter writes x/y - floor(x/y), which is not multiplied by y",
+            _find_floor_mod,
+            _lower_floor_mod,
         ),
     ),
     "GELU": (
-        Correction(
-            operator="GELU",
-            fault=_BY_TANH,
-            seen_in="2026.2.0",
-            find=_find_gelu_table,
-            lower=_lower_table,
-        ),
-        Correction(
-            operator="GELU",
-            fault=_BY_TANH,
-            seen_in="2026.2.0",
-            find=_find_exact_gelu,
-            lower=_lower_exact_gelu,
-        ),
+        Correction("GELU", _BY_TANH, _find_gelu_table, _lower_table),
+        Correction("GELU", _BY_TANH, _find_exact_gelu, _lower_exact_gelu),
     ),
 }

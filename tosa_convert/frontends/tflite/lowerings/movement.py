@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.tflite.lowerings.correction import Correction, Group, OtherFormError
@@ -18,8 +18,7 @@ from tosa_convert.frontends.tflite.lowerings.decomposition import (
     ranked,
     sizes_of,
 )
-from tosa_convert.frontends.tflite.operator_names import operator_name
-from tosa_convert.frontends.tflite.read import Operator, TfliteFile
+from tosa_convert.frontends.tflite.read import Operator, TfliteFile, operator_name
 
 if TYPE_CHECKING:
     from tosa_convert.builder import Builder
@@ -31,15 +30,8 @@ if TYPE_CHECKING:
 _MOVED: Final = ("float32", "int32", "int16", "int8", "uint8")
 
 
-@dataclass(frozen=True, slots=True)
-class _Ranges:
-    """axes: start, count and step of each axis of the operand."""
-
-    axes: list[tuple[int, int, int]]
-
-
-def _find_strided_slice(model: TfliteFile, operator: Operator) -> _Ranges | None:
-    """Find slices that go backwards, and those with new axes."""
+def _find_strided_slice(model: TfliteFile, operator: Operator) -> list[tuple[int, int, int]] | None:
+    """Find start, count and step of each axis, for slices backwards and those with new axes."""
     x, *bounds = model.operands(operator)
     begin, end, strides = (one.integers() for one in bounds)
     masks = [operator.option(place) for place in range(5)]
@@ -63,13 +55,15 @@ def _find_strided_slice(model: TfliteFile, operator: Operator) -> _Ranges | None
         taken = range(*slice(start, stop, strides[at]).indices(size))
         axes.append((taken.start, len(taken), taken.step))
     axes += [(0, size, 1) for size in x.shape[len(axes) :]]
-    return _Ranges(axes) if all(count for _, count, _ in axes) else None
+    return axes if all(count for _, count, _ in axes) else None
 
 
-def _lower_strided_slice(b: Builder, given: Given, facts: _Ranges) -> list[Value]:
+def _lower_strided_slice(
+    b: Builder, given: Given, facts: Sequence[tuple[int, int, int]]
+) -> list[Value]:
     """Axis by axis; backwards, the axis is reversed first."""
     x = given.operands[0]
-    for axis, (start, count, step) in enumerate(facts.axes):
+    for axis, (start, count, step) in enumerate(facts):
         x = _taken(b, x, axis, start, count, step)
     return [b.reshape(x, given.shape)]
 
@@ -85,23 +79,16 @@ def _lower_copy(b: Builder, given: Given, facts: NoFacts) -> list[Value]:
     return [b.identity(given.operands[0])]
 
 
-@dataclass(frozen=True, slots=True)
-class _Axis:
-    """axis: counted from the first."""
-
-    axis: int
-
-
-def _find_unpack(model: TfliteFile, operator: Operator) -> _Axis | None:
+def _find_unpack(model: TfliteFile, operator: Operator) -> int | None:
     """Find UNPACK with a returned result of uint8, for which the converter writes another type."""
     x, result = model.operands(operator)[0], model.result(operator)
     if result.dtype != "uint8" or not set(operator.outputs) & set(model.outputs):
         return None
-    return _Axis(operator.option(1) % len(x.shape))
+    return operator.option(1) % len(x.shape)
 
 
-def _lower_unpack(b: Builder, given: Given, facts: _Axis) -> list[Value]:
-    x, axis = given.operands[0], facts.axis
+def _lower_unpack(b: Builder, given: Given, axis: int) -> list[Value]:
+    x = given.operands[0]
     return [b.reshape(_part(b, x, axis, at, 1), given.shape) for at in range(sizes_of(x)[axis])]
 
 
@@ -131,19 +118,19 @@ def _lower_fill(b: Builder, given: Given, facts: NoFacts) -> list[Value]:
     return [broadcast(b, b.reshape(value, (1,) * len(given.shape)), given.shape)]
 
 
-def _find_one_hot(model: TfliteFile, operator: Operator) -> _Axis | None:
+def _find_one_hot(model: TfliteFile, operator: Operator) -> int | None:
     model.operands(operator, 4)
     result = model.result(operator)
     if result.dtype not in ("int8", "uint8", "int16"):
         return None
-    return _Axis(operator.option(0) % len(result.shape))
+    return operator.option(0) % len(result.shape)
 
 
-def _lower_one_hot(b: Builder, given: Given, facts: _Axis) -> list[Value]:
+def _lower_one_hot(b: Builder, given: Given, axis: int) -> list[Value]:
     import numpy as np
 
     indices, _, on, off = given.operands
-    axis, rank = facts.axis, len(given.shape)
+    rank = len(given.shape)
     shape = sizes_of(indices)
     each = b.reshape(indices, (*shape[:axis], 1, *shape[axis:]))
     positions = np.arange(given.shape[axis], dtype=np.int32)
@@ -174,27 +161,18 @@ def _lower_diagonal(b: Builder, given: Given, facts: NoFacts) -> list[Value]:
     return [found]
 
 
-@dataclass(frozen=True, slots=True)
-class _SequenceAxes:
-    """rows: the axis of sequences. steps: that of their elements."""
-
-    rows: int
-    steps: int
-
-
-def _find_reverse_sequence(model: TfliteFile, operator: Operator) -> _SequenceAxes | None:
+def _find_reverse_sequence(model: TfliteFile, operator: Operator) -> tuple[int, int] | None:
     x, lengths = model.operands(operator)
-    axes = _SequenceAxes(operator.option(1) % len(x.shape), operator.option(0) % len(x.shape))
+    axes = operator.option(1) % len(x.shape), operator.option(0) % len(x.shape)
     is_moved = x.dtype in _MOVED and x.dtype != "int8"  # TFLite does not run it.
     return axes if is_moved and lengths.dtype == "int32" else None
 
 
-def _lower_reverse_sequence(b: Builder, given: Given, facts: _SequenceAxes) -> list[Value]:
+def _lower_reverse_sequence(b: Builder, given: Given, axes: tuple[int, int]) -> list[Value]:
     """Positions in the operand: n - 1 - p for a position p of the first n elements, p for the others."""
     import numpy as np
 
     x, lengths = given.operands
-    axes = facts.rows, facts.steps
     order = [*axes, *(axis for axis in range(len(given.shape)) if axis not in axes)]
     moved = b.transpose(x, perms=order)
     rows, size, *rest = sizes_of(moved)
@@ -228,14 +206,7 @@ def _lower_dynamic_update_slice(b: Builder, given: Given, facts: NoFacts) -> lis
     return [b.reshape(_scattered(b, x, places, update), shape)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """places: of the elements in the flat result, all different."""
-
-    places: list[int]
-
-
-def _find_sparse_to_dense(model: TfliteFile, operator: Operator) -> _Places | None:
+def _find_sparse_to_dense(model: TfliteFile, operator: Operator) -> list[int] | None:
     """Find those to constant places, which are all different."""
     indices, _, values, default = model.operands(operator)
     found, shape = indices.integers(), model.result(operator).shape
@@ -248,14 +219,14 @@ def _find_sparse_to_dense(model: TfliteFile, operator: Operator) -> _Places | No
         for size, index in zip(shape, found[at : at + rank], strict=True):
             place = place * size + index
         places.append(place)
-    return _Places(places) if len(set(places)) == len(places) else None
+    return places if len(set(places)) == len(places) else None
 
 
-def _lower_sparse_to_dense(b: Builder, given: Given, facts: _Places) -> list[Value]:
+def _lower_sparse_to_dense(b: Builder, given: Given, facts: list[int]) -> list[Value]:
     import numpy as np
 
     _, _, values, default = given.operands
-    places = np.array(facts.places, np.int32)[None]
+    places = np.array(facts, np.int32)[None]
     whole = broadcast(b, b.reshape(default, (1,) * len(given.shape)), given.shape)
     update = broadcast(b, b.reshape(values, sizes_of(values) or (1,)), places.shape[1:])
     return [b.reshape(_scattered(b, whole, b.const(places), update), given.shape)]
@@ -347,11 +318,10 @@ DECOMPOSITIONS: Final[Mapping[str, Decomposition[Any]]] = {
 CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = {
     "SCATTER_ND": (
         Correction(
-            operator="SCATTER_ND",
-            fault="unsigned numbers get 128 for 0",
-            seen_in="2026.2.0",
-            find=_find_unsigned_zeros,
-            lower=_lower_unsigned_zeros,
+            "SCATTER_ND",
+            "unsigned numbers get 128 for 0",
+            _find_unsigned_zeros,
+            _lower_unsigned_zeros,
         ),
     ),
 }

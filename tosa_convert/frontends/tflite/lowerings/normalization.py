@@ -47,39 +47,25 @@ _LOG_STEPS: Final = 16.0
 _MOST_CHANNELS: Final = 2048
 
 
-@dataclass(frozen=True, slots=True)
-class _Factor:
-    """beta: multiplies the elements."""
-
-    beta: float
-
-
-def _find_softmax(model: TfliteFile, operator: Operator) -> _Factor | None:
+def _find_softmax(model: TfliteFile, operator: Operator) -> float | None:
     """Find SOFTMAX of floating point with a factor."""
     model.operands(operator, 1)
     beta = 0.0 if operator.options is None else operator.options.real(0)
     is_float = model.result(operator).dtype == "float32"
-    return _Factor(beta) if is_float and beta not in (0.0, 1.0) else None
+    return beta if is_float and beta not in (0.0, 1.0) else None
 
 
-def _lower_softmax(b: Builder, given: Given, facts: _Factor) -> list[Value]:
+def _lower_softmax(b: Builder, given: Given, beta: float) -> list[Value]:
     """Compute the softmax of a multiple of the elements."""
     x = given.operands[0]
     axis = len(given.shape) - 1
     distance = b.sub(x, b.reduce_max(x, axis=axis))
-    powers = b.exp(b.mul(distance, facts.beta))
+    powers = b.exp(b.mul(distance, beta))
     return [b.mul(powers, b.reciprocal(b.reduce_sum(powers, axis=axis)))]
 
 
-@dataclass(frozen=True, slots=True)
-class _Zero:
-    """zero_point: of the operand inside of the program, 128 smaller for unsigned numbers."""
-
-    zero_point: int
-
-
-def _find_normalization(model: TfliteFile, operator: Operator) -> _Zero | None:
-    """Find normalizations of 8 bits."""
+def _find_normalization(model: TfliteFile, operator: Operator) -> int | None:
+    """Find the zero point of operands of 8 bits."""
     (x,), result = model.operands(operator, 1), model.result(operator)
     if x.dtype != result.dtype or x.dtype not in ("int8", "uint8") or operator.option(0, "b"):
         return None
@@ -87,10 +73,10 @@ def _find_normalization(model: TfliteFile, operator: Operator) -> _Zero | None:
     # Of more, the sum of squares may have more than 29 bits.
     if x.shape[-1] > _MOST_SQUARES or result.zero_point != less:
         return None
-    return _Zero(x.zero_point - less)
+    return x.zero_point - less
 
 
-def _lower_normalization(b: Builder, given: Given, facts: _Zero) -> list[Value]:
+def _lower_normalization(b: Builder, given: Given, zero_point: int) -> list[Value]:
     import numpy as np
 
     axis = len(given.shape) - 1
@@ -98,7 +84,7 @@ def _lower_normalization(b: Builder, given: Given, facts: _Zero) -> list[Value]:
     x = given.operands[0]
     if is_unsigned:
         x = b.bitwise_xor(x, -128)
-    numbers = b.sub(b.cast(x, dtype="int32"), facts.zero_point)
+    numbers = b.sub(b.cast(x, dtype="int32"), zero_point)
     root, shift = _inverse_root(b, b.reduce_sum(b.mul(numbers, numbers), axis=axis))
     # The result has 7 bits after the point. The kernels shift by them before, or together with the root.
     if is_unsigned:
@@ -115,14 +101,7 @@ def _lower_normalization(b: Builder, given: Given, facts: _Zero) -> list[Value]:
     return [b.bitwise_xor(result, -128) if is_unsigned else result]
 
 
-@dataclass(frozen=True, slots=True)
-class _Scale:
-    """scale: of the operand."""
-
-    scale: float
-
-
-def _find_log_softmax(model: TfliteFile, operator: Operator) -> _Scale | None:
+def _find_log_softmax(model: TfliteFile, operator: Operator) -> float | None:
     """Find LOG_SOFTMAX of 8 bits, whose result always has the same scale."""
     (x,), result = model.operands(operator, 1), model.result(operator)
     zero = {"int8": 127, "uint8": 255}.get(result.dtype)
@@ -130,16 +109,16 @@ def _find_log_softmax(model: TfliteFile, operator: Operator) -> _Scale | None:
         return None
     if result.zero_point != zero or result.scale != _LOG_SCALE:
         return None
-    return _Scale(x.scale)
+    return x.scale
 
 
-def _lower_log_softmax(b: Builder, given: Given, facts: _Scale) -> list[Value]:
+def _lower_log_softmax(b: Builder, given: Given, scale: float) -> list[Value]:
     axis = len(given.shape) - 1
     is_unsigned = given.dtype == "uint8"
     x = b.bitwise_xor(given.operands[0], -128) if is_unsigned else given.operands[0]
     wide = b.cast(x, dtype="int32")
     steps = b.cast(b.sub(wide, b.reduce_max(wide, axis=axis)), dtype="fp32")
-    distance = b.mul(steps, facts.scale)
+    distance = b.mul(steps, scale)
     total = b.log(b.reduce_sum(b.exp(distance), axis=axis))
     # CAST rounds to the nearest, of halves to the even one, as the kernel does.
     rounded = b.cast(b.mul(b.sub(distance, total), _LOG_STEPS), dtype="int32")
@@ -240,11 +219,10 @@ DECOMPOSITIONS: Final[Mapping[str, Decomposition[Any]]] = {
 CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = {
     "SOFTMAX": (
         Correction(
-            operator="SOFTMAX of int16",
-            fault="the distance to the largest element wraps around",
-            seen_in="2026.2.0",
-            find=_find_saturated_difference,
-            lower=_lower_saturated_difference,
+            "SOFTMAX of int16",
+            "the distance to the largest element wraps around",
+            _find_saturated_difference,
+            _lower_saturated_difference,
         ),
     ),
 }

@@ -244,19 +244,17 @@ DECOMPOSITIONS: Final[Mapping[str, Decomposition[Any]]] = {
 CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = {
     "FULLY_CONNECTED": (
         Correction(
-            operator="FULLY_CONNECTED",
+            "FULLY_CONNECTED",
             # By experiment: TFLite's reference kernel, unlike those of convolutions, rounds once.
-            fault="the converter's RESCALE rounds twice",
-            seen_in="2026.2.0",
-            find=_find_rounded_twice,
+            "the converter's RESCALE rounds twice",
+            _find_rounded_twice,
             change=_round_once,
         ),
         Correction(
-            operator="FULLY_CONNECTED of int16",
-            fault="the converter's multiplier has 16 bits",
-            seen_in="2026.2.0",
-            find=_find_accumulated,
-            lower=_lower_accumulated,
+            "FULLY_CONNECTED of int16",
+            "the converter's multiplier has 16 bits",
+            _find_accumulated,
+            _lower_accumulated,
         ),
         ACTIVATION,
     ),

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.tflite.lowerings.decomposition import Decomposition, Given, sizes_of
-from tosa_convert.frontends.tflite.operator_names import operator_name
-from tosa_convert.frontends.tflite.read import Operator, TfliteFile
+from tosa_convert.frontends.tflite.read import Operator, TfliteFile, operator_name
 
 if TYPE_CHECKING:
     from tosa_convert.builder import Builder
@@ -60,14 +59,7 @@ def _lower_cumulative_sum(b: Builder, given: Given, facts: _Sum) -> list[Value]:
     return [b.identity(x) if shape[axis] == 1 and not facts.exclusive else x]
 
 
-@dataclass(frozen=True, slots=True)
-class _Count:
-    """count: how many of the largest elements are wanted."""
-
-    count: int
-
-
-def _find_largest(model: TfliteFile, operator: Operator) -> _Count | None:
+def _find_largest(model: TfliteFile, operator: Operator) -> int | None:
     x, count = (model.tensors[one] for one in operator.inputs)
     types = [model.tensors[one].dtype for one in operator.outputs]
     given = count.integers()
@@ -77,14 +69,14 @@ def _find_largest(model: TfliteFile, operator: Operator) -> _Count | None:
         return None
     if math.prod(x.shape) * x.shape[-1] > _MOST_PAIRS:
         return None
-    return _Count(given[0])
+    return given[0]
 
 
-def _lower_largest(b: Builder, given: Given, facts: _Count) -> list[Value]:
+def _lower_largest(b: Builder, given: Given, count: int) -> list[Value]:
     """Find the largest elements: the place of each is the count of larger, or equal earlier ones."""
     import numpy as np
 
-    x, count = given.operands[0], facts.count
+    x = given.operands[0]
     *outer, size = x.shape or ()
     rows = math.prod(outer)
     number = x if str(x.dtype) in ("FP32", "INT32") else b.cast(x, dtype="int32")
@@ -133,26 +125,19 @@ def _lower_place(b: Builder, given: Given, facts: _Place) -> list[Value]:
     return [b.reshape(b.reduce_min(found, axis=axis), given.shape)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Axes:
-    """axes: that are reduced, in order."""
-
-    axes: list[int]
-
-
-def _find_product(model: TfliteFile, operator: Operator) -> _Axes | None:
+def _find_product(model: TfliteFile, operator: Operator) -> list[int] | None:
     """Find REDUCE_PROD of int32, which TOSA's REDUCE_PRODUCT does not have."""
     x, axes = model.operands(operator)
     given = axes.integers()
     if x.dtype != "int32" or not given:
         return None
-    return _Axes(sorted({axis % len(x.shape) for axis in given}))
+    return sorted({axis % len(x.shape) for axis in given})
 
 
-def _lower_product(b: Builder, given: Given, facts: _Axes) -> list[Value]:
+def _lower_product(b: Builder, given: Given, axes: list[int]) -> list[Value]:
     """Multiply one half of an axis by the other, until there is one element."""
     x = given.operands[0]
-    for axis in facts.axes:
+    for axis in axes:
         while (size := sizes_of(x)[axis]) > 1:
             half = size // 2
             shape = [half if at == axis else one for at, one in enumerate(sizes_of(x))]

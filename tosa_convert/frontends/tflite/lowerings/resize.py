@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.tflite.lowerings.correction import Correction, Group, OtherFormError
-from tosa_convert.frontends.tflite.operator_names import operator_name
-from tosa_convert.frontends.tflite.read import Operator, TfliteFile
+from tosa_convert.frontends.tflite.read import Operator, TfliteFile, operator_name
 
 if TYPE_CHECKING:
     from tosa_convert.frontends.tflite.lowerings.writer import Writer
@@ -28,14 +27,7 @@ _MOST_SCALES: Final = 16
 _Axis = tuple[int, int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Resized:
-    """axes: height and width."""
-
-    axes: list[_Axis]
-
-
-def _find_resized(model: TfliteFile, operator: Operator) -> _Resized | None:
+def _find_resized(model: TfliteFile, operator: Operator) -> list[_Axis] | None:
     """Find positions as TFLite rounds them: of a nearest neighbour down, of integers to fractions."""
     given, result = model.tensors[operator.inputs[0]], model.result(operator)
     name = operator_name(operator.code)
@@ -51,7 +43,7 @@ def _find_resized(model: TfliteFile, operator: Operator) -> _Resized | None:
         axes = [_in_fractions(*pair, aligned=aligned, half=half) for pair in pairs]
     else:
         return None
-    return _Resized(axes) if all(map(_is_allowed, axes)) else None
+    return axes if all(map(_is_allowed, axes)) else None
 
 
 def _rounded_down(given: int, result: int) -> _Axis:
@@ -87,11 +79,11 @@ def _is_allowed(axis: _Axis) -> bool:
     )
 
 
-def _lower_resized(block: Block, group: Group, facts: _Resized, write: Writer) -> None:
+def _lower_resized(block: Block, group: Group, axes: list[_Axis], write: Writer) -> None:
     """RESIZE with another scale, offset and border; of integers, with the rescaling after it."""
     resize = group.the("RESIZE")
-    scale = [number for axis in facts.axes for number in axis[:2]]
-    parts = scale, [axis[2] for axis in facts.axes], [axis[3] for axis in facts.axes]
+    scale = [number for axis in axes for number in axis[:2]]
+    parts = scale, [axis[2] for axis in axes], [axis[3] for axis in axes]
     positions = tuple(write.sizes(part) for part in parts)
     corrected = replace(resize, inputs=(resize.inputs[0], *positions))
     rescales = [one for one in group.operators if one.spec.name == "RESCALE"]
@@ -160,10 +152,9 @@ def _rescaled(block: Block, rescale: TosaOperator, write: Writer) -> TosaOperato
 
 
 _RESIZED: Final = Correction(
-    operator="the resizing operator",
-    fault="the converter rounds positions to the nearest, and interpolates more exactly than TFLite",
-    seen_in="2026.2.0",
-    find=_find_resized,
-    lower=_lower_resized,
+    "the resizing operator",
+    "the converter rounds positions to the nearest, and interpolates more exactly than TFLite",
+    _find_resized,
+    _lower_resized,
 )
 CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = dict.fromkeys(_FIELDS, (_RESIZED,))

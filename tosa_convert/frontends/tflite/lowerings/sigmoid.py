@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tosa_convert.frontends.tflite.lowerings.correction import Correction, Group, OtherFormError
-from tosa_convert.frontends.tflite.operator_names import operator_name
-from tosa_convert.frontends.tflite.read import Operator, TfliteFile
+from tosa_convert.frontends.tflite.read import Operator, TfliteFile, operator_name
 
 if TYPE_CHECKING:
     from tosa_convert.frontends.tflite.lowerings.writer import Writer
@@ -158,11 +157,10 @@ def _lower_interpolated(block: Block, group: Group, facts: _Scaled, write: Write
 
 def _interpolated(operator: str) -> Correction[_Scaled]:
     return Correction(
-        operator=f"{operator} of int16",
-        fault="the converter interpolates in other numbers",
-        seen_in="2026.2.0",
-        find=_find_interpolated,
-        lower=_lower_interpolated,
+        f"{operator} of int16",
+        "the converter interpolates in other numbers",
+        _find_interpolated,
+        _lower_interpolated,
     )
 
 

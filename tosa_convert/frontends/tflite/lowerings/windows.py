@@ -15,8 +15,7 @@ from tosa_convert.frontends.tflite.lowerings.decomposition import (
     between,
     sizes_of,
 )
-from tosa_convert.frontends.tflite.operator_names import operator_name
-from tosa_convert.frontends.tflite.read import Operator, TfliteFile
+from tosa_convert.frontends.tflite.read import Operator, TfliteFile, operator_name
 
 if TYPE_CHECKING:
     from tosa_convert.builder import Builder
@@ -91,11 +90,10 @@ def _lower_pool(block: Block, group: Group, facts: _Pool, write: Writer) -> None
 
 
 _POOL: Final = Correction(
-    operator="the pooling operator",
-    fault="the converter leaves its activation out, and rounds averages of unsigned numbers otherwise",
-    seen_in="2026.2.0",
-    find=_find_pool,
-    lower=_lower_pool,
+    "the pooling operator",
+    "the converter leaves its activation out, and rounds averages of unsigned numbers otherwise",
+    _find_pool,
+    _lower_pool,
 )
 DECOMPOSITIONS: Final[Mapping[str, Decomposition[Any]]] = {
     "L2_POOL_2D": Decomposition(_find_root_of_mean_square, _lower_root_of_mean_square),
