@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from tosa_convert.builder import Builder, Value, Variable
+from tosa_convert.graph.dtypes import dtype
+from tosa_convert.graph.opset import operator
+from tosa_convert.rules.types import rows
 
 #: The most elements of a tensor.
 MOST_ELEMENTS: Final = 2048
@@ -115,7 +119,7 @@ class RandomBuilder:
 
     def pick(
         self,
-        element_types: Sequence[str],
+        element_types: Collection[str],
         ranks: Sequence[int] = range(1, _MOST_RANK + 1),
         bound: int | None = None,
     ) -> Tensor:
@@ -246,15 +250,26 @@ def _value(given: Any) -> Any:
     return [_value(item) for item in given] if isinstance(given, list) else given
 
 
+@cache
+def types_of(name: str) -> frozenset[str]:
+    """Return the element types of an operator's tensors, if these have one type, or the result BOOL."""
+    return frozenset(
+        str(types.operands[0])
+        for types in rows(operator(name))
+        if set(types.results) <= {types.operands[0], dtype("BOOL")}
+    ).intersection(ELEMENT_TYPES)
+
+
 #: Appends an operator, or raises NoOperandsError. It gets the operator's name.
 Rule = Callable[[RandomBuilder, str], object]
 RULES: Final[dict[str, Rule]] = {}
 
 
-def rule(*names: str) -> Callable[[Rule], None]:
+def rule(*names: str) -> Callable[[Rule], Rule]:
     """Register a function as the rule of these operators."""
 
-    def register(make: Rule) -> None:
+    def register(make: Rule) -> Rule:
         RULES.update(dict.fromkeys(names, make))
+        return make
 
     return register

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -11,17 +13,20 @@ from tosa_convert.golden.random_graphs.builder import (
     FLOATS,
     INT32_BOUND,
     INTEGERS,
+    RULES,
     RandomBuilder,
+    Rule,
     rule,
+    types_of,
 )
+from tosa_convert.graph.opset import OPERATORS, OperatorSpec
+from tosa_convert.graph.opset import operator as row_of
+from tosa_convert.rules.types import rows
 
-_UNARY: Final = {
-    "ABS": (*FLOATS, "INT32"),
-    "IDENTITY": ELEMENT_TYPES,
-    "BITWISE_NOT": INTEGERS,
-    "CLZ": ("INT32",),
-    "LOGICAL_NOT": ("BOOL",),
-    "NEGATE": (*FLOATS, "INT8", "INT32"),
+#: The bound of a result, from those of the operands; of others, what their bits can hold.
+_BOUNDS: Final[dict[str, Callable[[int, int], int]]] = {
+    **dict.fromkeys(("ADD", "SUB"), operator.add),
+    **dict.fromkeys(("MAXIMUM", "MINIMUM"), max),
 }
 _CAST: Final = {
     "BOOL": INTEGERS,
@@ -34,14 +39,9 @@ _CAST: Final = {
 }
 
 
-@rule("CEIL", "FLOOR", "EXP", "LOG", "SIN", "COS", "ERF", "SIGMOID", "TANH", "RECIPROCAL", "RSQRT")
-def _float_unary(g: RandomBuilder, name: str) -> None:
-    g.emit(name, g.pick(FLOATS))
-
-
-@rule(*_UNARY)
+@rule("IDENTITY")
 def _unary(g: RandomBuilder, name: str) -> None:
-    t = g.pick(_UNARY[name])
+    t = g.pick(types_of(name) - {"INT16"} if name == "NEGATE" else types_of(name))
     g.emit(name, t, bound=32 if name == "CLZ" else t.bound + (name == "BITWISE_NOT"))
 
 
@@ -53,15 +53,29 @@ def _pow(g: RandomBuilder, name: str) -> None:
     g.emit(name, np.array(base).reshape(t.shape).astype(t.value.dtype.numpy), t)
 
 
-@rule("ADD", "SUB", "MAXIMUM", "MINIMUM")
 def _binary(g: RandomBuilder, name: str) -> None:
-    t = g.pick((*FLOATS, "INT32"), bound=INT32_BOUND // 2)
+    t = g.pick(types_of(name), bound=INT32_BOUND // 2)
     other, bound = g.broadcast_operand(t, INT32_BOUND // 2)
     keywords: dict[str, Any] = {}
-    if name in ("MAXIMUM", "MINIMUM") and t.dtype in FLOATS:
+    if t.dtype in FLOATS and any(row.name == "nan_mode" for row in row_of(name).attributes):
         keywords["nan_mode"] = g.random.choice(("PROPAGATE", "IGNORE"))
-    total = t.bound + bound if name in ("ADD", "SUB") else max(t.bound, bound)
+    of_bits = 2 ** max(t.bound, bound).bit_length()
+    total = _BOUNDS[name](t.bound, bound) if name in _BOUNDS else of_bits
     g.emit(name, t, other, bound=total, **keywords)
+
+
+def _with_amounts(g: RandomBuilder, name: str) -> None:
+    """Shift or divide by constants."""
+    t = g.pick(types_of(name))
+    most = 100 if name == "INTDIV" else 7
+    numbers = [g.random.randint(1, most) for _ in range(t.count)]
+    other = g.build.const(np.array(numbers).reshape(t.shape), t.dtype)
+    g.emit(name, t, other, bound=2**31 - 1 if name.startswith("LOGICAL") else t.bound)
+
+
+def _compare(g: RandomBuilder, name: str) -> None:
+    t = g.pick(types_of(name))
+    g.emit(name, t, g.broadcast_operand(t)[0])
 
 
 @rule("MUL")
@@ -69,28 +83,6 @@ def _mul(g: RandomBuilder, name: str) -> None:
     t = g.pick((*FLOATS, "INT32"), bound=2**15)
     other, bound = g.broadcast_operand(t, 2**15)
     g.emit(name, t, other, bound=t.bound * bound)
-
-
-@rule("BITWISE_AND", "BITWISE_OR", "BITWISE_XOR", "LOGICAL_AND", "LOGICAL_OR", "LOGICAL_XOR")
-def _bits(g: RandomBuilder, name: str) -> None:
-    t = g.pick(("BOOL",) if name.startswith("LOGICAL") else INTEGERS, bound=INT32_BOUND // 2)
-    other, bound = g.broadcast_operand(t, INT32_BOUND // 2)
-    g.emit(name, t, other, bound=2 ** (max(t.bound, bound).bit_length()))
-
-
-@rule("ARITHMETIC_RIGHT_SHIFT", "LOGICAL_RIGHT_SHIFT", "LOGICAL_LEFT_SHIFT", "INTDIV")
-def _shift(g: RandomBuilder, name: str) -> None:
-    t = g.pick(("INT32",) if name == "INTDIV" else INTEGERS)
-    most = 100 if name == "INTDIV" else 7
-    numbers = [g.random.randint(1, most) for _ in range(t.count)]
-    other = g.build.const(np.array(numbers).reshape(t.shape), t.dtype)
-    g.emit(name, t, other, bound=2**31 - 1 if name.startswith("LOGICAL") else t.bound)
-
-
-@rule("EQUAL", "GREATER", "GREATER_EQUAL")
-def _compare(g: RandomBuilder, name: str) -> None:
-    t = g.pick((*FLOATS, "INT32"))
-    g.emit(name, t, g.broadcast_operand(t)[0])
 
 
 @rule("SELECT")
@@ -135,3 +127,18 @@ def _rescale(g: RandomBuilder, name: str) -> None:
         dtype=target,
         bound={"INT8": 128, "INT16": 32768, "INT32": t.bound + 1}[target],
     )
+
+
+def _rule_of(row: OperatorSpec) -> Rule:
+    """Return the rule of an elementwise operator that has none of its own."""
+    if row.elementwise == 1:
+        return _unary
+    if row.operands[1].domain:
+        return _with_amounts
+    returns_bool = any(types.results != types.operands[:1] for types in rows(row))
+    return _compare if returns_bool else _binary
+
+
+for _row in OPERATORS:
+    if _row.family in ("elementwise", "activation") and _row.name not in RULES:
+        RULES[_row.name] = _rule_of(_row)

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Any
 
 from tosa_convert.golden.random_graphs.builder import (
     FLOATS,
     INT32_BOUND,
-    INTEGERS,
     NoOperandsError,
     RandomBuilder,
     rule,
+    types_of,
 )
-
-_REDUCE: Final = {
-    "REDUCE_SUM": (*FLOATS, "INT32"),
-    "REDUCE_MAX": (*FLOATS, *INTEGERS),
-    "REDUCE_MIN": (*FLOATS, *INTEGERS),
-    "REDUCE_PRODUCT": FLOATS,
-    "REDUCE_ALL": ("BOOL",),
-    "REDUCE_ANY": ("BOOL",),
-    "ARGMAX": (*FLOATS, "INT8"),
-}
+from tosa_convert.graph.opset import OPERATORS
 
 
-@rule(*_REDUCE)
+@rule(*(row.name for row in OPERATORS if row.family == "reduction"))
 def _reduce(g: RandomBuilder, name: str) -> None:
-    t = g.pick(_REDUCE[name], (2, 3, 4), bound=INT32_BOUND // 8)
+    types = (*FLOATS, "INT8") if name == "ARGMAX" else types_of(name)
+    t = g.pick(types, (2, 3, 4), bound=INT32_BOUND // 8)
     axis = g.random.randrange(len(t.shape))
     size = t.shape[axis]
     bound = {"REDUCE_SUM": t.bound * size, "ARGMAX": size}.get(name, t.bound)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from tosa_convert.golden.random_graphs.builder import (
@@ -13,6 +12,7 @@ from tosa_convert.golden.random_graphs.builder import (
     Shape,
     rule,
 )
+from tosa_convert.rules.families.shapes import ARITHMETIC
 
 #: The largest size, and the longest shape: tensors have at most this rank.
 _MOST: Final = 1 << 20
@@ -32,25 +32,12 @@ def _shape(g: RandomBuilder, length: int = -1) -> Shape:
     return g.shape([g.random.randint(1, 12) for _ in range(count)], new=True)
 
 
-_BINARY: Final[dict[str, Callable[[int, int], int]]] = {
-    "ADD_SHAPE": lambda a, b: a + b,
-    "SUB_SHAPE": lambda a, b: a - b,
-    "MUL_SHAPE": lambda a, b: a * b,
-    "MAX_SHAPE": max,
-    "MIN_SHAPE": min,
-    "MOD_SHAPE": lambda a, b: a,
-    "DIV_CEIL_SHAPE": lambda a, b: a,
-    "DIV_FLOOR_SHAPE": lambda a, b: a,
-}
-
-
-@rule(*_BINARY)
+@rule(*ARITHMETIC)
 def _binary(g: RandomBuilder, name: str) -> None:
     one = _shape(g)
     other = _shape(g, len(one.sizes))
-    bounds = list(map(_BINARY[name], one.sizes, other.sizes))
-    divides = name in ("MOD_SHAPE", "DIV_CEIL_SHAPE", "DIV_FLOOR_SHAPE")
-    if min(bounds) < 0 or max(bounds) > _MOST or (divides and min(other.sizes) < 1):
+    made = list(map(ARITHMETIC[name], one.sizes, other.sizes))
+    if any(size is None or not 0 <= size <= _MOST for size in made):
         raise NoOperandsError
     g.emit(name, one, other)
 
