@@ -12,8 +12,6 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from tosa_convert.errors import fail, refuse_unknown
-from tosa_convert.graph.dtypes import V1_0
-from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, Format
 from tosa_convert.io.options import Weights, WriteOptions
 
@@ -308,14 +306,19 @@ _VELA: Final = {
     **dict.fromkeys(("4.4.0", "4.4.1", "4.5.0", "5.0.0", "5.1.0"), ""),
 }
 _CONTROL_FLOW: Final = _names("COND_IF WHILE_LOOP")
-#: Operators that the first releases of Vela do not read, which have another reader of `.tosa` files:
-#: those that the dialect had when TOSA 0.80 was released, except a few.
-_NOT_IN_FIRST_VELA: Final = frozenset(
-    row.name for row in OPERATORS if row.since == V1_0 and row.state <= "2023-08"
-) - _names(
+#: Operators that the first releases of Vela read, which have another reader of `.tosa` files.
+_IN_FIRST_VELA: Final = _names(
     "ADD ARITHMETIC_RIGHT_SHIFT AVG_POOL2D CLAMP CONCAT CONST CONV2D DEPTHWISE_CONV2D IDENTITY "
     "MAX_POOL2D MUL RESCALE RESHAPE SLICE SUB TABLE TRANSPOSE"
 )
+
+
+def _not_in_first_vela() -> frozenset[str]:
+    """Return the operators of TOSA 0.80 that the first releases of Vela do not read."""
+    from tosa_convert.graph.opset import OPERATORS
+
+    names = {row.name for row in OPERATORS if row.since == (1, 0) and row.state <= "2023-08"}
+    return frozenset(names - _IN_FIRST_VELA)
 
 
 def releases(row: Consumer) -> dict[str, Consumer]:
@@ -330,7 +333,7 @@ def releases(row: Consumer) -> dict[str, Consumer]:
         found[version] = row._replace(release=release, dialect=month, formats=formats)
     if row.name == "vela":
         for version, tosa in _VELA.items():
-            operators = row.operators | (_NOT_IN_FIRST_VELA if version < "4.2" else _CONTROL_FLOW)
+            operators = row.operators | (_not_in_first_vela() if version < "4.2" else _CONTROL_FLOW)
             release = f"{package} {version}"
             stamped = (1, 0) if version < "5.1" else row.stamped
             found[version] = row._replace(

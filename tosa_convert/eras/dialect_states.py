@@ -100,11 +100,7 @@ class Renamed(NamedTuple):
 
 #: Names of operations that others have replaced.
 RENAMED: Final = {
-    "tosa.reduce_prod": Renamed("tosa.reduce_product", OPERANDS),
-    "tosa.div": Renamed("tosa.intdiv", INT_DIV),
-    "tosa.int_div": Renamed("tosa.intdiv", INTDIV),
-    "tosa.variable.read": Renamed("tosa.variable_read", INTDIV),
-    "tosa.variable.write": Renamed("tosa.variable_write", INTDIV),
+    old: Renamed(row.mlir, until) for row in opset.OPERATORS for old, until in row.old_names
 }
 
 

@@ -1,4 +1,4 @@
-"""The operators, as objects made of the rows of `operators.py`."""
+"""The operators, as objects made of the rows of `operators_1_0.py` and `operators_1_1.py`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from tosa_convert.graph.dtypes import (
     dtype,
 )
 from tosa_convert.graph.operator_row import Row
-from tosa_convert.graph.operators import ROWS
+from tosa_convert.graph.operators_1_0 import ROWS_1_0
+from tosa_convert.graph.operators_1_1 import ROWS_1_1
 
 #: The value of an attribute in a Graph.
 AttributeValue = int | bool | str | bytes | tuple[int, ...] | IntEnum | DType
@@ -86,6 +87,7 @@ class OperatorSpec:
     uncounted: why the number of its multiply-accumulates is not known.
     elementwise: how many operands, from the first one on, are broadcast to the shape of the result.
     state: the state of the dialect that added it; "" for the first one.
+    old_names: names of the operation in older states, oldest first, each with the state that ended it.
 
     Example:
         >>> conv = operator("CONV2D")
@@ -112,6 +114,7 @@ class OperatorSpec:
     uncounted: str
     elementwise: int
     state: str
+    old_names: tuple[tuple[str, str], ...]
 
     def __repr__(self) -> str:
         return self.name
@@ -243,6 +246,7 @@ def _spec(code: int, row: Row) -> OperatorSpec:
     operands = _operands(inputs)
     attributes = _attributes(row.attributes)
     version, _, state = row.since.partition(" ")
+    old_names = [word.partition(":") for word in row.old_names.split()]
     is_counted = not row.multiply_accumulates.startswith("?")
     return OperatorSpec(
         row.name,
@@ -262,12 +266,13 @@ def _spec(code: int, row: Row) -> OperatorSpec:
         "" if is_counted else row.multiply_accumulates.removeprefix("? "),
         _elementwise(row, operands),
         state,
+        tuple((f"tosa.{name}", until) for name, _, until in old_names),
     )
 
 
 _INEXACT: Final = "inexact: "
 #: The operators, by their codes.
-OPERATORS: Final = [_spec(code, row) for code, row in enumerate(ROWS, 1)]
+OPERATORS: Final = [_spec(code, row) for code, row in enumerate((*ROWS_1_0, *ROWS_1_1), 1)]
 _BY_NAME: Final = {row.name: row for row in OPERATORS}
 BY_CODE: Final = {row.code: row for row in OPERATORS}
 BY_MLIR: Final = {row.mlir: row for row in OPERATORS}

@@ -11,13 +11,13 @@ from typing import Final
 
 from tosa_convert.graph.extract import touches_variables
 from tosa_convert.graph.model import Block, Graph, Operator, Region, block_path
-from tosa_convert.graph.opset import VARIABLE_WRITE, operator
+from tosa_convert.graph.opset import OPERATORS, VARIABLE_WRITE, operator
 from tosa_convert.graph.unrun_regions import unrun_regions
 from tosa_convert.rewrites.report import Recorder
 
 NAME: Final = "unused-operators"
 _WITH_EFFECT: Final = frozenset(
-    {VARIABLE_WRITE, operator("CUSTOM"), operator("ASSERT_EQUAL_SHAPE")}
+    (VARIABLE_WRITE, operator("CUSTOM"), *(row for row in OPERATORS if not row.results))
 )
 
 

@@ -104,10 +104,7 @@ LAYOUTS: Final[dict[str, tuple[Layout, ...]]] = {
 
 #: Operations of older releases that have another name today, or none.
 OLD_NAMES: Final = frozenset(
-    (
-        *("tosa.fully_connected", "tosa.reduce_prod", "tosa.div", "tosa.int_div"),
-        *("tosa.variable.read", "tosa.variable.write"),
-    )
+    ("tosa.fully_connected", *(old for spec in OPERATORS for old, _ in spec.old_names))
 )
 #: Operations whose only property is the attribute `values`.
 VALUES_ONLY: Final = frozenset(

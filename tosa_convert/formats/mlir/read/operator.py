@@ -52,13 +52,7 @@ _WITH_OWN: Final = frozenset({CONST, CONST_SHAPE, VARIABLE_READ, VARIABLE_WRITE}
 #: The operator whose attributes have the element type of its result.
 _CLAMP: Final = operator("CLAMP")
 #: Operations that have another name today.
-RENAMED: Final = {
-    "tosa.reduce_prod": "tosa.reduce_product",
-    "tosa.div": "tosa.intdiv",
-    "tosa.int_div": "tosa.intdiv",
-    "tosa.variable.read": VARIABLE_READ.mlir,
-    "tosa.variable.write": VARIABLE_WRITE.mlir,
-}
+RENAMED: Final = {old: row.mlir for row in BY_MLIR.values() for old, _ in row.old_names}
 #: Operations of another dialect that read and write variables.
 OF_GLOBALS: Final = {
     "ml_program.global_load": VARIABLE_READ.mlir,

@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tosa_convert.formats.mlir.bytecode.operations import Block, Operation
+from tosa_convert.graph.opset import OPERATORS
 
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 
-#: Operations whose results have names in custom form. Source: their `getAsmResultNames`.
+#: Operations whose results have names in custom form: those that always have several. Source: their
+#: `getAsmResultNames`.
 NAMED_RESULTS: Final = {
-    "tosa.fft2d": ("output_real", "output_imag"),
-    "tosa.rfft2d": ("output_real", "output_imag"),
-    "tosa.cast_to_block_scaled": ("output_data", "output_scale"),
+    row.mlir: tuple(result.name for result in row.results)
+    for row in OPERATORS
+    if len(row.results) > 1 and not any(result.arity for result in row.results)
 }
 
 

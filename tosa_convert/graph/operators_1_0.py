@@ -1,4 +1,4 @@
-"""The table of operators: everything that is said of a single operator, as data.
+"""The operators of TOSA 1.0: everything that is said of a single operator, as data.
 
 A row owns the facts of its operator: `opset.py` reads its texts, and all other parts ask the row instead
 of listing names. Names and attributes are those of schema/tosa.fbs; operands and results are those of
@@ -19,17 +19,15 @@ from tosa_convert.graph.operator_row import Row
 # -- operands and attributes that several operators have -------------------------------------------
 
 _CONV: Final = "input weight bias input_zp:const=0 weight_zp:const=0"
-_POOL: Final = "input input_zp:const=0 output_zp:const=0"
-_MATMUL: Final = "a b a_zp:const=0 b_zp:const=0"
+POOL: Final = "input input_zp:const=0 output_zp:const=0"
+MATMUL: Final = "a b a_zp:const=0 b_zp:const=0"
 _TWO: Final = "input1 input2"
 _SHIFTED: Final = "input1 input2:shift"
-_SHAPE: Final = "input:shape -> output:shape"
-_SHAPES: Final = "input1:shape input2:shape -> output:shape"
 _WINDOW_2D: Final = "pad:4 stride:2 dilation:2 local_bound acc_type"
 
 # -- element types that several operators take -----------------------------------------------------
 
-_ACCUMULATED: Final = (
+ACCUMULATED: Final = (
     "T T T acc_type=A -> T; INT | i8:i32; INT+INT16 | i16:i32; FP | f16:f16,f32 f32,bf16:f32 f8:f16"
 )
 _CONVOLVED: Final = (
@@ -45,7 +43,7 @@ _CONVOLVED_MIXED: Final = (
     "FP+MXFP-CONV | f16,f8,mx:mx:f16:f16,f32 mx:f16,f8:f16:f16,f32; "
     "FP+MXFP-CONV | bf16,f8,mx:mx:bf16:bf16,f32 mx:bf16,f8:bf16:bf16,f32"
 )
-_POOLED: Final = "T -> T; INT | i8; INT+INT16 | i16; FP | float f8"
+POOLED: Final = "T -> T; INT | i8; INT+INT16 | i16; FP | float f8"
 _FLOAT: Final = "T -> T; FP | float"
 _NUMBER: Final = "T -> T; INT | i32; INT/FP | i64; FP | float"
 _NUMBERS: Final = "T T -> T; INT | i32; INT/FP | i64; FP | float"
@@ -64,17 +62,16 @@ _INDEXED: Final = (
 _STATES: Final = (
     "T -> T; INT/FP+VARIABLE | b i8 i16 i32 i64; INT+VARIABLE | i4 i48; FP+VARIABLE | float f8"
 )
-_ONLY_SHAPES: Final = "->; INT/FP+SHAPE |"
 
 # -- accuracy that several operators have, and products --------------------------------------------
 
 _ROUNDED: Final = "ulp 0.5; BF16 ulp 1"
-_SUM: Final = "inexact: dot-product"
+SUM: Final = "inexact: dot-product"
 _PRODUCT_2D: Final = "output=NPQO weight=OKLC input=N..C"
 _FFT: Final = "? the number depends on the algorithm"
 
 #: In the order of enum Op of the schema, since the position of a row is its code.
-ROWS: Final = (
+ROWS_1_0: Final = (
     Row(
         "ARGMAX",
         "reduction",
@@ -82,15 +79,15 @@ ROWS: Final = (
         "T -> U; INT | i8:i32 i8,i16,i32,i64:i64; INT+INT16 | i16:i32; FP | float,f8:i32,i64",
         "axis nan_mode",
     ),
-    Row("AVG_POOL2D", "pooling", _POOL, _ACCUMULATED, "kernel:2 stride:2 pad:4 acc_type", _SUM),
-    Row("CONV2D", "convolution", _CONV, _CONVOLVED_MIXED, _WINDOW_2D, _SUM, _PRODUCT_2D),
+    Row("AVG_POOL2D", "pooling", POOL, ACCUMULATED, "kernel:2 stride:2 pad:4 acc_type", SUM),
+    Row("CONV2D", "convolution", _CONV, _CONVOLVED_MIXED, _WINDOW_2D, SUM, _PRODUCT_2D),
     Row(
         "CONV3D",
         "convolution",
         _CONV,
         _CONVOLVED_FP8,
         "pad:6 stride:3 dilation:3 local_bound acc_type",
-        _SUM,
+        SUM,
         "output=NPQRO weight=OKLMC input=N...C",
     ),
     Row(
@@ -99,7 +96,7 @@ ROWS: Final = (
         _CONV,
         _CONVOLVED_FP8,
         _WINDOW_2D,
-        _SUM,
+        SUM,
         "output=NPQ(CM) weight=KLCM input=N..C",
     ),
     Row(
@@ -108,28 +105,28 @@ ROWS: Final = (
         "input_real input_imag -> output_real output_imag",
         "f32 f32 -> f32 f32; FP+FFT |",
         "inverse local_bound",
-        _SUM,
+        SUM,
         _FFT,
         since="1.0 2023-04",
     ),
     Row(
         "MATMUL",
         "matmul",
-        _MATMUL,
+        MATMUL,
         "T U T U -> A; INT | i8:i8:i32 i16:i16:i48; "
         "FP | f16:f16:f16,f32 f32:f32:f32 bf16:bf16:f32 e4m3:e4m3:f16 e5m2:e5m2:f16; "
         "1.1 FP | f8:f8:f16,f32",
-        accuracy=_SUM,
+        accuracy=SUM,
         multiply_accumulates="output=NIJ a=NIK b=.KJ",
     ),
-    Row("MAX_POOL2D", "pooling", "input", _POOLED, "kernel:2 stride:2 pad:4 nan_mode"),
+    Row("MAX_POOL2D", "pooling", "input", POOLED, "kernel:2 stride:2 pad:4 nan_mode"),
     Row(
         "RFFT2D",
         "fft",
         "input_real -> output_real output_imag",
         "f32 -> f32 f32; FP+FFT |",
         "local_bound",
-        _SUM,
+        SUM,
         _FFT,
         since="1.0 2023-02",
     ),
@@ -139,7 +136,7 @@ ROWS: Final = (
         _CONV,
         _CONVOLVED_MIXED,
         "out_pad:4 stride:2 local_bound acc_type",
-        _SUM,
+        SUM,
         "output=N..O weight=OKLC input=NHWC",
     ),
     Row(
@@ -163,7 +160,13 @@ ROWS: Final = (
     Row("BITWISE_AND", "elementwise", _TWO, _BITS),
     Row("BITWISE_OR", "elementwise", _TWO, _BITS),
     Row("BITWISE_XOR", "elementwise", _TWO, _BITS),
-    Row("INTDIV", "elementwise", "input1 input2:divisor", "T T -> T; INT/FP | i32 i64"),
+    Row(
+        "INTDIV",
+        "elementwise",
+        "input1 input2:divisor",
+        "T T -> T; INT/FP | i32 i64",
+        old_names="div:2024-07 int_div:2025-04",
+    ),
     Row("LOGICAL_AND", "elementwise", _TWO, _BOOLS),
     Row("LOGICAL_LEFT_SHIFT", "elementwise", _SHIFTED, _SHIFTED_BITS),
     Row("LOGICAL_RIGHT_SHIFT", "elementwise", _SHIFTED, _SHIFTED_BITS),
@@ -237,8 +240,16 @@ ROWS: Final = (
     Row("REDUCE_ANY", "reduction", "input", _BOOL, "axis"),
     Row("REDUCE_MAX", "reduction", "input", _ORDERED, "axis nan_mode"),
     Row("REDUCE_MIN", "reduction", "input", _ORDERED, "axis nan_mode"),
-    Row("REDUCE_PRODUCT", "reduction", "input", _FLOAT, "axis", "inexact: reduce-product"),
-    Row("REDUCE_SUM", "reduction", "input", _NUMBER, "axis", _SUM),
+    Row(
+        "REDUCE_PRODUCT",
+        "reduction",
+        "input",
+        _FLOAT,
+        "axis",
+        "inexact: reduce-product",
+        old_names="reduce_prod:2025-03",
+    ),
+    Row("REDUCE_SUM", "reduction", "input", _NUMBER, "axis", SUM),
     Row(
         "CONCAT",
         "layout",
@@ -344,6 +355,7 @@ ROWS: Final = (
         accuracy="operand",
         since="1.0 2023-11",
         encoded_as="IDENTITY",
+        old_names="variable.write:2025-04",
     ),
     Row(
         "VARIABLE_READ",
@@ -353,132 +365,7 @@ ROWS: Final = (
         accuracy="operand",
         since="1.0 2023-11",
         encoded_as="IDENTITY",
+        old_names="variable.read:2025-04",
     ),
     Row("CONST_SHAPE", "constant", "-> output:shape", "->; INT/FP |", since="1.0 2025-02"),
-    Row(
-        "MATMUL_T_BLOCK_SCALED",
-        "matmul",
-        "a_data a_scale b_data b_scale -> output_data",
-        "T S T S -> f32; FP | in:e8m0",
-        "block_size",
-        _SUM,
-        "output_data=NIJ a_data=NIK b_data=.JK",
-        since="1.1 2025-11",
-    ),
-    Row(
-        "CAST_FROM_BLOCK_SCALED",
-        "block_conversion",
-        "input_data input_scale -> output_data",
-        "T S -> U; FP | in:e8m0:f32,bf16",
-        "block_size",
-        "ulp 1",
-        since="1.1 2025-11",
-    ),
-    Row(
-        "CAST_TO_BLOCK_SCALED",
-        "block_conversion",
-        "input_data -> output_data output_scale",
-        "T -> U S; FP | f32,bf16:in:e8m0",
-        "block_size",
-        "ulp 1; FP8E4M3 ulp 2",
-        since="1.1 2025-11",
-    ),
-    Row(
-        "DIM",
-        "shape",
-        "input1 -> output:shape",
-        "T ->; INT/FP+SHAPE | b i64; INT+SHAPE | i8 i16 i32; FP+SHAPE | float f8 mx in e8m0",
-        "axis",
-        since="1.1 2026-01",
-    ),
-    Row("CONCAT_SHAPE", "shape", "input*:shape -> output:shape", _ONLY_SHAPES, since="1.1 2026-02"),
-    Row("ADD_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-01"),
-    Row("SUB_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-01"),
-    Row("MUL_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-01"),
-    Row(
-        "SLICE_SHAPE",
-        "shape",
-        "input:shape start:const size:const -> output:shape",
-        "i32 i32 ->; INT/FP+SHAPE |",
-        since="1.1 2026-02",
-    ),
-    Row("EXP2_SHAPE", "shape", _SHAPE, _ONLY_SHAPES, since="1.1 2026-02"),
-    Row("LOG2_CEIL_SHAPE", "shape", _SHAPE, _ONLY_SHAPES, since="1.1 2026-02"),
-    Row("LOG2_FLOOR_SHAPE", "shape", _SHAPE, _ONLY_SHAPES, since="1.1 2026-02"),
-    Row("MAX_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-02"),
-    Row("MIN_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-02"),
-    Row("MOD_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-02"),
-    Row("DIV_CEIL_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-01"),
-    Row("DIV_FLOOR_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-01"),
-    Row(
-        "ASSERT_EQUAL_SHAPE",
-        "shape",
-        "input1:shape input2:shape ->",
-        _ONLY_SHAPES,
-        "allow_broadcast",
-        since="1.1 2026-02",
-    ),
-    Row(
-        "CONV2D_BLOCK_SCALED",
-        "convolution",
-        "input_data input_scale weight_data weight_scale bias pad:shape stride:shape dilation:shape",
-        "T S T S f32 -> f32; FP+MXFP-CONV | inf:e8m0",
-        "block_size",
-        _SUM,
-        "output=NPQO weight_data=OKLC input_data=N..C",
-        since="1.1 2026-02",
-    ),
-    Row(
-        "MAX_POOL2D_ADAPTIVE",
-        "pooling",
-        "input kernel:shape stride:shape pad:shape",
-        _POOLED,
-        "nan_mode",
-        since="1.1 2026-05",
-    ),
-    Row(
-        "AVG_POOL2D_ADAPTIVE",
-        "pooling",
-        f"{_POOL} kernel:shape stride:shape pad:shape",
-        _ACCUMULATED,
-        "acc_type",
-        _SUM,
-        since="1.1 2026-05",
-    ),
-    Row(
-        "RESHAPE_BLOCK_SCALED",
-        "block_layout",
-        "input input_scale? new_value_shape:shape -> output output_scale?",
-        "T -> T; INT/FP | b i64; INT | i8 i16 i32; FP | float f8; T S -> T S; FP | in:e8m0",
-        "block_size",
-        since="1.1 2026-05",
-    ),
-    Row(
-        "ROW_GATHER_BLOCK_SCALED",
-        "block_layout",
-        "values values_scale? indices:index row_count:const -> output output_scale?",
-        "T U i32 -> T; INT/FP | b,i8,i16,i32:i32,i64 i64:i64; FP | float,f8:i32,i64; "
-        "T S U i32 -> T S; FP | in:e8m0:i32,i64",
-        "block_size",
-        since="1.1 2026-05",
-    ),
-    Row(
-        "ROW_GATHER",
-        "gather",
-        "values indices:index row_count:const",
-        "T U i32 -> T; INT/FP | b,i8,i16,i32,i64:i32,i64; FP | float,f8,mx:i32,i64",
-        accuracy="operand",
-        since="1.1 2026-08",
-    ),
-    Row(
-        "MATMUL_T",
-        "matmul",
-        _MATMUL,
-        "T U Z(T) Z(U) -> A; INT | i8:i8:i32 i16:i16:i48; "
-        "FP | f16:f16:f16 float,f8,mx:float,f8,mx:f32; "
-        "FP | bf16,f8,mx:f16,bf16,f8,mx:bf16 f16:bf16,f8,mx:bf16",
-        accuracy=_SUM,
-        multiply_accumulates="output=NIJ a=NIK b=.JK",
-        since="1.1 2026-08",
-    ),
 )
