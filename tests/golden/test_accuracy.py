@@ -16,7 +16,7 @@ import pytest
 from golden.conftest import MakeBuilder
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.accuracy.operator_rules import FLOAT_RULES, rule_of, rules
+from tosa_convert.golden.accuracy.operator_rules import FORMULAS, bound, rule_of, rules
 from tosa_convert.golden.accuracy.tolerance_rules import EXACT, FLOATS, Rule
 from tosa_convert.golden.arrays.slots import Slot, save_npy
 from tosa_convert.golden.backends.runners import Record
@@ -354,8 +354,19 @@ def test_resize_is_judged_by_the_largest_operand(builder: MakeBuilder) -> None:
     assert not check(graph, Record("left", {"y": off}), {"x": x}).ok
 
 
-def test_every_operator_has_a_row_with_its_rule() -> None:
-    assert FLOAT_RULES.keys() == {row.name for row in OPERATORS}
+def test_every_accuracy_in_a_row_is_a_bound_or_the_name_of_a_formula() -> None:
+    names = {row.accuracy for row in OPERATORS}
+    bounds = names - FORMULAS.keys() - {"exact", "operand", "none"}
+    assert FORMULAS.keys() < names
+    kinds = {bound(text, element).kind for text in bounds for element in FLOATS}
+    assert kinds == {"ulp", "abs-error", "bounds"}
+
+
+def test_a_bound_for_a_type_comes_before_that_for_all() -> None:
+    text = "abs-error base=1; FP32 abs-error lower=0.5 base=3"
+    assert bound(text, "FP32") == Rule("abs-error", lower=0.5, base=3)
+    assert bound(text, "FP16") == Rule("abs-error", base=1)
+    assert bound("ulp 2", "BF16") == Rule("ulp", 2)
 
 
 @pytest.mark.usefixtures("refmodel")

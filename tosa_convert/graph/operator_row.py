@@ -28,7 +28,7 @@ class Row(NamedTuple):
     accuracy: how floating-point results may differ from exact ones, if the operands are exact:
         "exact"; "operand", as the operand whose elements are moved; "none", no rule of TOSA; the name
         of a formula of golden/accuracy; or a bound such as "ulp 2", and after ";" others for single
-        types. It begins with "inexact:" if implementations round results differently.
+        types. It begins with "inexact:" if implementations compute different results of equal operands.
     multiply_accumulates: the dimensions of the result and of the two operands that are multiplied. A
         letter stands for the same size wherever it is, (CM) for a product, "." for what does not
         count. The number is the product of all letters. Or, after "?", why the number is not known.

@@ -116,6 +116,12 @@ class OperatorSpec:
     state: str
     old_names: tuple[tuple[str, str], ...]
 
+    @property
+    def kernel_dimension(self) -> int:
+        """Return the first dimension of the kernel in the weight of a convolution."""
+        _, weight, _ = self.multiply_accumulates.values()
+        return weight.index("K")
+
     def __repr__(self) -> str:
         return self.name
 

@@ -17,7 +17,7 @@ from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.builder.edit import change_blocks
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator
 from tosa_convert.graph.opset import CONST, operator
-from tosa_convert.rewrites.merged_dimensions import PLANNERS, Plan, Shape
+from tosa_convert.rewrites.merged_dimensions import Plan, Shape, planner_of
 from tosa_convert.rewrites.report import Recorder
 from tosa_convert.rules.levels import LEVELS
 from tosa_convert.rules.operator_view import OperatorView
@@ -61,7 +61,7 @@ def _plans(block: Block, high: set[str]) -> Iterator[tuple[int, Plan | None]]:
         if op.spec is CONST or op.spec is _RESHAPE:
             yield index, None
             continue
-        planner = PLANNERS.get(op.spec.name)
+        planner = planner_of(op.spec)
         inputs, outputs = (
             tuple(types[name] for name in names) for names in (op.inputs, op.outputs)
         )

@@ -11,7 +11,7 @@ from math import prod
 from typing import Final
 
 from tosa_convert.graph.model import Operator
-from tosa_convert.graph.opset import AttributeValue
+from tosa_convert.graph.opset import AttributeValue, OperatorSpec
 
 Shape = tuple[int, ...]
 #: A run of neighbouring dimensions: the first one, and the one after the last.
@@ -191,45 +191,16 @@ def transpose(
     )
 
 
-_UNARY: Final = (
-    *(
-        "ABS",
-        "BITWISE_NOT",
-        "CAST",
-        "CEIL",
-        "CLAMP",
-        "CLZ",
-        "COS",
-        "ERF",
-        "EXP",
-        "FLOOR",
-        "IDENTITY",
-    ),
-    *("LOG", "LOGICAL_NOT", "NEGATE", "RECIPROCAL", "RSQRT", "SIGMOID", "SIN", "TABLE", "TANH"),
-)
-_BINARY: Final = (
-    *(
-        "ADD",
-        "ARITHMETIC_RIGHT_SHIFT",
-        "BITWISE_AND",
-        "BITWISE_OR",
-        "BITWISE_XOR",
-        "EQUAL",
-        "GREATER",
-    ),
-    *("GREATER_EQUAL", "INTDIV", "LOGICAL_AND", "LOGICAL_LEFT_SHIFT", "LOGICAL_OR"),
-    *("LOGICAL_RIGHT_SHIFT", "LOGICAL_XOR", "MAXIMUM", "MINIMUM", "MUL", "POW", "SUB"),
-)
-_ALONG_AXIS: Final = (
-    *("ARGMAX", "CONCAT", "REVERSE", "REDUCE_ALL", "REDUCE_ANY", "REDUCE_MAX", "REDUCE_MIN"),
-    *("REDUCE_PRODUCT", "REDUCE_SUM"),
-)
+def planner_of(spec: OperatorSpec) -> Planner | None:
+    """Return what plans an operator with fewer dimensions; None if nothing does."""
+    if spec.elementwise:
+        return elementwise(*range(spec.elementwise))
+    if any(row.name == "axis" for row in spec.attributes) and not spec.results[0].is_shape:
+        return along_axis
+    return _PLANNERS.get(spec.name)
 
-PLANNERS: Final[dict[str, Planner]] = {
-    **dict.fromkeys(_UNARY, elementwise(0)),
-    **dict.fromkeys(_BINARY, elementwise(0, 1)),
-    **dict.fromkeys(_ALONG_AXIS, along_axis),
-    "SELECT": elementwise(0, 1, 2),
+
+_PLANNERS: Final[dict[str, Planner]] = {
     "PAD": pad,
     "SLICE": slice_,
     "TILE": tile,

@@ -55,28 +55,16 @@ LEVEL_NONE: Final = Level("NONE", 32, 2**31 - 1, 2**31 - 1, 2048, 63, 256, 256, 
 #: Name -> level.
 LEVELS: Final = {level.name: level for level in (LEVEL_8K, LEVEL_NONE)}
 
-#: Operator -> the limit of each of its attributes or !tosa.shape operands.
-_LIMITED: Final[dict[str, tuple[tuple[str, str], ...]]] = {
-    **dict.fromkeys(
-        ("AVG_POOL2D", "MAX_POOL2D", "AVG_POOL2D_ADAPTIVE", "MAX_POOL2D_ADAPTIVE"),
-        (("kernel", "kernel"), ("stride", "stride"), ("pad", "kernel")),
-    ),
-    **dict.fromkeys(
-        ("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "CONV2D_BLOCK_SCALED"),
-        (("dilation", "kernel"), ("pad", "kernel"), ("stride", "stride")),
-    ),
-    "TRANSPOSE_CONV2D": (("out_pad", "kernel"), ("stride", "stride")),
+#: Family -> the limit of each of its attributes or !tosa.shape operands.
+_LIMITED: Final = {
+    "pooling": {"kernel": "kernel", "stride": "stride", "pad": "kernel"},
+    "convolution": {
+        "dilation": "kernel",
+        "out_pad": "kernel",
+        "pad": "kernel",
+        "stride": "stride",
+    },
 }
-#: Operator -> its weight, and the first dimension of the kernel in it.
-_KERNELS: Final[dict[str, tuple[str, int]]] = {
-    "CONV2D": ("weight", 1),
-    "CONV3D": ("weight", 1),
-    "DEPTHWISE_CONV2D": ("weight", 0),
-    "TRANSPOSE_CONV2D": ("weight", 1),
-    "CONV2D_BLOCK_SCALED": ("weight_data", 1),
-}
-#: Operators whose tensors are passed on: a level limits them where they are used.
-_PASSED_ON: Final = frozenset({"CUSTOM", "COND_IF", "WHILE_LOOP"})
 
 
 def violations(view: OperatorView, level: Level) -> Iterator[Violation]:
@@ -91,15 +79,15 @@ def violations(view: OperatorView, level: Level) -> Iterator[Violation]:
         level: A level of `LEVELS`.
     """
     yield from _value_violations(view, level)
-    name = view.spec.name
-    for part, limit in _LIMITED.get(name, ()):
+    family = view.spec.family
+    for part, limit in _LIMITED.get(family, {}).items():
         yield from _largest(part, _parts(view, part), level, getattr(level, limit))
-    if name in _KERNELS:
+    if family == "convolution":
         yield from _kernel_violations(view, level)
-    elif name in ("FFT2D", "RFFT2D"):
+    elif family == "fft":
         shape = view.shape("input_real") or ()
         yield from _largest("input_real", shape[1:], level, level.kernel)
-    elif name == "RESIZE":
+    elif family == "resize":
         yield from _scale_violations(view, level)
 
 
@@ -113,7 +101,8 @@ def _value_violations(view: OperatorView, level: Level) -> Iterator[Violation]:
             if count > level.list_size:
                 yield _over(f"{name}-list", f"{name} is a list of {count}", level, level.list_size)
         for name, arity, value in values:
-            exempt = view.spec.name in _PASSED_ON and arity == "*"
+            # The tensors are passed on: a level limits them where they are used.
+            exempt = view.spec.family == "control" and arity == "*"
             yield from _one_value(name, value, level, exempt=exempt)
 
 
@@ -145,9 +134,10 @@ def _over(rule: str, text: str, level: Level, limit: int, unit: str = "") -> Vio
 
 
 def _parts(view: OperatorView, name: str) -> tuple[Size, ...]:
-    """Return the values of an attribute, or of the !tosa.shape operand that has its place."""
-    value = view.attributes.get(name)
-    return view.sizes(name) if value is None else tuple(value)
+    """Return the values of an attribute, or of the !tosa.shape operand that has its place, if any."""
+    if name in view.attributes:
+        return tuple(view.attributes[name])
+    return view.sizes(name) if view.has(name) else ()
 
 
 def _largest(name: str, values: Iterable[Size], level: Level, limit: int) -> Iterator[Violation]:
@@ -158,14 +148,12 @@ def _largest(name: str, values: Iterable[Size], level: Level, limit: int) -> Ite
 
 
 def _kernel_violations(view: OperatorView, level: Level) -> Iterator[Violation]:
-    weight, first = _KERNELS[view.spec.name]
+    _, weight, _ = view.spec.multiply_accumulates
     shape = view.shape(weight)
     if shape is None:
         return
-    dilation: tuple[Size, ...] = (1, 1)
-    if view.spec.name != "TRANSPOSE_CONV2D":
-        dilation = _parts(view, "dilation")
-    for size, factor in zip(shape[first:], dilation, strict=False):
+    first = view.spec.kernel_dimension
+    for size, factor in zip(shape[first:], _parts(view, "dilation") or (1, 1), strict=False):
         if known(size) and factor is not None and size * factor > level.kernel:
             times = f" with dilation {factor}" if factor != 1 else ""
             text = f"the kernel has {size}{times}"

@@ -85,14 +85,10 @@ def shape_text(sizes: tuple[Size, ...] | None) -> str:
     return f"[{', '.join(shown)}]"
 
 
-#: Operands that need not be constants. TOSA restricts their elements (REQUIRE in the pseudocode of the
-#: operator: any other element leaves the result unpredictable), so those of a constant are judged.
-_RESTRICTED: Final = {
-    **dict.fromkeys(("GATHER", "ROW_GATHER", "ROW_GATHER_BLOCK_SCALED", "SCATTER"), "indices"),
-    **dict.fromkeys(
-        ("ARITHMETIC_RIGHT_SHIFT", "LOGICAL_LEFT_SHIFT", "LOGICAL_RIGHT_SHIFT"), "input2"
-    ),
-}
+#: Domains of operands that need not be constants. TOSA restricts their elements (REQUIRE in the
+#: pseudocode of the operator: any other element leaves the result unpredictable), so those of a
+#: constant are judged.
+_RESTRICTED: Final = ("index", "shift")
 
 #: The positions at which an operator has operands whose elements its rules read, from the end:
 #: compile-time constants and restricted operands.
@@ -103,7 +99,7 @@ READ_POSITIONS: Final[dict[OperatorSpec, tuple[int, ...]]] = {
         positions := tuple(
             index - len(spec.operands)
             for index, row in enumerate(spec.operands)
-            if row.is_constant or row.name == _RESTRICTED.get(spec.name)
+            if row.is_constant or row.domain in _RESTRICTED
         )
     )
 }

@@ -27,7 +27,7 @@ def judge(view: OperatorView) -> Verdict:
 
 def judge_shapes(view: OperatorView) -> Verdict:
     """Return what the operator's rules say of shapes, attributes and values, whatever its types."""
-    rules = rules_of(view.spec.name)
+    rules = rules_of(view.spec)
     violations = [found for check in rules.ranks for found in check(view)]
     if not violations:
         violations = [found for check in rules.checks for found in check(view)]

@@ -8,40 +8,18 @@ from typing import Final
 from tosa_convert.eras.older_to_current.editor import Editor, Refused
 from tosa_convert.eras.rules.elementwise import maximum_and_minimum
 from tosa_convert.graph.constant import Constant
-from tosa_convert.graph.dtypes import INT32, INT64
+from tosa_convert.graph.dtypes import INT32, INT64, V1_0
 from tosa_convert.graph.model import DYNAMIC, Operator, Tensor
 
-#: Operators whose operands may be broadcast -> how many of them.
-_BROADCAST: Final = {"SELECT": 3} | dict.fromkeys(
-    (
-        *("ADD", "SUB", "MUL", "INTDIV", "POW", "MAXIMUM", "MINIMUM"),
-        *("BITWISE_AND", "BITWISE_OR", "BITWISE_XOR", "LOGICAL_AND", "LOGICAL_OR", "LOGICAL_XOR"),
-        *("LOGICAL_LEFT_SHIFT", "LOGICAL_RIGHT_SHIFT", "ARITHMETIC_RIGHT_SHIFT"),
-        *("EQUAL", "GREATER", "GREATER_EQUAL"),
-    ),
-    2,
-)
-#: Operators with a window that moves over the input -> the number of its dimensions.
-_WINDOWS: Final = {
-    "AVG_POOL2D": 2,
-    "MAX_POOL2D": 2,
-    "CONV2D": 2,
-    "DEPTHWISE_CONV2D": 2,
-    "CONV3D": 3,
-}
-#: Operators whose result does not depend on whether elements are signed, besides RESCALE.
-_SIGN_FREE: Final = frozenset(
-    (
-        *("CONST", "IDENTITY", "CUSTOM", "RESCALE", "SELECT", "EQUAL", "GATHER", "SCATTER"),
-        *("RESHAPE", "TRANSPOSE", "CONCAT", "PAD", "SLICE", "TILE", "REVERSE"),
-        *("COND_IF", "WHILE_LOOP", "VARIABLE_READ", "VARIABLE_WRITE"),
-    )
-)
+#: Operators of other families whose result does not depend on whether elements are signed.
+_SIGN_FREE: Final = ("RESCALE", "SELECT", "EQUAL")
+#: Families of operators whose result does not depend on it, as far as they are in TOSA 1.0.
+_SIGN_FREE_FAMILIES: Final = ("layout", "gather", "control", "constant")
 
 
 def as_today(editor: Editor, operator: Operator) -> None:
     """Add an operator to the editor's, changed or with others so that it means today what it meant."""
-    name, is_old = operator.spec.name, editor.upgrade.is_old
+    spec, is_old = operator.spec, editor.upgrade.is_old
     if not _is_complete(operator):
         editor.add(operator)  # the rules of graphs refuse it
         return
@@ -50,12 +28,12 @@ def as_today(editor: Editor, operator: Operator) -> None:
     axis = operator.attributes.get("axis")
     if isinstance(axis, int) and axis < 0 and operator.inputs:
         _count_axis_from_front(editor, operator, axis)
-    if is_old and name in _BROADCAST:
-        _equal_ranks(editor, operator, _BROADCAST[name])
-    elif is_old and name in _WINDOWS:
-        _divide(editor, operator, _WINDOWS[name])
-    elif is_old and name in _REPLACED:
-        _REPLACED[name](editor, operator)
+    if is_old and spec.elementwise > 1:
+        _equal_ranks(editor, operator, spec.elementwise)
+    elif is_old and (paddings := [row.length for row in spec.attributes if row.name == "pad"]):
+        _divide(editor, operator, paddings[0] // 2)
+    elif is_old and spec.name in _REPLACED:
+        _REPLACED[spec.name](editor, operator)
         return
     editor.add(operator)
 
@@ -72,7 +50,8 @@ def _is_complete(operator: Operator) -> bool:
 
 
 def _refuse_unsigned(editor: Editor, operator: Operator) -> None:
-    if operator.spec.name in _SIGN_FREE:
+    spec = operator.spec
+    if spec.name in _SIGN_FREE or (spec.since == V1_0 and spec.family in _SIGN_FREE_FAMILIES):
         return
     unsigned = editor.unsigned.intersection((*operator.inputs, *operator.outputs))
     if unsigned:
@@ -201,13 +180,12 @@ def _kernel(editor: Editor, operator: Operator, dimensions: int) -> tuple[int, .
     kernel = operator.attributes.get("kernel")
     if isinstance(kernel, tuple):
         return kernel if len(kernel) == dimensions else None
-    if len(operator.inputs) < 2:
+    if operator.spec.family != "convolution":
         return None
     weight = editor.tensor(operator.inputs[1]).shape
     if weight is None or len(weight) != dimensions + 2:
         return None
-    # The weight of DEPTHWISE_CONV2D begins with the window.
-    first = 0 if operator.spec.name == "DEPTHWISE_CONV2D" else 1
+    first = operator.spec.kernel_dimension
     return weight[first : first + dimensions]
 
 

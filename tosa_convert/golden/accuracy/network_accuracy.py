@@ -27,38 +27,6 @@ from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, operator
 
-#: Operators whose results get noise: implementations round them differently. ADD, SUB, CEIL, FLOOR and
-#: CAST are not among them, because from equal operands all implementations compute the same.
-NOISY: Final = frozenset(
-    [
-        "AVG_POOL2D",
-        "AVG_POOL2D_ADAPTIVE",
-        "CONV2D",
-        "CONV2D_BLOCK_SCALED",
-        "CONV3D",
-        "COS",
-        "DEPTHWISE_CONV2D",
-        "ERF",
-        "EXP",
-        "FFT2D",
-        "LOG",
-        "MATMUL",
-        "MATMUL_T",
-        "MATMUL_T_BLOCK_SCALED",
-        "MUL",
-        "POW",
-        "RECIPROCAL",
-        "REDUCE_PRODUCT",
-        "REDUCE_SUM",
-        "RESIZE",
-        "RFFT2D",
-        "RSQRT",
-        "SIGMOID",
-        "SIN",
-        "TANH",
-        "TRANSPOSE_CONV2D",
-    ]
-)
 #: Element types that MUL has.
 _TYPES: Final = frozenset(("FP32", "FP16", "BF16"))
 #: Elements of noise; in a larger tensor the noise repeats along the leading dimensions.
@@ -86,7 +54,7 @@ def _noisy_block(block: Block, seed: int) -> Block:
     shift = ""
     for op in block.operators:
         names = {}
-        for name in op.outputs if op.spec.name in NOISY else ():
+        for name in op.outputs if op.spec.is_inexact else ():
             tensor = block.tensors[name]
             if _takes_noise(tensor):
                 names[name] = unused_name(f"{name}/exact", tensors)

@@ -1,47 +1,23 @@
-"""The accuracy rule of each operator, a row each, and of each tensor of a graph.
-
-The rows come from the descriptors of the official tests, which follow the chapter on accuracy of
-the TOSA specification.
-"""
+"""The accuracy rule of an operator, from its row, and of each tensor of a graph."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Final
+from functools import cache
+from typing import Any, Final
 
 from tosa_convert.golden.accuracy.tolerance_rules import EXACT, FLOATS, Rule
 from tosa_convert.golden.running.variable_states import writes_variables
 from tosa_convert.graph.dtypes import DType, RoundingMode
 from tosa_convert.graph.extract import extract_region, reachable, touches_variables
 from tosa_convert.graph.model import Block, Graph, Operator, Tensor
+from tosa_convert.graph.opset import operator as row_of
 
-#: An operator's rule for a floating-point result whose operands are exact; None where TOSA gives none.
-RuleOf = Callable[[Block, Operator, Tensor], Rule | None]
-#: The number of products in the sum that gives an element of an operator's result.
+#: The rule for a floating-point result of an operator whose operands are exact.
+Formula = Callable[[Block, Operator, Tensor], Rule]
+#: The number of values in the sum that gives an element of an operator's result.
 Length = Callable[[Block, Operator], int]
-
-
-def _exact(block: Block, operator: Operator, result: Tensor) -> Rule:
-    return EXACT
-
-
-def _none(block: Block, operator: Operator, result: Tensor) -> None:
-    return None
-
-
-def _same(rule: Rule) -> RuleOf:
-    """Use the same rule for all element types."""
-    return lambda block, operator, result: rule
-
-
-def _fp32_or(fp32: Rule, others: Rule) -> RuleOf:
-    return lambda block, operator, result: fp32 if result.dtype.name == "FP32" else others
-
-
-def _arithmetic(block: Block, operator: Operator, result: Tensor) -> Rule:
-    return Rule("ulp", 1.0 if result.dtype.name == "BF16" else 0.5)
 
 
 def _sin(block: Block, operator: Operator, result: Tensor) -> Rule:
@@ -49,13 +25,9 @@ def _sin(block: Block, operator: Operator, result: Tensor) -> Rule:
     return Rule("abs-error", base=2.0, divisor=2.0, magnitude=True, floor=math.pi * least)
 
 
-def _cast_to_blocks(block: Block, operator: Operator, result: Tensor) -> Rule:
-    return Rule("ulp", 2.0 if result.dtype.name == "FP8E4M3" else 1.0)
-
-
 def _cast(block: Block, operator: Operator, result: Tensor) -> Rule:
     if result.scale is not None:
-        return _cast_to_blocks(block, operator, result)
+        return bound(row_of("CAST_TO_BLOCK_SCALED").accuracy, result.dtype.name)
     if block.tensors[operator.inputs[0]].scale is not None:
         return Rule("ulp", 1.0)
     return Rule("ulp", 0.5, lower=1.0)
@@ -71,78 +43,74 @@ def _reduce_product(block: Block, operator: Operator, result: Tensor) -> Rule:
     return Rule("reduce-product", float(source.shape[axis]) if source.shape else 1.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SumOfProducts:
-    """The row of an operator whose results are sums of products.
+# -- sums ------------------------------------------------------------------------------------------
 
-    length: products in each sum. factors: positions of the operands that are multiplied.
-    bias: position of the operand that is added, if one is.
-    block_scaled: the operands are data and scales, and sums are accumulated in FP32.
-    narrow_units: operands of at most 8 bits may be multiplied by units with fewer bits than FP32.
-    wide_bf16: sums of BF16 are accumulated in FP32.
-    """
 
-    length: Length
-    factors: tuple[int, ...] = (0,)
-    bias: int | None = None
-    block_scaled: bool = False
-    narrow_units: bool = False
-    wide_bf16: bool = False
+def _dot_product(block: Block, operator: Operator, result: Tensor) -> Rule:
+    """Return the rule for the sum's length, the operands and the accumulator."""
+    spec = operator.spec
+    rows = [row.name for row in spec.operands]
+    factors = [index for index, row in enumerate(rows) if row in spec.multiply_accumulates] or [0]
+    operands = [block.tensors[operator.inputs[index]] for index in factors]
+    output = result.dtype.name
+    is_block_scaled = any(row.name == "block_size" for row in spec.attributes)
+    accumulator = "FP32" if is_block_scaled else _accumulator(operator, output)
+    # Errors of an accumulator with more bits add up as a random walk does: by the root of its
+    # excess of bits.
+    excess = max(0, FLOATS[accumulator][0] - FLOATS[output][0])
+    terms = math.ceil(_length(block, operator) / math.pow(2.0, excess / 2))
+    is_scaled = is_block_scaled or any(t.scale is not None for t in operands)
+    if "bias" in rows:
+        # One more term, if the bias is not known to be zero.
+        data = block.tensors[operator.inputs[rows.index("bias")]].data
+        terms += is_scaled or data is None or bool(data.elements().any())
+    is_narrow = any(t.dtype.bits <= 8 or t.scale is not None for t in operands)
+    if spec.multiply_accumulates and accumulator == "FP32" and is_narrow:
+        # Units with fewer bits than FP32 may multiply operands of at most 8 bits.
+        return Rule("dot-product", float(min(_NARROW_UNITS * terms, _NARROW_MOST)))
+    is_fp32 = output == "FP32" and all(t.dtype.name == "FP32" for t in operands)
+    return Rule("dot-product", (6.0 if is_fp32 else 2.0) * terms)
 
-    def __call__(self, block: Block, operator: Operator, result: Tensor) -> Rule:
-        """Return the rule for the sum's length, the operands and the accumulator."""
-        operands = [block.tensors[operator.inputs[i]] for i in self.factors]
-        output = result.dtype.name
-        accumulator = self._accumulator(operator, output)
-        # Errors of an accumulator with more bits add up as a random walk does: by the root of its
-        # excess of bits.
-        excess = max(0, FLOATS[accumulator][0] - FLOATS[output][0])
-        terms = math.ceil(self.length(block, operator) / math.pow(2.0, excess / 2))
-        terms += self._has_bias(block, operator, operands)
-        is_narrow = any(t.dtype.bits <= 8 or t.scale is not None for t in operands)
-        if self.narrow_units and accumulator == "FP32" and is_narrow:
-            return Rule("dot-product", float(min(_NARROW_UNITS * terms, _NARROW_MOST)))
-        is_fp32 = output == "FP32" and all(t.dtype.name == "FP32" for t in operands)
-        return Rule("dot-product", (6.0 if is_fp32 else 2.0) * terms)
 
-    def _accumulator(self, operator: Operator, output: str) -> str:
-        if self.block_scaled:
-            return "FP32"
-        chosen = operator.attributes.get("acc_type")
-        name = chosen.name if isinstance(chosen, DType) else output
-        return "FP32" if self.wide_bf16 and name == "BF16" else name
-
-    def _has_bias(self, block: Block, operator: Operator, operands: list[Tensor]) -> bool:
-        """Return whether there is one more term: a bias that is not known to be zero."""
-        if self.bias is None:
-            return False
-        if self.block_scaled or any(t.scale is not None for t in operands):
-            return True
-        data = block.tensors[operator.inputs[self.bias]].data
-        return data is None or bool(data.elements().any())
+def _accumulator(operator: Operator, output: str) -> str:
+    chosen = operator.attributes.get("acc_type")
+    name = chosen.name if isinstance(chosen, DType) else output
+    # A reduction accumulates sums of BF16 in FP32.
+    return "FP32" if operator.spec.family == "reduction" and name == "BF16" else name
 
 
 _NARROW_UNITS: Final = 2048
 _NARROW_MOST: Final = 131072
 
 
+def _length(block: Block, operator: Operator) -> int:
+    """Return the number of values in the sum that gives an element of the result."""
+    products = operator.spec.multiply_accumulates
+    if not products:
+        return _LENGTHS[operator.spec.family](block, operator)
+    (_, result), (factor, dimensions), _ = products.items()
+    position = next(i for i, row in enumerate(operator.spec.operands) if row.name == factor)
+    kept = "".join(result)
+    sizes = zip(dimensions, _shape(block, operator, position), strict=False)
+    return math.prod(size for letter, size in sizes if letter not in kept)
+
+
 def _shape(block: Block, operator: Operator, position: int) -> tuple[int, ...]:
     return block.tensors[operator.inputs[position]].shape or ()
 
 
-def _kernel(block: Block, operator: Operator) -> int:
-    kernel = operator.attributes["kernel"]
-    assert isinstance(kernel, tuple)
-    return math.prod(kernel)
-
-
-def _adaptive_kernel(block: Block, operator: Operator) -> int:
-    kernel = block.shapes[operator.inputs[3]].values()
+def _window(block: Block, operator: Operator) -> int:
+    """Count the values under the kernel of a pooling."""
+    kernel = operator.attributes.get("kernel")
+    if kernel is None:
+        kernel = block.shapes[operator.inputs[3]].values()
+    assert kernel is None or isinstance(kernel, tuple)
     return math.prod(kernel if kernel is not None else _shape(block, operator, 0)[1:3])
 
 
-def _last_size(block: Block, operator: Operator) -> int:
-    return _shape(block, operator, 0)[-1]
+def _plane(block: Block, operator: Operator) -> int:
+    """Count the values of a plane, whose points have real and, for FFT2D, imaginary parts."""
+    return len(operator.spec.operands) * math.prod(_shape(block, operator, 0)[1:])
 
 
 def _axis_size(block: Block, operator: Operator) -> int:
@@ -151,158 +119,56 @@ def _axis_size(block: Block, operator: Operator) -> int:
     return _shape(block, operator, 0)[axis]
 
 
-def _weights(position: int) -> Length:
-    """Count the weights of one output channel, for weights that are [output, kernel..., input]."""
-    return lambda block, operator: math.prod(_shape(block, operator, position)[1:])
-
-
-def _depthwise_weights(block: Block, operator: Operator) -> int:
-    """Count the weights of one output channel, for weights that are [kernel..., channel, multiple]."""
-    return math.prod(_shape(block, operator, 1)[:2])
-
-
-def _plane(values: int) -> Length:
-    """Count the values of a plane whose points have `values` values each."""
-    return lambda block, operator: values * math.prod(_shape(block, operator, 0)[1:])
-
-
-_CONV: Final = SumOfProducts(length=_weights(1), factors=(0, 1), bias=2, narrow_units=True)
-_MATMUL: Final = SumOfProducts(length=_last_size, factors=(0, 1), narrow_units=True)
-
-#: The rule of each operator for floating-point results.
-FLOAT_RULES: Final[Mapping[str, RuleOf]] = {
-    "ABS": _exact,
-    "ADD": _arithmetic,
-    "ADD_SHAPE": _exact,
-    "ARGMAX": _exact,
-    "ARITHMETIC_RIGHT_SHIFT": _exact,
-    "ASSERT_EQUAL_SHAPE": _exact,
-    "AVG_POOL2D": SumOfProducts(length=_kernel),
-    "AVG_POOL2D_ADAPTIVE": SumOfProducts(length=_adaptive_kernel),
-    "BITWISE_AND": _exact,
-    "BITWISE_NOT": _exact,
-    "BITWISE_OR": _exact,
-    "BITWISE_XOR": _exact,
-    "CAST": _cast,
-    "CAST_FROM_BLOCK_SCALED": _same(Rule("ulp", 1.0)),
-    "CAST_TO_BLOCK_SCALED": _cast_to_blocks,
-    "CEIL": _same(Rule("ulp", 0.5)),
-    "CLAMP": _exact,
-    "CLZ": _exact,
-    "CONCAT": _exact,
-    "CONCAT_SHAPE": _exact,
-    "COND_IF": _none,
-    "CONST": _exact,
-    "CONST_SHAPE": _exact,
-    "CONV2D": _CONV,
-    "CONV2D_BLOCK_SCALED": SumOfProducts(
-        length=_weights(2), factors=(0, 2), bias=4, block_scaled=True, narrow_units=True
-    ),
-    "CONV3D": _CONV,
-    "COS": _same(Rule("abs-error", base=1.0, divisor=2.0, magnitude=True)),
-    "CUSTOM": _none,
-    "DEPTHWISE_CONV2D": replace(_CONV, length=_depthwise_weights),
-    "DIM": _exact,
-    "DIV_CEIL_SHAPE": _exact,
-    "DIV_FLOOR_SHAPE": _exact,
-    "EQUAL": _exact,
-    "ERF": _same(Rule("ulp", 5.0)),
-    "EXP": _fp32_or(Rule("abs-error", base=3.0), Rule("abs-error", base=1.0)),
-    "EXP2_SHAPE": _exact,
-    "FFT2D": SumOfProducts(length=_plane(2)),
-    "FLOOR": _same(Rule("ulp", 0.5)),
-    "GATHER": _exact,
-    "GREATER": _exact,
-    "GREATER_EQUAL": _exact,
-    "IDENTITY": _exact,
-    "INTDIV": _exact,
-    "LOG": _same(Rule("abs-error", lower=0.5)),
-    "LOG2_CEIL_SHAPE": _exact,
-    "LOG2_FLOOR_SHAPE": _exact,
-    "LOGICAL_AND": _exact,
-    "LOGICAL_LEFT_SHIFT": _exact,
-    "LOGICAL_NOT": _exact,
-    "LOGICAL_OR": _exact,
-    "LOGICAL_RIGHT_SHIFT": _exact,
-    "LOGICAL_XOR": _exact,
-    "MATMUL": _MATMUL,
-    "MATMUL_T": _MATMUL,
-    "MATMUL_T_BLOCK_SCALED": SumOfProducts(
-        length=_last_size, factors=(0, 2), block_scaled=True, narrow_units=True
-    ),
-    "MAXIMUM": _exact,
-    "MAX_POOL2D": _exact,
-    "MAX_POOL2D_ADAPTIVE": _exact,
-    "MAX_SHAPE": _exact,
-    "MINIMUM": _exact,
-    "MIN_SHAPE": _exact,
-    "MOD_SHAPE": _exact,
-    "MUL": _arithmetic,
-    "MUL_SHAPE": _exact,
-    "NEGATE": _exact,
-    "PAD": _exact,
-    "POW": _same(Rule("bounds")),
-    "RECIPROCAL": _same(Rule("ulp", 1.0)),
-    "REDUCE_ALL": _exact,
-    "REDUCE_ANY": _exact,
-    "REDUCE_MAX": _exact,
-    "REDUCE_MIN": _exact,
-    "REDUCE_PRODUCT": _reduce_product,
-    "REDUCE_SUM": SumOfProducts(length=_axis_size, wide_bf16=True),
-    "RESCALE": _exact,
-    "RESHAPE": _exact,
-    "RESHAPE_BLOCK_SCALED": _exact,
-    "RESIZE": _resize,
-    "REVERSE": _exact,
-    "RFFT2D": SumOfProducts(length=_plane(1)),
-    "ROW_GATHER": _exact,
-    "ROW_GATHER_BLOCK_SCALED": _exact,
-    "RSQRT": _same(Rule("ulp", 2.0)),
-    "SCATTER": _exact,
-    "SELECT": _exact,
-    "SIGMOID": _same(Rule("abs-error")),
-    "SIN": _sin,
-    "SLICE": _exact,
-    "SLICE_SHAPE": _exact,
-    "SUB": _arithmetic,
-    "SUB_SHAPE": _exact,
-    "TABLE": _exact,
-    "TANH": _fp32_or(
-        Rule("abs-error", lower=0.5, base=12.0), Rule("abs-error", lower=0.5, base=4.0)
-    ),
-    "TILE": _exact,
-    "TRANSPOSE": _exact,
-    "TRANSPOSE_CONV2D": _CONV,
-    "VARIABLE": _exact,
-    "VARIABLE_READ": _exact,
-    "VARIABLE_WRITE": _exact,
-    "WHILE_LOOP": _none,
+_LENGTHS: Final[Mapping[str, Length]] = {
+    "pooling": _window,
+    "fft": _plane,
+    "reduction": _axis_size,
 }
-#: Operators that only move elements: the rule of an operand is that of the result.
-MOVES: Final = frozenset(
-    [
-        "CONCAT",
-        "GATHER",
-        "IDENTITY",
-        "PAD",
-        "RESHAPE",
-        "REVERSE",
-        "ROW_GATHER",
-        "SCATTER",
-        "SLICE",
-        "TILE",
-        "TRANSPOSE",
-        "VARIABLE_READ",
-        "VARIABLE_WRITE",
-    ]
-)
+
+# -- rules -----------------------------------------------------------------------------------------
+
+#: Name in the column `accuracy` -> formula of the rule.
+FORMULAS: Final[Mapping[str, Formula]] = {
+    "cast": _cast,
+    "dot-product": _dot_product,
+    "reduce-product": _reduce_product,
+    "resize": _resize,
+    "sin": _sin,
+}
+
+
+@cache
+def bound(accuracy: str, element: str) -> Rule:
+    """Parse a bound such as "ulp 1; FP32 ulp 2" for results of an element type."""
+    bounds = {}
+    for part in accuracy.split("; "):
+        words = part.split()
+        bounds[words.pop(0) if words[0] in FLOATS else ""] = words
+    kind, *terms = bounds.get(element, bounds[""])
+    values: dict[str, Any] = {}
+    for term in terms:
+        name, _, value = term.rpartition("=")
+        values[name or "amount"] = float(value)
+    return Rule(kind, **values)
+
+
+def _float_rule(block: Block, operator: Operator, result: Tensor) -> Rule | None:
+    """Return the rule of an operator for a floating-point result; None where TOSA gives none."""
+    accuracy = operator.spec.accuracy
+    if accuracy in ("exact", "operand"):
+        return EXACT
+    if accuracy == "none":
+        return None
+    if accuracy in FORMULAS:
+        return FORMULAS[accuracy](block, operator, result)
+    return bound(accuracy, result.dtype.name)
 
 
 def rule_of(block: Block, operator: Operator, output: str) -> Rule | None:
     """Return the rule for an output of an operator with exact operands; None where TOSA gives none."""
     result = block.tensors.get(output)
     if result is not None and result.dtype.name in FLOATS:
-        return FLOAT_RULES[operator.spec.name](block, operator, result)
+        return _float_rule(block, operator, result)
     # Of the attributes only RESCALE's can have this value.
     is_inexact = operator.attributes.get("rounding_mode") is RoundingMode.INEXACT_ROUND
     return Rule("steps", 1.0) if is_inexact else EXACT
@@ -369,7 +235,7 @@ def _result_rule(
             return _rule_of_regions(graph, operator, name)
         return rule_of(graph.main, operator, name)
     different = {rule for rule in operands if rule is not None and rule != EXACT}
-    return different.pop() if operator.spec.name in MOVES and len(different) == 1 else None
+    return different.pop() if operator.spec.accuracy == "operand" and len(different) == 1 else None
 
 
 def _is_exact_inside(graph: Graph, operator: Operator, operands: list[Rule | None]) -> bool:

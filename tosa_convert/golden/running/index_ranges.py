@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from tosa_convert.graph.model import Block, Operator
 from tosa_convert.graph.opset import OperatorSpec
-
-_INDEXING: Final = frozenset(("GATHER", "SCATTER", "ROW_GATHER", "ROW_GATHER_BLOCK_SCALED"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +24,13 @@ class Indexed:
 
 def indexed(block: Block, spec: OperatorSpec, operands: Sequence[str]) -> Indexed | None:
     """Return what an operator indexes, or None if it indexes nothing or a tensor of unknown size."""
-    if spec.name not in _INDEXING:
+    rows = [spec.operand(i, len(operands)).domain for i in range(len(operands))]
+    if "index" not in rows:
         return None
     tensor = block.tensors.get(operands[0])
     if tensor is None or tensor.shape is None or len(tensor.shape) < 2 or tensor.shape[1] < 1:
         return None
-    rows = [spec.operand(i, len(operands)).name for i in range(len(operands))]
-    return Indexed(rows.index("indices"), tensor.name, tensor.shape[1])
+    return Indexed(rows.index("index"), tensor.name, tensor.shape[1])
 
 
 def integer_inputs(block: Block, name: str) -> list[str]:

@@ -133,7 +133,7 @@ def _limits(block: Block) -> dict[str, tuple[float, float]]:
     inputs = set(block.inputs)
     for op in block.operators:
         for position, name in enumerate(op.inputs):
-            if name in inputs:
+            if name in inputs and op.spec.takes(len(op.inputs), len(op.outputs)):
                 limit = _limit(op, position, block)
                 if limit is not None:
                     limits[name] = limit
@@ -141,17 +141,17 @@ def _limits(block: Block) -> dict[str, tuple[float, float]]:
 
 
 def _limit(operator: Operator, position: int, block: Block) -> tuple[float, float] | None:
-    op = operator.spec.name
     first = block.tensors.get(operator.inputs[0])
     if first is None or first.shape is None:
         return None
-    index = indexed(block, operator.spec, operator.inputs)
-    if index is not None and position == index.position:
-        return (0, index.rows - 1)
-    if op in ("ARITHMETIC_RIGHT_SHIFT", "LOGICAL_RIGHT_SHIFT", "LOGICAL_LEFT_SHIFT"):
-        return (0, first.dtype.bits - 1) if position == 1 else None
-    if op == "INTDIV" and position == 1:
-        return (1, 1000)
-    if op in ("LOG", "RSQRT", "RECIPROCAL") or (op == "POW" and position == 0):
-        return (0.05, 4.0)
+    match operator.spec.operand(position, len(operator.inputs)).domain:
+        case "index":
+            index = indexed(block, operator.spec, operator.inputs)
+            return None if index is None else (0, index.rows - 1)
+        case "shift":
+            return 0, first.dtype.bits - 1
+        case "divisor":
+            return 1, 1000
+        case "positive":
+            return 0.05, 4.0
     return None

@@ -1,4 +1,7 @@
-"""Operators that run regions: what a region takes and returns is what the operator passes on."""
+"""Operators that run regions, variables, and operators of other domains.
+
+What a region takes and returns is what the operator passes on.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from tosa_convert.rules.families.core import (
     Violation,
     agree,
     common_shape,
+    first_shape,
     known,
 )
 from tosa_convert.rules.operator_view import OperatorView
@@ -187,7 +191,21 @@ def _infer_state(view: OperatorView) -> tuple[ResultShape, ...]:
     return _common(before, _types(region[1], region[1].outputs))
 
 
+def _unknown_results(view: OperatorView) -> tuple[ResultShape, ...]:
+    """Results whose shapes do not follow from operands."""
+    return (None,) * len(view.operator.outputs)
+
+
+def _no_result(view: OperatorView) -> tuple[ResultShape, ...]:
+    return ()
+
+
 RULES: Final[Rules] = {
+    "CUSTOM": OperatorRules(_unknown_results),
+    # A variable is declared by its tensor: `verify` refuses this operator in a graph.
+    "VARIABLE": OperatorRules(_no_result),
+    "VARIABLE_READ": OperatorRules(first_shape),
+    "VARIABLE_WRITE": OperatorRules(first_shape),
     "COND_IF": OperatorRules(
         _infer_branches,
         (),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from tosa_convert.graph.model import DYNAMIC
+from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.rules.operator_view import OperatorView
 from tosa_convert.rules.values import Shape, Size, TensorType, shape_text
 
@@ -54,9 +55,13 @@ class OperatorRules(NamedTuple):
 Rules = dict[str, OperatorRules]
 
 
-def same_rules(names: str, rules: OperatorRules) -> Rules:
-    """Return the rows of operators that have the same rules. names: separated by blanks."""
-    return dict.fromkeys(names.split(), rules)
+def family_rules(rules: OperatorRules, *families: str, elementwise: int = 0) -> Rules:
+    """Return rows of the operators of families; those with `elementwise` operands or more."""
+    return {
+        row.name: rules
+        for row in OPERATORS
+        if row.family in families and row.elementwise >= elementwise
+    }
 
 
 # -- sizes that may be unknown -------------------------------------------------------------------

@@ -310,6 +310,7 @@ _HAS_DIMENSIONS: Final = rank_between("input1", 1)
 
 RULES: Final[Rules] = {
     "CONCAT": OperatorRules(_concatenated, (concat_ranks,), (axis_of("input1"), concat_sizes)),
+    "IDENTITY": OperatorRules(first_shape),
     "PAD": OperatorRules(
         _padded,
         (_HAS_DIMENSIONS, lengths("padding", factor=2)),

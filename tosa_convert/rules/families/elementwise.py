@@ -17,11 +17,11 @@ from tosa_convert.rules.families.core import (
     Violation,
     agree,
     dashed,
+    family_rules,
     first_shape,
     known,
     listing,
     rank,
-    same_rules,
     single,
 )
 from tosa_convert.rules.families.elements import outside_text
@@ -29,8 +29,6 @@ from tosa_convert.rules.families.zero_points import zero_point
 from tosa_convert.rules.operator_view import OperatorView
 from tosa_convert.rules.values import Shape, TensorType
 
-#: Operands that are not broadcast.
-_APART: Final = frozenset({"shift", "input1_zp", "output_zp", "table"})
 #: The most bits that MUL of INT32 can shift a product by.
 _MAX_SHIFT: Final = 63
 #: The number of entries of a table for input of INT8 and for input of INT16.
@@ -67,14 +65,12 @@ def _broadcast_size(sizes: tuple[int, ...]) -> int:
 def broadcast_operands(view: OperatorView) -> list[TensorType]:
     """Return the operands that are broadcast together."""
     return [
-        value
-        for row, value in view.operands()
-        if isinstance(value, TensorType) and row.name not in _APART
+        value for value in view.inputs[: view.spec.elementwise] if isinstance(value, TensorType)
     ]
 
 
 def _broadcast_names(view: OperatorView) -> list[str]:
-    return [row.name for row, _ in view.operands() if row.name not in _APART]
+    return [row.name for row in view.spec.operands[: view.spec.elementwise]]
 
 
 #: In text that says nothing of its age, these operators have the form of today.
@@ -175,23 +171,16 @@ def _broadcast(*checks: Check) -> OperatorRules:
     return OperatorRules(_broadcast_shape, (operands_have_one_rank,), (operands_broadcast, *checks))
 
 
+_SHIFT: Final = _broadcast(shift_amounts)
+
 RULES: Final[Rules] = {
-    **same_rules(
-        "ABS BITWISE_NOT CEIL CLZ COS ERF EXP FLOOR LOG LOGICAL_NOT RECIPROCAL RSQRT SIGMOID SIN "
-        "TANH",
-        _unary(),
-    ),
+    **family_rules(_unary(), "elementwise", "activation"),
+    **family_rules(_broadcast(), "elementwise", elementwise=2),
     "CLAMP": _unary(clamp_range),
     "NEGATE": _unary(zero_point("input1_zp"), zero_point("output_zp")),
     "TABLE": OperatorRules(first_shape, (rank("table", 1),), (table_size,)),
-    **same_rules(
-        "ADD BITWISE_AND BITWISE_OR BITWISE_XOR EQUAL GREATER GREATER_EQUAL "
-        "INTDIV LOGICAL_AND LOGICAL_OR LOGICAL_XOR MAXIMUM "
-        "MINIMUM POW SELECT SUB",
-        _broadcast(),
-    ),
-    **same_rules(
-        "ARITHMETIC_RIGHT_SHIFT LOGICAL_LEFT_SHIFT LOGICAL_RIGHT_SHIFT", _broadcast(shift_amounts)
-    ),
+    "ARITHMETIC_RIGHT_SHIFT": _SHIFT,
+    "LOGICAL_LEFT_SHIFT": _SHIFT,
+    "LOGICAL_RIGHT_SHIFT": _SHIFT,
     "MUL": _broadcast(single("shift"), mul_shift),
 }

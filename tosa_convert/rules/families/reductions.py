@@ -9,8 +9,8 @@ from tosa_convert.rules.families.core import (
     ResultShape,
     Rules,
     axis_of,
+    family_rules,
     rank_between,
-    same_rules,
 )
 from tosa_convert.rules.operator_view import OperatorView
 
@@ -29,9 +29,6 @@ _RANKS: Final = (rank_between("input", 1),)
 _CHECKS: Final = (axis_of("input"),)
 
 RULES: Final[Rules] = {
+    **family_rules(OperatorRules(_one_at_axis, _RANKS, _CHECKS), "reduction"),
     "ARGMAX": OperatorRules(_without_axis, _RANKS, _CHECKS),
-    **same_rules(
-        "REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN REDUCE_PRODUCT REDUCE_SUM",
-        OperatorRules(_one_at_axis, _RANKS, _CHECKS),
-    ),
 }

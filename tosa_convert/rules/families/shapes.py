@@ -6,6 +6,7 @@ the values are known before the program runs.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -58,10 +59,11 @@ def _div_ceil(dividend: int, divisor: int) -> Size:
     return _quotient(dividend, divisor) + bool(_modulo(dividend, divisor))
 
 
-_ARITHMETIC: Final[dict[str, _Compute]] = {
-    "ADD_SHAPE": lambda a, b: a + b,
-    "SUB_SHAPE": lambda a, b: a - b,
-    "MUL_SHAPE": lambda a, b: a * b,
+#: What operators of two shapes compute of each pair of values.
+ARITHMETIC: Final[dict[str, _Compute]] = {
+    "ADD_SHAPE": operator.add,
+    "SUB_SHAPE": operator.sub,
+    "MUL_SHAPE": operator.mul,
     "MAX_SHAPE": max,
     "MIN_SHAPE": min,
     "MOD_SHAPE": _modulo,
@@ -84,7 +86,7 @@ def _shapes_have_one_rank(view: OperatorView) -> Iterator[Violation]:
 
 def _computed(view: OperatorView) -> Iterator[Size]:
     """Compute the values of the result, whatever their range."""
-    compute = _ARITHMETIC[view.spec.name]
+    compute = ARITHMETIC[view.spec.name]
     for one, other in _pairs(view):
         yield None if one is None or other is None else compute(one, other)
 
@@ -245,21 +247,11 @@ def _infer_dimension(view: OperatorView) -> tuple[ResultShape, ...]:
     return ((size if known(size) else None,),)
 
 
-def _infer_constant(view: OperatorView) -> tuple[ResultShape, ...]:
-    """Return what is declared: only the result has the values."""
-    if not view.outputs:
-        return (None,)
-    (result,) = view.outputs
-    assert isinstance(result, ShapeType)
-    return (result.sizes,)
-
-
 def _infer_nothing(view: OperatorView) -> tuple[ResultShape, ...]:
     return ()
 
 
 RULES: Final[Rules] = {
-    "CONST_SHAPE": OperatorRules(_infer_constant),
     "DIM": OperatorRules(_infer_dimension, (rank_between("input1", 1),), (axis_of("input1"),)),
     "CONCAT_SHAPE": OperatorRules(_infer_concatenated, (_has_inputs, _parts_have_values)),
     "SLICE_SHAPE": OperatorRules(
@@ -267,14 +259,11 @@ RULES: Final[Rules] = {
         (_sliced_shape_has_values, _is_one_element("start"), _is_one_element("size")),
         (_start_is_not_negative, _size_is_positive, _slice_is_inside),
     ),
-    "ADD_SHAPE": _arithmetic(_values_in_range),
-    "SUB_SHAPE": _arithmetic(_values_in_range),
-    "MUL_SHAPE": _arithmetic(_values_in_range),
-    "MAX_SHAPE": _arithmetic(),
-    "MIN_SHAPE": _arithmetic(),
-    "MOD_SHAPE": _arithmetic(_divisors_are_not_zero),
-    "DIV_CEIL_SHAPE": _arithmetic(_divisors_are_not_zero),
-    "DIV_FLOOR_SHAPE": _arithmetic(_divisors_are_not_zero),
+    **dict.fromkeys(ARITHMETIC, _arithmetic()),
+    **dict.fromkeys(("ADD_SHAPE", "SUB_SHAPE", "MUL_SHAPE"), _arithmetic(_values_in_range)),
+    **dict.fromkeys(
+        ("MOD_SHAPE", "DIV_CEIL_SHAPE", "DIV_FLOOR_SHAPE"), _arithmetic(_divisors_are_not_zero)
+    ),
     "EXP2_SHAPE": OperatorRules(
         _infer_unary, (), (_values_between("exponent", 0, _MOST_EXPONENT),)
     ),

@@ -13,8 +13,9 @@ from tosa_convert.graph.dtypes import BY_CODE as DTYPE_BY_CODE
 from tosa_convert.graph.dtypes import INT4
 from tosa_convert.graph.model import MAX_RANK, ShapeValue, require_graphs
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
+from tosa_convert.graph.opset import operator as row_of
 from tosa_convert.rules.amounts import Amount, total
-from tosa_convert.rules.multiply_accumulates import NOT_COUNTED, multiply_accumulates
+from tosa_convert.rules.multiply_accumulates import multiply_accumulates
 from tosa_convert.rules.public import TARGET_CODES, Needs, find_violations, needs
 from tosa_convert.rules.values import shape_text
 from tosa_convert.views.inspection.memory import peak_activations
@@ -168,7 +169,7 @@ def summarize(graph: Graph) -> Summary:
         without_data=sum(map(_without_data, (block for _, block in graph.blocks()))),
         work=total(row.work for row in operators if row.work is not None),
         not_counted=tuple(
-            (row.name, NOT_COUNTED[row.name]) for row in operators if row.name in NOT_COUNTED
+            (row.name, reason) for row in operators if (reason := row_of(row.name).uncounted)
         ),
         peak_activations=Amount(0) if main is None else main.peak_activations,
         findings=findings,

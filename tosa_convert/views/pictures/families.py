@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-#: Family -> its operators. Those in no row are elementwise.
-_FAMILIES: Final[dict[str, str]] = {
-    "convolution": "CONV2D CONV3D DEPTHWISE_CONV2D TRANSPOSE_CONV2D MATMUL MATMUL_T FFT2D RFFT2D "
-    "CONV2D_BLOCK_SCALED MATMUL_T_BLOCK_SCALED",
-    "reduction": "ARGMAX AVG_POOL2D MAX_POOL2D REDUCE_ALL REDUCE_ANY REDUCE_MAX REDUCE_MIN "
-    "REDUCE_PRODUCT REDUCE_SUM AVG_POOL2D_ADAPTIVE MAX_POOL2D_ADAPTIVE",
-    "activation": "CLAMP ERF SIGMOID TANH TABLE",
-    "conversion": "CAST RESCALE CAST_FROM_BLOCK_SCALED CAST_TO_BLOCK_SCALED",
-    "layout": "CONCAT PAD RESHAPE REVERSE SLICE TILE TRANSPOSE GATHER SCATTER RESIZE IDENTITY "
-    "ROW_GATHER RESHAPE_BLOCK_SCALED ROW_GATHER_BLOCK_SCALED",
-    "control": "COND_IF WHILE_LOOP CUSTOM VARIABLE VARIABLE_READ VARIABLE_WRITE",
-    "constant": "CONST CONST_SHAPE",
-}
-_BY_NAME: Final = {name: family for family, names in _FAMILIES.items() for name in names.split()}
+from tosa_convert.graph.opset import OPERATORS
 
-FAMILIES: Final = (*_FAMILIES, "elementwise", "shape", "input", "output")
+#: Family of operators -> the one whose colour it has, if that is another one.
+_SHOWN_AS: Final = {
+    **dict.fromkeys(("matmul", "fft"), "convolution"),
+    "pooling": "reduction",
+    "block_conversion": "conversion",
+    **dict.fromkeys(("gather", "resize", "block_layout"), "layout"),
+}
+_BY_NAME: Final = {row.name: _SHOWN_AS.get(row.family, row.family) for row in OPERATORS}
+
+FAMILIES: Final = (*sorted(set(_BY_NAME.values())), "input", "output")
 
 
 def family_of(name: str) -> str:
     """Return the family of an operator, by its name."""
-    if (name.endswith("_SHAPE") and name not in _BY_NAME) or name == "DIM":
-        return "shape"
-    return _BY_NAME.get(name, "elementwise")
+    return _BY_NAME[name]
