@@ -5,8 +5,10 @@ from __future__ import annotations
 import click
 
 from tosa_convert.cli.command import Verb
-from tosa_convert.cli.option import Option, ReadPath, refuse_unknown
-from tosa_convert.cli.shared_options import complete_from, option
+from tosa_convert.cli.completion import complete_from
+from tosa_convert.cli.option import Option, ReadPath
+from tosa_convert.cli.shared_options import option
+from tosa_convert.errors import refuse_unknown
 
 
 def _element_types() -> list[str]:
