@@ -322,22 +322,35 @@ def refuse_unknown(option: str, value: object, choices: Collection[object]) -> N
     """
     if value not in choices:
         expected = ", ".join(str(choice) or '""' for choice in choices)
-        near = near_match(value, choices)
-        hint = f"did you mean {near}?" if near else ""
-        raise fail("option-conflict", option, f"found {value!r}, expected one of {expected}", hint)
+        message = f"found {value!r}, expected one of {expected}"
+        raise fail("option-conflict", option, message, suggest(value, choices))
+
+
+def suggest(value: object, choices: Iterable[object], otherwise: str = "") -> str:
+    """Return the hint that names what a mistyped value is meant to be; `otherwise` if nothing is close.
+
+    Example:
+        >>> suggest("imgae", ["image", "mask"]), suggest("x", ["image"], "see --help")
+        ('did you mean image?', 'see --help')
+    """
+    near = near_match(value, choices)
+    return f"did you mean {near}?" if near else otherwise
 
 
 def near_match(value: object, choices: Iterable[object]) -> str:
-    """Return the choice that a mistyped value is closest to; "" if none is close.
+    """Return the choice that a mistyped or shortened value is closest to; "" if none is close.
 
     Example:
-        >>> near_match("PRO_INT", ["PRO-INT", "PRO-FP"])
-        'PRO-INT'
+        >>> near_match("PRO_INT", ["PRO-INT", "PRO-FP"]), near_match("--out", ["--to", "--output"])
+        ('PRO-INT', '--output')
     """
     from difflib import get_close_matches
 
     by_fold = {str(choice).lower()[:_COMPARED]: str(choice) for choice in choices}
-    found = get_close_matches(str(value).lower()[:_COMPARED], by_fold, 1)
+    wanted = str(value).lower()[:_COMPARED]
+    found = get_close_matches(wanted, by_fold, 1)
+    if len(wanted.lstrip("-")) > 1:
+        found = sorted((one for one in by_fold if one.startswith(wanted)), key=len) or found
     return by_fold[found[0]] if found else ""
 
 

@@ -20,10 +20,10 @@ from tosa_convert.cli.standard_streams import named_by_user
 from tosa_convert.errors import (
     Finding,
     TosaConvertError,
-    near_match,
     printable,
     printable_lines,
     refuse_unknown,
+    suggest,
 )
 from tosa_convert.io import log
 from tosa_convert.version import __version__
@@ -178,8 +178,7 @@ def usage_error(error: click.UsageError) -> TosaConvertError:
     if isinstance(error, click.NoSuchOption):
         message = f"there is no option {error.option_name}"
         known = [] if error.ctx is None else _flags(error.ctx)
-        near = near_match(error.option_name, known)
-        hint = f"did you mean {near}?" if near else hint
+        hint = suggest(error.option_name, known, hint)
     elif isinstance(error, click.MissingParameter) and error.param is not None:
         message = f"{_name_of(error.param, error.ctx)} is missing"
     elif isinstance(error, click.BadParameter) and error.param is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tosa_convert.errors import refuse_unknown
+from tosa_convert.errors import fail, refuse_unknown
 from tosa_convert.io.files import STANDARD
 
 if TYPE_CHECKING:
@@ -97,7 +97,21 @@ class Option(click.Option):
             if isinstance(self.type, click.Choice):
                 for text in value if self.multiple else [value]:
                     refuse_unknown(self.flag, text, self.type.choices)
+            if isinstance(self.type, (click.types.IntParamType, click.types.FloatParamType)):
+                message = f"found {value!r}, expected {_numbers(self.type)}"
+                raise fail("option-conflict", self.flag, message) from None
             raise
+
+
+def _numbers(kind: Any) -> str:
+    """Name the numbers that an option takes."""
+    noun = "a whole number" if isinstance(kind, click.types.IntParamType) else "a number"
+    least = getattr(kind, "min", None)
+    if least is None:
+        return noun
+    return (
+        f"{noun} above {least}" if getattr(kind, "min_open", False) else f"{noun} from {least} up"
+    )
 
 
 def refuse_contradictions(ctx: click.Context, order: Iterable[click.Parameter]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from tosa_convert.errors import Finding, fail
+from tosa_convert.errors import Finding, fail, refuse_unknown, suggest
 from tosa_convert.installation import install_command
 
 
@@ -188,7 +188,8 @@ def on_route(name: str, via: str = "") -> Frontend:
         return FRONTENDS[via]
     expected = f"expected {' or '.join(fitting)}" if fitting else "there is only one"
     message = f"{via!r} is not a route of models for {name}, {expected}"
-    raise fail("option-conflict", "--via", message, "leave the option out for the usual route")
+    hint = suggest(via, fitting, "leave the option out for the usual route")
+    raise fail("option-conflict", "--via", message, hint)
 
 
 def frontend(name: str) -> Frontend:
@@ -201,11 +202,8 @@ def frontend(name: str) -> Frontend:
         >>> frontend("tflite").extra
         'tflite'
     """
-    row = FRONTENDS.get(name)
-    if row is None:
-        message = f"found {name!r}, expected one of {', '.join(FRONTENDS)}"
-        raise fail("option-conflict", "frontend", message)
-    return row
+    refuse_unknown("frontend", name, FRONTENDS)
+    return FRONTENDS[name]
 
 
 def missing(row: Frontend, absent: list[str], python: str = "") -> list[Finding]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 
-from tosa_convert.errors import Findings, fail, near_match
+from tosa_convert.errors import Findings, fail, suggest
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor, quoted, require_graphs
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE_READ, VARIABLE_WRITE
@@ -224,8 +224,7 @@ def _check_names(block: Block, names: Iterable[str]) -> None:
     findings = Findings()
     for name in names:
         if name not in defined:
-            near = near_match(name, defined)
-            hint = f"did you mean {quoted(near)}?" if near else ""
+            hint = suggest(quoted(name), map(quoted, defined))
             findings.add("undefined-name", quoted(name), "the main block has no such value", hint)
     findings.raise_if_any()
 

@@ -9,7 +9,7 @@ import os
 import re
 from typing import Final, Literal, NamedTuple
 
-from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.errors import TosaConvertError, fail, suggest
 
 Format = Literal["mlir", "mlirbc", "tosa", "json"]
 
@@ -222,6 +222,6 @@ def of_path(path: str | os.PathLike[str]) -> Format:
             os.fspath(path),
             f"the extension {extension!r} does not name a format, expected one of "
             + ", ".join(EXTENSIONS),
-            "choose the format with --to",
+            suggest(extension, EXTENSIONS, "choose the format with --to"),
         )
     return EXTENSIONS[extension]

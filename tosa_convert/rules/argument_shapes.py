@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tosa_convert.errors import Finding, TosaConvertError
+from tosa_convert.errors import Finding, TosaConvertError, suggest
 from tosa_convert.graph.model import DYNAMIC, INT32_MAX, Block, Graph, Tensor, block_path
 from tosa_convert.rules.values import shape_text
 
@@ -83,7 +83,8 @@ class _Arguments:
             elif key in symbols:
                 self.bind_alone(key, sizes)
             else:
-                hint = "arguments: " + ", ".join(f'"{name}"' for name in self.block.inputs)
+                names = [f'"{name}"' for name in self.block.inputs]
+                hint = suggest(f'"{key}"', names, "arguments: " + ", ".join(names))
                 self.refuse("unknown-argument", f'no argument is called "{key}"', hint)
         for name, sizes in chosen.items():
             self.bind_declared(name, sizes)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 import pytest
 from unit.building import PRODUCER, example, graph, op, tensor
 
@@ -129,7 +130,12 @@ def test_options_that_exclude_each_other_are_refused_in_any_order(
         (["generate", "--seed", "1", "--only", "ADDD"], "--only: error: ", "did you mean ADD?"),
         (["run", "x", "--narrow", "i46"], "--narrow: error: found 'i46'", "did you mean i64?"),
         (["suite", "x", "--frontends", "onx"], "--frontends: error: ", "did you mean onnx?"),
-        (["generate", "--seed", "one"], "--seed: error: 'one' is not a valid integer", "see `"),
+        (["generate", "--seed", "one"], "--seed: error: found 'one', expected a whole number", ""),
+        (["run", "x", "--random", "-1"], "found '-1', expected a whole number from 0 up", ""),
+        (["run", "x", "--timeout", "0"], "--timeout: error: found '0', expected a number above 0", ""),
+        (["convert", "--out", "x"], "there is no option --out", "did you mean --output?"),
+        (["data", "--as", "bf17", "x"], "--as: error: found 'bf17'", "did you mean BF16?"),
+        (["frontends", "onx"], "error: found 'onx', expected one of", "did you mean onnx?"),
         (["extract"], "MODEL is missing", "see `"),
         (["show", "--grep", "("], "--grep needs --operators", "see `"),
         (["run", "x", "--inside", "1"], "--inside needs --intermediates", "see `"),
@@ -196,18 +202,40 @@ def test_quiet_leaves_errors_and_data_and_verbose_says_what_was_recognised(
     assert "[file-error]" in capsys.readouterr().err
 
 
-def test_a_mistyped_tensor_is_named_with_its_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("words", "near"),
+    [
+        ("extract m.tosa --outputs layer2 -o x.tosa", '"layer_2"'),
+        ("extract m.tosa --outputs layer_2 -o x.tos", ".tosa"),
+        ("convert m.tosa --input-shape layer1=1 -o x.tosa", '"layer_1"'),
+        ("convert m.mlir --func frist -o x.tosa", "@first"),
+        ("run m.tosa --random 1 --range layer1=0:1", "layer_1"),
+        ("run m.tosa -i layer1=x.npy", '"layer_1"'),
+        ("run m.tosa --random 1 --intermediates o --pattern layer2", "layer_2"),
+        ("check m.tosa --random 1 --against m2.tosa --atol layer2:1", "layer_2"),
+        ("check m.tosa --random 1 --against onnxruntim:x", "onnxruntime"),
+    ],
+)
+def test_a_mistyped_name_of_the_file_gets_a_suggestion(
+    words: str,
+    near: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
 ) -> None:
-    path = tmp_path / "m.tosa"
+    if words.startswith(("run", "check")):
+        request.getfixturevalue("refmodel")
+    monkeypatch.chdir(tmp_path)
     tensors = [tensor("layer_1", "FP32", (1,)), tensor("layer_2", "FP32", (1,))]
     made = graph("layer_1", "layer_2", tensors, [op("EXP", "layer_1", "layer_2")])
-    path.write_bytes(b"".join(plan(made, PRODUCER).pieces()))
-    given = ["extract", str(path), "--outputs", "layer2", "-o", str(tmp_path / "out.tosa")]
-    assert run(tosa_flatbuffer, given) == 3
-    err = capsys.readouterr().err
-    assert f'{path}: "layer2": error: the main block has no such value' in err
-    assert 'did you mean "layer_2"?' in err
+    for name in ("m.tosa", "m2.tosa"):
+        Path(name).write_bytes(b"".join(plan(made, PRODUCER).pieces()))
+    body = "(%x: tensor<1xf32>) -> tensor<1xf32> { return %x : tensor<1xf32> }"
+    Path("m.mlir").write_text(f"func.func @first{body}\nfunc.func @second{body}\n")
+    np.save("x.npy", np.ones(1, np.float32))
+    assert run(tosa_flatbuffer, words.split()) in (2, 3)
+    assert f"did you mean {near}?" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.errors import Findings
+from tosa_convert.errors import Findings, suggest
 
 #: Default tolerances, and the least of each as a multiple of the unit in the last place of 1.
 DEFAULT_ATOL: Final = 1e-5
@@ -75,7 +75,7 @@ class Tolerances:
                         "option-conflict",
                         f"{option} {pattern}:{value:g}",
                         f"none of the {len(names)} compared tensors has a name that matches it",
-                        "the tensors are: " + ", ".join(sorted(names)[:8]),
+                        suggest(pattern, names, "the tensors are: " + ", ".join(sorted(names)[:8])),
                     )
         findings.raise_if_any()
 

@@ -7,7 +7,6 @@ dimension, INT4 as int8, INT48 as int64. In precise mode every floating-point te
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +14,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.errors import Finding, TosaConvertError, fail, suggest
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.scratch import incomplete_file, write_npy
 from tosa_convert.graph.dtypes import INT4, INT64, DType, dtype
-from tosa_convert.graph.model import Block, ShapeValue, Tensor
+from tosa_convert.graph.model import Block, ShapeValue, Tensor, quoted
 from tosa_convert.graph.packing import pack, unpack
 
 #: Appended to the name of a block-scaled tensor: the name of its scales.
@@ -162,8 +161,7 @@ def match(wanted: list[Slot], given: Mapping[str, Any], *, strict: bool = True) 
     keys = {slot.key for slot in wanted}
     for key in given if strict else ():
         if key not in keys:
-            near = difflib.get_close_matches(key, keys, 1)
-            hint = f'did you mean "{near[0]}"?' if near else ""
+            hint = suggest(quoted(key), map(quoted, keys))
             names = ", ".join(f'"{name}"' for name in sorted(keys)) or "none"
             message = f"there is no such input; the inputs are: {names}"
             findings.append(Finding("input-mismatch", f'input "{key}"', message, hint))

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tosa_convert.errors import TosaConvertError, fail, near_match
+from tosa_convert.errors import TosaConvertError, fail, suggest
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import read_npy
 from tosa_convert.golden.arrays.scratch import file_errors, write_npy, write_scratch
@@ -131,7 +131,6 @@ def unknown_backend(text: str) -> TosaConvertError:
         message = f"models for {name} are run as the TFLite model that they become"
         hint = "tosa-flatbuffer-convert MODEL -o m.tosa --check, or --against tflite:MODEL.tflite"
         return fail("option-conflict", where, message, hint)
-    near = near_match(name, PACKAGES)
     known = ", ".join(PACKAGES)
     message = f"expected {known}, a .py file, a folder, an .npz file, a model, or a command on PATH"
-    return fail("missing-backend", where, message, f"did you mean {near}?" if near else "")
+    return fail("missing-backend", where, message, suggest(name, PACKAGES))

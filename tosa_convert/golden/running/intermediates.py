@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tosa_convert.errors import fail
+from tosa_convert.errors import fail, suggest
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder
 from tosa_convert.golden.arrays.slots import load_npy, save_npy, slots
@@ -88,6 +88,7 @@ def select(graph: Graph, patterns: Sequence[str] = ("*",)) -> list[tuple[int, st
                 "undefined-name",
                 f"pattern {pattern!r}",
                 f"none of the {len(computed)} computed tensors matches it",
+                suggest(pattern, [name for _, name in computed]),
             )
         chosen.update(matching)
     return [(index, name) for index, name in computed if name in chosen]

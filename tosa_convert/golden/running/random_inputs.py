@@ -14,7 +14,7 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
-from tosa_convert.errors import Findings, fail
+from tosa_convert.errors import Findings, fail, suggest
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.slots import SCALE_SUFFIX, Slot
 from tosa_convert.golden.running.index_ranges import indexed
@@ -65,7 +65,8 @@ def _ranges(slots: list[Slot], ranges: Ranges) -> dict[str, tuple[float, float]]
         matched = [slot for slot in slots if fnmatch.fnmatchcase(slot.key, pattern)]
         if not matched:
             names = ", ".join(slot.key for slot in slots)
-            findings.add("option-conflict", where, f"no input matches it; they are {names}")
+            hint = suggest(pattern, [slot.key for slot in slots])
+            findings.add("option-conflict", where, f"no input matches it; they are {names}", hint)
         for slot in matched:
             least, most = _whole_range(slot.dtype)
             if not least <= low <= high <= most:

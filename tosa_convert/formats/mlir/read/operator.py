@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from tosa_convert.errors import suggest
 from tosa_convert.formats.mlir.attributes import AttributeReader, BadAttribute
 from tosa_convert.formats.mlir.bytecode.attributes import SymbolAttr
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
@@ -249,14 +250,11 @@ class OperatorReader:
                 "lower or decompose it before exporting",
             )
         elif name.startswith("tosa."):
-            from difflib import get_close_matches
-
-            close = get_close_matches(name, BY_MLIR, 1) if len(name) <= _LONGEST_NAME else []
             self.report.add(
                 operation,
                 "unsupported-operator",
                 f"'{name}' is not an operator of TOSA",
-                f"did you mean {close[0]}?" if close else "",
+                suggest(name, BY_MLIR) if len(name) <= _LONGEST_NAME else "",
             )
         else:
             from tosa_convert.formats.mlir.read.lowering_hints import lowering_hint

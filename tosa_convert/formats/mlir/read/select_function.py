@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
-from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError, fail
+from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError, fail, suggest
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 from tosa_convert.formats.mlir.bytecode.operations import Operation
 from tosa_convert.formats.mlir.locations import LocationReader, plain_location
@@ -128,6 +128,7 @@ def _called(func: str, functions: list[Function]) -> Function:
         "",
         f"no function @{name} with a body; "
         f"found {_listing(functions) or 'no function with a body'}",
+        suggest(f"@{name}", [f"@{row.name}" for row in functions]),
     )
 
 
