@@ -17,73 +17,47 @@ from typing import Final
 
 import numpy as np
 
+from tosa_convert.builder.edit import BlockEditor, change_blocks
 from tosa_convert.golden.accuracy.criteria import NetworkCheck, half_units
 from tosa_convert.golden.accuracy.tolerance_rules import FLOATS, numbers
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.slots import Slot
-from tosa_convert.graph.dtypes import DType, dtype
-from tosa_convert.graph.from_numpy import constant_of
-from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor
-from tosa_convert.graph.names import unused_name
-from tosa_convert.graph.opset import CONST, operator
+from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.model import Block, Graph, Tensor
 
 #: Element types that MUL has.
 _TYPES: Final = frozenset(("FP32", "FP16", "BF16"))
 #: Elements of noise; in a larger tensor the noise repeats along the leading dimensions.
 _ELEMENTS: Final = 1 << 16
-_SHIFT: Final = dtype("INT8")
 #: Elements that are measured at a time.
 _BLOCK: Final = 1 << 16
 
 
 def with_noise(graph: Graph, seed: int) -> Graph:
     """Copy the program, with noise added to the results of inexact operators, also inside regions."""
-    return Graph(
-        graph.version,
-        [
-            Region(region.name, [_noisy_block(block, seed) for block in region.blocks])
-            for region in graph.regions
-        ],
-        graph.producer,
-    )
+    return change_blocks(graph, lambda where, block: _noisy_block(where, block, seed))
 
 
-def _noisy_block(block: Block, seed: int) -> Block:
-    operators: list[Operator] = []
-    tensors = dict(block.tensors)
-    shift = ""
-    for op in block.operators:
+def _noisy_block(where: str, block: Block, seed: int) -> Block:
+    edit = BlockEditor(block, where)
+    for op in edit.visit():
         names = {}
         for name in op.outputs if op.spec.is_inexact else ():
             tensor = block.tensors[name]
             if _takes_noise(tensor):
-                names[name] = unused_name(f"{name}/exact", tensors)
-                tensors[names[name]] = replace(tensor, name=names[name])
-        outputs = tuple(names.get(name, name) for name in op.outputs)
-        operators.append(replace(op, outputs=outputs) if names else op)
-        if names and not shift:
-            shift = _add_constant(operators, tensors, "shift", _SHIFT, np.zeros(1, np.int8))
+                names[name] = edit.new_tensor(f"{name}/exact", tensor.dtype, tensor.shape)
+        if not names:
+            continue
+        edit.add(replace(op, outputs=tuple(names.get(name, name) for name in op.outputs)))
         for name, raw in names.items():
             tensor = block.tensors[name]
-            array = _noise(tensor, seed)
-            noise = _add_constant(operators, tensors, f"{name}/noise", tensor.dtype, array)
-            operators.append(Operator(operator("MUL"), (raw, noise, shift), (name,)))
-    return replace(block, operators=operators, tensors=tensors)
+            noise = edit.constant(_noise(tensor, seed), tensor.dtype, name=f"{name}/noise")
+            edit.emit("MUL", [raw, noise], results=[name])
+    return edit.finish()
 
 
 def _takes_noise(tensor: Tensor) -> bool:
     is_static = tensor.shape is not None and min(tensor.shape, default=1) > 0
     return is_static and tensor.dtype.name in _TYPES and tensor.scale is None
-
-
-def _add_constant(
-    operators: list[Operator], tensors: dict[str, Tensor], wanted: str, row: DType, array: Array
-) -> str:
-    name = unused_name(wanted, tensors)
-    slot = Slot(name, name, row, array.shape)
-    tensors[name] = Tensor(name, row, array.shape, data=constant_of(array, slot.dtype))
-    operators.append(Operator(CONST, (), (name,)))
-    return name
 
 
 def _noise(tensor: Tensor, seed: int) -> Array:
