@@ -127,7 +127,7 @@ class BlockValues:
         self.tensors[made].data = data
         return self._add_constant(CONST, made, key)
 
-    def number(self, value: float, *, like: str, name: str = "") -> str:
+    def number(self, value: float, like: str, *, name: str = "") -> str:
         """Return the name of a constant of one element, which broadcasts with a tensor.
 
         Args:

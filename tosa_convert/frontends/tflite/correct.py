@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from tosa_convert.builder.edit import change_blocks
 from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.frontends.source_places import name_of
 from tosa_convert.frontends.tflite.lowerings.correction import OtherFormError, group_of
@@ -21,13 +22,13 @@ def with_corrections(graph: Graph, wanted: Sequence[Wanted], source: str) -> Gra
         TosaConvertError: "not-lowered" for those whose lowering does not have the known form.
     """
     changes = {one.name: one.row.change for one in wanted if one.row.change is not None}
-    graph = _with_blocks(graph, lambda block: _changed(block, changes))
+    graph = change_blocks(graph, lambda _, block: _changed(block, changes))
     left: list[Wanted] = []
     others = [one for one in wanted if one.row.lower is not None]
     while others:  # Of several rows for one operator one at a time.
         rows = {one.name: one for one in reversed(others)}
         unknown = dict(rows)
-        graph = _with_blocks(graph, lambda block: _rewritten(block, rows, unknown))  # noqa: B023
+        graph = change_blocks(graph, lambda _, block: _rewritten(block, rows, unknown))  # noqa: B023
         left += unknown.values()
         others = [one for one in others if rows[one.name] is not one]
     findings = [
@@ -42,14 +43,6 @@ def with_corrections(graph: Graph, wanted: Sequence[Wanted], source: str) -> Gra
     if findings:
         raise TosaConvertError(findings)
     return graph
-
-
-def _with_blocks(graph: Graph, change: Callable[[Block], Block]) -> Graph:
-    regions = [
-        replace(region, blocks=[change(block) for block in region.blocks])
-        for region in graph.regions
-    ]
-    return replace(graph, regions=regions)
 
 
 def _changed(block: Block, changes: Mapping[str, Callable[[Operator], Operator]]) -> Block:
@@ -71,27 +64,26 @@ def _rewritten(block: Block, rows: Mapping[str, Wanted], left: dict[str, Wanted]
             members.setdefault(name, []).append(one)
     if not members:
         return block
-    made = replace(block, operators=[], tensors=dict(block.tensors), shapes=dict(block.shapes))
+    write = Writer(block)
+    # The block with the values that it has by now.
+    view = replace(block, tensors=write.tensors, shapes=write.shapes)
     instead: dict[int, list[Operator]] = {}
     gone: set[int] = set()
     for name, operators in members.items():
-        write = Writer(made, operators[-1].location)
+        write.operators, write.location = [], operators[-1].location
         try:
             lower = rows[name].row.lower
             assert lower is not None
-            lower(made, group_of(block, operators), rows[name].facts, write)
-        except (OtherFormError, ValueError):  # A number may not fit its type.
+            lower(view, group_of(block, operators), rows[name].facts, write)
+        except (OtherFormError, TosaConvertError):  # A number may not fit its type.
             continue
         left.pop(name, None)
         instead[id(operators[-1])] = write.operators
         gone |= {id(one) for one in operators}
+    write.operators = []
     for one in block.operators:
         if id(one) not in gone:
-            made.operators.append(one)
-        made.operators += instead.get(id(one), [])
-    defined = {name for one in made.operators for name in one.outputs}
-    for one in block.operators:
-        for name in one.outputs:
-            if name not in defined:
-                made.tensors.pop(name, None)
-    return made
+            write.add(one)
+        for made in instead.get(id(one), []):
+            write.add(made)
+    return write.finish()

@@ -82,7 +82,7 @@ def clamp(write: Writer, bounds: Bounds, value: str, result: str) -> None:
     from tosa_convert.graph.dtypes import NanPropagationMode
     from tosa_convert.graph.from_numpy import constant_of
 
-    element = write.block.tensors[value].dtype
+    element = write.tensors[value].dtype
     low, high = (
         bytes(constant_of(np.array([number]), element).buffer)
         for number in (bounds.low, bounds.high)

@@ -293,7 +293,7 @@ def _lower_unsigned_zeros(block: Block, group: Group, facts: NoFacts, write: Wri
     if tensor.data is None or tensor.dtype.name != "INT8" or tensor.data.numpy().any():
         raise OtherFormError
     zeros = Constant(tensor.dtype, tensor.data.count, b"\x80", splat=True)
-    values = write.constant(zeros, tensor.shape or ())
+    values = write.constant_of(zeros, tensor.shape or ())
     inputs = (values, *scatter.inputs[1:])
     write.operators += [
         replace(one, inputs=inputs) if one is scatter else one for one in group.operators

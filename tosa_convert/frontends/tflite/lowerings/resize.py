@@ -100,7 +100,7 @@ def _lower_resized(block: Block, group: Group, axes: list[_Axis], write: Writer)
         if one is resize:
             write.operators.append(corrected)
         elif one is rescale:
-            write.operators.append(_rescaled(block, one, write))
+            write.operators.append(_rescaled(one, write))
         else:
             write.operators.append(one)
 
@@ -112,7 +112,6 @@ def _away_from_zero(
 
     -32768 has no negative number; 32767 is near enough to be one step off.
     """
-    block = write.block
     value = resize.inputs[0]
     result = rescale.outputs[0]
     zero = write.values([0], "INT16")
@@ -122,7 +121,7 @@ def _away_from_zero(
         inputs = (source, *resize.inputs[1:])
         write.operators.append(replace(resize, inputs=inputs, outputs=(wide,)))
         moved = replace(rescale, inputs=(wide, *rescale.inputs[1:]), outputs=(narrow,))
-        write.operators.append(_rescaled(block, moved, write))
+        write.operators.append(_rescaled(moved, write))
         return narrow
 
     for one in group.operators:
@@ -136,10 +135,10 @@ def _away_from_zero(
             write.operator("SELECT", is_positive, up, down, result=result)
 
 
-def _rescaled(block: Block, rescale: TosaOperator, write: Writer) -> TosaOperator:
+def _rescaled(rescale: TosaOperator, write: Writer) -> TosaOperator:
     """Divide by 2 ** 20, rounding halves away from zero for 8 bits, and up for 16 bits."""
     value, _, _, *zeros = rescale.inputs
-    is_wide = block.tensors[value].dtype.name != "INT32"
+    is_wide = write.tensors[value].dtype.name != "INT32"
     bits = 14 if is_wide else 30
     element = "INT16" if is_wide else "INT32"
     multiplier = write.values([1 << bits], element)
