@@ -32,7 +32,7 @@ _USAGE, _BAD, _UNSUPPORTED = Category.USAGE, Category.BAD_INPUT, Category.UNSUPP
 CODES: Final[dict[str, tuple[Category, str]]] = {
     # Requests
     "ambiguous-function": (_USAGE, "the module has several functions and none was chosen"),
-    "unknown-function": (_USAGE, "the module has no function of the requested name"),
+    "unknown-function": (_USAGE, "there is no function or signature of the requested name"),
     "unknown-argument": (_USAGE, "the function has no argument of the given name"),
     "unknown-format": (_USAGE, "the extension of the output does not name a format"),
     "would-overwrite-input": (_USAGE, "the output is the same file as the input"),

@@ -42,7 +42,7 @@ ARROWS: dict[str, set[str]] = {
     "frontends": {"errors", "installation", "process", "io", "graph", "rewrites", "formats.read"},
     "frontends.tflite": {"errors", "io", "graph", "builder", "frontends", "formats.read"}
     | {"frontends.tflite.read", "frontends.tflite.unlowered"},
-    "frontends.tflite.read": {"frontends"},
+    "frontends.tflite.read": {"errors", "frontends"},
     "frontends.tflite.unlowered": {"frontends", "frontends.tflite.read"},
     "frontends.keras": {"errors", "frontends", "frontends.tflite"},
     "frontends.torch": {"errors", "frontends", "frontends.tflite"},

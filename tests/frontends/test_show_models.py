@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import sys
 from collections import defaultdict
@@ -106,8 +107,15 @@ def test_models_have_rows_in_the_table_and_objects_in_the_json(
             assert (row["not_lowered"] is None) == (row["format"] == "onnx")
 
 
-@pytest.mark.parametrize("option", ["--operators", "--tensors", "--constants", "--hex", "--func=f"])
-@pytest.mark.parametrize("name", ["m.tflite", "m.onnx"])
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        *itertools.product(
+            ("m.tflite", "m.onnx"), ("--operators", "--tensors", "--constants", "--hex")
+        ),
+        ("m.onnx", "--func=f"),
+    ],
+)
 def test_an_option_for_programs_is_refused_by_name(
     option: str, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

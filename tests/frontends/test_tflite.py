@@ -85,9 +85,7 @@ def test_a_model_that_is_cut_off_is_an_error(model: Model, tmp_path: Path, size:
     assert caught.value.code in ("unrecognised-input", "frontend-failed")
 
 
-@pytest.mark.parametrize(
-    "words", [["--func", "main"], ["--accept-changed-weights"], ["--names", "generate"]]
-)
+@pytest.mark.parametrize("words", [["--accept-changed-weights"], ["--names", "generate"]])
 def test_options_of_programs_are_refused_for_models(
     model: Model, tmp_path: Path, words: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:

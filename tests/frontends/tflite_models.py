@@ -72,7 +72,7 @@ def model(
     """The bytes of a model.
 
     signature: names of inputs and outputs. metadata: the key of an entry. others: subgraphs 1, 2, ...
-    other_signatures: the keys of theirs.
+    other_signatures: the keys of theirs, whose names are those of tensors with the key in front.
     """
     b = flatbuffers.Builder(4096)
     graphs = [Subgraph(tensors, operators, inputs, outputs), *others]
@@ -98,8 +98,13 @@ def model(
         key = b.CreateString("serving_default")
         signatures.append(_table(b, 5, {0: maps[0], 1: maps[1], 2: key}))
     for number, name in enumerate(other_signatures, 1):
+        graph = graphs[number]
+        maps = [
+            _vector(b, [_named(b, f"{name}_{graph.tensors[one].name}", one) for one in numbers])
+            for numbers in (graph.inputs, graph.outputs)
+        ]
         key = b.CreateString(name)
-        signatures.append(_table(b, 5, {2: key}, {4: ("Uint32", number)}))
+        signatures.append(_table(b, 5, {0: maps[0], 1: maps[1], 2: key}, {4: ("Uint32", number)}))
     if signatures:
         fields[7] = _vector(b, signatures)
     root = _table(b, 8, fields, {0: ("Uint32", 3)})

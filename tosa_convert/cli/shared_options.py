@@ -124,7 +124,7 @@ SHARED: Final[dict[str, dict[str, Any]]] = dict(
             "--func",
             metavar="NAME",
             shell_complete=complete_functions,
-            help="The function of an MLIR module, if it has several.",
+            help="The function of an MLIR module or the signature of a TFLite model, if it has several.",
         ),
         _row(
             "--input-shape",

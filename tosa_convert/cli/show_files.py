@@ -126,11 +126,11 @@ def shown_model(
         raise fail("option-conflict", where, message, hint)
     if data is None:
         data = map_file(path, limit=read.limits.input_bytes)
-    return ShownModel(where, describe_data(data, frontend, where))
+    return ShownModel(where, describe_data(data, frontend, where, read.func))
 
 
 def _listing_flags(view: View) -> list[str]:
-    return [f"--{name}" for name in view.listings]
+    return ["--constants" if name == "weights" else f"--{name}" for name in view.listings]
 
 
 def _shown(opened: Input, graph: Graph, storage: tuple[Storage, ...]) -> Shown:

@@ -16,7 +16,7 @@ from tosa_convert.frontends.process.interface import Interface, NotLowered
 from tosa_convert.frontends.process.request import Request, numeric_shapes
 from tosa_convert.frontends.process.run import TIMEOUT, run_converter
 from tosa_convert.frontends.recognize import Recognised
-from tosa_convert.frontends.table import on_route
+from tosa_convert.frontends.table import on_route, refuse_func
 from tosa_convert.io.files import file_error
 from tosa_convert.io.options import DEFAULT_LIMITS, ReadOptions
 from tosa_convert.process.child import temporary_folder
@@ -39,7 +39,7 @@ class FrontendOptions:
 
     python: the Python that has the framework; by default this one.
     timeout: seconds that the converter may take.
-    read: `input_shapes`, `narrow`, `full_paths` and `limits` apply.
+    read: `func`, `input_shapes`, `narrow`, `full_paths` and `limits` apply.
     options: what only one frontend knows.
     via: another route than the usual one, by its name in the table.
     server: the process for many models of this frontend and this Python, if there is one.
@@ -115,6 +115,7 @@ def lowered_in_parts(model: Recognised, options: FrontendOptions = _OPTIONS) -> 
 
 
 def _request(model: Recognised, options: FrontendOptions) -> Request:
+    refuse_func(model.frontend, options.read.func, model.shown)
     return Request(
         frontend=on_route(model.frontend, options.via).name,
         source=model.path,
@@ -122,6 +123,7 @@ def _request(model: Recognised, options: FrontendOptions) -> Request:
         users_folder=os.getcwd() if model.member else "",
         member=model.member,
         input_shapes=numeric_shapes(options.read.input_shapes),
+        func=options.read.func or "",
         narrow=options.read.narrow,
         options=options.options,
     )

@@ -11,7 +11,7 @@ from typing import Final
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.onnx.header import OnnxValue, read_onnx
 from tosa_convert.frontends.recognize import recognize
-from tosa_convert.frontends.table import model_kinds
+from tosa_convert.frontends.table import model_kinds, refuse_func
 from tosa_convert.frontends.tflite.read import operator_name, read_tflite
 from tosa_convert.frontends.tflite.unlowered import known_unlowered
 from tosa_convert.io.files import map_file
@@ -62,11 +62,14 @@ class ModelSummary:
     not_lowered: Mapping[str, int] | None
 
 
-def describe(path: str | os.PathLike[str], *, limits: LimitsLike = None) -> ModelSummary:
+def describe(
+    path: str | os.PathLike[str], *, func: str | None = None, limits: LimitsLike = None
+) -> ModelSummary:
     """Describe a TFLite or ONNX model; its framework need not be installed.
 
     Args:
         path: a model.
+        func: the signature of a TFLite model that is described; by default its main function.
         limits: as in `load`.
 
     Returns:
@@ -74,7 +77,8 @@ def describe(path: str | os.PathLike[str], *, limits: LimitsLike = None) -> Mode
 
     Raises:
         TosaConvertError: "unrecognised-input" for another model, for what is not a model, and for a
-            damaged one; "file-error" or "too-large".
+            damaged one; "unknown-function" for a signature that the model does not have;
+            "file-error" or "too-large".
 
     Example:
         >>> import tosa_convert as tc
@@ -89,7 +93,8 @@ def describe(path: str | os.PathLike[str], *, limits: LimitsLike = None) -> Mode
         raise fail("unrecognised-input", name, message)
     if model.frontend not in KINDS:
         raise not_described(name, model.frontend)
-    return describe_data(map_file(name, limit=limits_of(limits).input_bytes), model.frontend, name)
+    data = map_file(name, limit=limits_of(limits).input_bytes)
+    return describe_data(data, model.frontend, name, func)
 
 
 def not_described(where: str, frontend: str) -> TosaConvertError:
@@ -99,17 +104,20 @@ def not_described(where: str, frontend: str) -> TosaConvertError:
     return fail("unrecognised-input", where, message, hint)
 
 
-def describe_data(data: memoryview, frontend: str, where: str) -> ModelSummary:
+def describe_data(
+    data: memoryview, frontend: str, where: str, func: str | None = None
+) -> ModelSummary:
     """Describe the bytes of a model, as `describe` does; `where` is for messages."""
+    refuse_func(frontend, func, where)
     try:
-        return (_tflite if frontend == "tflite" else _onnx)(data)
+        return _tflite(data, func or "") if frontend == "tflite" else _onnx(data)
     except ValueError as error:
         message = f"the {KINDS[frontend]} cannot be read: {error}"
         raise fail("unrecognised-input", where, message) from None
 
 
-def _tflite(data: memoryview) -> ModelSummary:
-    model = read_tflite(data)
+def _tflite(data: memoryview, signature: str) -> ModelSummary:
+    model = read_tflite(data, signature)
 
     def value(number: int, name: str) -> ModelValue:
         tensor = model.tensors[number]

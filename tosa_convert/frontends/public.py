@@ -36,6 +36,7 @@ def from_file(
     input_shapes: Shapes | None = None,
     narrow: str | Iterable[str] = (),
     full_paths: bool = False,
+    func: str | None = None,
     via: str = "",
     python: str = "",
     timeout: float = TIMEOUT,
@@ -50,6 +51,7 @@ def from_file(
         narrow: element types to convert, "i64" to i32 and "f64" to f32. Every tensor that is narrowed is
             logged.
         full_paths: keep the folders of file names in locations.
+        func: the signature of a TFLite model that is converted; by default that of its main subgraph.
         via: another route than the usual one, such as "litert-torch" for torch models.
         python: the Python that has the framework's packages; by default this one.
         timeout: seconds that the converter may take.
@@ -77,7 +79,7 @@ def from_file(
             f"the input is not a model that a frontend reads, expected one of: {model_kinds()}"
         )
         raise fail("unrecognised-input", name, message)
-    read = _read_options(input_shapes, narrow, full_paths, limits)
+    read = _read_options(input_shapes, narrow, full_paths, limits, func)
     options = FrontendOptions(python=python, timeout=timeout, read=read, via=via)
     with lowered(model, options) as found:
         return found.graph
@@ -89,6 +91,7 @@ def from_tflite(
     input_shapes: Shapes | None = None,
     full_paths: bool = False,
     narrow: str | Iterable[str] = (),
+    func: str | None = None,
     python: str = "",
     timeout: float = TIMEOUT,
     limits: LimitsLike = None,
@@ -103,6 +106,7 @@ def from_tflite(
         full_paths: keep the folders of file names in locations.
         narrow: element types to convert, "i64" to i32 and "f64" to f32. Every tensor that is narrowed is
             logged.
+        func: the signature of a TFLite model that is converted; by default that of its main subgraph.
         python: the Python that has tosa-converter-for-tflite; by default this one.
         timeout: seconds that the converter may take.
         limits: as in `load`; `converter-memory` bounds the converter.
@@ -124,7 +128,7 @@ def from_tflite(
         >>> graph.main.inputs
         ['image']
     """
-    read = _read_options(input_shapes, narrow, full_paths, limits)
+    read = _read_options(input_shapes, narrow, full_paths, limits, func)
     return _of_frontend("tflite", path, FrontendOptions(python=python, timeout=timeout, read=read))
 
 
@@ -339,8 +343,10 @@ def _read_options(
     narrow: str | Iterable[str],
     full_paths: bool,
     limits: LimitsLike,
+    func: str | None = None,
 ) -> ReadOptions:
     return ReadOptions(
+        func=func,
         narrow=narrow_types(narrow),
         full_paths=full_paths,
         input_shapes=shapes_of(input_shapes),

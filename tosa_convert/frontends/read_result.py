@@ -71,7 +71,7 @@ def _program(request: Request, interface: Interface, folder: Path, options: Read
     if not path.exists():
         message = f"the converter wrote no {PROGRAM_FILE}"
         raise fail("frontend-failed", request.frontend, message, "please report it")
-    func = interface.function or options.func
+    func = interface.function or None
     options = replace(options, func=func, input_shapes={}, pass_captured=True, copy=copy)
     opened = open_input(path, options, where=request.shown or request.source)
     try:

@@ -24,6 +24,7 @@ class Frontend:
     route_of: the frontend whose models it lowers in another way, for those who ask with `--via NAME`; ""
         for the way that is taken by default.
     forks: whether the converter works in a fork of a process that has imported it.
+    has_signatures: whether its models have signatures, of which `func` chooses one.
     reads_programs: whether the converter reads its program as we do, which needs `OWN_PACKAGES`.
     """
 
@@ -37,6 +38,7 @@ class Frontend:
     route_of: str = ""
     forks: bool = False
     reads_programs: bool = False
+    has_signatures: bool = False
 
     def install(self, python: str = "") -> str:
         """Return the command that installs what it needs, into another Python if one is given."""
@@ -67,6 +69,7 @@ FRONTENDS: Final = {
             converter="tosa_convert.frontends.tflite.convert",
             runtime="tflite",
             forks=True,
+            has_signatures=True,
             reads_programs=True,
         ),
         Frontend(
@@ -190,6 +193,21 @@ def on_route(name: str, via: str = "") -> Frontend:
     message = f"{via!r} is not a route of models for {name}, {expected}"
     hint = suggest(via, fitting, "leave the option out for the usual route")
     raise fail("option-conflict", "--via", message, hint)
+
+
+def refuse_func(name: str, func: str | None, where: str) -> None:
+    """Refuse the choice of a signature for a frontend whose models have none.
+
+    Raises:
+        TosaConvertError: "option-conflict".
+
+    Example:
+        >>> refuse_func("tflite", "serving_default", "m.tflite")
+    """
+    if func and not frontend(name).has_signatures:
+        message = f"the option func (--func) does not apply to models for {name}"
+        hint = "it chooses a signature of a TFLite model; leave it out"
+        raise fail("option-conflict", where, message, hint)
 
 
 def frontend(name: str) -> Frontend:

@@ -50,7 +50,13 @@ class OptionRow(NamedTuple):
 OPTIONS: Final = {
     row.name: row
     for row in (
-        OptionRow("func", "--func", _MLIR, _NONE, "selects a function of an MLIR module"),
+        OptionRow(
+            "func",
+            "--func",
+            _MLIR | _MODEL,
+            _NONE,
+            "selects a function of an MLIR module, or a signature of a TFLite model",
+        ),
         OptionRow("names", "--names", _MLIR, _MLIR, "concerns names in MLIR, read or written"),
         OptionRow(
             "context",

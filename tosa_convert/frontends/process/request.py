@@ -28,6 +28,7 @@ class Request:
     users_folder: the folder in which the user works, for the code of the Python file.
     member: what the Python file calls the model, its factory or its function; else "".
     input_shapes: input -> its sizes, for those whose dynamic dimensions get a size.
+    func: the key of a signature of the model; "" for its main function.
     narrow: element types to convert, for a child that reads the program itself.
     options: what only this frontend knows, by name.
     partial: cut out what does not lower.
@@ -40,6 +41,7 @@ class Request:
     users_folder: str = ""
     member: str = ""
     input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    func: str = ""
     narrow: tuple[Narrow, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     partial: bool = False

@@ -17,6 +17,7 @@ from tosa_convert.frontends.process.request import Request
 from tosa_convert.frontends.tflite.cut import cut_out
 from tosa_convert.frontends.tflite.edit_bytes import (
     with_axes_from_start,
+    with_first_subgraph,
     with_placeholders,
     without_operators,
 )
@@ -75,16 +76,20 @@ def _interface(path: Path, request: Request, folder: Path) -> Interface:
         DamagedError: the model is damaged. RuntimeError: the converter fails.
     """
     data = map_file(path)
-    model = read_tflite(data)
-    remarks = []
-    changed: bytes | memoryview = data
-    if re.search(_KEEP_CONSTANTS, data):
-        changed = bytes(data).replace(_KEEP_CONSTANTS, _IGNORED_KEY)
-        remarks.append(f"the metadata {_KEEP_CONSTANTS.decode()} was ignored")
-    if model.other_signatures:
+    model = read_tflite(data, request.func)
+    chosen: bytes | memoryview = data
+    runs = ""
+    if model.subgraph:
+        chosen = with_first_subgraph(data, model.subgraph)
+        if not request.partial:  # Parts are made of the model, of which the names are known.
+            runs = path.name
+            (folder / runs).write_bytes(chosen)
+    whole, remarks = _with_repairs(chosen, model)
+    if model.other_signatures and not request.func:
         names = ", ".join(map(repr, model.other_signatures))
-        remarks.append(f"signatures of other subgraphs are not converted: {names}")
-    whole = with_axes_from_start(with_placeholders(changed, model), model)
+        remarks.append(
+            f"signatures of other subgraphs are not converted: {names}; --func chooses one"
+        )
     cut = None
     if request.cut:
         model, cut = cut_out(model, request.cut)
@@ -109,7 +114,7 @@ def _interface(path: Path, request: Request, folder: Path) -> Interface:
     not_lowered = _write_program(rest, whole, path, shapes, folder, meanwhile)
     if damage is not None:
         raise damage
-    func = _MAIN if model.other_signatures else ""
+    func = _MAIN if model.other_signatures or model.subgraph else ""
     if is_completed and not not_lowered:
         from tosa_convert.frontends.tflite.complete import complete_program
 
@@ -123,9 +128,21 @@ def _interface(path: Path, request: Request, folder: Path) -> Interface:
         not_lowered=not_lowered,
         remarks=remarks,
         function=func,
+        model=runs,
         operators=model.operator_making(),
         cut=cut,
     )
+
+
+def _with_repairs(
+    data: bytes | memoryview, model: TfliteFile
+) -> tuple[bytes | memoryview, list[str]]:
+    """Return a model's bytes in the form that the converter lowers, and what the user is told of it."""
+    remarks = []
+    if re.search(_KEEP_CONSTANTS, data):
+        data = bytes(data).replace(_KEEP_CONSTANTS, _IGNORED_KEY)
+        remarks.append(f"the metadata {_KEEP_CONSTANTS.decode()} was ignored")
+    return with_axes_from_start(with_placeholders(data, model), model), remarks
 
 
 def _write_program(

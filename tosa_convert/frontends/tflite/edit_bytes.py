@@ -10,6 +10,7 @@ from tosa_convert.errors import fail
 from tosa_convert.frontends.tflite.lowerings.functions import find_abs_table
 from tosa_convert.frontends.tflite.read import (
     DamagedError,
+    Table,
     TfliteFile,
     expected_form,
     operator_name,
@@ -23,10 +24,12 @@ _ABS: Final = 101
 _PLACEHOLDER: Final = 117  # HARD_SWISH
 #: Positions of fields: of a model, a subgraph, an operator, its code, and the options of GATHER.
 _CODES, _SUBGRAPHS, _SIGNATURES = 1, 2, 7
-_INPUTS, _OUTPUTS, _OPERATORS = 1, 2, 3
-_INDEX, _OPTIONS_TYPE = 0, 3
+_INPUTS, _OUTPUTS, _OPERATORS, _NAME = 1, 2, 3, 4
+_INDEX, _OPTIONS_TYPE, _OPTIONS = 0, 3, 4
 _OLD_CODE, _NEW_CODE = 0, 3
 _AXIS: Final = 0
+#: Operator -> the positions of subgraphs among its options.
+_CALLED: Final = {"IF": (0, 1), "WHILE": (0, 1), "CALL_ONCE": (0,), "CALL": (0,)}
 
 
 def with_axes_from_start(data: bytes | memoryview, model: TfliteFile) -> bytes | memoryview:
@@ -79,6 +82,51 @@ def with_placeholders(data: bytes | memoryview, model: TfliteFile) -> bytes | me
     return bytes(changed)
 
 
+def with_first_subgraph(data: bytes | memoryview, number: int) -> bytes:
+    """Return a model's bytes with a subgraph as the first one, and without signatures.
+
+    The converter's main function is that of the first subgraph; the two change places.
+
+    Raises:
+        TosaConvertError: "option-conflict" if an operator calls one of the two.
+        DamagedError: the list of subgraphs is damaged.
+    """
+    root = root_table(data)
+    codes = [
+        max(row.number(_OLD_CODE, "b"), row.number(_NEW_CODE, "i")) for row in root.tables(_CODES)
+    ]
+    for graph in root.tables(_SUBGRAPHS):
+        for row in graph.tables(_OPERATORS):
+            name, options = operator_name(codes[row.number(_INDEX, "I")]), row.table(_OPTIONS)
+            called = [options.number(at, "i") for at in _CALLED.get(name, ())] if options else []
+            if {0, number} & set(called):
+                message = f"{name} calls the subgraph of this signature, or that of the first one"
+                hint = "export the model with this signature alone"
+                raise fail("option-conflict", "--func", message, hint)
+    changed = bytearray(data)
+    start, _ = root.vector(_SUBGRAPHS)
+    places = start, start + 4 * number
+    targets = [place + struct.unpack_from("<I", data, place)[0] for place in places]
+    try:
+        for place, target in zip(places, reversed(targets), strict=True):
+            struct.pack_into(
+                "<I", changed, place, target - place
+            )  # Counts from where it is stored.
+    except struct.error:
+        raise DamagedError("the TFLite file has its subgraphs inside of their list") from None
+    # The converter calls the first one main, and the others by their names.
+    at, length = next(root.tables(_SUBGRAPHS)).vector(_NAME)
+    changed[at : at + length] = b"_" * length
+    _remove_signatures(changed, root)
+    return bytes(changed)
+
+
+def _remove_signatures(changed: bytearray, root: Table) -> None:
+    start, length = root.vector(_SIGNATURES)
+    if length:
+        struct.pack_into("<I", changed, start - 4, 0)
+
+
 def without_operators(data: bytes | memoryview, rest: TfliteFile) -> bytes:
     """Cut the main subgraph of a model down to the inputs, outputs and operators of `rest`.
 
@@ -89,9 +137,7 @@ def without_operators(data: bytes | memoryview, rest: TfliteFile) -> bytes:
     root = root_table(data)
     main = next(root.tables(_SUBGRAPHS))
     # The names of the signature do not fit any more.
-    start, length = root.vector(_SIGNATURES)
-    if length:
-        struct.pack_into("<I", changed, start - 4, 0)
+    _remove_signatures(changed, root)
     start, _ = main.vector(_OPERATORS)
     kept = [operator.index for operator in rest.operators]
     for position, index in enumerate(kept):

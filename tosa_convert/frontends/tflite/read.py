@@ -13,8 +13,10 @@ import struct
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final
 
+from tosa_convert.errors import fail, near_match
 from tosa_convert.frontends.source_places import place_text
 
 #: Element types by their code.
@@ -87,11 +89,11 @@ class Operator:
 
 @dataclass(slots=True)
 class TfliteFile:
-    """The main subgraph of a model.
+    """A subgraph of a model: that of a signature, or the first.
 
     input_signature: tensor -> its name in the only signature. output_names: what the author calls each
     output: its name in the signature, else that of the tensor. other_signatures: the keys of those that
-    are of other subgraphs.
+    are of other subgraphs. subgraph: its number.
     """
 
     tensors: list[Tensor]
@@ -101,6 +103,7 @@ class TfliteFile:
     input_signature: dict[int, str] = field(default_factory=dict)
     output_names: list[str] = field(default_factory=list)
     other_signatures: list[str] = field(default_factory=list)
+    subgraph: int = 0
 
     def input_name(self, tensor: int) -> str:
         """Return what the author calls an input: its name in the signature, else that of the tensor."""
@@ -138,15 +141,20 @@ class TfliteFile:
         }
 
 
-def read_tflite(data: bytes | memoryview) -> TfliteFile:
+def read_tflite(data: bytes | memoryview, signature: str = "") -> TfliteFile:
     """Read the facts of a model.
 
+    Args:
+        data: its bytes.
+        signature: the key of the one whose subgraph is read; "" for the first subgraph.
+
     Raises:
+        TosaConvertError: "unknown-function" if the model has no such signature.
         DamagedError: an offset leads out of the file, a number does not name anything, or a constant has
             another size than its shape.
     """
     try:
-        return _model(root_table(data))
+        return _model(root_table(data), signature)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise DamagedError(_LEADS_OUT) from error
 
@@ -275,16 +283,18 @@ class Table:
             yield Table(self._data, self._target(start + 4 * index), self._budget)
 
 
-def _model(model: Table) -> TfliteFile:
+def _model(model: Table, signature: str) -> TfliteFile:
     # Old files have the code in a field of one byte; in new ones it is at most 127 there.
     codes = [(max(row.number(0, "b"), row.number(3, "i")), row.text(1)) for row in model.tables(1)]
-    main = next(model.tables(2), None)
+    chosen = _signature_of(model, signature) if signature else None
+    number = 0 if chosen is None else chosen.number(4, "I")
+    main = next(islice(model.tables(2), number, None), None)
     if main is None:
-        raise DamagedError("the TFLite file has no subgraph")
+        raise DamagedError("the TFLite file has no subgraph" + f" {number}" * bool(number))
     buffers = [row.octets(0) for row in model.tables(4)]
     tensors = [_tensor(row, buffers) for row in main.tables(0)]
     operators = [_operator(index, row, codes) for index, row in enumerate(main.tables(3))]
-    found = TfliteFile(tensors, main.integers(1), main.integers(2), operators)
+    found = TfliteFile(tensors, main.integers(1), main.integers(2), operators, subgraph=number)
     used = (found.inputs, found.outputs, *(operator.outputs for operator in operators))
     given = (tensor for operator in operators for tensor in operator.inputs)
     if any(not 0 <= tensor < len(tensors) for row in used for tensor in row) or any(
@@ -293,10 +303,12 @@ def _model(model: Table) -> TfliteFile:
         raise DamagedError("the TFLite file names a tensor that it does not have")
     signatures = []
     for row in model.tables(7):
-        if row.number(4, "I"):
+        if row.number(4, "I") != number:
             found.other_signatures.append(row.text(2))
         else:
             signatures.append(row)
+    if chosen is not None:
+        signatures = [chosen]
     names: dict[int, list[str]] = {}
     if len(signatures) == 1:
         rows = _signature(signatures[0].tables(0), found.inputs)
@@ -309,6 +321,18 @@ def _model(model: Table) -> TfliteFile:
         name or tensors[tensor].name for name, tensor in zip(signed, found.outputs, strict=True)
     ]
     return found
+
+
+def _signature_of(model: Table, key: str) -> Table:
+    """Return the signature of a key."""
+    rows = {row.text(2): row for row in model.tables(7)}
+    if key not in rows:
+        names = ", ".join(map(repr, rows)) or "none"
+        near = near_match(key, rows)
+        hint = f"did you mean {near}?" if near else ""
+        message = f"the model has no signature {key!r}; it has {names}"
+        raise fail("unknown-function", "--func", message, hint)
+    return rows[key]
 
 
 def _tensor(row: Table, buffers: Sequence[memoryview]) -> Tensor:
