@@ -1,0 +1,240 @@
+"""Results of single operators that the specification gives by formula."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tosa_convert.builder import Builder
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.graph import OPERATORS, Graph
+from tosa_convert.reference.elementwise import error_function
+from tosa_convert.reference.evaluate import OPERATIONS, Machine
+
+NAMES = {
+    "bool": "BOOL",
+    "float8_e4m3fn": "FP8E4M3",
+    "bfloat16": "BF16",
+    **{f"int{bits}": f"INT{bits}" for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": f"FP{bits}" for bits in (16, 32)},
+}
+
+
+def computed(make: Callable[..., Any], *arrays: Any, precision: Any = "own") -> Any:
+    """Return the result of a program that `make` builds of the inputs."""
+    given = [np.asarray(array) for array in arrays]
+    b = Builder("main")
+    values = [
+        b.input(f"x{index}", NAMES[array.dtype.name], array.shape)
+        for index, array in enumerate(given)
+    ]
+    b.output(make(b, *values), name="y")
+    inputs = {f"x{index}": array for index, array in enumerate(given)}
+    return Machine(b.graph(), precision).run(inputs)["y"]
+
+
+def i8(*values: int) -> Any:
+    return np.array(values, np.int8)
+
+
+def i16(*values: int) -> Any:
+    return np.array(values, np.int16)
+
+
+def i32(*values: int) -> Any:
+    return np.array(values, np.int32)
+
+
+def f32(*values: float) -> Any:
+    return np.array(values, np.float32)
+
+
+def test_every_operator_that_computes_has_a_definition() -> None:
+    others = {"CONST", "CONST_SHAPE", "CUSTOM", "COND_IF", "WHILE_LOOP"}
+    others |= {"VARIABLE", "VARIABLE_READ", "VARIABLE_WRITE"}
+    assert {spec.name for spec in OPERATORS} == {*OPERATIONS} | others
+    assert all(operation.__doc__ for operation in OPERATIONS.values() if not is_made(operation))
+
+
+def is_made(operation: Callable[..., Any]) -> bool:
+    """Return whether a function was made by another one."""
+    return "<" in operation.__qualname__
+
+
+LEAST = np.iinfo(np.int32).min
+MOST = np.iinfo(np.int32).max
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (lambda: computed(lambda b, x: b.abs(x), i32(LEAST, -3, 4)), [MOST, 3, 4]),
+        (lambda: computed(lambda b, x, y: b.add(x, y), i32(MOST, 1), i32(1, 2)), [LEAST, 3]),
+        (lambda: computed(lambda b, x: b.negate(x), i8(-128, 5)), [127, -5]),
+        (
+            lambda: computed(lambda b, x, y: b.intdiv(x, y), i32(7, -7, 7, -7), i32(2, 2, -2, -2)),
+            [3, -3, -3, 3],
+        ),
+        (
+            lambda: computed(lambda b, x, y: b.mul(x, y, shift=1), i32(3, -3, 1), i32(1, 1, 1)),
+            [2, -1, 1],
+        ),
+        (
+            lambda: computed(
+                lambda b, x, y: b.arithmetic_right_shift(x, y, round=True),
+                i8(3, -3, 5, -5),
+                i8(1, 1, 0, 2),
+            ),
+            [2, -1, 5, -1],
+        ),
+        (
+            lambda: computed(lambda b, x, y: b.logical_right_shift(x, y), i8(-1, -128), i8(1, 7)),
+            [127, 1],
+        ),
+        (lambda: computed(lambda b, x: b.clz(x), i32(0, 1, -1, MOST)), [32, 31, 0, 1]),
+        (
+            lambda: computed(lambda b, x: b.cast(x, dtype="INT8"), f32(0.5, 1.5, -2.5, 300, -300)),
+            [0, 2, -2, 127, -128],
+        ),
+        (
+            lambda: computed(lambda b, x: b.cast(x, dtype="INT32"), f32(3e9, -3e9, math.inf)),
+            [MOST, LEAST, MOST],
+        ),
+        (lambda: computed(lambda b, x: b.cast(x, dtype="INT8"), i32(300, -129)), [44, 127]),
+        (lambda: computed(lambda b, x: b.argmax(x, axis=0, dtype="INT32"), i8(3, 7, 7)), 1),
+        (
+            lambda: computed(
+                lambda b, x: b.table(x, b.const(np.arange(-128, 128).astype(np.int8)[::-1])),
+                i8(-128, 0, 127),
+            ),
+            [127, -1, -128],
+        ),
+    ],
+)
+def test_integers_have_the_value_of_the_formula(
+    found: Callable[[], Any], expected: list[int]
+) -> None:
+    assert found().tolist() == expected
+
+
+def test_a_table_of_16_bits_interpolates_between_its_entries() -> None:
+    table = np.zeros(513, np.int16)
+    table[256:258] = 10, 20
+    found = computed(lambda b, x: b.table(x, b.const(table)), i16(0, 1, 127))
+    assert found.tolist() == [10 << 7, (10 << 7) + 10, (10 << 7) + 1270]
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"), [("SINGLE_ROUND", [1, 0, -1]), ("DOUBLE_ROUND", [1, -1, -1])]
+)
+def test_rescale_rounds_half_up_and_with_double_round_first_away_from_zero(
+    mode: str, expected: list[int]
+) -> None:
+    def make(b: Any, x: Any) -> Any:
+        return b.rescale(
+            x,
+            b.const(i32(1 << 30)),
+            b.const(i8(32)),
+            dtype="INT8",
+            scale32=True,
+            rounding_mode=mode,
+            per_channel=False,
+            input_unsigned=False,
+            output_unsigned=False,
+        )
+
+    assert computed(make, i32(2, -2, -4)).tolist() == expected
+
+
+def test_nan_goes_through_or_is_passed_over() -> None:
+    x, y = f32(math.nan, 1, -0.0), f32(2, math.nan, 0)
+    propagated = computed(lambda b, x, y: b.maximum(x, y), x, y)
+    assert np.isnan(propagated).tolist() == [True, True, False]
+    ignored = computed(lambda b, x, y: b.maximum(x, y, nan_mode="IGNORE"), x, y)
+    assert ignored.tolist() == [2, 1, 0]
+    assert (
+        computed(lambda b, x: b.argmax(x, axis=0, dtype="INT32"), f32(1, math.nan, 3)).tolist() == 1
+    )
+    found = computed(
+        lambda b, x: b.argmax(x, axis=0, nan_mode="IGNORE", dtype="INT32"), f32(1, math.nan, 3)
+    )
+    assert found.tolist() == 2
+
+
+def test_results_are_rounded_to_the_element_type_only_in_their_own_precision() -> None:
+    x = np.array([1 + 2**-8, 3], ml_dtypes.bfloat16)
+    square = computed(lambda b, x: b.mul(x, x), x)
+    assert square.dtype == ml_dtypes.bfloat16
+    wide = computed(lambda b, x: b.reciprocal(x), f32(3), precision="wide")
+    assert wide.dtype == np.float64
+    assert wide.tolist() == [1 / 3]
+
+
+def test_the_average_counts_only_what_is_inside_the_image() -> None:
+    image = np.ones((1, 2, 2, 1), np.float32)
+    kernel: dict[str, Any] = {"kernel": [2, 2], "stride": [1, 1], "pad": [1, 1, 1, 1]}
+    found = computed(lambda b, x: b.avg_pool2d(x, acc_type="FP32", **kernel), image)
+    assert found.reshape(-1).tolist() == [1.0] * 9
+
+
+def test_sums_of_large_integer_products_are_exact() -> None:
+    count = 5000
+    left = np.full((1, 1, count), 127, np.int8)
+    right = np.full((1, count, 1), -128, np.int8)
+    found = computed(lambda b, x, y: b.matmul(x, y), left, right)
+    assert found.tolist() == [[[127 * -128 * count]]]
+
+
+def test_the_error_function_equals_that_of_the_standard_library() -> None:
+    x = np.linspace(-7, 7, 4001)
+    expected = np.array([math.erf(value) for value in x])
+    assert np.abs(error_function(x) - expected).max() < 4e-15
+    special = error_function(np.array([math.inf, -math.inf, math.nan, -0.0]))
+    assert special[:2].tolist() == [1, -1]
+    assert np.isnan(special[2])
+    assert np.signbit(special[3])
+
+
+def test_an_index_outside_of_the_values_is_refused() -> None:
+    values = np.zeros((1, 3, 1), np.float32)
+    with pytest.raises(TosaConvertError, match="the index 3 is outside of the 3 rows"):
+        computed(lambda b, x, y: b.gather(x, y), values, np.array([[0, 3]], np.int32))
+
+
+def test_values_are_dropped_after_their_last_use() -> None:
+    b = Builder("main")
+    value = b.input("x", "FP32", (4,))
+    for _ in range(5):
+        value = b.exp(value)
+    b.output(value, name="y")
+    machine = Machine(b.graph())
+    outputs: dict[str, Any] = {}
+    steps = list(machine.steps({"x": f32(0, 0, 0, 0)}, outputs))
+    assert [step.operator.spec.name for step in steps] == ["EXP"] * 5
+    assert list(outputs) == ["y"]
+
+
+def test_a_custom_operator_runs_the_function_that_is_registered(custom: Graph) -> None:
+    x = f32(1, 2)
+    with pytest.raises(TosaConvertError, match="has no function"):
+        Machine(custom).run({"x": x})
+    machine = Machine(custom, custom={("d", "twice"): lambda call: [2 * call.operands[0]]})
+    assert machine.run({"x": x})["y"].tolist() == [2, 4]
+
+
+@pytest.fixture
+def custom() -> Graph:
+    from tosa_convert.graph import Block, Operator, Region, Tensor, Version, dtype, operator
+
+    block = Block("main", ["x"], ["y"])
+    for name in ("x", "y"):
+        block.tensors[name] = Tensor(name, dtype("FP32"), (2,))
+    attributes: dict[str, Any] = {"operator_name": "twice", "domain_name": "d"}
+    attributes["implementation_attrs"] = b""
+    block.operators.append(Operator(operator("CUSTOM"), ("x",), ("y",), attributes))
+    return Graph(Version(1, 0, 0), [Region("main", [block])])

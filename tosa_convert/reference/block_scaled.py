@@ -1,0 +1,99 @@
+"""Block-scaled (MX) data: consecutive elements share a scale, which is a power of two."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.graph.dtypes import DType
+from tosa_convert.reference.call import Array, Call, Operation
+
+#: An MXINT8 element is a number of 64ths.
+_MXINT8_UNIT: Final = 64
+#: The greatest number of an MXINT8 element, in units.
+_MXINT8_MOST: Final = 127
+#: The exponents of FP8UE8M0.
+_LEAST_SCALE, _GREATEST_SCALE = -127, 127
+
+
+def scaled(call: Call, name: str) -> Array:
+    """Return the numbers that the operands NAME_data and NAME_scale stand for, in FP32 or wider."""
+    data, scale = call.raw(f"{name}_data"), call.raw(f"{name}_scale")
+    wide = np.float32 if call.precision == "own" else np.float64
+    return multiply(numbers_of(data, call.type_of(f"{name}_data").dtype, wide), scale.astype(wide))
+
+
+def numbers_of(data: Array, element: DType | None, wide: type) -> Array:
+    """Return elements as numbers."""
+    numbers: Array = data.astype(wide)
+    if element is not None and element.name == "MXINT8" and data.dtype.kind == "i":
+        numbers /= _MXINT8_UNIT
+    return numbers
+
+
+def multiply(numbers: Array, scale: Array) -> Array:
+    """Return numbers times the scale of their block."""
+    blocks = numbers.reshape(*scale.shape, -1)
+    result: Array = (blocks * scale[..., None]).reshape(numbers.shape)
+    return result
+
+
+def cast_from(call: Call) -> Array:
+    """Return the numbers that block-scaled data stand for."""
+    return scaled(call, "input")
+
+
+def cast_to(call: Call) -> tuple[Array, Array]:
+    """Return data and scales.
+
+    The scale of a block is the least power of two by which its largest absolute value can be divided
+    so that it rounds to a number of the element type, within the exponents of FP8UE8M0. Elements are
+    divided by it and rounded to nearest, ties to even. A block with NaN or infinity has the scale NaN.
+    """
+    data, scales = call.results
+    element = data.dtype
+    assert element is not None
+    most, limit = _greatest(element)
+    value = call.value("input_data").astype(np.float64)
+    blocks = value.reshape(*scales.shape, -1)
+    largest = np.max(np.abs(blocks), axis=-1)
+    mantissa, exponent = np.frexp(np.where(np.isfinite(largest), largest, 1.0) / limit)
+    least = np.where(largest == 0, _LEAST_SCALE, exponent - (mantissa == 0.5))
+    power = np.ldexp(1.0, np.clip(least, _LEAST_SCALE, _GREATEST_SCALE))
+    quotients = np.clip((blocks / power[..., None]).reshape(value.shape), -most, most)
+    scale = np.where(np.isfinite(largest), power, np.nan)
+    if not element.is_float:
+        return np.rint(np.nan_to_num(quotients * _MXINT8_UNIT)), scale
+    return quotients, scale
+
+
+def _greatest(element: DType) -> tuple[float, float]:
+    """Return the greatest number of a type, and the greatest FP64 number that rounds to it."""
+    if not element.is_float:
+        most, unit = _MXINT8_MOST / _MXINT8_UNIT, 1 / _MXINT8_UNIT
+    else:
+        import ml_dtypes
+
+        finfo: Any = ml_dtypes.finfo
+        row = finfo(element.numpy)
+        most = float(row.max)
+        unit = float(row.eps) * 2.0 ** math.floor(math.log2(most))
+    halfway = most + unit / 2
+    is_even = (most / unit) % 2 == 0
+    return most, halfway if is_even else math.nextafter(halfway, 0)
+
+
+def reshape(call: Call) -> tuple[Array, ...]:
+    """Return data, and scales if there are any, in the shapes of the results."""
+    names = [name for name in ("input", "input_scale") if call.has(name)]
+    rows = zip(names, call.results, strict=True)
+    return tuple(call.raw(name).reshape(target.shape) for name, target in rows)
+
+
+OPERATIONS: Final[dict[str, Operation]] = {
+    "CAST_FROM_BLOCK_SCALED": cast_from,
+    "CAST_TO_BLOCK_SCALED": cast_to,
+    "RESHAPE_BLOCK_SCALED": reshape,
+}

@@ -1,0 +1,156 @@
+"""The bounds that the accuracy rules of TOSA are made from, in FP64.
+
+An operator whose error grows with its terms has the sum of their absolute values as its bound; others
+have one that a rule multiplies by a number of units in the last place. Operators that are not here have
+their result as the bound. Formulas were found by experiments with the reference model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.graph.dtypes import BLOCK_SCALE, BLOCK_SCALED, DType
+from tosa_convert.reference import reductions, windows
+from tosa_convert.reference.block_scaled import multiply
+from tosa_convert.reference.call import Array, Call, Operation
+
+#: Errors that POW is allowed, in units of the element type: of a logarithm near 0, relative to a
+#: logarithm, and of EXP relative to its argument.
+_LOG_NEAR_ZERO, _LOG, _EXP = 0.55, 5.5, 2.0
+#: The constant error of EXP in POW, in units, for FP32 and for shorter types.
+_EXP_CONSTANT: Final = {"FP32": 3.0, "FP16": 1.0, "BF16": 1.0}
+
+
+def _of_magnitudes(function: Operation) -> Callable[[Call], Array]:
+    """Return the operation on the absolute values of its operands, which are at least normal numbers.
+
+    The border of an image counts as well, since an implementation may flush subnormal numbers to zero.
+    """
+
+    def bound(call: Call) -> Array:
+        pairs = zip(call.operands, call.types, strict=True)
+        operands = tuple(_magnitude(operand, kind.dtype) for operand, kind in pairs)
+        least = _smallest_normal(call.types[0].dtype)
+        return np.asarray(function(replace(call, operands=operands, outside=least)))
+
+    return bound
+
+
+def _magnitude(array: Array, element: DType | None) -> Array:
+    """Return the absolute value, as FP64 for floating point and INT32 for data of MXINT8."""
+    if element is None or element in BLOCK_SCALED or element is BLOCK_SCALE:
+        is_integer = array.dtype.kind == "i"
+        return np.asarray(np.abs(array.astype(np.int32) if is_integer else array))
+    return np.asarray(np.maximum(np.abs(array.astype(np.float64)), _smallest_normal(element)))
+
+
+def _smallest_normal(element: DType | None) -> float:
+    if element is None or element in BLOCK_SCALED:
+        return 0.0
+    return float(2.0 ** int(_row_of(element).minexp))
+
+
+def _of_window(function: Operation, *, with_border: bool) -> Operation:
+    """Return the bound of a convolution.
+
+    Without local_bound every element of the image counts as the largest one; in the border too
+    with `with_border`.
+    """
+    of_magnitudes = _of_magnitudes(function)
+
+    def bound(call: Call) -> Array:
+        if call.attributes["local_bound"]:
+            return of_magnitudes(call)
+        image, *others = call.operands
+        largest = float(np.abs(call.value("input")).max(initial=0.0))
+        whole = replace(call, operands=(np.full(image.shape, largest), *others))
+        if not with_border:
+            return of_magnitudes(whole)
+        weight = _magnitude(call.raw("weight"), call.type_of("weight").dtype)
+        sums = weight.sum(axis=tuple(range(1, weight.ndim)))
+        found = largest * sums + _magnitude(call.raw("bias"), call.type_of("bias").dtype)
+        return np.asarray(np.broadcast_to(found, call.result.shape))
+
+    return bound
+
+
+def _transform(call: Call) -> tuple[Array, Array]:
+    """Return the sums of the absolute values of the terms of FFT2D or RFFT2D."""
+    parts = [np.abs(operand.astype(np.float64)) for operand in call.operands]
+    if not call.attributes["local_bound"]:
+        parts = [np.full_like(part, part.max(initial=0.0)) for part in parts]
+    _, height, width = parts[0].shape
+    columns = call.result.shape[-1]
+    real, imaginary = np.empty(call.result.shape), np.empty(call.result.shape)
+    y, x = np.arange(height)[:, None], np.arange(width)
+    for row in range(height):
+        for column in range(columns):
+            angle = 2 * np.pi * (y * row / height + x * column / width)
+            cosine, sine = np.abs(np.cos(angle)), np.abs(np.sin(angle))
+            pairs = ((real, (cosine, sine)), (imaginary, (sine, cosine)))
+            for target, factors in pairs:
+                terms = [part * factor for part, factor in zip(parts, factors, strict=False)]
+                target[:, row, column] = np.sum(terms, axis=(0, 2, 3))
+    return real, imaginary
+
+
+def _pow(call: Call) -> Array:
+    """Return the error of exp(y log(x)) in which the logarithm and EXP have their allowed errors."""
+    element = call.types[0].dtype
+    assert element is not None
+    unit = 2.0 ** -int(_row_of(element).nmant)
+    base, exponent = call.value("input1"), np.abs(call.value("input2"))
+    logarithm = np.abs(np.log(base))
+    of_log = exponent * np.maximum(_LOG * logarithm, _LOG_NEAR_ZERO) * unit
+    of_exp = (_EXP_CONSTANT[element.name] + _EXP * exponent * logarithm) * unit
+    error = np.expm1(of_log) + of_exp
+    return np.where(exponent == 0, 0.0, np.power(base, call.value("input2")) * error)
+
+
+def _row_of(element: DType) -> Any:
+    from ml_dtypes import finfo
+
+    find: Any = finfo
+    row: Any = find(element.numpy)
+    return row
+
+
+def _scales(call: Call) -> Array:
+    """Return the scale of each element."""
+    scale = call.raw("input_scale")
+    ones = np.ones(call.raw("input_data").shape)
+    return multiply(ones, scale.astype(np.float64))
+
+
+def _of_values(function: Callable[[Array], Array], name: str = "input1") -> Operation:
+    return lambda call: function(call.value(name))
+
+
+#: Operator -> its bound. "SIN" has its operand.
+BOUNDS: Final[dict[str, Operation]] = {
+    "AVG_POOL2D": _of_magnitudes(windows.pool_average),
+    "AVG_POOL2D_ADAPTIVE": _of_magnitudes(windows.pool_average),
+    "CAST_FROM_BLOCK_SCALED": _scales,
+    "CONV2D": _of_window(windows.convolve, with_border=True),
+    "CONV2D_BLOCK_SCALED": _of_magnitudes(windows.convolve_block_scaled),
+    "CONV3D": _of_window(windows.convolve, with_border=True),
+    "COS": _of_values(lambda value: 1 + np.abs(value)),
+    "DEPTHWISE_CONV2D": _of_window(windows.convolve_depthwise, with_border=False),
+    "EXP": _of_values(lambda value: 2 * np.abs(value)),
+    "FFT2D": _transform,
+    "LOG": _of_values(lambda value: np.full(value.shape, 5.0)),
+    "MATMUL": _of_magnitudes(reductions.multiply_matrices),
+    "MATMUL_T": _of_magnitudes(reductions.multiply_by_transposed),
+    "MATMUL_T_BLOCK_SCALED": _of_magnitudes(reductions.multiply_block_scaled),
+    "POW": _pow,
+    "REDUCE_SUM": _of_magnitudes(reductions.OPERATIONS["REDUCE_SUM"]),
+    "RFFT2D": _transform,
+    "SIGMOID": _of_values(lambda value: 2 * (1 + np.abs(value)), "input"),
+    "SIN": lambda call: call.value("input1"),
+    "TANH": _of_values(lambda value: 8 * np.abs(value), "input"),
+    "TRANSPOSE_CONV2D": _of_window(windows.convolve_transposed, with_border=False),
+}

@@ -1,0 +1,137 @@
+"""One operator with the values of its operands, as the functions of this folder take it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.opset import OperatorSpec
+
+Array: TypeAlias = npt.NDArray[Any]
+#: "own": floating point is rounded to its element type after each operator. "wide": floating-point
+#: tensors are FP64 and no operator rounds them. "bounds": they hold the bounds of `reference.bounds`.
+Precision = Literal["own", "wide", "bounds"]
+
+#: Bits of the widest integers that are computed in INT32.
+_NARROW: Final = 16
+
+
+class Type(NamedTuple):
+    """The type of a tensor, or of a shape, which has no element type.
+
+    shape: sizes in elements; of a shape value its rank alone.
+    """
+
+    dtype: DType | None
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """An operator to compute.
+
+    operands: an array for each operand, in the numpy type of its element type, or FP64 in precision
+        "wide"; a shape is a vector of INT64.
+    types: the type of each operand.
+    attributes: name -> value; those that hold an element are numbers.
+    results: the type of each result.
+    outside: the value of elements outside of an image.
+    """
+
+    spec: OperatorSpec
+    operands: tuple[Array, ...]
+    types: tuple[Type, ...]
+    attributes: Mapping[str, Any]
+    results: tuple[Type, ...]
+    precision: Precision = "own"
+    outside: float = 0.0
+
+    def has(self, name: str) -> bool:
+        """Return whether an optional operand is there."""
+        return self._position(name) is not None
+
+    def raw(self, name: str) -> Array:
+        """Return an operand as it is."""
+        position = self._position(name)
+        assert position is not None, f"{self.spec.name} has no operand {name}"
+        return self.operands[position]
+
+    def type_of(self, name: str) -> Type:
+        """Return the type of an operand."""
+        position = self._position(name)
+        assert position is not None, f"{self.spec.name} has no operand {name}"
+        return self.types[position]
+
+    def value(self, name: str) -> Array:
+        """Return an operand in the type that it is computed in; see `widened`."""
+        return self.widened(self.raw(name))
+
+    def widened(self, array: Array) -> Array:
+        """Return an array in a type that holds its values, and sums and products of them.
+
+        Integers of at most 16 bits become INT32 and others INT64; floating point becomes FP32, or
+        FP64 in the other precisions; BOOL stays.
+        """
+        kind = array.dtype.kind
+        if kind == "b":
+            return array
+        if kind == "f" or is_float(array.dtype):
+            wide = np.float32 if self.precision == "own" else np.float64
+            return array.astype(wide, copy=False)
+        narrow = array.dtype.itemsize * 8 <= _NARROW
+        return array.astype(np.int32 if narrow else np.int64, copy=False)
+
+    def number(self, name: str) -> int:
+        """Return the only element of an integer operand, such as a zero point."""
+        return int(self.raw(name).reshape(-1)[0])
+
+    def sizes(self, name: str) -> tuple[int, ...]:
+        """Return the elements of a shape operand, or of a tensor that holds sizes."""
+        return tuple(int(size) for size in self.raw(name).reshape(-1).tolist())
+
+    @property
+    def is_integer(self) -> bool:
+        """Return whether the first operand has integers."""
+        return not is_float(self.operands[0].dtype)
+
+    @property
+    def result(self) -> Type:
+        """Return the type of the first result."""
+        return self.results[0]
+
+    def _position(self, name: str) -> int | None:
+        count = len(self.operands)
+        for index in range(count):
+            if self.spec.operand(index, count).name == name:
+                return index
+        return None
+
+
+#: Computes the result of an operator, or a tuple if it has several, in any type that holds the values;
+#: `store` converts it.
+Operation = Callable[[Call], Any]
+
+
+def is_float(kind: np.dtype[Any]) -> bool:
+    """Return whether a numpy type, or one of ml_dtypes, has floating-point numbers."""
+    return kind.kind == "f" or kind.name.startswith(("float", "bfloat"))
+
+
+def store(result: Array, target: Type, precision: Precision) -> Array:
+    """Convert a result to its element type: floating point is rounded to nearest, ties to even.
+
+    Integers that do not fit wrap around; TOSA leaves them undefined unless the operator saturates.
+    """
+    element = target.dtype
+    shape = target.shape
+    if element is None:
+        return np.asarray(result, np.int64).reshape(-1)
+    array = np.asarray(result)
+    if element.is_float and precision != "own" and element.name != "FP8UE8M0":
+        return array.astype(np.float64, copy=False).reshape(shape)
+    return array.astype(element.numpy, copy=False).reshape(shape)

@@ -1,0 +1,164 @@
+"""Operators that change the scale, the type or the resolution of values."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from tosa_convert.graph.dtypes import DType, ResizeMode, RoundingMode
+from tosa_convert.reference.call import Array, Call, Operation
+
+#: With DOUBLE_ROUND, shifts of more bits than this round a second time.
+_DOUBLE_ROUNDED: Final = 31
+
+
+def cast(call: Call) -> Array:
+    """Return the values in another element type.
+
+    Floating point becomes the nearest integer, ties to even, and saturates; NaN becomes 0. Integers
+    that do not fit lose their upper bits. Numbers become BOOL by comparison with 0.
+    """
+    value, target = call.raw("input"), call.result.dtype
+    assert target is not None
+    if target.name == "BOOL":
+        return np.not_equal(value, 0)
+    if value.dtype.kind == "b":
+        return value.astype(np.int8)
+    if call.is_integer:
+        # FP64 holds integers of 53 bits, so that those of 32 are rounded once.
+        return value.astype(np.float64) if target.is_float else value
+    if target.is_float:
+        return call.value("input")
+    low, high = integer_limits(target)
+    rounded = np.rint(np.nan_to_num(value.astype(np.float64), nan=0.0, posinf=high, neginf=low))
+    # The greatest INT64 is no FP64: the comparison comes before the conversion.
+    result = np.where(rounded >= high, high, np.where(rounded <= low, low, 0))
+    inside = (rounded > low) & (rounded < high)
+    result[inside] = rounded[inside].astype(np.int64)
+    return result
+
+
+def integer_limits(element: DType) -> tuple[int, int]:
+    """Return the least and the greatest value of an integer type."""
+    half = 1 << (element.bits - 1)
+    return -half, half - 1
+
+
+def rescale(call: Call) -> Array:
+    """Return round((input - input_zp) * multiplier / 2^shift) + output_zp, saturated.
+
+    With `per_channel` the last axis has a multiplier and a shift for each element. Rounding is half up;
+    with DOUBLE_ROUND, a shift of more than 31 bits first rounds away from zero at bit 30. An
+    implementation of INEXACT_ROUND may differ from this by one.
+    """
+    attributes = call.attributes
+    source = call.raw("input")
+    value = _with_sign(source, is_unsigned=attributes["input_unsigned"])
+    point = _with_sign(call.raw("input_zp"), is_unsigned=attributes["input_unsigned"])
+    value = value - point.reshape(-1)[0]
+    multiplier = call.raw("multiplier").astype(np.int64).reshape(-1)
+    shift = call.raw("shift").astype(np.int64).reshape(-1)
+    if not attributes["per_channel"]:
+        multiplier, shift = multiplier[:1], shift[:1]
+    added = np.int64(1) << np.maximum(shift - 1, 0)
+    product = value * multiplier
+    product += added
+    if attributes["rounding_mode"] == RoundingMode.DOUBLE_ROUND and attributes["scale32"]:
+        more = np.where(shift > _DOUBLE_ROUNDED, np.int64(1) << 30, 0)
+        product += np.where(value >= 0, more, -more)
+    product >>= shift
+    product += _with_sign(call.raw("output_zp"), is_unsigned=attributes["output_unsigned"]).reshape(
+        -1
+    )[0]
+    target = call.result.dtype
+    assert target is not None
+    low, high = integer_limits(target)
+    if attributes["output_unsigned"]:
+        low, high = 0, high - low
+    np.clip(product, low, high, out=product)
+    return np.asarray(product)
+
+
+def _with_sign(array: Array, *, is_unsigned: bool) -> Array:
+    """Return integers as INT64; their bits are those of unsigned ones with `is_unsigned`."""
+    if is_unsigned:
+        array = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
+    return array.astype(np.int64)
+
+
+def look_up(call: Call) -> Array:
+    """Return the entries of a table.
+
+    INT8: entry input + 128. INT16: the upper 9 bits choose an entry and the lower 7 interpolate to the
+    next one; the result has 7 bits after the point.
+    """
+    table = call.raw("table")
+    if table.size == 256:
+        codes = np.ascontiguousarray(call.raw("input1")).view(np.uint8)
+        # Entries in the order of the codes of INT8: 0 to 127, then -128 to -1.
+        found: Array = np.roll(table, 128).take(codes)
+        return found
+    value, table = call.value("input1"), call.value("table")
+    index, fraction = (value >> 7) + 256, value & 0x7F
+    base = table[index]
+    result: Array = (base << 7) + (table[index + 1] - base) * fraction
+    return result
+
+
+def resize(call: Call) -> Array:
+    """Return the image at another resolution.
+
+    The element (y, x) of the result is at (y * scale_d + offset) / scale_n of the image, whose edges
+    continue. NEAREST takes the nearest element, the later one of two at the same distance. BILINEAR
+    weighs the four around it; the weights of integers are multiples of 1 / scale_n, and the sum is not
+    divided again.
+    """
+    image = call.value("input")
+    scales, offsets = call.sizes("scale"), call.sizes("offset")
+    _, height, width, _ = image.shape
+    _, rows, columns, _ = call.result.shape
+    y = _positions(rows, height, scales[0], scales[1], offsets[0])
+    x = _positions(columns, width, scales[2], scales[3], offsets[1])
+    if call.attributes["mode"] == ResizeMode.NEAREST:
+        nearest_y, nearest_x = (np.where(2 * f >= n, b, a) for a, b, f, n in (y, x))
+        return image[:, nearest_y][:, :, nearest_x]
+    if call.is_integer:
+        image = image.astype(np.int64)
+    mixed = _mix(image, y, 1, is_integer=call.is_integer)
+    return _mix(mixed, x, 2, is_integer=call.is_integer)
+
+
+#: For each element of an axis of the result: the two elements of the image, and the distance from the
+#: first one as a numerator; then the denominator.
+_Positions = tuple[Array, Array, Array, int]
+
+
+def _positions(count: int, size: int, numerator: int, denominator: int, offset: int) -> _Positions:
+    places = np.arange(count, dtype=np.int64) * denominator + offset
+    first = places // numerator
+    fraction = places - first * numerator
+    last = size - 1
+    return np.clip(first, 0, last), np.clip(first + 1, 0, last), fraction, numerator
+
+
+def _mix(image: Array, positions: _Positions, axis: int, *, is_integer: bool) -> Array:
+    first, second, numerators, denominator = positions
+    shape = [1, 1, 1, 1]
+    shape[axis] = -1
+    if is_integer:
+        late = numerators.reshape(shape)
+        early = denominator - late
+    else:
+        late = (numerators / denominator).astype(image.dtype).reshape(shape)
+        early = 1 - late
+    result: Array = np.take(image, first, axis) * early + np.take(image, second, axis) * late
+    return result
+
+
+OPERATIONS: Final[dict[str, Operation]] = {
+    "CAST": cast,
+    "RESCALE": rescale,
+    "RESIZE": resize,
+    "TABLE": look_up,
+}

@@ -1,0 +1,255 @@
+"""Operators that compute each element of the result of one element of each operand.
+
+Operands are broadcast as numpy does. Integers of 32 bits are computed in INT64 and wrap around where the
+specification requires that they fit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+from numpy.polynomial.chebyshev import cheb2poly
+
+from tosa_convert.graph.dtypes import NanPropagationMode
+from tosa_convert.reference.call import Array, Call, Operation
+
+
+def compute_abs(call: Call) -> Array:
+    """Return the absolute value. The least INT32 saturates to the greatest."""
+    value = np.abs(call.value("input1"))
+    return np.minimum(value, np.iinfo(np.int32).max) if call.is_integer else value
+
+
+def compute_add(call: Call) -> Array:
+    """Return input1 + input2."""
+    return call.value("input1") + call.value("input2")
+
+
+def compute_subtract(call: Call) -> Array:
+    """Return input1 - input2."""
+    return call.value("input1") - call.value("input2")
+
+
+def compute_multiply(call: Call) -> Array:
+    """Return input1 * input2.
+
+    The product of INT32 operands has 64 bits and is shifted right by `shift`, of 0 to 63, with rounding
+    half up. Products of narrower integers are exact as INT32.
+    """
+    left, right = call.value("input1"), call.value("input2")
+    product = left * right
+    shift = call.number("shift")
+    if shift and call.is_integer:
+        half = np.int64(1) << np.int64(shift - 1)
+        product = (product + half) >> np.int64(shift)
+    return product
+
+
+def compute_divide(call: Call) -> Array:
+    """Return the quotient of integers, rounded toward zero. A division by zero is not defined."""
+    left, right = call.value("input1"), call.value("input2")
+    divisor = np.where(right == 0, 1, right)
+    quotient = np.abs(left) // np.abs(divisor)
+    return np.where((left < 0) == (divisor < 0), quotient, -quotient)
+
+
+def compute_power(call: Call) -> Array:
+    """Return input1 to the power of input2; NaN for a negative base and a fraction as exponent."""
+    return _in_fp64(call, np.power, "input1", "input2")
+
+
+def compute_negate(call: Call) -> Array:
+    """Return output_zp - (input1 - input1_zp), saturated to the element type; floats change the sign."""
+    value = call.value("input1")
+    if not call.is_integer:
+        return -value
+    element = call.result.dtype
+    assert element is not None
+    limits = np.iinfo(element.numpy) if element.bits >= 8 else None
+    low, high = (int(limits.min), int(limits.max)) if limits else (-8, 7)
+    wide = value.astype(np.int64)
+    negated = call.number("output_zp") - (wide - call.number("input1_zp"))
+    return np.clip(negated, low, high)
+
+
+def compute_maximum(call: Call) -> Array:
+    """Return the greater element; NaN if one is NaN, or the other one if nan_mode is IGNORE."""
+    function = np.fmax if ignores_nan(call) else np.maximum
+    return function(call.value("input1"), call.value("input2"))
+
+
+def compute_minimum(call: Call) -> Array:
+    """Return the lesser element; NaN if one is NaN, or the other one if nan_mode is IGNORE."""
+    function = np.fmin if ignores_nan(call) else np.minimum
+    return function(call.value("input1"), call.value("input2"))
+
+
+def compute_clamp(call: Call) -> Array:
+    """Return the element within min_val and max_val; NaN stays, or is min_val if nan_mode is IGNORE."""
+    value = call.value("input")
+    low, high = (np.asarray(call.attributes[name], value.dtype) for name in ("min_val", "max_val"))
+    if ignores_nan(call):
+        return np.fmin(np.fmax(value, low), high)
+    return np.minimum(np.maximum(value, low), high)
+
+
+def ignores_nan(call: Call) -> bool:
+    """Return whether an operator of floating point passes over NaN."""
+    mode = call.attributes.get("nan_mode", NanPropagationMode.PROPAGATE)
+    return bool(mode == NanPropagationMode.IGNORE)
+
+
+def compute_right_shift(call: Call) -> Array:
+    """Return input1 >> input2 with its sign; with `round`, the last bit shifted out is added."""
+    value, shift = call.value("input1"), call.value("input2")
+    result = value >> shift
+    if call.attributes["round"]:
+        last = (value >> np.maximum(shift - 1, 0)) & 1
+        result = result + np.where(shift > 0, last, 0)
+    return result
+
+
+def compute_logical_right_shift(call: Call) -> Array:
+    """Return the bits of input1 shifted right by input2, with zeros from the left."""
+    element = call.result.dtype
+    assert element is not None
+    unsigned = np.dtype(f"u{element.element_bytes}")
+    value = np.ascontiguousarray(call.raw("input1")).view(unsigned).astype(np.uint64)
+    return (value >> call.value("input2").astype(np.uint64)).astype(unsigned)
+
+
+def compute_left_shift(call: Call) -> Array:
+    """Return the bits of input1 shifted left by input2, with zeros from the right."""
+    return call.value("input1").astype(np.int64) << call.value("input2").astype(np.int64)
+
+
+def count_leading_zeros(call: Call) -> Array:
+    """Return the number of zero bits before the first one of an INT32; 32 for 0."""
+    value = call.raw("input1").astype(np.int64) & 0xFFFFFFFF
+    # The exponent of an FP64 number is the position of its first bit; integers of 32 bits are exact.
+    _, exponent = np.frexp(value.astype(np.float64))
+    return 32 - exponent
+
+
+def select(call: Call) -> Array:
+    """Return the element of input2 where input1 is true, and of input3 elsewhere."""
+    return np.where(call.raw("input1"), call.raw("input2"), call.raw("input3"))
+
+
+def _in_fp64(call: Call, function: Callable[..., Any], *names: str) -> Array:
+    """Compute a function in FP64, so that the result is rounded once."""
+    result: Array = function(*(call.value(name).astype(np.float64) for name in names))
+    return result
+
+
+def _of(function: Callable[..., Any], *names: str) -> Operation:
+    """Return an operation on the operands of these names, in the type that they are computed in."""
+    return lambda call: function(*(call.value(name) for name in names))
+
+
+def _transcendental(function: Callable[[Array], Array], name: str = "input1") -> Operation:
+    """Return an operation that is computed in FP64 and rounded once."""
+    return lambda call: _in_fp64(call, function, name)
+
+
+def sigmoid(value: Array) -> Array:
+    """Return 1 / (1 + exp(-x)), without overflow."""
+    small = np.exp(-np.abs(value))
+    result: Array = np.where(value < 0, small, 1.0) / (1.0 + small)
+    return result
+
+
+#: erf(x) / x is a polynomial of this degree on each of so many pieces from 0 to _ERF_END, beyond which
+#: erf(x) is 1 in FP64.
+_ERF_END: Final = 6.0
+_ERF_PIECES: Final = 256
+_ERF_DEGREE: Final = 6
+#: Elements that are computed at a time, so that intermediate values stay in the cache.
+_ERF_CHUNK: Final = 1 << 14
+
+
+@cache
+def _erf_coefficients() -> Array:
+    """Return the coefficients of erf(x) / x for each piece, the constant first, from `math.erf`."""
+    count = _ERF_DEGREE + 1
+    angles = np.pi * (np.arange(count) + 0.5) / count
+    nodes = np.cos(angles)
+    width = _ERF_END / _ERF_PIECES
+    x = (np.arange(_ERF_PIECES)[:, None] + (nodes + 1) / 2) * width
+    values = np.vectorize(math.erf)(x) / x
+    basis = np.cos(np.arange(count)[:, None] * angles)
+    coefficients: Array = 2 / count * values @ basis.T
+    coefficients[:, 0] /= 2
+    powers = [cheb2poly(row) for row in coefficients]
+    return np.ascontiguousarray(np.array(powers).T)
+
+
+def error_function(value: Array) -> Array:
+    """Return erf(x) of an FP64 array, with an error of at most 4e-15."""
+    flat = np.ascontiguousarray(value).reshape(-1)
+    result = np.empty_like(flat)
+    for start in range(0, flat.size, _ERF_CHUNK):
+        part = slice(start, start + _ERF_CHUNK)
+        result[part] = _error_function_of_chunk(flat[part])
+    return result.reshape(value.shape)
+
+
+def _error_function_of_chunk(value: Array) -> Array:
+    coefficients = _erf_coefficients()
+    size = np.minimum(np.abs(value), _ERF_END)
+    scaled = np.where(np.isnan(size), 0.0, size) * (_ERF_PIECES / _ERF_END)
+    piece = np.minimum(scaled.astype(np.intp), _ERF_PIECES - 1)
+    t = 2 * (scaled - piece) - 1
+    quotient = coefficients[-1].take(piece)
+    for row in coefficients[-2::-1]:
+        quotient *= t
+        quotient += row.take(piece)
+    return np.where(size < _ERF_END, value * quotient, np.sign(value))
+
+
+BINARY: Final = ("input1", "input2")
+
+OPERATIONS: Final[dict[str, Operation]] = {
+    "ABS": compute_abs,
+    "ADD": compute_add,
+    "ARITHMETIC_RIGHT_SHIFT": compute_right_shift,
+    "BITWISE_AND": _of(np.bitwise_and, *BINARY),
+    "BITWISE_NOT": _of(np.invert, "input1"),
+    "BITWISE_OR": _of(np.bitwise_or, *BINARY),
+    "BITWISE_XOR": _of(np.bitwise_xor, *BINARY),
+    "CEIL": _of(np.ceil, "input1"),
+    "CLAMP": compute_clamp,
+    "CLZ": count_leading_zeros,
+    "COS": _transcendental(np.cos),
+    "EQUAL": _of(np.equal, *BINARY),
+    "ERF": _transcendental(error_function, "input"),
+    "EXP": _transcendental(np.exp),
+    "FLOOR": _of(np.floor, "input1"),
+    "GREATER": _of(np.greater, *BINARY),
+    "GREATER_EQUAL": _of(np.greater_equal, *BINARY),
+    "IDENTITY": lambda call: call.raw("input1"),
+    "INTDIV": compute_divide,
+    "LOG": _transcendental(np.log),
+    "LOGICAL_AND": _of(np.logical_and, *BINARY),
+    "LOGICAL_LEFT_SHIFT": compute_left_shift,
+    "LOGICAL_NOT": _of(np.logical_not, "input1"),
+    "LOGICAL_OR": _of(np.logical_or, *BINARY),
+    "LOGICAL_RIGHT_SHIFT": compute_logical_right_shift,
+    "LOGICAL_XOR": _of(np.logical_xor, *BINARY),
+    "MAXIMUM": compute_maximum,
+    "MINIMUM": compute_minimum,
+    "MUL": compute_multiply,
+    "NEGATE": compute_negate,
+    "POW": compute_power,
+    "RECIPROCAL": _of(np.reciprocal, "input1"),
+    "RSQRT": _transcendental(lambda value: 1.0 / np.sqrt(value)),
+    "SELECT": select,
+    "SIGMOID": _transcendental(sigmoid, "input"),
+    "SIN": _transcendental(np.sin),
+    "SUB": compute_subtract,
+    "TANH": _transcendental(np.tanh, "input"),
+}

@@ -1,0 +1,224 @@
+"""Run a program operator by operator, with control flow and variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from tosa_convert.errors import fail
+from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.model import Block, Graph, Operator, ShapeValue, operator_path
+from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE, VARIABLE_READ, VARIABLE_WRITE
+from tosa_convert.reference import (
+    block_scaled,
+    conversion,
+    elementwise,
+    movement,
+    reductions,
+    windows,
+)
+from tosa_convert.reference.bounds import BOUNDS
+from tosa_convert.reference.call import Array, Call, Operation, Precision, Type, is_float, store
+
+#: Operator -> the function that computes it. Control flow, constants and variables are not among them.
+OPERATIONS: Final[dict[str, Operation]] = {
+    **block_scaled.OPERATIONS,
+    **conversion.OPERATIONS,
+    **elementwise.OPERATIONS,
+    **movement.OPERATIONS,
+    **reductions.OPERATIONS,
+    **windows.OPERATIONS,
+}
+#: Computes a CUSTOM operator of its operands, its attributes and the types of its results.
+CustomFunction = Callable[[Call], Sequence[Array]]
+
+
+class Step(NamedTuple):
+    """An operator that was computed, and its results.
+
+    where: the path of the operator, such as `region "main" block "main" operator #3 ADD`.
+    depth: how many control-flow operators are around it.
+    """
+
+    where: str
+    operator: Operator
+    results: dict[str, Array]
+    depth: int
+
+
+@dataclass(slots=True)
+class Machine:
+    """The state of a run: the program, the values of its variables, and how it computes.
+
+    custom: (domain, name) of a CUSTOM operator -> the function that computes it.
+    """
+
+    graph: Graph
+    precision: Precision = "own"
+    custom: Mapping[tuple[str, str], CustomFunction] = field(default_factory=dict)
+    variables: dict[str, Array] = field(default_factory=dict)
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the outputs of the main block."""
+        outputs: dict[str, Array] = {}
+        for _ in self.steps(inputs, outputs):
+            pass
+        return outputs
+
+    def steps(self, inputs: Mapping[str, Array], outputs: dict[str, Array]) -> Iterator[Step]:
+        """Compute the main block, one operator with each step; fill `outputs` at the end.
+
+        A value is dropped after its last use.
+        """
+        main = self.graph.main
+        yield from self._block(
+            main, [self._given(inputs[name]) for name in main.inputs], outputs, 0
+        )
+
+    def _block(
+        self, block: Block, arguments: Sequence[Array], outputs: dict[str, Array], depth: int
+    ) -> Iterator[Step]:
+        values = dict(zip(block.inputs, arguments, strict=True))
+        where = next(path for path, found in self.graph.blocks() if found is block)
+        last_use = {name: index for index, op in enumerate(block.operators) for name in op.inputs}
+        kept = frozenset(block.outputs)
+        for index, operator in enumerate(block.operators):
+            path = operator_path(where, index, operator)
+            operands = [self._value(block, values, name) for name in operator.inputs]
+            results: dict[str, Array] = {}
+            if operator.spec.regions:
+                yield from self._control_flow(operator, operands, results, depth + 1)
+            else:
+                results.update(self._compute(block, operator, operands, path))
+            values.update(results)
+            yield Step(path, operator, results, depth)
+            for name in {*operator.inputs, *results}:
+                if last_use.get(name, -1) <= index and name not in kept:
+                    values.pop(name, None)
+        outputs.update((name, self._value(block, values, name)) for name in block.outputs)
+
+    def _value(self, block: Block, values: Mapping[str, Array], name: str) -> Array:
+        if name in values:
+            return values[name]
+        tensor = block.tensors.get(name)
+        if tensor is not None and tensor.variable:
+            return self._state(tensor.variable_name or name, tensor.data, tensor.shape or ())
+        value = tensor or block.shapes[name]
+        data = value.data
+        if data is None:
+            raise fail("input-mismatch", f'"{name}"', "its value is not known")
+        shape = (value.rank,) if isinstance(value, ShapeValue) else tuple(value.shape or ())
+        return self._given(data.numpy().reshape(shape))
+
+    def _state(self, name: str, data: Constant | None, shape: tuple[int, ...]) -> Array:
+        if name not in self.variables:
+            if data is None:
+                hint = "give it an initial value"
+                raise fail("input-mismatch", f'variable "{name}"', "it has no value yet", hint)
+            self.variables[name] = self._given(data.numpy().reshape(shape))
+        return self.variables[name]
+
+    def _given(self, array: Array) -> Array:
+        """Return an array that was given in the type that this run computes it in."""
+        wide = self.precision != "own" and is_float(array.dtype)
+        return array.astype(np.float64) if wide else array
+
+    def _compute(
+        self, block: Block, operator: Operator, operands: Sequence[Array], where: str
+    ) -> dict[str, Array]:
+        spec = operator.spec
+        if spec in (CONST, CONST_SHAPE):
+            (name,) = operator.outputs
+            return {name: self._value(block, {}, name)}
+        if spec is VARIABLE:
+            return {}
+        if spec is VARIABLE_READ:
+            return {operator.outputs[0]: operands[0]}
+        if spec is VARIABLE_WRITE:
+            tensor = block.tensors[operator.outputs[0]]
+            self.variables[tensor.variable_name or tensor.name] = operands[0]
+            return {}
+        attributes = {
+            name: value if (number := block.element_of(operator, name)) is None else number
+            for name, value in operator.attributes.items()
+        }
+        targets = tuple(_type_of(block, name) for name in operator.outputs)
+        types = tuple(_type_of(block, name) for name in operator.inputs)
+        call = Call(spec, tuple(operands), types, attributes, targets, self.precision)
+        function = self._function(call, where)
+        with np.errstate(all="ignore"):
+            found = function(call)
+            arrays = found if isinstance(found, (tuple, list)) else (found,)
+            rows = zip(operator.outputs, arrays, targets, strict=True)
+            return {name: store(array, target, self.precision) for name, array, target in rows}
+
+    def _function(self, call: Call, where: str) -> Operation:
+        if self.precision == "bounds" and call.spec.name in BOUNDS and _is_inexact(call):
+            return BOUNDS[call.spec.name]
+        if call.spec.name in OPERATIONS:
+            return OPERATIONS[call.spec.name]
+        key = (str(call.attributes["domain_name"]), str(call.attributes["operator_name"]))
+        if key not in self.custom:
+            raise fail(
+                "unsupported-operator",
+                where,
+                f"the CUSTOM operator {key[1]!r} of domain {key[0]!r} has no function",
+                "register one that computes it",
+            )
+        return self.custom[key]
+
+    def _control_flow(
+        self,
+        operator: Operator,
+        operands: Sequence[Array],
+        results: dict[str, Array],
+        depth: int,
+    ) -> Iterator[Step]:
+        regions = {row.name: self._region(operator, row.name) for row in operator.spec.regions}
+        if "then_graph" in regions:
+            taken = "then_graph" if _is_true(operands[0]) else "else_graph"
+            state = list(operands[1:])
+            state = yield from self._region_run(regions[taken], state, depth)
+        else:
+            state = list(operands)
+            while True:
+                condition = yield from self._region_run(regions["cond_graph"], state, depth)
+                if not _is_true(condition[0]):
+                    break
+                state = yield from self._region_run(regions["body_graph"], state, depth)
+        results.update(zip(operator.outputs, state, strict=True))
+
+    def _region_run(self, block: Block, arguments: list[Array], depth: int) -> Any:
+        outputs: dict[str, Array] = {}
+        yield from self._block(block, arguments, outputs, depth)
+        return [outputs[name] for name in block.outputs]
+
+    def _region(self, operator: Operator, attribute: str) -> Block:
+        name = operator.attributes[attribute]
+        return next(region for region in self.graph.regions if region.name == name).blocks[0]
+
+
+def _is_inexact(call: Call) -> bool:
+    element = call.result.dtype
+    return element is not None and element.is_float
+
+
+def _is_true(array: Array) -> bool:
+    return bool(np.asarray(array).reshape(-1)[0])
+
+
+def _type_of(block: Block, name: str) -> Type:
+    tensor = block.tensors.get(name)
+    if tensor is None:
+        return Type(None, (block.shapes[name].rank,))
+    if tensor.shape is None or min(tensor.shape, default=0) < 0:
+        raise fail(
+            "unsupported-shape",
+            f'tensor "{name}"',
+            "its shape is not static",
+            "give the inputs static shapes: --input-shape NAME=SIZES",
+        )
+    return Type(tensor.dtype, tensor.shape)

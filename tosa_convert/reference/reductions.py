@@ -1,0 +1,107 @@
+"""Operators that combine the elements along an axis, and products of matrices."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.reference.call import Array, Call, Operation
+from tosa_convert.reference.elementwise import ignores_nan
+from tosa_convert.reference.products import Products
+
+
+def find_maximum(call: Call) -> Array:
+    """Return the index of the greatest element, the first of several.
+
+    NaN is greater than every number; if nan_mode is IGNORE it is passed over, and the index is 0 where
+    there is nothing else.
+    """
+    value = call.value("input")
+    axis = call.attributes["axis"]
+    if ignores_nan(call) and not call.is_integer:
+        value = np.where(np.isnan(value), -np.inf, value)
+    found: Array = np.argmax(value, axis=axis)
+    return found
+
+
+def multiply_matrices(call: Call) -> Array:
+    """Return the products of the matrices of each batch, (a - a_zp) @ (b - b_zp); integers are exact."""
+    left, right = call.value("a"), call.value("b")
+    if call.is_integer:
+        left, right = left - call.number("a_zp"), right - call.number("b_zp")
+    return _product(left, right)
+
+
+def multiply_by_transposed(call: Call) -> Array:
+    """Return the products of the matrices of a and the transposed ones of b; see `multiply_matrices`."""
+    left, right = call.value("a"), call.value("b")
+    if call.is_integer:
+        left, right = left - call.number("a_zp"), right - call.number("b_zp")
+    return _product(left, right.swapaxes(-1, -2))
+
+
+def multiply_block_scaled(call: Call) -> Array:
+    """Return the product of the numbers that block-scaled a and transposed b stand for, in FP32."""
+    from tosa_convert.reference.block_scaled import scaled
+
+    return _product(scaled(call, "a"), scaled(call, "b").swapaxes(-1, -2))
+
+
+def _product(left: Array, right: Array) -> Array:
+    products = Products(left, right, left.shape[-1])
+    return products.multiply(products.convert(left), products.convert(right))
+
+
+def _reduce(function: Any) -> Operation:
+    """Return an operation that keeps the axis, with one element."""
+
+    def compute(call: Call) -> Array:
+        value = call.value("input")
+        result: Array = function.reduce(value, axis=call.attributes["axis"], keepdims=True)
+        return result
+
+    return compute
+
+
+def _reduce_comparing(propagating: Any, ignoring: Any) -> Operation:
+    def compute(call: Call) -> Array:
+        return np.asarray(_reduce(ignoring if ignores_nan(call) else propagating)(call))
+
+    return compute
+
+
+def transform(call: Call) -> tuple[Array, Array]:
+    """Return the discrete Fourier transform of each image, not normalised; `inverse` changes the sign.
+
+    Computed in FP64 and rounded once.
+    """
+    image = call.raw("input_real").astype(np.float64) + 1j * call.raw("input_imag").astype(
+        np.float64
+    )
+    found = (
+        np.fft.ifft2(image, norm="forward") if call.attributes["inverse"] else np.fft.fft2(image)
+    )
+    return found.real, found.imag
+
+
+def transform_real(call: Call) -> tuple[Array, Array]:
+    """Return the columns 0 to W / 2 of the discrete Fourier transform of each real image."""
+    found = np.fft.rfft2(call.raw("input_real").astype(np.float64))
+    return found.real, found.imag
+
+
+OPERATIONS: Final[dict[str, Operation]] = {
+    "ARGMAX": find_maximum,
+    "FFT2D": transform,
+    "MATMUL": multiply_matrices,
+    "MATMUL_T": multiply_by_transposed,
+    "MATMUL_T_BLOCK_SCALED": multiply_block_scaled,
+    "REDUCE_ALL": _reduce(np.logical_and),
+    "REDUCE_ANY": _reduce(np.logical_or),
+    "REDUCE_MAX": _reduce_comparing(np.maximum, np.fmax),
+    "REDUCE_MIN": _reduce_comparing(np.minimum, np.fmin),
+    "REDUCE_PRODUCT": _reduce(np.multiply),
+    "REDUCE_SUM": _reduce(np.add),
+    "RFFT2D": transform_real,
+}
