@@ -18,6 +18,7 @@ ARROWS: dict[str, set[str]] = {
     "eras": {"errors", "graph", "builder"},
     "rules": {"errors", "graph"},
     "consumers": {"errors", "io", "graph", "eras", "rules"},
+    "reference": {"errors", "graph"},
     "builder": {"errors", "graph", "rules"},
     "rewrites": {"errors", "graph", "rules", "builder"},
     "views": set(),
@@ -59,6 +60,7 @@ ARROWS: dict[str, set[str]] = {
         "io",
         "graph",
         "rules",
+        "reference",
         "builder",
         "api",
     }
@@ -102,6 +104,7 @@ OUTSIDE: dict[str, set[str]] = {
     "graph": {"numpy", "ml_dtypes"},
     "eras": {"numpy", "ml_dtypes"},
     "rules": {"numpy"},
+    "reference": {"numpy", "ml_dtypes"},
     "builder": {"numpy"},
     "rewrites": {"numpy"},
     "views.inspection": {"numpy"},

@@ -22,8 +22,8 @@ from tosa_convert.golden.arrays.slots import Slot, save_npy
 from tosa_convert.golden.backends.runners import Record
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.running import model_process
-from tosa_convert.golden.running.reference_model import RunOptions
 from tosa_convert.golden.running.run import run
+from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph import Graph, Operator, Region, dtype, operator
 from tosa_convert.graph.dtypes import BlockSize, ResizeMode, RoundingMode
 from tosa_convert.graph.opset import OPERATORS

@@ -17,7 +17,8 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.tolerances import Tolerances
 from tosa_convert.golden.arrays.npz import load_npz, save_npz
 from tosa_convert.golden.arrays.slots import match
-from tosa_convert.golden.backends.runners import Command, OtherModel, Record, open_backend
+from tosa_convert.golden.backends.other_model import OtherModel
+from tosa_convert.golden.backends.runners import Command, Record, open_backend
 from tosa_convert.golden.bisection.align_steps import align
 from tosa_convert.golden.bisection.bisect import bisect
 from tosa_convert.golden.bisection.cases import save_case

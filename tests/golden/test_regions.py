@@ -15,7 +15,8 @@ import tosa_convert as tc
 from tosa_convert.cli.run import run as run_verb
 from tosa_convert.golden.arrays.npz import load_npz
 from tosa_convert.golden.arrays.slots import Slot, match
-from tosa_convert.golden.backends.runners import OtherModel, Record
+from tosa_convert.golden.backends.other_model import OtherModel
+from tosa_convert.golden.backends.runners import Record
 from tosa_convert.golden.bisection.bisect import bisect
 from tosa_convert.golden.bisection.cases import save_case
 from tosa_convert.golden.checking.check import check

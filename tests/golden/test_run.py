@@ -22,7 +22,7 @@ from tosa_convert.golden.running import model_process
 from tosa_convert.golden.running.intermediates import iterate_tensors, save_to_folder
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import draw, random_inputs
-from tosa_convert.golden.running.reference_model import RunOptions
+from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph import Graph, Operator, dtype, operator
 from tosa_convert.graph.dtypes import DTYPES, DType
 from tosa_convert.graph.from_numpy import constant_of

@@ -216,7 +216,7 @@ def test_a_damaged_descriptor_costs_one_case(tmp_path: Path) -> None:
     [
         ("tflite", "runs models of its own"),
         ("onnxruntime:m.onnx", "runs models of its own"),
-        ("no-such-program", "expected iree"),
+        ("no-such-program", "expected numpy, iree"),
         ("results.npz", "a folder of results"),
     ],
 )

@@ -51,6 +51,7 @@ def bisect(model: str, **options: Any) -> int:
         tolerances=tolerances,
         find_all=options["everything"],
         timeout=options["timeout"],
+        engine=options["engine"],
         batch_bytes=options["batch_mib"] << 20,
     )
     # The answer comes first: saving the case may fail.

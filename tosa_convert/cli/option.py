@@ -36,7 +36,7 @@ SECTIONS: Final = {
     "Target": "--for --tosa-version --spec-version --profile --level --least",
     "Framework models": "--via --partial --check",
     "Values of inputs": "--input --random --range --seeds --calibration --variables",
-    "Processes and limits": "--jobs --python --scheduler --timeout --limit --batch-mib",
+    "Processes and limits": "--jobs --engine --python --scheduler --timeout --limit --batch-mib",
     MESSAGES: "--quiet --verbose --version --help",
 }
 #: Flag -> its heading and its place below all headings.

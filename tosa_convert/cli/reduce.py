@@ -66,6 +66,7 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
         work,
         arrays,
         timeout=options["timeout"],
+        engine=options["engine"],
         expect=golden.Failure(options["expect_exit"], options["expect_text"]),
         progress=lambda text: say(text, err=True) if is_terminal else None,
         resume=options["resume"],

@@ -1,4 +1,4 @@
-"""`run`: a program's outputs from the TOSA reference model."""
+"""`run`: a program's outputs from the TOSA reference model, or from numpy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tosa_convert.cli.option import ReadPath, WritePath
 from tosa_convert.cli.shared_options import add_options, option
 
 #: Options of the verbs that run programs: what is run, and on which inputs.
-RUN_OPTIONS: Final = "--input --random --range --input-shape --func --narrow --timeout"
+RUN_OPTIONS: Final = "--input --random --range --input-shape --func --narrow --engine --timeout"
 
 
 @click.command("run", cls=Verb)
@@ -52,7 +52,7 @@ RUN_OPTIONS: Final = "--input --random --range --input-shape --func --narrow --t
 @option("--batch-mib", needs=("--intermediates",))
 @option("--level", default="none", more="By default none.")
 def run(model: str, **options: Any) -> int:
-    """Run MODEL on the TOSA reference model.
+    """Run MODEL on the TOSA reference model, or on numpy.
 
     Inputs come from .npy and .npz files or --random; without -o only a summary is printed.
     """

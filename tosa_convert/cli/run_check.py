@@ -30,7 +30,7 @@ from tosa_convert.golden.checking.check_runs import (
     runs_as_json,
     seeded_inputs,
 )
-from tosa_convert.golden.running.reference_model import RunOptions
+from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.golden.running.variable_states import with_variables
 from tosa_convert.graph.model import Graph, counted
 
@@ -47,7 +47,7 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
     reference = options["reference"]
     plan = CheckPlan(
         tolerances=tolerances,
-        options=RunOptions(timeout=options["timeout"]),
+        options=RunOptions(timeout=options["timeout"], engine=options["engine"]),
         repeat=options["repeat"],
         save=Path(options["save"]) if options["save"] else None,
         reference=None if reference is None else _opener(graph, states, options, reference),

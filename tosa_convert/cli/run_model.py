@@ -30,7 +30,8 @@ from tosa_convert.golden.running.intermediates import (
     save_to_folder,
 )
 from tosa_convert.golden.running.programs import Program, input_arrays, input_slots, load_program
-from tosa_convert.golden.running.reference_model import RunOptions, run_program
+from tosa_convert.golden.running.reference_model import run_program
+from tosa_convert.golden.running.run_options import RunOptions, chosen_engine
 from tosa_convert.golden.running.variable_states import variables_of as declared_variables
 from tosa_convert.golden.running.variable_states import with_variables
 from tosa_convert.graph.model import Graph, counted, quoted
@@ -146,6 +147,7 @@ def run_command(model: str, options: Mapping[str, Any]) -> int:
         bounds=options["bounds"] is not None,
         level=options["level"],
         timeout=options["timeout"],
+        engine=options["engine"],
     )
     result = run_program(program, arrays, run_options, states)
     if (
@@ -161,6 +163,7 @@ def run_command(model: str, options: Mapping[str, Any]) -> int:
         "outputs": described(result.outputs),
         "variables": described(result.variables),
         "seconds": round(result.seconds, 3),
+        "engine": chosen_engine(run_options.engine),
     }
     for option, content in (
         ("output", result.outputs),
@@ -262,6 +265,7 @@ def _print_summary(summary: Mapping[str, Any], *, as_json: bool) -> None:
         for row in summary[key]:
             span = f" {row['min']} .. {row['max']}" if "min" in row else ""
             say(f"{label} {printable(row['name'])}: {row['dtype']}{row['shape']}{span}")
+    say(f"engine: {summary['engine']}")
     if "intermediates" in summary:
         count, path = summary["intermediates"]["count"], summary["intermediates"]["path"]
         say(f"{counted(count, 'intermediate')} in {path}")

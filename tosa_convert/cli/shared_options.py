@@ -259,6 +259,13 @@ SHARED: Final[dict[str, dict[str, Any]]] = dict(
             help="The Python that has the packages of the framework or backend; by default this one.",
         ),
         _row(
+            "--engine",
+            type=click.Choice(["auto", "numpy", "reference-model"]),
+            default="auto",
+            help="What computes the reference: the TOSA reference model, or numpy; auto takes the model "
+            "if it is installed.",
+        ),
+        _row(
             "--timeout",
             type=click.FloatRange(min=0, min_open=True),
             metavar="SECONDS",

@@ -13,8 +13,9 @@ from tosa_convert.golden.random_graphs import generate
 from tosa_convert.golden.reduction.reduce import Failure, Reduction, reduce
 from tosa_convert.golden.running.intermediates import Intermediate, iterate_tensors
 from tosa_convert.golden.running.programs import input_arrays
-from tosa_convert.golden.running.reference_model import Result, RunOptions
+from tosa_convert.golden.running.reference_model import Result
 from tosa_convert.golden.running.run import run
+from tosa_convert.golden.running.run_options import RunOptions
 
 __all__ = [
     "Backend",

@@ -22,7 +22,8 @@ from tosa_convert.golden.accuracy.tolerance_rules import EXACT, Rule
 from tosa_convert.golden.accuracy.tolerances import Tolerances
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.slots import SCALE_SUFFIX
-from tosa_convert.golden.running.reference_model import RunOptions, bounds_in_folder, run_in_folder
+from tosa_convert.golden.running.reference_model import bounds_in_folder, run_in_folder
+from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.golden.running.variable_states import STATE_PREFIX, with_final_states
 from tosa_convert.graph.dtypes import BLOCK_SCALE
 from tosa_convert.graph.extract import extract

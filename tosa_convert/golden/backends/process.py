@@ -131,6 +131,7 @@ def unknown_backend(text: str) -> TosaConvertError:
         message = f"models for {name} are run as the TFLite model that they become"
         hint = "tosa-flatbuffer-convert MODEL -o m.tosa --check, or --against tflite:MODEL.tflite"
         return fail("option-conflict", where, message, hint)
-    known = ", ".join(PACKAGES)
+    choices = ("numpy", *PACKAGES)
+    known = ", ".join(choices)
     message = f"expected {known}, a .py file, a folder, an .npz file, a model, or a command on PATH"
-    return fail("missing-backend", where, message, suggest(name, PACKAGES))
+    return fail("missing-backend", where, message, suggest(name, choices))

@@ -28,7 +28,8 @@ from tosa_convert.golden.arrays.scratch import (
     write_npy,
     write_scratch,
 )
-from tosa_convert.golden.arrays.slots import INT48, Slot, coerce, match, slots
+from tosa_convert.golden.arrays.slots import INT48, Slot, coerce, slots
+from tosa_convert.golden.backends.other_model import NUMPY, OtherModel, part_of
 from tosa_convert.golden.backends.process import (
     failures_kept,
     numbered,
@@ -38,15 +39,9 @@ from tosa_convert.golden.backends.process import (
     unknown_backend,
 )
 from tosa_convert.golden.running.commands import command_words, with_paths
-from tosa_convert.golden.running.programs import Program, as_graph, input_slots, output_slots
-from tosa_convert.golden.running.reference_model import (
-    TIMEOUT,
-    RunOptions,
-    run_in_folder,
-    run_program,
-)
-from tosa_convert.golden.running.variable_states import STATE_PREFIX, state_slots, variables_of
-from tosa_convert.graph.extract import extract_from, extract_region
+from tosa_convert.golden.running.programs import input_slots, output_slots
+from tosa_convert.golden.running.run_options import TIMEOUT
+from tosa_convert.golden.running.variable_states import state_slots
 from tosa_convert.graph.model import Graph, counted
 from tosa_convert.io.files import map_file, path_below, read_json
 from tosa_convert.io.formats import EXTENSIONS
@@ -130,9 +125,9 @@ def open_backend(
     """Return the backend that `--against TEXT` means.
 
     Args:
-        text: "iree", "tflite", "torch", "onnxruntime" or "jax", a `.py` file with a function `run`, a
-            folder of `.npy` files, an `.npz` file, another model with the same tensor names, or a
-            command line. The original may follow a colon: "tflite:model.tflite".
+        text: "numpy", "iree", "tflite", "torch", "onnxruntime" or "jax", a `.py` file with a function
+            `run`, a folder of `.npy` files, an `.npz` file, another model with the same tensor names, or
+            a command line. The original may follow a colon: "tflite:model.tflite".
         graph: the program.
         inputs: an array for each input; software that has an original runs at once.
         original: the TFLite or ONNX model, or torch's FILE.py:NAME or exported program.
@@ -155,6 +150,8 @@ def open_backend(
     if not isinstance(text, str):
         raise TypeError(f"found {type(text).__name__}, expected a text, as --against takes it")
     python = python or sys.executable
+    if text == NUMPY:
+        return OtherModel(text, timeout, graph, "numpy")
     if text == "iree":
         return Iree(python, timeout, keep)
     software, colon, after_colon = text.partition(":")
@@ -224,16 +221,6 @@ def in_program_types(graph: Graph, arrays: Mapping[str, Array]) -> LazyArrays:
         return narrow if wanted.kind == "f" or np.array_equal(narrow, array) else array
 
     return LazyArrays(arrays, read)
-
-
-def part_of(graph: Graph, names: Sequence[str], cuts: Sequence[str]) -> Graph:
-    """Return the part of a graph that a backend computes: the graph itself if that is all of it.
-
-    The whole has operators that no output depends on, too, such as writes to variables.
-    """
-    if not cuts and set(names) == set(graph.main.outputs):
-        return graph
-    return extract_from(graph, names, cuts)
 
 
 def by_position(
@@ -393,40 +380,6 @@ def _write_program(path: Path, graph: Graph, original: Path | None) -> None:
         write_scratch(path, api.encode(graph))
     else:
         write_scratch(path, [map_file(original)])
-
-
-class OtherModel:
-    """Another version of the model, with the same names, on the reference model."""
-
-    def __init__(self, path: str, timeout: float, graph: Graph | None = None) -> None:
-        self.name = self.text = path
-        self.timeout = timeout
-        self.graph = as_graph(path) if graph is None else graph
-
-    def compute(
-        self,
-        graph: Graph,
-        names: list[str],
-        inputs: Mapping[str, Array],
-        cuts: list[str],
-        folder: Path,
-    ) -> Mapping[str, Array]:
-        """See Runner."""
-        part = part_of(self.graph, names, cuts)
-        options = RunOptions(timeout=self.timeout)
-        if part is not self.graph or not variables_of(part):
-            return run_in_folder(folder, part, inputs, options)
-        result = run_program(Program(part), match(input_slots(part), inputs, strict=False), options)
-        states = {STATE_PREFIX + name: array for name, array in result.variables.items()}
-        return {**result.outputs, **states}
-
-    def inside(self, output: str, attribute: str) -> Runner:
-        """See Runner. Raises TosaConvertError("undefined-name") if it has no such region."""
-        for op in self.graph.main.operators:
-            if output in op.outputs and attribute in op.attributes:
-                inner = extract_region(self.graph, str(op.attributes[attribute]))
-                return OtherModel(self.name, self.timeout, inner)
-        raise fail("undefined-name", self.name, f'the operator of "{output}" has no {attribute}')
 
 
 class Command:

@@ -29,7 +29,7 @@ from tosa_convert.golden.running.control_flow import ITERATIONS, region_runs, wh
 from tosa_convert.golden.running.explain_failure import signature
 from tosa_convert.golden.running.intermediates import BATCH_BYTES, Batch
 from tosa_convert.golden.running.programs import AS_IT_IS, as_graph, input_arrays, input_slots
-from tosa_convert.golden.running.reference_model import TIMEOUT, RunOptions
+from tosa_convert.golden.running.run_options import TIMEOUT, Engine, RunOptions
 from tosa_convert.golden.running.variable_states import (
     STATE_PREFIX,
     with_final_states,
@@ -108,6 +108,7 @@ def bisect(
     tolerances: Tolerances = NO_TOLERANCES,
     find_all: bool = False,
     timeout: float = TIMEOUT,
+    engine: Engine = "auto",
     batch_bytes: int = BATCH_BYTES,
     read: ReadOptions = AS_IT_IS,
 ) -> Bisection:
@@ -122,6 +123,7 @@ def bisect(
         tolerances: for tensors by name, instead of the rules.
         find_all: go on after the first operator that is wrong by itself, and name all of them.
         timeout: seconds for one run of either.
+        engine: what computes the reference; see `RunOptions`.
         batch_bytes: bytes of tensors that one run computes. They are stored in files: only the
             inputs, one tensor of each side, and a wrong operator's values are in memory.
         read: how to read a file or module.
@@ -148,7 +150,7 @@ def bisect(
     arrays = input_arrays(graph, inputs, random)
     backend = as_backend(against, graph, arrays, timeout)
     graph, backend = with_initial_states(graph, backend, variables or {})
-    options = RunOptions(timeout=timeout)
+    options = RunOptions(timeout=timeout, engine=engine)
     operators = Operators(graph, arrays, tolerances, options, batch_bytes)
     states = [STATE_PREFIX + name for name in with_final_states(graph)[1]]
     tolerances.refuse_unmatched([*operators.keys(operators.computed), *states])

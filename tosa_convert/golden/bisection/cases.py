@@ -13,7 +13,8 @@ from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import npz_pieces
 from tosa_convert.golden.arrays.scratch import OutputFolder
-from tosa_convert.golden.backends.runners import Backend, OtherModel, Record
+from tosa_convert.golden.backends.other_model import OtherModel
+from tosa_convert.golden.backends.runners import Backend, Record
 from tosa_convert.graph.extract import extract_from
 from tosa_convert.graph.locations import UNLOCATED
 from tosa_convert.graph.model import Graph

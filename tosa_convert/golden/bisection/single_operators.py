@@ -21,7 +21,8 @@ from tosa_convert.golden.arrays.slots import SCALE_SUFFIX, slots
 from tosa_convert.golden.backends.runners import Runner
 from tosa_convert.golden.running.intermediates import BATCH_TENSORS, Batch, batches
 from tosa_convert.golden.running.programs import input_slots
-from tosa_convert.golden.running.reference_model import RunOptions, run_in_folder
+from tosa_convert.golden.running.reference_model import run_in_folder
+from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph.extract import computed_tensors, extract
 from tosa_convert.graph.model import Graph
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE_READ, VARIABLE_WRITE

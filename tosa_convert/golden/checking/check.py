@@ -12,9 +12,9 @@ from tosa_convert.golden.accuracy.verdict import judge
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.scratch import scratch_folder
 from tosa_convert.golden.arrays.slots import SCALE_SUFFIX
+from tosa_convert.golden.backends.other_model import OtherModel, refuse_same_engine
 from tosa_convert.golden.backends.runners import (
     Backend,
-    OtherModel,
     Record,
     open_backend,
     with_slot_types,
@@ -26,7 +26,8 @@ from tosa_convert.golden.running.programs import (
     input_arrays,
     output_slots,
 )
-from tosa_convert.golden.running.reference_model import TIMEOUT, RunOptions, run_program
+from tosa_convert.golden.running.reference_model import run_program
+from tosa_convert.golden.running.run_options import TIMEOUT, Engine, RunOptions
 from tosa_convert.golden.running.variable_states import (
     STATE_PREFIX,
     state_slots,
@@ -46,6 +47,7 @@ def check(
     variables: Mapping[str, Any] | None = None,
     tolerances: Tolerances = NO_TOLERANCES,
     timeout: float = TIMEOUT,
+    engine: Engine = "auto",
     read: ReadOptions = AS_IT_IS,
 ) -> Comparison:
     """Compare a program's outputs on the reference model with those of a backend.
@@ -63,6 +65,7 @@ def check(
         variables: initial states by name, for both sides; the others start as the program says.
         tolerances: for tensors by name, instead of the rules.
         timeout: seconds for one run of either.
+        engine: what computes the reference; see `RunOptions`.
         read: how to read a file or module.
 
     Returns:
@@ -83,7 +86,9 @@ def check(
     arrays = input_arrays(graph, inputs, random)
     backend = as_backend(against, graph, arrays, timeout)
     graph, backend = with_initial_states(graph, backend, variables or {})
-    return check_outputs(graph, arrays, backend, tolerances, RunOptions(timeout=timeout))
+    return check_outputs(
+        graph, arrays, backend, tolerances, RunOptions(timeout=timeout, engine=engine)
+    )
 
 
 def check_outputs(
@@ -94,6 +99,7 @@ def check_outputs(
     options: RunOptions,
 ) -> Comparison:
     """Compare the outputs and states of a program as it is; see `check`."""
+    refuse_same_engine(backend, options)
     golden = reference_outputs(graph, inputs, options)
     tolerances.refuse_unmatched(golden)
     with scratch_folder() as folder:
@@ -132,6 +138,8 @@ def compare_with(
         for name in variables_of(graph)
         if (reason := _why_not_compared(STATE_PREFIX + name, golden, actual))
     ]
+    if options.uses_numpy:
+        notes.append("the reference is numpy: tosa_convert.reference computed it")
     expected = {
         key: array
         for key, array in golden.items()
@@ -190,9 +198,7 @@ def with_initial_states(
     The states are part of the program that backends get; another model has its own.
     """
     if isinstance(backend, OtherModel) and variables:
-        backend = OtherModel(
-            backend.name, backend.timeout, with_variables(backend.graph, variables)
-        )
+        backend = backend.of_graph(with_variables(backend.graph, variables))
     return with_variables(graph, variables), backend
 
 

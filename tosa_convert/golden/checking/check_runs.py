@@ -18,11 +18,12 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import load_npz, npz_pieces
 from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder
 from tosa_convert.golden.arrays.slots import coerce
+from tosa_convert.golden.backends.other_model import refuse_same_engine
 from tosa_convert.golden.backends.runners import Backend, Record
 from tosa_convert.golden.checking.check import backend_outputs, compare_with, reference_outputs
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import Ranges, random_inputs
-from tosa_convert.golden.running.reference_model import DEFAULT_RUN, RunOptions
+from tosa_convert.golden.running.run_options import DEFAULT_RUN, RunOptions
 from tosa_convert.graph.model import Graph
 
 #: Opens a backend for one set of inputs.
@@ -70,6 +71,7 @@ def check_inputs(
             (folder / part).mkdir()
         actual = backend_outputs(graph, inputs, backend, folder / "backend")
         if plan.reference is None:
+            refuse_same_engine(backend, plan.options)
             golden = reference_outputs(graph, inputs, plan.options)
             result = compare_with(
                 graph, inputs, golden, actual, folder / "judged", plan.tolerances, plan.options

@@ -24,7 +24,7 @@ from tosa_convert.golden.backends.runners import Record, open_backend
 from tosa_convert.golden.checking.check import check_outputs, compare_with, reference_outputs
 from tosa_convert.golden.running.programs import input_slots, output_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
-from tosa_convert.golden.running.reference_model import RunOptions
+from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.golden.running.variable_states import (
     STATE_PREFIX,
     variables_of,

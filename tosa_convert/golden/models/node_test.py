@@ -20,7 +20,7 @@ from tosa_convert.golden.models.compare_model import as_slot
 from tosa_convert.golden.models.find_cases import DATA_SETS, NODE_TEST_MODEL
 from tosa_convert.golden.models.onnx_files import NoTensorError, OnnxModel, read_model, read_tensor
 from tosa_convert.golden.running.programs import input_slots, output_slots
-from tosa_convert.golden.running.reference_model import RunOptions
+from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph.model import Graph, counted
 
 #: The relative tolerance of ONNX's own runner. Its absolute one is smaller; a sum of FP32 needs this.

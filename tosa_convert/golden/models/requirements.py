@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Final
 
 from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.frontends.process.installed import Installed
 from tosa_convert.frontends.process.run import packages_of
 from tosa_convert.frontends.table import FRONTENDS, RUNTIMES, missing
-from tosa_convert.golden.running.model_process import locate
-
-#: Of one environment with TensorFlow and tosa-tools, which want different releases of flatbuffers.
-_BESIDE_TENSORFLOW: Final = (
-    "pip install --no-deps tosa-tools, whose flatbuffers is another than TensorFlow's; or keep Keras in"
-    " an environment of its own, and name its Python with --python"
-)
+from tosa_convert.golden.running.model_process import is_installed
 
 
 def require_for_check(name: str, python: str = "") -> None:
@@ -32,7 +25,7 @@ def require_for_check(name: str, python: str = "") -> None:
 
 
 def missing_for_check(found: Installed, python: str = "") -> list[Finding]:
-    """Return findings for the framework's runtime and the reference model, where they are missing."""
+    """Return findings for a runtime that is missing, and for a reference model that is misnamed."""
     findings = []
     row, runtime = FRONTENDS[found.frontend], found.missing_runtime
     # What converts models may run them as well.
@@ -42,11 +35,7 @@ def missing_for_check(found: Installed, python: str = "") -> list[Finding]:
         hint = f"pip install {runtime}, or --python PROGRAM for a Python that has it"
         findings.append(Finding("missing-backend", row.runtime, message, hint))
     try:
-        locate()
+        is_installed()
     except TosaConvertError as error:
-        shares = row.extra == "keras" and not python
-        findings += [
-            Finding(one.code, one.where, one.message, _BESIDE_TENSORFLOW if shares else one.hint)
-            for one in error.findings
-        ]
+        findings += error.findings
     return findings

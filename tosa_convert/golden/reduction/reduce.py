@@ -26,7 +26,7 @@ from tosa_convert.golden.reduction.shrinking import Cut, Shrinker, size
 from tosa_convert.golden.running.commands import command_words, run_command, with_paths
 from tosa_convert.golden.running.intermediates import iterate_tensors
 from tosa_convert.golden.running.programs import AS_IT_IS, as_graph, input_arrays, input_slots
-from tosa_convert.golden.running.reference_model import TIMEOUT, RunOptions
+from tosa_convert.golden.running.run_options import TIMEOUT, Engine, RunOptions
 from tosa_convert.graph.model import Graph, counted
 from tosa_convert.io.files import PathLike, read_json, replace_file
 from tosa_convert.io.options import ReadOptions
@@ -78,6 +78,7 @@ def reduce(
     *,
     random: int | None = None,
     timeout: float = TIMEOUT,
+    engine: Engine = "auto",
     expect: Failure = ANY_FAILURE,
     progress: Callable[[str], None] = lambda text: None,
     read: ReadOptions = AS_IT_IS,
@@ -97,6 +98,7 @@ def reduce(
             model computes from them. Without `inputs` and `random` the command gets the model only.
         random: a seed, 0 or more, for inputs that are not given.
         timeout: seconds for one run of the command or of the reference model.
+        engine: what computes the reference; see `RunOptions`.
         expect: what counts as a failure, if not every one.
         progress: called with a line of text after each candidate.
         read: how to read a file or module.
@@ -123,8 +125,9 @@ def reduce(
     graph = as_graph(program, read)
     has_inputs = inputs is not None or random is not None
     arrays = input_arrays(graph, inputs, random) if has_inputs else None
-    key = digest([timeout, of_command(command), of_software()])
-    reducer = _Reducer(graph, command, Path(work), arrays, timeout, expect, progress, key)
+    options = RunOptions(timeout=timeout, engine=engine)
+    key = digest([timeout, engine, of_command(command), of_software()])
+    reducer = _Reducer(graph, command, Path(work), arrays, options, expect, progress, key)
     reducer.continue_from(reducer.stored_state(), resume=resume)
     return reducer.run()
 
@@ -138,12 +141,12 @@ class _Reducer:
         command: str,
         folder: Path,
         inputs: dict[str, Array] | None,
-        timeout: float,
+        options: RunOptions,
         expect: Failure,
         progress: Callable[[str], None],
         key: str,
     ) -> None:
-        self.graph, self.folder, self.timeout, self.expect = graph, folder, timeout, expect
+        self.graph, self.folder, self.options, self.expect = graph, folder, options, expect
         self.inputs, self.progress = inputs, progress
         self.words = command_words(command)
         if not self.words:
@@ -259,7 +262,7 @@ class _Reducer:
         paths = {"{model}": str(model.resolve()), "{inputs}": str(data.resolve())}
         words = with_paths(self.words, paths, appended=["{model}"])
         # A command that does not end in time is killed, and so fails, too.
-        ended = run_command(words, timeout=self.timeout, name=words[0], with_stdout=True)
+        ended = run_command(words, timeout=self.options.timeout, name=words[0], with_stdout=True)
         self.said = " / ".join(ended.stderr.strip().splitlines()[-3:])
         return self.expect.matches(ended)
 
@@ -279,8 +282,7 @@ class _Reducer:
             with file_errors(folder):
                 folder.mkdir(exist_ok=True)
             golden: dict[str, Array] = {}
-            options = RunOptions(timeout=self.timeout)
-            for tensor in iterate_tensors(self.graph, self.inputs or {}, options=options):
+            for tensor in iterate_tensors(self.graph, self.inputs or {}, options=self.options):
                 for slot in slots(self.graph.main, tensor.name):
                     path = folder / f"{len(golden)}.npy"
                     golden[slot.key] = _mapped(path, tensor.arrays[slot.key])

@@ -24,14 +24,8 @@ from tosa_convert.golden.running.control_flow import (
     why_not_runnable,
 )
 from tosa_convert.golden.running.programs import input_slots
-from tosa_convert.golden.running.reference_model import (
-    DEFAULT_RUN,
-    RunOptions,
-    execute,
-    run_graph,
-    slot_file,
-    write_model,
-)
+from tosa_convert.golden.running.reference_model import execute, run_graph, slot_file, write_model
+from tosa_convert.golden.running.run_options import DEFAULT_RUN, RunOptions
 from tosa_convert.graph.extract import computed_tensors, extract, extract_from, last_uses
 from tosa_convert.graph.model import Graph, operator_path, require_graphs
 from tosa_convert.graph.names import unused_name
@@ -224,7 +218,8 @@ def batches(
             part = extract_from(graph, names, cuts)
             outs = [f"t{count + i}" for i in range(len(names))]
             count += len(names)
-            write_model(part, folder)
+            if not options.uses_numpy:
+                write_model(part, folder)
             execute(
                 part,
                 folder,

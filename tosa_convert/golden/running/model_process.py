@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from tosa_convert.errors import fail
+from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.running.commands import run_again_if_killed
 from tosa_convert.installation import install_command
 from tosa_convert.process.child import Ended, run_child
@@ -41,6 +41,20 @@ def locate() -> Path:
             "missing-refmodel", named, f"${ENVIRONMENT} does not name a program that can be run"
         )
     return _installed(os.environ.get("PATH", ""))
+
+
+def is_installed() -> bool:
+    """Return whether there is a reference model.
+
+    Raises TosaConvertError("missing-refmodel") if $TOSA_REFERENCE_MODEL names none.
+    """
+    try:
+        locate()
+    except TosaConvertError as error:
+        if os.environ.get(ENVIRONMENT):
+            raise
+        return error.code != "missing-refmodel"
+    return True
 
 
 @functools.lru_cache(4)

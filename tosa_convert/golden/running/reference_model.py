@@ -1,4 +1,7 @@
-"""Run one graph on the TOSA reference model: a folder with `model.tosa`, `.npy` inputs and outputs."""
+"""Run one graph on the TOSA reference model, or on numpy.
+
+For the reference model there is a folder with `model.tosa`, `.npy` inputs and outputs.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,17 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final
 
 from tosa_convert import api
-from tosa_convert.errors import TosaConvertError, refuse_unknown
+from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.scratch import full_disk, scratch_folder, write_scratch
 from tosa_convert.golden.arrays.slots import Slot, coerce, load_npy, missing_input, save_npy
-from tosa_convert.golden.running import model_process
+from tosa_convert.golden.running import model_process, numpy_engine
 from tosa_convert.golden.running.explain_failure import explain, is_nameless
 from tosa_convert.golden.running.programs import Program, input_slots, output_slots
+from tosa_convert.golden.running.run_options import DEFAULT_RUN, Level, RunOptions
 from tosa_convert.golden.running.variable_states import (
     final_states,
     needs_another_name,
@@ -34,10 +38,6 @@ from tosa_convert.graph.model import Block, Graph, Region
 from tosa_convert.graph.verify import verify
 from tosa_convert.io.files import map_file
 
-Level = Literal["none", "8k"]
-
-#: Seconds a run may take unless the caller says otherwise.
-TIMEOUT: Final = 600.0
 _LEVELS: Final[dict[Level, str]] = {"none": "NONE", "8k": "EIGHTK"}
 #: The exit code of the model if a file would exceed the process's limit on file sizes.
 _FILE_TOO_LARGE: Final = -getattr(signal, "SIGXFSZ", 0) or None
@@ -45,34 +45,6 @@ _FILE_TOO_LARGE: Final = -getattr(signal, "SIGXFSZ", 0) or None
 SCALE_FILE: Final = "_scale"
 #: The operator that the model refuses to run without a level.
 _NEEDS_LEVEL: Final = "EXP2_SHAPE"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
-    """Options of a run of the reference model.
-
-    precise: compute floating point in FP64. bounds: also compute the tensors that TOSA's accuracy
-        rules are made from (implies precise).
-    level: "none" or "8k", the limits on sizes that the model checks.
-    timeout: seconds for one run.
-    Raises TosaConvertError("option-conflict") for an unknown level.
-
-    Example:
-        >>> from tosa_convert import golden
-        >>> golden.RunOptions(precise=True, timeout=10).level
-        'none'
-    """
-
-    precise: bool = False
-    bounds: bool = False
-    level: Level = "none"
-    timeout: float = TIMEOUT
-
-    def __post_init__(self) -> None:
-        refuse_unknown("level", self.level, get_args(Level))
-
-
-DEFAULT_RUN: Final = RunOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +83,13 @@ def run_program(
     if written:
         runnable = with_outputs(runnable, [*runnable.main.outputs, *dict.fromkeys(written)])
     ins, outs = input_slots(graph), output_slots(runnable)
+    own = {slot.key for slot in output_slots(graph)}
+    if options.uses_numpy:
+        found = numpy_engine.compute(runnable, inputs, options)
+        states_found = final_states(graph, states, found.outputs, given)
+        outputs = {key: array for key, array in found.outputs.items() if key in own}
+        bounds = {key: array for key, array in found.bounds.items() if key in own}
+        return Result(outputs, states_found, bounds, seconds=found.seconds)
     with scratch_folder() as folder:
         for slot in ins:
             save_npy(folder / file_name(ins, slot), slot, inputs[slot.key])
@@ -121,7 +100,6 @@ def run_program(
             write_model(runnable, folder)
         seconds = execute(runnable, folder, options)
         values, bounds = {}, {}
-        own = {slot.key for slot in output_slots(graph)}
         for slot in outs:
             file = file_name(outs, slot, "out")
             values[slot.key] = load_npy(folder / file, slot)
@@ -154,10 +132,11 @@ def run_in_folder(
     for slot in ins:
         needless.append(folder / file_name(ins, slot))
         save_npy(needless[-1], slot, coerce(slot, inputs[slot.key]))
-    write_model(graph, folder)
+    if not options.uses_numpy:
+        write_model(graph, folder)
     execute(graph, folder, options)
     for path in needless:
-        path.unlink()
+        path.unlink(missing_ok=True)
     by_key = {slot.key: slot for slot in outs}
     return LazyArrays(
         by_key,
@@ -223,6 +202,8 @@ def execute(
 ) -> float:
     """Run `model.tosa` on `in<k>.npy` into `out<k>.npy`, all in `folder`; returns seconds.
 
+    numpy runs the graph, and needs no `model.tosa`.
+
     ins, outs: other file names for the graph's inputs and outputs, in order.
     Raises TosaConvertError; see `golden.run`.
     """
@@ -230,6 +211,8 @@ def execute(
     unique = list(dict.fromkeys(block.outputs))
     outs = outs or [f"out{unique.index(name)}.npy" for name in block.outputs]
     ins = ins or [f"in{i}.npy" for i in range(len(block.inputs))]
+    if options.uses_numpy:
+        return numpy_engine.execute(graph, folder, options, ins, outs)
     _write_description(folder, block, ins, outs, with_bounds=options.bounds)
     command = _command(graph, options)
     start = time.monotonic()

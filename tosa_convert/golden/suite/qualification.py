@@ -17,12 +17,12 @@ from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.npz import load_npz, npz_pieces
 from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder
 from tosa_convert.golden.arrays.slots import unpacked
+from tosa_convert.golden.backends.other_model import OtherModel
 from tosa_convert.golden.backends.process import PACKAGES, run_backend
 from tosa_convert.golden.backends.runners import (
     ORIGINALS,
     Backend,
     Command,
-    OtherModel,
     PythonFile,
     Record,
     Runner,

@@ -27,8 +27,8 @@ from tosa_convert.golden.arrays.scratch import scratch_folder, write_scratch
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.running import model_process
 from tosa_convert.golden.running.programs import as_graph, input_slots, output_slots
-from tosa_convert.golden.running.reference_model import RunOptions
 from tosa_convert.golden.running.run import run
+from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.golden.running.variable_states import state_slots
 from tosa_convert.golden.suite.descriptor import case_files, described_run, read_descriptor
 from tosa_convert.golden.suite.journal import Answer, Journal, Status

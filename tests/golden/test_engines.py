@@ -1,0 +1,121 @@
+"""Programs run on the reference model or on numpy, and the result says on which."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from golden.conftest import MakeBuilder
+
+import tosa_convert as tc
+from tosa_convert import golden
+from tosa_convert.builder import Builder
+from tosa_convert.cli.main import run as run_verb
+from tosa_convert.cli.main import verb
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.golden.running import model_process
+from tosa_convert.graph import Graph
+
+NUMPY = golden.RunOptions(engine="numpy")
+
+
+@pytest.fixture
+def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide the reference model."""
+
+    def locate() -> Path:
+        raise fail("missing-refmodel", "", "it is not installed")
+
+    monkeypatch.delenv(model_process.ENVIRONMENT, raising=False)
+    monkeypatch.setattr(model_process, "locate", locate)
+
+
+@pytest.fixture
+def network() -> Graph:
+    b = Builder("main")
+    x = b.input("x", "FP32", (2, 8))
+    hidden = b.tanh(b.add(x, b.const(np.full((2, 8), 0.5, np.float32)), name="sum"))
+    b.output(b.reduce_sum(hidden, axis=1), name="y")
+    return b.graph()
+
+
+@pytest.mark.usefixtures("no_model")
+def test_without_the_reference_model_numpy_runs_programs(network: Graph) -> None:
+    result = golden.run(network, random=1, intermediates="*")
+    assert set(result.outputs) == {"y"}
+    assert "sum" in result.intermediates
+    answer = {**result.outputs, **result.intermediates}
+    assert golden.check(network, result.outputs, random=1).ok
+    assert golden.bisect(network, answer, random=1).ok
+    wrong = {**answer, "sum": answer["sum"] + 1}
+    found = golden.bisect(network, wrong, random=1).first
+    assert found is not None
+    assert "ADD" in found.operators[0][1]
+
+
+@pytest.mark.usefixtures("no_model")
+def test_without_the_reference_model_it_can_still_be_asked_for(network: Graph) -> None:
+    options = golden.RunOptions(engine="reference-model")
+    with pytest.raises(TosaConvertError) as caught:
+        golden.run(network, options=options, random=1)
+    assert caught.value.code == "missing-refmodel"
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_both_engines_give_the_same_numbers_and_states(builder: MakeBuilder) -> None:
+    graph = golden.generate(seed=1, operators=12, kinds=["ADD", "VARIABLE_READ", "VARIABLE_WRITE"])
+    model = golden.run(graph, random=1)
+    ours = golden.run(graph, options=NUMPY, random=1)
+    assert model.outputs.keys() == ours.outputs.keys()
+    for name, array in model.outputs.items():
+        np.testing.assert_array_equal(array, ours.outputs[name])
+    assert model.variables.keys() == ours.variables.keys()
+    assert model.variables
+    for name, array in model.variables.items():
+        np.testing.assert_array_equal(array, ours.variables[name])
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_numpy_is_a_backend(network: Graph) -> None:
+    result = golden.check(network, "numpy", random=1)
+    assert result.ok
+    assert golden.bisect(network, "numpy", random=1).ok
+
+
+def test_numpy_is_not_compared_with_itself(network: Graph) -> None:
+    for function in (golden.check, golden.bisect):
+        with pytest.raises(TosaConvertError, match="nothing would be compared"):
+            function(network, "numpy", random=1, engine="numpy")
+
+
+def test_a_run_in_numpy_ends_at_its_time_limit(network: Graph) -> None:
+    options = golden.RunOptions(engine="numpy", timeout=1e-9)
+    with pytest.raises(TosaConvertError) as caught:
+        golden.run(network, options=options, random=1)
+    assert caught.value.code == "refmodel-timeout"
+
+
+def test_a_run_in_numpy_checks_the_level(network: Graph) -> None:
+    b = Builder("main")
+    x = b.input("x", "FP32", (1, 1, 9000, 1))
+    b.output(b.max_pool2d(x, kernel=[1, 8500], stride=[1, 1], pad=[0] * 4), name="y")
+    options = golden.RunOptions(engine="numpy", level="8k")
+    with pytest.raises(TosaConvertError) as caught:
+        golden.run(b.graph(), options=options, random=1)
+    assert caught.value.code == "outside-level"
+
+
+def test_the_command_line_names_the_engine(
+    network: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.tosa"
+    tc.save(network, path)
+    arguments = [str(path), "--random", "1", "--engine", "numpy"]
+    assert run_verb(verb("run"), arguments) == 0
+    assert "engine: numpy" in capsys.readouterr().out
+    assert run_verb(verb("run"), [*arguments, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["engine"] == "numpy"
+    assert run_verb(verb("check"), [*arguments, "--against", "numpy"]) == 2
+    assert "nothing would be compared" in capsys.readouterr().err

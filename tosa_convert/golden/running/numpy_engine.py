@@ -1,0 +1,118 @@
+"""Runs programs in this process, by the definitions of `tosa_convert.reference`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.scratch import write_npy
+from tosa_convert.golden.arrays.slots import Slot, load_npy, save_npy, slots
+from tosa_convert.golden.running.run_options import RunOptions
+from tosa_convert.graph.model import Graph
+
+if TYPE_CHECKING:
+    from tosa_convert.reference.call import Precision
+
+#: What the name of a file with bounds begins with.
+BOUNDS_PREFIX: Final = "bounds_"
+
+
+class Computed(NamedTuple):
+    """The results of a run by the key of their slot; bounds only if they were asked for."""
+
+    outputs: dict[str, Array]
+    bounds: dict[str, Array]
+    seconds: float
+
+
+def compute(graph: Graph, inputs: Mapping[str, Array], options: RunOptions) -> Computed:
+    """Return what a program gives.
+
+    Args:
+        graph: the program.
+        inputs: an array for each input, in its type and shape.
+        options: `precise`, `bounds`, `level` and `timeout` apply.
+
+    Raises:
+        TosaConvertError: "refmodel-timeout", "unsupported-shape", "input-mismatch" for an index that
+            is outside of a tensor, "unsupported-operator" for a CUSTOM operator, "unsupported-type" for
+            a tensor that holds its scales.
+    """
+    start = time.monotonic()
+    _refuse_scaled_tensors(graph)
+    if options.level != "none":
+        _refuse_exceeded_level(graph, options.level)
+    precision: Precision = "wide" if options.precise or options.bounds else "own"
+    outputs = _run(graph, inputs, precision, options.timeout)
+    bounds = _run(graph, inputs, "bounds", options.timeout) if options.bounds else {}
+    return Computed(outputs, bounds, time.monotonic() - start)
+
+
+def execute(
+    graph: Graph, folder: Path, options: RunOptions, ins: Sequence[str], outs: Sequence[str]
+) -> float:
+    """Run a program on files as the reference model does; return the seconds it took.
+
+    ins, outs: the files of the inputs and outputs of the main block, in order.
+    """
+    block = graph.main
+    named = [(slot, folder / file) for slot, file in _files(graph, block.inputs, ins)]
+    found = compute(graph, {slot.key: load_npy(path, slot) for slot, path in named}, options)
+    for slot, file in _files(graph, block.outputs, outs):
+        _save(folder / file, slot, found.outputs[slot.key])
+        if options.bounds:
+            _save(folder / f"{BOUNDS_PREFIX}{file}", slot, found.bounds[slot.key])
+    return found.seconds
+
+
+def _files(graph: Graph, names: Sequence[str], files: Sequence[str]) -> list[tuple[Slot, str]]:
+    return [(slots(graph.main, name)[0], file) for name, file in zip(names, files, strict=True)]
+
+
+def _save(path: Path, slot: Slot, array: Array) -> None:
+    if array.dtype == slot.dtype.numpy:
+        save_npy(path, slot, array)
+    else:
+        write_npy(path, array)
+
+
+def _run(
+    graph: Graph, inputs: Mapping[str, Array], precision: Precision, timeout: float
+) -> dict[str, Array]:
+    from tosa_convert.reference.evaluate import Machine
+
+    start = time.monotonic()
+    outputs: dict[str, Array] = {}
+    for step in Machine(graph, precision).steps(inputs, outputs):
+        if timeout and time.monotonic() - start > timeout:
+            raise fail(
+                "refmodel-timeout",
+                step.where,
+                f"the run in numpy took longer than {timeout:g} s",
+                "allow more time, or use smaller inputs",
+            )
+    return outputs
+
+
+def _refuse_scaled_tensors(graph: Graph) -> None:
+    for where, block in graph.blocks():
+        for tensor in block.tensors.values():
+            if tensor.scale is not None:
+                raise fail(
+                    "unsupported-type",
+                    f'{where} tensor "{tensor.name}"',
+                    f"it is {tensor.type_text()}, whose scales are inside, which numpy cannot run",
+                    "use the reference model",
+                )
+
+
+def _refuse_exceeded_level(graph: Graph, level: str) -> None:
+    from tosa_convert.rules.public import find_violations
+
+    found = [row for row in find_violations(graph, level=level) if row.code == "outside-level"]
+    if found:
+        raise TosaConvertError(found)

@@ -1,0 +1,64 @@
+"""How a program is run for a golden answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+from tosa_convert.errors import refuse_unknown
+from tosa_convert.golden.running import model_process
+
+Level = Literal["none", "8k"]
+#: "auto": the reference model if it is installed, else numpy.
+Engine = Literal["auto", "numpy", "reference-model"]
+
+
+#: Seconds a run may take unless the caller says otherwise.
+TIMEOUT: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """Options of a run of the reference model.
+
+    precise: compute floating point in FP64. bounds: also compute the tensors that TOSA's accuracy
+        rules are made from (implies precise).
+    level: "none" or "8k", the limits on sizes that the model checks.
+    timeout: seconds for one run.
+    engine: what runs the program: "reference-model", "numpy" (`tosa_convert.reference`), or "auto", the
+        reference model if it is installed, else numpy.
+    Raises TosaConvertError("option-conflict") for an unknown level or engine.
+
+    Example:
+        >>> from tosa_convert import golden
+        >>> golden.RunOptions(precise=True, timeout=10).level
+        'none'
+    """
+
+    precise: bool = False
+    bounds: bool = False
+    level: Level = "none"
+    timeout: float = TIMEOUT
+    engine: Engine = "auto"
+
+    def __post_init__(self) -> None:
+        refuse_unknown("level", self.level, get_args(Level))
+        refuse_unknown("engine", self.engine, get_args(Engine))
+
+    @property
+    def uses_numpy(self) -> bool:
+        """Return whether programs run on numpy."""
+        return chosen_engine(self.engine) == "numpy"
+
+
+def chosen_engine(engine: Engine) -> Engine:
+    """Return what "auto" stands for here; another engine is returned as it is.
+
+    Raises TosaConvertError("missing-refmodel") if $TOSA_REFERENCE_MODEL does not name a program.
+    """
+    if engine != "auto":
+        return engine
+    return "reference-model" if model_process.is_installed() else "numpy"
+
+
+DEFAULT_RUN: Final = RunOptions()
