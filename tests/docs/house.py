@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docs.converter_imports import CONVERTERS
+from tosa_convert.frontends.table import FRONTENDS
 
 ADAPTERS = ("formats.flatbuffer", "formats.json", "formats.mlir", "formats.weights")
 
@@ -99,6 +99,16 @@ EXCEPTIONS: dict[str, tuple[set[str], str]] = {
     "frontends.jax.source": ({"formats.mlir"}, "quotes locations as MLIR does"),
 }
 
+
+def _converters() -> dict[str, set[str]]:
+    """The folder of each framework -> the packages that its converters need."""
+    found: dict[str, set[str]] = {}
+    for row in FRONTENDS.values():
+        part = row.converter.removeprefix("tosa_convert.").rpartition(".")[0]
+        found.setdefault(part, set()).update(row.packages)
+    return found
+
+
 #: Part -> third-party packages that it may import.
 OUTSIDE: dict[str, set[str]] = {
     "graph": {"numpy", "ml_dtypes"},
@@ -115,9 +125,9 @@ OUTSIDE: dict[str, set[str]] = {
     **{adapter: {"numpy"} for adapter in ADAPTERS},
     "golden": {"numpy", "ml_dtypes"},
     "golden.models": {"numpy"},
-    **{part: {"numpy"} for part in ("frontends", "frontends.tflite", "frontends.torch")},
-    "frontends.jax": {"numpy"},
-    "frontends.onnx": {"numpy"},
+    "frontends": {"numpy"},
+    # What runs in the child imports the packages of the frameworks' table.
+    **{part: {"numpy"} | packages for part, packages in _converters().items()},
     "cli": {"numpy", "click"},
 }
 
@@ -129,19 +139,8 @@ OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
     },
     "golden.backends.worker": ({"iree", "jax", "torch"}, "a script that another Python runs"),
     "frontends.jax.arrays": ({"ml_dtypes"}, "JAX has bfloat16 from there"),
-    **{
-        f"frontends.jax.{name}": ({"jax"}, "runs where JAX is installed")
-        for name in ("lowering", "modules", "user_functions", "walk")
-    },
-    "frontends.keras.convert": ({"keras", "tensorflow"}, "runs in the child process only"),
-    "frontends.tflite.convert": (
-        {"tosa_converter_for_tflite"},
-        "runs in the child process only",
-    ),
-    **{
-        f"frontends.{name}": (packages, "runs in the child process only")
-        for name, packages in CONVERTERS.items()
-    },
+    "frontends.torch.archive": ({"sympy"}, "torch writes sizes with it, and brings it"),
+    "frontends.onnx.convert": ({"google"}, "ONNX brings protobuf, whose errors it raises"),
 }
 
 #: Files that may reach modules of ours by name, and why.
@@ -157,12 +156,12 @@ BY_STRING: dict[str, str] = {
 #: Cycles that only imports for type checkers close, and why.
 TYPING_CIRCLES: dict[tuple[str, ...], str] = {}
 
-#: Files that may import MLIR's packages besides those of bindings/, and why.
+#: Files and folders that may import MLIR's packages besides bindings/, and why.
 IMPORTS_MLIR: dict[str, str] = {
     "tosa_convert/golden/backends/worker.py": "a script that another interpreter runs, one with IREE",
     **{
-        f"tosa_convert/frontends/{name.replace('.', '/')}.py": "runs torch-mlir in the child process"
-        for name, packages in CONVERTERS.items()
+        f"tosa_convert/{part.replace('.', '/')}/": "runs torch-mlir in the child process"
+        for part, packages in _converters().items()
         if "torch_mlir" in packages
     },
 }
