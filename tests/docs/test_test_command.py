@@ -6,6 +6,7 @@ import ast
 import itertools
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -97,6 +98,41 @@ def test_every_test_is_in_exactly_one_of_the_sets_that_ci_runs(root: Path) -> No
         # A word of such an expression is a mark; `and`, `or` and `not` are Python's.
         chosen = [words for words in expressions if eval(words, {}, names)]
         assert len(chosen) == 1, f"tests with the marks {names} are in {chosen}"
+
+
+def commands_of_changes(root: Path) -> list[list[str]]:
+    """The arguments of pytest in the table of CONTRIBUTING.md that says what tests a change."""
+    table = (
+        read(root, "CONTRIBUTING.md").partition("## The tests of a change")[2].partition("\n## ")[0]
+    )
+    return [shlex.split(words) for words in re.findall(r"`python -m pytest ([^`]+)`", table)]
+
+
+def test_the_tests_of_a_change_exist(root: Path) -> None:
+    commands = commands_of_changes(root)
+    parts = {
+        path.name for path in (root / "tosa_convert").iterdir() if (path / "__init__.py").exists()
+    }
+    table = (
+        read(root, "CONTRIBUTING.md").partition("## The tests of a change")[2].partition("\n## ")[0]
+    )
+    for part in parts - {"formats"}:
+        assert f"`{part}/`" in table, f"no row says what tests a change in {part}/"
+    for command in commands:
+        paths = [word for word in command if "/" in word]
+        assert paths
+        for path in paths:
+            assert (root / path).exists(), f"CONTRIBUTING.md: {path} does not exist"
+
+
+@pytest.mark.slow
+def test_the_tests_of_a_change_are_some(root: Path) -> None:
+    for command in commands_of_changes(root):
+        found = re.search(
+            r"(\d+)(?:/\d+)? tests? collected", run_pytest(root, *command, "--collect-only", "-q")
+        )
+        assert found is not None
+        assert int(found[1]) >= 20, command
 
 
 def test_the_longest_files_exist_and_start_first(root: Path) -> None:
