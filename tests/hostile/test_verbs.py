@@ -39,6 +39,22 @@ INSPECTING = {
 }
 
 
+def test_constants_of_a_wrong_number_of_operands_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tc.save(example(), "m.json")
+    program = json.loads(Path("m.json").read_text())
+    operators = program["regions"][0]["blocks"][0]["operators"]
+    (constant,) = (row["outputs"][0] for row in operators if row["op"] == "CONST")
+    operators[-1]["inputs"] += [constant] * 5
+    Path("wrong.json").write_text(json.dumps(program))
+    assert run(verb("diff"), ["m.json", "wrong.json"]) == 1
+    operators[:] = [row for row in operators if row["op"] != "CONST"]
+    Path("none.json").write_text(json.dumps(program))
+    assert run(verb("diff"), ["wrong.json", "none.json"]) in (1, 3), capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("operands", "every"),
     [(1, 16), *(pytest.param(operands, 1, marks=pytest.mark.slow) for operands in (0, 1, 9))],
@@ -293,3 +309,22 @@ def test_an_array_that_unpacks_to_much_takes_little_memory(
         tracemalloc.stop()
         assert peak < 64 << 20, (words, peak)
     assert "found shape [64, 524288]" in capsys.readouterr().err
+
+
+def test_shapes_of_many_unknown_sizes_take_little_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("m.mlir").write_text(
+        "func.func @main(%a: !tosa.shape<20000000>) -> !tosa.shape<20000000> "
+        "{ return %a : !tosa.shape<20000000> }"
+    )
+    for words, expected in (
+        (["validate", "m.mlir"], 1),
+        (["convert", "m.mlir", "-o", "m.tosa"], 4),
+    ):
+        tracemalloc.start()
+        code = run(verb(words[0]), words[1:])
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert (code, peak < 16 << 20) == (expected, True), (peak, capsys.readouterr().err)

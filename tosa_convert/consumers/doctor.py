@@ -23,6 +23,7 @@ from tosa_convert.eras.dialect_states import BYTECODE, state_of
 from tosa_convert.errors import Finding
 from tosa_convert.graph.model import Graph, counted
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
+from tosa_convert.graph.verify import verify
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, Format
 from tosa_convert.rules.public import find_violations
 
@@ -73,7 +74,8 @@ def diagnose(
     """Find for each program whether it reads a file, from the facts of `file_consumers`.
 
     Args:
-        graph: the program in the file, which `verify` finds sound.
+        graph: the program in the file. If `verify` does not find it sound, nothing more is said about
+            it, except for programs that do not check it.
         stored: how the file stores it.
         readers: names that `reader_named` knows, such as "iree==3.2"; None for all.
 
@@ -87,14 +89,20 @@ def diagnose(
         iree False tosa-flatbuffer convert digits_cnn.tosa -o digits_cnn_for_iree.mlirbc
     """
     forbidden = find_violations(graph)
+    is_sound = not forbidden or not verify(graph)
     return [
-        _diagnosis(graph, stored, reader_named(name), forbidden)
+        _diagnosis(graph, stored, reader_named(name), forbidden, is_sound=is_sound)
         for name in (every_reader() if readers is None else readers)
     ]
 
 
 def _diagnosis(
-    graph: Graph, stored: StoredProgram, reader: Consumer, forbidden: list[Finding]
+    graph: Graph,
+    stored: StoredProgram,
+    reader: Consumer,
+    forbidden: list[Finding],
+    *,
+    is_sound: bool,
 ) -> Diagnosis:
     of_file = [Finding(_CODE, "", message) for message in _file_problems(graph, stored, reader)]
     of_program: list[Finding] = []
@@ -103,7 +111,8 @@ def _diagnosis(
         hint = f"tosa-flatbuffer validate {shlex.quote(stored.path)}"
         of_program.append(Finding(_CODE, "", message, hint))
     written = stored.format if stored.format in reader.formats else reader.formats[0]
-    of_program += islice(program_findings(graph, reader, mlir=written in MLIR_FORMATS), _MOST)
+    if is_sound or reader.lenient:
+        of_program += islice(program_findings(graph, reader, mlir=written in MLIR_FORMATS), _MOST)
     if not of_program:
         of_file += (
             Finding(_CODE, "", message) for message in _form_problems(graph, stored, reader)

@@ -24,6 +24,8 @@ DYNAMIC: Final = -1
 INT32_MAX: Final = 2**31 - 1
 #: Most dimensions of a tensor. Without a limit, the product of a million sizes would take forever.
 MAX_RANK: Final = 64
+#: The highest rank of a shape that is not constant.
+MAX_UNKNOWN_SIZES: Final = 1 << 12
 #: Element counts above this are not computed exactly.
 _EXACT_COUNT: Final = 2**63
 #: Most characters of a name in a message. A damaged file can have a name of megabytes.

@@ -5,7 +5,15 @@ from __future__ import annotations
 from tosa_convert.errors import Findings
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import BLOCK_SCALE, BLOCK_SCALED, INT64
-from tosa_convert.graph.model import DYNAMIC, INT32_MAX, MAX_RANK, BlockScale, ShapeValue, Tensor
+from tosa_convert.graph.model import (
+    DYNAMIC,
+    INT32_MAX,
+    MAX_RANK,
+    MAX_UNKNOWN_SIZES,
+    BlockScale,
+    ShapeValue,
+    Tensor,
+)
 
 INT4_MINUS_8 = "an INT4 element is -8; INT4 in TOSA goes from -7 to 7, and readers corrupt -8"
 INT4_HINT = "requantise the weight to -7..7"
@@ -102,6 +110,10 @@ def check_shape_value(findings: Findings, where: str, key: str, shape: ShapeValu
         findings.add("malformed-tensor", where, f'its name is "{shape.name}"')
     if not 0 <= shape.rank <= INT32_MAX:
         findings.add("malformed-tensor", where, f"rank {shape.rank}, expected 0 to {INT32_MAX}")
+    elif shape.data is None and shape.rank > MAX_UNKNOWN_SIZES:
+        # Rules count sizes, and nothing in the file backs these.
+        message = f"{shape.rank} sizes that are not known, expected at most {MAX_UNKNOWN_SIZES}"
+        findings.add("unsupported-shape", where, message)
     elif shape.data is not None and shape.data.count != shape.rank:
         findings.add(
             "data-length", where, f"{shape.data.count} sizes in a shape of rank {shape.rank}"

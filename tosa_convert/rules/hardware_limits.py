@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from tosa_convert.graph.dtypes import ResizeMode
-from tosa_convert.graph.model import Block, Operator
+from tosa_convert.graph.model import DYNAMIC, Block, Operator
+from tosa_convert.rules.operator_view import OperatorView
+from tosa_convert.rules.values import TypeTable
+from tosa_convert.rules.verdict import judge
 
 #: An operator of a block -> what of it the hardware does not run.
 Limit = Callable[[Block, Operator], Iterator[str]]
@@ -19,12 +23,30 @@ _SUMS: Final = ("CONV2D", "CONV3D", "DEPTHWISE_CONV2D")
 
 def _ethos_u55(block: Block, operator: Operator) -> Iterator[str]:
     limit = _ETHOS_U55.get(operator.spec.name)
-    if limit is not None:
+    if limit is not None and _is_valid(block, operator):
         yield from limit(block, operator)
     if operator.spec.name in _SUMS and _type(block, operator.outputs[0]) == "INT48":
         users = [user.spec.name for user in block.operators if operator.outputs[0] in user.inputs]
         if users != ["RESCALE"] or operator.outputs[0] in block.outputs:
             yield "to INT48 unless its only use is a RESCALE"
+
+
+def _is_valid(block: Block, operator: Operator) -> bool:
+    """Return whether TOSA allows an operator, and all its sizes are known: else others report it."""
+    names = {*operator.inputs, *operator.outputs}
+    tensors = {name: value for name, value in block.tensors.items() if name in names}
+    shapes = {name: value for name, value in block.shapes.items() if name in names}
+    sizes = [value.shape for value in tensors.values()] + [row.values() for row in shapes.values()]
+    if names - tensors.keys() - shapes.keys() or any(
+        found is None or DYNAMIC in found for found in sizes
+    ):
+        return False
+    part = replace(block, operators=[operator], tensors=tensors, shapes=shapes)
+    types = TypeTable().of_block(part)
+    inputs, outputs = (
+        tuple(map(types.__getitem__, rows)) for rows in (operator.inputs, operator.outputs)
+    )
+    return not judge(OperatorView(operator, inputs, outputs, {})).violations
 
 
 def _argmax(block: Block, operator: Operator) -> Iterator[str]:
@@ -62,8 +84,7 @@ def _rescale(block: Block, operator: Operator) -> Iterator[str]:
 
 def _resize(block: Block, operator: Operator) -> Iterator[str]:
     sizes = _shape(block, operator.inputs[0])
-    shapes = [block.shapes[name].values() for name in operator.inputs[1:] if name in block.shapes]
-    scale, offset, border = (values or () for values in shapes)
+    scale, offset, border = (block.shapes[name].values() or () for name in operator.inputs[1:])
     if scale == (1, 1, 1, 1):
         return
     if operator.attributes["mode"] == ResizeMode.BILINEAR:

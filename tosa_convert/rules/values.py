@@ -10,7 +10,7 @@ from typing import Final
 
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import BlockShape, DType
-from tosa_convert.graph.model import DYNAMIC, MAX_RANK, Block, ShapeValue, Tensor
+from tosa_convert.graph.model import DYNAMIC, MAX_RANK, MAX_UNKNOWN_SIZES, Block, ShapeValue, Tensor
 from tosa_convert.graph.opset import OPERATORS, OperatorSpec
 
 #: Constant operands of at most this many bytes share a type if their bytes are equal.
@@ -150,7 +150,9 @@ class TypeTable:
     def of_shape(self, shape: ShapeValue) -> ShapeType:
         """Return the declared type of a !tosa.shape, with its values if it is constant."""
         values = shape.values()
-        return self.shape((None,) * shape.rank if values is None else values)
+        # `verify` refuses more.
+        unknown = (None,) * min(shape.rank, MAX_UNKNOWN_SIZES)
+        return self.shape(unknown if values is None else values)
 
     def of_block(self, block: Block) -> dict[str, ValueType]:
         """Return the declared types of all values of a block, by their names."""

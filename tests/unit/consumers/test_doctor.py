@@ -201,6 +201,23 @@ def test_sizes_that_an_accelerator_does_not_run_are_named() -> None:
     assert diagnose(b.graph(), IN_THE_FILE, ["vela:ethos-u85"])[0].reads
 
 
+@pytest.mark.parametrize("shape", [None, (), (-1, 4, 4, 1), (1, 4, 4, 1)])
+def test_operators_that_tosa_forbids_have_no_limits_of_an_accelerator(shape: Any) -> None:
+    b = Builder("main")
+    x, weight = b.input("x", "int8", (1, 4, 4, 1)), b.input("w", "int8", (1, 1, 1, 1))
+    scale, offset, border = ([2, 1, 2, 1], [0, 0], [0, 0])
+    b.resize(x, scale=scale, offset=offset, border=border, mode="NEAREST")
+    b.transpose_conv2d(x, weight, b.input("bias", "int32", (1,)), stride=(2, 2))
+    b.argmax(x, axis=3, dtype="int32")
+    b.output(b.reverse(x, axis=3), name="y")
+    graph = b.graph()
+    for operator in graph.main.operators:
+        if operator.spec.name not in ("CONST", "CONST_SHAPE"):
+            operator.inputs = ("x",) * len(operator.inputs)
+    graph.main.tensors["x"].shape = shape
+    assert not diagnose(graph, IN_THE_FILE, ["vela:ethos-u55"])[0].reads
+
+
 # -- commands --------------------------------------------------------------------------------------
 
 

@@ -234,7 +234,12 @@ def _operand_name(operator: Operator, position: int) -> str:
 
 
 def operand_label(operator: Operator, position: int) -> str:
-    """Return an operand's name, with its position if there can be several of that name."""
+    """Return an operand's name, with its position if there can be several of that name.
+
+    Of a wrong number of operands, return the position.
+    """
+    if not operator.spec.takes(len(operator.inputs), len(operator.outputs)):
+        return f"#{position}"
     row = operator.spec.operand(position, len(operator.inputs))
     return f"{row.name}[{position}]" if row.arity == "*" else row.name
 
