@@ -47,7 +47,7 @@ def bisect(model: str, **options: Any) -> int:
         program,
         backend,
         arrays,
-        variables=variables_of(options),
+        variables=variables_of(program.graph, options),
         tolerances=tolerances,
         find_all=options["everything"],
         timeout=options["timeout"],

@@ -8,6 +8,7 @@ from tosa_convert.cli.run_model import arrays_from_files
 from tosa_convert.frontends.process.run import TIMEOUT
 from tosa_convert.frontends.quantization_parameters import scales_of
 from tosa_convert.golden.models.compare_model import compare_model
+from tosa_convert.golden.running.programs import shapes_of_inputs
 
 if TYPE_CHECKING:
     from tosa_convert.cli.convert_file import ConvertOptions
@@ -31,7 +32,7 @@ def check_model(graph: Graph, name: str, found: Lowered, options: ConvertOptions
         graph,
         name,
         found.model,
-        given=arrays_from_files(options.arrays, graph.main.inputs),
+        given=arrays_from_files(options.arrays, inputs, shapes_of_inputs(graph)),
         examples={by_old_name[key]: array for key, array in found.examples.items()},
         seed=options.random,
         python=options.python,

@@ -42,7 +42,7 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
     """Check a model as the options say; returns the exit code."""
     tolerances = tolerances_of(options)
     program_graph, sets = _inputs(model, options)
-    states = variables_of(options)
+    states = variables_of(program_graph, options)
     graph = with_variables(program_graph, states)
     reference = options["reference"]
     plan = CheckPlan(

@@ -32,8 +32,8 @@ from tosa_convert.golden.running.intermediates import (
 from tosa_convert.golden.running.programs import Program, input_arrays, input_slots, load_program
 from tosa_convert.golden.running.reference_model import run_program
 from tosa_convert.golden.running.run_options import RunOptions, chosen_engine
+from tosa_convert.golden.running.variable_states import STATE_PREFIX, state_slots, with_variables
 from tosa_convert.golden.running.variable_states import variables_of as declared_variables
-from tosa_convert.golden.running.variable_states import with_variables
 from tosa_convert.graph.model import Graph, counted, quoted
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.io.files import STANDARD, replace_file
@@ -141,7 +141,7 @@ def run_command(model: str, options: Mapping[str, Any]) -> int:
     if taken and options["as_json"]:
         raise click.UsageError(f"{taken} and --json cannot both be standard output")
     program, arrays = program_and_inputs(model, options)
-    states = variables_of(options)
+    states = variables_of(program.graph, options)
     run_options = RunOptions(
         precise=options["precise"],
         bounds=options["bounds"] is not None,
@@ -290,9 +290,13 @@ def backend_of(
     )
 
 
-def variables_of(options: Mapping[str, Any]) -> dict[str, Array]:
-    """Return the initial states that --variables gives."""
-    return load_npz(copy_standard_input(options["variables"])) if options["variables"] else {}
+def variables_of(graph: Graph, options: Mapping[str, Any]) -> dict[str, Array]:
+    """Return the initial states that --variables gives; data of another shape is not read."""
+    if not options["variables"]:
+        return {}
+    slots = state_slots(graph)
+    shapes = {key.removeprefix(STATE_PREFIX): slot.shape for key, slot in slots.items()}
+    return load_npz(copy_standard_input(options["variables"]), shapes)
 
 
 def tolerances_of(options: Mapping[str, Any]) -> Tolerances:

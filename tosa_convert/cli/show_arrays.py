@@ -97,13 +97,13 @@ def _files(path: str) -> list[tuple[str, DType | None]]:
 def _rows(file: str, row: DType | None) -> Iterator[ArrayRow]:
     try:
         if os.path.splitext(file)[1].lower() == ".npz":
-            for name, stored in stored_arrays(file, _BLOCK):
+            for name, stored in stored_arrays(file):
                 yield _row(file, name, stored, row)
         else:
             array = open_array(file)
             flat = array.reshape(-1, order="F" if array.flags.f_contiguous else "C")
             blocks = functools.partial(_blocks, flat)
-            yield _row(file, "", StoredArray(array.dtype, array.shape, blocks), row)
+            yield _row(file, "", StoredArray(array.dtype, array.shape, blocks, lambda: array), row)
     except MemoryError:
         raise fail("file-error", file, "an array does not fit into memory") from None
 
@@ -113,12 +113,12 @@ def _row(file: str, name: str, array: StoredArray, row: DType | None) -> ArrayRo
     if found is None:
         return ArrayRow(file, name, str(array.dtype), array.shape, None)
     type_name, kind = found
-    numbers = statistics_of(lambda: (block.view(kind) for block in array.blocks()))
+    numbers = statistics_of(lambda: (block.view(kind) for block in array.blocks(_BLOCK)))
     return ArrayRow(file, name, type_name, array.shape, numbers)
 
 
-def _blocks(flat: Array) -> Iterator[Array]:
-    return (flat[start : start + _BLOCK] for start in range(0, len(flat), _BLOCK))
+def _blocks(flat: Array, block: int) -> Iterator[Array]:
+    return (flat[start : start + block] for start in range(0, len(flat), block))
 
 
 def _numbers(found: np.dtype[Any], row: DType | None) -> tuple[str, np.dtype[Any]] | None:

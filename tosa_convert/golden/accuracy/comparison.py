@@ -242,7 +242,7 @@ def compare_tensor(
         "operator": origin[0],
         "location": origin[1],
     }
-    actual, note, problem = _in_type_of(expected, actual)
+    actual, note, problem = in_type_of(expected, actual)
     if problem:
         return TensorComparison(ok=False, problem=problem, note=note, **base)
     totals = _Totals(criterion)
@@ -276,7 +276,7 @@ def compare_tensor(
     )
 
 
-def _in_type_of(expected: Array, actual: Array) -> tuple[Array, str, str]:
+def in_type_of(expected: Array, actual: Array) -> tuple[Array, str, str]:
     """Convert the array to the expected type if all values fit; add a note about it, and a problem."""
     wanted = expected.dtype
     if actual.shape != expected.shape:

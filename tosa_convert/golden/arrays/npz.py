@@ -25,13 +25,22 @@ import numpy as np
 from tosa_convert.errors import fail
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.scratch import file_errors, readable_by_numpy
-from tosa_convert.graph.model import quoted
+from tosa_convert.graph.model import DYNAMIC, quoted
 from tosa_convert.io.files import Pieces, Sink, file_error, open_regular, replace_file
 
 #: Most bytes of the header of an `.npy` file that numpy reads from strangers.
 _HEADER_BYTES: Final = 10_000
 #: What damaged archives and arrays raise.
-_DAMAGES: Final = (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError)
+_DAMAGES: Final = (
+    *(ValueError, EOFError, SyntaxError, RecursionError, tokenize.TokenError),
+    *(zipfile.BadZipFile, zlib.error, NotImplementedError),
+)
+#: Bytes of the largest element that numpy computes with: a complex number of two long doubles.
+_ELEMENT_BYTES: Final = 32
+#: An array in Fortran order is read as a whole if it has at most as many bytes, or at most as many times
+#: those of the file.
+_WHOLE_BYTES, _WHOLE_TIMES = 64 << 20, 8
+#: Sizes; DYNAMIC stands for any.
 Shape = tuple[int, ...]
 
 
@@ -52,10 +61,11 @@ def read_npy(path: str | os.PathLike[str], shape: Shape | None = None) -> Array:
         return _read_array(file)
 
 
-def _header(file: Any) -> tuple[Shape, np.dtype[Any]] | None:
-    """Read the shape and the type that an `.npy` file declares; None for a damaged header.
+def _header(file: Any) -> tuple[Shape, np.dtype[Any], bool] | None:
+    """Read the shape, the type, and whether the order is Fortran's, that an `.npy` file declares.
 
-    file: at its start, and then at its elements. A damaged one is left to numpy's reader.
+    None for a damaged header, which is left to numpy's reader. file: at its start, and then at its
+    elements.
     """
     start = file.read(10)
     if start[6:7] > b"\1":
@@ -69,7 +79,9 @@ def _header(file: Any) -> tuple[Shape, np.dtype[Any]] | None:
         header = ast.literal_eval(text.strip())
         shape = tuple(map(operator.index, header["shape"]))
         kind = header["descr"] if header["descr"] != "<f1" else "V1"
-        return None if min(shape, default=0) < 0 else (shape, np.dtype(kind))
+        if min(shape, default=0) < 0:
+            return None
+        return shape, np.dtype(kind), bool(header["fortran_order"])
     except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError):
         return None
 
@@ -77,13 +89,24 @@ def _header(file: Any) -> tuple[Shape, np.dtype[Any]] | None:
 def _of_another_shape(file: Any, shape: Shape | None) -> Array | None:
     """Return what stands for an array of another shape than the expected; None if it has that shape.
 
-    file: at its start; the header is read.
+    file: at its start; the header is read. Raises ValueError for elements that are no numbers.
     """
     header = _header(file)
-    if header is None or header[0] == shape:
+    if header is None:
         return None
-    found, kind = header
+    found, kind, _ = header
+    if kind.itemsize > _ELEMENT_BYTES:
+        raise ValueError(f"its elements have {kind.itemsize} bytes each, expected numbers")
+    if shape is not None and fits(found, shape):
+        return None
     return np.broadcast_to(np.zeros((), kind), found)
+
+
+def fits(found: Shape, expected: Shape) -> bool:
+    """Return whether a shape is the expected one, whose DYNAMIC sizes may be any."""
+    return len(found) == len(expected) and all(
+        size in (other, DYNAMIC) for other, size in zip(found, expected, strict=True)
+    )
 
 
 def open_array(path: str | os.PathLike[str]) -> Array:
@@ -93,7 +116,7 @@ def open_array(path: str | os.PathLike[str]) -> Array:
         is_array = file.read(6) == lib.MAGIC_PREFIX
     if is_array:
         # Empty arrays cannot be mapped, and damaged files have a better error from the reader.
-        with contextlib.suppress(OSError, TypeError, ValueError, tokenize.TokenError):
+        with contextlib.suppress(OSError, TypeError, MemoryError, *_DAMAGES):
             array: Array = lib.open_memmap(path, mode="r")
             return array
     return read_npy(path)
@@ -108,6 +131,8 @@ def _read_array(file: Any) -> Array:
     try:
         array: Array = lib.read_array(file, allow_pickle=False)
         return array
+    except MemoryError:
+        raise ValueError("its header or its elements do not fit into memory") from None
     except (TypeError, ValueError) as error:
         file.seek(0)
         # numpy writes that type with a name that it cannot read.
@@ -125,7 +150,7 @@ def load_npz(
     """Read the arrays of an `.npz` file by name; raise TosaConvertError("file-error").
 
     shapes: the expected one of each array, if they are known. The data of an array that has another
-        one, or that is not expected, is not unpacked; see `read_npy`.
+        one, or that is not expected, is not unpacked; see `read_npy`. A size may be DYNAMIC.
     """
     return dict(open_npz(path, shapes))
 
@@ -154,30 +179,47 @@ def open_npz(path: str | os.PathLike[str], shapes: Mapping[str, Shape] | None = 
 
 @dataclass(frozen=True, slots=True)
 class StoredArray:
-    """An array in a file. blocks: yields its elements in arrays, each time it is called."""
+    """An array in a file.
+
+    blocks: yields its elements, in the order of the file, in arrays of as many; each call begins anew.
+    read: reads the whole array.
+    """
 
     dtype: np.dtype[Any]
     shape: Shape
-    blocks: Callable[[], Iterator[Array]]
+    blocks: Callable[[int], Iterator[Array]]
+    read: Callable[[], Array]
+    is_fortran: bool = False
+
+    def rows(self) -> Iterator[Array]:
+        """Yield the array at each index of its first dimension, in bounded memory.
+
+        Raises TosaConvertError("file-error"), also for a small file of a large array in Fortran order.
+        """
+        size = math.prod(self.shape[1:])
+        if self.is_fortran:
+            yield from self.read()
+        elif size:
+            yield from (block.reshape(self.shape[1:]) for block in self.blocks(size))
+        else:
+            yield from np.broadcast_to(np.zeros((), self.dtype), self.shape)
 
 
-def stored_arrays(
-    path: str | os.PathLike[str], block: int = 1 << 20
-) -> Iterator[tuple[str, StoredArray]]:
-    """Iterate over the arrays of an `.npz` file in bounded memory. block: elements of a block.
+def stored_arrays(path: str | os.PathLike[str]) -> Iterator[tuple[str, StoredArray]]:
+    """Iterate over the arrays of an `.npz` file in bounded memory.
 
-    Each is of use until the next one. Raises TosaConvertError("file-error").
+    Raises TosaConvertError("file-error").
     """
     archive, members = _open_archive(path)
 
-    def blocks(entry: str) -> Iterator[Array]:
+    def blocks(entry: str, block: int) -> Iterator[Array]:
         with _reading(path), _open_member(path, archive, entry) as member:
             header = _header(member)
             if header is None:
                 member.seek(0)
                 yield _read_array(member).reshape(-1)
                 return
-            shape, kind = header
+            shape, kind, _ = header
             left = math.prod(shape)
             while left:
                 part = member.read(min(block, left) * kind.itemsize)
@@ -186,15 +228,23 @@ def stored_arrays(
                 yield np.frombuffer(part, kind)
                 left -= min(block, left)
 
-    with archive:
-        for name, entry in members.items():
-            with _reading(path), _open_member(path, archive, entry) as member:
-                header = _header(member)
-                if header is None or header[1].hasobject:
-                    member.seek(0)
-                    array = _read_array(member)
-                    header = array.shape, array.dtype
-            yield name, StoredArray(header[1], header[0], functools.partial(blocks, entry))
+    def read(entry: str) -> Array:
+        info = archive.getinfo(entry)
+        if info.file_size > max(_WHOLE_BYTES, _WHOLE_TIMES * info.compress_size):
+            message = f"{quoted(entry)} is in Fortran order; write it in C order, or uncompressed"
+            raise fail("file-error", os.fspath(path), message)
+        with _reading(path), _open_member(path, archive, entry) as member:
+            return _read_array(member)
+
+    for name, entry in members.items():
+        with _reading(path), _open_member(path, archive, entry) as member:
+            header = _header(member)
+            if header is None or header[1].hasobject:
+                member.seek(0)
+                array = _read_array(member)
+                header = array.shape, array.dtype, False
+        of_entry = functools.partial(blocks, entry), functools.partial(read, entry)
+        yield name, StoredArray(header[1], header[0], *of_entry, header[2])
 
 
 def _open_archive(path: str | os.PathLike[str]) -> tuple[zipfile.ZipFile, dict[str, str]]:
@@ -231,7 +281,7 @@ def _reading(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except OSError as error:
         raise file_error(path, error, "read") from None
-    except (*_DAMAGES, tokenize.TokenError) as error:
+    except _DAMAGES as error:
         extension = Path(path).suffix or ".npy"
         raise fail(
             "file-error", os.fspath(path), f"not a valid {extension} file: {error}"

@@ -39,7 +39,7 @@ from tosa_convert.golden.backends.process import (
     unknown_backend,
 )
 from tosa_convert.golden.running.commands import command_words, with_paths
-from tosa_convert.golden.running.programs import input_slots, output_slots
+from tosa_convert.golden.running.programs import input_slots, output_slots, shapes_of_results
 from tosa_convert.golden.running.run_options import TIMEOUT
 from tosa_convert.golden.running.variable_states import state_slots
 from tosa_convert.graph.model import Graph, counted
@@ -164,7 +164,7 @@ def open_backend(
     if os.path.isdir(text):
         return Record(text, open_folder(Path(text)))
     if text.endswith(".npz"):
-        return Record(text, open_npz(text))
+        return Record(text, open_npz(text, shapes_of_results(graph)))
     if text.endswith(_MODEL_EXTENSIONS) and os.path.exists(text):
         return OtherModel(text, timeout)
     words = command_words(text)
@@ -432,9 +432,7 @@ class Command:
                     part, numbered(folder / "out", "out"), self.name
                 )
             elif (folder / "out.npz").exists():
-                wanted = [*output_slots(part), *state_slots(part).values()]
-                shapes = {slot.key: slot.shape for slot in wanted}
-                answer = unpack_npz(folder / "out.npz", folder, shapes)
+                answer = unpack_npz(folder / "out.npz", folder, shapes_of_results(part))
             else:
                 raise fail("backend-failed", self.name, last_words(ended, " and no outputs"))
             for name in answer:

@@ -12,19 +12,20 @@ import numpy as np
 
 from tosa_convert import api
 from tosa_convert.errors import Findings, fail
-from tosa_convert.golden.accuracy.comparison import Comparison, compare
+from tosa_convert.golden.accuracy.comparison import Comparison, compare, in_type_of
 from tosa_convert.golden.accuracy.tolerances import NO_TOLERANCES, Tolerances
-from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.npz import load_npz, npz_pieces
+from tosa_convert.golden.arrays.by_name import Array, LazyArrays
+from tosa_convert.golden.arrays.npz import npz_pieces, stored_arrays
 from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder
-from tosa_convert.golden.arrays.slots import coerce
+from tosa_convert.golden.arrays.slots import Slot, coerce
 from tosa_convert.golden.backends.other_model import refuse_same_engine
 from tosa_convert.golden.backends.runners import Backend, Record
 from tosa_convert.golden.checking.check import backend_outputs, compare_with, reference_outputs
-from tosa_convert.golden.running.programs import input_slots
+from tosa_convert.golden.running.programs import input_slots, output_slots
 from tosa_convert.golden.running.random_inputs import Ranges, random_inputs
 from tosa_convert.golden.running.run_options import DEFAULT_RUN, RunOptions
-from tosa_convert.graph.model import Graph
+from tosa_convert.golden.running.variable_states import state_slots
+from tosa_convert.graph.model import Graph, quoted
 
 #: Opens a backend for one set of inputs.
 OpenBackend = Callable[[Mapping[str, Array]], Backend]
@@ -78,7 +79,8 @@ def check_inputs(
             )
         else:
             other = plan.reference(inputs)
-            golden = dict(backend_outputs(graph, inputs, other, folder / "reference"))
+            outputs = backend_outputs(graph, inputs, other, folder / "reference")
+            golden = _in_program_types(graph, outputs, other.name)
             plan.tolerances.refuse_unmatched(golden)
             result = compare(golden, actual, tolerances=plan.tolerances)
         changed: dict[str, str] = {}
@@ -94,6 +96,29 @@ def check_inputs(
         if plan.save is not None:
             _save(graph, inputs, golden, actual, result, plan.save / name)
         return result
+
+
+def _in_program_types(graph: Graph, found: Mapping[str, Array], name: str) -> dict[str, Array]:
+    """Return a backend's outputs in the program's types, for others to be compared with them.
+
+    Raises TosaConvertError("backend-failed") with a finding for each array of another shape or type: two
+    backends that agree about it are both wrong.
+    """
+    findings = Findings()
+    arrays = dict(found)
+    for slot in _result_slots(graph):
+        if slot.key in arrays and slot.nbytes:
+            wanted = np.broadcast_to(np.zeros((), slot.dtype.numpy), slot.shape)
+            arrays[slot.key], _, problem = in_type_of(wanted, arrays[slot.key])
+            if problem:
+                findings.add("backend-failed", f"{name}: {quoted(slot.key)}", problem)
+    findings.raise_if_any()
+    return arrays
+
+
+def _result_slots(graph: Graph) -> list[Slot]:
+    """Return the slots of a program's outputs, and of the states of its variables."""
+    return [*output_slots(graph), *state_slots(graph).values()]
 
 
 def _difference(one: Array, other: Array | None) -> str:
@@ -133,7 +158,11 @@ def _save(
         target.write("model.tosa", api.encode(api.stamp(graph)))
         target.write("inputs.npz", npz_pieces(inputs))
         target.write("expected.npz", npz_pieces(golden))
-        target.write("found.npz", npz_pieces(actual))
+        # What has another shape is not read, and would be zeros.
+        keys = [s.key for s in _result_slots(graph) if s.key in actual]
+        shapes = {slot.key: slot.shape for slot in _result_slots(graph)}
+        found = LazyArrays([k for k in keys if actual[k].shape == shapes[k]], actual.__getitem__)
+        target.write("found.npz", npz_pieces(found))
         target.write("comparison.json", [result.to_json().encode() + b"\n"])
 
 
@@ -160,15 +189,15 @@ def calibration_inputs(
         TosaConvertError: "file-error", and "input-mismatch" for an array that is not a number of
             samples of its input.
     """
-    arrays = load_npz(path)
+    arrays = dict(stored_arrays(path))
     slots = {slot.key: slot for slot in input_slots(graph)}
     findings = Findings()
-    counts = {key: len(array) for key, array in arrays.items() if array.ndim}
+    counts = {key: array.shape[0] for key, array in arrays.items() if array.shape}
     for key, array in arrays.items():
         where = f'{path}: "{key}"'
         if key not in slots:
             findings.add("input-mismatch", where, f"the inputs are {', '.join(slots) or 'none'}")
-        elif not array.ndim or array.shape[1:] != slots[key].shape:
+        elif not array.shape or array.shape[1:] != slots[key].shape:
             wanted = ", ".join(["samples", *map(str, slots[key].shape)])
             message = f"found shape {list(array.shape)}, expected [{wanted}]"
             findings.add("input-mismatch", where, message)
@@ -181,9 +210,10 @@ def calibration_inputs(
         if key not in arrays and key not in given:
             findings.add("input-mismatch", str(path), f'it has no array for the input "{key}"')
     findings.raise_if_any()
-    for number in range(next(iter(counts.values()))):
-        sample = {key: coerce(slots[key], array[number]) for key, array in arrays.items()}
-        yield f"sample-{number}", {**given, **sample}
+    samples = zip(*(array.rows() for array in arrays.values()), strict=True)
+    for number, sample in enumerate(samples):
+        own = {key: coerce(slots[key], row) for key, row in zip(arrays, sample, strict=True)}
+        yield f"sample-{number}", {**given, **own}
 
 
 def runs_as_json(results: Mapping[str, Comparison]) -> str:

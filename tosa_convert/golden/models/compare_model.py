@@ -86,20 +86,23 @@ def compare_model(
         raise fail("option-conflict", "--check", message, "leave it out, and use the verb check")
     static = _static(graph, {**examples, **given})
     slots = input_slots(static)
+    # What has another shape is not read, and is refused below.
     given, examples = (
         {
-            slot.key: _quantised(arrays[slot.key], scales.get(slot.key), slot.dtype)
-            for slot in slots
-            if slot.key in arrays
+            **arrays,
+            **{
+                slot.key: _quantised(arrays[slot.key], scales.get(slot.key), slot.dtype)
+                for slot in slots
+                if slot.key in arrays and arrays[slot.key].shape == slot.shape
+            },
         }
-        | {key: arrays[key] for key in arrays.keys() - {slot.key for slot in slots}}
         for arrays in (given, examples)
     )
     matched = match([slot for slot in slots if slot.key in given], given)
     for slot in slots:
         if seed is None and slot.key not in matched and slot.key in examples:
-            array = as_slot(examples[slot.key], slot)
-            if array.shape == slot.shape and _says_something(array):
+            example = examples[slot.key]
+            if example.shape == slot.shape and _says_something(array := as_slot(example, slot)):
                 matched[slot.key] = array
     others = [slot for slot in slots if slot.key not in matched]
     inputs = {**matched, **random_inputs(static, others, seed or 0)}

@@ -6,17 +6,18 @@ import ast
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.errors import Finding, Findings, TosaConvertError, fail
 from tosa_convert.frontends.recognize import recognize
 from tosa_convert.frontends.table import frontend
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.npz import load_npz
+from tosa_convert.golden.arrays.npz import Shape, fits, load_npz
 from tosa_convert.golden.backends.fingerprint import files_of_python
+from tosa_convert.graph.model import quoted
 from tosa_convert.io import log
 from tosa_convert.io.files import open_regular, walk
 from tosa_convert.io.formats import MODEL_EXTENSIONS, is_saved_model
@@ -124,15 +125,29 @@ def is_node_test(folder: Path) -> bool:
     return (folder / NODE_TEST_MODEL).is_file() and any(folder.glob(DATA_SETS))
 
 
-def inputs_of(model: Path) -> dict[str, Array]:
+def inputs_of(model: Path, shapes: Mapping[str, Shape]) -> dict[str, Array]:
     """Return the arrays that a model brings along: those of `lenet.inputs.npz` beside `lenet.tflite`.
 
-    Raises TosaConvertError("file-error").
+    shapes: of the program's inputs; see `load_npz`.
+
+    Raises TosaConvertError: "file-error", and "input-mismatch" with a finding for each array of another
+    shape, or that no input takes.
     """
     path = model.with_suffix(INPUTS_SUFFIX)
     if model.suffix not in MODEL_EXTENSIONS or not path.is_file():
         return {}
-    return load_npz(path)
+    arrays = load_npz(path, shapes)
+    findings = Findings()
+    for key, array in arrays.items():
+        if key not in shapes:
+            message = f"the inputs are {', '.join(map(quoted, shapes)) or 'none'}"
+        elif not fits(array.shape, shapes[key]):
+            message = f"found shape {list(array.shape)}, expected {list(shapes[key])}"
+        else:
+            continue
+        findings.add("input-mismatch", f"{path}: {quoted(key)}", message)
+    findings.raise_if_any()
+    return arrays
 
 
 def _named(text: str) -> Iterator[tuple[str, str]]:

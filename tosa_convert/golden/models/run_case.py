@@ -37,6 +37,7 @@ from tosa_convert.golden.models.node_test import (
     read_node_test,
 )
 from tosa_convert.golden.models.onnx_files import NoTensorError
+from tosa_convert.golden.running.programs import shapes_of_inputs
 from tosa_convert.golden.suite.journal import Answer, Status
 from tosa_convert.io import log
 from tosa_convert.io.options import Narrow, ReadOptions
@@ -122,9 +123,8 @@ def run_legalization(root: str, name: str, *, settings: Settings) -> Legalizatio
 
 
 def _model(name: str, source: str, settings: Settings) -> Legalization:
-    beside = inputs_of(Path(source))
-
     def compare(found: Lowered) -> Comparison:
+        beside = inputs_of(Path(source), shapes_of_inputs(found.graph))
         return compare_model(
             found.graph,
             name.partition("/")[0],

@@ -15,7 +15,8 @@ from tosa_convert.formats.read import read as read_graph
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.slots import Slot, match, slots
 from tosa_convert.golden.running.random_inputs import Ranges, random_inputs
-from tosa_convert.graph.model import Block, Graph, require_graphs
+from tosa_convert.golden.running.variable_states import state_slots
+from tosa_convert.graph.model import DYNAMIC, Block, Graph, require_graphs
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.io.applicable_options import refuse_inapplicable
 from tosa_convert.io.options import ReadOptions, given_options
@@ -93,6 +94,24 @@ def input_slots(graph: Graph) -> list[Slot]:
     """
     require_graphs(graph)
     return _slots_of(graph.main, graph.main.inputs, "input")
+
+
+def shapes_of_inputs(graph: Graph) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each input that has a rank, by name; a size may be DYNAMIC."""
+    tensors = graph.main.tensors
+    shapes = {name: tensors[name].shape for name in graph.main.inputs if name in tensors}
+    return {name: shape for name, shape in shapes.items() if shape is not None}
+
+
+def shapes_of_results(graph: Graph) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the main block's tensors and states, by key, as far as they are static."""
+    block = graph.main
+    found = {key: slot.shape for key, slot in state_slots(graph).items()}
+    named = {name: tensor.shape for name, tensor in block.tensors.items()}
+    static = [name for name, sizes in named.items() if sizes is not None and DYNAMIC not in sizes]
+    for name in (*static, *block.shapes):
+        found |= {slot.key: slot.shape for slot in slots(block, name)}
+    return found
 
 
 def output_slots(graph: Graph) -> list[Slot]:
