@@ -99,6 +99,11 @@ def golden() -> dict[str, list[str]]:
     return {lines[at]: lines[at + 1 : at + 3] for at in range(0, len(lines), 3)}
 
 
+def write_golden() -> None:
+    lines = [line for spec in OPERATORS for line in (spec.name, *operator_lines(spec))]
+    GOLDEN.write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
+
+
 @pytest.mark.parametrize("spec", OPERATORS, ids=str)
 def test_an_operator_is_printed_in_both_forms(spec: OperatorSpec) -> None:
     assert operator_lines(spec) == golden()[spec.name]
