@@ -11,9 +11,8 @@ import click
 from tosa_convert.cli.command import Verb
 from tosa_convert.cli.completion import complete_from
 from tosa_convert.cli.import_numpy import import_numpy
-from tosa_convert.cli.input_shapes import parsed
 from tosa_convert.cli.option import ReadPath
-from tosa_convert.cli.shared_options import add_options, option
+from tosa_convert.cli.shared_options import add_options, negated, option
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, is_saved_model, model_kind
 from tosa_convert.io.options import BYTECODE_VERSION, BYTECODE_VERSIONS, NAMES
@@ -27,6 +26,18 @@ def _routes() -> Iterable[str]:
     from tosa_convert.frontends.table import ROUTES
 
     return ROUTES
+
+
+def _names(
+    ctx: click.Context, param: click.Parameter, given: tuple[str, ...]
+) -> tuple[str, ...] | None:
+    """Split names separated by commas.
+
+    An option that is given once for each name may have commas in names.
+    """
+    if not given:
+        return None
+    return tuple(given[0].split(",")) if len(given) == 1 else given
 
 
 @click.command(
@@ -56,6 +67,7 @@ def _routes() -> Iterable[str]:
 @option(
     "--tosa-version",
     type=click.Choice(["1.0", "1.1"]),
+    callback=lambda ctx, param, text: text or "",
     help="Version to stamp; by default the lowest that expresses the function, and for a flatbuffer "
     "the one it has.",
 )
@@ -64,12 +76,19 @@ def _routes() -> Iterable[str]:
     type=click.Choice([*map(str, BYTECODE_VERSIONS)]),
     default=str(BYTECODE_VERSION),
     metavar="N",
+    callback=lambda ctx, param, text: int(text),
     help=f"Version of the MLIR bytecode to write, {BYTECODE_VERSIONS[0]} to {BYTECODE_VERSIONS[-1]}. "
     f"Every MLIR reads version {BYTECODE_VERSION}, the default; attributes are properties since "
     "version 5.",
 )
 @option("--generic", is_flag=True, help="Write MLIR text in generic form.")
-@option("--no-locations", is_flag=True, help="Write MLIR text without locations.")
+@option(
+    "--no-locations",
+    "locations",
+    is_flag=True,
+    callback=negated,
+    help="Write MLIR text without locations.",
+)
 @option(
     "--elide",
     type=click.IntRange(min=0),
@@ -80,12 +99,14 @@ def _routes() -> Iterable[str]:
 @option(
     "--input-names",
     multiple=True,
+    callback=_names,
     metavar="NAMES",
     help="Names for all arguments, in order: separated by commas, or one for each use of the option.",
 )
 @option(
     "--output-names",
     multiple=True,
+    callback=_names,
     metavar="NAMES",
     help="Names for all results, in the same way.",
 )
@@ -157,58 +178,17 @@ def convert(paths: tuple[str, ...], output: str | None, jobs: int, **given: Any)
 
 def _options(given: dict[str, Any]) -> ConvertOptions:
     """Return the options as one value."""
+    from dataclasses import fields
+
     from tosa_convert.cli.convert_file import ConvertOptions
-    from tosa_convert.io.options import ReadOptions, WriteOptions, narrow_types
+    from tosa_convert.io.options import ReadOptions, WriteOptions
 
-    limits = given["limits"]
-    direction = _direction(given)
-    names = given["names"]
     return ConvertOptions(
-        read=ReadOptions(
-            func=given["func"],
-            names=names,
-            full_paths=given["full_paths"],
-            narrow=narrow_types(given["narrow"]),
-            pass_captured=given["pass_captured"],
-            input_shapes=parsed(given["input_shapes"]),
-            accept_changed_weights=given["accept_changed_weights"],
-            limits=limits,
-        ),
-        write=WriteOptions(
-            weights=given["weights"],
-            names=names,
-            bytecode_version=int(given["bytecode_version"]),
-            generic=given["generic"],
-            locations=not given["no_locations"],
-            elide=given["elide"],
-            verify=given["verify"],
-            validate=not given["no_validate"],
-            limits=limits,
-        ),
-        to=given["to"],
-        direction=direction,
-        tosa_version=given["tosa_version"] or "",
-        consumer=given["consumer"],
-        input_names=_names(given["input_names"]),
-        output_names=_names(given["output_names"]),
-        via=given["via"],
-        python=given["python"],
-        timeout=given["timeout"],
-        check=given["check"],
-        partial=given["partial"],
-        arrays=given["arrays"],
-        random=given["random"],
+        read=ReadOptions.of(given),
+        write=WriteOptions.of(given),
+        direction=_direction(given),
+        **{row.name: given[row.name] for row in fields(ConvertOptions) if row.name in given},
     )
-
-
-def _names(given: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Split names separated by commas.
-
-    An option that is given once for each name may have commas in names.
-    """
-    if not given:
-        return None
-    return tuple(given[0].split(",")) if len(given) == 1 else given
 
 
 def _direction(given: dict[str, Any]) -> Literal["", "export", "import"]:

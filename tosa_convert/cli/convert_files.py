@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from tosa_convert import api
-from tosa_convert.cli.command import EXIT_BUG, note, report_bug, say
+from tosa_convert.cli.command import note
 from tosa_convert.cli.convert_file import (
     ConvertOptions,
     convert_opened,
@@ -20,14 +19,16 @@ from tosa_convert.cli.convert_file import (
 )
 from tosa_convert.cli.many_files import (
     FileFailure,
+    attempt,
     crash,
     format_of,
     inputs_below,
     is_model,
     outcomes,
     refuse_no_inputs,
+    report_failure,
 )
-from tosa_convert.errors import Finding, TosaConvertError, printable
+from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.io.files import STANDARD, file_error
 from tosa_convert.io.formats import MLIR_FORMATS, Format, of_path
 
@@ -47,25 +48,16 @@ def convert_many(
     if folder.exists() and not folder.is_dir():
         raise click.UsageError(f"-o {output} is a file; for several inputs give a directory")
     jobs = _jobs(paths, folder, _target_format(options))
-    exit_codes = [0]
     work = functools.partial(_convert_job, options=options)
     inputs = [source for source, _ in jobs]
     with contextlib.closing(outcomes(work, jobs, inputs, processes, _crash)) as failures:
-        for (source, _), failure in zip(jobs, failures, strict=True):
-            if isinstance(failure, TosaConvertError):
-                prefix = (
-                    ""
-                    if any(str(source) in f.where for f in failure.findings)
-                    else f"{printable(str(source))}: "
-                )
-                say(f"{prefix}{failure}", err=True)
-                exit_codes.append(failure.exit_code)
-            elif failure is not None:
-                report_bug(failure, str(source))
-                exit_codes.append(EXIT_BUG)
-    converted = len(jobs) - len(exit_codes) + 1
-    note(f"{converted} of {len(jobs)} files converted")
-    return max(exit_codes)
+        exit_codes = [
+            report_failure(source, failure)
+            for source, failure in zip(inputs, failures, strict=True)
+            if failure is not None
+        ]
+    note(f"{len(jobs) - len(exit_codes)} of {len(jobs)} files converted")
+    return max(exit_codes, default=0)
 
 
 def _target_format(options: ConvertOptions) -> Format | None:
@@ -76,28 +68,25 @@ def _target_format(options: ConvertOptions) -> Format | None:
 
 def _convert_job(job: Job, options: ConvertOptions) -> Failure:
     """Convert one of many files; returns what went wrong, if something did."""
-    source, target = job
-    try:
-        api.refuse_same_file(source, target)
-        try:
-            # `mkdir(parents=True)` calls itself for each of them, and they may be a thousand.
-            for folder in reversed((target.parent, *target.parent.parents)):
-                folder.mkdir(exist_ok=True)
-        except OSError as error:
-            raise file_error(target.parent, error, "made") from None
-        try:
-            opened = open_source(str(source), options)
-        except TosaConvertError as error:
-            from tosa_convert.cli.convert_model import convert_model_or_raise
+    return attempt(functools.partial(_convert, *job, options))
 
-            convert_model_or_raise(error, str(source), str(target), options)
-        else:
-            convert_opened(opened, str(target), of_path(target), options)
+
+def _convert(source: Path, target: Path, options: ConvertOptions) -> None:
+    api.refuse_same_file(source, target)
+    try:
+        # `mkdir(parents=True)` calls itself for each of them, and they may be a thousand.
+        for folder in reversed((target.parent, *target.parent.parents)):
+            folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise file_error(target.parent, error, "made") from None
+    try:
+        opened = open_source(str(source), options)
     except TosaConvertError as error:
-        return error
-    except Exception:  # a bug of ours, which must not stop the other files
-        return traceback.format_exc()
-    return None
+        from tosa_convert.cli.convert_model import convert_model_or_raise
+
+        convert_model_or_raise(error, str(source), str(target), options)
+    else:
+        convert_opened(opened, str(target), of_path(target), options)
 
 
 def _crash(job: Job, code: int) -> Failure:

@@ -23,14 +23,12 @@ _COLOURS = {"removed": "red", "added": "green", "changed": "yellow", "place": "c
 @click.argument("right", type=ReadPath())
 @option(
     "--compare-names",
-    "names",
     is_flag=True,
     old=("--names",),
     help="Also compare the names of regions, blocks and values.",
 )
 @option(
     "--compare-locations",
-    "locations",
     is_flag=True,
     old=("--locations",),
     help="Also compare the locations of operators.",
@@ -70,12 +68,12 @@ def diff(left: str, right: str, **given: Any) -> int:
     from tosa_convert.views.structural_diff.public import diff as compute
     from tosa_convert.views.structural_diff.text import TextForm
 
-    loaded = [load_input(path, ReadOptions(func=given["func"])) for path in (left, right)]
+    loaded = [load_input(path, ReadOptions.of(given)) for path in (left, right)]
     graphs = [graph for graph, _ in loaded]
     found = compute(
         *graphs,
-        names=given["names"],
-        locations=given["locations"],
+        names=given["compare_names"],
+        locations=given["compare_locations"],
         order=not given["ignore_order"],
         # A module without a target says nothing about the version.
         version=all(graph.target or not opened.is_mlir for graph, opened in loaded),

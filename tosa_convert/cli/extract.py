@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +14,6 @@ from tosa_convert.errors import TosaConvertError, printable
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
-    from tosa_convert.io.formats import Format
 
 
 @click.command("extract", cls=Verb)
@@ -36,39 +35,31 @@ if TYPE_CHECKING:
 )
 @option("--output", required=True)
 @add_options("--to --func --no-validate")
-def extract(
-    model: str,
-    outputs: tuple[str, ...],
-    inputs: tuple[str, ...],
-    output: str,
-    to: Format | None,
-    func: str | None,
-    no_validate: bool,
-) -> int:
+def extract(model: str, outputs: tuple[str, ...], inputs: tuple[str, ...], **given: Any) -> int:
     """Write the part of MODEL that computes the tensors of --outputs.
 
     It begins at the tensors of --inputs, and at inputs of MODEL where it needs them.
     """
     from dataclasses import replace
 
-    from tosa_convert import api
-    from tosa_convert.cli.load_graph import load_input, save_graph
+    from tosa_convert.cli.load_graph import edit_file
+    from tosa_convert.cli.standard_streams import STDIN
     from tosa_convert.graph.extract import extract as cut
-    from tosa_convert.io.options import ReadOptions, WriteOptions
+    from tosa_convert.io.files import STANDARD
 
-    graph, opened = load_input(model, ReadOptions(func=func))
-    api.refuse_same_file(model, output)
-    try:
-        result = cut(graph, split_names(graph, outputs), split_names(graph, inputs))
-    except TosaConvertError as error:
-        raise TosaConvertError(
-            replace(row, where=f"{opened.where}: {row.where}") for row in error.findings
-        ) from None
-    options = WriteOptions(validate=not no_validate)
-    save_graph(result, output, to, like=opened.format, options=options)
+    def part(graph: Graph) -> Graph:
+        try:
+            return cut(graph, split_names(graph, outputs), split_names(graph, inputs))
+        except TosaConvertError as error:
+            where = STDIN if model == STANDARD else model
+            raise TosaConvertError(
+                replace(row, where=f"{where}: {row.where}") for row in error.findings
+            ) from None
+
+    result = edit_file(model, part, given)
     computed = sum(bool(op.inputs) for op in result.main.operators)
     note(
-        f"{printable(output)}: {computed} operators, "
+        f"{printable(given['output'])}: {computed} operators, "
         f"inputs {', '.join(map(printable, result.main.inputs)) or 'none'}, "
         f"outputs {', '.join(map(printable, result.main.outputs))}"
     )

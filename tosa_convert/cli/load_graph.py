@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tosa_convert.cli.standard_streams import STDIN, standard_data
 from tosa_convert.formats.read import Input, open_input, read
 from tosa_convert.io.applicable_options import refuse_inapplicable
-from tosa_convert.io.files import STANDARD, standard_output, write_standard_output
+from tosa_convert.io.files import (
+    STANDARD,
+    refuse_same_file,
+    standard_output,
+    write_standard_output,
+)
 from tosa_convert.io.formats import FORMATS, Format, of_path
 from tosa_convert.io.options import ReadOptions, WriteOptions, given_options
 
@@ -71,6 +77,19 @@ def save_graph(
     file_format = to or like
     refuse_terminal(file_format)
     write_to_standard_output(graph, file_format, options)
+
+
+def edit_file(source: str, edit: Callable[[Graph], Graph], given: Mapping[str, Any]) -> Graph:
+    """Read a program, edit it, and write the result; return the result.
+
+    given: the options of the verb: --output, --to, and those of reading and writing.
+    """
+    graph, opened = load_input(source, ReadOptions.of(given))
+    refuse_same_file(source, given["output"])
+    result = edit(graph)
+    options = WriteOptions.of(given)
+    save_graph(result, given["output"], given["to"], like=opened.format, options=options)
+    return result
 
 
 def write_to_standard_output(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import traceback
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
 import click
 
-from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.cli.command import EXIT_BUG, report_bug, say
+from tosa_convert.errors import Finding, TosaConvertError, fail, printable
 from tosa_convert.formats.read import Input
 from tosa_convert.io.applicable_options import refuse_inapplicable
 from tosa_convert.io.files import STANDARD, map_file, walk
@@ -26,8 +28,33 @@ TOGETHER_BYTES: Final = 1 << 30
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
-#: The reason why a file was not done: an expected failure, or the text of an unexpected one.
+#: The reason why a file was not done: an expected failure, or the traceback of an unexpected one.
 FileFailure = TosaConvertError | str
+
+
+def attempt(work: Callable[[], Result]) -> Result | FileFailure:
+    """Do the work on one of many files; return the reason why it failed instead of raising it."""
+    try:
+        return work()
+    except TosaConvertError as error:
+        return error
+    except Exception:  # a bug of ours, which must not stop the other files
+        return traceback.format_exc()
+
+
+def findings_of(failure: FileFailure) -> tuple[tuple[Finding, ...], str]:
+    """Return the findings of a failure, and its traceback."""
+    return (failure.findings, "") if isinstance(failure, TosaConvertError) else ((), failure)
+
+
+def report_failure(source: object, failure: FileFailure) -> int:
+    """Print why one of many files failed, with its name; return the exit code."""
+    if not isinstance(failure, TosaConvertError):
+        report_bug(failure, str(source))
+        return EXIT_BUG
+    is_named = any(str(source) in finding.where for finding in failure.findings)
+    say(f"{'' if is_named else f'{printable(str(source))}: '}{failure}", err=True)
+    return failure.exit_code
 
 
 def inputs_below(given: str) -> list[tuple[Path, Path]]:

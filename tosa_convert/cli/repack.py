@@ -30,10 +30,8 @@ def repack(source: str, output: str, consumer: str | None, **given: Any) -> None
     from tosa_convert.io.options import ReadOptions, WriteOptions
 
     options = ConvertOptions(
-        read=ReadOptions(accept_changed_weights=given["accept_changed_weights"]),
-        write=WriteOptions(
-            weights=given["weights"], verify=given["verify"], validate=not given["no_validate"]
-        ),
+        read=ReadOptions.of(given),
+        write=WriteOptions.of(given),
         to=given["to"],
         consumer=consumer,
     )

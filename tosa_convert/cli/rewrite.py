@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +14,6 @@ from tosa_convert.errors import printable
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
-    from tosa_convert.io.formats import Format
 
 
 def _names() -> Iterable[str]:
@@ -36,17 +35,7 @@ def _names() -> Iterable[str]:
     "--list", "list_only", is_flag=True, excludes=("--output",), help="List the rewrites and end."
 )
 @add_options("--to --func --narrow --pass-captured --no-validate")
-def rewrite(
-    model: str | None,
-    output: str | None,
-    to: Format | None,
-    only: str,
-    list_only: bool,
-    func: str | None,
-    narrow: str,
-    pass_captured: bool,
-    no_validate: bool,
-) -> int:
+def rewrite(model: str | None, only: str, list_only: bool, **given: Any) -> int:
     """Repair what TOSA forbids in MODEL, clean it up, and report every change."""
     from tosa_convert import rewrites
 
@@ -54,28 +43,26 @@ def rewrite(
     if list_only:
         _print_list(rewrites.names_of(*names))
         return 0
-    if model is None or output is None:
+    if model is None or given["output"] is None:
         raise click.UsageError("name a program and -o OUTPUT, or pass --list")
-    from tosa_convert import api
-    from tosa_convert.cli.load_graph import load_input, save_graph
+    from tosa_convert.cli.load_graph import edit_file
     from tosa_convert.graph.model import counted
     from tosa_convert.graph.verify import refuse_unsound
-    from tosa_convert.io.options import ReadOptions, WriteOptions, narrow_types
 
-    options = ReadOptions(func=func, narrow=narrow_types(narrow), pass_captured=pass_captured)
-    graph, opened = load_input(model, options)
-    refuse_unsound(graph)
-    api.refuse_same_file(model, output)
-    result, report = rewrites.apply(graph, *names)
-    for change in report.changes:
-        note(str(change))
-    written = WriteOptions(validate=not no_validate)
-    save_graph(result, output, to, like=opened.format, options=written)
-    changes = sum(change.count for change in report.changes)
-    note(
-        f"{printable(output)}: {counted(changes, 'change')}; "
-        f"{counted(_operators(graph), 'operator')} became {_operators(result)}"
-    )
+    counts = []
+
+    def rewritten(graph: Graph) -> Graph:
+        refuse_unsound(graph)
+        result, report = rewrites.apply(graph, *names)
+        for change in report.changes:
+            note(str(change))
+        counts.append(counted(sum(change.count for change in report.changes), "change"))
+        counts.append(counted(_operators(graph), "operator"))
+        return result
+
+    result = edit_file(model, rewritten, given)
+    changes, operators = counts
+    note(f"{printable(given['output'])}: {changes}; {operators} became {_operators(result)}")
     return 0
 
 

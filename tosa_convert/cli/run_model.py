@@ -12,7 +12,6 @@ import click
 import numpy as np
 
 from tosa_convert.cli.command import say
-from tosa_convert.cli.input_shapes import parsed
 from tosa_convert.cli.load_graph import load_graph
 from tosa_convert.cli.option import STANDARD_OUTPUT
 from tosa_convert.cli.standard_streams import copy_standard_input, write_file
@@ -37,21 +36,12 @@ from tosa_convert.golden.running.variable_states import variables_of as declared
 from tosa_convert.graph.model import Graph, counted, quoted
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.io.files import STANDARD, replace_file
-from tosa_convert.io.options import ReadOptions, narrow_types
-
-
-def read_options(options: Mapping[str, Any]) -> ReadOptions:
-    """Return the options for reading the model, from the verb's options."""
-    return ReadOptions(
-        func=options["func"],
-        input_shapes=parsed(options["input_shapes"]),
-        narrow=narrow_types(options["narrow"]),
-    )
+from tosa_convert.io.options import ReadOptions
 
 
 def program_of(model: str, options: Mapping[str, Any]) -> Program:
     """Read the program that a verb runs; "-" is standard input."""
-    read = read_options(options)
+    read = ReadOptions.of(options)
     if model != STANDARD:
         return load_program(model, read)
     graph = load_graph(model, read)

@@ -14,6 +14,7 @@ from tosa_convert.cli.completion import (
     complete_functions,
     complete_tensors,
 )
+from tosa_convert.cli.input_shapes import parsed
 from tosa_convert.cli.option import ArrayFile, Folder, NamesFile, Option, ReadPath, WritePath
 from tosa_convert.consumers.readers import every_reader, reader_named, releases
 from tosa_convert.errors import refuse_unknown
@@ -70,6 +71,11 @@ def _checked_readers(ctx: click.Context, param: Option, value: Any) -> Any:
     return value
 
 
+def negated(ctx: click.Context, param: Option, value: bool) -> bool:
+    """Return the value of the option that a flag such as --no-validate turns off."""
+    return not value
+
+
 def _limits(ctx: click.Context, param: Option, texts: tuple[str, ...]) -> Any:
     """Return the limits that the texts set."""
     given = dict(map(parse_limit, texts))
@@ -100,7 +106,9 @@ SHARED: Final[dict[str, dict[str, Any]]] = dict(
         _row("--verify", is_flag=True, help="Read the result back and compare it bit for bit."),
         _row(
             "--no-validate",
+            "validate",
             is_flag=True,
+            callback=negated,
             help="Also write a program that TOSA forbids, which `tosa-flatbuffer validate` reports.",
         ),
         _row("--json", "as_json", is_flag=True, help="Print the result as JSON."),
@@ -131,6 +139,7 @@ SHARED: Final[dict[str, dict[str, Any]]] = dict(
             "input_shapes",
             multiple=True,
             metavar="NAME=1x2x3",
+            callback=lambda ctx, param, texts: parsed(texts),
             shell_complete=complete_tensors(lambda graph: graph.main.inputs, "="),
             help="Sizes of an argument with dynamic dimensions; the other shapes are inferred. NAME may "
             "be its position, arg0, arg1, ..., or its name in MLIR text, such as %x. A size may be ?, "

@@ -24,7 +24,6 @@ from tosa_convert.cli.shared_options import add_options, option
 @option("--tensors", is_flag=True, help="List the tensors and shapes: a row each.")
 @option(
     "--constants",
-    "weights",
     is_flag=True,
     old=("--weights",),
     help="List the constants with their range, mean, zeros and histogram. Reads all of them.",
@@ -72,7 +71,7 @@ def show(files: tuple[str, ...], grep: str | None, jobs: int, **given: Any) -> i
         pattern = None if grep is None else re.compile(grep)
     except (re.error, OverflowError, RecursionError) as error:
         raise click.UsageError(f"--grep: not a regular expression: {error}") from None
-    read = ReadOptions(func=given["func"], limits=given["limits"])
+    read = ReadOptions.of(given)
     if given["as_hex"]:
         from tosa_convert.cli.show_bytes import show_bytes
 

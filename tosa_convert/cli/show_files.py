@@ -5,26 +5,28 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.cli import show_json, show_text
-from tosa_convert.cli.command import EXIT_BUG, report_bug, say
 from tosa_convert.cli.load_graph import open_path
 from tosa_convert.cli.many_files import (
+    FileFailure,
+    attempt,
     crash,
+    findings_of,
     inputs_below,
     outcomes,
     read_one_of_many,
     refuse_no_inputs,
+    report_failure,
 )
 from tosa_convert.cli.shown import Shown, ShownModel
 from tosa_convert.cli.standard_streams import standard_data
 from tosa_convert.cli.text_columns import fitted
-from tosa_convert.errors import Finding, TosaConvertError, fail, printable
+from tosa_convert.errors import fail, printable
 from tosa_convert.formats.read import Input, Storage, open_input, read_with_storage
 from tosa_convert.frontends.model_summary import KINDS, describe_data, not_described
 from tosa_convert.frontends.recognize import recognize
@@ -41,8 +43,10 @@ if TYPE_CHECKING:
 LISTINGS: Final = {
     "operators": (show_text.operator_lines, show_json.operators),
     "tensors": (show_text.tensor_lines, show_json.tensors),
-    "weights": (show_text.constant_lines, show_json.constants),
+    "constants": (show_text.constant_lines, show_json.constants),
 }
+#: A listing -> its member in the JSON, where that is another name.
+_KEYS: Final = {"constants": "weights"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,15 +71,13 @@ class Result:
     """What was found of a file.
 
     shown: None if the file cannot be read, or if only listings are wanted.
-    content: its object in the JSON. findings: why it cannot be read.
-    trace: the traceback if a defect of ours is the reason.
+    content: its object in the JSON. failure: why it cannot be read.
     """
 
     name: str
     shown: Shown | ShownModel | None = None
     content: dict[str, Any] = field(default_factory=dict)
-    findings: tuple[Finding, ...] = ()
-    trace: str = ""
+    failure: FileFailure | None = None
 
 
 def show_one(path: str, view: View) -> int:
@@ -141,7 +143,7 @@ def _content(shown: Shown, graph: Graph, view: View) -> dict[str, Any]:
     """Return the file's object in the JSON."""
     content = show_json.file_row(shown)
     for name in view.listings:
-        content[name] = list(LISTINGS[name][1](graph, view.wanted))
+        content[_KEYS.get(name, name)] = list(LISTINGS[name][1](graph, view.wanted))
     return content
 
 
@@ -175,45 +177,32 @@ def show_files(paths: Sequence[str], view: View, processes: int) -> int:
         _print([show_json.document([result.content for result in results])])
     else:
         _print(_as_lines(fitted(show_text.table([r.shown for r in results if r.shown]))))
-    for result in results:
-        if result.trace:
-            report_bug(result.trace, result.name)
-        elif result.shown is None:
-            say(str(TosaConvertError(result.findings)), err=True)
-    return max(map(_exit_code, results))
+    failures = ((result.name, result.failure) for result in results if result.failure is not None)
+    return max((report_failure(*row) for row in failures), default=0)
 
 
 def _result(path: Path, view: View) -> Result:
-    name = str(path)
-    try:
-        if model := shown_model(name, view.read, None, _listing_flags(view)):
-            return Result(name, model, show_json.model_row(model))
-        opened = open_input(name, view.read)
-        graph, storage = read_one_of_many(opened, view.read, read_with_storage)
-        shown = _shown(opened, graph, storage)
-        return Result(name, shown, _content(shown, graph, view) if view.as_json else {})
-    except TosaConvertError as error:
-        return _unreadable(name, error.findings)
-    except Exception:  # a bug of ours, which must not stop the other files
-        return _unreadable(name, (), traceback.format_exc())
+    found = attempt(functools.partial(_read, str(path), view))
+    return found if isinstance(found, Result) else _unreadable(path, found)
 
 
-def _unreadable(name: str, findings: tuple[Finding, ...], trace: str = "") -> Result:
-    return Result(name, None, show_json.unreadable(name, findings), findings, trace)
+def _read(name: str, view: View) -> Result:
+    if model := shown_model(name, view.read, None, _listing_flags(view)):
+        return Result(name, model, show_json.model_row(model))
+    opened = open_input(name, view.read)
+    graph, storage = read_one_of_many(opened, view.read, read_with_storage)
+    shown = _shown(opened, graph, storage)
+    return Result(name, shown, _content(shown, graph, view) if view.as_json else {})
+
+
+def _unreadable(path: Path, failure: FileFailure) -> Result:
+    content = show_json.unreadable(str(path), findings_of(failure)[0])
+    return Result(str(path), None, content, failure)
 
 
 def _crashed(path: Path, code: int) -> Result:
     """Return the result of a file whose process died."""
-    failure = crash(path, code)
-    if isinstance(failure, TosaConvertError):
-        return _unreadable(str(path), failure.findings)
-    return _unreadable(str(path), (), failure)
-
-
-def _exit_code(result: Result) -> int:
-    if result.trace:
-        return EXIT_BUG
-    return 0 if result.shown is not None else TosaConvertError(result.findings).exit_code
+    return _unreadable(path, crash(path, code))
 
 
 # -- output ----------------------------------------------------------------------------------------

@@ -34,11 +34,11 @@ def upgrade(source: str, output: str, json_file: str | None, **given: Any) -> No
     )
     from tosa_convert.formats.read import quoting, read_upgraded
     from tosa_convert.io.files import refuse_same_file
-    from tosa_convert.io.options import ReadOptions, WriteOptions, narrow_types
+    from tosa_convert.io.options import ReadOptions, WriteOptions
 
     options = ConvertOptions(
-        read=ReadOptions(func=given["func"], narrow=narrow_types(given["narrow"])),
-        write=WriteOptions(verify=given["verify"], validate=not given["no_validate"]),
+        read=ReadOptions.of(given),
+        write=WriteOptions.of(given),
         to=given["to"],
     )
     opened = open_source(source, options)

@@ -54,9 +54,8 @@ def validate(files: tuple[str, ...], jobs: int, output: str | None, **given: Any
     from tosa_convert.io.options import ReadOptions
     from tosa_convert.rules.profiles import parse
 
-    read = ReadOptions(func=given["func"], limits=given["limits"])
     checks = Checks(
-        read=read,
+        read=ReadOptions.of(given),
         profile=None if given["profile"] is None else parse(given["profile"]),
         level=given["level"],
         spec_version=given["spec_version"],

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,7 +12,10 @@ from typing import Final
 from tosa_convert.cli.command import EXIT_BUG, note, report_bug
 from tosa_convert.cli.load_graph import open_path
 from tosa_convert.cli.many_files import (
+    FileFailure,
+    attempt,
     crash,
+    findings_of,
     inputs_below,
     outcomes,
     read_one_of_many,
@@ -24,7 +26,7 @@ from tosa_convert.cli.standard_streams import STDIN, refuse_terminal_input, writ
 from tosa_convert.cli.validation_report import FileReport, Status, as_text, summary
 from tosa_convert.consumers.validate import validate
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.formats.read import Input, open_input, quoted, read
+from tosa_convert.formats.read import Input, quoted, read
 from tosa_convert.io.files import STANDARD
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.rules.public import TARGET_CODES, needs
@@ -54,10 +56,7 @@ class Checks:
 def validate_standard_input(checks: Checks, form: Form, output: str | None) -> int:
     """Report on the program in standard input; returns the exit code."""
     refuse_terminal_input()
-    with _caught(STDIN) as reports:
-        opened = open_path(STANDARD, checks.read)
-        reports.append(_checked(STDIN, opened, checks))
-    return _finish(reports, form, output)
+    return _finish([_report(STANDARD, checks)], form, output)
 
 
 def validate_files(
@@ -82,26 +81,19 @@ def validate_files(
 
 
 def _validate_file(path: Path, checks: Checks) -> FileReport:
-    name = str(path)
-    with _caught(name) as reports:
-        opened = open_input(name, checks.read)
-        reports.append(_checked(name, opened, checks))
-    return reports[0]
+    return _report(str(path), checks)
 
 
-@contextlib.contextmanager
-def _caught(name: str) -> Iterator[list[FileReport]]:
-    """Provide a list for the report of a file.
+def _report(path: str, checks: Checks) -> FileReport:
+    """Return the report on a file or, if it cannot be read, why; "-" is standard input."""
+    name = STDIN if path == STANDARD else path
+    found = attempt(lambda: _checked(name, open_path(path, checks.read), checks))
+    return found if isinstance(found, FileReport) else _unreadable(name, found)
 
-    If the block raises an error, the report is that failure.
-    """
-    reports: list[FileReport] = []
-    try:
-        yield reports
-    except TosaConvertError as error:
-        reports.append(FileReport(name, Status.UNREADABLE, error.findings))
-    except Exception:  # a bug of ours, which must not stop the other files
-        reports.append(FileReport(name, Status.UNREADABLE, trace=traceback.format_exc()))
+
+def _unreadable(name: str, failure: FileFailure) -> FileReport:
+    findings, trace = findings_of(failure)
+    return FileReport(name, Status.UNREADABLE, findings, trace=trace)
 
 
 def _checked(name: str, opened: Input, checks: Checks) -> FileReport:
@@ -125,10 +117,7 @@ def _checked(name: str, opened: Input, checks: Checks) -> FileReport:
 
 def _crashed(path: Path, code: int) -> FileReport:
     """Return the report of a file whose process died."""
-    failure = crash(path, code)
-    if isinstance(failure, TosaConvertError):
-        return FileReport(str(path), Status.UNREADABLE, failure.findings)
-    return FileReport(str(path), Status.UNREADABLE, trace=failure)
+    return _unreadable(str(path), crash(path, code))
 
 
 def _finish(reports: Sequence[FileReport], form: Form | None, output: str | None) -> int:

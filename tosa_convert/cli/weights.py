@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,7 +12,7 @@ from tosa_convert.cli.shared_options import add_options, option
 from tosa_convert.errors import printable
 
 if TYPE_CHECKING:
-    from tosa_convert.io.formats import Format
+    from tosa_convert.graph.model import Graph
 
 
 @click.group(cls=Verbs)
@@ -48,24 +48,15 @@ def export_weights(source: str, output: str | None, larger_than: int) -> None:
 @click.argument("folder", type=Folder(), metavar="DIR")
 @option("--output", required=True)
 @add_options("--to --accept-changed-weights --no-validate")
-def import_weights(
-    source: str,
-    folder: str,
-    output: str,
-    to: Format | None,
-    accept_changed_weights: bool,
-    no_validate: bool,
-) -> None:
+def import_weights(source: str, folder: str, accept_changed_weights: bool, **given: Any) -> None:
     """Put the constants of a folder into a program of the same shapes and types."""
     from tosa_convert import api
-    from tosa_convert.cli.load_graph import load_input, save_graph
-    from tosa_convert.io.options import WriteOptions
+    from tosa_convert.cli.load_graph import edit_file
 
-    graph, opened = load_input(source)
-    api.refuse_same_file(source, output)
-    graph = api.import_weights(graph, folder, accept_changed_weights=accept_changed_weights)
-    options = WriteOptions(validate=not no_validate)
-    save_graph(graph, output, to, like=opened.format, options=options)
+    def imported(graph: Graph) -> Graph:
+        return api.import_weights(graph, folder, accept_changed_weights=accept_changed_weights)
+
+    edit_file(source, imported, given)
 
 
 @weights.command("strip")
@@ -78,18 +69,16 @@ def import_weights(
     old=("--all",),
     help="Also replace zero points, shifts, multipliers and padding values.",
 )
-def strip_weights(source: str, output: str, to: Format | None, parameters: bool) -> None:
+def strip_weights(source: str, parameters: bool, **given: Any) -> None:
     """Replace the weights by zeros, for a bug report on a confidential model.
 
     Shapes and element types stay as they are, and so do zero points, shifts, multipliers and padding
     values. Names and locations stay, too: check that they tell nothing confidential.
     """
     from tosa_convert import api
-    from tosa_convert.cli.load_graph import load_input, save_graph
-    from tosa_convert.io.options import WriteOptions
+    from tosa_convert.cli.load_graph import edit_file
 
-    graph, opened = load_input(source)
-    api.refuse_same_file(source, output)
-    stripped = api.strip_weights(graph, keep_parameters=not parameters)
-    options = WriteOptions(validate=False)
-    save_graph(stripped, output, to, like=opened.format, options=options)
+    def stripped(graph: Graph) -> Graph:
+        return api.strip_weights(graph, keep_parameters=not parameters)
+
+    edit_file(source, stripped, {**given, "validate": False})
