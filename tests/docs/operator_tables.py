@@ -1,4 +1,4 @@
-"""The tables of docs/legalizations.md about programs of operators, made from what was recorded."""
+"""The tables of docs/model-suites.md about programs of operators, made from what was recorded."""
 
 from __future__ import annotations
 

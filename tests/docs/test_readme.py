@@ -199,7 +199,7 @@ WITH_OPTIONS = [
             "frontends",
             "golden",
         ),
-        *("legalizations", "report", "rewrites", "show", "tutorial", "upgrade", "validation"),
+        *("model-suites", "report", "rewrites", "show", "tutorial", "upgrade", "validation"),
         *("guides/jax", "guides/large-programs", "guides/mismatch"),
         *("guides/report-a-bug", "guides/shell", "guides/torch", "guides/weights"),
     )

@@ -1,7 +1,7 @@
 """Record what became of the programs of operators: `python record_operators.py REPORT.json ...`.
 
 Each report is one that `suite --frontends ... --json-report REPORT.json` wrote; of several, later ones
-count. Writes operator_results.json, of which docs/legalizations.md shows tables: run
+count. Writes operator_results.json, of which docs/model-suites.md shows tables: run
 `python tests/docs/regenerate.py`.
 """
 

@@ -102,9 +102,9 @@ def plan_of(given: tuple[str, ...], options: Mapping[str, Any]) -> SuitePlan:
     Raises click.UsageError for options that exclude or need one another.
     """
     if options["frontends"] is not None:
-        from tosa_convert.cli.run_legalizations import legalization_plan
+        from tosa_convert.cli.run_models import model_plan
 
-        return legalization_plan(given, options)
+        return model_plan(given, options)
     if len(given) > 1 or not os.path.isdir(given[0]):
         raise click.UsageError("without --frontends, CASES is one folder that exists")
     settings = settings_of(options)

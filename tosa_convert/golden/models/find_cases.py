@@ -1,4 +1,4 @@
-"""The cases of a suite of legalizations: models, factories in Python files, and ONNX node tests."""
+"""The cases of a suite of models: models, factories in Python files, and ONNX node tests."""
 
 from __future__ import annotations
 

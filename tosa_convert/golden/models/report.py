@@ -1,4 +1,4 @@
-"""What a suite of legalizations says: a table, and the operators that do not lower."""
+"""What a suite of models says: a table, and the operators that do not lower."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
 
-from tosa_convert.golden.models.run_case import Legalization
+from tosa_convert.golden.models.run_case import ModelAnswer
 
 #: The heads of the table's columns, and those that are numbers.
 TABLE_HEAD: Final = (
@@ -23,9 +23,9 @@ OPERATORS_NUMBERS: Final = (1, 2)
 NOT_JUDGED_HEAD: Final = ("not judged", "why")
 
 
-def table_rows(answers: Iterable[Legalization]) -> Iterator[tuple[str, ...]]:
+def table_rows(answers: Iterable[ModelAnswer]) -> Iterator[tuple[str, ...]]:
     """Iterate over the rows of cases or operators by frontend. Cases that were not run count nowhere."""
-    groups: dict[tuple[str, str], list[Legalization]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[ModelAnswer]] = defaultdict(list)
     for answer in answers:
         if answer.status != "not-run":
             groups[answer.operator, answer.types].append(answer)
@@ -53,7 +53,7 @@ class Unlowered:
     frontends: tuple[str, ...]
 
 
-def unlowered(answers: Iterable[Legalization]) -> list[Unlowered]:
+def unlowered(answers: Iterable[ModelAnswer]) -> list[Unlowered]:
     """Return the operators that do not lower, those of most cases first."""
     cases: Counter[str] = Counter()
     times: Counter[str] = Counter()
@@ -76,7 +76,7 @@ def unlowered_rows(found: Iterable[Unlowered]) -> Iterator[tuple[str, ...]]:
         yield row.operator, str(row.cases), str(row.times), ", ".join(row.frontends)
 
 
-def not_judged_rows(answers: Iterable[Legalization]) -> Iterator[tuple[str, str]]:
+def not_judged_rows(answers: Iterable[ModelAnswer]) -> Iterator[tuple[str, str]]:
     """Iterate over the cases that were not judged, and why.
 
     The reason is the last line of a traceback, or the first of a message.
@@ -109,7 +109,7 @@ def html_table(
     )
 
 
-def json_row(answer: Legalization) -> dict[str, Any]:
+def json_row(answer: ModelAnswer) -> dict[str, Any]:
     """Return what the JSON says of a case besides what it says of every suite's."""
     return {
         "lowered": answer.lowered,

@@ -1,4 +1,4 @@
-"""One case of a suite of legalizations: lowered, exported, compared."""
+"""One case of a suite of models: lowered, exported, compared."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from tosa_convert.io.options import Narrow, ReadOptions
 
 
 @dataclass(frozen=True, slots=True)
-class Legalization(Answer):
+class ModelAnswer(Answer):
     """What became of a case.
 
     The status is "pass"; "wrong" if an output differs; "refused" if it does not lower, or cannot be
@@ -99,12 +99,12 @@ class Settings:
             raise TosaConvertError(findings)
 
 
-def run_with(root: Path, settings: Settings) -> Callable[[str], Legalization]:
-    """`run_legalization` for the cases below a folder, as worker processes take it."""
-    return functools.partial(run_legalization, str(root), settings=settings)
+def run_with(root: Path, settings: Settings) -> Callable[[str], ModelAnswer]:
+    """`run_model_case` for the cases below a folder, as worker processes take it."""
+    return functools.partial(run_model_case, str(root), settings=settings)
 
 
-def run_legalization(root: str, name: str, *, settings: Settings) -> Legalization:
+def run_model_case(root: str, name: str, *, settings: Settings) -> ModelAnswer:
     """Run one case, from the model to the verdict; every failure is an answer."""
     start = time.monotonic()
     kind, source = source_of(Path(root), name)
@@ -117,12 +117,12 @@ def run_legalization(root: str, name: str, *, settings: Settings) -> Legalizatio
         else:
             found = _model(name, source, settings)
     except TosaConvertError as error:
-        found = Legalization(name, "error", str(error))
+        found = ModelAnswer(name, "error", str(error))
     seconds = round(time.monotonic() - start, 3)
     return replace(found, operator=group, types=kind, seconds=seconds)
 
 
-def _model(name: str, source: str, settings: Settings) -> Legalization:
+def _model(name: str, source: str, settings: Settings) -> ModelAnswer:
     def compare(found: Lowered) -> Comparison:
         beside = inputs_of(Path(source), shapes_of_inputs(found.graph))
         return compare_model(
@@ -139,12 +139,12 @@ def _model(name: str, source: str, settings: Settings) -> Legalization:
     return _one(name, source, settings, compare, options=WANTED)
 
 
-def _node_test(name: str, folder: Path, settings: Settings) -> Legalization:
+def _node_test(name: str, folder: Path, settings: Settings) -> ModelAnswer:
     """Run a test of ONNX as it is, and if it does not lower, with sizes and axes as constants."""
     try:
         test = read_node_test(folder)
     except NoTensorError as error:
-        return Legalization(name, "not-run", f"TOSA has no such value: {error}")
+        return ModelAnswer(name, "not-run", f"TOSA has no such value: {error}")
     found = _attempt(name, test, {}, settings)
     if found.lowered and found.status in ("pass", "wrong"):
         return found
@@ -158,7 +158,7 @@ def _node_test(name: str, folder: Path, settings: Settings) -> Legalization:
 
 def _attempt(
     name: str, test: NodeTest, constants: Mapping[str, Array], settings: Settings
-) -> Legalization:
+) -> ModelAnswer:
     shapes: dict[str, tuple[int | str, ...]] = {
         key: array.shape
         for key, array in test.inputs.items()
@@ -201,9 +201,9 @@ def _one(
     *,
     shapes: Mapping[str, tuple[int | str, ...]] | None = None,
     options: Mapping[str, str] | None = None,
-) -> Legalization:
+) -> ModelAnswer:
     """Lower, export and compare one model."""
-    answer = Legalization(name, "error")
+    answer = ModelAnswer(name, "error")
     wanted = FrontendOptions(
         python=settings.python,
         timeout=settings.timeout,

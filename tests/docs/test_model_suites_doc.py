@@ -1,4 +1,4 @@
-"""The numbers of docs/legalizations.md add up, and are those that were recorded."""
+"""The numbers of docs/model-suites.md add up, and are those that were recorded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tosa_convert.golden.models.find_cases import find_cases
 
 @pytest.fixture(scope="module")
 def section(root: Path) -> str:
-    text = (root / "docs" / "legalizations.md").read_text(encoding="utf-8")
+    text = (root / "docs" / "model-suites.md").read_text(encoding="utf-8")
     return text.split("## ONNX's own node tests")[1].split("\n## ")[0]
 
 
@@ -51,7 +51,7 @@ def test_the_answers_and_the_operators_add_up(section: str) -> None:
 
 @pytest.mark.parametrize("mark", operator_tables.TABLES)
 def test_the_table_of_operators_is_what_was_recorded(root: Path, mark: str) -> None:
-    text = (root / "docs" / "legalizations.md").read_text(encoding="utf-8")
+    text = (root / "docs" / "model-suites.md").read_text(encoding="utf-8")
     section = re.search(f"<!-- {mark} -->\n(.*?)<!-- /{mark} -->", text, re.DOTALL)
     assert section is not None, f"there is no <!-- {mark} --> section"
     made = operator_tables.TABLES[mark]()

@@ -17,7 +17,7 @@ from tosa_convert.cli.text_columns import aligned, one_line
 from tosa_convert.golden.backends.fingerprint import of_software
 from tosa_convert.golden.models import report
 from tosa_convert.golden.models.find_cases import files_of_model, find_cases, source_of
-from tosa_convert.golden.models.run_case import Legalization, Settings, run_with
+from tosa_convert.golden.models.run_case import ModelAnswer, Settings, run_with
 from tosa_convert.golden.suite.journal import Answer
 from tosa_convert.golden.suite.report import Verdict
 from tosa_convert.golden.suite.table import Page, html_report
@@ -31,7 +31,7 @@ _COUNTS: Final = (
 _NAME_CHARACTERS: Final = 60
 
 
-def legalization_plan(given: tuple[str, ...], options: Mapping[str, Any]) -> SuitePlan:
+def model_plan(given: tuple[str, ...], options: Mapping[str, Any]) -> SuitePlan:
     """Return what the options ask for.
 
     Raises:
@@ -70,7 +70,7 @@ def legalization_plan(given: tuple[str, ...], options: Mapping[str, Any]) -> Sui
         run_case=run_with(cases.root, settings),
         html=html,
         counts=_COUNTS,
-        kind=Legalization,
+        kind=ModelAnswer,
         lines=_lines,
         row=report.json_row,
     )
@@ -92,8 +92,8 @@ def _lines(run: Verdict) -> Iterator[str]:
         yield ""
 
 
-def _of(run: Verdict) -> list[Legalization]:
-    return [answer for answer in run.answers if isinstance(answer, Legalization)]
+def _of(run: Verdict) -> list[ModelAnswer]:
+    return [answer for answer in run.answers if isinstance(answer, ModelAnswer)]
 
 
 def _page(root: Path, settings: Settings, run: Verdict) -> Page:

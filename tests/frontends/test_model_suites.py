@@ -15,7 +15,7 @@ from frontends.onnx_files import node_test
 import tosa_convert as tc
 from tosa_convert.builder import Builder
 from tosa_convert.cli.main import run, verb
-from tosa_convert.golden.models.run_case import Legalization, Settings, run_legalization
+from tosa_convert.golden.models.run_case import ModelAnswer, Settings, run_model_case
 
 TFLITE = b"\x1c\0\0\0TFL3".ljust(64, b"\0")
 EVERY = ("tflite", "torch", "onnx")
@@ -46,9 +46,9 @@ def tflite(folder: Path, name: str, graph: tc.Graph | None = None, does: str = "
     return path
 
 
-def one(folder: Path, name: str, python: str, timeout: float = 60.0) -> Legalization:
+def one(folder: Path, name: str, python: str, timeout: float = 60.0) -> ModelAnswer:
     settings = Settings(frontends=EVERY, python=python, timeout=timeout, narrow=("i64",))
-    return run_legalization(str(folder), name, settings=settings)
+    return run_model_case(str(folder), name, settings=settings)
 
 
 @pytest.mark.slow
