@@ -153,7 +153,13 @@ def _key(options: argparse.Namespace) -> str:
     asked = {name: str(value) for name, value in vars(options).items() if name not in _HOW}
     script = Path(sys.argv[0]).name
     digest = hashlib.sha256(json.dumps([script, asked], sort_keys=True).encode())
-    suite = [options.directory / "suite.json"]
-    for file in suite + [path for folder in _CODE for path in sorted(folder.rglob("*.py"))]:
+    digest.update((options.directory / "suite.json").read_bytes())
+    return digest.hexdigest() + code_digest()
+
+
+def code_digest() -> str:
+    """A digest of the package and of the comparisons."""
+    digest = hashlib.sha256()
+    for file in (path for folder in _CODE for path in sorted(folder.rglob("*.py"))):
         digest.update(file.read_bytes())
     return digest.hexdigest()

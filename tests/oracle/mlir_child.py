@@ -61,6 +61,7 @@ def _work(bindings: Bindings) -> int:
             found = Read("", _bytecode_of(ir.Module.parse(data, own)))
         except ir.MLIRError as error:
             found = Read(str(error) or "refused")
+        signal.alarm(0)  # the next module may be long in coming
         _write(1, pickle.dumps(tuple(found)))
     return _NEXT
 

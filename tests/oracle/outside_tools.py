@@ -38,13 +38,15 @@ class Refused:
         return f"{'crash: ' if self.crashed else ''}{self.message}"
 
 
-def _call(command: Sequence[str | Path]) -> subprocess.CompletedProcess[bytes]:
+def _call(
+    command: Sequence[str | Path], patience: float = PATIENCE
+) -> subprocess.CompletedProcess[bytes]:
     # The reference model attaches a debugger to its caller if it finds one on the path.
     return subprocess.run(
         list(map(str, command)),
         capture_output=True,
         check=False,
-        timeout=PATIENCE,
+        timeout=patience,
         env={**os.environ, "PATH": ""},
     )
 
@@ -63,9 +65,11 @@ class TosaOpt:
         self.empty.write_text("module {}\n", encoding="utf-8")
         self.program = official_suite.native("tosa-opt")
 
-    def _run(self, *options: str | Path) -> subprocess.CompletedProcess[bytes]:
+    def _run(
+        self, *options: str | Path, patience: float = PATIENCE
+    ) -> subprocess.CompletedProcess[bytes]:
         # Starting threads takes half of the time that a small module takes.
-        return _call([self.program, "--mlir-disable-threading", *options])
+        return _call([self.program, "--mlir-disable-threading", *options], patience)
 
     def read(self, tosa: Path, module: Path, version: int | None = None) -> Refused | None:
         """Deserialise `tosa` into MLIR bytecode, which unlike text keeps every bit of a NaN.
@@ -92,6 +96,17 @@ class TosaOpt:
         options = [] if version is None else [f"--emit-bytecode-version={version}"]
         done = self._run(module, "--emit-bytecode", *options, "-o", target)
         return _refused(done) if done.returncode or not target.exists() else None
+
+    def bytecode(self, module: bytes, patience: float) -> bytes | Refused:
+        """A module, text or bytecode, as bytecode. patience: seconds after which `tosa-opt` hangs."""
+        # What is read from standard input has locations in a file "-", as in torch-mlir.
+        file = self.empty.with_name("-")
+        file.write_bytes(module)
+        try:
+            done = self._run(file, "--emit-bytecode", patience=patience)
+        except subprocess.TimeoutExpired:
+            return Refused("no answer", crashed=True)
+        return _refused(done) if done.returncode else done.stdout
 
     def print(self, module: Path, flags: Sequence[str]) -> bytes | Refused:
         """A module, text or bytecode, as text."""
