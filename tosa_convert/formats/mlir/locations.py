@@ -86,12 +86,13 @@ class LocationReader:
     def _texts(self, indices: Iterable[int]) -> list[str]:
         data, starts = self.bytecode.bytes, self.bytecode.starts
         encoded, files, others = self.bytecode.is_encoded, self.files, self.others
+        attributes = self.bytecode.attribute_count
         plain = code.FILE_LOCATION << 1 | 1
         texts: list[str] = []
         append = texts.append
         for index in indices:
             offset = starts[index]
-            if data[offset] != plain or not encoded[index]:
+            if data[offset] != plain or not encoded[index] or index >= attributes:
                 if index not in others:
                     others[index] = self.cut(self.full(index))
                     self.characters_left -= len(others[index])
@@ -121,7 +122,13 @@ class LocationReader:
             else:
                 line, offset = decode_varint(data, offset)
             byte = data[offset]
-            column = byte >> 1 if byte & 1 else decode_varint(data, offset)[0]
+            if byte & 1:
+                column = byte >> 1
+                offset += 1
+            else:
+                column, offset = decode_varint(data, offset)
+            if offset != starts[index + 1]:
+                self.bytecode.refuse(index, "a location has bytes after its end")
             append(f"{head}{line}:{column})")
         return texts
 
@@ -174,9 +181,11 @@ class LocationReader:
             bytecode.refuse(index, f"found location {index}, which the file does not have")
         if not bytecode.is_encoded[index]:
             return [str(bytecode.attribute(index)).removeprefix("loc(").removesuffix(")")]
+        if bytecode.dialects[bytecode.dialect_of[index]] != "builtin":
+            return [_printed(bytecode, index)]
         tag, numbers = self.numbers(index)
         if tag not in _NUMBERS:
-            return [_printed(bytecode, index)]
+            bytecode.refuse(index, "an attribute is not a location, and its user expects one")
         least, most = _NUMBERS[tag]
         if not least <= len(numbers) <= most:
             bytecode.refuse(index, f"a location has {len(numbers)} numbers, expected {least}")
@@ -193,11 +202,16 @@ class LocationReader:
             return ["callsite(", callee, " at ", caller, ")"]
         if tag == code.UNKNOWN_LOCATION:
             return ["unknown"]
+        has_metadata = tag == code.FUSED_LOCATION_WITH_METADATA
+        if numbers[0] != len(numbers) - 1 - has_metadata:
+            bytecode.refuse(
+                index, f"a location of {numbers[0]} locations has {len(numbers)} numbers"
+            )
         inner: list[int | str] = []
         for number in numbers[1 : numbers[0] + 1]:
             inner += [", ", number]
         metadata = ""
-        if tag == code.FUSED_LOCATION_WITH_METADATA:
+        if has_metadata:
             metadata = f"<{_printed(bytecode, numbers[-1])}>"
         return [f"fused{metadata}[", *inner[1:], "]"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
-from typing import Final, NoReturn
+from typing import Final
 
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode import properties as props
@@ -100,11 +100,6 @@ class Bytecode(Tables):
         other = copy(self)
         other.root = root
         return other
-
-    def refuse(self, index: int, message: str) -> NoReturn:
-        """Raise the error for an entry: an attribute, or a type after all attributes."""
-        offset = self.file_offset(self.starts[index]) if index < len(self.starts) else 0
-        raise malformed(self.file.where, offset, message)
 
     def string(self, index: int) -> bytes:
         """Return the bytes of a string attribute."""
@@ -246,7 +241,8 @@ class Bytecode(Tables):
             data, offset = self.bytes, self.starts[index]
             if not data.startswith(prefix, offset) or not self.is_encoded[index]:
                 return None
-            return self._dense(decode_varint(data, offset + len(prefix))[0])
+            value, after = decode_varint(data, offset + len(prefix))
+            return self._dense(value) if after == self.starts[index + 1] else None
         except IndexError:
             return None  # `attribute` refuses it
 
@@ -262,8 +258,8 @@ class Bytecode(Tables):
         try:
             if index < 0 or not encoded[index] or not data.startswith(prefix, starts[index]):
                 return None
-            value, _ = decode_varint(data, starts[index] + len(prefix))
-            if value >= self.attribute_count or not encoded[value]:
+            value, after = decode_varint(data, starts[index] + len(prefix))
+            if after != starts[index + 1] or value >= self.attribute_count or not encoded[value]:
                 return None
             offset = starts[value]
             if data[offset] != code.STRING << 1 | 1:
@@ -271,7 +267,8 @@ class Bytecode(Tables):
             dialects, dialect_of = self.dialects, self.dialect_of
             if not dialects[dialect_of[index]] == dialects[dialect_of[value]] == "builtin":
                 return None
-            return self.strings[decode_varint(data, offset + 1)[0]].decode()
+            text, after = decode_varint(data, offset + 1)
+            return self.strings[text].decode() if after == starts[value + 1] else None
         except (IndexError, UnicodeDecodeError):
             return None  # `attribute` refuses it
 
@@ -297,59 +294,77 @@ class Bytecode(Tables):
             return None
         type_index, offset = decode_varint(data, offset + 1)
         size, offset = decode_varint(data, offset)
-        return type_index, self._data(size, offset, self.starts[value + 1])
+        elements, after = self._data(size, offset, self.starts[value + 1])
+        return (type_index, elements) if after == self.starts[value + 1] else None
 
     def _attribute(self, index: int) -> Attribute:
-        data, offset, end = self.bytes, self.starts[index], self.starts[index + 1]
         if not self.is_encoded[index]:
             return self._text(index)
         if self.dialects[self.dialect_of[index]] != "builtin":
             return _OPAQUE
+        data, offset, end = self.bytes, self.starts[index], self.starts[index + 1]
         tag, offset = decode_varint(data, offset)
-        if tag == code.UNIT:
-            return None
-        # All others begin with a number: of a string, of a type, or of elements.
+        # All but a unit begin with a number: of a string, of a type, or of elements.
         first, offset = decode_varint(data, offset) if offset < end else (0, offset)
-        if tag == code.STRING or tag == code.STRING_WITH_TYPE:
-            return self.strings[first]
+        found: Attribute
+        largest = 0  # number of an attribute inside it
         if tag == code.DICTIONARY:
-            pairs = {}
+            found = pairs = {}
             self._expect(first * 2, "numbers", offset, end)
             for _ in range(first):
                 name, offset = decode_varint(data, offset)
                 value, offset = decode_varint(data, offset)
                 pairs[self._keys.get(name) or self._key(name)] = value
-            return pairs
-        if tag == code.ARRAY:
+                largest = max(largest, value)
+        elif tag == code.ARRAY:
             self._expect(first, "numbers", offset, end)
-            return self._numbers(first, offset)
-        if tag == code.INTEGER or tag == code.FLOAT:
-            return self._scalar(first, offset, tag == code.FLOAT)
-        if tag == code.TYPE:
-            return TypeAttr(self.type(first))
-        if tag == code.FLAT_SYMBOL:
-            return SymbolAttr(self.string(first))
-        return self._elements(tag, first, offset, end)
+            found, offset = self._numbers(first, offset)
+            largest = max(found, default=0)
+        elif tag == code.INTEGER or tag == code.FLOAT:
+            found, offset = self._scalar(first, offset, end, tag == code.FLOAT)
+        elif tag == code.STRING or tag == code.STRING_WITH_TYPE:
+            found = self.strings[first]
+            if tag == code.STRING_WITH_TYPE:
+                _, offset = decode_varint(data, offset)
+        elif tag == code.TYPE:
+            found = TypeAttr(self.type(first))
+        elif tag == code.FLAT_SYMBOL:
+            found = SymbolAttr(self.string(first))
+        elif tag == code.UNIT:
+            found = None
+        else:
+            found, offset = self._elements(tag, first, offset, end)
+        if offset != end:
+            self.refuse(index, "an attribute has bytes after its end")
+        if largest >= self.attribute_count:
+            self.refuse(
+                index, f"found attribute {largest}, expected less than {self.attribute_count}"
+            )
+        return found
 
-    def _elements(self, tag: int, type_index: int, offset: int, end: int) -> Attribute:
-        """Decode an attribute of several elements whose type, or element type, has this index."""
+    def _elements(self, tag: int, type_index: int, offset: int, end: int) -> tuple[Attribute, int]:
+        """Decode an attribute of several elements whose type, or element type, has this index.
+
+        Return it with the offset after it.
+        """
         data = self.bytes
         if tag == code.DENSE_ELEMENTS:
             size, offset = decode_varint(data, offset)
-            return DenseAttr(self.type(type_index), self._data(size, offset, end))
+            elements, offset = self._data(size, offset, end)
+            return DenseAttr(self.type(type_index), elements), offset
         if tag == code.DENSE_ARRAY:
             count, offset = decode_varint(data, offset)
             size, offset = decode_varint(data, offset)
-            raw = bytes(self._data(size, offset, end))
+            elements, after = self._data(size, offset, end)
             element = self.type(type_index)
-            if len(raw) != count * -(-bit_width(element) // 8):
-                self.refuse_data(offset, f"{len(raw)} bytes for an array of {count} {element}")
-            return DenseArrayAttr(element, count, raw)
+            if size != count * -(-bit_width(element) // 8):
+                self.refuse_data(offset, f"{size} bytes for an array of {count} {element}")
+            return DenseArrayAttr(element, count, bytes(elements)), after
         if tag == code.DENSE_STRINGS:
             is_splat, offset = decode_varint(data, offset)
-            numbers = self._numbers(end - offset, offset, end)
+            numbers, offset = self._numbers(end - offset, offset, end)
             strings = [self.strings[number] for number in numbers]
-            return DenseStringsAttr(self.type(type_index), bool(is_splat), strings)
+            return DenseStringsAttr(self.type(type_index), bool(is_splat), strings), offset
         if tag == code.DENSE_RESOURCE:
             handle, offset = decode_varint(data, offset)
             if self._resources is None:
@@ -357,8 +372,8 @@ class Bytecode(Tables):
             resource = self._resources[handle]
             return ResourceAttr(
                 self.type(type_index), resource.data, resource.name, resource.alignment
-            )
-        return _OPAQUE
+            ), offset
+        return _OPAQUE, end
 
     def _key(self, index: int) -> str:
         """Return the text of a string attribute that is a key of dictionaries."""
@@ -370,53 +385,27 @@ class Bytecode(Tables):
             self._prefixes[key] = prefix + encode_varint(index)
         return key
 
-    def _numbers(self, count: int, offset: int, end: int = -1) -> list[int]:
-        """At most `count` numbers, fewer if they reach `end`."""
-        numbers: list[int] = []
-        while len(numbers) < count and offset != end:
-            number, offset = decode_varint(self.bytes, offset)
-            numbers.append(number)
-        return numbers
-
-    def _text(self, entry: int) -> str:
-        """Return an attribute or a type that the file has as text, which a zero ends."""
-        raw = self.bytes[self.starts[entry] : self.starts[entry + 1]]
-        if len(raw) < 2 or raw[-1]:
-            self.refuse(entry, "the text of an attribute or a type is empty or has no end")
-        return raw[:-1].decode("utf-8", "replace")
-
-    def _expect(self, count: int, what: str, offset: int, end: int) -> None:
-        """Refuse a count of which the bytes up to `end` cannot be: each takes one at least."""
-        if count > end - offset:
-            self.refuse_data(offset, f"{count} {what}, but only {end - offset} bytes are left")
-
-    def _data(self, size: int, offset: int, end: int) -> memoryview:
-        left_out = self.data.get(offset) if self.data else None
-        if left_out is not None and len(left_out) == size:
-            return left_out
-        self._expect(size, "bytes of data", offset, end)
-        return memoryview(self.bytes)[offset : offset + size]
-
-    def refuse_data(self, offset: int, message: str) -> NoReturn:
-        """Raise the error for an offset in `bytes`."""
-        raise malformed(self.file.where, self.file_offset(offset), f"found {message}")
-
-    def _scalar(self, type_index: int, offset: int, is_float: bool) -> Attribute:
+    def _scalar(
+        self, type_index: int, offset: int, end: int, is_float: bool
+    ) -> tuple[Attribute, int]:
         type_ = self.type(type_index)
         width = bit_width(type_)
         if not 0 < width <= MAX_BITS or is_float != (str(type_)[0] not in "sui"):
-            return _OPAQUE
+            return _OPAQUE, end
         if width <= 8:
-            bits = self.bytes[offset]
+            bits, offset = self.bytes[offset], offset + 1
         elif width <= 64:
-            bits = from_zigzag(decode_varint(self.bytes, offset)[0])
+            bits, offset = decode_varint(self.bytes, offset)
+            bits = from_zigzag(bits)
         else:
             count, offset = decode_varint(self.bytes, offset)
+            words, offset = self._numbers(count, offset)
             bits = 0
-            for position, word in enumerate(self._numbers(count, offset)):
+            for position, word in enumerate(words):
                 bits |= (from_zigzag(word) & (1 << 64) - 1) << 64 * position
-        is_damaged = width <= 8 and bits >> width
-        return _OPAQUE if is_damaged else ScalarAttr(type_, bits & (1 << width) - 1, is_float)
+        if width <= 8 and bits >> width:
+            return _OPAQUE, end
+        return ScalarAttr(type_, bits & (1 << width) - 1, is_float), offset
 
     # -- types --------------------------------------------------------------------------------
 
@@ -452,45 +441,55 @@ class Bytecode(Tables):
         if dialect != "builtin":
             return f"!{dialect}<...>"
         tag, offset = decode_varint(data, offset)
+        found: Type
         if tag == code.INTEGER_TYPE:
             number, offset = decode_varint(data, offset)
-            return f"{_SIGNEDNESS[number & 3]}{number >> 2}"
-        if tag in code.PLAIN_TYPES:
-            return code.PLAIN_TYPES[tag]
-        if tag in (code.RANKED_TENSOR_TYPE, code.RANKED_TENSOR_TYPE_WITH_ENCODING):
-            return self._tensor(entry, offset, tag == code.RANKED_TENSOR_TYPE_WITH_ENCODING)
-        if tag == code.UNRANKED_TENSOR_TYPE:
-            return TensorType(None, self._element(entry, decode_varint(data, offset)[0]))
-        if tag == code.MEMREF_TYPE:
-            return str(self._tensor(entry, offset)).replace("tensor", "memref", 1)
-        if tag == code.COMPLEX_TYPE:
-            return f"complex<{self._element(entry, decode_varint(data, offset)[0])}>"
-        if tag == code.FUNCTION_TYPE:
-            count, offset = decode_varint(data, offset)
-            self._expect(count, "types", offset, end)
-            numbers = self._numbers(count, offset)
-            for _ in numbers:
-                _, offset = decode_varint(data, offset)
-            count, offset = decode_varint(data, offset)
-            self._expect(count, "types", offset, end)
-            results = self._numbers(count, offset)
-            return FunctionType(tuple(map(self.type, numbers)), tuple(map(self.type, results)))
-        return f"a type of kind {tag} of the builtin dialect"
+            found = f"{_SIGNEDNESS[number & 3]}{number >> 2}"
+        elif tag in code.PLAIN_TYPES:
+            found = code.PLAIN_TYPES[tag]
+        elif tag in (code.RANKED_TENSOR_TYPE, code.RANKED_TENSOR_TYPE_WITH_ENCODING):
+            found, offset = self._tensor(
+                entry, offset, tag == code.RANKED_TENSOR_TYPE_WITH_ENCODING
+            )
+        elif tag in (code.UNRANKED_TENSOR_TYPE, code.COMPLEX_TYPE):
+            number, offset = decode_varint(data, offset)
+            element = self._element(entry, number)
+            is_complex = tag == code.COMPLEX_TYPE
+            found = f"complex<{element}>" if is_complex else TensorType(None, element)
+        elif tag == code.FUNCTION_TYPE:
+            signature = []
+            for _ in range(2):
+                count, offset = decode_varint(data, offset)
+                self._expect(count, "types", offset, end)
+                numbers, offset = self._numbers(count, offset)
+                signature.append(numbers)
+            found = FunctionType(*(tuple(map(self.type, numbers)) for numbers in signature))
+        elif tag == code.MEMREF_TYPE:
+            memref, _ = self._tensor(entry, offset)
+            return str(memref).replace("tensor", "memref", 1)
+        else:
+            return f"a type of kind {tag} of the builtin dialect"
+        if offset != end:
+            self.refuse(entry, "a type has bytes after its end")
+        return found
 
-    def _tensor(self, entry: int, offset: int, encoded: bool = False) -> TensorType:
-        """Decode a tensor type whose sizes, or whose encoding before them, are at an offset."""
+    def _tensor(self, entry: int, offset: int, encoded: bool = False) -> tuple[TensorType, int]:
+        """Decode a tensor type whose sizes, or whose encoding before them, are at an offset.
+
+        Return it with the offset after it.
+        """
         data, end = self.bytes, self.starts[entry + 1]
         if encoded:
             _, offset = decode_varint(data, offset)
         rank, offset = decode_varint(data, offset)
         self._expect(rank + 1, "numbers", offset, end)
-        sizes = self._numbers(rank + 1, offset)
+        sizes, offset = self._numbers(rank + 1, offset)
         element = self._element(entry, sizes.pop())
         shape = tuple(map(from_zigzag, sizes))
         if any(size < 0 and size not in _DYNAMIC_SIZES for size in shape):
             self.refuse(entry, "a size of a tensor is negative")
         shape = tuple(max(size, -1) for size in shape)
-        return TensorType(shape, element, encoded)
+        return TensorType(shape, element, encoded), offset
 
     def _element(self, entry: int, index: int) -> str:
         """Return the element type with this index of the tensor type that is an entry."""

@@ -59,13 +59,15 @@ Fields = tuple[int, int, int, list[int], list[int], int, "list[Region]"]
 class Block:
     """arguments: the numbers of their types. The values' own numbers begin with `first`.
 
+    locations: those of the arguments that have one.
     columns: all operations of a large block, if they are ordinary.
     """
 
-    __slots__ = ("_operations", "arguments", "columns", "first")
+    __slots__ = ("_operations", "arguments", "columns", "first", "locations")
 
     def __init__(self, first: int = 0) -> None:
         self.arguments: list[int] = []
+        self.locations: list[int] = []
         self.first = first
         self.columns: OperationColumns | None = None
         self._operations: list[Fields] = []
@@ -219,6 +221,9 @@ class _Regions:
     def next_block(self, value: int, offset: int) -> _Position:
         """Go on after a block: in the next one of the operation's regions, or after the operation."""
         data, frame = self.data, self.stack[-1]
+        if frame.regions and value > frame.values_end:
+            message = f"a region has more than the {frame.values_end} values that it announces"
+            raise malformed(self.where, self.base + offset, message)
         while not frame.blocks_left:
             if not frame.regions_left:
                 self.stack.pop()
@@ -264,7 +269,8 @@ class _Regions:
             if self.version >= code.ARGUMENTS_OMIT_LOCATIONS:
                 type_index, has_location = type_index >> 1, type_index & 1
             if has_location:
-                _, offset = decode_varint(data, offset)
+                location, offset = decode_varint(data, offset)
+                block.locations.append(location)
             block.arguments.append(type_index)
         if self.version >= code.HAS_USE_LIST_ORDERS:
             has_orders = data[offset]

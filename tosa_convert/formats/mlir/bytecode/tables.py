@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
 from tosa_convert.formats.mlir.bytecode import format as code
-from tosa_convert.formats.mlir.bytecode.cursor import Cursor
+from tosa_convert.formats.mlir.bytecode.cursor import Cursor, malformed
 from tosa_convert.formats.mlir.bytecode.entries import entry_sizes
 from tosa_convert.formats.mlir.bytecode.file_sections import BytecodeFile
 from tosa_convert.formats.mlir.bytecode.sections import Section
+from tosa_convert.formats.mlir.bytecode.varint import decode_varint
 
 #: Bytes of the name of a dialect or of an operation in its dialect.
 _NAME_BYTES: Final = 256
@@ -109,6 +110,45 @@ class Tables:
         entries = self.file.sections[code.ATTRIBUTES_AND_TYPES]
         left_out = sum(len(view) for place, view in self.data.items() if place < offset)
         return entries.offset + offset + left_out
+
+    # -- the bytes of entries -----------------------------------------------------------------
+
+    def refuse(self, index: int, message: str) -> NoReturn:
+        """Raise the error for an entry: an attribute, or a type after all attributes."""
+        offset = self.file_offset(self.starts[index]) if index < len(self.starts) else 0
+        raise malformed(self.file.where, offset, message)
+
+    def refuse_data(self, offset: int, message: str) -> NoReturn:
+        """Raise the error for an offset in `bytes`."""
+        raise malformed(self.file.where, self.file_offset(offset), f"found {message}")
+
+    def _expect(self, count: int, what: str, offset: int, end: int) -> None:
+        """Refuse a count of which the bytes up to `end` cannot be: each takes one at least."""
+        if count > end - offset:
+            self.refuse_data(offset, f"{count} {what}, but only {end - offset} bytes are left")
+
+    def _numbers(self, count: int, offset: int, end: int = -1) -> tuple[list[int], int]:
+        """Decode at most `count` numbers, fewer if they reach `end`; return the offset after them."""
+        numbers: list[int] = []
+        while len(numbers) < count and offset != end:
+            number, offset = decode_varint(self.bytes, offset)
+            numbers.append(number)
+        return numbers, offset
+
+    def _data(self, size: int, offset: int, end: int) -> tuple[memoryview, int]:
+        """Return data, and the offset in `bytes` after it."""
+        left_out = self.data.get(offset) if self.data else None
+        if left_out is not None and len(left_out) == size:
+            return left_out, offset
+        self._expect(size, "bytes of data", offset, end)
+        return memoryview(self.bytes)[offset : offset + size], offset + size
+
+    def _text(self, entry: int) -> str:
+        """Return an attribute or a type that the file has as text, which a zero ends."""
+        raw = self.bytes[self.starts[entry] : self.starts[entry + 1]]
+        if len(raw) < 2 or raw[-1]:
+            self.refuse(entry, "the text of an attribute or a type is empty or has no end")
+        return raw[:-1].decode("utf-8", "replace")
 
 
 def _strings(cursor: Cursor) -> list[bytes]:

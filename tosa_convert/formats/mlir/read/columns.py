@@ -186,7 +186,8 @@ def read_together(reader: LocationReader, indices: Numbers) -> list[str]:
     # Fast path of LocationReader; equal by test test_plain_locations_equal_parsed_ones
     bytecode = reader.bytecode
     words = words_of(bytecode.bytes)
-    places = np.array(bytecode.starts, np.int64)[indices]
+    starts = np.array(bytecode.starts, np.int64)
+    places = starts[indices]
     is_plain = words[places] & 0xFF == FILE_LOCATION << 1 | 1
     is_plain &= np.array(bytecode.is_encoded, bool)[indices]
     after, parts = places + 1, []
@@ -195,7 +196,7 @@ def read_together(reader: LocationReader, indices: Numbers) -> list[str]:
         numbers, after = varints_at(words, at)
         is_plain &= after > at
         parts.append(numbers.tolist())
-    if not is_plain.all() or int(after.max(initial=0)) > len(bytecode.bytes):
+    if not is_plain.all() or (after != starts[indices + 1]).any():
         return reader(indices.tolist())
     files = {file: reader.files.get(file) or reader.file(file) for file in dict.fromkeys(parts[0])}
     return [f"{files[file]}{line}:{column})" for file, line, column in zip(*parts, strict=True)]

@@ -10,7 +10,7 @@ import numpy as np
 
 from tosa_convert.errors import fail
 from tosa_convert.formats.mlir.bytecode import operations as bytecode_operations
-from tosa_convert.formats.mlir.bytecode.attributes import FunctionType, TensorType, TypeAttr
+from tosa_convert.formats.mlir.bytecode.attributes import TensorType
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 from tosa_convert.formats.mlir.bytecode.operations import Fields, Operation
 from tosa_convert.formats.mlir.constants import ARITH_CONSTANT
@@ -24,6 +24,7 @@ from tosa_convert.formats.mlir.names import (
 from tosa_convert.formats.mlir.read.block_scope import PendingRegion, Scope
 from tosa_convert.formats.mlir.read.narrowing import Narrowing
 from tosa_convert.formats.mlir.read.operator import ANY_NUMBER, OperatorReader
+from tosa_convert.formats.mlir.read.select_function import signature_of
 from tosa_convert.formats.mlir.types import ValueType
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor
 from tosa_convert.graph.names import unused_name
@@ -185,6 +186,8 @@ class FunctionReader:
             return
         self._name_results(item, last.operands, carried)
         self._operations(block)
+        # Those of the operations have been read, and no others are kept.
+        self.reader.location([*body.locations, last.location])
         for value in last.operands:
             name = scope.values.get(value)
             if name is None:
@@ -212,10 +215,8 @@ class FunctionReader:
     def _check_signature(self, body: bytecode_operations.Block, last: Operation) -> None:
         """Report arguments and returned values that are not of the function's type."""
         bytecode, types = self.bytecode, self.bytecode.type
-        number = bytecode.dictionary(bytecode.root.attributes).get("function_type")
-        attribute = None if number is None else bytecode.attribute(number)
-        signature = attribute.type if isinstance(attribute, TypeAttr) else None
-        if not isinstance(signature, FunctionType) or not self.symbol:
+        signature = signature_of(bytecode, bytecode.root)
+        if signature is None or not self.symbol:
             message = f"function @{self.symbol} has no {'name' if signature else 'type'}"
             self.report.add(bytecode.root, "malformed-structure", message)
             return

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError, fail, suggest
+from tosa_convert.formats.mlir.bytecode.attributes import FunctionType, TypeAttr
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 from tosa_convert.formats.mlir.bytecode.operations import Operation
 from tosa_convert.formats.mlir.locations import LocationReader, plain_location
@@ -16,6 +17,10 @@ from tosa_convert.graph.opset import VARIABLE
 MODULE: Final = "builtin.module"
 FUNCTION: Final = "func.func"
 GLOBAL: Final = "ml_program.global"
+#: Attributes of a module that belong to no dialect, and the values of the second one.
+_OF_SYMBOLS: Final = ("sym_name", "sym_visibility")
+_VISIBILITIES: Final = (None, "public", "private", "nested")
+_PREFIXED: Final = "expected one whose name begins with that of a dialect"
 #: Dialects whose operations may be at the top of a TOSA module.
 _AROUND_TOSA: Final = ("builtin", "func", "ml_program", "tosa")
 #: Of several functions, one of which has to be chosen, so many are read, and so many are named.
@@ -37,8 +42,9 @@ class Selection(NamedTuple):
     functions: the function to read, or the first candidates if there are several.
     variables: the tosa.variable operations of the module.
     globals: its ml_program.global operations.
-    findings: of symbols that are defined twice, and one for each candidate if there are several. They
-        are not raised at once, so that problems of the functions can be reported together with them.
+    findings: of symbols that are defined twice, of attributes that MLIR does not allow, and one for each
+        candidate if there are several. They are not raised at once, so that problems of the functions
+        can be reported together with them.
     """
 
     functions: list[Function]
@@ -60,18 +66,63 @@ def select(bytecode: Bytecode, func: str | None) -> Selection:
             function with a body has the name, "no-function" if there is no function with a body.
     """
     operations = _top_level(bytecode)
+    LocationReader(bytecode)([bytecode.root.location, *(item.location for item in operations)])
     variables = [item for item in operations if bytecode.names[item.name] == VARIABLE.mlir]
     others = [item for item in operations if bytecode.names[item.name] == GLOBAL]
     functions = _functions(bytecode, operations)
     with_body = _with_body(functions)
-    repeated = list(islice(_repeated_symbols(bytecode, operations), MAX_FINDINGS))
+    problems = chain(
+        _repeated_symbols(bytecode, operations), _check_attributes(bytecode, operations)
+    )
+    findings = list(islice(problems, MAX_FINDINGS))
     if func is not None:
-        return Selection([_called(func, with_body)], variables, others, repeated)
+        return Selection([_called(func, with_body)], variables, others, findings)
     if not with_body:
         raise _no_function(bytecode, functions, operations)
     candidates = [item for item in with_body if item.is_public] or with_body
-    findings = [] if len(candidates) == 1 else _ambiguous(bytecode, candidates)
-    return Selection(candidates[:_MOST_READ], variables, others, [*repeated, *findings])
+    if len(candidates) > 1:
+        findings += _ambiguous(bytecode, candidates)
+    return Selection(candidates[:_MOST_READ], variables, others, findings)
+
+
+def _check_attributes(bytecode: Bytecode, operations: list[Operation]) -> Iterator[Finding]:
+    """Findings of attributes that MLIR does not allow on a module, a function or their parts."""
+    locations = LocationReader(bytecode)
+
+    def finding(operation: Operation, message: str) -> Finding:
+        where = plain_location(locations.full(operation.location))
+        return Finding("malformed-structure", where, message)
+
+    if bytecode.names[bytecode.root.name] == MODULE:
+        for name in bytecode.dictionary(bytecode.root.attributes):
+            if "." not in name and name not in _OF_SYMBOLS:
+                yield finding(bytecode.root, f"the module has an attribute {name!r}, {_PREFIXED}")
+    for operation in operations:
+        if bytecode.names[operation.name] != FUNCTION:
+            continue
+        attributes = bytecode.dictionary(operation.attributes)
+        visibility = text_of(bytecode, attributes.get(_OF_SYMBOLS[1]))
+        if visibility not in _VISIBILITIES:
+            expected = ", ".join(filter(None, _VISIBILITIES))
+            yield finding(operation, f"found the visibility {visibility!r}, expected {expected}")
+        signature = signature_of(bytecode, operation) or ((), ())
+        for key, types in zip(("arg_attrs", "res_attrs"), signature, strict=True):
+            listed = bytecode.attribute(attributes[key]) if key in attributes else [-1] * len(types)
+            if not isinstance(listed, list) or len(listed) != len(types):
+                message = f"{key} is not an array of {len(types)} dictionaries, one for each"
+                yield finding(operation, message)
+                continue
+            for name in chain.from_iterable(map(bytecode.dictionary, dict.fromkeys(listed))):
+                if "." not in name:
+                    yield finding(operation, f"{key} has an attribute {name!r}, {_PREFIXED}")
+
+
+def signature_of(bytecode: Bytecode, function: Operation) -> FunctionType | None:
+    """Return the type of a func.func; None if it has none."""
+    number = bytecode.dictionary(function.attributes).get("function_type")
+    attribute = None if number is None else bytecode.attribute(number)
+    found = attribute.type if isinstance(attribute, TypeAttr) else None
+    return found if isinstance(found, FunctionType) else None
 
 
 def names_with_body(bytecode: Bytecode) -> list[str]:
