@@ -1,6 +1,6 @@
 """Change valid MLIR text and bytecode, and compare what we read with what MLIR reads.
 
-    python tests/oracle/compare_refusals.py --text 20000 --bytecode 20000 --seed 1 [--state FILE]
+    python tests/oracle/compare_refusals.py [--text N] [--bytecode N] [--seed N] [--state FILE]
 
 Two releases of MLIR judge each mutant of `module_mutants.py`: torch-mlir, in a child process that parses
 and verifies all of them, and tosa-opt, in a process for each. Where all accept, our graph of the mutant
@@ -14,24 +14,26 @@ docs/conformance.md has its tables.
 from __future__ import annotations
 
 import argparse
+import atexit
 import json
 import pickle
 import random
 import re
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 # Tests import one another by their folders' names; as a script, only its own folder is on the path.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from oracle.comparison_main import code_digest
+from oracle.comparison_main import BATCH, HERE, PACKAGE, digest_of
 from oracle.mlir_child import Mlir, Read
 from oracle.module_mutants import bytecode_mutant, programs, text_mutant
 from oracle.outside_tools import Refused, TosaOpt
@@ -46,8 +48,8 @@ RESULTS: Final = Path(__file__).with_name("refusals.json")
 JUDGES: Final = {"torch-mlir": "torch-mlir", "tosa-opt": "tosa-tools"}
 #: Larger modules are not changed.
 _MAX_BYTES: Final = 3000
-#: Seconds between two notes of the state.
-_NOTE_EVERY: Final = 10
+#: Mutants that one process judges: their form, the seed, and their numbers.
+Batch = tuple[str, int, range]
 #: Seconds after which a judge hangs: MLIR never returns from some damaged bytecode.
 _PATIENCE: Final = 5
 
@@ -204,31 +206,52 @@ def forms(texts: Sequence[str]) -> dict[str, list[Any]]:
     return {"text": list(texts), "bytecode": binary}
 
 
-def compare(counts: dict[str, int], seed: int, state: Path | None = None) -> Tally:
-    """Judge so many mutants of each form. state: a file to continue from."""
-    tally, done = Tally(), dict.fromkeys(counts, 0)
-    key = (tuple(counts), seed, code_digest())
+class _Worker:
+    """What a process judges mutants with: the programs by form, and the judges."""
+
+    programs: ClassVar[dict[str, list[Any]]] = {}
+    judges: ClassVar[Judges]
+
+
+def _begin(programs_of: dict[str, list[Any]]) -> None:
+    _Worker.programs, _Worker.judges = programs_of, Judges()
+    atexit.register(_Worker.judges.close)
+
+
+def _judge(batch: Batch) -> list[tuple[bytes, str, str]]:
+    """Judge the mutants of a batch: each of them, how the judges agree, and their disagreement."""
+    form, seed, numbers = batch
+    found = []
+    for number in numbers:
+        at = random.Random(f"{seed} {form} {number}")
+        program = at.choice(_Worker.programs[form])
+        data = bytecode_mutant(program, at) if form == "bytecode" else text_mutant(program, at)
+        found.append((data, *judged(data, _Worker.judges)))
+    return found
+
+
+def compare(counts: dict[str, int], seed: int, jobs: int = 1, state: Path | None = None) -> Tally:
+    """Judge so many mutants of each form. jobs: processes. state: a file to continue from."""
+    batches = [
+        (form, seed, range(start, min(start + BATCH, count)))
+        for form, count in counts.items()
+        for start in range(0, count, BATCH)
+    ]
+    key = counts, seed, digest_of(PACKAGE, HERE / "module_mutants.py", Path(__file__))
+    tally, done = Tally(), 0
     if state is not None and state.exists():
         found, tally, done = pickle.loads(state.read_bytes())
         if found != key:
             raise SystemExit(f"{state} is of other options or other code; remove it to begin again")
-    programs_of, judges = forms(corpus()), Judges()
-    noted = 0.0
-    for form, count in counts.items():
-        for number in range(done[form], count):
-            at = random.Random(f"{seed} {form} {number}")
-            program = at.choice(programs_of[form])
-            data = bytecode_mutant(program, at) if form == "bytecode" else text_mutant(program, at)
-            tally.add(form, data, *judged(data, judges))
-            done[form] = number + 1
-            if state is not None and (
-                number + 1 == count or time.monotonic() - noted > _NOTE_EVERY
-            ):
-                noted = time.monotonic()
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _begin, (forms(corpus()),)) as pool:
+        for batch, outcomes in zip(batches[done:], pool.map(_judge, batches[done:]), strict=True):
+            for outcome in outcomes:
+                tally.add(batch[0], *outcome)
+            done += 1
+            if state is not None:
                 beside = state.with_suffix(".part")
                 beside.write_bytes(pickle.dumps((key, tally, done)))
                 beside.replace(state)
-    judges.close()
     return tally
 
 
@@ -238,12 +261,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--text", type=int, default=20000, help="mutants of text")
     parser.add_argument("--bytecode", type=int, default=20000, help="mutants of bytecode")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes")
     parser.add_argument("--state", type=Path, metavar="FILE", help="continue from this file")
     parser.add_argument("--examples", type=Path, metavar="DIR", help="keep an example of each kind")
     parser.add_argument("--publish", action="store_true", help=f"note the counts in {RESULTS.name}")
     options = parser.parse_args(arguments)
     counts = {"text": options.text, "bytecode": options.bytecode}
-    tally = compare(counts, options.seed, options.state)
+    tally = compare(counts, options.seed, options.jobs, options.state)
     print("\n".join(tally.lines()))
     if options.publish:
         RESULTS.write_text(json.dumps(tally.published(), indent=1) + "\n", encoding="utf-8")

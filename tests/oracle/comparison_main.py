@@ -28,8 +28,8 @@ BATCH: Final = 40
 _HOW: Final = ("jobs", "state")
 #: Seconds between two notes of progress.
 _NOTE_EVERY: Final = 10
-_HERE: Final = Path(__file__).resolve().parent
-_CODE: Final = (_HERE, _HERE.parent.parent / "tosa_convert")
+HERE: Final = Path(__file__).resolve().parent
+PACKAGE: Final = HERE.parent.parent / "tosa_convert"
 
 Outcome = TypeVar("Outcome")
 Counted = TypeVar("Counted", contravariant=True)
@@ -154,12 +154,13 @@ def _key(options: argparse.Namespace) -> str:
     script = Path(sys.argv[0]).name
     digest = hashlib.sha256(json.dumps([script, asked], sort_keys=True).encode())
     digest.update((options.directory / "suite.json").read_bytes())
-    return digest.hexdigest() + code_digest()
+    return digest.hexdigest() + digest_of(HERE, PACKAGE)
 
 
-def code_digest() -> str:
-    """A digest of the package and of the comparisons."""
+def digest_of(*places: Path) -> str:
+    """A digest of Python files, and of those in folders."""
     digest = hashlib.sha256()
-    for file in (path for folder in _CODE for path in sorted(folder.rglob("*.py"))):
-        digest.update(file.read_bytes())
+    for place in places:
+        for file in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+            digest.update(file.read_bytes())
     return digest.hexdigest()

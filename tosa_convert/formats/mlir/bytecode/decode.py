@@ -6,7 +6,7 @@ TosaConvertError("malformed-mlir") with the byte at which the attribute or type 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from copy import copy
 from typing import Final
 
@@ -110,9 +110,8 @@ class Bytecode(Tables):
         return value
 
     def _begins_as_string(self, index: int) -> bool:
-        if index >= self.attribute_count or not self.is_encoded[index]:
-            return False
-        return self.bytes[self.starts[index] : self.starts[index] + 1] in _STRINGS
+        is_encoded = index < self.attribute_count and self.is_encoded[index]
+        return is_encoded and self.bytes[self.starts[index] : self.starts[index] + 1] in _STRINGS
 
     # -- native properties --------------------------------------------------------------------
 
@@ -307,7 +306,7 @@ class Bytecode(Tables):
         # All but a unit begin with a number: of a string, of a type, or of elements.
         first, offset = decode_varint(data, offset) if offset < end else (0, offset)
         found: Attribute
-        largest = 0  # number of an attribute inside it
+        parts: Collection[int] = ()
         if tag == code.DICTIONARY:
             found = pairs = {}
             self._expect(first * 2, "numbers", offset, end)
@@ -315,11 +314,13 @@ class Bytecode(Tables):
                 name, offset = decode_varint(data, offset)
                 value, offset = decode_varint(data, offset)
                 pairs[self._keys.get(name) or self._key(name)] = value
-                largest = max(largest, value)
+            if len(pairs) != first:
+                self.refuse(index, "a dictionary has a name twice")
+            parts = pairs.values()
         elif tag == code.ARRAY:
             self._expect(first, "numbers", offset, end)
             found, offset = self._numbers(first, offset)
-            largest = max(found, default=0)
+            parts = found
         elif tag == code.INTEGER or tag == code.FLOAT:
             found, offset = self._scalar(first, offset, end, tag == code.FLOAT)
         elif tag == code.STRING or tag == code.STRING_WITH_TYPE:
@@ -336,10 +337,8 @@ class Bytecode(Tables):
             found, offset = self._elements(tag, first, offset, end)
         if offset != end:
             self.refuse(index, "an attribute has bytes after its end")
-        if largest >= self.attribute_count:
-            self.refuse(
-                index, f"found attribute {largest}, expected less than {self.attribute_count}"
-            )
+        if parts and (max(parts) >= self.attribute_count or index in parts):
+            self.refuse(index, "an attribute contains itself, or one that the file does not have")
         return found
 
     def _elements(self, tag: int, type_index: int, offset: int, end: int) -> tuple[Attribute, int]:
@@ -373,6 +372,8 @@ class Bytecode(Tables):
             return ResourceAttr(
                 self.type(type_index), resource.data, resource.name, resource.alignment
             ), offset
+        if tag > code.NEWEST_ATTRIBUTE:
+            self.refuse_data(offset, f"an attribute of kind {tag}, which is not known")
         return _OPAQUE, end
 
     def _key(self, index: int) -> str:

@@ -80,6 +80,7 @@ DENSE_ARRAY: Final = 17
 DENSE_ELEMENTS: Final = 18
 DENSE_STRINGS: Final = 19
 FILE_RANGE_LOCATION: Final = 22
+NEWEST_ATTRIBUTE: Final = 22
 
 #: Types of the builtin dialect.
 INTEGER_TYPE: Final = 0

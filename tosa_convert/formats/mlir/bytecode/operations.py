@@ -367,6 +367,10 @@ def decode_operations(
     """
     data = section.bytes
     try:
+        if decode_varint(data, 0)[0] & 1:
+            raise malformed(
+                where, section.offset, "the outermost block has arguments, expected none"
+            )
         top = _decode(data, _Regions(data, version, names, join_properties, section.offset, where))
     except IndexError:
         end = section.offset + len(data)

@@ -184,6 +184,8 @@ class FunctionReader:
                 message = f"the block does not end in {terminator}"
                 self.report.add(last or owner, "malformed-structure", message)
             return
+        if last.types:
+            self.report.add(last, "malformed-structure", f"{terminator} has results, expected none")
         self._name_results(item, last.operands, carried)
         self._operations(block)
         # Those of the operations have been read, and no others are kept.

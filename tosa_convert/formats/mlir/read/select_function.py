@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
@@ -20,7 +20,7 @@ GLOBAL: Final = "ml_program.global"
 #: Attributes of a module that belong to no dialect, and the values of the second one.
 _OF_SYMBOLS: Final = ("sym_name", "sym_visibility")
 _VISIBILITIES: Final = (None, "public", "private", "nested")
-_PREFIXED: Final = "expected one whose name begins with that of a dialect"
+_PREFIXED: Final = "one whose name begins with that of a dialect"
 #: Dialects whose operations may be at the top of a TOSA module.
 _AROUND_TOSA: Final = ("builtin", "func", "ml_program", "tosa")
 #: Of several functions, one of which has to be chosen, so many are read, and so many are named.
@@ -42,9 +42,9 @@ class Selection(NamedTuple):
     functions: the function to read, or the first candidates if there are several.
     variables: the tosa.variable operations of the module.
     globals: its ml_program.global operations.
-    findings: of symbols that are defined twice, of attributes that MLIR does not allow, and one for each
-        candidate if there are several. They are not raised at once, so that problems of the functions
-        can be reported together with them.
+    findings: of symbols that are defined twice, of what MLIR does not allow, and one for each candidate
+        if there are several. They are not raised at once, so that problems of the functions can be
+        reported together with them.
     """
 
     functions: list[Function]
@@ -71,9 +71,7 @@ def select(bytecode: Bytecode, func: str | None) -> Selection:
     others = [item for item in operations if bytecode.names[item.name] == GLOBAL]
     functions = _functions(bytecode, operations)
     with_body = _with_body(functions)
-    problems = chain(
-        _repeated_symbols(bytecode, operations), _check_attributes(bytecode, operations)
-    )
+    problems = chain(_repeated_symbols(bytecode, operations), _invalid(bytecode, operations))
     findings = list(islice(problems, MAX_FINDINGS))
     if func is not None:
         return Selection([_called(func, with_body)], variables, others, findings)
@@ -85,36 +83,53 @@ def select(bytecode: Bytecode, func: str | None) -> Selection:
     return Selection(candidates[:_MOST_READ], variables, others, findings)
 
 
-def _check_attributes(bytecode: Bytecode, operations: list[Operation]) -> Iterator[Finding]:
-    """Findings of attributes that MLIR does not allow on a module, a function or their parts."""
-    locations = LocationReader(bytecode)
+def _invalid(bytecode: Bytecode, operations: list[Operation]) -> Iterator[Finding]:
+    """Findings of what MLIR does not allow at the top of a module, or as attributes there."""
+    locations, root = LocationReader(bytecode), bytecode.root
 
-    def finding(operation: Operation, message: str) -> Finding:
+    def finding(operation: Operation, found: str, expected: str) -> Finding:
         where = plain_location(locations.full(operation.location))
-        return Finding("malformed-structure", where, message)
+        subject = f"'{bytecode.names[operation.name]}'"
+        return Finding("malformed-structure", where, f"{subject} has {found}, expected {expected}")
 
-    if bytecode.names[bytecode.root.name] == MODULE:
-        for name in bytecode.dictionary(bytecode.root.attributes):
-            if "." not in name and name not in _OF_SYMBOLS:
-                yield finding(bytecode.root, f"the module has an attribute {name!r}, {_PREFIXED}")
-    for operation in operations:
-        if bytecode.names[operation.name] != FUNCTION:
-            continue
+    for operation in operations if operations[:1] == [root] else (root, *operations):
+        name = bytecode.names[operation.name]
         attributes = bytecode.dictionary(operation.attributes)
+        _decode_all(bytecode, attributes.values())
+        if operation.types or operation.operands:
+            yield finding(operation, "operands or results", "none")
+        if name in (MODULE, FUNCTION) and len(operation.regions) != 1:
+            yield finding(operation, f"{len(operation.regions)} regions", "1")
+        if name == MODULE:
+            for key in attributes:
+                if "." not in key and key not in _OF_SYMBOLS:
+                    yield finding(operation, f"an attribute {key!r}", _PREFIXED)
+        if name != FUNCTION:
+            continue
         visibility = text_of(bytecode, attributes.get(_OF_SYMBOLS[1]))
         if visibility not in _VISIBILITIES:
             expected = ", ".join(filter(None, _VISIBILITIES))
-            yield finding(operation, f"found the visibility {visibility!r}, expected {expected}")
+            yield finding(operation, f"the visibility {visibility!r}", expected)
         signature = signature_of(bytecode, operation) or ((), ())
         for key, types in zip(("arg_attrs", "res_attrs"), signature, strict=True):
             listed = bytecode.attribute(attributes[key]) if key in attributes else [-1] * len(types)
             if not isinstance(listed, list) or len(listed) != len(types):
-                message = f"{key} is not an array of {len(types)} dictionaries, one for each"
-                yield finding(operation, message)
+                yield finding(operation, key, f"an array of {len(types)} dictionaries")
                 continue
-            for name in chain.from_iterable(map(bytecode.dictionary, dict.fromkeys(listed))):
-                if "." not in name:
-                    yield finding(operation, f"{key} has an attribute {name!r}, {_PREFIXED}")
+            for entry in chain.from_iterable(map(bytecode.dictionary, dict.fromkeys(listed))):
+                if "." not in entry:
+                    yield finding(operation, f"an attribute {entry!r} in {key}", _PREFIXED)
+
+
+def _decode_all(bytecode: Bytecode, numbers: Iterable[int]) -> None:
+    """Decode attributes with all inside them, so that damaged ones are refused."""
+    pending, seen = list(numbers), set(numbers)
+    while pending:
+        found = bytecode.attribute(pending.pop())
+        if isinstance(found, (dict, list)):
+            parts = set(found.values() if isinstance(found, dict) else found) - seen
+            pending += parts
+            seen |= parts
 
 
 def signature_of(bytecode: Bytecode, function: Operation) -> FunctionType | None:
