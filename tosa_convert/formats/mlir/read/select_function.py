@@ -84,7 +84,7 @@ def select(bytecode: Bytecode, func: str | None) -> Selection:
 
 
 def _invalid(bytecode: Bytecode, operations: list[Operation]) -> Iterator[Finding]:
-    """Findings of what MLIR does not allow at the top of a module, or as attributes there."""
+    """Find what MLIR does not allow at the top of a module, or as attributes there."""
     locations, root = LocationReader(bytecode), bytecode.root
 
     def finding(operation: Operation, found: str, expected: str) -> Finding:
