@@ -304,7 +304,8 @@ class Bytecode(Tables):
         data, offset, end = self.bytes, self.starts[index], self.starts[index + 1]
         tag, offset = decode_varint(data, offset)
         # All but a unit begin with a number: of a string, of a type, or of elements.
-        first, offset = decode_varint(data, offset) if offset < end else (0, offset)
+        has_number = offset < end and tag != code.UNIT
+        first, offset = decode_varint(data, offset) if has_number else (0, offset)
         found: Attribute
         parts: Collection[int] = ()
         if tag == code.DICTIONARY:
@@ -325,8 +326,7 @@ class Bytecode(Tables):
             found, offset = self._scalar(first, offset, end, tag == code.FLOAT)
         elif tag == code.STRING or tag == code.STRING_WITH_TYPE:
             found = self.strings[first]
-            if tag == code.STRING_WITH_TYPE:
-                _, offset = decode_varint(data, offset)
+            offset = offset if tag == code.STRING else decode_varint(data, offset)[1]
         elif tag == code.TYPE:
             found = TypeAttr(self.type(first))
         elif tag == code.FLAT_SYMBOL:
@@ -479,11 +479,11 @@ class Bytecode(Tables):
 
         Return it with the offset after it.
         """
-        data, end = self.bytes, self.starts[entry + 1]
+        data = self.bytes
         if encoded:
             _, offset = decode_varint(data, offset)
         rank, offset = decode_varint(data, offset)
-        self._expect(rank + 1, "numbers", offset, end)
+        self._expect(rank + 1, "numbers", offset, self.starts[entry + 1])
         sizes, offset = self._numbers(rank + 1, offset)
         element = self._element(entry, sizes.pop())
         shape = tuple(map(from_zigzag, sizes))

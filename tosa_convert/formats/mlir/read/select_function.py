@@ -96,15 +96,19 @@ def _invalid(bytecode: Bytecode, operations: list[Operation]) -> Iterator[Findin
         name = bytecode.names[operation.name]
         attributes = bytecode.dictionary(operation.attributes)
         _decode_all(bytecode, attributes.values())
+        if name not in (MODULE, FUNCTION):
+            continue
         if operation.types or operation.operands:
             yield finding(operation, "operands or results", "none")
-        if name in (MODULE, FUNCTION) and len(operation.regions) != 1:
+        if len(operation.regions) != 1:
             yield finding(operation, f"{len(operation.regions)} regions", "1")
         if name == MODULE:
+            blocks = sum(len(region.blocks) for region in operation.regions)
+            if blocks > 1:
+                yield finding(operation, f"{blocks} blocks", "1")
             for key in attributes:
                 if "." not in key and key not in _OF_SYMBOLS:
                     yield finding(operation, f"an attribute {key!r}", _PREFIXED)
-        if name != FUNCTION:
             continue
         visibility = text_of(bytecode, attributes.get(_OF_SYMBOLS[1]))
         if visibility not in _VISIBILITIES:

@@ -1,0 +1,123 @@
+"""Bytecode of which one byte is wrong, and text with attributes that MLIR does not allow."""
+
+from __future__ import annotations
+
+import pytest
+
+import tosa_convert as tc
+from tosa_convert.formats.mlir.bytecode import format as code
+from tosa_convert.formats.mlir.bytecode.decode import Bytecode
+from tosa_convert.formats.mlir.bytecode.file_sections import read_sections
+
+TEXT = """module attributes {tosa.first = "a"} {
+  func.func @main(%arg0: tensor<2xf32> {tosa.tensor_name = "input"}) -> tensor<2xf32> {
+    %0 = tosa.exp %arg0 {tosa.tensor_name = "exp"} : (tensor<2xf32>) -> tensor<2xf32> loc("f":1:2)
+    return %0 : tensor<2xf32>
+  }
+}
+"""
+FILE = tc.dumps(tc.load(TEXT.encode()), "mlirbc")
+BYTECODE = Bytecode(read_sections(memoryview(FILE)))
+
+
+def refusal(data: bytes) -> str:
+    """Why a module is refused."""
+    with pytest.raises(tc.TosaConvertError) as caught:
+        tc.load(data)
+    return caught.value.findings[0].message
+
+
+def changed(entry: int, place: int, byte: int) -> bytes:
+    """The file with another byte in an attribute or a type."""
+    data = bytearray(FILE)
+    offset = BYTECODE.file_offset(BYTECODE.starts[entry]) + place
+    assert data[offset] != byte
+    data[offset] = byte
+    return bytes(data)
+
+
+def first_of_kind(kind: int, length: int = -1) -> int:
+    """The first attribute of a kind, and of so many bytes."""
+    starts = BYTECODE.starts
+    return next(
+        entry
+        for entry in range(BYTECODE.attribute_count)
+        if BYTECODE.bytes[starts[entry]] == kind << 1 | 1
+        and length in (-1, starts[entry + 1] - starts[entry])
+    )
+
+
+def string(text: bytes) -> int:
+    """The attribute that is a string."""
+    return next(n for n in range(BYTECODE.attribute_count) if BYTECODE.attribute(n) == text)
+
+
+def test_the_program_is_read() -> None:
+    assert not tc.compare(tc.load(FILE), tc.load(TEXT.encode()))
+
+
+@pytest.mark.parametrize(
+    ("kind", "place", "byte", "message"),
+    [
+        (code.FILE_LOCATION, 0, code.UNIT << 1 | 1, "is not a location"),
+        (code.FILE_LOCATION, 0, code.NAME_LOCATION << 1 | 1, "a location has 3 numbers"),
+        (code.FILE_LOCATION, 3, 2, "a location has bytes after its end|a location is cut off"),
+        (code.UNKNOWN_LOCATION, 0, code.FILE_LOCATION << 1 | 1, "is not a string"),
+    ],
+)
+def test_a_damaged_location_is_refused(kind: int, place: int, byte: int, message: str) -> None:
+    found = refusal(changed(first_of_kind(kind), place, byte))
+    assert any(part in found for part in message.split("|"))
+
+
+@pytest.mark.parametrize("name", [b"exp", b"input"])
+def test_an_attribute_of_an_unknown_kind_is_refused(name: bytes) -> None:
+    unknown = code.NEWEST_ATTRIBUTE + 1
+    assert f"kind {unknown}" in refusal(changed(string(name), 0, unknown << 1 | 1))
+
+
+def test_bytes_after_an_attribute_are_refused() -> None:
+    assert "bytes after its end" in refusal(changed(string(b"exp"), 0, code.UNIT << 1 | 1))
+
+
+def test_an_attribute_that_contains_itself_is_refused() -> None:
+    entry = first_of_kind(code.DICTIONARY, 4)
+    assert "contains itself" in refusal(changed(entry, 3, entry << 1 | 1))
+
+
+def test_a_name_that_a_dictionary_has_twice_is_refused() -> None:
+    entry = first_of_kind(code.DICTIONARY, 6)
+    first = BYTECODE.bytes[BYTECODE.starts[entry] + 2]
+    assert "a name twice" in refusal(changed(entry, 4, first))
+
+
+@pytest.mark.parametrize(
+    ("difference", "message"),
+    [
+        (2, "the outermost block has arguments"),
+        (-2, "a region has more than the 1 values that it announces"),
+    ],
+)
+def test_damaged_counts_of_operations_are_refused(difference: int, message: str) -> None:
+    section = BYTECODE.file.sections[code.IR]
+    found = set()
+    for place in range(section.offset, section.offset + len(section.bytes)):
+        data = bytearray(FILE)
+        data[place] = (data[place] + difference) & 0xFF
+        try:
+            tc.load(bytes(data))
+        except tc.TosaConvertError as error:
+            found.add(error.findings[0].message)
+    assert any(text.startswith(message) for text in found)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("tosa.first", "first", "'builtin.module' has an attribute 'first'"),
+        ("{tosa.tensor_name", "{name", "'func.func' has an attribute 'name' in arg_attrs"),
+        ("> {\n", '> attributes {sym_visibility = "x"} {\n', "'func.func' has the visibility 'x'"),
+    ],
+)
+def test_attributes_that_mlir_does_not_allow_are_refused(old: str, new: str, message: str) -> None:
+    assert message in refusal(TEXT.replace(old, new, 1).encode())
