@@ -328,3 +328,16 @@ def test_shapes_of_many_unknown_sizes_take_little_memory(
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert (code, peak < 16 << 20) == (expected, True), (peak, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    "sizes", ["2147483647x2147483647x4", "2147483647x2147483647x4x0", "65536x32768"]
+)
+def test_more_random_elements_than_fit_into_memory_are_refused(
+    sizes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    type_ = f"tensor<{sizes}xf32>"
+    Path("m.mlir").write_text(f"func.func @f(%a: {type_}) -> {type_} {{ return %a : {type_} }}")
+    assert run(verb("run"), ["m.mlir", "--random", "1"]) == 4
+    assert "too many elements for random values" in capsys.readouterr().err

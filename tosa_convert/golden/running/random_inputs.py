@@ -5,6 +5,7 @@ An input's values depend on the seed and its name only, so another input does no
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import math
 import zlib
@@ -19,7 +20,7 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.slots import SCALE_SUFFIX, Slot
 from tosa_convert.golden.running.index_ranges import indexed
 from tosa_convert.graph.dtypes import DType
-from tosa_convert.graph.model import Block, Graph, Operator
+from tosa_convert.graph.model import INT32_MAX, Block, Graph, Operator, quoted
 
 #: Ranges of inputs: (pattern of the name, lowest, highest).
 Ranges = Sequence[tuple[str, float, float]]
@@ -37,6 +38,8 @@ RANGES: Final[dict[str, tuple[int, int]]] = {
 _ONE_RANGE: Final = ("BOOL", "MXINT8", "FP8UE8M0")
 #: Lowest code of a scale, and the code after the highest: 2**-3 to 2**2 of FP8UE8M0.
 _SCALE_CODES: Final = (124, 130)
+#: Most elements of a random array. They are drawn in 8 bytes each.
+_MOST_ELEMENTS: Final = INT32_MAX
 
 
 def random_inputs(
@@ -47,7 +50,7 @@ def random_inputs(
     ranges: (pattern of names, lowest, highest) instead of the usual range; the last match counts.
 
     Raises TosaConvertError("option-conflict") for a negative seed, and for a range that matches no
-    input, or that an integer input cannot hold.
+    input, or that an integer input cannot hold; "unsupported-shape" as `random_array`.
     """
     if seed < 0:
         raise fail("option-conflict", "random", f"found the seed {seed}, expected 0 or more")
@@ -97,9 +100,17 @@ def random_array(slot: Slot, seed: int, limit: tuple[float, float] | None = None
     """Draw one array: integers uniform over RANGES, floating point uniform over -1 to 1.
 
     limit: lowest and highest value instead.
+
+    Raises TosaConvertError("unsupported-shape") for more elements than fit into memory.
     """
     generator = np.random.default_rng([seed, zlib.crc32(slot.key.encode())])
-    return draw(generator, slot.dtype, slot.shape, limit, is_scale=slot.key.endswith(SCALE_SUFFIX))
+    is_scale = slot.key.endswith(SCALE_SUFFIX)
+    with contextlib.suppress(MemoryError):
+        # numpy refuses the product of the others beside a 0, too.
+        if math.prod(size or 1 for size in slot.shape) <= _MOST_ELEMENTS:
+            return draw(generator, slot.dtype, slot.shape, limit, is_scale=is_scale)
+    message = f"{slot} has too many elements for random values"
+    raise fail("unsupported-shape", f"input {quoted(slot.key)}", message)
 
 
 def draw(
