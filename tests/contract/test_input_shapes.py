@@ -58,7 +58,7 @@ def test_a_reshape_with_an_inferred_size_gets_its_sizes(
 
 
 TEXT = """
-func.func @f(%q: tensor<?x4xf32> {a = "%x: ("}, // %y: no
+func.func @f(%q: tensor<?x4xf32> {t.a = "%x: ("}, // %y: no
              %arg0 : tensor<1x?xf32>, %1: tensor<?xf32>) -> tensor<?x4xf32> {
   %0 = tosa.add %q, %arg0 : (tensor<?x4xf32>, tensor<1x?xf32>) -> tensor<?x4xf32>
   return %0 : tensor<?x4xf32>
