@@ -9,9 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.tflite.lowerings.arithmetic import (
-    OFFSETS,
     fixed_point,
-    rounded,
     single,
 )
 from tosa_convert.frontends.tflite.lowerings.correction import Correction, Group, OtherFormError
@@ -48,28 +46,11 @@ def find_abs_table(model: TfliteFile, operator: Operator) -> list[int] | None:
     return values
 
 
-def _find_gelu_table(model: TfliteFile, operator: Operator) -> list[int] | None:
-    """Compute GELU for the elements -128 to 127 of int8, as TFLite's kernel rounds the values.
-
-    Those of uint8 are 128 smaller inside of the program.
-    """
-    if operator.option(0, "b"):
-        return None
-    given, result = model.tensors[operator.inputs[0]], model.result(operator)
-    if {given.dtype, result.dtype} not in ({"int8"}, {"uint8"}) or not given.scale * result.scale:
-        return None
-    less = OFFSETS.get(given.dtype, 0)
-    values = []
-    for element in range(-128, 128):
-        x = given.scale * (element - (given.zero_point - less))
-        scaled = x * 0.5 * (1 + math.erf(x * math.sqrt(0.5))) / result.scale
-        values.append(max(-128, min(127, rounded(scaled) + result.zero_point - less)))
-    return values
-
-
 def _find_exact_gelu(model: TfliteFile, operator: Operator) -> NoFacts | None:
-    is_approximate = bool(operator.option(0, "b"))
-    return None if is_approximate or _find_gelu_table(model, operator) else NO_FACTS
+    """Find the exact function of floating-point numbers; that of 8 bits is a right table."""
+    types = {model.tensors[operator.inputs[0]].dtype, model.result(operator).dtype}
+    is_table = types in ({"int8"}, {"uint8"})
+    return None if is_table or operator.option(0, "b") else NO_FACTS
 
 
 def _lower_exact_gelu(block: Block, group: Group, facts: NoFacts, write: Writer) -> None:
@@ -171,7 +152,6 @@ def _divisor(block: Block, group: Group, constant: list[float], write: Writer, i
     return name
 
 
-_BY_TANH: Final = "the converter writes the approximation by tanh"
 CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = {
     "ABS": (
         Correction(
@@ -198,7 +178,11 @@ CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = {
         ),
     ),
     "GELU": (
-        Correction("GELU", _BY_TANH, _find_gelu_table, _lower_table),
-        Correction("GELU", _BY_TANH, _find_exact_gelu, _lower_exact_gelu),
+        Correction(
+            "GELU",
+            "the converter writes the approximation by tanh",
+            _find_exact_gelu,
+            _lower_exact_gelu,
+        ),
     ),
 }
