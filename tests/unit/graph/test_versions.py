@@ -10,7 +10,7 @@ from unit.building import example, graph, op, tensor
 from tosa_convert.graph import Version, dtype, lowest_version
 from tosa_convert.graph.dtypes import DTYPES, BlockShape, DType
 from tosa_convert.graph.model import BlockScale, SoftwareVersion
-from tosa_convert.graph.opset import OPERATORS, OperatorSpec
+from tosa_convert.graph.opset import OPERATORS, OperatorSpec, operator
 from tosa_convert.graph.versions import (
     BY_NAME,
     MIN_READER,
@@ -24,18 +24,14 @@ from tosa_convert.graph.versions import (
     version_name,
 )
 
-#: New in 1.1, from the release notes of the dialect, independent of the rows.
-NEW_OPERATORS = {
-    "MATMUL_T_BLOCK_SCALED", "CAST_FROM_BLOCK_SCALED", "CAST_TO_BLOCK_SCALED", "DIM", "CONCAT_SHAPE",
-    "ADD_SHAPE", "SUB_SHAPE", "MUL_SHAPE", "SLICE_SHAPE", "EXP2_SHAPE", "LOG2_CEIL_SHAPE",
-    "LOG2_FLOOR_SHAPE", "MAX_SHAPE", "MIN_SHAPE", "MOD_SHAPE", "DIV_CEIL_SHAPE", "DIV_FLOOR_SHAPE",
-    "ASSERT_EQUAL_SHAPE", "CONV2D_BLOCK_SCALED", "MAX_POOL2D_ADAPTIVE", "AVG_POOL2D_ADAPTIVE",
-    "RESHAPE_BLOCK_SCALED", "ROW_GATHER_BLOCK_SCALED", "ROW_GATHER", "MATMUL_T",
-}  # fmt: skip
+#: The last one in the schema of TOSA 1.0; codes are appended.
+LAST_OF_1_0 = operator("CONST_SHAPE")
+NEW_OPERATORS = {row.name for row in OPERATORS if row.code > LAST_OF_1_0.code}
 
 
 def test_the_rows_say_1_1_exactly_where_1_1_is_needed() -> None:
     assert {row.name for row in OPERATORS if row.since == (1, 1)} == NEW_OPERATORS
+    assert LAST_OF_1_0.code == 75
 
 
 @pytest.mark.parametrize("row", DTYPES, ids=str)
