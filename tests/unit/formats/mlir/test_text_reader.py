@@ -263,8 +263,9 @@ def test_regions_are_read_in_both_forms() -> None:
 }"""
     graph = tc.load(custom.encode())
     assert len(graph.regions) == 5
-    assert printed(printed(custom)) == printed(custom)
-    assert printed(custom).count("tosa.yield") == 4
+    generic = tc.dumps(graph, "mlir", generic=True)
+    assert generic.count(b'"tosa.yield"') == 4
+    assert tc.compare(tc.load(generic), graph) is None
 
 
 def test_a_region_without_a_label_takes_the_names_of_its_operation() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from tosa_convert.formats.mlir.attributes import I32_ARRAYS, MNEMONICS
 from tosa_convert.formats.mlir.bytecode.attributes import FunctionType, TensorType
-from tosa_convert.formats.mlir.text.parse.operation_tree import ParsedOperation, ParsedRegion, Value
+from tosa_convert.formats.mlir.text.parse.operation_tree import ParsedOperation, ParsedRegion
 from tosa_convert.graph.opset import BY_MLIR, OPERATORS, AttributeSpec
 
 if TYPE_CHECKING:
@@ -187,11 +187,11 @@ class CustomForms:
 
     # -- control flow -------------------------------------------------------------------------
 
-    def _bound(self) -> tuple[list[tuple[bytes, int]], list[Value]]:
+    def _bound(self) -> tuple[list[tuple[bytes, int]], list[int]]:
         """`(%x = %a, %y = %b)`: names of arguments with their offsets, and the values that they take."""
         cursor = self.cursor
         names: list[tuple[bytes, int]] = []
-        values: list[Value] = []
+        values: list[int] = []
         if not cursor.accept(b"("):
             return names, values
         while not cursor.accept(b")"):
@@ -260,7 +260,8 @@ class CustomForms:
         names, operation.operands = self._bound()
         operation.types = operations.signature(operation.operands)
         cursor.expect(b"{")
-        yield self._region(operation, names, [value.type for value in operation.operands])
+        types = operations.region.types_of(operation.operands)
+        yield self._region(operation, names, types)
         if not cursor.accept_word(b"do"):
             raise cursor.unexpected("'do'")
         cursor.expect(b"{")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from tosa_convert.errors import MAX_FINDINGS
 from tosa_convert.formats.mlir.bytecode.encode import Data, Encoder
@@ -19,7 +19,6 @@ from tosa_convert.formats.mlir.text.parse.custom_forms import CustomForms
 from tosa_convert.formats.mlir.text.parse.operation_tree import (
     ParsedOperation,
     ParsedRegion,
-    encoded,
 )
 from tosa_convert.formats.mlir.text.parse.operations import OperationParser, ResultNames, Steps
 from tosa_convert.formats.mlir.text.parse.types import TypeParser
@@ -86,7 +85,7 @@ def parse(
     attributes = AttributeParser(cursor, encoder, aliases, types, resources)
     attributes.elements.packed_bools = packed_bools
     module = _ModuleParser(OperationParser(cursor, attributes), resources, function).module()
-    return encoder.finish(list(map(bytes, module)))
+    return encoder.finish([bytes(piece) for piece in module])
 
 
 class _Open(NamedTuple):
@@ -131,11 +130,13 @@ class _ModuleParser:
         while self._more():
             self._operation()
         self._close()
-        (block,) = top.blocks
-        if block.count == 1 and self.last == "builtin.module":
-            return cast("list[bytearray]", block.operations)
+        if top.count == 1 and self.last == "builtin.module":
+            return top.rows
+        top.close(encoder)
+        around = ParsedRegion(None, top.room)
         module = ParsedOperation("builtin.module", encoder.unknown, {}, [], [], [top])
-        return encoded(module, encoder, {})
+        around.append(module, encoder)
+        return around.rows
 
     def _more(self) -> bool:
         """Return whether another operation is to be parsed. Takes what is between operations."""
@@ -222,6 +223,7 @@ class _ModuleParser:
     def _resume(self) -> None:
         """Go on with the operation whose region has ended."""
         opened = self.stack.pop()
+        self.operations.region.close(self.operations.encoder)
         self.operations.region = opened.outer
         self._advance(opened)
 
@@ -246,7 +248,7 @@ class _ModuleParser:
         owner = operation if is_function else around.pop() if around else None
         if owner is None or owner.name != "func.func" or len(around) > 1:
             return
-        if around and (around[0].name != "builtin.module" or self.stack[0].outer.blocks[0].count):
+        if around and (around[0].name != "builtin.module" or self.stack[0].outer.count):
             return
         if is_function:
             self.foreign = 0
@@ -275,6 +277,7 @@ class _ModuleParser:
             if opened.operation.name == "func.func":
                 end = ParsedOperation("func.return", operations.encoder.unknown, {}, [], [])
                 operations.region.append(end, operations.encoder)
+            operations.region.close(operations.encoder)
             operations.region = opened.outer
             operations.region.append(opened.operation, operations.encoder)
             self.last = opened.operation.name

@@ -1,10 +1,9 @@
-"""Operations parsed from text, until their values can be numbered; and their encoding in bytecode."""
+"""Operations parsed from text, and their encoding in bytecode as soon as they are complete."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from tosa_convert.formats.mlir.bytecode.encode import Encoder
 from tosa_convert.formats.mlir.bytecode.format import (
@@ -14,140 +13,156 @@ from tosa_convert.formats.mlir.bytecode.format import (
     HAS_RESULTS,
 )
 
-
-class Value(NamedTuple):
-    """An argument of a block or a result of an operation: number `number` of those of its region.
-
-    region: the region's key; the region itself would refer to it. type: the encoded number of its type.
-    """
-
-    region: int
-    number: int
-    type: bytes
+#: Digits of the number in a name such as %0#1.
+_DIGITS = 12
+#: Pieces of more bytes are not joined to others, so that nested regions are not copied often.
+_LARGE = 1 << 16
 
 
 @dataclass(slots=True)
 class ParsedOperation:
-    """An operation. Its location, attributes and types are encoded numbers."""
+    """An operation. Its location, attributes and types are encoded numbers; operands are values."""
 
     name: str
     location: bytes
     attributes: dict[str, bytes]
     types: list[bytes]
-    operands: list[Value]
+    operands: list[int]
     regions: list[ParsedRegion] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ParsedBlock:
-    """A block.
-
-    arguments: the encoded types and locations. count: how many operations it has.
-    operations: those that refer to values without numbers yet; the others are encoded, in a row.
-    """
-
-    arguments: list[tuple[bytes, bytes]] = field(default_factory=list)
-    operations: list[ParsedOperation | bytearray] = field(default_factory=list)
-    count: int = 0
-
-
-@dataclass(slots=True, eq=False)
 class ParsedRegion:
-    """A region.
+    """A region, of which only names and types of values are kept beside its encoding.
+
+    A value is its number in the bytecode. The values of a region that may use those around it follow
+    them: how many these will be is not known yet, so that `room` numbers are left for each region.
 
     parent: the region around it whose values it may use; None if it is isolated.
-    names: its values by their names in the text. count: how many values it has.
+    room: more than any region of the text has values.
+    names: values by their names in the text, with those of the regions around.
+    groups: how many values a name stands for, if it is several.
+    types: the types of the values of this region, and of each region around it.
+    blocks: how many it has. count, rows: the operations of the last one: how many, and their encoding.
     hint: what to do if it uses a value that is not defined.
     """
 
-    parent: ParsedRegion | None
-    blocks: list[ParsedBlock] = field(default_factory=list)
-    names: dict[bytes, Value] = field(default_factory=dict)
-    count: int = 0
-    hint: str = ""
+    __slots__ = (
+        "_arguments",
+        "_closed",
+        "_has_inner",
+        "_own",
+        "blocks",
+        "count",
+        "first",
+        "groups",
+        "hint",
+        "names",
+        "parent",
+        "room",
+        "rows",
+        "types",
+    )
 
-    def find(self, name: bytes) -> Value | None:
+    def __init__(self, parent: ParsedRegion | None, room: int) -> None:
+        self.parent = parent
+        self.room = room
+        self.first = 0
+        self.names: dict[bytes, int] = {}
+        self.groups: dict[bytes, int] = {}
+        self.types: list[list[bytes]] = [[]]
+        self.blocks = self.count = 0
+        self.hint = ""
+        self._own: list[bytes] = []
+        self._arguments = b""
+        self._closed: list[bytes | bytearray] = []
+        self.rows = [bytearray()]
+        self._has_inner = False
+        if parent is not None:
+            parent._has_inner = True
+            self.first = parent.first + room
+            self.names, self.groups = parent.names, parent.groups
+            self.types = [*parent.types, []]
+
+    # -- values -------------------------------------------------------------------------------
+
+    def find(self, name: bytes) -> int | None:
         """Find the value of a name, here or in the regions around; None if there is none."""
-        region: ParsedRegion | None = self
-        while region is not None:
-            value = region.names.get(name)
-            if value is not None:
-                return value
-            region = region.parent
-        return None
-
-    def append(self, operation: ParsedOperation, encoder: Encoder) -> None:
-        """Add an operation to the last block. It is encoded at once if that is possible.
-
-        The values of a region that may use those around it are numbered after all of them.
-        """
-        block = self.blocks[-1]
-        block.count += 1
-        if self.parent is not None or any(
-            region.parent is not None for region in operation.regions
-        ):
-            block.operations.append(operation)
-            return
-        if not block.operations or not isinstance(block.operations[-1], bytearray):
-            block.operations.append(bytearray())
-        row = block.operations[-1]
-        assert isinstance(row, bytearray)
-        if operation.regions:
-            for piece in encoded(operation, encoder, {id(self): 0}):
-                row += piece
-        else:
-            row += b"".join(_head(operation, encoder, {id(self): 0}))
-
-    def add(self, type_: bytes) -> Value:
-        """Add a value, which has no name yet."""
-        value = Value(id(self), self.count, type_)
-        self.count += 1
+        value = self.names.get(name)
+        if value is None and b"#" in name:
+            head, _, number = name.partition(b"#")
+            index = int(number[:_DIGITS])
+            if index < self.groups.get(head, 0) and number == b"%d" % index:
+                return self.names[head] + index
         return value
 
+    def types_of(self, values: Sequence[int]) -> list[bytes]:
+        """Return the encoded types of values."""
+        if len(self.types) == 1:
+            return list(map(self.types[0].__getitem__, values))
+        room = self.room
+        return [self.types[value // room][value % room] for value in values]
 
-def encoded(
-    root: ParsedOperation, encoder: Encoder, firsts: dict[int, int]
-) -> Iterator[bytes | bytearray]:
-    """Return the pieces of an operation's encoding. Not recursive, because modules may nest deeply.
+    def name(self, name: bytes, value: int, count: int = 1) -> None:
+        """Give a name to a value, or to a few that follow one another."""
+        self.names[name] = value
+        if count > 1:
+            self.groups[name] = count
+        if self.parent is not None:
+            self._own.append(name)
 
-    firsts: the numbers of the first values of the regions around it.
-    """
-    numbers = encoder.numbers
-    yield from _head(root, encoder, firsts)
-    pending: list[Iterator[ParsedOperation | ParsedRegion | ParsedBlock | bytearray]] = [
-        iter(root.regions)
-    ]
-    while pending:
-        for item in pending[-1]:
-            if isinstance(item, ParsedRegion):
-                outer = item.parent
-                firsts[id(item)] = 0 if outer is None else firsts[id(outer)] + outer.count
-                item.parent = None  # a region and what is in it refer to one another no longer
-                yield numbers[len(item.blocks)]
-                if item.blocks:
-                    yield numbers[item.count]
-                pending.append(iter(item.blocks))
-                break
-            if isinstance(item, ParsedBlock):
-                yield numbers[item.count << 1 | bool(item.arguments)]
-                if item.arguments:
-                    yield numbers[len(item.arguments)]
-                    yield b"".join([part for argument in item.arguments for part in argument])
-                pending.append(iter(item.operations))
-                break
-            if isinstance(item, bytearray):
-                yield item
-                continue
-            yield from _head(item, encoder, firsts)
-            if item.regions:
-                pending.append(iter(item.regions))
-                break
-        else:
-            pending.pop()
+    def add(self, types: Sequence[bytes]) -> int:
+        """Add values of these types, which have no names yet; returns the first of them."""
+        own = self.types[-1]
+        first = self.first + len(own)
+        own += types
+        return first
+
+    # -- blocks and operations ----------------------------------------------------------------
+
+    def begin_block(self, arguments: Sequence[tuple[bytes, bytes]], encoder: Encoder) -> None:
+        """Begin a block whose arguments have these encoded types and locations."""
+        self._end_block(encoder)
+        self.blocks += 1
+        self._arguments = b"".join([part for argument in arguments for part in argument])
+        if arguments:
+            self._arguments = encoder.numbers[len(arguments)] + self._arguments
+
+    def _end_block(self, encoder: Encoder) -> None:
+        if self.blocks:
+            head = encoder.numbers[self.count << 1 | bool(self._arguments)] + self._arguments
+            self._closed += head, *self.rows
+            self.count, self.rows = 0, [bytearray()]
+
+    def append(self, operation: ParsedOperation, encoder: Encoder) -> None:
+        """Add an operation to the last block."""
+        self.count += 1
+        self.rows[-1] += b"".join(_head(operation, encoder))
+        for region in operation.regions:
+            for piece in region.encoded(encoder):
+                if len(piece) > _LARGE:
+                    self.rows += bytearray(piece), bytearray()
+                else:
+                    self.rows[-1] += piece
+
+    def close(self, encoder: Encoder) -> None:
+        """End the region: nothing is added to it, and its names mean nothing outside it."""
+        self._end_block(encoder)
+        for name in self._own:
+            del self.names[name]
+            self.groups.pop(name, None)
+        self.names, self.groups, self._own, self.types = {}, {}, [], self.types[-1:]
+
+    def encoded(self, encoder: Encoder) -> Iterator[bytes | bytearray]:
+        """Return the pieces of a closed region's encoding, from the number of its blocks on."""
+        numbers = encoder.numbers
+        yield numbers[self.blocks]
+        if self.blocks:
+            yield numbers[self.room if self._has_inner else len(self.types[-1])]
+        yield from self._closed
 
 
-def _head(operation: ParsedOperation, encoder: Encoder, firsts: dict[int, int]) -> list[bytes]:
-    """Encode an operation up to its regions. firsts: the indices of the regions' first values."""
+def _head(operation: ParsedOperation, encoder: Encoder) -> list[bytes]:
+    """Encode an operation up to its regions."""
     numbers = encoder.numbers
     has, parts = 0, [encoder.operation(operation.name), b"", operation.location]
     if operation.attributes:
@@ -159,7 +174,7 @@ def _head(operation: ParsedOperation, encoder: Encoder, firsts: dict[int, int]) 
     if operation.operands:
         has |= HAS_OPERANDS
         parts.append(numbers[len(operation.operands)])
-        parts += [numbers[firsts[region] + index] for region, index, _ in operation.operands]
+        parts += map(numbers.__getitem__, operation.operands)
     if operation.regions:
         has |= HAS_REGIONS
         is_isolated = operation.regions[0].parent is None

@@ -6,12 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from tosa_convert.formats.mlir.text.parse.operation_tree import (
-    ParsedBlock,
-    ParsedOperation,
-    ParsedRegion,
-    Value,
-)
+from tosa_convert.formats.mlir.text.parse.operation_tree import ParsedOperation, ParsedRegion
 
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.text.parse.attributes import AttributeParser, Dictionary
@@ -54,7 +49,9 @@ class OperationParser:
         self.attributes = attributes
         self.types = attributes.types
         self.encoder = attributes.encoder
-        self.region = ParsedRegion(None, [ParsedBlock()])
+        # Each value has a type or a name in the text.
+        self.region = ParsedRegion(None, 2 * len(cursor.data) + 1)
+        self.region.begin_block((), self.encoder)
         #: The type of the results of operations whose form is not known.
         self.unknown_type = self.types.number("none")
         self._signatures: dict[bytes, Signature] = {}
@@ -62,12 +59,12 @@ class OperationParser:
 
     # -- values -------------------------------------------------------------------------------
 
-    def operands(self) -> list[Value]:
+    def operands(self) -> list[int]:
         """Parse the values that are next, separated by commas; none if there is none."""
         cursor = self.cursor
         region = self.region
         names = region.names
-        parsed: list[Value] = []
+        parsed: list[int] = []
         while True:
             cursor.skip()
             # Fast path of `value`; equal by test test_operands_in_a_row_equal_single_ones
@@ -86,7 +83,7 @@ class OperationParser:
             if not cursor.accept(b","):
                 return parsed
 
-    def value(self) -> Value:
+    def value(self) -> int:
         """Parse the value that is next."""
         cursor = self.cursor
         found = cursor.match(_VALUE)
@@ -124,31 +121,25 @@ class OperationParser:
 
     def define(self, names: ResultNames, types: list[bytes], at: int) -> None:
         """Add an operation's results to the values of the region."""
-        region = self.region
-        if names and sum(count for _, count in names) != len(types):
-            count = sum(count for _, count in names)
+        count = sum([number for _, number in names])
+        if names and count != len(types):
             self.cursor.refuse(
                 f"found names for {count} results, but the operation has {len(types)}", at
             )
-        results = iter([region.add(type_) for type_ in types])
+        value = self.region.add(types)
         for name, count in names:
-            first = next(results)
-            self.name(name, first, at)
-            if count > 1:
-                self.name(name + b"#0", first, at)
-                for number in range(1, count):
-                    self.name(b"%s#%d" % (name, number), next(results), at)
+            self.name(name, value, at, count)
+            value += count
 
-    def name(self, name: bytes, value: Value, at: int) -> None:
-        """Give a value its name."""
-        names = self.region.names
-        if name in names or self.region.find(name) is not None:
+    def name(self, name: bytes, value: int, at: int, count: int = 1) -> None:
+        """Give a value its name, or a few values that follow one another."""
+        if name in self.region.names:
             self.cursor.refuse(f"the value {name.decode()} is defined twice", at)
-        names[name] = value
+        self.region.name(name, value, count)
 
     # -- signatures ---------------------------------------------------------------------------
 
-    def signature(self, operands: list[Value]) -> list[bytes]:
+    def signature(self, operands: list[int]) -> list[bytes]:
         """Parse the types of results in `: (T, T) -> T`; its other types are those of the operands."""
         cursor = self.cursor
         cursor.expect(b":", "':' and the types of operands and results")
@@ -184,15 +175,16 @@ class OperationParser:
             types.append(self.types().number)
         return types
 
-    def check_types(self, operands: list[Value], types: list[bytes], at: int) -> None:
+    def check_types(self, operands: list[int], types: list[bytes], at: int) -> None:
         """Refuse types of operands that are not those of the values."""
-        if [value.type for value in operands] == types:
+        defined = self.region.types_of(operands)
+        if defined == types:
             return
         if len(operands) != len(types):
             message = f"found {len(types)} types of operands for {len(operands)} operands"
             self.cursor.refuse(message, at)
-        for index, (value, type_) in enumerate(zip(operands, types, strict=True)):
-            if value.type not in (type_, self.unknown_type):
+        for index, (found, type_) in enumerate(zip(defined, types, strict=True)):
+            if found not in (type_, self.unknown_type):
                 message = f"operand {index} has another type where it is defined than here"
                 self.cursor.refuse(message, at)
 
@@ -200,7 +192,8 @@ class OperationParser:
 
     def new_region(self, operation: str) -> ParsedRegion:
         """Return a new region of an operation that is inside the current region."""
-        return ParsedRegion(None if operation in _ISOLATED else self.region)
+        outer = self.region
+        return ParsedRegion(None if operation in _ISOLATED else outer, outer.room)
 
     def arguments(self) -> list[tuple[bytes, Parsed, Dictionary, bytes, int]]:
         """Arguments in parentheses: name, type, attributes, location and offset of each.
@@ -228,13 +221,12 @@ class OperationParser:
         self, region: ParsedRegion, arguments: Sequence[tuple[bytes, bytes, bytes, int]] = ()
     ) -> None:
         """Add a block. arguments: name, type, location and offset of each."""
-        block = ParsedBlock([(type_, location) for _, type_, location, _ in arguments])
-        region.blocks.append(block)
+        region.begin_block([argument[1:3] for argument in arguments], self.encoder)
         outer, self.region = self.region, region
-        for name, type_, _, at in arguments:
-            value = region.add(type_)
+        first = region.add([type_ for _, type_, _, _ in arguments])
+        for index, (name, _, _, at) in enumerate(arguments):
             if name:
-                self.name(name, value, at)
+                self.name(name, first + index, at)
         self.region = outer
 
     def label(self, region: ParsedRegion) -> bool:
