@@ -210,7 +210,7 @@ def test_plain_locations_equal_parsed_ones(
     file = b"".join(encoder.finish([encode_varint(0), b"\0", encode_varint(0)]))
     reader = LocationReader(Bytecode(file_of(file)), full_paths=True)
     indices = [decode_varint(number, 0)[0] for number in numbers]
-    assert read_together(reader, np.array(indices)) == texts
+    assert read_together(reader, words_of(reader.bytecode.bytes), np.array(indices)) == texts
     for text, number in zip(texts, numbers, strict=True):
         index = decode_varint(number, 0)[0]
         assert reader([index]) == [reader.full(index)] == [text]

@@ -110,7 +110,7 @@ class Bytecode(Tables):
         return value
 
     def _begins_as_string(self, index: int) -> bool:
-        is_encoded = index < self.attribute_count and self.is_encoded[index]
+        is_encoded = index < self.attribute_count and bool(self.is_encoded[index])
         return is_encoded and self.bytes[self.starts[index] : self.starts[index] + 1] in _STRINGS
 
     # -- native properties --------------------------------------------------------------------

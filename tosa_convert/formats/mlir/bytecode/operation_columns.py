@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 JoinProperties = Callable[[int, int, int], int]
 
 #: Bytes that are decoded together, so that the memory does not depend on the size of the file.
-_WINDOW: Final = 1 << 17
+_WINDOW: Final = 1 << 15
 #: Bytes that few operations exceed.
 _USUAL_BYTES: Final = 16
 #: The most operands of an ordinary operation.

@@ -20,9 +20,14 @@ from tosa_convert.graph.model import Block, Operator, ShapeValue, Tensor
 from tosa_convert.graph.opset import AttributeValue, OperatorSpec, operator
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from tosa_convert.formats.mlir.bytecode.varint import Numbers
 
 _PAD: Final = operator("PAD")
+#: So many operations become operators at once: there may be so many findings in the first that the
+#: others are not read.
+_AT_ONCE: Final = 1 << 12
 
 
 def read_all_at_once(reader: OperatorReader, scope: Scope, block: Block) -> bool:
@@ -118,17 +123,23 @@ class _ColumnReader:
         """Add the operators and their results to the block and to its scope."""
         columns, reader, scope = self.columns, self.reader, self.scope
         rows = reader.specs
-        specs: list[OperatorSpec] = [rows[name] for name in self.names]
         results = self.result_names(len(block.inputs))
         values = [*block.inputs, *results]
         scope.values = dict(enumerate(values))
-        self.add_values(results)
-        used = list(map(values.__getitem__, self.operands.tolist()))
-        inputs = tuples_of(used, self.operand_counts)
-        empty: list[dict[str, AttributeValue]] = [{} for _ in specs]
-        locations = read_together(reader.location, columns.locations[:-1])
-        block.operators += map(Operator, specs, inputs, zip(results), empty, locations)
-        self.complete(block.operators)
+        ends = np.concatenate(([0], np.cumsum(self.operand_counts)))
+        words = words_of(reader.bytecode.bytes)
+        for first in range(0, self.count, _AT_ONCE):
+            some = slice(first, min(first + _AT_ONCE, self.count))
+            specs: list[OperatorSpec] = [rows[name] for name in self.names[some]]
+            self.add_values(results[some], some)
+            operands = self.operands[ends[some.start] : ends[some.stop]]
+            used = list(map(values.__getitem__, operands.tolist()))
+            inputs = tuples_of(used, self.operand_counts[some])
+            empty: list[dict[str, AttributeValue]] = [{} for _ in specs]
+            locations = read_together(reader.location, words, columns.locations[some])
+            made = list(map(Operator, specs, inputs, zip(results[some]), empty, locations))
+            self.complete(made, some)
+            block.operators += made
 
     def result_names(self, first: int) -> list[str]:
         """Return the names of the results. first: the index of the first one."""
@@ -140,15 +151,15 @@ class _ColumnReader:
                 names[number - first] = name
         return names
 
-    def add_values(self, names: list[str]) -> None:
-        """Add the results to the block's tensors or shapes."""
+    def add_values(self, names: list[str], some: slice) -> None:
+        """Add the results of some operations to the block's tensors or shapes."""
         scope, types = self.scope, self.types
-        numbers = self.type_numbers.tolist()
+        numbers = self.type_numbers[some].tolist()
         if not all(value_type.is_plain for value_type in types.values()):
             is_plain = {number: value_type.is_plain for number, value_type in types.items()}
             plain = np.fromiter(map(is_plain.__getitem__, numbers), bool, len(numbers))
             for index in np.flatnonzero(~plain).tolist():
-                self.add_value(index, names[index], types[numbers[index]])
+                self.add_value(some.start + index, names[index], types[numbers[index]])
             chosen = np.flatnonzero(plain).tolist()
             names = list(map(names.__getitem__, chosen))
             numbers = list(map(numbers.__getitem__, chosen))
@@ -163,33 +174,34 @@ class _ColumnReader:
         else:
             self.reader.value(self.operation(index), "result 0", name, value_type, self.scope)
 
-    def complete(self, operators: list[Operator]) -> None:
-        """Give the operators what their attributes say."""
+    def complete(self, operators: list[Operator], some: slice) -> None:
+        """Give some operators what their attributes say."""
         columns, reader, scope = self.columns, self.reader, self.scope
         has_own = np.array([spec is not None and bool(spec.attributes) for spec in reader.specs])
-        chosen = np.flatnonzero((columns.attributes[:-1] != -1) | has_own[columns.names[:-1]])
-        types = self.type_numbers[chosen].tolist()
-        for index, attributes, number in zip(
-            chosen.tolist(), columns.attributes[chosen].tolist(), types, strict=True
-        ):
-            key = self.names[index], attributes, number
-            if not reader.is_completed(operators[index], *key, self.types[number], scope):
-                reader.read(operators[index], self.operation(index), scope)
+        attributes, names = columns.attributes[some], columns.names[some]
+        chosen = np.flatnonzero((attributes != -1) | has_own[names])
+        fields = chosen, names[chosen], attributes[chosen], self.type_numbers[some][chosen]
+        for index, name, dictionary, number in zip(*(f.tolist() for f in fields), strict=True):
+            if not reader.is_completed(
+                operators[index], name, dictionary, number, self.types[number], scope
+            ):
+                reader.read(operators[index], self.operation(some.start + index), scope)
 
     def operation(self, index: int) -> Operation:
         """Return one of the operations."""
         return Operation(*next(operations_of(self.columns.only(index))))
 
 
-def read_together(reader: LocationReader, indices: Numbers) -> list[str]:
-    """Read the texts of many locations of a bytecode."""
+def read_together(
+    reader: LocationReader, words: npt.NDArray[np.uint32], indices: Numbers
+) -> list[str]:
+    """Read the texts of many locations of a bytecode. words: `words_of` its attributes."""
     # Fast path of LocationReader; equal by test test_plain_locations_equal_parsed_ones
     bytecode = reader.bytecode
-    words = words_of(bytecode.bytes)
-    starts = np.array(bytecode.starts, np.int64)
+    starts = np.frombuffer(bytecode.starts, np.int64)
     places = starts[indices]
     is_plain = words[places] & 0xFF == FILE_LOCATION << 1 | 1
-    is_plain &= np.array(bytecode.is_encoded, bool)[indices]
+    is_plain &= np.frombuffer(bytecode.is_encoded, np.bool_)[indices]
     after, parts = places + 1, []
     for _ in range(3):
         at = after
