@@ -38,6 +38,10 @@ def nested_text(depth: int) -> bytes:
     )
 
 
+def listed_in_text(count: int) -> bytes:
+    return f"module attributes {{a.b = [{', '.join(['unit'] * count)}]}} {{{MLIR}}}".encode()
+
+
 def nested_types(depth: int) -> bytes:
     type_ = "!a.b<" * depth + "1" + ">" * depth
     return f"module attributes {{a.b = {type_}}} {{{MLIR}}}".encode()
@@ -74,6 +78,7 @@ ROWS = [
     Row("text-depth", 10, 60, lambda: nested_text(50), "more than 10 deep", {}),
     Row("text-depth", 100, 200, lambda: nested_text(150), "more than 100 deep", {}),
     Row("text-depth", 10, 60, lambda: nested_types(50), "more than 10 deep", {}),
+    Row("text-parts", 10, 60, lambda: listed_in_text(50), "more than 10 attributes in a list", {}),
     Row("flatbuffer-memory", 1, 1 << 20, lambda: tc.dumps(example()), "describes more than it could",
         {"flatbuffer-memory-per-byte": 1}),
     Row("flatbuffer-memory-per-byte", 1, 12, lambda: tc.dumps(example()),

@@ -61,6 +61,9 @@ class Limits:
     # The functions that write locations are recursive.
     location_depth: int = _limit(64, "nesting of locations that are written as MLIR", most=200)
     text_depth: int = _limit(100, "nesting of brackets in MLIR text", most=200)
+    text_parts: int = _limit(
+        10_000, "entries of one list in MLIR text, and operations in modules instead of functions"
+    )
     manifest_bytes: int = _limit(64 << 20, "size of the manifest of a weights folder, in bytes")
     converter_memory: int = _limit(
         4 << 30, "memory that the converter of any framework's model may use, in bytes"

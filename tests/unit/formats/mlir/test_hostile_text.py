@@ -16,6 +16,10 @@ from tosa_convert.formats.mlir.bytecode.operations import Fields, operations_of
 FOREIGN = "".join(f'  %{n} = "other.op"(%x) : (tensor<2xf32>) -> i32\n' for n in range(1001))
 FUNCTIONS = "".join(f"func.func @f{n}() {{\n  return\n}}\n" for n in range(1001))
 NESTED = '"other.op"() ({\n"other.op"() : () -> ()\n}) : () -> ()\n' * 1001
+CAPTURED = "%c = tosa.const {values = dense<true> : tensor<i1>} : () -> tensor<i1>\n" + (
+    "tosa.cond_if %c : tensor<i1> {\n  tosa.abs %x : (tensor<2xf32>) -> tensor<2xf32>\n"
+    "  tosa.yield\n} else {\n  tosa.yield\n}\n" * 1001
+)
 RETURN = "  return\n}\n"
 
 
@@ -37,6 +41,13 @@ def refusal(text: str, func: str | None = None) -> tuple[Finding, ...]:
         ("func.func private @f(%x: tensor<2xf32>) {\n", FOREIGN, RETURN, "@f"),
         ("module @m {\nfunc.func @f(%x: tensor<2xf32>) {\n", FOREIGN, f"{RETURN}}}\n", None),
         ("func.func @f() {\n", NESTED, RETURN, None),
+        ("func.func @f(%x: tensor<2xf32>) {\n", CAPTURED, RETURN, None),
+        (
+            "func.func @f(%x: tensor<2xf32>) -> (tensor<2xf32> {a.b}) {\n",
+            CAPTURED,
+            "return %x : tensor<2xf32>\n}\n",
+            None,
+        ),
         ("", FUNCTIONS, "", None),
         ("module {\n", FUNCTIONS, "}\n", None),
         ("", FUNCTIONS.replace("@f1", "@f"), "", None),
@@ -75,30 +86,84 @@ def test_a_name_that_is_not_unicode_is_that_of_no_function() -> None:
 HEAD = "func.func @f(%x: tensor<2xf32>) {\n"
 
 
+END = "return\n}\n"
+TYPES = "(tensor<2xf32>) -> tensor<2xf32>"
+YIELD = "{ tosa.yield %x : tensor<2xf32> }"
+OTHER = f'{HEAD}"other.op"'
+#: Name -> the start of a text, what is repeated with numbers for ~, the end, and the code.
+REPEATED = {
+    "operators": (HEAD, f"  %~ = tosa.abs %x : {TYPES}\n", "", "malformed-mlir"),
+    "line ends": (HEAD, "\n" * 50, "", "malformed-mlir"),
+    "comments": (HEAD, "//\n" * 10, "", "malformed-mlir"),
+    "brackets": (f"{HEAD} other.op ", "[" * 10, "", "too-large"),
+    "operands": (f"{HEAD} return %x", ", %x" * 10, "", "malformed-mlir"),
+    "escapes": (f'{OTHER}() {{a = "', "\\22" * 10, "", "malformed-mlir"),
+    "missing attributes": (
+        HEAD, "%~ = tosa.argmax %x : (tensor<2xf32>) -> tensor<i32>\n", END, "malformed-operator"
+    ),
+    "captured values": (
+        HEAD,
+        "%c~ = tosa.const {values = dense<true> : tensor<i1>} : () -> tensor<i1>\n"
+        f"%~ = tosa.cond_if %c~ -> (tensor<2xf32>) {YIELD} else {YIELD}\n",
+        END,
+        "captured-value",
+    ),
+    "declarations": ("", "func.func private @f~()\n", "", "too-large"),
+    "the same variable": ("", "tosa.variable @v = dense<1> : tensor<1xi8>\n", "", "too-large"),
+    "modules": ("", "module {}\n", "", "too-large"),
+    "regions": (f"{OTHER}() (", "{}, ", "{}) : () -> ()\n" + END, "too-large"),
+    "regions of many operators": (f"{HEAD}", '"a.b"() ({}, {}) : () -> ()\n', END, "foreign-operator"),
+    "blocks": (f"{OTHER}() ({{", "^b~:\n", "}) : () -> ()\n" + END, "too-large"),
+    "arguments": ("func.func @f(", "%~: tensor<4xf64>, ", "%x: i1) { return }", "too-large"),
+    "results": (f"{OTHER}() : () -> (", "i32, ", "i32)\n" + END, "too-large"),
+    "sizes": (f"{OTHER}() : () -> tensor<", "1x", "f32>\n" + END, "too-large"),
+    "a dictionary": (f"{OTHER}() {{", "a~ = ~ : i32, ", "z} : () -> ()\n" + END, "too-large"),
+    "an array": (f"{OTHER}() {{a = [", "~ : i32, ", "1]} : () -> ()\n" + END, "too-large"),
+    "numbers": (f"{OTHER}() {{a = array<i8: ", "1, ", "1>} : () -> ()\n" + END, "too-large"),
+    "locations": (f"{OTHER}() : () -> () loc(fused[", '"a", ', '"a"])\n' + END, "too-large"),
+    "names of attributes": (
+        HEAD, f"%~ = tosa.abs %x {{a~ = 1 : i32}} : {TYPES}\n", END, "too-large"
+    ),
+    "aliases": ("", "#a~ = ~ : i32\n", "x", "too-large"),
+    "aliases of types": ("", "!a~ = tensor<~xf32>\n", "x", "too-large"),
+    "aliases of locations": ("", '#a~ = loc("a":~:1)\n', "x", "too-large"),
+}  # fmt: skip
+
+
+def filled(name: str, size: int) -> str:
+    head, unit, end, _ = REPEATED[name]
+    units: list[str] = []
+    length = len(head) + len(end)
+    while length < size:
+        units.append(unit.replace("~", str(len(units))))
+        length += len(units[-1])
+    return f"{head}{''.join(units)}{end}"
+
+
+def limited(text: bytes) -> tuple[Finding, ...]:
+    with pytest.raises(tc.TosaConvertError) as caught:
+        tc.load(text, limits={"text-parts": 100})
+    return caught.value.findings
+
+
+#: Texts with a thousand findings, which take memory of their own.
+LARGE = ("missing attributes", "captured values")
+
+
 @pytest.mark.parametrize(
-    ("head", "unit"),
-    [
-        pytest.param(
-            *(HEAD, "  %{0} = tosa.abs %x : (tensor<2xf32>) -> tensor<2xf32>\n"),
-            marks=pytest.mark.slow,
-        ),
-        (HEAD, "\n" * 50),
-        (HEAD, "//\n" * 10),
-        (f"{HEAD} other.op ", "[" * 10),
-        (f"{HEAD} return %x", ", %x" * 10),
-        (f'{HEAD} "other.op"() {{a = "', "\\22" * 10),
-    ],
-    ids=["operators", "line ends", "comments", "brackets", "operands", "escapes"],
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) if name in LARGE else name for name in REPEATED],
 )
-def test_a_text_that_is_cut_off_takes_little_memory(head: str, unit: str) -> None:
-    refusal(head)
-    text = head + "".join(map(unit.format, range(10_000)))
+def test_refusing_a_text_takes_less_than_eight_times_its_size(name: str) -> None:
+    limited(filled(name, 10_000).encode())  # modules that are imported on first use must not count
+    text = filled(name, 2_000_000 if name in LARGE else 200_000).encode()
     tracemalloc.start()
     try:
-        refusal(text)
+        found = limited(text)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
+    assert found[0].code == REPEATED[name][-1]
     assert peak < 8 * len(text)
 
 

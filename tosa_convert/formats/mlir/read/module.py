@@ -75,7 +75,12 @@ def read_text(
 
             packed_bools = state_of(options.dialect) < BOOLEAN_BYTES
         pieces = parse(
-            data, path, options.limits, packed_bools=packed_bools, function=options.func or None
+            data,
+            path,
+            options.limits,
+            packed_bools=packed_bools,
+            function=options.func or None,
+            pass_captured=options.pass_captured,
         )
         return read_module(Bytecode(sections_in_pieces(pieces)), options, upgrade)
 

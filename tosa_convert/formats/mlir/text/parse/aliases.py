@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 from tosa_convert.formats.mlir.text.parse.cursor import TextCursor
 
@@ -20,21 +20,22 @@ class Aliases:
 
     def __init__(self, cursor: TextCursor) -> None:
         self.cursor = cursor
-        #: Name -> the offset of what it stands for.
-        self._places: dict[str, int] = {}
-        self._values: dict[str, Any] = {}
-        self._ends: dict[str, int] = {}
-        self._being_parsed: set[str] = set()
+        #: Name with its `#` or `!` -> the offset of what it stands for; None while that is parsed, then
+        #: what it stands for, that offset, and where its definition ends.
+        self._known: dict[bytes, int | tuple[Any, int, int] | None] = {}
         for definition in _DEFINITION.finditer(cursor.data):
-            name = definition[1].decode("utf-8", "replace")
-            if name in self._places:
-                cursor.refuse(f"{name} is defined twice", definition.start(1))
-            self._places[name] = definition.end()
+            if definition[1] in self._known:
+                self._refuse_second(definition)
+            self._known[definition[1]] = definition.end()
+            cursor.bound(len(self._known), "aliases", in_all=True)
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._places
+    def _refuse_second(self, definition: re.Match[bytes]) -> NoReturn:
+        self.cursor.refuse(f"{_shown(definition[1])} is defined twice", definition.start(1))
 
-    def resolve(self, name: str, at: int, parse: Callable[[], Value]) -> Value:
+    def __contains__(self, name: bytes) -> bool:
+        return name in self._known
+
+    def resolve(self, name: bytes, at: int, parse: Callable[[], Value]) -> Value:
         """Return what an alias stands for.
 
         Args:
@@ -43,37 +44,44 @@ class Aliases:
             parse: parses the definition, which is then next.
         """
         cursor = self.cursor
-        if name in self._values:
-            found: Value = self._values[name]
+        known = self._known.get(name, -1)
+        if isinstance(known, tuple):
+            found: Value = known[0]
             return found
-        if name not in self._places:
-            cursor.refuse(f"the alias {name} is not defined", at)
-        if name in self._being_parsed:
-            cursor.refuse(f"the alias {name} refers to itself", at)
-        self._being_parsed.add(name)
-        resume, cursor.at = cursor.at, self._places[name]
+        if known == -1:
+            cursor.refuse(f"the alias {_shown(name)} is not defined", at)
+        if known is None:
+            cursor.refuse(f"the alias {_shown(name)} refers to itself", at)
+        self._known[name] = None
+        resume, cursor.at = cursor.at, known
         cursor.enter()
         try:
-            value = self._values[name] = parse()
-            self._ends[name] = cursor.at
+            value = parse()
+            self._known[name] = value, known, cursor.at
         finally:
             cursor.depth -= 1
             cursor.at = resume
-            self._being_parsed.discard(name)
         return value
 
-    def next_definition(self) -> str:
-        """Return the name of the alias whose definition is next at the top of the module, or ""."""
+    def next_definition(self) -> bytes:
+        """Return the name of the alias whose definition is next at the top of the module, or b""."""
         self.cursor.skip()
         definition = _NEXT_DEFINITION.match(self.cursor.data, self.cursor.at)
         if definition is None:
-            return ""
-        name = definition[1].decode("utf-8", "replace")
+            return b""
+        name, place = definition[1], definition.end()
         # A definition that does not begin a line is found only here.
-        if self._places.setdefault(name, definition.end()) != definition.end():
-            self.cursor.refuse(f"{name} is defined twice", definition.start(1))
+        known = self._known.setdefault(name, place)
+        if (known[1] if isinstance(known, tuple) else known) != place:
+            self._refuse_second(definition)
         return name
 
-    def end(self, name: str) -> int:
+    def end(self, name: bytes) -> int:
         """Return where the definition of an alias that was resolved ends."""
-        return self._ends[name]
+        known = self._known[name]
+        assert isinstance(known, tuple)
+        return known[2]
+
+
+def _shown(name: bytes) -> str:
+    return name.decode("utf-8", "replace")

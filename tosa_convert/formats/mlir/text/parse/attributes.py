@@ -125,7 +125,9 @@ class AttributeParser:
             name = raw.decode("utf-8", "replace")
             if name in pairs:
                 cursor.refuse(f"the attribute {name} is there twice", at)
+            cursor.bound(len(pairs) + 1, "attributes in a dictionary")
             pairs[name] = self(name, bare) if cursor.accept(b"=") else self.unit()
+        cursor.bound(len(self.encoder.names), "names of attributes")
         return pairs
 
     def symbol(self) -> bytes:
@@ -230,6 +232,7 @@ class AttributeParser:
         if not cursor.peek(b"]"):
             numbers.append(self(name, bare))
             while cursor.accept(b","):
+                cursor.bound(len(numbers) + 1, "attributes in a list")
                 numbers.append(self(name, bare))
         cursor.expect(b"]", "',' or ']'")
         return self.encoder.array(numbers)
@@ -275,9 +278,9 @@ class AttributeParser:
             if enum is not None and text[enum.end() : enum.end() + 1] not in (",", "="):
                 text = f"#{enum[1]}.{enum[2]}<{text[enum.end() :].removesuffix('>').strip()}>"
             return self._typed_text(text)
-        name = head[0].decode()
-        if "." in name and name not in self.aliases:
-            return self._typed_text(name)
+        name = head[0]
+        if b"." in name and name not in self.aliases:
+            return self._typed_text(name.decode())
         return self.aliases.resolve(name, start, self)
 
     def _typed_text(self, text: str) -> bytes:
@@ -334,6 +337,7 @@ class AttributeParser:
             if number is None:
                 raise cursor.unexpected("a number")
             tokens.append(number[0])
+            cursor.bound(len(tokens), "numbers in an array")
         return self._dense_array(element, tokens, at)
 
     def _dense_array(self, element: str, tokens: list[bytes], at: int) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import Final, NoReturn
 
 from tosa_convert.errors import TosaConvertError, fail
@@ -10,6 +11,9 @@ from tosa_convert.formats.mlir.quoting import unescape_bytes, unknown_escape
 from tosa_convert.formats.mlir.text.parse.source_text import SourceText
 from tosa_convert.io.source_excerpt import excerpt_at
 
+#: In a text of many operations there may be a part for each of so many bytes: each takes more memory
+#: than its characters.
+_BYTES_EACH: Final = 32
 #: Bytes of the text that a message quotes.
 _QUOTED: Final = 40
 
@@ -33,15 +37,17 @@ class TextCursor:
         data: the text.
         path: the file that it is the content of, or "".
         depth: how deep brackets may nest.
+        parts: how many entries a list may have.
 
     Attributes:
         at: the offset of the next byte.
     """
 
-    def __init__(self, data: memoryview, path: str, depth: int) -> None:
+    def __init__(self, data: memoryview, path: str, depth: int, parts: int = sys.maxsize) -> None:
         self.data = data
         self.source = SourceText(data, path)
         self.max_depth = depth
+        self.max_parts = parts
         self.depth = 0
         self.at = 0
 
@@ -83,6 +89,15 @@ class TextCursor:
         if self.depth > self.max_depth:
             message = f"nested more than {self.max_depth} deep"
             raise self.coded("too-large", message)
+
+    def bound(self, count: int, what: str, *, in_all: bool = False) -> None:
+        """Refuse more parts than a list may have, or than a text may have `in_all`."""
+        most = self.max_parts + (len(self.data) // _BYTES_EACH if in_all else 0)
+        if count > most:
+            rule = f", {self.max_parts} and one for each {_BYTES_EACH} bytes of the text"
+            message = f"found more than {most} {what}{rule if in_all else ''}"
+            hint = "--limit text-parts=N (limits={'text-parts': N}) allows more"
+            raise self.coded("too-large", message, hint=hint)
 
     # -- tokens -------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from tosa_convert.formats.mlir.attributes import I32_ARRAYS, MNEMONICS
-from tosa_convert.formats.mlir.bytecode.attributes import FunctionType, TensorType
+from tosa_convert.formats.mlir.bytecode.attributes import FunctionType, TensorType, Type
 from tosa_convert.formats.mlir.text.parse.operation_tree import ParsedOperation, ParsedRegion
 from tosa_convert.graph.opset import BY_MLIR, OPERATORS, AttributeSpec
 
@@ -46,6 +46,8 @@ class CustomForms:
         self.cursor = operations.cursor
         self.attributes: AttributeParser = operations.attributes
         self.types = operations.types
+        #: The types of the arguments of the last function.
+        self.inputs: tuple[Type, ...] = ()
 
     def form(self, name: str) -> Callable[[CustomForms, ParsedOperation], Steps | None] | None:
         """Return the parser for operations of a name, or None if no form of theirs is known."""
@@ -293,10 +295,8 @@ class CustomForms:
         results: list[tuple[Parsed, Dictionary]] = []
         if cursor.accept(b"->"):
             results = self._results()
-        inputs = tuple(type_.type for _, type_, _, _, _ in arguments)
-        signature = FunctionType(inputs, tuple(type_.type for type_, _ in results))
-        number = self.types.number(signature)
-        attributes["function_type"] = self.attributes.type(number)
+        self.inputs = tuple(type_.type for _, type_, _, _, _ in arguments)
+        attributes["function_type"] = self.signature(tuple(type_.type for type_, _ in results))
         for key, dictionaries in (
             ("arg_attrs", [others for _, _, others, _, _ in arguments]),
             ("res_attrs", [others for _, others in results]),
@@ -316,6 +316,11 @@ class CustomForms:
                     [(name, type_.number, loc, at) for name, type_, _, loc, at in arguments],
                 )
             yield region
+
+    def signature(self, results: tuple[Type, ...] = ()) -> bytes:
+        """Encode the type of the last function, with results of these types."""
+        number = self.types.number(FunctionType(self.inputs, results))
+        return self.attributes.type(number)
 
     def _results(self) -> list[tuple[Parsed, Dictionary]]:
         """Parse the types of a function's results with their attributes."""

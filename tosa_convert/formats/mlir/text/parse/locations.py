@@ -106,7 +106,7 @@ class LocationParser:
             return self.entries.name(name, child)
         alias = cursor.match(_ALIAS)
         if alias is not None:
-            return self.aliases.resolve(alias[0].decode(), alias.start(), self.attribute)
+            return self.aliases.resolve(alias[0], alias.start(), self.attribute)
         word = cursor.peek_word()
         if word == b"unknown":
             cursor.word()
@@ -146,6 +146,7 @@ class LocationParser:
         if not cursor.peek(b"]"):
             parts.append(self._location())
             while cursor.accept(b","):
+                cursor.bound(len(parts) + 1, "locations in a fused one")
                 parts.append(self._location())
         cursor.expect(b"]")
         return self._with_metadata(metadata, parts) if metadata else self.entries.fuse(parts)

@@ -42,6 +42,10 @@ _RENAMED: Final = {
 }
 #: Dialects of which some operations are read.
 _READ: Final = ("builtin", "func", "ml_program", "tosa")
+#: Operations of TOSA with two regions, which are read like the function's own.
+_FLOWS: Final = ("tosa.cond_if", "tosa.while_loop")
+#: How the regions of operations end.
+_TERMINATORS: Final = {"func.func": "func.return"} | dict.fromkeys(_FLOWS, "tosa.yield")
 #: Up to April 2022 a function had the attribute `type`.
 _FUNCTION_TYPE: Final = ("type", "function_type")
 
@@ -62,29 +66,33 @@ def parse(
     *,
     packed_bools: bool | None = None,
     function: str | None = "",
+    pass_captured: bool = False,
 ) -> list[Data]:
     """Parse a text into bytecode, in pieces; large constants are pieces of their own.
 
     Args:
         data: the text. It may be hostile.
         path: the file that it is the content of, or "".
-        limits: `text_depth` bounds the nesting of brackets.
+        limits: `text_depth` bounds the nesting of brackets, `text_parts` the length of lists.
         packed_bools: whether booleans in hexadecimal are packed, if it is known.
         function: the only function that is read, or None for the only public one. The text is parsed no
             further than to the findings that refuse it. "" parses all of it.
+        pass_captured: values that regions use from outside are no findings.
 
     Raises:
         TosaConvertError: "malformed-mlir" with the line and column of the first error, "too-large" for
-            what is nested too deeply.
+            what is nested too deeply and for lists that are too long.
     """
-    cursor = TextCursor(data, path, limits.text_depth)
+    cursor = TextCursor(data, path, limits.text_depth, limits.text_parts)
     encoder = Encoder()
     resources = Resources(cursor, encoder)
     aliases = Aliases(cursor)
     types = TypeParser(cursor, encoder, aliases)
     attributes = AttributeParser(cursor, encoder, aliases, types, resources)
     attributes.elements.packed_bools = packed_bools
-    module = _ModuleParser(OperationParser(cursor, attributes), resources, function).module()
+    parser = _ModuleParser(OperationParser(cursor, attributes), resources, function)
+    parser.counts_captured = not pass_captured
+    module = parser.module()
     return encoder.finish([bytes(piece) for piece in module])
 
 
@@ -121,8 +129,11 @@ class _ModuleParser:
             if function is None
             else (function.removeprefix("@").encode("utf-8", "surrogatepass"))
         )
-        #: Foreign operations of the function that is being parsed, and functions that could be read.
-        self.foreign = self.candidates = 0
+        #: Findings in the function that is being parsed, and functions that could be read.
+        self.findings = self.candidates = 0
+        self.counts_captured = True
+        #: Operations in modules.
+        self.in_modules = 0
 
     def module(self) -> Iterable[bytes | bytearray]:
         """Return the encoding of the only module at the top, or of one around what is at the top."""
@@ -141,7 +152,7 @@ class _ModuleParser:
     def _more(self) -> bool:
         """Return whether another operation is to be parsed. Takes what is between operations."""
         cursor, operations = self.cursor, self.operations
-        while max(self.foreign, self.candidates - 1) < MAX_FINDINGS:
+        while max(self.findings, self.candidates - 1) < MAX_FINDINGS:
             cursor.skip()
             if self.stack:
                 if cursor.accept(b"}"):
@@ -165,13 +176,11 @@ class _ModuleParser:
             self._alias(name)
         return False
 
-    def _alias(self, name: str) -> None:
+    def _alias(self, name: bytes) -> None:
         """Take the definition of an alias."""
-        aliases, cursor = self.attributes.aliases, self.cursor
-        if name.startswith("!"):
-            aliases.resolve(name, cursor.at, self.attributes.types.alias)
-        else:
-            aliases.resolve(name, cursor.at, self.attributes)
+        aliases, cursor, attributes = self.attributes.aliases, self.cursor, self.attributes
+        is_type = name.startswith(b"!")
+        aliases.resolve(name, cursor.at, attributes.types.alias if is_type else attributes)
         cursor.at = aliases.end(name)
 
     # -- operations ---------------------------------------------------------------------------
@@ -179,6 +188,9 @@ class _ModuleParser:
     def _operation(self) -> None:
         """Parse an operation, up to its first region if it has one."""
         cursor, operations = self.cursor, self.operations
+        if not self.stack or self.stack[-1].operation.name == "builtin.module":
+            self.in_modules += 1
+            cursor.bound(self.in_modules, "operations in modules")
         cursor.skip()
         start = cursor.at
         names = operations.result_names()
@@ -235,6 +247,8 @@ class _ModuleParser:
             operation.location = location
         if operation.name == "func.func" and _FUNCTION_TYPE[0] in operation.attributes:
             operation.attributes[_FUNCTION_TYPE[1]] = operation.attributes.pop(_FUNCTION_TYPE[0])
+        if operation.regions and _is_foreign(operation.name):
+            operation.regions.clear()  # the operation is a finding, whatever is in it
         operations.define(names, operation.types, start)
         operations.region.append(operation, operations.encoder)
         self.last = operation.name
@@ -242,20 +256,28 @@ class _ModuleParser:
             self._count(operation)
 
     def _count(self, operation: ParsedOperation) -> None:
-        """Count an operation if it is a finding, whatever follows it in the text."""
+        """Count the findings that an operation causes, whatever follows it in the text."""
+        region = self.operations.region
         is_function = operation.name == "func.func"
+        count = int(is_function or _is_foreign(operation.name))
+        if not count and region.parent is not None and self.counts_captured:
+            count = sum(value < region.first for value in operation.operands)
+        if not count:
+            return
         around = [opened.operation for opened in self.stack]
+        while around and around[-1].name in _FLOWS:
+            around.pop()
         owner = operation if is_function else around.pop() if around else None
         if owner is None or owner.name != "func.func" or len(around) > 1:
             return
         if around and (around[0].name != "builtin.module" or self.stack[0].outer.count):
             return
         if is_function:
-            self.foreign = 0
+            self.findings = 0
             is_choice = self.function is None and any(r.blocks for r in operation.regions)
             self.candidates += is_choice and self._is_read(operation)
-        elif operation.name.partition(".")[0] not in _READ and operation.name != "arith.constant":
-            self.foreign += self._is_read(owner)
+        elif self._is_read(owner):
+            self.findings += count
 
     def _is_read(self, function: ParsedOperation) -> bool:
         """Return whether a function is the one that is read, or one of those that could be."""
@@ -272,14 +294,26 @@ class _ModuleParser:
     def _close(self) -> None:
         """End what is open in a text that is not parsed to its end."""
         operations = self.operations
+        encoder = operations.encoder
         while self.stack:
             opened = self.stack.pop()
-            if opened.operation.name == "func.func":
-                end = ParsedOperation("func.return", operations.encoder.unknown, {}, [], [])
-                operations.region.append(end, operations.encoder)
-            operations.region.close(operations.encoder)
+            attributes = opened.operation.attributes
+            if "function_type" in attributes:
+                attributes["function_type"] = self.forms.signature()
+                attributes.pop("res_attrs", None)
+            terminator = _TERMINATORS.get(opened.operation.name, "")
+            end = ParsedOperation(terminator, encoder.unknown, {}, [], [])
+            if terminator and not (operations.region.count and self.last == terminator):
+                operations.region.append(end, encoder)
+            operations.region.close(encoder)
             operations.region = opened.outer
-            operations.region.append(opened.operation, operations.encoder)
+            while opened.operation.name in _FLOWS and len(opened.operation.regions) < 2:
+                region = operations.new_region(opened.operation.name)
+                opened.operation.regions.append(region)
+                operations.begin_block(region)
+                region.append(end, encoder)
+                region.close(encoder)
+            operations.region.append(opened.operation, encoder)
             self.last = opened.operation.name
 
     def _foreign(self, operation: ParsedOperation, results: int, at: int) -> None:
@@ -310,7 +344,14 @@ class _ModuleParser:
                 location = found.start()
             if token in _CLOSING:
                 closing += _CLOSING[token]
+                if len(closing) > _MAX_REGIONS:
+                    raise cursor.coded("too-large", f"nested more than {_MAX_REGIONS} deep", at)
             elif closing and token[0] == closing[-1]:
                 closing.pop()
         if location >= 0:
             cursor.at = location
+
+
+def _is_foreign(name: str) -> bool:
+    """Return whether a function that has an operation of this name is refused."""
+    return name.partition(".")[0] not in _READ and name != "arith.constant"

@@ -56,6 +56,8 @@ class OperationParser:
         self.unknown_type = self.types.number("none")
         self._signatures: dict[bytes, Signature] = {}
         self._results_left = len(cursor.data)
+        #: How many regions, how many blocks, and how many results besides the first of each operation.
+        self._regions = self._blocks = self._others = 0
 
     # -- values -------------------------------------------------------------------------------
 
@@ -126,6 +128,9 @@ class OperationParser:
             self.cursor.refuse(
                 f"found names for {count} results, but the operation has {len(types)}", at
             )
+        if len(types) > 1:
+            self._others += len(types) - 1
+            self.cursor.bound(self._others, "results besides the first", in_all=True)
         value = self.region.add(types)
         for name, count in names:
             self.name(name, value, at, count)
@@ -193,6 +198,8 @@ class OperationParser:
     def new_region(self, operation: str) -> ParsedRegion:
         """Return a new region of an operation that is inside the current region."""
         outer = self.region
+        self._regions += 1
+        self.cursor.bound(self._regions, "regions", in_all=True)
         return ParsedRegion(None if operation in _ISOLATED else outer, outer.room)
 
     def arguments(self) -> list[tuple[bytes, Parsed, Dictionary, bytes, int]]:
@@ -215,12 +222,15 @@ class OperationParser:
             others = self.attributes.optional_dictionary("")
             location = self.attributes.locations.optional() or self.encoder.unknown
             found.append((name[0] if name else b"", type_, others, location, at))
+            cursor.bound(len(found), "arguments")
         return found
 
     def begin_block(
         self, region: ParsedRegion, arguments: Sequence[tuple[bytes, bytes, bytes, int]] = ()
     ) -> None:
         """Add a block. arguments: name, type, location and offset of each."""
+        self._blocks += 1
+        self.cursor.bound(self._blocks, "blocks", in_all=True)
         region.begin_block([argument[1:3] for argument in arguments], self.encoder)
         outer, self.region = self.region, region
         first = region.add([type_ for _, type_, _, _ in arguments])
@@ -241,6 +251,7 @@ class OperationParser:
                 for name, type_, _, location, at in self.arguments()
             ]
         cursor.expect(b":")
+        cursor.bound(region.blocks + 1, "blocks in a region")
         self.begin_block(region, arguments)
         return True
 
@@ -264,6 +275,7 @@ class OperationParser:
                 cursor.expect(b"{")
                 region = self.new_region(operation.name)
                 operation.regions.append(region)
+                cursor.bound(len(operation.regions), "regions of an operation")
                 yield region
                 if not cursor.accept(b","):
                     break

@@ -28,13 +28,13 @@ _TENSOR: Final = re.compile(rb"tensor<")
 #: Sizes in a row, so few that the regular expression takes little memory.
 _SIZES: Final = re.compile(rb"(?:(?:[0-9]+|\?)\s*x\s*){1,100}")
 _UNRANKED: Final = re.compile(rb"\*\s*x\s*")
-_SIMPLE: Final = re.compile(rb"tensor<(?:[0-9?]+x){0,30}[a-z]\w*>")
 _SIZE: Final = re.compile(rb"[0-9]+|\?")
 _ELEMENT: Final = re.compile(rb"[a-z]\w*")
 _DIALECT_TYPE: Final = re.compile(rb"![A-Za-z_][\w$]*(?:\.[A-Za-z_][\w$.]*)?")
 _BUILTIN: Final = re.compile(
     rb"(?:[su]?i[0-9]+|index|none|bf16|tf32|f(?:16|32|64|80|128)|f[468]E[0-9]M[0-9][A-Z0-9]*)\b(?![.$])"
 )
+_SIMPLE: Final = re.compile(rb"tensor<(?:[0-9?]+x){0,30}[a-z]\w*>|" + _BUILTIN.pattern)
 #: Types of the builtin dialect with parts that no TOSA program has; they are kept as text.
 _WITH_PARTS: Final = re.compile(rb"(?:complex|memref|vector|tuple|opaque)(?=\s*<)")
 
@@ -152,6 +152,7 @@ class TypeParser:
         while row := _SIZES.match(cursor.data, cursor.at):
             cursor.at = row.end()
             sizes += map(_size, _SIZE.finditer(row[0]))
+            cursor.bound(len(sizes), "sizes of a type")
             if max(sizes[-100:]) > _LARGEST:
                 cursor.refuse(f"a size is larger than {_LARGEST}", head.start())
         unranked = _UNRANKED.match(cursor.data, cursor.at)
@@ -197,9 +198,9 @@ class TypeParser:
         if cursor.follows(b"<"):
             cursor.skip_balanced(b"<", "'<'")
             return self._text(start)
-        name = head[0].decode()
-        if "." in name and name not in self.aliases:
-            return name
+        name = head[0]
+        if b"." in name and name not in self.aliases:
+            return name.decode()
         return self.aliases.resolve(name, start, self.alias)
 
     def alias(self) -> Type:
