@@ -16,6 +16,8 @@ from unit.building import example
 import tosa_convert as tc
 from tosa_convert.cli.main import VERBS, run, verb
 from tosa_convert.errors import Finding, TosaConvertError, printable
+from tosa_convert.io.log import collected_warnings, warning
+from tosa_convert.rules.open_sizes import Cause
 
 #: ESC, a C1 control, a direction mark, a line end that forges a finding, and a line separator.
 EVIL = "e\x1b[31m\x9b2J\u202e\nerror: forged\u2028"
@@ -44,6 +46,14 @@ def test_a_finding_is_printed_without_control_characters(part: str) -> None:
     printed = str(TosaConvertError(Finding("file-error", **texts)))
     assert not refused(printed)
     assert "\nerror: forged" not in printed
+
+
+def test_a_warning_is_logged_without_control_characters() -> None:
+    with collected_warnings() as texts:
+        warning("%s, %d of %.1f", Cause(f"input {EVIL}", [EVIL]), 1, 2.5)
+    assert not refused(texts[0])
+    assert texts[0].endswith(", 1 of 2.5")
+    assert "\n" not in texts[0]
 
 
 def _renamed(row: Any) -> Any:

@@ -68,7 +68,7 @@ def _log(level: int, message: str, values: tuple[object, ...]) -> None:
         logging.basicConfig(format=_FORMAT, level=logging.WARNING)
         if _level == _INFO:
             logging.getLogger(NAME).setLevel(_INFO)
-    plain = [printable(value) if isinstance(value, str) else value for value in values]
+    plain = [row if isinstance(row, (int, float)) else printable(str(row)) for row in values]
     logging.getLogger(NAME).log(level, message, *plain, stacklevel=3)
 
 
