@@ -30,6 +30,7 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.weights.write import write as write_weights
 from tosa_convert.graph import Graph
 from tosa_convert.io.files import GATHER_BYTES, replace_file
+from tosa_convert.io.temporary import hold, release, remove_left, temporary_path
 
 OLD, NEW = b"old" * 1000, b"new" * 5000
 
@@ -168,8 +169,12 @@ def outcome(subject: Subject, folder: Path, place: int, fault: str) -> tuple[str
     which = "new" if found == after else "old" if found == before else "NEITHER"
     litter = [path.name for path in folder.iterdir() if path != target]
     if litter:
+        # As in another process.
+        remove_left.cache_clear()
         subject.new(target)
         assert content(target) == after, f"what is left disturbs the next write: {litter}"
+        left = [path.name for path in folder.iterdir() if path != target]
+        assert not left or raised != "killed", f"the next write leaves {left}"
     return raised, which + (" and litter" if litter else "")
 
 
@@ -449,3 +454,28 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such locks")
+def test_a_write_removes_what_killed_writes_left_and_nothing_else(tmp_path: Path) -> None:
+    mine = [
+        tmp_path / name for name in (".m.tosa.part", ".0123456789ab.part", "m.0123456789ab.part")
+    ]
+    for path in mine:
+        path.write_bytes(b"mine")
+    left, running = (Path(temporary_path(tmp_path / "other.tosa")) for _ in range(2))
+    folder = Path(temporary_path(tmp_path / "m.weights"))
+    link = Path(temporary_path(tmp_path / "m.tosa"))
+    left.write_bytes(b"left")
+    folder.mkdir()
+    (folder / "w.npy").write_bytes(b"left")
+    link.symlink_to(mine[0])
+    with open(running, "wb") as file:
+        lock = hold(file.fileno())
+    replace_file(tmp_path / "m.tosa", [NEW])
+    found = {path.name for path in tmp_path.iterdir()}
+    assert found == {path.name for path in (*mine, running, link, tmp_path / "m.tosa")}
+    release(lock)
+    remove_left.cache_clear()
+    replace_file(tmp_path / "m.tosa", [NEW])
+    assert not running.exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 import zipfile
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from tosa_convert.errors import printable
 from tosa_convert.formats.write import stamp
 from tosa_convert.graph.model import Graph
 from tosa_convert.io.files import file_error, replace_file
+from tosa_convert.io.temporary import hold, release, remove_left, temporary_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,9 +49,10 @@ def write_parts(
     constants = [f"{stem}.constants.npz"] if parts.constants else []
     interface = f"{stem}.json"
     try:
-        scratch = tempfile.mkdtemp(prefix=f".{stem}.", dir=folder)
+        os.mkdir(scratch := temporary_path(os.path.join(folder, stem)))
     except OSError as error:
         raise file_error(folder, error, "written") from None
+    lock = hold(scratch)
     try:
         for name, program in zip(programs, parts.programs, strict=True):
             graph = stamp(program, options.tosa_version)
@@ -66,6 +67,8 @@ def write_parts(
             _move(os.path.join(scratch, name), os.path.join(folder, name))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+        release(lock)
+    remove_left(folder)
     note("\n".join(map(printable, _report(parts, programs, interface))))
 
 

@@ -2,7 +2,7 @@
 
 A write goes to a temporary file in the directory of the target, is flushed to the disk, and is
 renamed into place. Readers see either the old file or the new one. A failed write leaves the old file
-and removes the temporary one.
+and removes the temporary one; what a killed write leaves, the next write into the folder removes.
 """
 
 from __future__ import annotations
@@ -17,15 +17,13 @@ from typing import Any, BinaryIO, Final, TextIO
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.io.formats import refuse_model_directory
+from tosa_convert.io.temporary import hold, release, remove_left, temporary_path
 from tosa_convert.process.ending_signals import signals_deferred
 
 #: The path that means standard input or standard output.
 STANDARD: Final = "-"
 #: Smaller pieces are joined up to this many bytes before they are written.
 GATHER_BYTES: Final = 1 << 20
-#: Characters of the target's name in the name of its temporary file. A character takes up to 4 bytes,
-#: and a name has at most 255.
-_NAME_CHARACTERS: Final = 32
 #: Bytes of one read call from a pipe.
 READ_BYTES: Final = 1 << 20
 #: Most bytes of a JSON file that describes a case, a run or a result.
@@ -411,11 +409,12 @@ def _replace(
     check: Callable[[str], None] | None,
     progress: Progress | None,
 ) -> int:
-    temporary = temporary_path(target, "part")
+    temporary, lock = temporary_path(target), -1
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     # A new file gets the permissions that the umask allows, not those of a temporary file.
     try:
         descriptor = os.open(temporary, flags, 0o666)
+        lock = hold(descriptor)
         with open(descriptor, "wb", buffering=0) as file:
             total = write_pieces(file, pieces, progress)
             if old is not None and hasattr(os, "fchmod"):
@@ -429,7 +428,10 @@ def _replace(
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
+    finally:
+        release(lock)
     sync_folder(os.path.dirname(target))
+    remove_left(os.path.dirname(target))
     return total
 
 
@@ -444,13 +446,6 @@ def keep_owner(descriptor: int, old: os.stat_result) -> None:
             with contextlib.suppress(OSError):
                 os.fchown(descriptor, owner, old.st_gid)
                 return
-
-
-def temporary_path(target: PathLike, extension: str) -> str:
-    """Return a hidden, unused name in the directory of `target`."""
-    folder, name = os.path.split(target)
-    hidden = f".{name[:_NAME_CHARACTERS]}.{os.urandom(6).hex()}.{extension}"
-    return os.path.join(folder, hidden)
 
 
 def sync_folder(folder: PathLike) -> None:

@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.weights import manifest
-from tosa_convert.io.files import REGULAR_FLAGS, file_error, sync_folder, temporary_path
+from tosa_convert.io.files import REGULAR_FLAGS, file_error, sync_folder
 from tosa_convert.io.options import DEFAULT_LIMITS, Limits
+from tosa_convert.io.temporary import hold, release, remove_left, temporary_path
 
 #: Smaller files are read, larger ones are mapped: a mapping costs a page and two system calls.
 MAP_BYTES: Final = 1 << 16
@@ -147,7 +148,7 @@ def replacing(folder: Path) -> Iterator[Path]:
     Raises:
         TosaConvertError: "foreign-folder" before anything is changed; "file-error".
     """
-    target = Path(os.path.realpath(folder))
+    target, lock = Path(os.path.realpath(folder)), -1
     try:
         exists = os.path.lexists(target)
         old_files = _own_files(target) if exists else []
@@ -155,6 +156,7 @@ def replacing(folder: Path) -> Iterator[Path]:
         identity = None
         try:
             fresh.mkdir()
+            lock = hold(fresh)
             identity = _identity(fresh)
             yield fresh
             sync_folder(fresh)
@@ -171,11 +173,14 @@ def replacing(folder: Path) -> Iterator[Path]:
         try:
             sync_folder(target.parent)
             _remove((fresh, old), old_files)
+            remove_left(str(target.parent))
         except BaseException:  # an interrupt; try the removal again
             _remove((fresh, old), old_files)
             raise
     except OSError as error:
         raise file_error(folder, error, "written") from None
+    finally:
+        release(lock)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

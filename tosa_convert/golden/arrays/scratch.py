@@ -19,7 +19,7 @@ import numpy as np
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.io.files import PathLike, Pieces, file_error, write_pieces
+from tosa_convert.io.files import PathLike, Pieces, file_error, replace_file, write_pieces
 from tosa_convert.process.child import new_temporary_folder, remove_temporary_folder
 
 _HINT = "set TMPDIR to a folder on a disk with enough space"
@@ -169,17 +169,10 @@ class OutputFolder:
     def write(self, name: str, pieces: Pieces) -> None:
         """Write one file."""
         path = self.folder / name
-        part = self.folder / f".{name[:32]}.{os.urandom(6).hex()}.part"
         with file_errors(path):
             if not path.exists():
                 self._added.append(path)
-            try:
-                write_scratch(part, pieces)
-                os.replace(part, path)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    part.unlink()
-                raise
+        replace_file(path, pieces)
 
     def write_array(self, name: str, array: Array) -> None:
         """Write one array as an `.npy` file."""
