@@ -359,7 +359,7 @@ def campaign(options: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     deadline = time.monotonic() + options.seconds
     runs: list[Run] = []
-    spent = dict.fromkeys(names, 0.0)
+    spent = {name: tallies[name].seconds for name in names}
     try:
         while True:
             left = deadline - time.monotonic()
