@@ -53,20 +53,27 @@ def cast_to(call: Call) -> tuple[Array, Array]:
     divided by it and rounded to nearest, ties to even. A block with NaN or infinity has the scale NaN.
     """
     data, scales = call.results
-    element = data.dtype
-    assert element is not None
+    assert data.dtype is not None
+    return to_blocks(call.value("input_data"), data.dtype, scales.shape)
+
+
+def to_blocks(numbers: Array, element: DType, shape: tuple[int, ...]) -> tuple[Array, Array]:
+    """Return data of an element type, and scales of a shape, for numbers; see `cast_to`."""
     most, limit = _greatest(element)
-    value = call.value("input_data").astype(np.float64)
-    blocks = value.reshape(*scales.shape, -1)
+    value = numbers.astype(np.float64)
+    blocks = value.reshape(*shape, -1)
     largest = np.max(np.abs(blocks), axis=-1)
     mantissa, exponent = np.frexp(np.where(np.isfinite(largest), largest, 1.0) / limit)
     least = np.where(largest == 0, _LEAST_SCALE, exponent - (mantissa == 0.5))
     power = np.ldexp(1.0, np.clip(least, _LEAST_SCALE, _GREATEST_SCALE))
-    quotients = np.clip((blocks / power[..., None]).reshape(value.shape), -most, most)
-    scale = np.where(np.isfinite(largest), power, np.nan)
+    quotients = np.clip(blocks / power[..., None], -most, most)
+    is_finite = np.isfinite(largest)[..., None]
+    scale = np.where(is_finite[..., 0], power, np.nan)
     if not element.is_float:
-        return np.rint(np.nan_to_num(quotients * _MXINT8_UNIT)), scale
-    return quotients, scale
+        units = np.rint(np.nan_to_num(quotients) * _MXINT8_UNIT)
+        return np.where(is_finite, units, _MXINT8_MOST).reshape(value.shape), scale
+    other = math.nan if element.bits == 8 else 2.0 ** math.floor(math.log2(most))
+    return np.where(is_finite, quotients, other).reshape(value.shape), scale
 
 
 def _greatest(element: DType) -> tuple[float, float]:

@@ -22,6 +22,15 @@ from tosa_convert.reference import (
 )
 from tosa_convert.reference.bounds import BOUNDS
 from tosa_convert.reference.call import Array, Call, Operation, Precision, Type, is_float, store
+from tosa_convert.reference.scaled_tensors import (
+    SCALE_SUFFIX,
+    Scaled,
+    Value,
+    by_key,
+    compute_scaled,
+    plain,
+    scales_type,
+)
 
 #: Operator -> the function that computes it. Control flow, constants and variables are not among them.
 OPERATIONS: Final[dict[str, Operation]] = {
@@ -75,32 +84,41 @@ class Machine:
         """
         main = self.graph.main
         yield from self._block(
-            main, [self._given(inputs[name]) for name in main.inputs], outputs, 0
+            main, [self._argument(main, name, inputs) for name in main.inputs], outputs, 0
         )
 
+    def _argument(self, block: Block, name: str, inputs: Mapping[str, Array]) -> Value:
+        given = self._given(inputs[name])
+        tensor = block.tensors.get(name)
+        if tensor is None or tensor.scale is None:
+            return given
+        return Scaled(given, self._given(inputs[name + SCALE_SUFFIX]))
+
     def _block(
-        self, block: Block, arguments: Sequence[Array], outputs: dict[str, Array], depth: int
+        self, block: Block, arguments: Sequence[Value], outputs: dict[str, Array], depth: int
     ) -> Iterator[Step]:
-        values = dict(zip(block.inputs, arguments, strict=True))
+        values: dict[str, Value] = dict(zip(block.inputs, arguments, strict=True))
         where = next(path for path, found in self.graph.blocks() if found is block)
         last_use = {name: index for index, op in enumerate(block.operators) for name in op.inputs}
         kept = frozenset(block.outputs)
         for index, operator in enumerate(block.operators):
             path = operator_path(where, index, operator)
             operands = [self._value(block, values, name) for name in operator.inputs]
-            results: dict[str, Array] = {}
+            results: dict[str, Value] = {}
             if operator.spec.regions:
                 yield from self._control_flow(operator, operands, results, depth + 1)
             else:
                 results.update(self._compute(block, operator, operands, path))
             values.update(results)
-            yield Step(path, operator, results, depth)
+            arrays = {key: a for name, v in results.items() for key, a in by_key(name, v).items()}
+            yield Step(path, operator, arrays, depth)
             for name in {*operator.inputs, *results}:
                 if last_use.get(name, -1) <= index and name not in kept:
                     values.pop(name, None)
-        outputs.update((name, self._value(block, values, name)) for name in block.outputs)
+        for name in block.outputs:
+            outputs.update(by_key(name, self._value(block, values, name)))
 
-    def _value(self, block: Block, values: Mapping[str, Array], name: str) -> Array:
+    def _value(self, block: Block, values: Mapping[str, Value], name: str) -> Value:
         if name in values:
             return values[name]
         tensor = block.tensors.get(name)
@@ -111,7 +129,11 @@ class Machine:
         if data is None:
             raise fail("input-mismatch", f'"{name}"', "its value is not known")
         shape = (value.rank,) if isinstance(value, ShapeValue) else tuple(value.shape or ())
-        return self._given(data.numpy().reshape(shape))
+        array = self._given(data.numpy().reshape(shape))
+        if tensor is None or tensor.scale is None or tensor.scale.data is None:
+            return array
+        scale = tensor.scale.data.numpy().reshape(scales_type(tensor).shape)
+        return Scaled(array, self._given(scale))
 
     def _state(self, name: str, data: Constant | None, shape: tuple[int, ...]) -> Array:
         if name not in self.variables:
@@ -127,8 +149,8 @@ class Machine:
         return array.astype(np.float64) if wide else array
 
     def _compute(
-        self, block: Block, operator: Operator, operands: Sequence[Array], where: str
-    ) -> dict[str, Array]:
+        self, block: Block, operator: Operator, operands: Sequence[Value], where: str
+    ) -> dict[str, Value]:
         spec = operator.spec
         if spec in (CONST, CONST_SHAPE):
             (name,) = operator.outputs
@@ -139,7 +161,7 @@ class Machine:
             return {operator.outputs[0]: operands[0]}
         if spec is VARIABLE_WRITE:
             tensor = block.tensors[operator.outputs[0]]
-            self.variables[tensor.variable_name or tensor.name] = operands[0]
+            self.variables[tensor.variable_name or tensor.name] = plain(operands[0])
             return {}
         attributes = {
             name: value if (number := block.element_of(operator, name)) is None else number
@@ -147,10 +169,18 @@ class Machine:
         }
         targets = tuple(_type_of(block, name) for name in operator.outputs)
         types = tuple(_type_of(block, name) for name in operator.inputs)
-        call = Call(spec, tuple(operands), types, attributes, targets, self.precision)
+        call = Call(spec, tuple(map(plain, operands)), types, attributes, targets, self.precision)
         function = self._function(call, where)
         with np.errstate(all="ignore"):
-            found = function(call)
+            first = block.tensors.get(operator.outputs[0]) if operator.outputs else None
+            scales = scales_type(first) if first is not None and first.scale is not None else None
+            if scales is None and not any(isinstance(value, Scaled) for value in operands):
+                found = function(call)
+            else:
+                found = compute_scaled(call, operands, function, scales, where)
+            if scales is not None:
+                data = store(found.data, targets[0], self.precision)
+                return {operator.outputs[0]: Scaled(data, store(found.scale, scales, "own"))}
             arrays = found if isinstance(found, (tuple, list)) else (found,)
             rows = zip(operator.outputs, arrays, targets, strict=True)
             return {name: store(array, target, self.precision) for name, array, target in rows}
@@ -173,8 +203,8 @@ class Machine:
     def _control_flow(
         self,
         operator: Operator,
-        operands: Sequence[Array],
-        results: dict[str, Array],
+        operands: Sequence[Value],
+        results: dict[str, Value],
         depth: int,
     ) -> Iterator[Step]:
         regions = {row.name: self._region(operator, row.name) for row in operator.spec.regions}
@@ -191,10 +221,15 @@ class Machine:
                 state = yield from self._region_run(regions["body_graph"], state, depth)
         results.update(zip(operator.outputs, state, strict=True))
 
-    def _region_run(self, block: Block, arguments: list[Array], depth: int) -> Any:
+    def _region_run(self, block: Block, arguments: list[Value], depth: int) -> Any:
         outputs: dict[str, Array] = {}
         yield from self._block(block, arguments, outputs, depth)
-        return [outputs[name] for name in block.outputs]
+        return [
+            Scaled(outputs[name], outputs[name + SCALE_SUFFIX])
+            if name + SCALE_SUFFIX in outputs
+            else outputs[name]
+            for name in block.outputs
+        ]
 
     def _region(self, operator: Operator, attribute: str) -> Block:
         name = operator.attributes[attribute]
@@ -206,8 +241,8 @@ def _is_inexact(call: Call) -> bool:
     return element is not None and element.is_float
 
 
-def _is_true(array: Array) -> bool:
-    return bool(np.asarray(array).reshape(-1)[0])
+def _is_true(value: Value) -> bool:
+    return bool(plain(value).reshape(-1)[0])
 
 
 def _type_of(block: Block, name: str) -> Type:

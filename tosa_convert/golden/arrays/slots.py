@@ -23,6 +23,8 @@ from tosa_convert.graph.packing import pack, unpack
 
 #: Appended to the name of a block-scaled tensor: the name of its scales.
 SCALE_SUFFIX: Final = "/scale"
+#: What the name of a file with scales adds to that of the values.
+SCALE_FILE: Final = "_scale"
 INT48: Final = dtype("INT48")
 _UINT8_IN_FILE: Final = frozenset(("FP8E5M2", "MXINT8"))
 
@@ -190,6 +192,11 @@ def save_npy(path: Path, slot: Slot, array: Array) -> None:
         write_npy(path, np.ascontiguousarray(array).view(np.uint8).reshape(slot.shape))
     else:
         write_npy(path, array)
+
+
+def slot_file(stem: str, slot: Slot) -> str:
+    """Return the name of a slot's file, for the stem of its tensor's file."""
+    return f"{stem}.npy" if slot.key == slot.tensor else f"{stem}{SCALE_FILE}.npy"
 
 
 def load_npy(path: Path, slot: Slot) -> Array:

@@ -17,14 +17,14 @@ from typing import Final
 from tosa_convert.errors import fail, suggest
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder
-from tosa_convert.golden.arrays.slots import load_npy, save_npy, slots
+from tosa_convert.golden.arrays.slots import load_npy, save_npy, slot_file, slots
 from tosa_convert.golden.running.control_flow import (
     region_runs,
     tensors_in_regions,
     why_not_runnable,
 )
 from tosa_convert.golden.running.programs import input_slots
-from tosa_convert.golden.running.reference_model import execute, run_graph, slot_file, write_model
+from tosa_convert.golden.running.reference_model import execute, run_graph, write_model
 from tosa_convert.golden.running.run_options import DEFAULT_RUN, RunOptions
 from tosa_convert.graph.extract import computed_tensors, extract, extract_from, last_uses
 from tosa_convert.graph.model import Graph, operator_path, require_graphs

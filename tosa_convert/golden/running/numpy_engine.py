@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.scratch import write_npy
-from tosa_convert.golden.arrays.slots import Slot, load_npy, save_npy, slots
+from tosa_convert.golden.arrays.slots import Slot, load_npy, save_npy, slot_file, slots
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph.model import Graph
 
@@ -39,11 +39,9 @@ def compute(graph: Graph, inputs: Mapping[str, Array], options: RunOptions) -> C
 
     Raises:
         TosaConvertError: "refmodel-timeout", "unsupported-shape", "input-mismatch" for an index that
-            is outside of a tensor, "unsupported-operator" for a CUSTOM operator, "unsupported-type" for
-            a tensor that holds its scales.
+            is outside of a tensor, "unsupported-operator" for a CUSTOM operator.
     """
     start = time.monotonic()
-    _refuse_scaled_tensors(graph)
     if options.level != "none":
         _refuse_exceeded_level(graph, options.level)
     precision: Precision = "wide" if options.precise or options.bounds else "own"
@@ -70,7 +68,11 @@ def execute(
 
 
 def _files(graph: Graph, names: Sequence[str], files: Sequence[str]) -> list[tuple[Slot, str]]:
-    return [(slots(graph.main, name)[0], file) for name, file in zip(names, files, strict=True)]
+    return [
+        (slot, slot_file(file.removesuffix(".npy"), slot))
+        for name, file in zip(names, files, strict=True)
+        for slot in slots(graph.main, name)
+    ]
 
 
 def _save(path: Path, slot: Slot, array: Array) -> None:
@@ -96,18 +98,6 @@ def _run(
                 "allow more time, or use smaller inputs",
             )
     return outputs
-
-
-def _refuse_scaled_tensors(graph: Graph) -> None:
-    for where, block in graph.blocks():
-        for tensor in block.tensors.values():
-            if tensor.scale is not None:
-                raise fail(
-                    "unsupported-type",
-                    f'{where} tensor "{tensor.name}"',
-                    f"it is {tensor.type_text()}, whose scales are inside, which numpy cannot run",
-                    "use the reference model",
-                )
 
 
 def _refuse_exceeded_level(graph: Graph, level: str) -> None:

@@ -19,7 +19,14 @@ from tosa_convert import api
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.scratch import full_disk, scratch_folder, write_scratch
-from tosa_convert.golden.arrays.slots import Slot, coerce, load_npy, missing_input, save_npy
+from tosa_convert.golden.arrays.slots import (
+    Slot,
+    coerce,
+    load_npy,
+    missing_input,
+    save_npy,
+    slot_file,
+)
 from tosa_convert.golden.running import model_process, numpy_engine
 from tosa_convert.golden.running.explain_failure import explain, is_nameless
 from tosa_convert.golden.running.programs import Program, input_slots, output_slots
@@ -41,8 +48,6 @@ from tosa_convert.io.files import map_file
 _LEVELS: Final[dict[Level, str]] = {"none": "NONE", "8k": "EIGHTK"}
 #: The exit code of the model if a file would exceed the process's limit on file sizes.
 _FILE_TOO_LARGE: Final = -getattr(signal, "SIGXFSZ", 0) or None
-#: What the name of a file with scales adds to that of the values.
-SCALE_FILE: Final = "_scale"
 #: The operator that the model refuses to run without a level.
 _NEEDS_LEVEL: Final = "EXP2_SHAPE"
 
@@ -158,11 +163,6 @@ def file_name(all_slots: Sequence[Slot], slot: Slot, prefix: str = "in") -> str:
     """Return the name of a slot's file; the model looks for scales under the name of the values."""
     tensors = list(dict.fromkeys(s.tensor for s in all_slots))
     return slot_file(f"{prefix}{tensors.index(slot.tensor)}", slot)
-
-
-def slot_file(stem: str, slot: Slot) -> str:
-    """Return the name of a slot's file, for the stem of its tensor's file."""
-    return f"{stem}.npy" if slot.key == slot.tensor else f"{stem}{SCALE_FILE}.npy"
 
 
 def with_outputs(graph: Graph, outputs: list[str]) -> Graph:

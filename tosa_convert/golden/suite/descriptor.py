@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tosa_convert.errors import fail
-from tosa_convert.golden.running.reference_model import SCALE_FILE
+from tosa_convert.golden.arrays.slots import SCALE_FILE
 from tosa_convert.io.files import path_below, read_json
 
 NAME: Final = "desc.json"

@@ -21,10 +21,10 @@ from tosa_convert.errors import fail
 from tosa_convert.golden.accuracy.compliance import Compliance, parse_compliance
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.scratch import write_scratch
-from tosa_convert.golden.arrays.slots import Slot, load_npy, save_npy
+from tosa_convert.golden.arrays.slots import Slot, load_npy, save_npy, slot_file
 from tosa_convert.golden.running import model_process
 from tosa_convert.golden.running.programs import Program, input_slots, load_program, output_slots
-from tosa_convert.golden.running.reference_model import link_or_copy, slot_file
+from tosa_convert.golden.running.reference_model import link_or_copy
 from tosa_convert.golden.suite.data_generation import generate_data
 from tosa_convert.golden.suite.descriptor import NAME, case_file, described_run, read_descriptor
 from tosa_convert.graph.model import Graph

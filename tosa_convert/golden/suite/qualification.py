@@ -17,7 +17,7 @@ from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.npz import load_npz, npz_pieces
 from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder
 from tosa_convert.golden.arrays.slots import unpacked
-from tosa_convert.golden.backends.other_model import OtherModel
+from tosa_convert.golden.backends.other_model import NUMPY, OtherModel
 from tosa_convert.golden.backends.process import PACKAGES, run_backend
 from tosa_convert.golden.backends.runners import (
     ORIGINALS,
@@ -98,7 +98,8 @@ class Qualification:
                 raise fail("missing-backend", "iree", said, PACKAGES["iree"])
         elif not os.path.isdir(self.against):
             backend = open_backend(self.against, _EMPTY, {}, python=self.python)
-            if isinstance(backend, (Record, OtherModel)):
+            runs_one_model = isinstance(backend, OtherModel) and backend.text != NUMPY
+            if runs_one_model or isinstance(backend, Record):
                 message = "a case needs a backend that runs any program, or a folder of results"
                 raise fail("option-conflict", f"--against {self.against}", message)
 
