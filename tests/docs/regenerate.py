@@ -2,10 +2,10 @@
 
     python tests/docs/regenerate.py
 
-Needs what the tests need (`pip install '.[test]'`). Rewrites the tables of docs/formats.md, docs/zoo.md,
-docs/doctor.md and docs/model-suites.md, and the examples of docs/errors.md; the text around them does
-not change. Also writes the lines of operators in MLIR text that tests compare. Review the diff
-afterwards: users will see it.
+Needs what the tests need (`pip install '.[test]'`). Rewrites the tables of docs/computation.md,
+docs/formats.md, docs/zoo.md, docs/doctor.md and docs/model-suites.md, and the examples of
+docs/errors.md; the text around them does not change. Also writes the lines of operators in MLIR text
+that tests compare. Review the diff afterwards: users will see it.
 """
 
 from __future__ import annotations
@@ -56,11 +56,19 @@ def regenerate_errors(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    from docs import consumer_tables, house, operator_tables, test_formats_doc, zoo_tables
+    from docs import (
+        computation_tables,
+        consumer_tables,
+        house,
+        operator_tables,
+        test_formats_doc,
+        zoo_tables,
+    )
     from unit.formats.mlir import test_mlir_printer
 
     test_mlir_printer.write_golden()
     regenerate_tables(ROOT / "docs" / "architecture.md", {"picture": house.picture})
+    regenerate_tables(ROOT / "docs" / "computation.md", computation_tables.TABLES)
     regenerate_tables(ROOT / "docs" / "formats.md", test_formats_doc.TABLES)
     regenerate_tables(ROOT / "docs" / "zoo.md", zoo_tables.TABLES | consumer_tables.TABLES)
     regenerate_tables(ROOT / "docs" / "doctor.md", consumer_tables.READER_TABLES)

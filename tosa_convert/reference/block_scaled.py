@@ -50,7 +50,8 @@ def cast_to(call: Call) -> tuple[Array, Array]:
 
     The scale of a block is the least power of two by which its largest absolute value can be divided
     so that it rounds to a number of the element type, within the exponents of FP8UE8M0. Elements are
-    divided by it and rounded to nearest, ties to even. A block with NaN or infinity has the scale NaN.
+    divided by it and rounded to nearest, ties to even. A block with NaN or infinity has the scale NaN;
+    its elements are NaN, or the greatest power of two of a type without NaN, or 127 of MXINT8.
     """
     data, scales = call.results
     assert data.dtype is not None

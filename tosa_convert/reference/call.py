@@ -135,3 +135,9 @@ def store(result: Array, target: Type, precision: Precision) -> Array:
     if element.is_float and precision != "own" and element.name != "FP8UE8M0":
         return array.astype(np.float64, copy=False).reshape(shape)
     return array.astype(element.numpy, copy=False).reshape(shape)
+
+
+def describe(operation: Operation, text: str) -> Operation:
+    """Return an operation with a docstring."""
+    operation.__doc__ = text
+    return operation

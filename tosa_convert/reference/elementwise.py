@@ -15,7 +15,7 @@ import numpy as np
 from numpy.polynomial.chebyshev import cheb2poly
 
 from tosa_convert.graph.dtypes import NanPropagationMode
-from tosa_convert.reference.call import Array, Call, Operation
+from tosa_convert.reference.call import Array, Call, Operation, describe
 
 
 def compute_abs(call: Call) -> Array:
@@ -146,14 +146,15 @@ def _in_fp64(call: Call, function: Callable[..., Any], *names: str) -> Array:
     return result
 
 
-def _of(function: Callable[..., Any], *names: str) -> Operation:
+def _of(function: Callable[..., Any], text: str, *names: str) -> Operation:
     """Return an operation on the operands of these names, in the type that they are computed in."""
-    return lambda call: function(*(call.value(name) for name in names))
+    return describe(lambda call: function(*(call.value(name) for name in names)), text)
 
 
-def _transcendental(function: Callable[[Array], Array], name: str = "input1") -> Operation:
+def _rounded_once(function: Callable[[Array], Array], text: str, name: str = "input1") -> Operation:
     """Return an operation that is computed in FP64 and rounded once."""
-    return lambda call: _in_fp64(call, function, name)
+    compute: Operation = lambda call: _in_fp64(call, function, name)  # noqa: E731
+    return describe(compute, f"{text}, computed in FP64 and rounded once.")
 
 
 def sigmoid(value: Array) -> Array:
@@ -217,39 +218,43 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "ABS": compute_abs,
     "ADD": compute_add,
     "ARITHMETIC_RIGHT_SHIFT": compute_right_shift,
-    "BITWISE_AND": _of(np.bitwise_and, *BINARY),
-    "BITWISE_NOT": _of(np.invert, "input1"),
-    "BITWISE_OR": _of(np.bitwise_or, *BINARY),
-    "BITWISE_XOR": _of(np.bitwise_xor, *BINARY),
-    "CEIL": _of(np.ceil, "input1"),
+    "BITWISE_AND": _of(np.bitwise_and, "Return the bits that both have.", *BINARY),
+    "BITWISE_NOT": _of(np.invert, "Return each bit inverted.", "input1"),
+    "BITWISE_OR": _of(np.bitwise_or, "Return the bits that one or both have.", *BINARY),
+    "BITWISE_XOR": _of(np.bitwise_xor, "Return the bits that only one has.", *BINARY),
+    "CEIL": _of(np.ceil, "Return the least integer that is not less.", "input1"),
     "CLAMP": compute_clamp,
     "CLZ": count_leading_zeros,
-    "COS": _transcendental(np.cos),
-    "EQUAL": _of(np.equal, *BINARY),
-    "ERF": _transcendental(error_function, "input"),
-    "EXP": _transcendental(np.exp),
-    "FLOOR": _of(np.floor, "input1"),
-    "GREATER": _of(np.greater, *BINARY),
-    "GREATER_EQUAL": _of(np.greater_equal, *BINARY),
-    "IDENTITY": lambda call: call.raw("input1"),
+    "COS": _rounded_once(np.cos, "Return the cosine of an angle in radians"),
+    "EQUAL": _of(np.equal, "Return whether both are equal; NaN equals nothing.", *BINARY),
+    "ERF": _rounded_once(error_function, "Return the error function", "input"),
+    "EXP": _rounded_once(np.exp, "Return e to the power of the operand"),
+    "FLOOR": _of(np.floor, "Return the greatest integer that is not greater.", "input1"),
+    "GREATER": _of(np.greater, "Return whether input1 > input2; false for NaN.", *BINARY),
+    "GREATER_EQUAL": _of(
+        np.greater_equal, "Return whether input1 >= input2; false for NaN.", *BINARY
+    ),
+    "IDENTITY": describe(lambda call: call.raw("input1"), "Return the operand."),
     "INTDIV": compute_divide,
-    "LOG": _transcendental(np.log),
-    "LOGICAL_AND": _of(np.logical_and, *BINARY),
+    "LOG": _rounded_once(np.log, "Return the natural logarithm; NaN for negative operands"),
+    "LOGICAL_AND": _of(np.logical_and, "Return whether both are true.", *BINARY),
     "LOGICAL_LEFT_SHIFT": compute_left_shift,
-    "LOGICAL_NOT": _of(np.logical_not, "input1"),
-    "LOGICAL_OR": _of(np.logical_or, *BINARY),
+    "LOGICAL_NOT": _of(np.logical_not, "Return whether the operand is false.", "input1"),
+    "LOGICAL_OR": _of(np.logical_or, "Return whether one or both are true.", *BINARY),
     "LOGICAL_RIGHT_SHIFT": compute_logical_right_shift,
-    "LOGICAL_XOR": _of(np.logical_xor, *BINARY),
+    "LOGICAL_XOR": _of(np.logical_xor, "Return whether only one is true.", *BINARY),
     "MAXIMUM": compute_maximum,
     "MINIMUM": compute_minimum,
     "MUL": compute_multiply,
     "NEGATE": compute_negate,
     "POW": compute_power,
-    "RECIPROCAL": _of(np.reciprocal, "input1"),
-    "RSQRT": _transcendental(lambda value: 1.0 / np.sqrt(value)),
+    "RECIPROCAL": _of(np.reciprocal, "Return 1 / x, correctly rounded.", "input1"),
+    "RSQRT": _rounded_once(
+        lambda value: 1.0 / np.sqrt(value), "Return 1 / sqrt(x); NaN for negative operands"
+    ),
     "SELECT": select,
-    "SIGMOID": _transcendental(sigmoid, "input"),
-    "SIN": _transcendental(np.sin),
+    "SIGMOID": _rounded_once(sigmoid, "Return 1 / (1 + exp(-x))", "input"),
+    "SIN": _rounded_once(np.sin, "Return the sine of an angle in radians"),
     "SUB": compute_subtract,
-    "TANH": _transcendental(np.tanh, "input"),
+    "TANH": _rounded_once(np.tanh, "Return the hyperbolic tangent", "input"),
 }

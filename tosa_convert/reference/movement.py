@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.errors import fail
-from tosa_convert.reference.call import Array, Call, Operation
+from tosa_convert.reference.call import Array, Call, Operation, describe
 
 
 def concatenate(call: Call) -> Array:
@@ -126,9 +126,9 @@ def require_equal_shapes(call: Call) -> tuple[Array, ...]:
     return ()
 
 
-def _on_sizes(function: Callable[..., Any], count: int = 2) -> Operation:
+def _on_sizes(function: Callable[..., Any], text: str) -> Operation:
     """Return an operation on the sizes of one or two shapes."""
-    return lambda call: function(*call.operands[:count])
+    return describe(lambda call: function(*call.operands), text)
 
 
 def _floor_log2(sizes: Array) -> Array:
@@ -140,21 +140,30 @@ def _ceil_log2(sizes: Array) -> Array:
 
 
 OPERATIONS: Final[dict[str, Operation]] = {
-    "ADD_SHAPE": _on_sizes(np.add),
+    "ADD_SHAPE": _on_sizes(np.add, "Return the sums of the sizes."),
     "ASSERT_EQUAL_SHAPE": require_equal_shapes,
     "CONCAT": concatenate,
-    "CONCAT_SHAPE": lambda call: np.concatenate(call.operands),
+    "CONCAT_SHAPE": _on_sizes(
+        lambda *shapes: np.concatenate(shapes),
+        "Return the sizes of the operands one after another.",
+    ),
     "DIM": get_size,
-    "DIV_CEIL_SHAPE": _on_sizes(lambda left, right: -(-left // right)),
-    "DIV_FLOOR_SHAPE": _on_sizes(np.floor_divide),
-    "EXP2_SHAPE": _on_sizes(lambda sizes: np.int64(1) << sizes, 1),
+    "DIV_CEIL_SHAPE": _on_sizes(
+        lambda left, right: -(-left // right), "Return the quotients, rounded up."
+    ),
+    "DIV_FLOOR_SHAPE": _on_sizes(np.floor_divide, "Return the quotients, rounded down."),
+    "EXP2_SHAPE": _on_sizes(
+        lambda sizes: np.int64(1) << sizes, "Return 2 to the power of each size."
+    ),
     "GATHER": gather,
-    "LOG2_CEIL_SHAPE": _on_sizes(_ceil_log2, 1),
-    "LOG2_FLOOR_SHAPE": _on_sizes(_floor_log2, 1),
-    "MAX_SHAPE": _on_sizes(np.maximum),
-    "MIN_SHAPE": _on_sizes(np.minimum),
-    "MOD_SHAPE": _on_sizes(np.remainder),
-    "MUL_SHAPE": _on_sizes(np.multiply),
+    "LOG2_CEIL_SHAPE": _on_sizes(_ceil_log2, "Return the logarithms to the base 2, rounded up."),
+    "LOG2_FLOOR_SHAPE": _on_sizes(
+        _floor_log2, "Return the logarithms to the base 2, rounded down."
+    ),
+    "MAX_SHAPE": _on_sizes(np.maximum, "Return the greater sizes."),
+    "MIN_SHAPE": _on_sizes(np.minimum, "Return the lesser sizes."),
+    "MOD_SHAPE": _on_sizes(np.remainder, "Return the remainders of input1 / input2."),
+    "MUL_SHAPE": _on_sizes(np.multiply, "Return the products of the sizes."),
     "PAD": pad,
     "RESHAPE": reshape,
     "REVERSE": reverse,
@@ -163,7 +172,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "SCATTER": scatter,
     "SLICE": take_slice,
     "SLICE_SHAPE": slice_shape,
-    "SUB_SHAPE": _on_sizes(np.subtract),
+    "SUB_SHAPE": _on_sizes(np.subtract, "Return the differences input1 - input2."),
     "TILE": tile,
     "TRANSPOSE": transpose,
 }

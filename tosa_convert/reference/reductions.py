@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.reference.call import Array, Call, Operation
+from tosa_convert.reference.call import Array, Call, Operation, describe
 from tosa_convert.reference.elementwise import ignores_nan
 from tosa_convert.reference.products import Products
 
@@ -53,7 +53,7 @@ def _product(left: Array, right: Array) -> Array:
     return products.multiply(products.convert(left), products.convert(right))
 
 
-def _reduce(function: Any) -> Operation:
+def _reduce(function: Any, text: str) -> Operation:
     """Return an operation that keeps the axis, with one element."""
 
     def compute(call: Call) -> Array:
@@ -61,14 +61,12 @@ def _reduce(function: Any) -> Operation:
         result: Array = function.reduce(value, axis=call.attributes["axis"], keepdims=True)
         return result
 
-    return compute
+    return describe(compute, text)
 
 
-def _reduce_comparing(propagating: Any, ignoring: Any) -> Operation:
-    def compute(call: Call) -> Array:
-        return np.asarray(_reduce(ignoring if ignores_nan(call) else propagating)(call))
-
-    return compute
+def _reduce_comparing(propagating: Any, ignoring: Any, text: str) -> Operation:
+    reductions = {False: _reduce(propagating, text), True: _reduce(ignoring, text)}
+    return describe(lambda call: reductions[ignores_nan(call)](call), text)
 
 
 def transform(call: Call) -> tuple[Array, Array]:
@@ -97,11 +95,22 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "MATMUL": multiply_matrices,
     "MATMUL_T": multiply_by_transposed,
     "MATMUL_T_BLOCK_SCALED": multiply_block_scaled,
-    "REDUCE_ALL": _reduce(np.logical_and),
-    "REDUCE_ANY": _reduce(np.logical_or),
-    "REDUCE_MAX": _reduce_comparing(np.maximum, np.fmax),
-    "REDUCE_MIN": _reduce_comparing(np.minimum, np.fmin),
-    "REDUCE_PRODUCT": _reduce(np.multiply),
-    "REDUCE_SUM": _reduce(np.add),
+    "REDUCE_ALL": _reduce(np.logical_and, "Return whether all elements along the axis are true."),
+    "REDUCE_ANY": _reduce(np.logical_or, "Return whether any element along the axis is true."),
+    "REDUCE_MAX": _reduce_comparing(
+        np.maximum,
+        np.fmax,
+        "Return the greatest element along the axis; NaN if one is NaN, unless nan_mode is IGNORE.",
+    ),
+    "REDUCE_MIN": _reduce_comparing(
+        np.minimum,
+        np.fmin,
+        "Return the least element along the axis; NaN if one is NaN, unless nan_mode is IGNORE.",
+    ),
+    "REDUCE_PRODUCT": _reduce(np.multiply, "Return the product of the elements along the axis."),
+    "REDUCE_SUM": _reduce(
+        np.add,
+        "Return the sum of the elements along the axis; floating point in numpy's order, in FP32.",
+    ),
     "RFFT2D": transform_real,
 }

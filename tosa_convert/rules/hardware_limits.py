@@ -36,10 +36,12 @@ def _is_valid(block: Block, operator: Operator) -> bool:
     names = {*operator.inputs, *operator.outputs}
     tensors = {name: value for name, value in block.tensors.items() if name in names}
     shapes = {name: value for name, value in block.shapes.items() if name in names}
-    sizes = [value.shape for value in tensors.values()] + [row.values() for row in shapes.values()]
-    if names - tensors.keys() - shapes.keys() or any(
-        found is None or DYNAMIC in found for found in sizes
-    ):
+    if names - tensors.keys() - shapes.keys():
+        return False
+    if any(value.shape is None or DYNAMIC in value.shape for value in tensors.values()):
+        return False
+    # The offset of RESIZE may be -1, which is no unknown size.
+    if any(value.data is None for value in shapes.values()):
         return False
     part = replace(block, operators=[operator], tensors=tensors, shapes=shapes)
     types = TypeTable().of_block(part)

@@ -1,0 +1,77 @@
+"""Tensors that hold their scales give what the reference model gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden.running.programs import Program, input_arrays
+from tosa_convert.golden.running.reference_model import run_program
+from tosa_convert.golden.running.run_options import RunOptions
+from tosa_convert.graph import Block, BlockScale, Graph, Operator, Region, Tensor, dtype, operator
+from tosa_convert.graph.dtypes import BLOCK_SCALE, BLOCK_SCALED, BlockShape, DType
+from tosa_convert.graph.versions import V1_1_DRAFT
+from tosa_convert.reference.evaluate import Machine
+
+
+def scaled(name: str, element: DType, shape: tuple[int, ...]) -> Tensor:
+    return Tensor(name, element, shape, scale=BlockScale(BLOCK_SCALE, BlockShape.BLOCK_SHAPE_32))
+
+
+def program(tensors: list[Tensor], *operators: tuple[str, str, str, dict[str, Any]]) -> Graph:
+    block = Block("main", [tensors[0].name], [tensors[-1].name])
+    block.tensors = {tensor.name: tensor for tensor in tensors}
+    for kind, operand, result, attributes in operators:
+        inputs = tuple(operand.split())
+        block.operators.append(Operator(operator(kind), inputs, (result,), attributes))
+    return Graph(V1_1_DRAFT, [Region("main", [block])])
+
+
+def round_trip(element: DType) -> Graph:
+    """FP32 to blocks, put together with itself, and back."""
+    shape, double = (2, 64), (4, 64)
+    return program(
+        [
+            Tensor("x", dtype("FP32"), shape),
+            scaled("a", element, shape),
+            scaled("b", element, double),
+            Tensor("y", dtype("FP32"), double),
+        ],
+        ("CAST", "x", "a", {}),
+        ("CONCAT", "a a", "b", {"axis": 0}),
+        ("CAST", "b", "y", {}),
+    )
+
+
+@pytest.mark.usefixtures("refmodel")
+@pytest.mark.parametrize("element", BLOCK_SCALED, ids=str)
+def test_casts_and_moves_of_blocks_give_what_the_model_gives(element: DType) -> None:
+    graph = round_trip(element)
+    arrays = input_arrays(graph, None, 1)
+    arrays["x"][0, 3] = 1000
+    model = run_program(Program(graph), arrays, RunOptions(engine="reference-model"))
+    ours = run_program(Program(graph), arrays, RunOptions(engine="numpy"))
+    np.testing.assert_array_equal(ours.outputs["y"], model.outputs["y"])
+    assert np.unique(ours.outputs["y"]).size > 2
+
+
+def test_a_block_with_infinity_has_the_scale_nan() -> None:
+    graph = round_trip(dtype("FP4E2M1"))
+    graph.main.outputs[:] = ["a"]
+    x = np.ones((2, 64), np.float32)
+    x[0, 40] = np.inf
+    found = Machine(graph).run({"x": x})
+    assert np.isnan(found["a/scale"].astype(np.float32)).tolist() == [[False, True], [False, False]]
+    assert found["a"][0, 32:].astype(np.float32).tolist() == [4.0] * 32
+
+
+def test_an_operator_that_takes_no_blocks_is_refused_by_name() -> None:
+    element = dtype("FP8E4M3")
+    tensors = [scaled("x", element, (1, 32)), scaled("y", element, (1, 32))]
+    graph = program(tensors, ("ABS", "x", "y", {}))
+    scale = np.ones((1, 1), BLOCK_SCALE.numpy)
+    with pytest.raises(TosaConvertError, match="ABS of tensors that hold their scales"):
+        Machine(graph).run({"x": np.zeros((1, 32), element.numpy), "x/scale": scale})
