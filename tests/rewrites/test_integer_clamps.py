@@ -36,8 +36,12 @@ def test_an_integer_clamp_becomes_maximum_and_minimum(element: str, far: int) ->
 
 def test_bytes_after_a_bound_are_padding() -> None:
     made, _ = rewritten(clamp("int32", -3, 5, padding=b"\0\0\0\0"), NAME)
-    numbers = [t.data.numpy().tolist() for t in made.main.tensors.values() if t.data is not None]
-    assert numbers == [[-3], [5]]
+    numbers = {
+        name: tensor.data.numpy().tolist()
+        for name, tensor in made.main.tensors.items()
+        if tensor.data is not None
+    }
+    assert numbers == {"y_min_val": [-3], "y_max_val": [5]}
 
 
 def test_what_tosa_has_stays() -> None:

@@ -13,12 +13,14 @@ from tosa_convert.builder.values import DTypeLike, dtype_of
 from tosa_convert.errors import fail, refuse_unknown
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.locations import UNKNOWN_LOCATION
 from tosa_convert.graph.model import (
     DYNAMIC,
     Block,
     Operator,
     ShapeValue,
     Tensor,
+    in_usual_order,
     operator_path,
     quoted,
 )
@@ -221,7 +223,7 @@ class BlockEditor(BlockValues):
             name = ""
             if self.shares_constants:
                 # Operators at other locations have it, too.
-                name, self.location = f"{spec.name.lower()}_{row.name}", ""
+                name, self.location = f"{spec.name.lower()}_{row.name}", UNKNOWN_LOCATION
             zeros.append(self.constant([row.default], element, name=name))
             self.location = location
         return tuple(zeros)
@@ -354,7 +356,8 @@ class BlockEditor(BlockValues):
             for old, new in self._renamed.items():
                 self.tensors[new] = replace(self.tensors.pop(old), name=new)
         self._forget_undefined(operators)
-        return replace(self.source, operators=operators, tensors=self.tensors, shapes=self.shapes)
+        tensors, shapes = in_usual_order(self.tensors), dict(sorted(self.shapes.items()))
+        return replace(self.source, operators=operators, tensors=tensors, shapes=shapes)
 
     # -- inside ----------------------------------------------------------------------------------
 

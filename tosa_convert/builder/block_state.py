@@ -17,6 +17,7 @@ from tosa_convert.errors import Findings, fail
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.from_numpy import constant_of, dtype_of_array
+from tosa_convert.graph.locations import UNKNOWN_LOCATION
 from tosa_convert.graph.model import (
     Block,
     Operator,
@@ -102,8 +103,7 @@ class BlockState:
                 "the region is finished: its function has returned",
                 "use the builder of a region only inside of the function that gets it",
             )
-        # As a program has it that comes from MLIR.
-        operator.location = self.location or "loc(unknown)"
+        operator.location = self.location or UNKNOWN_LOCATION
         self._block.operators.append(operator)
 
     def _declare(self, tensor: Tensor) -> Value:

@@ -123,6 +123,7 @@ class BlockValues:
         key = constant_key(Tensor("", data.dtype, shape, data)) if self.shares_constants else None
         if key in self.constants:
             return self.constants[key]
+        data.padding = data.usual_padding
         made = self.new_tensor(name or self._named("constant"), data.dtype, shape)
         self.tensors[made].data = data
         return self._add_constant(CONST, made, key)

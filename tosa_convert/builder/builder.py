@@ -13,7 +13,16 @@ from tosa_convert.builder.block_state import all_or_nothing
 from tosa_convert.builder.operators import Operators
 from tosa_convert.builder.values import Data, DTypeLike, Value, Variable, dtype_of
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor, Version, quoted
+from tosa_convert.graph.model import (
+    Block,
+    Graph,
+    Operator,
+    Region,
+    Tensor,
+    Version,
+    in_usual_order,
+    quoted,
+)
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import (
     VARIABLE_READ,
@@ -370,8 +379,9 @@ class Builder(Operators):
             list(block.inputs),
             list(block.outputs),
             list(block.operators),
-            dict(block.tensors),
-            dict(block.shapes),
+            # Modules declare variables by name, and `tosa-opt` lists the last declared one first.
+            in_usual_order(dict(sorted(block.tensors.items(), reverse=True))),
+            dict(sorted(block.shapes.items())),
         )
         return Region(region.name, [copy])
 

@@ -17,6 +17,7 @@ from tosa_convert.builder.results import element_of_number
 from tosa_convert.builder.values import DTypeLike, Value, dtype_of
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.graph.attribute_rules import attribute_problem
+from tosa_convert.graph.constant import ELEMENT_BYTES
 from tosa_convert.graph.dtypes import BLOCK_SCALE, BlockSize, DType
 from tosa_convert.graph.model import Operator
 from tosa_convert.graph.opset import (
@@ -195,7 +196,8 @@ class _Call:
         array = arguments.array(self.label(name), self.given[name])
         if array.size != 1:
             raise arguments.wrong(self.label(name), self.given[name], "one number")
-        return bytes(self.constant(name, array, operand.dtype).elements().tobytes())
+        data = self.constant(name, array, operand.dtype).elements().tobytes()
+        return bytes(data).ljust(ELEMENT_BYTES, b"\0")
 
     def constant(self, name: str, array: Any, element: DType) -> Any:
         """Convert the data of an argument to its element type."""

@@ -18,6 +18,12 @@ from tosa_convert.graph.packing import BLOCK, pack_blocks, sign_extend, unpack
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+#: A file has an element as an attribute, such as a bound of CLAMP, in this many bytes.
+ELEMENT_BYTES = 8
+#: `tosa-opt` pads the data of a constant with zeros to a multiple of this many bytes,
+_PADDED_BYTES = 8
+#: except data of these types.
+_UNPADDED = frozenset({"FP6E2M3", "FP6E3M2", "FP4E2M1", "MXINT8"})
 _BOOL = dtype("BOOL")
 _INT48 = dtype("INT48")
 
@@ -117,6 +123,11 @@ class Constant:
     def nbytes(self) -> int:
         """Bytes of the elements in a file, without padding."""
         return self.dtype.wire_bytes(self.count)
+
+    @property
+    def usual_padding(self) -> int:
+        """Return the padding that `tosa-opt` writes, in bytes."""
+        return 0 if self.dtype.name in _UNPADDED else -self.nbytes % _PADDED_BYTES
 
     @property
     def address(self) -> int:

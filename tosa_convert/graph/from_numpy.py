@@ -29,6 +29,8 @@ def dtype_of_array(array: npt.NDArray[Any]) -> DType | None:
 def constant_of(array: npt.NDArray[Any], element: DType) -> Constant:
     """Convert an array's elements to constant data of an element type, in row-major order.
 
+    It is padded as `tosa-opt` pads it.
+
     Args:
         array: Elements of any numpy or ml_dtypes type whose values the element type can hold; codes
             from -128 to 127 for MXINT8. Floating-point numbers are rounded to the nearest.
@@ -44,7 +46,12 @@ def constant_of(array: npt.NDArray[Any], element: DType) -> Constant:
         Traceback (most recent call last):
         ValueError: 200 does not fit INT8
     """
-    flat = np.ascontiguousarray(array).reshape(-1)
+    data = _data_of(np.ascontiguousarray(array).reshape(-1), element)
+    data.padding = data.usual_padding
+    return data
+
+
+def _data_of(flat: npt.NDArray[Any], element: DType) -> Constant:
     if element.is_float:
         if flat.dtype != element.numpy:
             flat = _rounded(flat.astype(np.float64), element)

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Operator
 
+#: The location that a program read from MLIR has where nothing is known.
+UNKNOWN_LOCATION: Final = "loc(unknown)"
 #: Texts of the location of an operator that has none.
-UNLOCATED: Final = ("", "loc(unknown)")
+UNLOCATED: Final = ("", UNKNOWN_LOCATION)
 #: A position in a file, as locations of MLIR have it. Those of bytecode are in line 0.
 _FILE_POSITION: Final = re.compile(r'"([^"\\]{1,4096})":([1-9]\d{0,8}):(\d{1,9})')
 

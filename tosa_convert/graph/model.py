@@ -7,7 +7,7 @@ order, and tensors and shapes that operators refer to by name. Names are unique 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple
@@ -392,6 +392,13 @@ def element_count(shape: tuple[int, ...] | None) -> int | None:
         if count > _EXACT_COUNT:
             break
     return count
+
+
+def in_usual_order(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return tensors in the order of `tosa-opt`: variables first, as they are, then others by name."""
+    ordered = {name: tensor for name, tensor in tensors.items() if tensor.variable}
+    ordered.update((name, tensors[name]) for name in sorted(tensors))
+    return ordered
 
 
 # -- names, and places in messages --------------------------------------------------------------------

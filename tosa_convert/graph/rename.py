@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tosa_convert.errors import Finding, TosaConvertError
-from tosa_convert.graph.model import Block, Graph, quoted, require_graphs
+from tosa_convert.graph.model import Block, Graph, in_usual_order, quoted, require_graphs
 from tosa_convert.graph.names import unused_name
 
 
@@ -132,6 +132,18 @@ def _renamed_block(block: Block, renamed: dict[str, str]) -> Block:
     def new(names: Sequence[str]) -> list[str]:
         return [renamed.get(name, name) for name in names]
 
+    tensors = {
+        (name := renamed.get(tensor.name, tensor.name)): replace(tensor, name=name)
+        if tensor.name in renamed
+        else tensor
+        for tensor in block.tensors.values()
+    }
+    shapes = {
+        (name := renamed.get(shape.name, shape.name)): replace(shape, name=name)
+        if shape.name in renamed
+        else shape
+        for shape in block.shapes.values()
+    }
     return replace(
         block,
         inputs=new(block.inputs),
@@ -144,16 +156,6 @@ def _renamed_block(block: Block, renamed: dict[str, str]) -> Block:
             else operator
             for operator in block.operators
         ],
-        tensors={
-            (name := renamed.get(tensor.name, tensor.name)): replace(tensor, name=name)
-            if tensor.name in renamed
-            else tensor
-            for tensor in block.tensors.values()
-        },
-        shapes={
-            (name := renamed.get(shape.name, shape.name)): replace(shape, name=name)
-            if shape.name in renamed
-            else shape
-            for shape in block.shapes.values()
-        },
+        tensors=in_usual_order(tensors),
+        shapes=dict(sorted(shapes.items())),
     )

@@ -23,7 +23,7 @@ def test_arguments_and_results_are_renamed_and_nothing_else() -> None:
     renamed = tc.rename(program(), ["image", "mask"], ["score", "box"])
     assert renamed.main.inputs == ["image", "mask"]
     assert renamed.main.outputs == ["score", "box"]
-    assert list(renamed.main.tensors) == ["image", "mask", "t", "score", "box"]
+    assert list(renamed.main.tensors) == ["box", "image", "mask", "score", "t"]
     assert all(name == value.name for name, value in renamed.main.tensors.items())
     assert verify(renamed) == []
     assert tc.compare(renamed, program(), names=False) is None

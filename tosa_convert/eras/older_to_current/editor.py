@@ -11,7 +11,6 @@ from tosa_convert.builder.values import Data, DTypeLike
 from tosa_convert.eras.older_to_current.old_operation import OldOperation, OldValue
 from tosa_convert.eras.older_to_current.record import Upgrade
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.model import DYNAMIC, Block, Tensor
 
 Enum = TypeVar("Enum", bound=IntEnum)
@@ -110,11 +109,6 @@ class Editor(BlockEditor):
         except TosaConvertError as error:
             problem = error.findings[0].message
             raise Refused(f"the value of {name.rpartition('/')[2]}: {problem}") from None
-
-    def constant_of(self, data: Constant, shape: tuple[int, ...], *, name: str = "") -> str:
-        """Add a CONST of this data."""
-        data.padding = -data.nbytes % 8
-        return super().constant_of(data, shape, name=name)
 
     def const_shape(self, sizes: Sequence[int], *, name: str = "") -> str:
         """Add a CONST_SHAPE of these sizes."""

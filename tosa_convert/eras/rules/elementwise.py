@@ -30,14 +30,12 @@ from tosa_convert.eras.older_to_current.old_operation import (
     WrittenValue,
 )
 from tosa_convert.eras.rules.convolution import zero_point_operand
-from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.constant import ELEMENT_BYTES, Constant
 from tosa_convert.graph.dtypes import INT8, INT32, DType, NanPropagationMode, RoundingMode, dtype
 from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import Operator, Tensor, element_value
 
 _INT16: Final = dtype("INT16")
-#: A file keeps a bound in this many bytes.
-_BOUND_BYTES: Final = 8
 
 
 def clamp(edit: Editor, old: OldOperation) -> None:
@@ -84,7 +82,7 @@ def _clamp(edit: Editor, old: OldOperation, min_int: str, min_fp: str) -> None:
         if element not in (INT8, _INT16):
             maximum_and_minimum(edit, image.name, result.name, (bounds[0], bounds[1]))
             return
-    low_bytes, high_bytes = (bytes(bound).ljust(_BOUND_BYTES, b"\0") for bound in bounds)
+    low_bytes, high_bytes = (bytes(bound).ljust(ELEMENT_BYTES, b"\0") for bound in bounds)
     edit.emit(
         "CLAMP",
         old.inputs[:1],

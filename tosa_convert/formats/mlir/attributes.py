@@ -24,6 +24,7 @@ from tosa_convert.formats.mlir.bytecode.attributes import (
 from tosa_convert.formats.mlir.bytecode.format import DENSE_ARRAY, FLOAT, INTEGER, TYPE
 from tosa_convert.formats.mlir.bytecode.varint import encode_varint, to_zigzag
 from tosa_convert.formats.mlir.types import TypeWriter, int_bits, is_stored_as
+from tosa_convert.graph.constant import ELEMENT_BYTES
 from tosa_convert.graph.dtypes import BY_MLIR, DType
 from tosa_convert.graph.opset import AttributeSpec, AttributeValue, OperatorSpec
 
@@ -50,8 +51,6 @@ _GRAPH_MEMBERS: Final = {(enum, mlir): member for (enum, member), mlir in MLIR_M
 _MEMBER: Final = re.compile(r"#tosa[.<](\w+)[<\s]\s*(\w+)\s*>\Z")
 #: The types of integers; up to October 2023 they were i64.
 _INTEGERS: Final = ("i32", "i64")
-#: A file keeps an element as an attribute (the bounds of CLAMP) in this many bytes, padded with zeros.
-ELEMENT_BYTES: Final = 8
 
 
 # -- MLIR -> graph ----------------------------------------------------------------------------------

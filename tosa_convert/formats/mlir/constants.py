@@ -42,11 +42,6 @@ if TYPE_CHECKING:
 #: A frontend may leave plain constants of another dialect.
 ARITH_CONSTANT: Final = "arith.constant"
 
-#: In a file, data from a dense attribute is padded with zeros to a multiple of this many bytes,
-PADDING: Final = 8
-#: except data of these types.
-_UNPADDED: Final = frozenset({"FP6E2M3", "FP6E3M2", "FP4E2M1", "MXINT8"})
-
 #: Constants up to this size become dense attributes, which passes can fold; larger ones resources.
 DENSE_BYTES: Final = 256
 #: Constants of at most this many bytes are searched for a value that all elements share.
@@ -228,7 +223,7 @@ class ConstantReader:
             data = read_dense(dense[1], value_type.dtype, value_type.count)
         except Unreadable:
             return None  # `fill` reports it
-        data.padding = _padding(data)
+        data.padding = data.usual_padding
         self.cache[key] = data
         return data
 
@@ -344,7 +339,7 @@ class ConstantReader:
             )
             return None
         if self.pad_resources or not isinstance(attribute, ResourceAttr):
-            data.padding = _padding(data)
+            data.padding = data.usual_padding
         return data
 
     def _fill_block_scaled(
@@ -360,10 +355,6 @@ class ConstantReader:
         except Unreadable as problem:
             label = self.bytecode.names[operation.name]
             self.report.add(operation, "constant-form", f"'{label}' attribute {name}: {problem}")
-
-
-def _padding(data: Constant) -> int:
-    return 0 if data.dtype.name in _UNPADDED else -data.nbytes % PADDING
 
 
 # -- graph -> MLIR ----------------------------------------------------------------------------------

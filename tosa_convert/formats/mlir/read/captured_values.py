@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from operator import itemgetter
 from typing import Final
 
 from tosa_convert.formats.mlir.read.block_scope import Scope
-from tosa_convert.graph.model import Block, Operator, ShapeValue, Tensor, counted
+from tosa_convert.graph.model import Block, Operator, ShapeValue, Tensor, counted, in_usual_order
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, operator
 
@@ -146,7 +145,5 @@ def _complete(op: Operator, scopes: list[Scope], values: list[int]) -> None:
 
 def _sort(block: Block) -> None:
     """Sort a block's values in the order of tosa-opt: variables first, then everything by name."""
-    variables = {name: tensor for name, tensor in block.tensors.items() if tensor.variable}
-    others = [(name, tensor) for name, tensor in block.tensors.items() if not tensor.variable]
-    block.tensors = variables | dict(sorted(others, key=itemgetter(0)))
+    block.tensors = in_usual_order(block.tensors)
     block.shapes = dict(sorted(block.shapes.items()))

@@ -23,7 +23,7 @@ from tosa_convert.formats.mlir.bytecode.attributes import (
 from tosa_convert.formats.mlir.locations import plain_location
 from tosa_convert.formats.mlir.read.operator import RENAMED
 from tosa_convert.graph.dtypes import BY_MLIR
-from tosa_convert.graph.model import Block, Operator, Tensor, element_value
+from tosa_convert.graph.model import Block, Operator, element_value, in_usual_order
 
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.decode import Bytecode
@@ -106,7 +106,7 @@ class OldOperations:
         for block in blocks:
             found = unsigned.get(id(block), set())
             upgrade_block(block, block.operators, found, self.upgrade, self._refuse)
-            block.tensors = _in_order(block)
+            block.tensors = in_usual_order(block.tensors)
             for _ in found:
                 self.upgrade.add("types", "unsigned tensors are signless, with the same bits")
 
@@ -115,13 +115,6 @@ class OldOperations:
         where = plain_location(item.location) or f"'{name}'"
         message = f"'{name}' has no form in TOSA 1.0: {reason}"
         self.report.findings.add("cannot-upgrade", where, message, hint)
-
-
-def _in_order(block: Block) -> dict[str, Tensor]:
-    """Variables first, as they are, then everything by name."""
-    tensors = {name: tensor for name, tensor in block.tensors.items() if tensor.variable}
-    tensors.update(sorted(block.tensors.items()))
-    return tensors
 
 
 def _number(attribute: ScalarAttr) -> OldValue:

@@ -79,12 +79,13 @@ def clamp(write: Writer, bounds: Bounds, value: str, result: str) -> None:
     """Write a CLAMP of a value to bounds."""
     import numpy as np
 
+    from tosa_convert.graph.constant import ELEMENT_BYTES
     from tosa_convert.graph.dtypes import NanPropagationMode
     from tosa_convert.graph.from_numpy import constant_of
 
     element = write.tensors[value].dtype
     low, high = (
-        bytes(constant_of(np.array([number]), element).buffer)
+        bytes(constant_of(np.array([number]), element).buffer).ljust(ELEMENT_BYTES, b"\0")
         for number in (bounds.low, bounds.high)
     )
     attributes: dict[str, AttributeValue] = {
