@@ -37,8 +37,8 @@ def test_every_frontend_is_listed_with_what_is_missing(capsys: pytest.CaptureFix
         code, out = listed(capsys)
     assert code == 1
     for row in FRONTENDS.values():
-        assert row.name in out
-        assert row.reads in out
+        assert f"{row.name} " in out
+        assert f" {row.reads}\n" in out
         assert row.install() in out
 
 

@@ -59,7 +59,7 @@ def _as_text(found: Sequence[Installed], python: str) -> Iterator[str]:
             if version is not None
         ]
         state = f"missing {', '.join(row.missing)}" if row.missing else "installed"
-        yield f"{row.frontend:14}{FRONTENDS[row.frontend].reads}"
+        yield f"{row.frontend:12}  {FRONTENDS[row.frontend].reads}"
         yield f"              {state}" + (f"; has {', '.join(have)}" if have else "")
         if row.missing:
             yield f"              {FRONTENDS[row.frontend].install(python)}"
