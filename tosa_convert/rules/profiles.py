@@ -82,9 +82,9 @@ _ROUNDING: Final = {
     RoundingMode.INEXACT_ROUND: "EXT-INEXACTROUND",
 }
 #: Operands that, besides zero points and the like, must be constants unless a target has EXT-DYNAMIC.
-_CONSTANTS: Final = {"PAD": "pad_const", "TABLE": "table"}
-#: Operators whose constants are part of what they do: EXT-DYNAMIC does not allow others.
-_ALWAYS_CONSTANT: Final = frozenset({"SLICE_SHAPE", "ROW_GATHER", "ROW_GATHER_BLOCK_SCALED"})
+_CONSTANTS: Final = ("pad_const", "table")
+#: Constant operands that are part of what the operator does: EXT-DYNAMIC does not allow others.
+_ALWAYS_CONSTANT: Final = ("start", "size", "row_count")
 
 
 class Requirement(NamedTuple):
@@ -209,13 +209,12 @@ def _further(block: Block, operator: Operator) -> frozenset[str]:
     mode = operator.attributes.get("rounding_mode")
     if isinstance(mode, RoundingMode) and mode in _ROUNDING:
         names.add(_ROUNDING[mode])
-    spec = operator.spec
-    if spec.name not in _ALWAYS_CONSTANT:
-        constant = _CONSTANTS.get(spec.name)
-        for index, name in enumerate(operator.inputs[: len(spec.operands)]):
-            row = spec.operands[index]
-            if (row.is_constant or row.name == constant) and not _is_constant(block, name):
-                names.add("EXT-DYNAMIC")
+    for row, name in zip(operator.spec.operands, operator.inputs, strict=False):
+        must_be_constant = row.name in _CONSTANTS or (
+            row.is_constant and row.name not in _ALWAYS_CONSTANT
+        )
+        if must_be_constant and not _is_constant(block, name):
+            names.add("EXT-DYNAMIC")
     return frozenset(names)
 
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 from tosa_convert.formats.weights.replace_data import with_data, with_tensors
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.model import Block, Graph, Operator, Tensor, require_graphs
-from tosa_convert.graph.opset import operator
-
-_PAD = operator("PAD")
 
 
 def strip(graph: Graph, *, keep_parameters: bool = True) -> Graph:
@@ -65,7 +62,7 @@ def _is_parameter(op: Operator, index: int) -> bool:
     if count < fewest or (most is not None and count > most):
         return False
     row = op.spec.operand(index, count)
-    return row.is_constant or (op.spec is _PAD and row.name == "pad_const")
+    return row.is_constant or row.name == "pad_const"
 
 
 def _zeros(data: Constant) -> Constant:
