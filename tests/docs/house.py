@@ -45,7 +45,7 @@ ARROWS: dict[str, set[str]] = {
     | {"frontends.tflite.read", "frontends.tflite.unlowered"},
     "frontends.tflite.read": {"errors", "frontends"},
     "frontends.tflite.unlowered": {"frontends", "frontends.tflite.read"},
-    "frontends.keras": {"errors", "frontends", "frontends.tflite"},
+    "frontends.keras": {"errors", "frontends", "frontends.tflite", "frontends.tflite.read"},
     "frontends.torch": {"errors", "frontends", "frontends.tflite"},
     "frontends.onnx": {"errors", "io", "frontends", "frontends.onnx.header", "frontends.torch"},
     "frontends.onnx.header": {"frontends"},

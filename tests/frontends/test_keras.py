@@ -22,7 +22,8 @@ pytestmark = pytest.mark.filterwarnings("default")
 def network() -> Any:
     image = keras.Input((8, 8, 1), name="image")
     hidden = keras.layers.Conv2D(4, 3, activation="gelu")(image)
-    return keras.Model(image, keras.layers.GlobalAveragePooling2D()(hidden), name="network")
+    average = keras.layers.GlobalAveragePooling2D(name="average")(hidden)
+    return keras.Model(image, average, name="network")
 
 
 def signature(graph: tc.Graph) -> list[tuple[str, tuple[int, ...] | None]]:
@@ -38,8 +39,10 @@ def test_a_model_a_file_and_a_saved_model_give_one_program(tmp_path: Path) -> No
     model.save(tmp_path / "m.keras")
     model.export(tmp_path / "saved", verbose=False)
     shapes = {"image": (1, 8, 8, 1)}
-    for source in (tmp_path / "m.keras", tmp_path / "saved"):
-        assert signature(tc.frontends.from_file(source, input_shapes=shapes)) == EXPECTED
+    saved = tc.frontends.from_file(tmp_path / "saved", input_shapes=shapes)
+    graph = tc.frontends.from_file(tmp_path / "m.keras", input_shapes=shapes)
+    assert signature(saved) == EXPECTED
+    assert signature(graph) == [EXPECTED[0], ("average", (1, 4))]
     assert signature(tc.frontends.from_keras(model, input_shapes=shapes)) == EXPECTED
 
 
@@ -49,7 +52,7 @@ def test_the_program_gives_what_the_model_gives(
     network().save(tmp_path / "m.keras")
     words = [str(tmp_path / "m.keras"), "-o", str(tmp_path / "m.tosa"), "--check"]
     assert run(verb("convert"), words) == 0
-    assert capsys.readouterr().out.startswith("ok   output_0")
+    assert capsys.readouterr().out.startswith("ok   average")
 
 
 def test_a_function_of_a_python_file_makes_a_model(
@@ -67,6 +70,20 @@ def test_a_function_of_a_python_file_makes_a_model(
         assert run(verb("convert"), words) == code
         said = capsys.readouterr()
         assert text in said.out + said.err
+
+
+def test_outputs_and_operators_have_the_names_and_lines_of_layers(tmp_path: Path) -> None:
+    (tmp_path / "nets.py").write_text(
+        "import keras\n\n\ndef make():\n    x = keras.Input(batch_shape=(1, 4), name='x')\n"
+        "    hidden = keras.layers.Dense(3, activation='relu', name='hidden')(x)\n"
+        "    scores = keras.layers.Dense(2, name='scores')(hidden)\n"
+        "    return keras.Model(x, [scores, hidden + 1])\n"
+    )
+    graph = tc.frontends.from_file(f"{tmp_path / 'nets.py'}:make")
+    assert set(graph.main.outputs) == {"scores", "add"}
+    places = " ".join(operator.location for operator in graph.main.operators)
+    for place in ('"hidden/Relu"("nets.py":6:0)', '"scores"("nets.py":7:0)', '"add"("nets.py":'):
+        assert place in places
 
 
 @pytest.mark.parametrize("layer", ["LSTM", "GRU", "SimpleRNN"])

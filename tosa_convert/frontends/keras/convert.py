@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from tosa_convert.errors import fail
+from tosa_convert.frontends.keras.source import add_source, layer_lines
 from tosa_convert.frontends.process.interface import Interface, NotLowered
 from tosa_convert.frontends.process.python_file import call_factory
 from tosa_convert.frontends.process.request import Request
 from tosa_convert.frontends.tflite.convert import lower_file
+from tosa_convert.frontends.tflite.read import read_tflite
 
 #: What TFLite says of operators that it has only as TensorFlow's own, and of those that are custom ones.
 _NOT_IN_TFLITE: Final = re.compile(r"^\s*(?:TF Select|Flex|Custom) ops: (.+)$", re.MULTILINE)
@@ -30,11 +32,16 @@ def lower(request: Request, folder: Path) -> Interface:
     source = Path(request.source)
     if source.is_dir():
         converter = tensorflow.lite.TFLiteConverter.from_saved_model(str(source))
-    else:
-        shown = request.shown or str(source)
+        return _lower(converter.convert, request, folder)
+    shown = request.shown or str(source)
+    with layer_lines(source) as lines:
         model = _made_model(request) if request.member else _keras_model(source, shown)
-        converter = tensorflow.lite.TFLiteConverter.from_keras_model(model)
-    return _lower(converter.convert, request, folder)
+    converter = tensorflow.lite.TFLiteConverter.from_keras_model(model)
+    interface = _lower(converter.convert, request, folder)
+    if interface.model and interface.outputs:
+        tflite = read_tflite((folder / interface.model).read_bytes())
+        add_source(interface, model, tflite, str(source), lines)
+    return interface
 
 
 def _made_model(request: Request) -> Any:
