@@ -22,6 +22,7 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import read_npy
 from tosa_convert.golden.suite import data_generation
 from tosa_convert.golden.suite.descriptor import read_descriptor
+from tosa_convert.golden.suite.engine import answered
 from tosa_convert.golden.suite.journal import STATUSES, Answer, Journal
 from tosa_convert.golden.suite.qualification import Qualification, qualify_case
 from tosa_convert.golden.suite.report import junit, read_baseline, read_expected, verdict
@@ -175,7 +176,7 @@ def test_a_defect_of_ours_costs_one_case(
         raise ZeroDivisionError("nothing")
 
     monkeypatch.setattr(run_cases, "_compare_files", broken)
-    answer = run_cases.answered(
+    answer = answered(
         "case", run=lambda name: run_case(str(tmp_path / "cases"), name), key=str.upper, kind=Answer
     )
     assert (answer.status, answer.key) == ("error", "CASE")

@@ -27,15 +27,10 @@ from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
 from tosa_convert.golden.running.run import run
 from tosa_convert.golden.suite import run_cases
+from tosa_convert.golden.suite.engine import on_executor, on_local_processes, run_all
 from tosa_convert.golden.suite.journal import Answer, Journal
 from tosa_convert.golden.suite.report import junit, summary, verdict
-from tosa_convert.golden.suite.run_cases import (
-    find_cases,
-    on_executor,
-    on_local_processes,
-    run_all,
-    run_case,
-)
+from tosa_convert.golden.suite.run_cases import find_cases, run_case
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 

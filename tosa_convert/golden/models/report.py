@@ -4,23 +4,36 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from html import escape
-from typing import Any, Final
 
 from tosa_convert.golden.models.run_case import ModelAnswer
+from tosa_convert.golden.suite.table import Table
 
-#: The heads of the table's columns, and those that are numbers.
-TABLE_HEAD: Final = (
-    *("case or operator", "frontend", "cases", "lowered", "exported", "equal"),
-    *("largest error", "seconds"),
-)
-TABLE_NUMBERS: Final = range(2, 8)
-#: The same for operators that do not lower.
-OPERATORS_HEAD: Final = ("does not lower", "cases", "times", "frontends")
-OPERATORS_NUMBERS: Final = (1, 2)
-#: The same for cases whose program and model could not be compared.
-NOT_JUDGED_HEAD: Final = ("not judged", "why")
+
+def tables(answers: Sequence[ModelAnswer]) -> tuple[Table, ...]:
+    """Return the tables of a report."""
+    return (
+        Table(
+            title="How far each came",
+            head=(
+                *("case or operator", "frontend", "cases", "lowered", "exported", "equal"),
+                *("largest error", "seconds"),
+            ),
+            rows=tuple(table_rows(answers)),
+            numbers=range(2, 8),
+        ),
+        Table(
+            title="What does not lower",
+            head=("does not lower", "cases", "times", "frontends"),
+            rows=tuple(unlowered_rows(answers)),
+            numbers=(1, 2),
+            characters=60,
+        ),
+        Table(
+            title="Not judged",
+            head=("not judged", "why"),
+            rows=tuple(not_judged_rows(answers)),
+        ),
+    )
 
 
 def table_rows(answers: Iterable[ModelAnswer]) -> Iterator[tuple[str, ...]]:
@@ -43,18 +56,11 @@ def table_rows(answers: Iterable[ModelAnswer]) -> Iterator[tuple[str, ...]]:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Unlowered:
-    """An operator that does not lower: in how many cases, and how often in all of them."""
+def unlowered_rows(answers: Iterable[ModelAnswer]) -> Iterator[tuple[str, ...]]:
+    """Iterate over the operators that do not lower, those of most cases first.
 
-    operator: str
-    cases: int
-    times: int
-    frontends: tuple[str, ...]
-
-
-def unlowered(answers: Iterable[ModelAnswer]) -> list[Unlowered]:
-    """Return the operators that do not lower, those of most cases first."""
+    In how many cases, how often in all of them, and in which frontends.
+    """
     cases: Counter[str] = Counter()
     times: Counter[str] = Counter()
     frontends: dict[str, set[str]] = defaultdict(set)
@@ -63,17 +69,8 @@ def unlowered(answers: Iterable[ModelAnswer]) -> list[Unlowered]:
             cases[operator] += 1
             times[operator] += count
             frontends[operator].add(answer.types)
-    rows = [
-        Unlowered(name, count, times[name], tuple(sorted(frontends[name])))
-        for name, count in cases.items()
-    ]
-    return sorted(rows, key=lambda row: (-row.cases, -row.times, row.operator))
-
-
-def unlowered_rows(found: Iterable[Unlowered]) -> Iterator[tuple[str, ...]]:
-    """Iterate over the operators as rows under OPERATORS_HEAD."""
-    for row in found:
-        yield row.operator, str(row.cases), str(row.times), ", ".join(row.frontends)
+    for name in sorted(cases, key=lambda name: (-cases[name], -times[name], name)):
+        yield name, str(cases[name]), str(times[name]), ", ".join(sorted(frontends[name]))
 
 
 def not_judged_rows(answers: Iterable[ModelAnswer]) -> Iterator[tuple[str, str]]:
@@ -85,38 +82,3 @@ def not_judged_rows(answers: Iterable[ModelAnswer]) -> Iterator[tuple[str, str]]
         if answer.status == "error":
             lines = answer.message.strip().splitlines() or [""]
             yield answer.case, lines[-1 if lines[0].startswith("Traceback") else 0]
-
-
-def html_table(
-    title: str, head: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[int]
-) -> str:
-    """Return a table of a report."""
-    numbers = set(right)
-
-    def cells(row: Sequence[str]) -> str:
-        return "".join(
-            f"<td>{escape(text)}</td>"
-            if index in numbers
-            else f'<td class="left">{escape(text)}</td>'
-            for index, text in enumerate(row)
-        )
-
-    names = "".join(f"<th>{escape(text)}</th>" for text in head)
-    body = "".join(f"<tr>{cells(row)}</tr>\n" for row in rows)
-    return (
-        f"<h2>{escape(title)}</h2>\n<table><thead><tr>{names}</tr></thead><tbody>\n"
-        f"{body}</tbody></table>\n"
-    )
-
-
-def json_row(answer: ModelAnswer) -> dict[str, Any]:
-    """Return what the JSON says of a case besides what it says of every suite's."""
-    return {
-        "lowered": answer.lowered,
-        "exported": answer.exported,
-        "equal": answer.equal,
-        "operators": answer.operators,
-        "largest_error": answer.largest_error,
-        "not_lowered": dict(answer.not_lowered),
-        "constants": answer.constants,
-    }

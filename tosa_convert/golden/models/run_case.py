@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.write import dumps, stamp
@@ -71,6 +72,11 @@ class ModelAnswer(Answer):
         """Return whether the program gives what the framework gives."""
         return self.status == "pass"
 
+    def further(self) -> dict[str, Any]:
+        """Return what the JSON says of a case besides what it says of every suite's."""
+        names = ("lowered", "exported", "equal", "operators", "largest_error", "not_lowered")
+        return {name: getattr(self, name) for name in (*names, "constants")}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -97,11 +103,6 @@ class Settings:
         ]
         if findings:
             raise TosaConvertError(findings)
-
-
-def run_with(root: Path, settings: Settings) -> Callable[[str], ModelAnswer]:
-    """`run_model_case` for the cases below a folder, as worker processes take it."""
-    return functools.partial(run_model_case, str(root), settings=settings)
 
 
 def run_model_case(root: str, name: str, *, settings: Settings) -> ModelAnswer:

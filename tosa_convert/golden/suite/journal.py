@@ -45,6 +45,10 @@ class Answer:
     types: str = ""
     key: str = ""
 
+    def further(self) -> dict[str, Any]:
+        """Return what the JSON says of a case besides what it says of every suite's."""
+        return {}
+
 
 def _is_number(value: object) -> bool:
     return type(value) in (int, float) and abs(cast("float", value)) < _LARGEST

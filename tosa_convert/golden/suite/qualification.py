@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -371,11 +370,6 @@ def _keep_failure(
             target.write("found.npz", npz_pieces(dict(found)))
         text = f"{name}\n{message}\n\n{command_for(case.folder, settings)}\n"
         target.write("log.txt", [text.encode()])
-
-
-def qualify_with(root: Path, settings: Qualification) -> Callable[[str], Answer]:
-    """`qualify_case` for the cases below a folder, as worker processes take it."""
-    return functools.partial(qualify_case, str(root), settings=settings)
 
 
 def files_qualified(root: str, name: str, *, settings: Qualification) -> list[str]:

@@ -1,8 +1,7 @@
 """Run a folder of cases: convert each file, run the original and the converted one, compare the outputs.
 
 A case is a folder with an official descriptor (`desc.json`), or with a model and `inputs.npz` as
-`bisect` writes them. Cases run in local worker processes, or through any executor of
-`concurrent.futures` such as that of a Dask cluster. `journal` keeps the answers.
+`bisect` writes them.
 """
 
 from __future__ import annotations
@@ -12,10 +11,7 @@ import io
 import json
 import os
 import time
-import traceback
-from collections.abc import Callable, Generator, Iterable, Mapping
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -31,19 +27,13 @@ from tosa_convert.golden.running.run import run
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.golden.running.variable_states import state_slots
 from tosa_convert.golden.suite.descriptor import case_files, described_run, read_descriptor
-from tosa_convert.golden.suite.journal import Answer, Journal, Status
+from tosa_convert.golden.suite.journal import Answer, Status
 from tosa_convert.io.files import refuse_irregular, walk, write_pieces
 from tosa_convert.io.formats import Format
 from tosa_convert.process.child import Ended, describe_exit
-from tosa_convert.process.pool import run_jobs
 
 Via = Literal["tosa", "mlir", "mlirbc", "json"]
 
-#: Runs a function on each of many cases; yields the answers as they come, in any order.
-CaseRunner = Callable[[Callable[[str], "Answer"], list[str]], Generator["Answer", None, None]]
-
-#: How often a case runs if its worker process dies.
-ATTEMPTS: Final = 2
 #: Names of the program in a case that has `inputs.npz`.
 MODELS: Final = ("case.tosa", "model.tosa", "test.tosa")
 
@@ -93,23 +83,6 @@ def model_of(folder: Path) -> Path:
             refuse_irregular(folder / name)
             return folder / name
     raise fail("file-error", str(folder), f"cannot be read: it has none of {', '.join(MODELS)}")
-
-
-def answered(
-    name: str, *, run: Callable[[str], Answer], key: Callable[[str], str], kind: type[Answer]
-) -> Answer:
-    """Run a case, and say by its key what decided the answer.
-
-    A defect of ours in one case must not cost the answers of all others.
-    """
-    start = time.monotonic()
-    before = key(name)
-    try:
-        return replace(run(name), key=before)
-    except Exception as error:
-        said = f"a defect of tosa-convert: {type(error).__name__}: {error}"
-        text = f"{said}\n{traceback.format_exc()}"
-        return kind(name, "error", text, round(time.monotonic() - start, 4), key=before)
 
 
 def run_case(root: str, name: str, via: Via = "tosa", timeout: float = 60.0) -> Answer:
@@ -214,89 +187,3 @@ def _ours(folder: Path, via: Via, timeout: float) -> tuple[Status, str, int]:
         result = compare(original, run(graph, inputs, options).outputs)
     message = "" if result.ok else "\n".join(map(str, result.failures)) or str(result)
     return ("pass" if result.ok else "fail"), message, len(result.tensors)
-
-
-def run_all(
-    names: Iterable[str],
-    run_cases: CaseRunner,
-    journal: Journal,
-    function: Callable[[str], Answer],
-    *,
-    progress: Callable[[Answer], None] = lambda answer: None,
-) -> None:
-    """Run the cases that have no answer in the journal.
-
-    Args:
-        names: the cases.
-        run_cases: `on_local_processes(...)` or `on_executor(...)`.
-        journal: gets the answers.
-        function: runs a case, such as `run_case` for a folder, or what `qualify_with` returns.
-        progress: called with each new answer.
-    """
-    waiting = [name for name in names if name not in journal.answers]
-    with contextlib.closing(run_cases(function, waiting)) as answers:
-        for answer in answers:
-            if journal.add(answer):
-                progress(answer)
-
-
-@dataclass(frozen=True, slots=True)
-class _Died:
-    """The answer for a case that killed its worker; `code` is minus the signal, or the exit code."""
-
-    case: str
-    code: int
-
-
-def on_local_processes(processes: int, *, fork: bool = False) -> CaseRunner:
-    """Run cases in worker processes; `fork` as for `run_jobs`."""
-
-    def run_cases(
-        function: Callable[[str], Answer], names: list[str]
-    ) -> Generator[Answer, None, None]:
-        for attempt in range(1, ATTEMPTS + 1):
-            died: list[str] = []
-            # Memory may have run out: then the case passes if it runs alone.
-            results: Generator[tuple[int, Answer | _Died], None, None] = run_jobs(
-                function,
-                names,
-                processes=processes if attempt == 1 else 1,
-                on_death=_Died,
-                fork=fork,
-            )
-            with contextlib.closing(results):
-                for _, answer in results:
-                    if not isinstance(answer, _Died):
-                        yield answer
-                    elif attempt < ATTEMPTS:
-                        died.append(answer.case)
-                    else:
-                        message = f"its worker process ended with {describe_exit(answer.code)}"
-                        yield Answer(answer.case, "error", message)
-            names = died
-
-    return run_cases
-
-
-def on_executor(executor: Executor, window: int) -> CaseRunner:
-    """Run cases on an executor, `window` of them at a time."""
-
-    def run_cases(
-        function: Callable[[str], Answer], names: list[str]
-    ) -> Generator[Answer, None, None]:
-        waiting = list(reversed(names))
-        running: set[Future[Answer]] = set()
-        try:
-            while waiting or running:
-                while waiting and len(running) < window:
-                    running.add(executor.submit(function, waiting.pop()))
-                done, running = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield future.result()
-        finally:
-            # Not `cancel_futures` of `shutdown`: Dask's executor does not have this argument.
-            for future in running:
-                future.cancel()
-            executor.shutdown(wait=True)
-
-    return run_cases

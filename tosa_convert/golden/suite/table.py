@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import urllib.parse
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from html import escape as escape_html
 from pathlib import Path
@@ -67,6 +67,39 @@ pre { background: #f6f8fa; margin: .3rem 0; padding: .4rem .6rem; white-space: p
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table of a report.
+
+    head: of the columns. numbers: indices of the columns that are numbers.
+    characters: those of the first column that fit a terminal.
+    """
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numbers: Collection[int] = ()
+    characters: int = 1000
+
+    def as_html(self) -> str:
+        """Return the table as a part of a page."""
+
+        def cells(row: tuple[str, ...]) -> str:
+            return "".join(
+                f"<td>{escape(text)}</td>"
+                if index in self.numbers
+                else f'<td class="left">{escape(text)}</td>'
+                for index, text in enumerate(row)
+            )
+
+        names = "".join(f"<th>{escape(text)}</th>" for text in self.head)
+        body = "".join(f"<tr>{cells(row)}</tr>\n" for row in self.rows)
+        return (
+            f"<h2>{escape(self.title)}</h2>\n<table><thead><tr>{names}</tr></thead><tbody>\n"
+            f"{body}</tbody></table>\n"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """What a report says besides its answers.
 
@@ -75,7 +108,7 @@ class Page:
         column its `types`.
     links: text and target of the links of a case that did not pass.
     command: runs one case again.
-    tables: further tables, in HTML.
+    tables: further tables.
     """
 
     title: str
@@ -84,7 +117,7 @@ class Page:
     columns: str
     links: Callable[[Answer], list[tuple[str, Path]]]
     command: Callable[[Answer], str]
-    tables: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
 
 
 def backend_page(root: Path, settings: Qualification) -> Page:
@@ -141,7 +174,7 @@ def html_report(run: Verdict, page: Page, target: Path) -> Iterator[bytes]:
     columns = [[a for op in operators for a in cells.get((op, kind), [])] for kind in types]
     text = "<tr><th>all</th>" + _cell(list(run.answers), "all") + "".join(map(_cell, columns))
     yield (text + "</tr>\n</tbody></table>\n").encode()
-    yield from (table.encode() for table in page.tables)
+    yield from (table.as_html().encode() for table in page.tables)
     yield b"<h2>Cases that did not pass</h2>\n"
     for operator in operators:
         for kind in types:
