@@ -93,7 +93,7 @@ def clamp(write: Writer, bounds: Bounds, value: str, result: str) -> None:
         "max_val": high,
         "nan_mode": NanPropagationMode.PROPAGATE,
     }
-    write.operator("CLAMP", value, result=result, attributes=attributes)
+    write.emit("CLAMP", [value], attributes, results=[result])
 
 
 def _find_activation(model: TfliteFile, operator: TfliteOperator) -> Bounds | None:

@@ -29,16 +29,16 @@ def _lower_truncated(block: Block, group: Group, is_unsigned: bool, write: Write
     (value,) = cast.inputs
     if len(group.operators) != 1 or not block.tensors[value].dtype.is_float:
         raise OtherFormError
-    is_negative = write.operator("GREATER", write.number(0, value), value, element="BOOL")
-    ceiling, floor = write.operator("CEIL", value), write.operator("FLOOR", value)
-    whole = write.operator("SELECT", is_negative, ceiling, floor)
+    is_negative = write.emit("GREATER", [write.number(0, value), value])
+    ceiling, floor = write.emit("CEIL", [value]), write.emit("FLOOR", [value])
+    whole = write.emit("SELECT", [is_negative, ceiling, floor])
     if not is_unsigned:
-        write.operator("CAST", whole, result=group.result)
+        write.emit("CAST", [whole], results=[group.result])
         return
     # Inside of the program unsigned numbers are 128 smaller.
-    number = write.operator("CAST", whole, element="INT32")
-    signed = write.operator("SUB", number, write.number(128, number))
-    write.operator("CAST", signed, result=group.result)
+    number = write.emit("CAST", [whole], dtype="INT32")
+    signed = write.emit("SUB", [number, write.number(128, number)])
+    write.emit("CAST", [signed], results=[group.result])
 
 
 def _find_saturated(model: TfliteFile, operator: Operator) -> tuple[int, int] | None:
@@ -65,7 +65,7 @@ def _lower_saturated(block: Block, group: Group, bounds: tuple[int, int], write:
     if made is None or block.tensors[value].dtype.name != "INT32":
         raise OtherFormError
     write.operators += [one for one in group.operators if one is not last]
-    write.operator("CAST", write.between(value, *bounds), result=group.result)
+    write.emit("CAST", [write.between(value, *bounds)], results=[group.result])
 
 
 CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = {

@@ -185,7 +185,7 @@ def _lower_unsigned_bits(block: Block, group: Group, facts: NoFacts, write: Writ
     write.operators += group.returning(bits)
     if block.tensors[bits].dtype.name != "INT8":
         raise OtherFormError
-    write.operator("BITWISE_XOR", bits, write.number(-128, bits), result=group.result)
+    write.emit("BITWISE_XOR", [bits, write.number(-128, bits)], results=[group.result])
 
 
 def _find_elu(model: TfliteFile, operator: Operator) -> list[int] | None:

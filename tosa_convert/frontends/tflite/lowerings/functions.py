@@ -59,10 +59,10 @@ def _lower_exact_gelu(block: Block, group: Group, facts: NoFacts, write: Writer)
     if block.tensors[value].dtype.name not in _FLOATS:
         raise OtherFormError
     group.the("TANH")
-    error = write.operator("ERF", write.operator("MUL", value, write.number(math.sqrt(0.5), value)))
-    factor = write.operator("ADD", error, write.number(1, value))
-    half = write.operator("MUL", value, write.number(0.5, value))
-    write.operator("MUL", half, factor, result=group.result)
+    error = write.emit("ERF", [write.emit("MUL", [value, write.number(math.sqrt(0.5), value)])])
+    factor = write.emit("ADD", [error, write.number(1, value)])
+    half = write.emit("MUL", [value, write.number(0.5, value)])
+    write.emit("MUL", [half, factor], results=[group.result])
 
 
 def _lower_table(block: Block, group: Group, values: list[int], write: Writer) -> None:
@@ -72,7 +72,7 @@ def _lower_table(block: Block, group: Group, values: list[int], write: Writer) -
     if len(group.operators) != 1 or block.tensors[table.inputs[1]].shape != (len(values),):
         raise OtherFormError
     numbers = write.values(values, "INT8")
-    write.operator("TABLE", value, numbers, result=group.result)
+    write.emit("TABLE", [value, numbers], results=[group.result])
 
 
 def _find_exponential(model: TfliteFile, operator: Operator) -> NoFacts | None:
@@ -85,10 +85,10 @@ def _lower_exponential(block: Block, group: Group, facts: NoFacts, write: Writer
     is_int16 = block.tensors[group.result].dtype.name == "INT16"
     if len(group.operators) != 1 or not is_int16:
         raise OtherFormError
-    wide = write.operator("TABLE", *table.inputs, element="INT32")
+    wide = write.emit("TABLE", table.inputs, dtype="INT32")
     shift = write.number(_TABLE_FRACTION, wide)
-    rounded = write.operator("ARITHMETIC_RIGHT_SHIFT", wide, shift, attributes={"round": True})
-    write.operator("CAST", rounded, result=group.result)
+    rounded = write.emit("ARITHMETIC_RIGHT_SHIFT", [wide, shift], {"round": True})
+    write.emit("CAST", [rounded], results=[group.result])
 
 
 def _find_floor_mod(model: TfliteFile, operator: Operator) -> list[float]:
@@ -113,22 +113,22 @@ def _lower_floor_mod(block: Block, group: Group, constant: list[float], write: W
         write.operators.append(keep)
     divisor = _divisor(block, group, constant, write, inverse)
     if block.tensors[value].dtype.is_float:
-        quotient = write.operator("MUL", value, write.operator("RECIPROCAL", divisor))
-        whole = write.operator("FLOOR", quotient)
+        quotient = write.emit("MUL", [value, write.emit("RECIPROCAL", [divisor])])
+        whole = write.emit("FLOOR", [quotient])
     else:
-        whole = write.operator("INTDIV", value, divisor)
-    rest = write.operator("SUB", value, write.operator("MUL", whole, divisor))
+        whole = write.emit("INTDIV", [value, divisor])
+    rest = write.emit("SUB", [value, write.emit("MUL", [whole, divisor])])
     zero = write.number(0, rest)
     # Of the other sign: the quotient was rounded up, or towards zero.
-    signs = (write.operator("GREATER", zero, one, element="BOOL") for one in (rest, divisor))
-    differ = write.operator("LOGICAL_XOR", *signs)
-    is_rest = write.operator("LOGICAL_NOT", write.operator("EQUAL", rest, zero, element="BOOL"))
-    up = write.operator("LOGICAL_AND", differ, is_rest)
-    rest = write.operator("SELECT", up, write.operator("ADD", rest, divisor), rest)
-    sizes = [write.operator("ABS", one) for one in (rest, divisor)]
-    too_large = write.operator("GREATER_EQUAL", *sizes, element="BOOL")
-    less = write.operator("SUB", rest, divisor)
-    write.operator("SELECT", too_large, less, rest, result=group.result)
+    signs = [write.emit("GREATER", [zero, one]) for one in (rest, divisor)]
+    differ = write.emit("LOGICAL_XOR", signs)
+    is_rest = write.emit("LOGICAL_NOT", [write.emit("EQUAL", [rest, zero])])
+    up = write.emit("LOGICAL_AND", [differ, is_rest])
+    rest = write.emit("SELECT", [up, write.emit("ADD", [rest, divisor]), rest])
+    sizes = [write.emit("ABS", [one]) for one in (rest, divisor)]
+    too_large = write.emit("GREATER_EQUAL", sizes)
+    less = write.emit("SUB", [rest, divisor])
+    write.emit("SELECT", [too_large, less, rest], results=[group.result])
 
 
 def _divisor(block: Block, group: Group, constant: list[float], write: Writer, inverse: str) -> str:

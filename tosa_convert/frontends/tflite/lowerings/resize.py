@@ -84,7 +84,7 @@ def _lower_resized(block: Block, group: Group, axes: list[_Axis], write: Writer)
     resize = group.the("RESIZE")
     scale = [number for axis in axes for number in axis[:2]]
     parts = scale, [axis[2] for axis in axes], [axis[3] for axis in axes]
-    positions = tuple(write.sizes(part) for part in parts)
+    positions = tuple(write.const_shape(part) for part in parts)
     corrected = replace(resize, inputs=(resize.inputs[0], *positions))
     rescales = [one for one in group.operators if one.spec.name == "RESCALE"]
     if not rescales:
@@ -129,10 +129,10 @@ def _away_from_zero(
             write.operators.append(one)
         elif one is rescale:
             up = rescaled(value)
-            negated = rescaled(write.operator("NEGATE", value, zero, zero))
-            down = write.operator("NEGATE", negated, zero, zero)
-            is_positive = write.operator("GREATER", up, write.number(0, up), element="BOOL")
-            write.operator("SELECT", is_positive, up, down, result=result)
+            negated = rescaled(write.emit("NEGATE", [value, zero, zero]))
+            down = write.emit("NEGATE", [negated, zero, zero])
+            is_positive = write.emit("GREATER", [up, write.number(0, up)])
+            write.emit("SELECT", [is_positive, up, down], results=[result])
 
 
 def _rescaled(rescale: TosaOperator, write: Writer) -> TosaOperator:
@@ -145,8 +145,8 @@ def _rescaled(rescale: TosaOperator, write: Writer) -> TosaOperator:
     shift = write.values([bits + _FRACTION_BITS], "INT8")
     if not is_wide:
         places = write.number(31, value)
-        sign = write.operator("ARITHMETIC_RIGHT_SHIFT", value, places, attributes={"round": False})
-        value = write.operator("ADD", value, sign)
+        sign = write.emit("ARITHMETIC_RIGHT_SHIFT", [value, places])
+        value = write.emit("ADD", [value, sign])
     return write.rounding(rescale, "SINGLE_ROUND", (value, multiplier, shift, *zeros))
 
 

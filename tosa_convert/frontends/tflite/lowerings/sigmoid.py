@@ -13,7 +13,6 @@ from tosa_convert.frontends.tflite.read import Operator, TfliteFile, operator_na
 if TYPE_CHECKING:
     from tosa_convert.frontends.tflite.lowerings.writer import Writer
     from tosa_convert.graph.model import Block
-    from tosa_convert.graph.opset import AttributeValue
 
 #: Indices of a TABLE of int16, the number of its index 0, and the bits of its fractions.
 _INDICES: Final = 513
@@ -98,17 +97,6 @@ def _find_interpolated(model: TfliteFile, operator: Operator) -> _Scaled | None:
     return _Scaled(multiplier, shift, _TANH if is_tanh else _LOGISTIC)
 
 
-def _of(kind: str) -> dict[str, AttributeValue]:
-    """Return the attributes of an operator."""
-    if kind == "ARITHMETIC_RIGHT_SHIFT":
-        return {"round": False}
-    if kind != "MINIMUM":
-        return {}
-    from tosa_convert.graph.dtypes import NanPropagationMode
-
-    return {"nan_mode": NanPropagationMode.PROPAGATE}
-
-
 def _lower_interpolated(block: Block, group: Group, facts: _Scaled, write: Writer) -> None:
     group.the("TABLE")
     if len(group.inputs) != 1 or block.tensors[group.inputs[0]].dtype.name != "INT16":
@@ -117,13 +105,13 @@ def _lower_interpolated(block: Block, group: Group, facts: _Scaled, write: Write
     function, shift = facts.function, facts.shift
 
     def with_number(kind: str, operand: str, number: int) -> str:
-        return write.operator(kind, operand, write.number(number, operand), attributes=_of(kind))
+        return write.emit(kind, [operand, write.number(number, operand)])
 
-    position = with_number("MUL", write.operator("CAST", value, element="INT32"), facts.multiplier)
+    position = with_number("MUL", write.emit("CAST", [value], dtype="INT32"), facts.multiplier)
     if shift:
         position = with_number("ADD", position, 1 << (shift - 1))
         position = with_number("ARITHMETIC_RIGHT_SHIFT", position, shift)
-    size = write.operator("ABS", position)
+    size = write.emit("ABS", [position])
     whole = with_number("ARITHMETIC_RIGHT_SHIFT", size, function.bits)
     fraction = with_number("BITWISE_AND", size, (1 << function.bits) - 1)
     index = with_number("MINIMUM", whole, _SATURATED - 1)
@@ -131,28 +119,24 @@ def _lower_interpolated(block: Block, group: Group, facts: _Scaled, write: Write
     table = write.values([*[0] * _MIDDLE, *_ELEMENTS, *[0] * after], "INT16")
 
     def looked_up(at: str) -> str:
-        place = write.operator(
-            "CAST", with_number("LOGICAL_LEFT_SHIFT", at, _FRACTION), element="INT16"
+        place = write.emit(
+            "CAST", [with_number("LOGICAL_LEFT_SHIFT", at, _FRACTION)], dtype="INT16"
         )
-        found = write.operator("TABLE", place, table, element="INT32")
+        found = write.emit("TABLE", [place, table], dtype="INT32")
         return with_number("ARITHMETIC_RIGHT_SHIFT", found, _FRACTION)
 
     low, high = looked_up(index), looked_up(with_number("ADD", index, 1))
-    step = write.operator("MUL", fraction, write.operator("SUB", high, low))
+    step = write.emit("MUL", [fraction, write.emit("SUB", [high, low])])
     base = with_number("LOGICAL_LEFT_SHIFT", low, function.bits)
-    between = with_number("ADD", write.operator("ADD", base, step), _LOWEST << function.bits)
-    is_large = write.operator(
-        "GREATER_EQUAL", whole, write.number(_SATURATED, whole), element="BOOL"
-    )
-    result = write.operator("SELECT", is_large, write.number(function.largest, between), between)
-    is_positive = write.operator(
-        "GREATER_EQUAL", position, write.number(0, position), element="BOOL"
-    )
+    between = with_number("ADD", write.emit("ADD", [base, step]), _LOWEST << function.bits)
+    is_large = write.emit("GREATER_EQUAL", [whole, write.number(_SATURATED, whole)])
+    result = write.emit("SELECT", [is_large, write.number(function.largest, between), between])
+    is_positive = write.emit("GREATER_EQUAL", [position, write.number(0, position)])
     above = with_number("ADD", result, function.positive)
-    below = write.operator("SUB", write.number(function.negative, result), result)
-    signed = write.operator("SELECT", is_positive, above, below)
+    below = write.emit("SUB", [write.number(function.negative, result), result])
+    signed = write.emit("SELECT", [is_positive, above, below])
     last = with_number("ARITHMETIC_RIGHT_SHIFT", signed, function.shift)
-    write.operator("CAST", last, result=group.result)
+    write.emit("CAST", [last], results=[group.result])
 
 
 def _interpolated(operator: str) -> Correction[_Scaled]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from tosa_convert.builder.block_editor import BlockEditor
-from tosa_convert.graph.dtypes import NanPropagationMode, RoundingMode, dtype
+from tosa_convert.graph.dtypes import RoundingMode, dtype
 from tosa_convert.graph.model import Operator
-from tosa_convert.graph.opset import AttributeValue
 
 
 class Writer(BlockEditor):
@@ -26,18 +25,6 @@ class Writer(BlockEditor):
         """Add a constant of an element type, which by default is a list; return its name."""
         return self.constant(np.array(numbers).reshape(shape or (len(numbers),)), element)
 
-    def operator(
-        self,
-        kind: str,
-        *operands: str,
-        element: str = "",
-        result: str = "",
-        attributes: Mapping[str, AttributeValue] | None = None,
-    ) -> str:
-        """Add an operator; return its result, a new tensor unless it is given."""
-        results = [result] if result else None
-        return self.emit(kind, operands, attributes, results=results, dtype=element or None)
-
     def rounding(
         self, rescale: Operator, mode: str, inputs: Sequence[str], **attributes: bool
     ) -> Operator:
@@ -47,16 +34,11 @@ class Writer(BlockEditor):
 
     def between(self, value: str, low: float, high: float) -> str:
         """Add bounds to a value; return the result."""
-        mode = {"nan_mode": NanPropagationMode.PROPAGATE}
         least, most = self.number(low, value), self.number(high, value)
-        above = self.emit("MAXIMUM", [value, least], mode)
-        return self.emit("MINIMUM", [above, most], mode)
+        above = self.emit("MAXIMUM", [value, least])
+        return self.emit("MINIMUM", [above, most])
 
     def like(self, name: str, element: str = "") -> str:
         """Add a tensor of the type and the shape of another, or of another type; return its name."""
         tensor = self.tensors[name]
         return self.new_tensor("value", dtype(element) if element else tensor.dtype, tensor.shape)
-
-    def sizes(self, numbers: Sequence[int]) -> str:
-        """Add a constant shape; return its name."""
-        return self.const_shape(numbers)
