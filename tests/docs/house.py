@@ -20,7 +20,7 @@ ARROWS: dict[str, set[str]] = {
     "consumers": {"errors", "io", "graph", "eras", "rules"},
     "reference": {"errors", "graph"},
     "builder": {"errors", "graph", "rules"},
-    "rewrites": {"errors", "graph", "rules", "builder"},
+    "rewrites": {"errors", "graph", "rules", "reference", "builder"},
     "views": set(),
     "views.inspection": {"errors", "graph", "rules"},
     "views.structural_diff": {"errors", "graph", "version"},

@@ -249,8 +249,10 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "NEGATE": compute_negate,
     "POW": compute_power,
     "RECIPROCAL": _of(np.reciprocal, "Return 1 / x, correctly rounded.", "input1"),
-    "RSQRT": _rounded_once(
-        lambda value: 1.0 / np.sqrt(value), "Return 1 / sqrt(x); NaN for negative operands"
+    "RSQRT": _of(
+        lambda value: np.reciprocal(np.sqrt(value)),
+        "Return the reciprocal of the correctly rounded root; NaN for negative operands.",
+        "input1",
     ),
     "SELECT": select,
     "SIGMOID": _rounded_once(sigmoid, "Return 1 / (1 + exp(-x))", "input"),

@@ -1,32 +1,47 @@
 """Operators whose operands are constants become constants.
 
-A RESHAPE shares the data of its operand, whatever its size. Other results are computed by numpy, if they
-have the bits that the reference model gives. They are limited in size: a file should not grow, and large
-weights are not copied.
+A RESHAPE shares the data of its operand, whatever its size. Other results are computed as
+`tosa_convert.reference` defines them, if every implementation gives the same bits. They are limited in
+size: a file should not grow, and large weights are not copied.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tosa_convert.builder.block_editor import BlockEditor
+from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph.constant import Constant
-from tosa_convert.graph.dtypes import DType, dtype
+from tosa_convert.graph.dtypes import INT64, DType, dtype
 from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import Operator, Tensor, element_value
 from tosa_convert.graph.opset import operator
-from tosa_convert.rewrites.numpy_arithmetic import ARITHMETIC, compute
-from tosa_convert.rewrites.numpy_movement import MOVEMENTS
+from tosa_convert.reference.call import Call, Type, store
+from tosa_convert.reference.evaluate import OPERATIONS as DEFINITIONS
 
-OPERATORS: Final = tuple(map(operator, ("RESHAPE", *MOVEMENTS, *ARITHMETIC)))
+Array = npt.NDArray[Any]
+
+#: Operators that move elements of any type.
+_MOVING: Final = ("CONCAT", "GATHER", "PAD", "REVERSE", "SELECT", "SLICE", "TILE", "TRANSPOSE")
+#: Operators whose results are exact or correctly rounded, or rounded alike by the reference model.
+_EXACT: Final = (
+    *("ABS", "ADD", "BITWISE_AND", "BITWISE_NOT", "BITWISE_OR", "BITWISE_XOR", "CAST", "CEIL"),
+    *("CLAMP", "EQUAL", "FLOOR", "GREATER", "GREATER_EQUAL", "INTDIV", "LOGICAL_AND"),
+    *("LOGICAL_NOT", "LOGICAL_OR", "LOGICAL_XOR", "MAXIMUM", "MINIMUM", "MUL", "NEGATE"),
+    *("RECIPROCAL", "REDUCE_ALL", "REDUCE_ANY", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_SUM"),
+    *("RSQRT", "SUB"),
+)
+OPERATORS: Final = tuple(map(operator, ("RESHAPE", *_MOVING, *_EXACT)))
 
 #: The largest result that is computed, in bytes. A larger one stays an operator.
 MOST_BYTES: Final = 1 << 16
 #: A result of this many bytes may be larger than the operands together; any other may not.
 _FREE_BYTES: Final = 1 << 10
+#: Sums and products of smaller integers fit into INT64.
+_SMALL: Final = 1 << 31
 
 _RESHAPE: Final = operator("RESHAPE")
 _NUMBERS: Final = frozenset(
@@ -34,34 +49,57 @@ _NUMBERS: Final = frozenset(
 )
 
 
+class _Operand(NamedTuple):
+    """A constant operand: a tensor and its data, or the sizes of a shape."""
+
+    tensor: Tensor | None
+    data: Constant | None
+    sizes: tuple[int, ...] = ()
+
+    def type(self) -> Type:
+        if self.tensor is None:
+            return Type(None, (len(self.sizes),))
+        return Type(self.tensor.dtype, self.tensor.shape or ())
+
+    def numbers(self) -> Array:
+        if self.data is None:
+            return np.array(self.sizes, np.int64)
+        return self.data.numpy().reshape(self.type().shape)
+
+    def bits(self) -> Array:
+        """Return the bits of elements, so that every element type moves alike."""
+        if self.data is None:
+            return self.numbers()
+        width = self.data.dtype.element_bytes
+        kind = f"u{width}" if width in (1, 2, 4, 8) else f"V{width}"
+        return np.ascontiguousarray(self.data.elements()).view(kind).reshape(self.type().shape)
+
+
 def rewrite(op: Operator, edit: BlockEditor) -> str | None:
     """Return the constant that an operator computes, or None."""
     if not op.inputs or len(op.outputs) != 1:
         return None
-    constants: list[tuple[Tensor, Constant]] = []
-    sizes: list[tuple[int, ...]] = []
+    operands: list[_Operand] = []
     for name in op.inputs:
         data = edit.data_of(name)
-        if data is not None:
-            constants.append((edit.tensors[name], data))
-            continue
-        known = edit.sizes_of(name)
-        if known is None:
+        sizes = edit.sizes_of(name) if data is None else ()
+        if sizes is None:
             return None
-        sizes.append(known)
+        operands.append(_Operand(edit.tensors[name] if data else None, data, sizes))
+    constants = [row.data for row in operands if row.data is not None]
     target = edit.tensors[op.outputs[0]]
     count = target.element_count()
     if count is None or target.scale is not None or not constants:
         return None
     if op.spec is _RESHAPE:
-        (_, data) = constants[0]
+        (data,) = constants
         if data.count != count or data.dtype is not target.dtype:
             return None
         edit.replace_by_constant(op, data)
         return "RESHAPE of constants became a constant"
-    if _is_too_large(target, [data for _, data in constants]):
+    if _is_too_large(target, constants):
         return None
-    made = _computed(op, constants, sizes, target)
+    made = _computed(op, operands, target)
     if made is None:
         return None
     edit.replace_by_constant(op, made)
@@ -77,47 +115,87 @@ def _is_too_large(target: Tensor, operands: list[Constant]) -> bool:
     return made > _FREE_BYTES and made > sum(given)
 
 
-def _computed(
-    op: Operator,
-    constants: list[tuple[Tensor, Constant]],
-    sizes: list[tuple[int, ...]],
-    target: Tensor,
-) -> Constant | None:
-    """Compute an operator of constants; return None if numpy cannot tell the result."""
+def _computed(op: Operator, operands: list[_Operand], target: Tensor) -> Constant | None:
+    """Compute an operator of constants; return None if TOSA does not define the result."""
     assert target.shape is not None
-    kind = op.spec.name
-    if any(tensor.element_count() != data.count for tensor, data in constants):
+    if any(
+        row.tensor and row.data and row.tensor.element_count() != row.data.count for row in operands
+    ):
         return None
+    types = tuple(row.type() for row in operands)
+    result = Type(target.dtype, target.shape)
+    is_moving = op.spec.name in _MOVING
+    if not is_moving and not {target.dtype, *(kind for kind, _ in types if kind)} <= _NUMBERS:
+        return None
+    arrays = tuple(row.bits() if is_moving else row.numbers() for row in operands)
+    first = types[0].dtype
+    assert first is not None
+    call = Call(op.spec, arrays, types, _with_numbers(op, first), (result,))
     try:
-        if kind in MOVEMENTS:
-            element = constants[-1 if kind == "SELECT" else 0][1].dtype
-            moved = MOVEMENTS[kind](
-                [_bits(tensor, data) for tensor, data in constants], sizes, op.attributes
-            )
-            if moved is None or moved.shape != target.shape or element is not target.dtype:
-                return None
-            return _from_bits(moved, element)
-        if any(data.dtype not in _NUMBERS for _, data in constants) or target.dtype not in _NUMBERS:
-            return None
-        arrays = [data.numpy().reshape(tensor.shape or ()) for tensor, data in constants]
-        result = compute(kind, arrays, _with_numbers(op, constants[0][1].dtype), target.dtype)
-    except (ValueError, IndexError):
-        # Operands that TOSA forbids together: the program has a finding.
+        with np.errstate(all="ignore"):
+            found = np.asarray(DEFINITIONS[op.spec.name](call))
+    except (ValueError, IndexError, TosaConvertError):
+        # Operands that TOSA forbids together, or an index outside of a tensor.
         return None
-    if result is None or result.shape != target.shape:
+    if found.shape != target.shape:
         return None
-    return constant_of(result, target.dtype)
+    if is_moving:
+        element = types[1 if op.spec.name == "SELECT" else 0].dtype
+        return _from_bits(found, target.dtype) if element is target.dtype else None
+    return (
+        constant_of(store(found, result, "own"), target.dtype) if _is_defined(call, found) else None
+    )
 
 
-def _bits(tensor: Tensor, data: Constant) -> npt.NDArray[Any]:
-    """Return the bits of elements, in the shape of their tensor."""
-    width = data.dtype.element_bytes
-    raw = np.ascontiguousarray(data.elements())
-    kind = f"u{width}" if width in (1, 2, 4, 8) else f"V{width}"
-    return raw.view(kind).reshape(tensor.shape or ())
+def _is_defined(call: Call, result: Array) -> bool:
+    """Return whether every implementation gives this result.
+
+    Not those of an integer that does not fit, a division by zero, a comparison of 0 with -0, and sums
+    whose order of additions could matter.
+    """
+    kind, element = call.spec.name, call.result.dtype
+    assert element is not None
+    values = [array for array, row in zip(call.operands, call.types, strict=True) if row.dtype]
+    if kind == "INTDIV" and not values[1].all():
+        return False
+    if call.is_integer and result.dtype.kind == "i":
+        if element is INT64 and any(
+            np.abs(value.astype(float)).max() >= _SMALL for value in values
+        ):
+            return False
+        half = 1 << (element.bits - 1)
+        fits = bool(((result >= -half) & (result < half)).all())
+        if kind == "REDUCE_SUM":
+            total = int(np.abs(values[0].astype(np.int64)).sum())
+            return fits and total <= np.iinfo(np.int32).max
+        return fits
+    if call.is_integer:
+        return True
+    return _is_defined_for_floats(call, values, element)
 
 
-def _from_bits(bits: npt.NDArray[Any], element: DType) -> Constant:
+def _is_defined_for_floats(call: Call, values: list[Array], element: DType) -> bool:
+    kind, first = call.spec.name, values[0].astype(np.float32)
+    if kind.startswith("REDUCE_"):
+        return False
+    if kind == "CAST" and not element.is_float and element.name != "BOOL":
+        half = float(1 << (element.bits - 1))
+        rounded = np.rint(first.astype(np.float64))
+        return bool(((rounded >= -half) & (rounded < half)).all())
+    others: list[Array] = []
+    if kind in ("MAXIMUM", "MINIMUM"):
+        others = [values[1].astype(np.float32)]
+    elif kind == "CLAMP":
+        if np.isnan(first).any():
+            return False
+        others = [np.asarray(call.attributes[name], np.float32) for name in ("min_val", "max_val")]
+    return not any(
+        ((first == 0) & (other == 0) & (np.signbit(first) != np.signbit(other))).any()
+        for other in others
+    )
+
+
+def _from_bits(bits: Array, element: DType) -> Constant:
     raw = np.ascontiguousarray(bits).reshape(-1).view(np.uint8)
     return Constant(element, bits.size, raw, unpacked=True)
 
