@@ -137,6 +137,13 @@ def store(result: Array, target: Type, precision: Precision) -> Array:
     return array.astype(element.numpy, copy=False).reshape(shape)
 
 
+def integer_limits(element: DType | None) -> tuple[int, int]:
+    """Return the least and the greatest value of an integer type."""
+    assert element is not None
+    half = 1 << (element.bits - 1)
+    return -half, half - 1
+
+
 def describe(operation: Operation, text: str) -> Operation:
     """Return an operation with a docstring."""
     operation.__doc__ = text

@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from tosa_convert.graph.dtypes import DType, ResizeMode, RoundingMode
-from tosa_convert.reference.call import Array, Call, Operation
+from tosa_convert.graph.dtypes import ResizeMode, RoundingMode
+from tosa_convert.reference.call import Array, Call, Operation, integer_limits
 
 #: With DOUBLE_ROUND, shifts of more bits than this round a second time.
 _DOUBLE_ROUNDED: Final = 31
@@ -37,12 +37,6 @@ def cast(call: Call) -> Array:
     inside = (rounded > low) & (rounded < high)
     result[inside] = rounded[inside].astype(np.int64)
     return result
-
-
-def integer_limits(element: DType) -> tuple[int, int]:
-    """Return the least and the greatest value of an integer type."""
-    half = 1 << (element.bits - 1)
-    return -half, half - 1
 
 
 def rescale(call: Call) -> Array:

@@ -15,13 +15,16 @@ import numpy as np
 from numpy.polynomial.chebyshev import cheb2poly
 
 from tosa_convert.graph.dtypes import NanPropagationMode
-from tosa_convert.reference.call import Array, Call, Operation, describe
+from tosa_convert.reference.call import Array, Call, Operation, describe, integer_limits
 
 
 def compute_abs(call: Call) -> Array:
-    """Return the absolute value. The least INT32 saturates to the greatest."""
-    value = np.abs(call.value("input1"))
-    return np.minimum(value, np.iinfo(np.int32).max) if call.is_integer else value
+    """Return the absolute value. The least integer saturates to the greatest."""
+    value = call.value("input1")
+    if not call.is_integer:
+        return np.abs(value)
+    _, high = integer_limits(call.result.dtype)
+    return np.asarray(np.abs(np.maximum(value, -high)))
 
 
 def compute_add(call: Call) -> Array:
@@ -53,8 +56,9 @@ def compute_divide(call: Call) -> Array:
     """Return the quotient of integers, rounded toward zero. A division by zero is not defined."""
     left, right = call.value("input1"), call.value("input2")
     divisor = np.where(right == 0, 1, right)
-    quotient = np.abs(left) // np.abs(divisor)
-    return np.where((left < 0) == (divisor < 0), quotient, -quotient)
+    quotient = left // divisor
+    is_negative_fraction = (left != quotient * divisor) & ((left < 0) != (divisor < 0))
+    return np.asarray(quotient + is_negative_fraction)
 
 
 def compute_power(call: Call) -> Array:
@@ -67,10 +71,7 @@ def compute_negate(call: Call) -> Array:
     value = call.value("input1")
     if not call.is_integer:
         return -value
-    element = call.result.dtype
-    assert element is not None
-    limits = np.iinfo(element.numpy) if element.bits >= 8 else None
-    low, high = (int(limits.min), int(limits.max)) if limits else (-8, 7)
+    low, high = integer_limits(call.result.dtype)
     wide = value.astype(np.int64)
     negated = call.number("output_zp") - (wide - call.number("input1_zp"))
     return np.clip(negated, low, high)
@@ -128,11 +129,16 @@ def compute_left_shift(call: Call) -> Array:
 
 
 def count_leading_zeros(call: Call) -> Array:
-    """Return the number of zero bits before the first one of an INT32; 32 for 0."""
-    value = call.raw("input1").astype(np.int64) & 0xFFFFFFFF
-    # The exponent of an FP64 number is the position of its first bit; integers of 32 bits are exact.
-    _, exponent = np.frexp(value.astype(np.float64))
-    return 32 - exponent
+    """Return the number of zero bits before the first one; the bits of the type for 0."""
+    value = call.raw("input1")
+    words = np.ascontiguousarray(value).view("<u4").reshape(*value.shape, -1)
+    # The exponent of an FP64 number is the position of its first bit; 32 bits are exact.
+    _, exponent = np.frexp(words.astype(np.float64))
+    result = 32 - exponent[..., 0]
+    if words.shape[-1] == 2:
+        upper = 32 - exponent[..., 1]
+        result = np.where(upper < 32, upper, 32 + result)
+    return np.asarray(result)
 
 
 def select(call: Call) -> Array:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from tosa_convert.reference.call import Array, Call, Operation
+from tosa_convert.reference.call import Array, Call, Operation, integer_limits
 from tosa_convert.reference.elementwise import ignores_nan
 from tosa_convert.reference.products import Products
 
@@ -162,10 +162,8 @@ def pool_average(call: Call) -> Array:
     multiplier = (((np.int64(1) << 30) + 1) << bits) // counts
     shift = 30 + bits
     scaled = (total * multiplier + (np.int64(1) << (shift - 1))) >> shift
-    element = call.result.dtype
-    assert element is not None
-    limits = np.iinfo(element.numpy)
-    return np.asarray(np.clip(scaled + call.number("output_zp"), limits.min, limits.max))
+    low, high = integer_limits(call.result.dtype)
+    return np.asarray(np.clip(scaled + call.number("output_zp"), low, high))
 
 
 def convolve_block_scaled(call: Call) -> Array:
