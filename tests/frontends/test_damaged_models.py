@@ -152,7 +152,7 @@ def test_two_inputs_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 @needs_onnx
-def test_a_node_that_an_expansion_does_not_expect_is_named(tmp_path: Path) -> None:
+def test_a_node_that_a_decomposition_does_not_expect_is_named(tmp_path: Path) -> None:
     """A transposed convolution of another rank than its strides."""
     from onnx import TensorProto, helper, save
 

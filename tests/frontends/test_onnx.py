@@ -1,4 +1,4 @@
-"""ONNX models: names, sizes, external weights, expansions, and what does not lower."""
+"""ONNX models: names, sizes, external weights, decompositions, and what does not lower."""
 
 from __future__ import annotations
 

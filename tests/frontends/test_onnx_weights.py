@@ -87,7 +87,7 @@ def test_what_onnxruntime_folds_is_read_from_its_model(tmp_path: Path, form: str
 
 
 @in_both_forms
-def test_an_expansion_sees_the_values_of_large_weights(tmp_path: Path, form: str) -> None:
+def test_a_decomposition_sees_the_values_of_large_weights(tmp_path: Path, form: str) -> None:
     """The steps of quantised weights have to be known."""
     quantised = (numbers(300, 256) * 40).astype(np.int8)
     scale = np.abs(numbers(256)) + 0.1

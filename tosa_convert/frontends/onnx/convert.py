@@ -1,4 +1,4 @@
-"""Lowers an ONNX model to TOSA: folded, expanded, imported by torch-mlir. It needs no torch."""
+"""Lowers an ONNX model to TOSA: folded, decomposed, imported by torch-mlir. It needs no torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onnx import helper, inliner
 from torch_mlir.extras import onnx_importer
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.frontends.onnx.expand import expand, infer, opset_of
+from tosa_convert.frontends.onnx.decompose import decompose, infer, opset_of
 from tosa_convert.frontends.onnx.fold import fold_with_onnxruntime
 from tosa_convert.frontends.onnx.import_model import import_model
 from tosa_convert.frontends.onnx.versions import OPSET, newer
@@ -183,7 +183,7 @@ def lower_model(
     try:
         return _lower(model, weights, scratch)
     except (NotLoweredError, onnx.defs.SchemaError):
-        # Old sets of operators lack some that the expansions use.
+        # Old sets of operators lack some that the decompositions use.
         converted = newer(model)
         if cutter is not None:
             return _lower(model if converted is None else converted, weights, scratch, cutter)
@@ -197,7 +197,7 @@ def _lower(model: Any, weights: Weights, scratch: Path, cutter: Cutter | None = 
     folded = fold_with_onnxruntime(infer(model), scratch, weights)
     if folded is not None and [info.name for info in folded.graph.input] == inputs:
         model = folded
-    model, refused = expand(model, weights)
+    model, refused = decompose(model, weights)
     if refused and cutter is None:
         raise NotLoweredError(refused)
     return _import(model, weights, refused, cutter)

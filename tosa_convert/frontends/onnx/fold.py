@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from onnx import helper, numpy_helper
 
-from tosa_convert.frontends.onnx.expansions.expansion import Values, values_of
+from tosa_convert.frontends.onnx.decompositions.decomposition import Values, values_of
 from tosa_convert.frontends.onnx.weights import Weights, large_tensors, load_made
 
 #: Bytes of a result up to which it is computed here.

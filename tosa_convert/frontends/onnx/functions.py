@@ -7,7 +7,7 @@ from typing import Any, Final
 import onnx
 from onnx import defs, helper
 
-from tosa_convert.frontends.onnx.expansions.expansion import Values
+from tosa_convert.frontends.onnx.decompositions.decomposition import Values
 
 #: Operators that torch-mlir does not lower, or lowers to wrong numbers, whose definition does lower.
 INLINED: Final = frozenset(

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from tosa_convert.frontends.onnx.expand import opset_of
+from tosa_convert.frontends.onnx.decompose import opset_of
 
 #: The version of ONNX's operators that torch-mlir's conversions expect at least.
 OPSET: Final = 17

@@ -8,20 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto
 
-from tosa_convert.frontends.onnx.expansions.expansion import Expansion, NotExpandedError
+from tosa_convert.frontends.onnx.decompositions.decomposition import (
+    Decomposition,
+    NotDecomposedError,
+)
 
 #: A neighbour along one axis: its index as INT64, its weight, and whether it lies inside.
 Neighbour = tuple[str, str, str]
 
 
-def grid_sample(e: Expansion) -> None:
+def grid_sample(e: Decomposition) -> None:
     """Nearest, linear and cubic, over two or three axes."""
     shape, grid = e.shape(0), e.shape(1)
     batch, channels, *sizes = shape
     mode = e.attribute("mode", "linear").removeprefix("bi").replace("linear", "linear")
     padding = e.attribute("padding_mode", "zeros")
     if e.type(0) != TensorProto.FLOAT:
-        raise NotExpandedError("it is not f32")
+        raise NotDecomposedError("it is not f32")
     count = int(np.prod(grid[1:-1]))
     flat = e.reshape(e.inputs[1], [batch, count, len(sizes)])
     # The last coordinate belongs to the first axis.
@@ -40,7 +43,7 @@ def grid_sample(e: Expansion) -> None:
 
 
 def _weighted(
-    e: Expansion,
+    e: Decomposition,
     image: str,
     corner: tuple[Neighbour, ...],
     sizes: list[int],
@@ -60,7 +63,7 @@ def _weighted(
     return e.op("Mul", values, e.reshape(weight, [batch, 1, count]))
 
 
-def _neighbours(e: Expansion, x: str, size: int, mode: str, padding: str) -> list[Neighbour]:
+def _neighbours(e: Decomposition, x: str, size: int, mode: str, padding: str) -> list[Neighbour]:
     """Return the neighbours of positions along one axis; x: from -1 to 1."""
     corners = bool(e.attribute("align_corners", 0))
     half = (size - 1) / 2
@@ -90,7 +93,7 @@ def _neighbours(e: Expansion, x: str, size: int, mode: str, padding: str) -> lis
     ]
 
 
-def _cubic(e: Expansion, t: str) -> list[str]:
+def _cubic(e: Decomposition, t: str) -> list[str]:
     """Compute the weights of Keys' kernel with a = -0.75, as polynomials of the fraction."""
     a = -0.75
     rows = [
@@ -108,7 +111,7 @@ def _cubic(e: Expansion, t: str) -> list[str]:
     return found
 
 
-def _reflected(e: Expansion, x: str, size: int, corners: bool) -> str:
+def _reflected(e: Decomposition, x: str, size: int, corners: bool) -> str:
     """Positions outside are mirrored at the border until they lie inside."""
     low, high = (0.0, size - 1.0) if corners else (-0.5, size - 0.5)
     span = high - low
@@ -121,7 +124,7 @@ def _reflected(e: Expansion, x: str, size: int, corners: bool) -> str:
     return e.op("Add", back, e.like(low))
 
 
-def _at(e: Expansion, x: str, weight: str, size: int, padding: str, corners: bool) -> Neighbour:
+def _at(e: Decomposition, x: str, weight: str, size: int, padding: str, corners: bool) -> Neighbour:
     inside = ""
     if padding == "zeros":
         inner = e.op("Equal", x, e.op("Max", e.op("Min", x, e.like(size - 1)), e.like(0)))
@@ -132,7 +135,7 @@ def _at(e: Expansion, x: str, weight: str, size: int, padding: str, corners: boo
     return e.cast(clamped, TensorProto.INT64), weight, inside
 
 
-def affine_grid(e: Expansion) -> None:
+def affine_grid(e: Decomposition) -> None:
     """Multiply the positions of the pixels, which are constants, by the matrix of each image."""
     batch = e.shape(0)[0]
     sizes = [int(size) for size in e.value(1).reshape(-1)[2:]]

@@ -1,4 +1,4 @@
-"""What an expansion sees of a node, and how it builds the nodes that replace it."""
+"""What a decomposition sees of a node, and how it builds the nodes that replace it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from onnx import helper, numpy_helper
 from tosa_convert.frontends.onnx.weights import Weights
 
 
-class NotExpandedError(Exception):
-    """The expansion does not apply to this node; the node stays as it is."""
+class NotDecomposedError(Exception):
+    """The decomposition does not apply to this node; the node stays as it is."""
 
 
 class RefusedError(Exception):
-    """The node would be lowered to wrong numbers, and no expansion applies; the text says why."""
+    """The node would be lowered to wrong numbers, and no decomposition applies; the text says why."""
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Values:
         return int(kind.tensor_type.elem_type) if kind is not None else 0
 
 
-class Expansion:
+class Decomposition:
     """One node that is to be replaced; the new nodes are appended to `nodes`.
 
     Values are names. Inputs are counted as in the operator's definition; those left out are "".
@@ -86,17 +86,17 @@ class Expansion:
         return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
 
     def shape(self, index: int) -> tuple[int, ...]:
-        """Return the sizes of an input. Raises NotExpandedError if they are not all known."""
+        """Return the sizes of an input. Raises NotDecomposedError if they are not all known."""
         found = self._values.shape(self.inputs[index])
         if found is None:
-            raise NotExpandedError(f"the shape of {self.inputs[index]} is not fixed")
+            raise NotDecomposedError(f"the shape of {self.inputs[index]} is not fixed")
         return found
 
     def output_shape(self, index: int = 0) -> tuple[int, ...]:
-        """Return the sizes of an output. Raises NotExpandedError if they are not all known."""
+        """Return the sizes of an output. Raises NotDecomposedError if they are not all known."""
         found = self._values.shape(self.node.output[index])
         if found is None:
-            raise NotExpandedError(f"the shape of {self.node.output[index]} is not fixed")
+            raise NotDecomposedError(f"the shape of {self.node.output[index]} is not fixed")
         return found
 
     def type(self, index: int) -> int:
@@ -112,20 +112,20 @@ class Expansion:
         return self.has(index) and self.inputs[index] in self._values.constants
 
     def value(self, index: int) -> np.ndarray[Any, Any]:
-        """Return the value of an input. Raises NotExpandedError if it is not a constant."""
+        """Return the value of an input. Raises NotDecomposedError if it is not a constant."""
         if not self.is_constant(index):
-            raise NotExpandedError(f"{self.inputs[index]} is not a constant")
+            raise NotDecomposedError(f"{self.inputs[index]} is not a constant")
         found: np.ndarray[Any, Any] = self._values.constants[self.inputs[index]]
         return found
 
     def numpy_type(self, index: int = 0) -> Any:
         """Return the element type of an input as a numpy type.
 
-        Raises NotExpandedError if it is unknown.
+        Raises NotDecomposedError if it is unknown.
         """
         kind = self.type(index)
         if not kind:
-            raise NotExpandedError(f"the type of {self.inputs[index]} is not known")
+            raise NotDecomposedError(f"the type of {self.inputs[index]} is not known")
         return helper.tensor_dtype_to_np_dtype(kind)
 
     # -- what replaces it -------------------------------------------------------------------------

@@ -7,7 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from tosa_convert.frontends.onnx.expansions.expansion import Expansion, NotExpandedError
+from tosa_convert.frontends.onnx.decompositions.decomposition import (
+    Decomposition,
+    NotDecomposedError,
+)
 
 #: Updates that are made one after the other.
 _STEPS: Final = 64
@@ -16,7 +19,7 @@ _MATRIX: Final = 1 << 22
 _COMBINE: Final = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
 
 
-def reverse_sequence(e: Expansion) -> None:
+def reverse_sequence(e: Decomposition) -> None:
     """Reverse each sequence by a gather, where the lengths are known."""
     shape, lengths = e.shape(0), e.value(1).reshape(-1)
     batch, time = int(e.attribute("batch_axis", 1)), int(e.attribute("time_axis", 0))
@@ -30,7 +33,7 @@ def reverse_sequence(e: Expansion) -> None:
     e.result(e.transpose(whole, [order.index(axis) for axis in range(len(shape))]))
 
 
-def depth_to_space(e: Expansion) -> None:
+def depth_to_space(e: Decomposition) -> None:
     """Channels become rows and columns; torch-mlir takes the wrong channels in mode CRD."""
     batch, channels, height, width = e.shape(0)
     size = int(e.attribute("blocksize"))
@@ -43,7 +46,7 @@ def depth_to_space(e: Expansion) -> None:
     e.result(e.reshape(moved, [batch, left, height * size, width * size]))
 
 
-def tensor_scatter(e: Expansion) -> None:
+def tensor_scatter(e: Decomposition) -> None:
     """Replace elements of a cache by the update, where the positions are known."""
     shape, update = e.shape(0), e.shape(1)
     axis = int(e.attribute("axis", -2)) % len(shape)
@@ -64,7 +67,7 @@ def tensor_scatter(e: Expansion) -> None:
     e.result(e.op("Concat", *rows, axis=0))
 
 
-def column_to_image(e: Expansion) -> None:
+def column_to_image(e: Decomposition) -> None:
     """Col2Im: a product with a constant matrix of zeros and ones."""
     image, block = [int(v) for v in e.value(1)], [int(v) for v in e.value(2)]
     count = len(image)
@@ -74,7 +77,7 @@ def column_to_image(e: Expansion) -> None:
     channels //= int(np.prod(block))
     inputs, outputs = int(np.prod(block)) * places, int(np.prod(image))
     if inputs * outputs > _MATRIX:
-        raise NotExpandedError("the image is too large")
+        raise NotDecomposedError("the image is too large")
     grid = [
         (image[a] + pads[a] + pads[a + count] - (block[a] - 1) * gaps[a] - 1) // steps[a] + 1
         for a in range(count)
@@ -89,16 +92,16 @@ def column_to_image(e: Expansion) -> None:
     e.result(e.reshape(y, [batch, channels, *image]))
 
 
-def scatter_nd(e: Expansion) -> None:
+def scatter_nd(e: Decomposition) -> None:
     """Combine updates one after the other: TOSA's SCATTER takes each position once."""
     kind = _COMBINE.get(e.attribute("reduction", "none"))
     if kind is None:
-        raise NotExpandedError("torch-mlir lowers it")
+        raise NotDecomposedError("torch-mlir lowers it")
     shape, indices = e.shape(0), e.shape(1)
     width = indices[-1]
     count = int(np.prod(indices[:-1]))
     if count > _STEPS:
-        raise NotExpandedError(f"it has {count} updates")
+        raise NotDecomposedError(f"it has {count} updates")
     places = e.reshape(e.inputs[1], [count, width])
     updates = e.reshape(e.inputs[2], [count, *shape[width:]])
     x = e.inputs[0]
@@ -109,15 +112,15 @@ def scatter_nd(e: Expansion) -> None:
     e.result(x)
 
 
-def scatter_elements(e: Expansion) -> None:
+def scatter_elements(e: Decomposition) -> None:
     """Combine updates one row of indices after the other: in a row none occurs twice."""
     kind = _COMBINE.get(e.attribute("reduction", "none"))
     if kind is None:
-        raise NotExpandedError("torch-mlir lowers it")
+        raise NotDecomposedError("torch-mlir lowers it")
     axis = int(e.attribute("axis", 0)) % len(e.shape(0))
     count = e.shape(1)[axis]
     if count > _STEPS:
-        raise NotExpandedError(f"it has {count} updates")
+        raise NotDecomposedError(f"it has {count} updates")
     x = e.inputs[0]
     for index in range(count):
         place = e.slice(e.inputs[1], axis, index, index + 1)
@@ -127,10 +130,10 @@ def scatter_elements(e: Expansion) -> None:
     e.result(x)
 
 
-def pad_around(e: Expansion) -> None:
+def pad_around(e: Decomposition) -> None:
     """Mode wrap: parts of the other end, one axis after the other; torch-mlir hangs on it."""
     if e.attribute("mode", "constant") != "wrap":
-        raise NotExpandedError("it does not wrap around")
+        raise NotDecomposedError("it does not wrap around")
     shape = list(e.shape(0))
     pads = [int(size) for size in e.value(1).reshape(-1)]
     axes = [int(axis) % len(shape) for axis in e.value(3).reshape(-1)] if e.has(3) else None

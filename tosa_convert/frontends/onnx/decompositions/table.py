@@ -1,11 +1,11 @@
-"""ONNX operator -> the function that expands it."""
+"""ONNX operator -> the function that decomposes it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final
 
-from tosa_convert.frontends.onnx.expansions import (
+from tosa_convert.frontends.onnx.decompositions import (
     convolution,
     elementwise,
     grid_sample,
@@ -18,28 +18,30 @@ from tosa_convert.frontends.onnx.expansions import (
     resize,
     spectral,
 )
-from tosa_convert.frontends.onnx.expansions.expansion import (
-    Expansion,
-    NotExpandedError,
+from tosa_convert.frontends.onnx.decompositions.decomposition import (
+    Decomposition,
+    NotDecomposedError,
 )
 
 
-def first_that_applies(*functions: Callable[[Expansion], None]) -> Callable[[Expansion], None]:
-    """Return an expansion that tries others in order."""
+def first_that_applies(
+    *functions: Callable[[Decomposition], None],
+) -> Callable[[Decomposition], None]:
+    """Return a decomposition that tries others in order."""
 
-    def expand(e: Expansion) -> None:
+    def decompose(e: Decomposition) -> None:
         for function in functions[:-1]:
             try:
                 return function(e)
-            except NotExpandedError:
+            except NotDecomposedError:
                 e.nodes.clear()
         return functions[-1](e)
 
-    return expand
+    return decompose
 
 
-#: Operator -> what builds the nodes that replace it. It raises NotExpandedError where it does not apply.
-EXPANSIONS: Final[dict[str, Callable[[Expansion], None]]] = {
+#: Operator -> what builds the nodes that replace it; NotDecomposedError where it does not apply.
+DECOMPOSITIONS: Final[dict[str, Callable[[Decomposition], None]]] = {
     "Acos": elementwise.acos,
     "Acosh": elementwise.acosh,
     "Asin": elementwise.asin,
@@ -128,7 +130,7 @@ EXPANSIONS: Final[dict[str, Callable[[Expansion], None]]] = {
 }
 
 #: Operator with graphs in it -> what returns the nodes that replace it.
-GRAPHS: Final[dict[str, Callable[[Expansion], list[Any]]]] = {
+GRAPHS: Final[dict[str, Callable[[Decomposition], list[Any]]]] = {
     "If": regions.if_constant,
     "Loop": regions.loop_unrolled,
     "Scan": regions.scan_unrolled,

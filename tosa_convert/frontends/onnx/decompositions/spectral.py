@@ -6,10 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from tosa_convert.frontends.onnx.expansions.expansion import Expansion, NotExpandedError
+from tosa_convert.frontends.onnx.decompositions.decomposition import (
+    Decomposition,
+    NotDecomposedError,
+)
 
 
-def dft(e: Expansion) -> None:
+def dft(e: Decomposition) -> None:
     """Forward, inverse, one-sided, and back from one side."""
     shape = e.shape(0)
     rank = len(shape)
@@ -67,18 +70,18 @@ def _from_one_side(length: int, size: int) -> tuple[int, Any]:
     return used, matrix
 
 
-def stft(e: Expansion) -> None:
+def stft(e: Decomposition) -> None:
     """Frames, gathered and windowed, times the matrix of a transform."""
     shape = e.shape(0)
     if len(shape) == 3 and shape[2] != 1:
-        raise NotExpandedError("the signal is complex")
+        raise NotDecomposedError("the signal is complex")
     step = int(e.value(1).reshape(-1)[0])
     if e.has(3):
         length = int(e.value(3).reshape(-1)[0])
     elif e.has(2):
         length = e.shape(2)[0]
     else:
-        raise NotExpandedError("neither a window nor a length of frames")
+        raise NotDecomposedError("neither a window nor a length of frames")
     frames = (shape[1] - length) // step + 1
     indices = np.arange(frames)[:, None] * step + np.arange(length)
     signal = e.reshape(e.inputs[0], [shape[0], shape[1]])

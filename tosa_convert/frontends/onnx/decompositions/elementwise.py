@@ -6,38 +6,38 @@ import math
 
 import numpy as np
 
-from tosa_convert.frontends.onnx.expansions.expansion import (
-    Expansion,
-    NotExpandedError,
+from tosa_convert.frontends.onnx.decompositions.decomposition import (
+    Decomposition,
+    NotDecomposedError,
     RefusedError,
 )
 
 
-def asin(e: Expansion) -> None:
+def asin(e: Decomposition) -> None:
     """Twice the arc tangent of x / (1 + sqrt(1 - x²)), which has no pole at 1."""
     e.result(_asin(e))
 
 
-def acos(e: Expansion) -> None:
+def acos(e: Decomposition) -> None:
     """Compute the complement of the arc sine."""
     e.result(e.op("Sub", e.like(math.pi / 2), _asin(e)))
 
 
-def _asin(e: Expansion) -> str:
+def _asin(e: Decomposition) -> str:
     (x, *_), one = e.inputs, e.like(1)
     root = e.op("Sqrt", e.op("Sub", one, e.op("Mul", x, x)))
     half = e.op("Atan", e.op("Div", x, e.op("Add", one, root)))
     return e.op("Add", half, half)
 
 
-def acosh(e: Expansion) -> None:
+def acosh(e: Decomposition) -> None:
     """log(x + sqrt(x² - 1))."""
     (x, *_), one = e.inputs, e.like(1)
     root = e.op("Sqrt", e.op("Sub", e.op("Mul", x, x), one))
     e.result(e.op("Log", e.op("Add", x, root)))
 
 
-def asinh(e: Expansion) -> None:
+def asinh(e: Decomposition) -> None:
     """By the logarithm of the magnitude, so that large negative numbers do not cancel."""
     (x, *_), one = e.inputs, e.like(1)
     size = e.op("Abs", x)
@@ -45,34 +45,34 @@ def asinh(e: Expansion) -> None:
     e.result(e.op("Mul", e.op("Sign", x), e.op("Log", e.op("Add", size, root))))
 
 
-def atanh(e: Expansion) -> None:
+def atanh(e: Decomposition) -> None:
     """Half the logarithm of (1 + x) / (1 - x)."""
     (x, *_), one = e.inputs, e.like(1)
     quotient = e.op("Div", e.op("Add", one, x), e.op("Sub", one, x))
     e.result(e.op("Mul", e.op("Log", quotient), e.like(0.5)))
 
 
-def sinh(e: Expansion) -> None:
+def sinh(e: Decomposition) -> None:
     """By exponentials."""
     _by_exponentials(e, "Sub")
 
 
-def cosh(e: Expansion) -> None:
+def cosh(e: Decomposition) -> None:
     """By exponentials."""
     _by_exponentials(e, "Add")
 
 
-def _by_exponentials(e: Expansion, kind: str) -> None:
+def _by_exponentials(e: Decomposition, kind: str) -> None:
     x = e.inputs[0]
     both = e.op(kind, e.op("Exp", x), e.op("Exp", e.op("Neg", x)))
     e.result(e.op("Mul", both, e.like(0.5)))
 
 
-def is_inf(e: Expansion) -> None:
+def is_inf(e: Decomposition) -> None:
     """Comparisons with the infinities that are asked for; torch-mlir ignores the flags."""
     x = e.inputs[0]
     if not np.issubdtype(e.numpy_type(), np.floating):
-        raise NotExpandedError("its type is not one of numpy's")
+        raise NotDecomposedError("its type is not one of numpy's")
     positive, negative = e.attribute("detect_positive", 1), e.attribute("detect_negative", 1)
     above, below = e.op("Equal", x, e.like(np.inf)), e.op("Equal", x, e.like(-np.inf))
     if positive and negative:
@@ -83,7 +83,7 @@ def is_inf(e: Expansion) -> None:
         e.result(e.op("And", above, below))
 
 
-def cumulative_product(e: Expansion) -> None:
+def cumulative_product(e: Decomposition) -> None:
     """Products of neighbours at distances of 1, 2, 4, ...."""
     shape = e.shape(0)
     axis = int(e.value(1).reshape(-1)[0]) % len(shape)
@@ -99,7 +99,7 @@ def cumulative_product(e: Expansion) -> None:
 
 
 def _shifted(
-    e: Expansion, x: str, shape: tuple[int, ...], axis: int, step: int, backwards: bool
+    e: Decomposition, x: str, shape: tuple[int, ...], axis: int, step: int, backwards: bool
 ) -> str:
     """Move the value along an axis, with ones where nothing came from."""
     size = shape[axis]
@@ -109,25 +109,25 @@ def _shifted(
     return e.op("Concat", ones, e.slice(x, axis, 0, size - step), axis=axis)
 
 
-def trilu(e: Expansion) -> None:
+def trilu(e: Decomposition) -> None:
     """Select the elements on one side of a diagonal by a constant mask; the others become zeros."""
     shape = e.shape(0)
     offset = int(e.value(1).reshape(-1)[0]) if e.has(1) else 0
     mask = np.ones(shape[-2:], bool)
     mask = np.triu(mask, offset) if e.attribute("upper", 1) else np.tril(mask, offset)
     if 0 in shape:
-        raise NotExpandedError("it is empty")
+        raise NotDecomposedError("it is empty")
     e.result(e.op("Where", e.constant(np.broadcast_to(mask, shape)), e.inputs[0], e.like(0)))
 
 
-def slice_backwards(e: Expansion) -> None:
+def slice_backwards(e: Decomposition) -> None:
     """Gather the elements of a slice with a negative step."""
     shape = e.shape(0)
     starts, ends = e.value(1), e.value(2)
     axes = e.value(3) if e.has(3) else np.arange(len(starts))
     steps = e.value(4) if e.has(4) else np.ones(len(starts), np.int64)
     if all(step > 0 for step in steps):
-        raise NotExpandedError("every step is positive")
+        raise NotDecomposedError("every step is positive")
     x = e.inputs[0]
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         size = shape[axis]
@@ -145,15 +145,15 @@ def _bounds(start: int, end: int, step: int, size: int) -> slice:
     return slice(begin, None, step) if stop < 0 else slice(begin, stop, step)
 
 
-def random(e: Expansion) -> None:
+def random(e: Decomposition) -> None:
     """TOSA has no random numbers, and torch-mlir would lower these to constants."""
     raise RefusedError("it draws random numbers")
 
 
-def dropout(e: Expansion) -> None:
+def dropout(e: Decomposition) -> None:
     """Refuse dropout in training, which draws random numbers, unless it keeps every element."""
     if not e.has(2) or not bool(e.value(2)):
-        raise NotExpandedError("it is not in training mode")
+        raise NotDecomposedError("it is not in training mode")
     if (float(e.value(1)) if e.has(1) else 0.5) == 0:
-        raise NotExpandedError("it keeps every element")
+        raise NotDecomposedError("it keeps every element")
     random(e)

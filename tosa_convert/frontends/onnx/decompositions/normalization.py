@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tosa_convert.frontends.onnx.expansions.expansion import Expansion, NotExpandedError
+from tosa_convert.frontends.onnx.decompositions.decomposition import (
+    Decomposition,
+    NotDecomposedError,
+)
 
 
-def local_response(e: Expansion) -> None:
+def local_response(e: Decomposition) -> None:
     """LRN: squares summed over neighbouring channels, as slices."""
     shape, x = e.shape(0), e.inputs[0]
     size = int(e.attribute("size"))
@@ -27,7 +30,7 @@ def local_response(e: Expansion) -> None:
     e.result(e.op("Div", x, e.op("Pow", base, e.like(e.attribute("beta", 0.75)))))
 
 
-def lp_normalization(e: Expansion) -> None:
+def lp_normalization(e: Decomposition) -> None:
     """Zeros stay zeros, as onnx computes it; torch-mlir gives NaN."""
     axis, p = int(e.attribute("axis", -1)), int(e.attribute("p", 2))
     x = e.inputs[0]
@@ -40,7 +43,7 @@ def lp_normalization(e: Expansion) -> None:
     e.result(e.op("Div", x, e.op("Add", norm, e.cast(zero, e.type(0)))))
 
 
-def of_nothing(e: Expansion) -> None:
+def of_nothing(e: Decomposition) -> None:
     """Replace a reduction over no elements by a constant, such as 0 for sums and 1 for products."""
     neutral: dict[str, float] = {
         "ReduceSum": 0.0,
@@ -54,7 +57,7 @@ def of_nothing(e: Expansion) -> None:
         "ReduceMin": np.inf,
     }
     if 0 not in e.shape(0):
-        raise NotExpandedError("it has elements")
+        raise NotDecomposedError("it has elements")
     kind = e.numpy_type()
     value = neutral[e.node.op_type]
     if np.isinf(value) and not np.issubdtype(kind, np.floating):
@@ -63,7 +66,7 @@ def of_nothing(e: Expansion) -> None:
     e.result(e.constant(np.full(e.output_shape(), value, kind)))
 
 
-def composed_reduction(e: Expansion) -> None:
+def composed_reduction(e: Decomposition) -> None:
     """Norms and logarithms of sums; torch-mlir computes some in f64, and does not finish."""
     kind = e.node.op_type
     given = e.attribute("axes", [])
@@ -77,7 +80,7 @@ def composed_reduction(e: Expansion) -> None:
     is_float = np.issubdtype(e.numpy_type(), np.floating)
     if kind not in ("ReduceL1", "ReduceSumSquare") and not is_float:
         if given:
-            raise NotExpandedError("its type is not one of numpy's floating-point types")
+            raise NotDecomposedError("its type is not one of numpy's floating-point types")
         # torch-mlir's importer does not read the definition of the operator without axes.
         e.result(e.reduce(kind, x, axes, keepdims))
         return
@@ -97,7 +100,7 @@ def composed_reduction(e: Expansion) -> None:
         e.result(e.op("Add", e.op("Log", total), most))
 
 
-def _of_each_element(e: Expansion) -> str:
+def _of_each_element(e: Decomposition) -> str:
     """Apply the function of a composed reduction over no axes to each element alone."""
     x = e.inputs[0]
     if e.node.op_type == "ReduceSumSquare":

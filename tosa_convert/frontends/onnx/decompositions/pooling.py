@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tosa_convert.frontends.onnx.expansions.expansion import Expansion, NotExpandedError
+from tosa_convert.frontends.onnx.decompositions.decomposition import (
+    Decomposition,
+    NotDecomposedError,
+)
 
 
 class Windows(NamedTuple):
@@ -22,7 +25,7 @@ class Windows(NamedTuple):
     extra: list[int]
 
 
-def windows_of(e: Expansion) -> Windows:
+def windows_of(e: Decomposition) -> Windows:
     """Return the windows by the attributes that all pools share."""
     sizes = e.shape(0)[2:]
     kernel = e.attribute("kernel_shape")
@@ -49,22 +52,22 @@ def windows_of(e: Expansion) -> Windows:
     return Windows(kernel, stride, gap, before, after, extra)
 
 
-def average_pool(e: Expansion) -> None:
+def average_pool(e: Decomposition) -> None:
     """Add up each window by slices, times the reciprocal of its count of elements."""
     windows = windows_of(e)
     if len(windows.kernel) == 2 and windows.gap == [1, 1]:
-        raise NotExpandedError("torch-mlir lowers it")
+        raise NotDecomposedError("torch-mlir lowers it")
     include = bool(e.attribute("count_include_pad", 0))
     e.result(_mean(e, e.inputs[0], windows, include))
 
 
-def _mean(e: Expansion, x: str, windows: Windows, include: bool) -> str:
+def _mean(e: Decomposition, x: str, windows: Windows, include: bool) -> str:
     counts = window_sums(e.shape(0)[2:], windows, include)
     total = _reduced(e, _padded(e, x, windows, 0), windows, "Add")
     return e.op("Mul", total, e.constant(1 / counts, e.numpy_type()))
 
 
-def lp_pool(e: Expansion) -> None:
+def lp_pool(e: Decomposition) -> None:
     """Compute the root of the sum of powers of each window."""
     windows, p = windows_of(e), int(e.attribute("p", 2))
     powers = e.op("Abs", e.inputs[0])
@@ -77,25 +80,25 @@ def lp_pool(e: Expansion) -> None:
         e.result(e.op("Sqrt", total) if p == 2 else e.op("Pow", total, e.like(1 / p)))
 
 
-def max_pool(e: Expansion) -> None:
+def max_pool(e: Decomposition) -> None:
     """Compute the maximum of each window by slices."""
     windows = windows_of(e)
     if e.wants(1) or (len(windows.kernel) == 2 and windows.gap == [1, 1]):
-        raise NotExpandedError("torch-mlir lowers it, or the positions are asked for")
+        raise NotDecomposedError("torch-mlir lowers it, or the positions are asked for")
     kind = e.numpy_type()
     least = -np.inf if np.issubdtype(kind, np.floating) else np.iinfo(kind).min
     e.result(_reduced(e, _padded(e, e.inputs[0], windows, least), windows, "Max"))
 
 
-def global_lp_pool(e: Expansion) -> None:
+def global_lp_pool(e: Decomposition) -> None:
     """Compute the norm over all axes but the first two."""
     p, axes = int(e.attribute("p", 2)), list(range(2, len(e.shape(0))))
     if p not in (1, 2):
-        raise NotExpandedError("another norm")
+        raise NotDecomposedError("another norm")
     e.result(e.reduce("ReduceL1" if p == 1 else "ReduceL2", e.inputs[0], axes))
 
 
-def _padded(e: Expansion, x: str, windows: Windows, fill: Any) -> str:
+def _padded(e: Decomposition, x: str, windows: Windows, fill: Any) -> str:
     after = [a + b for a, b in zip(windows.after, windows.extra, strict=True)]
     if not any((*windows.before, *after)):
         return x
@@ -105,7 +108,7 @@ def _padded(e: Expansion, x: str, windows: Windows, fill: Any) -> str:
     return e.op("Pad", x, e.ints(*pads), e.like(fill))
 
 
-def _reduced(e: Expansion, x: str, windows: Windows, kind: str) -> str:
+def _reduced(e: Decomposition, x: str, windows: Windows, kind: str) -> str:
     """Reduce each window, one axis after the other."""
     sizes = [
         size + before + after + extra
@@ -142,4 +145,4 @@ def window_sums(sizes: Sequence[int], windows: Windows, include: bool) -> Any:
     return result
 
 
-Reduction = Callable[[Expansion], None]
+Reduction = Callable[[Decomposition], None]

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tosa_convert.frontends.onnx.expansions.expansion import (
-    Expansion,
-    NotExpandedError,
+from tosa_convert.frontends.onnx.decompositions.decomposition import (
+    Decomposition,
+    NotDecomposedError,
     RefusedError,
 )
 
@@ -32,8 +32,8 @@ class _Axis(NamedTuple):
     end: float
 
 
-def resize(e: Expansion) -> None:
-    """Expand every mode of Resize. torch-mlir gets nearest neighbours and shrinking wrong."""
+def resize(e: Decomposition) -> None:
+    """Decompose every mode of Resize. torch-mlir gets nearest neighbours and shrinking wrong."""
     mode = e.attribute("mode", "nearest")
     axes = _axes(e)
     if _lowers_right(e, mode, axes):
@@ -43,7 +43,7 @@ def resize(e: Expansion) -> None:
     x, outside = e.inputs[0], []
     floating = np.issubdtype(e.numpy_type(), np.floating)
     if mode != "nearest" and not floating:
-        raise NotExpandedError("it interpolates integers")
+        raise NotDecomposedError("it interpolates integers")
     for row in axes:
         positions = _positions(row, _coordinates(e))
         if _coordinates(e) == "tf_crop_and_resize":
@@ -61,7 +61,7 @@ def resize(e: Expansion) -> None:
     e.result(x)
 
 
-def _refuse_unclear_corners(e: Expansion, mode: str) -> None:
+def _refuse_unclear_corners(e: Decomposition, mode: str) -> None:
     """Refuse corners aligned to a fractional size, where ONNX's tests and onnxruntime disagree."""
     if mode == "nearest" or e.has(3):
         return
@@ -77,14 +77,14 @@ def _refuse_unclear_corners(e: Expansion, mode: str) -> None:
         )
 
 
-def _coordinates(e: Expansion) -> str:
+def _coordinates(e: Decomposition) -> str:
     """Return how positions of the result lie among those of the operand."""
     if e.opset < _MODES_SINCE:
         return "asymmetric"
     return str(e.attribute("coordinate_transformation_mode", "half_pixel"))
 
 
-def _nearest_mode(e: Expansion, row: _Axis) -> str:
+def _nearest_mode(e: Decomposition, row: _Axis) -> str:
     """Return how a position is rounded.
 
     The definition of opset 10 leaves it open; onnxruntime does this.
@@ -94,8 +94,8 @@ def _nearest_mode(e: Expansion, row: _Axis) -> str:
     return str(e.attribute("nearest_mode", "round_prefer_floor"))
 
 
-def upsample(e: Expansion) -> None:
-    """Expand Resize's predecessor: nearest neighbours or linear, with asymmetric positions."""
+def upsample(e: Decomposition) -> None:
+    """Decompose Resize's predecessor: nearest neighbours or linear, with asymmetric positions."""
     mode = e.attribute("mode", "nearest")
     scales = e.value(1) if e.has(1) else np.array(e.attribute("scales"))
     x = e.inputs[0]
@@ -114,7 +114,7 @@ def _scaled(size: int, scale: float) -> int:
     return int(np.floor(np.float32(size) * np.float32(scale)))
 
 
-def _axes(e: Expansion) -> list[_Axis]:
+def _axes(e: Decomposition) -> list[_Axis]:
     """Return what becomes of each axis, from the first to the last."""
     shape = e.shape(0)
     roi_index, scales_index = (1, 2) if e.opset >= _MODES_SINCE else (-1, 1)
@@ -140,7 +140,7 @@ def _axes(e: Expansion) -> list[_Axis]:
     return sorted(rows)
 
 
-def _lowers_right(e: Expansion, mode: str, axes: list[_Axis]) -> bool:
+def _lowers_right(e: Decomposition, mode: str, axes: list[_Axis]) -> bool:
     """Return whether TOSA's RESIZE computes it: the usual linear enlargement of images.
 
     NPUs prefer RESIZE.
@@ -161,11 +161,11 @@ def _lowers_right(e: Expansion, mode: str, axes: list[_Axis]) -> bool:
     )
 
 
-def _by_scales(e: Expansion, axes: list[_Axis]) -> None:
+def _by_scales(e: Decomposition, axes: list[_Axis]) -> None:
     """Rewrite Resize as torch-mlir lowers it: with scales instead of sizes, without torch's own name."""
     positions = _coordinates(e)
     if not e.has(3) and positions != "pytorch_half_pixel":
-        raise NotExpandedError("torch-mlir lowers it")
+        raise NotDecomposedError("torch-mlir lowers it")
     # Both have the same positions where more than one element is wanted.
     positions = positions.removeprefix("pytorch_")
     scales = e.constant([row.scale for row in axes], np.float32)
@@ -197,7 +197,7 @@ def _positions(row: _Axis, mode: str) -> Matrix:
         return start * last + x * (end - start) * last / span
     if mode == "pytorch_half_pixel":
         return np.zeros(1)
-    raise NotExpandedError(f"unknown mode {mode}")
+    raise NotDecomposedError(f"unknown mode {mode}")
 
 
 def _nearest(positions: Matrix, mode: str) -> Matrix:
@@ -210,7 +210,7 @@ def _nearest(positions: Matrix, mode: str) -> Matrix:
     return rounded[mode](positions)
 
 
-def _select(e: Expansion, x: str, row: _Axis, positions: Matrix) -> str:
+def _select(e: Decomposition, x: str, row: _Axis, positions: Matrix) -> str:
     """Select elements by positions: by repetition where each occurs equally often, else by a gather."""
     indices = np.clip(positions, 0, row.size - 1).astype(np.int64)
     if np.array_equal(indices, np.arange(row.size)):
@@ -228,12 +228,12 @@ def _select(e: Expansion, x: str, row: _Axis, positions: Matrix) -> str:
     return e.op("Gather", x, e.ints(*indices.tolist()), axis=row.axis)
 
 
-def _after(e: Expansion, axis: int) -> list[int]:
+def _after(e: Decomposition, axis: int) -> list[int]:
     """Return the sizes after an axis: axes are resized from the first to the last."""
     return list(e.shape(0))[axis + 1 :]
 
 
-def _multiply(e: Expansion, x: str, row: _Axis, matrix: Matrix) -> str:
+def _multiply(e: Decomposition, x: str, row: _Axis, matrix: Matrix) -> str:
     """Multiply the matrix by the value along an axis."""
     if matrix.shape[0] == matrix.shape[1] and np.array_equal(matrix, np.eye(row.size)):
         return x
@@ -244,7 +244,7 @@ def _multiply(e: Expansion, x: str, row: _Axis, matrix: Matrix) -> str:
     return e.transpose(product, [order.index(axis) for axis in range(rank)])
 
 
-def _matrix(e: Expansion, row: _Axis, positions: Matrix, mode: str) -> Matrix:
+def _matrix(e: Decomposition, row: _Axis, positions: Matrix, mode: str) -> Matrix:
     factor = min(row.scale, 1.0) if e.attribute("antialias", 0) else 1.0
     a = e.attribute("cubic_coeff_a", -0.75)
     kernel = _linear if mode == "linear" else _cubic(a)

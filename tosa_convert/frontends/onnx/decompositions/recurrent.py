@@ -8,7 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from tosa_convert.frontends.onnx.expansions.expansion import Expansion, NotExpandedError
+from tosa_convert.frontends.onnx.decompositions.decomposition import (
+    Decomposition,
+    NotDecomposedError,
+)
 
 #: Steps that are unrolled.
 _STEPS: Final = 1024
@@ -18,7 +21,7 @@ _STEPS: Final = 1024
 class _Direction:
     """The weights of one direction, as matrices to multiply from the right, and its states."""
 
-    e: Expansion
+    e: Decomposition
     weights: str
     recurrent: str
     bias: str
@@ -33,7 +36,7 @@ class _Direction:
         if self.clip is not None:
             x = e.op("Max", e.op("Min", x, e.like(self.clip)), e.like(-self.clip))
         if name.lower() not in _ACTIVATIONS:
-            raise NotExpandedError(f"the activation {name} takes parameters")
+            raise NotDecomposedError(f"the activation {name} takes parameters")
         return e.op(_ACTIVATIONS[name.lower()], x)
 
     def gate(self, x: str, number: int) -> str:
@@ -52,11 +55,11 @@ _ACTIVATIONS: Final = {
 _Step = Callable[[_Direction, str, list[str]], list[str]]
 
 
-def lstm(e: Expansion) -> None:
+def lstm(e: Decomposition) -> None:
     """Long short-term memory, with peepholes."""
     peepholes = e.inputs[7] if e.has(7) else ""
     if e.attribute("input_forget", 0):
-        raise NotExpandedError("input and forget gate are coupled")
+        raise NotDecomposedError("input and forget gate are coupled")
 
     def step_of(number: int) -> _Step:
         p = _row(e, peepholes, number) if peepholes else ""
@@ -81,7 +84,7 @@ def _lstm_step(d: _Direction, x: str, states: list[str], peepholes: str) -> list
     return [e.op("Mul", d.activate(0, o), d.activate(2, c)), c]
 
 
-def gru(e: Expansion) -> None:
+def gru(e: Decomposition) -> None:
     """Gated recurrent units, with the reset before or after the product."""
     after = bool(e.attribute("linear_before_reset", 0))
     _unroll(
@@ -107,7 +110,7 @@ def _gru_step(d: _Direction, x: str, states: list[str], after: bool) -> list[str
     return [e.op("Add", new, kept)]
 
 
-def rnn(e: Expansion) -> None:
+def rnn(e: Decomposition) -> None:
     """Unroll one layer with one activation."""
 
     def step(d: _Direction, x: str, states: list[str]) -> list[str]:
@@ -119,13 +122,13 @@ def rnn(e: Expansion) -> None:
     _unroll(e, 1, ["Tanh"], lambda _: step, states=1)
 
 
-def _row(e: Expansion, x: str, number: int) -> str:
+def _row(e: Decomposition, x: str, number: int) -> str:
     """Slice the part of a direction, keeping the axis; that makes vectors rows."""
     return e.slice(x, 0, number, number + 1)
 
 
 def _unroll(
-    e: Expansion,
+    e: Decomposition,
     gates: int,
     activations: list[str],
     step_of: Callable[[int], _Step],
@@ -135,7 +138,7 @@ def _unroll(
     batch_first = bool(e.attribute("layout", 0))
     batch, length = (shape[0], shape[1]) if batch_first else (shape[1], shape[0])
     if length > _STEPS:
-        raise NotExpandedError(f"the sequence has {length} steps")
+        raise NotDecomposedError(f"the sequence has {length} steps")
     lengths = _lengths(e, batch, length)
     hidden = int(e.attribute("hidden_size", e.shape(2)[2]))
     x = e.transpose(e.inputs[0], [1, 0, 2]) if batch_first else e.inputs[0]
@@ -154,7 +157,7 @@ def _unroll(
 
 
 def _lengths(
-    e: Expansion, batch: int, length: int
+    e: Decomposition, batch: int, length: int
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
     """Return the lengths of the sequences, or None if all are whole."""
     if not e.has(4):
@@ -163,7 +166,9 @@ def _lengths(
     return None if (lengths == length).all() else lengths
 
 
-def _direction(e: Expansion, number: int, gates: int, hidden: int, names: list[str]) -> _Direction:
+def _direction(
+    e: Decomposition, number: int, gates: int, hidden: int, names: list[str]
+) -> _Direction:
     size = e.shape(1)[2]
     weights = e.transpose(e.reshape(_row(e, e.inputs[1], number), [gates * hidden, size]), [1, 0])
     recurrent = e.reshape(_row(e, e.inputs[2], number), [gates * hidden, hidden])
@@ -179,7 +184,7 @@ def _direction(e: Expansion, number: int, gates: int, hidden: int, names: list[s
 
 
 def _initial(
-    e: Expansion, index: int, number: int, batch: int, hidden: int, batch_first: bool
+    e: Decomposition, index: int, number: int, batch: int, hidden: int, batch_first: bool
 ) -> str:
     if not e.has(index):
         return e.constant(np.zeros((batch, hidden)), e.numpy_type())
@@ -216,7 +221,7 @@ def _run(
 
 
 def _results(
-    e: Expansion,
+    e: Decomposition,
     sequences: list[list[str]],
     ends: list[list[str]],
     sizes: tuple[int, int, int],

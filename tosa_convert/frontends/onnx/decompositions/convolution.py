@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from tosa_convert.frontends.onnx.expansions.expansion import Expansion, NotExpandedError
+from tosa_convert.frontends.onnx.decompositions.decomposition import (
+    Decomposition,
+    NotDecomposedError,
+)
 
 
-def conv_transpose(e: Expansion) -> None:
+def conv_transpose(e: Decomposition) -> None:
     """Make one ConvTranspose per group, with explicit padding and a kernel with zeros in its gaps."""
     sizes, kernel = e.shape(0)[2:], e.shape(1)[2:]
     count, groups = len(kernel), int(e.attribute("group", 1))
     gaps = e.attribute("dilations", [1] * count)
     automatic = e.attribute("auto_pad", "NOTSET").startswith("SAME")
     if groups == 1 and gaps == [1] * count and not automatic and not e.attribute("output_shape"):
-        raise NotExpandedError("torch-mlir lowers it")
+        raise NotDecomposedError("torch-mlir lowers it")
     weight = e.inputs[1]
     for axis, gap in enumerate(gaps, 2):
         weight = _with_gaps(e, weight, [*e.shape(1)[:2], *_wide(kernel, gaps, axis - 2)], axis, gap)
@@ -39,7 +42,7 @@ def _wide(kernel: tuple[int, ...], gaps: list[int], count: int) -> list[int]:
     ]
 
 
-def _with_gaps(e: Expansion, weight: str, shape: list[int], axis: int, gap: int) -> str:
+def _with_gaps(e: Decomposition, weight: str, shape: list[int], axis: int, gap: int) -> str:
     if gap == 1:
         return weight
     size = shape[axis]
@@ -50,7 +53,7 @@ def _with_gaps(e: Expansion, weight: str, shape: list[int], axis: int, gap: int)
     return e.slice(flat, axis, 0, (size - 1) * gap + 1)
 
 
-def _geometry(e: Expansion, sizes: tuple[int, ...], kernel: list[int]) -> dict[str, Any]:
+def _geometry(e: Decomposition, sizes: tuple[int, ...], kernel: list[int]) -> dict[str, Any]:
     """Strides and explicit padding."""
     count = len(kernel)
     stride = e.attribute("strides", [1] * count)

@@ -7,14 +7,14 @@ from typing import Any, Final
 
 import onnx
 
-from tosa_convert.frontends.onnx.expansions.expansion import (
-    Expansion,
-    NotExpandedError,
+from tosa_convert.frontends.onnx.decompositions.decomposition import (
+    Decomposition,
+    NotDecomposedError,
     RefusedError,
     Values,
     values_of,
 )
-from tosa_convert.frontends.onnx.expansions.table import EXPANSIONS, GRAPHS
+from tosa_convert.frontends.onnx.decompositions.table import DECOMPOSITIONS, GRAPHS
 from tosa_convert.frontends.onnx.fold import fold_constants
 from tosa_convert.frontends.onnx.functions import INLINED, function_body, inlined
 from tosa_convert.frontends.onnx.weights import Weights
@@ -22,12 +22,12 @@ from tosa_convert.frontends.torch.dialect import Unlowered
 
 #: Rounds after which a model is taken as it is: each may make nodes that are replaced in the next.
 _ROUNDS: Final = 40
-#: Why a node stays whose expansion failed: it takes what ONNX defines for granted.
+#: Why a node stays whose decomposition failed: it takes what ONNX defines for granted.
 _OTHER_FORM: Final = "it does not have the operands, shapes or attributes that ONNX defines"
 
 
-def expand(model: Any, weights: Weights) -> tuple[Any, dict[Unlowered, int]]:
-    """Apply every expansion, compute constants and infer shapes; also return what is refused.
+def decompose(model: Any, weights: Weights) -> tuple[Any, dict[Unlowered, int]]:
+    """Apply every decomposition, compute constants and infer shapes; also return what is refused.
 
     Args:
         model: not used any more by the caller.
@@ -39,7 +39,7 @@ def expand(model: Any, weights: Weights) -> tuple[Any, dict[Unlowered, int]]:
         model = infer(model)
         folded = fold_constants(model, weights)
         refused = {}
-        if not (_expand_once(model, weights, refused) or folded):
+        if not (_decompose_once(model, weights, refused) or folded):
             break
     found: dict[Unlowered, int] = {}
     for row in refused.values():
@@ -60,7 +60,9 @@ def opset_of(model: Any) -> int:
     return max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=1)
 
 
-def _expand_once(model: Any, weights: Weights, refused: dict[tuple[str, ...], Unlowered]) -> bool:
+def _decompose_once(
+    model: Any, weights: Weights, refused: dict[tuple[str, ...], Unlowered]
+) -> bool:
     values, opset = values_of(model, weights), opset_of(model)
     taken = set(values.types) | set(values.constants)
     taken |= {name for node in model.graph.node for name in node.output}
@@ -105,19 +107,19 @@ def _replacement(node: Any, values: Values, opset: int, prefix: str) -> list[Any
     """Return the nodes that replace a node, or None if it stays."""
     if node.domain not in ("", "ai.onnx"):
         return None
-    expansion = Expansion(node, values, opset, prefix)
+    decomposition = Decomposition(node, values, opset, prefix)
     if node.op_type in GRAPHS:
         try:
-            return GRAPHS[node.op_type](expansion)
-        except NotExpandedError:
+            return GRAPHS[node.op_type](decomposition)
+        except NotDecomposedError:
             return None
-    if node.op_type in EXPANSIONS:
+    if node.op_type in DECOMPOSITIONS:
         try:
-            EXPANSIONS[node.op_type](expansion)
-        except NotExpandedError:
-            expansion.nodes.clear()
+            DECOMPOSITIONS[node.op_type](decomposition)
+        except NotDecomposedError:
+            decomposition.nodes.clear()
         else:
-            return expansion.nodes
+            return decomposition.nodes
     if node.op_type in INLINED:
         function = function_body(node, values, opset)
         if function is not None:

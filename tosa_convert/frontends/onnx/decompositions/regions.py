@@ -8,13 +8,16 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from tosa_convert.frontends.onnx.expansions.expansion import Expansion, NotExpandedError
+from tosa_convert.frontends.onnx.decompositions.decomposition import (
+    Decomposition,
+    NotDecomposedError,
+)
 
 #: Iterations that are unrolled.
 _ITERATIONS: Final = 256
 
 
-def if_constant(e: Expansion) -> list[Any]:
+def if_constant(e: Decomposition) -> list[Any]:
     """Inline the branch that is taken."""
     taken = bool(e.value(0).reshape(-1)[0])
     graph = e.attribute("then_branch" if taken else "else_branch")
@@ -22,14 +25,14 @@ def if_constant(e: Expansion) -> list[Any]:
     return [*nodes, *_identities(names, [o.name for o in graph.output], e.node.output)]
 
 
-def loop_unrolled(e: Expansion) -> list[Any]:
+def loop_unrolled(e: Decomposition) -> list[Any]:
     """Unroll every iteration of a loop with a known count whose condition stays true."""
     graph = e.attribute("body")
     if not e.has(0):
-        raise NotExpandedError("it has no trip count")
+        raise NotDecomposedError("it has no trip count")
     count = int(e.value(0).reshape(-1)[0])
     if count > _ITERATIONS or not _condition_stays(graph):
-        raise NotExpandedError("it is too long, or ends by a condition")
+        raise NotDecomposedError("it is too long, or ends by a condition")
     if e.has(1) and not bool(e.value(1).reshape(-1)[0]):
         count = 0
     carried = list(e.node.input[2:])
@@ -50,21 +53,21 @@ def loop_unrolled(e: Expansion) -> list[Any]:
         for rowed, row in zip(scanned, rows, strict=True):
             rowed.append(row)
     if not count and any(scanned):
-        raise NotExpandedError("it has no iteration")
+        raise NotDecomposedError("it has no iteration")
     return [*nodes, *_outputs(e, carried, scanned, [0] * len(scanned), [0] * len(scanned))]
 
 
-def scan_unrolled(e: Expansion) -> list[Any]:
+def scan_unrolled(e: Decomposition) -> list[Any]:
     """Unroll every step of a scan over inputs of known sizes."""
     graph, count = e.attribute("body"), int(e.attribute("num_scan_inputs"))
     if e.opset < 9:
-        raise NotExpandedError("the first version of Scan has a batch")
+        raise NotDecomposedError("the first version of Scan has a batch")
     first = len(e.inputs) - count
     axes = e.attribute("scan_input_axes", [0] * count)
     directions = e.attribute("scan_input_directions", [0] * count)
     length = e.shape(first)[axes[0]]
     if length > _ITERATIONS or not length:
-        raise NotExpandedError(f"it has {length} steps")
+        raise NotDecomposedError(f"it has {length} steps")
     carried = list(e.node.input[:first])
     body_inputs = [value.name for value in graph.input]
     body_outputs = [value.name for value in graph.output]
@@ -91,7 +94,7 @@ def scan_unrolled(e: Expansion) -> list[Any]:
 
 
 def _outputs(
-    e: Expansion,
+    e: Decomposition,
     carried: list[str],
     rows: list[list[str]],
     axes: list[int],
@@ -134,7 +137,7 @@ def _condition_stays(graph: Any) -> bool:
 
 
 def _inlined(
-    e: Expansion, graph: Any, bound: dict[str, str], part: str
+    e: Decomposition, graph: Any, bound: dict[str, str], part: str
 ) -> tuple[list[Any], dict[str, str]]:
     """Copy the nodes of a graph with names of their own; also return the names.
 

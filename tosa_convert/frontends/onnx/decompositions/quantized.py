@@ -7,7 +7,10 @@ from typing import Final
 import numpy as np
 from onnx import TensorProto
 
-from tosa_convert.frontends.onnx.expansions.expansion import Expansion, NotExpandedError
+from tosa_convert.frontends.onnx.decompositions.decomposition import (
+    Decomposition,
+    NotDecomposedError,
+)
 
 #: Type of integers -> their least and greatest value.
 _RANGES: Final = {
@@ -25,11 +28,11 @@ BITS: Final = "bits"
 _EXACT: Final = 1 << 24
 
 
-def cast(e: Expansion) -> None:
+def cast(e: Decomposition) -> None:
     """To and from unsigned integers: the bits as a signed number, moved into the range."""
     source, target = e.type(0), int(e.attribute("to", TensorProto.FLOAT))
     if e.node.doc_string == BITS or source == target:
-        raise NotExpandedError("it keeps the bits")
+        raise NotDecomposedError("it keeps the bits")
     if source in _UNSIGNED:
         e.result(e.cast(widened(e, e.inputs[0], source), target))
     elif target in _UNSIGNED:
@@ -38,10 +41,10 @@ def cast(e: Expansion) -> None:
         wrapped = e.op("Mod", number, e.constant(size, np.int32))
         e.result(unsigned(e, wrapped, target))
     else:
-        raise NotExpandedError("neither type is unsigned")
+        raise NotDecomposedError("neither type is unsigned")
 
 
-def widened(e: Expansion, x: str, kind: int) -> str:
+def widened(e: Decomposition, x: str, kind: int) -> str:
     """Convert an integer of 4 to 16 bits to INT32, keeping its value."""
     if kind not in _UNSIGNED:
         return e.cast(x, TensorProto.INT32)
@@ -52,7 +55,7 @@ def widened(e: Expansion, x: str, kind: int) -> str:
     return e.op("Where", negative, e.op("Add", bits, size), bits)
 
 
-def unsigned(e: Expansion, x: str, kind: int) -> str:
+def unsigned(e: Decomposition, x: str, kind: int) -> str:
     """INT32 within the range of an unsigned type, as that type."""
     size = _RANGES[kind][1] + 1
     above = e.op("Less", e.constant(size // 2 - 1, np.int32), x)
@@ -62,12 +65,12 @@ def unsigned(e: Expansion, x: str, kind: int) -> str:
     return made
 
 
-def by_int32(e: Expansion) -> None:
+def by_int32(e: Decomposition) -> None:
     """Arithmetic and comparisons of unsigned integers on INT32."""
     kinds = [e.type(index) for index in range(len(e.inputs)) if e.has(index)]
     given = next((kind for kind in kinds if kind in _UNSIGNED), None)
     if given is None:
-        raise NotExpandedError("no input is unsigned")
+        raise NotDecomposedError("no input is unsigned")
     inputs = [
         widened(e, name, e.type(index)) if e.has(index) and e.type(index) in _UNSIGNED else name
         for index, name in enumerate(e.inputs)
@@ -83,7 +86,7 @@ def by_int32(e: Expansion) -> None:
 
 
 def _zero_point(
-    e: Expansion, index: int, shape: list[int], block: int, axis: int, size: int
+    e: Decomposition, index: int, shape: list[int], block: int, axis: int, size: int
 ) -> str:
     """Return the zero point as f32, where it is given; else ""."""
     if not e.has(index):
@@ -93,7 +96,13 @@ def _zero_point(
 
 
 def _broadcast(
-    e: Expansion, x: str, given: tuple[int, ...], shape: list[int], block: int, axis: int, size: int
+    e: Decomposition,
+    x: str,
+    given: tuple[int, ...],
+    shape: list[int],
+    block: int,
+    axis: int,
+    size: int,
 ) -> str:
     """Reshape or repeat a scale or zero point: one for all, one for each index, or one for a block."""
     if block:
@@ -104,7 +113,7 @@ def _broadcast(
     return e.reshape(x, shape)
 
 
-def _layout(e: Expansion) -> tuple[list[int], int, int, int]:
+def _layout(e: Decomposition) -> tuple[list[int], int, int, int]:
     """Return the shape to which scales are reshaped, the block, the axis and its size."""
     shape = e.shape(0)
     axis = int(e.attribute("axis", 1))
@@ -116,13 +125,13 @@ def _layout(e: Expansion) -> tuple[list[int], int, int, int]:
     return wanted, int(e.attribute("block_size", 0)), axis, size
 
 
-def dequantize(e: Expansion) -> None:
+def dequantize(e: Decomposition) -> None:
     """(x - zero point) * scale, for the types and layouts that torch-mlir gets wrong."""
     block = int(e.attribute("block_size", 0))
     if e.type(0) == TensorProto.INT8 and not block and len(e.shape(1)) < 2:
-        raise NotExpandedError("torch-mlir lowers it")
+        raise NotDecomposedError("torch-mlir lowers it")
     if e.type(0) not in (*_RANGES, TensorProto.INT32):
-        raise NotExpandedError("another type")
+        raise NotDecomposedError("another type")
     layout = _layout(e)
     x = e.cast(widened(e, e.inputs[0], e.type(0)), TensorProto.FLOAT)
     zero = _zero_point(e, 2, *layout)
@@ -132,19 +141,19 @@ def dequantize(e: Expansion) -> None:
     e.result(e.cast(e.op("Mul", x, scale), e.output_type() or e.type(1)))
 
 
-def quantize(e: Expansion) -> None:
+def quantize(e: Decomposition) -> None:
     """round(x / scale) + zero point, clamped, for the types and layouts that torch-mlir gets wrong."""
     kind = e.type(2) if e.has(2) else int(e.attribute("output_dtype", 0)) or TensorProto.UINT8
     block = int(e.attribute("block_size", 0))
     if (kind == TensorProto.INT8 and not block) or kind not in _RANGES:
-        raise NotExpandedError("torch-mlir lowers it, or it has another type")
+        raise NotDecomposedError("torch-mlir lowers it, or it has another type")
     layout = _layout(e)
     scale = _broadcast(e, e.cast(e.inputs[1], TensorProto.FLOAT), e.shape(1), *layout)
     zero = _zero_point(e, 2, *layout)
     e.result(_quantized(e, e.cast(e.inputs[0], TensorProto.FLOAT), scale, zero, kind))
 
 
-def _quantized(e: Expansion, x: str, scale: str, zero: str, kind: int) -> str:
+def _quantized(e: Decomposition, x: str, scale: str, zero: str, kind: int) -> str:
     number = e.op("Round", e.op("Div", x, scale))
     if zero:
         number = e.op("Add", number, zero)
@@ -154,13 +163,13 @@ def _quantized(e: Expansion, x: str, scale: str, zero: str, kind: int) -> str:
     return unsigned(e, number, kind) if kind in _UNSIGNED else e.cast(number, kind)
 
 
-def qlinear_matmul(e: Expansion) -> None:
+def qlinear_matmul(e: Decomposition) -> None:
     """Multiply the dequantised matrices, and quantise the product."""
     a, b = _real(e, 0, -2), _real(e, 3, -1)
     e.result(_requantized(e, e.op("MatMul", a, b), 6))
 
 
-def qlinear_conv(e: Expansion) -> None:
+def qlinear_conv(e: Decomposition) -> None:
     """Convolve the dequantised operands, and quantise the result.
 
     The bias has the scale of the products.
@@ -178,14 +187,14 @@ def qlinear_conv(e: Expansion) -> None:
     e.result(_requantized(e, e.op("Conv", *inputs, **attributes), 6))
 
 
-def _real(e: Expansion, index: int, axis: int) -> str:
+def _real(e: Decomposition, index: int, axis: int) -> str:
     """Dequantise an input with its scale and zero point in f32; those of an axis lie along it."""
     rank = len(e.shape(index))
     shape = [1] * rank
     if int(np.prod(e.shape(index + 1))) > 1:
         given = e.shape(index + 1)
         if len(given) != 1:
-            raise NotExpandedError("its scales have several axes")
+            raise NotDecomposedError("its scales have several axes")
         shape[axis] = given[0]
     x = e.cast(widened(e, e.inputs[index], e.type(index)), TensorProto.FLOAT)
     zero = _zero_point(e, index + 2, shape, 0, 0, 1)
@@ -195,33 +204,33 @@ def _real(e: Expansion, index: int, axis: int) -> str:
     return e.op("Mul", e.op("Sub", x, zero), scale)
 
 
-def _requantized(e: Expansion, x: str, index: int) -> str:
+def _requantized(e: Decomposition, x: str, index: int) -> str:
     """f32 quantised by the scale and the zero point from this input on."""
     if int(np.prod(e.shape(index))) != 1:
-        raise NotExpandedError("the result has a scale for each index")
+        raise NotDecomposedError("the result has a scale for each index")
     scale = e.reshape(e.cast(e.inputs[index], TensorProto.FLOAT), [])
     zero = _zero_point(e, index + 1, [], 0, 0, 1)
     return _quantized(e, x, scale, zero, e.type(index + 1))
 
 
-def matmul_integer(e: Expansion) -> None:
+def matmul_integer(e: Decomposition) -> None:
     """Compute the product in f32, which is exact as long as the sums stay below 2**24."""
     terms = e.shape(0)[-1]
     inputs = _centred(e, terms, -2)
     e.result(e.cast(e.op("MatMul", *inputs), TensorProto.INT32))
 
 
-def conv_integer(e: Expansion) -> None:
+def conv_integer(e: Decomposition) -> None:
     """Compute the convolution in f32, which is exact as long as the sums stay below 2**24."""
     inputs = _centred(e, int(np.prod(e.shape(1)[1:])), None)
     attributes = {a.name: e.attribute(a.name) for a in e.node.attribute}
     e.result(e.cast(e.op("Conv", *inputs, **attributes), TensorProto.INT32))
 
 
-def _centred(e: Expansion, terms: int, axis: int | None) -> list[str]:
+def _centred(e: Decomposition, terms: int, axis: int | None) -> list[str]:
     """Both factors less their zero points, as f32."""
     if terms * 255 * 255 >= _EXACT:
-        raise NotExpandedError(f"sums of {terms} products are not exact in f32")
+        raise NotDecomposedError(f"sums of {terms} products are not exact in f32")
     inputs = []
     for index in (0, 1):
         x = e.cast(widened(e, e.inputs[index], e.type(index)), TensorProto.FLOAT)
@@ -230,17 +239,17 @@ def _centred(e: Expansion, terms: int, axis: int | None) -> list[str]:
             count = int(np.prod(e.shape(index + 2)))
             if count > 1:
                 if axis is None:
-                    raise NotExpandedError("it has several zero points")
+                    raise NotDecomposedError("it has several zero points")
                 shape[-2 if index == 0 else -1] = count
             x = e.op("Sub", x, _zero_point(e, index + 2, shape, 0, 0, 1))
         inputs.append(x)
     return inputs
 
 
-def dynamic_quantize(e: Expansion) -> None:
+def dynamic_quantize(e: Decomposition) -> None:
     """Quantised to uint8 by its own range. Quotients are rounded once, so that ties are as in ONNX."""
     if e.type(0) != TensorProto.FLOAT:
-        raise NotExpandedError("it is not f32")
+        raise NotDecomposedError("it is not f32")
     axes = list(range(len(e.shape(0))))
     x, nothing = e.inputs[0], e.constant(0, np.float32)
     low = e.op("Min", e.reduce("ReduceMin", x, axes, 0), nothing)
@@ -258,7 +267,7 @@ def dynamic_quantize(e: Expansion) -> None:
         e.result(unsigned(e, e.cast(zero, TensorProto.INT32), TensorProto.UINT8), 2)
 
 
-def _rounded_once(e: Expansion, x: str, y: str) -> str:
+def _rounded_once(e: Decomposition, x: str, y: str) -> str:
     """Divide with IEEE 754 rounding; TOSA divides by a reciprocal, which rounds twice.
 
     The remainder of the first quotient is computed without an error, from the halves of both factors.
@@ -274,7 +283,7 @@ def _rounded_once(e: Expansion, x: str, y: str) -> str:
     return e.op("Add", q, e.op("Mul", remainder, reciprocal))
 
 
-def _halves(e: Expansion, x: str) -> tuple[str, str]:
+def _halves(e: Decomposition, x: str) -> tuple[str, str]:
     """Split x into two values of 12 bits whose sum is x (Veltkamp's splitting)."""
     scaled = e.op("Mul", x, e.constant(4097, np.float32))
     high = e.op("Sub", scaled, e.op("Sub", scaled, x))
