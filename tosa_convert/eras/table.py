@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from tosa_convert.eras.current_to_older.editor import Lowering
+from tosa_convert.eras.current_to_older.editor import DowngradeEditor
 from tosa_convert.eras.dialect_states import OPERANDS, OPERATOR_NAMES, SHAPES
 from tosa_convert.eras.older_to_current.editor import Editor
 from tosa_convert.eras.older_to_current.old_operation import OldOperation
@@ -14,7 +14,7 @@ from tosa_convert.graph.model import Operator, Tensor
 from tosa_convert.graph.opset import BY_MLIR
 
 #: Writes an operator of today in an older form.
-Lower = Callable[[Lowering, Operator], None]
+Downgrade = Callable[[DowngradeEditor, Operator], None]
 
 
 class Rule(NamedTuple):
@@ -24,7 +24,7 @@ class Rule(NamedTuple):
     operands: how many the old form has; () for any number.
     keys: attributes of which each shows the old form, if the number of operands does not.
     is_old: tells it by the operands.
-    lower: the inverse: makes the old form of an operator of today; None if there is no operator today.
+    downgrade: makes the old form of a current operator; None if there is no current operator.
     since: the state of the dialect from which the form is that of today.
     """
 
@@ -33,7 +33,7 @@ class Rule(NamedTuple):
     operands: tuple[int, ...] = (1,)
     keys: frozenset[str] = frozenset()
     is_old: Callable[[OldOperation, Mapping[str, Tensor]], bool] | None = None
-    lower: Lower | None = None
+    downgrade: Downgrade | None = None
     since: str = OPERANDS
 
 
@@ -54,39 +54,39 @@ RULES: Final = {
     "tosa.avg_pool2d": Rule(
         convolution.avg_pool2d,
         _ZERO_POINTS,
-        lower=convolution.lower_avg_pool2d,
+        downgrade=convolution.downgrade_avg_pool2d,
     ),
     "tosa.clamp": Rule(
         elementwise.clamp,
         "bounds have the type of the elements",
         keys=frozenset({"min_int", "max_int", "min_fp", "max_fp"}),
-        lower=elementwise.lower_clamp,
+        downgrade=elementwise.downgrade_clamp,
     ),
     "tosa.conv2d": Rule(
         convolution.convolution,
         _ZERO_POINTS,
         operands=(3,),
-        lower=convolution.lower_convolution,
+        downgrade=convolution.downgrade_convolution,
     ),
     "tosa.conv3d": Rule(
         convolution.convolution,
         _ZERO_POINTS,
         operands=(3,),
-        lower=convolution.lower_convolution,
+        downgrade=convolution.downgrade_convolution,
     ),
     "tosa.custom": Rule(
         elementwise.custom,
         "operator_name and domain_name",
         operands=(),
         keys=frozenset({"identifier"}),
-        lower=elementwise.lower_custom,
+        downgrade=elementwise.downgrade_custom,
         since=OPERATOR_NAMES,
     ),
     "tosa.depthwise_conv2d": Rule(
         convolution.convolution,
         _ZERO_POINTS,
         operands=(3,),
-        lower=convolution.lower_convolution,
+        downgrade=convolution.downgrade_convolution,
     ),
     "tosa.fully_connected": Rule(
         convolution.fully_connected,
@@ -97,66 +97,66 @@ RULES: Final = {
         convolution.matmul,
         _ZERO_POINTS,
         operands=(2,),
-        lower=convolution.lower_matmul,
+        downgrade=convolution.downgrade_matmul,
     ),
     "tosa.mul": Rule(
         elementwise.mul,
         "the shift is an operand",
         operands=(2,),
-        lower=elementwise.lower_mul,
+        downgrade=elementwise.downgrade_mul,
         since=SHAPES,
     ),
     "tosa.negate": Rule(
         convolution.negate,
         _ZERO_POINTS,
-        lower=convolution.lower_negate,
+        downgrade=convolution.downgrade_negate,
     ),
     "tosa.pad": Rule(
         data_layout.pad,
         "the padding is a shape, its value one element",
         operands=(1, 2, 3),
         is_old=_is_old_pad,
-        lower=data_layout.lower_pad,
+        downgrade=data_layout.downgrade_pad,
     ),
     "tosa.reluN": Rule(elementwise.relu_n, "a CLAMP from 0 replaces it"),
     "tosa.rescale": Rule(
         elementwise.rescale,
         "multipliers, shifts and zero points are operands",
-        lower=elementwise.lower_rescale,
+        downgrade=elementwise.downgrade_rescale,
     ),
     "tosa.reshape": Rule(
         data_layout.reshape,
         _SHAPES,
-        lower=data_layout.lower_reshape,
+        downgrade=data_layout.downgrade_reshape,
     ),
     "tosa.resize": Rule(
         resize.resize,
         "scale, offset and border are operands",
-        lower=resize.lower_resize,
+        downgrade=resize.downgrade_resize,
     ),
     "tosa.slice": Rule(
         data_layout.slice_,
         _SHAPES,
-        lower=data_layout.lower_slice,
+        downgrade=data_layout.downgrade_slice,
     ),
     "tosa.table": Rule(elementwise.table, "the table is an operand"),
     "tosa.tile": Rule(
         data_layout.tile,
         _SHAPES,
-        lower=data_layout.lower_tile,
+        downgrade=data_layout.downgrade_tile,
         since=SHAPES,
     ),
     "tosa.transpose": Rule(
         data_layout.transpose,
         "the permutation is an attribute",
         operands=(2,),
-        lower=data_layout.lower_transpose,
+        downgrade=data_layout.downgrade_transpose,
     ),
     "tosa.transpose_conv2d": Rule(
         convolution.transpose_conv2d,
         "zero points are operands, the result has the size",
         operands=(3,),
-        lower=convolution.lower_transpose_conv2d,
+        downgrade=convolution.downgrade_transpose_conv2d,
     ),
 }
 
@@ -177,8 +177,8 @@ def is_old(old: OldOperation, tensors: Mapping[str, Tensor]) -> bool:
 
 
 #: Operators whose form has changed -> the state with that of today, and what makes the one before.
-LOWERED: Final = {
-    BY_MLIR[name].name: (rule.since, rule.lower)
+DOWNGRADES: Final = {
+    BY_MLIR[name].name: (rule.since, rule.downgrade)
     for name, rule in RULES.items()
-    if rule.lower is not None
+    if rule.downgrade is not None
 }

@@ -112,7 +112,7 @@ def _encode_080(graph: Graph, options: WriteOptions) -> Iterator[Any]:
             "use embedded",
         )
     from tosa_convert.eras.current_to_older.form_080 import form_080
-    from tosa_convert.eras.current_to_older.program import lowered
+    from tosa_convert.eras.current_to_older.program import downgrade_graph
     from tosa_convert.formats.flatbuffer.write_080 import plan
     from tosa_convert.graph.locations import UNLOCATED
 
@@ -127,7 +127,7 @@ def _encode_080(graph: Graph, options: WriteOptions) -> Iterator[Any]:
             OLDER_TOSA,
         )
     with garbage_collection_paused():
-        return plan(lowered(graph, form_080())).pieces()
+        return plan(downgrade_graph(graph, form_080())).pieces()
 
 
 def _warn_of_target(graph: Graph) -> None:
@@ -186,9 +186,9 @@ def _render_sound(
         return write_json(graph, producer())
     state = _older_state(options)
     if state:
-        from tosa_convert.eras.current_to_older.program import dialect_form, lowered
+        from tosa_convert.eras.current_to_older.program import dialect_form, downgrade_graph
 
-        graph, columns = lowered(graph, dialect_form(state)), {}
+        graph, columns = downgrade_graph(graph, dialect_form(state)), {}
     if file_format == "mlirbc":
         from tosa_convert.formats.mlir.write.module import encode_module
 

@@ -226,7 +226,7 @@ def test_the_newest_state_is_the_form_of_today() -> None:
 
 
 def test_every_rule_has_an_inverse_unless_there_is_no_operator_today() -> None:
-    assert {name for name, rule in RULES.items() if rule.lower is None} == {
+    assert {name for name, rule in RULES.items() if rule.downgrade is None} == {
         "tosa.fully_connected",
         "tosa.reluN",
         "tosa.table",

@@ -18,7 +18,7 @@ from tosa_convert.eras.older_to_current.old_operation import (
     Element,
     Integer,
     Integers,
-    LoweredOperator,
+    OlderOperator,
     WrittenValue,
 )
 from tosa_convert.graph.dtypes import DType, dtype
@@ -31,7 +31,7 @@ _BF16: Final = dtype("BF16")
 _FOLD: Final = "fold it into a constant"
 
 
-class Lowering(BlockEditor):
+class DowngradeEditor(BlockEditor):
     """Makes the operators of one block in the form of a state of the dialect.
 
     state: see `dialect_states`. read: constants that became attributes, which are left out unless
@@ -122,7 +122,7 @@ class Lowering(BlockEditor):
         if tensor.data is None or tensor.variable:
             made = self.new_tensor(stem, tensor.dtype, ())
             reshape = Operator(operator("RESHAPE"), (name,), (made,), {}, self.location)
-            self.lower(reshape, {"new_shape": Integers((), 64)})
+            self.downgrade(reshape, {"new_shape": Integers((), 64)})
             return made
         if name not in self._scalars:
             made = self._scalars[name] = self.new_tensor(stem, tensor.dtype, ())
@@ -133,18 +133,18 @@ class Lowering(BlockEditor):
 
     def add(self, op: Operator) -> None:
         """Add an operator in the older form; one that has the form of today has no attributes."""
-        super().add(op if isinstance(op, LoweredOperator) else self._lowered(op, {}, op.inputs))
+        super().add(op if isinstance(op, OlderOperator) else self._downgraded(op, {}, op.inputs))
 
-    def lower(
+    def downgrade(
         self, op: Operator, own: dict[str, WrittenValue], inputs: Sequence[str] | None = None
     ) -> None:
         """Add an operator with these attributes, and with other operands if they are given."""
-        self.add(self._lowered(op, own, op.inputs if inputs is None else inputs))
+        self.add(self._downgraded(op, own, op.inputs if inputs is None else inputs))
 
-    def _lowered(
+    def _downgraded(
         self, op: Operator, own: dict[str, WrittenValue], inputs: Sequence[str]
-    ) -> LoweredOperator:
+    ) -> OlderOperator:
         name = name_in(self.state, op.spec.mlir)
-        return LoweredOperator(
+        return OlderOperator(
             op.spec, tuple(inputs), op.outputs, op.attributes, op.location, name, own
         )

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from tosa_convert.eras.current_to_older.editor import Lowering
+from tosa_convert.eras.current_to_older.editor import DowngradeEditor
 from tosa_convert.eras.current_to_older.program import Form
 from tosa_convert.eras.dialect_states import BF16_ACCUMULATORS, OPERANDS, OPERATORS
 from tosa_convert.eras.older_to_current.editor import Refused
 from tosa_convert.eras.older_to_current.old_operation import Integer, Integers, WrittenValue
-from tosa_convert.eras.table import LOWERED, Lower
+from tosa_convert.eras.table import DOWNGRADES, Downgrade
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Operator
 
@@ -31,10 +31,10 @@ class _Form080(Form):
     """The form of files. who: reads it, for messages."""
 
     def __init__(self, who: str) -> None:
-        super().__init__(_STATE, who, _LOWERED)
+        super().__init__(_STATE, who, _DOWNGRADES)
 
-    def lowering(self, block: Block) -> Lowering:
-        return _Lowering(block, self.state)
+    def editor(self, block: Block) -> DowngradeEditor:
+        return _DowngradeEditor(block, self.state)
 
     def has_operator(self, operator: Operator) -> bool:
         name = operator.spec.name
@@ -52,13 +52,13 @@ def form_080(reader: str = "") -> Form:
     return _Form080(reader or "TOSA 0.80")
 
 
-class _Lowering(Lowering):
+class _DowngradeEditor(DowngradeEditor):
     largest_bound = 2.0**31 - 1
 
     def since(self, state: str) -> str:
         return "TOSA 1.1" if state >= BF16_ACCUMULATORS else "TOSA 1.0"
 
-    def lower(
+    def downgrade(
         self, op: Operator, own: dict[str, WrittenValue], inputs: Sequence[str] | None = None
     ) -> None:
         """Add an operator as for MLIR; refuse integers that do not fit into the field of a file."""
@@ -70,35 +70,35 @@ class _Lowering(Lowering):
             for number in numbers:
                 if not -(1 << bits - 1) <= number < 1 << bits - 1:
                     raise Refused(f"{name} has the value {number}, expected {bits} bits")
-        super().lower(op, own, inputs)
+        super().downgrade(op, own, inputs)
 
 
-def _pad(low: Lowering, op: Operator) -> None:
+def _pad(edit: DowngradeEditor, op: Operator) -> None:
     """Turn the padding and its value into attributes."""
     image, padding, value = op.inputs
-    number = low.only_number(value, "pad_const")
-    is_float = low.tensors[image].dtype.is_float
+    number = edit.only_number(value, "pad_const")
+    is_float = edit.tensors[image].dtype.is_float
     own: dict[str, WrittenValue] = {
-        "padding": Integers(low.sizes(padding, "padding"), 32),
+        "padding": Integers(edit.sizes(padding, "padding"), 32),
         "pad_const_int": Integer(0 if is_float else int(number), 32),
         "pad_const_fp": number if is_float else 0.0,
     }
-    low.lower(op, own, (image,))
+    edit.downgrade(op, own, (image,))
 
 
-def _table(low: Lowering, op: Operator) -> None:
+def _table(edit: DowngradeEditor, op: Operator) -> None:
     """Turn the table into an attribute."""
-    values = low.numbers(op.inputs[1], "table")
-    low.lower(op, {"table": Integers(values, 16)}, op.inputs[:1])
+    values = edit.numbers(op.inputs[1], "table")
+    edit.downgrade(op, {"table": Integers(values, 16)}, op.inputs[:1])
 
 
-def _dim(low: Lowering, op: Operator) -> None:
+def _dim(edit: DowngradeEditor, op: Operator) -> None:
     raise Refused("its result would be a tensor of the type SHAPE, which is not written")
 
 
 #: Operators whose form was another one; a permutation is an attribute, as it is today.
-_LOWERED: Final[dict[str, tuple[str, Lower]]] = {
-    name: row for name, row in LOWERED.items() if name != "TRANSPOSE"
+_DOWNGRADES: Final[dict[str, tuple[str, Downgrade]]] = {
+    name: row for name, row in DOWNGRADES.items() if name != "TRANSPOSE"
 } | {
     "DIM": (OPERATORS["DIM"], _dim),
     "PAD": (OPERANDS, _pad),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from enum import IntEnum
 from functools import partial
 
-from tosa_convert.eras.current_to_older.editor import Lowering
+from tosa_convert.eras.current_to_older.editor import DowngradeEditor
 from tosa_convert.eras.dialect_states import (
     BLOCK_SCALES,
     DENSE_ARRAYS,
@@ -21,8 +21,8 @@ from tosa_convert.eras.dialect_states import (
     VARIABLE_SYMBOLS,
 )
 from tosa_convert.eras.older_to_current.editor import Refused
-from tosa_convert.eras.older_to_current.old_operation import Integers, LoweredOperator
-from tosa_convert.eras.table import LOWERED, Lower
+from tosa_convert.eras.older_to_current.old_operation import Integers, OlderOperator
+from tosa_convert.eras.table import DOWNGRADES, Downgrade
 from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.graph.dtypes import INT4, DType
 from tosa_convert.graph.locations import located
@@ -45,20 +45,20 @@ class Form:
     """An older form of programs: what it has, and what writes an operator in it.
 
     state: that of the dialect whose operators it has, see `dialect_states`. who: reads it, for messages.
-    lowered: operators whose form was another one -> the state since which it is that of today, and what
-        makes the older one.
+    downgrades: operators whose form was another one -> the state since which it is the current one, and
+        what makes the older one.
     """
 
     def __init__(
-        self, state: str, who: str, lowered: Mapping[str, tuple[str, Lower]] = LOWERED
+        self, state: str, who: str, downgrades: Mapping[str, tuple[str, Downgrade]] = DOWNGRADES
     ) -> None:
         self.state = state
         self.who = who
-        self.lowered = lowered
+        self.downgrades = downgrades
 
-    def lowering(self, block: Block) -> Lowering:
+    def editor(self, block: Block) -> DowngradeEditor:
         """Return what makes the operators of a block."""
-        return Lowering(block, self.state)
+        return DowngradeEditor(block, self.state)
 
     def has_operator(self, operator: Operator) -> bool:
         """Return whether there is an operator of this name."""
@@ -83,8 +83,8 @@ def dialect_form(state: str, reader: str = "") -> Form:
     return Form(state, reader or f"the dialect of {state}")
 
 
-def lowered(graph: Graph, form: Form) -> Graph:
-    """Return a program whose operators are all `LoweredOperator`, in an older form.
+def downgrade_graph(graph: Graph, form: Form) -> Graph:
+    """Return a program whose operators are all `OlderOperator`, in an older form.
 
     It is for writers only: its operators do not have the operands of today. The graph itself is not
     changed.
@@ -132,9 +132,9 @@ def _is_new_for_int4(block: Block, operator: Operator, form: Form) -> bool:
 
 
 def older_findings(graph: Graph, form: Form) -> list[Finding]:
-    """Return why a program cannot be written in an older form; see `lowered`."""
+    """Return why a program cannot be written in an older form; see `downgrade_graph`."""
     try:
-        lowered(graph, form)
+        downgrade_graph(graph, form)
     except TosaConvertError as error:
         return list(error.findings)
     return []
@@ -147,7 +147,7 @@ def has_form_of(graph: Graph, state: str) -> bool:
     """
     if state < FUNC_DIALECT:
         return False
-    older, today = (lowered(graph, dialect_form(name)) for name in (state, STATES[-1]))
+    older, today = (downgrade_graph(graph, dialect_form(name)) for name in (state, STATES[-1]))
     return all(
         len(block.operators) == len(other.operators)
         and all(map(partial(_same, state), block.operators, other.operators))
@@ -162,8 +162,8 @@ def _is_variable(tensor: Tensor) -> bool:
 
 def _same(state: str, older: Operator, today: Operator) -> bool:
     """Return whether an operator is written for a state as in the current form."""
-    assert isinstance(older, LoweredOperator)
-    assert isinstance(today, LoweredOperator)
+    assert isinstance(older, OlderOperator)
+    assert isinstance(today, OlderOperator)
     if (older.mlir, older.inputs, older.own) != (today.mlir, today.inputs, today.own):
         return False
     if older.spec in (CONST, CONST_SHAPE):
@@ -187,42 +187,42 @@ def _type_findings(block: Block, where: str, form: Form) -> Iterator[Finding]:
 
 
 def _block(block: Block, where: str, form: Form, findings: list[Finding]) -> Block:
-    lowering = form.lowering(block)
+    editor = form.editor(block)
     for index, operator in enumerate(block.operators):
         spec = operator.spec
-        lowering.location = operator.location
+        editor.location = operator.location
         place = located(operator_path(where, index, operator), operator)
-        since, lower = form.lowered.get(spec.name, ("", None))
+        since, downgrade = form.downgrades.get(spec.name, ("", None))
         if not form.has_operator(operator):
             continue
         try:
-            if lower is not None and form.state < since:
-                lower(lowering, operator)
+            if downgrade is not None and form.state < since:
+                downgrade(editor, operator)
             else:
-                lowering.lower(operator, lowering.attributes(operator))
+                editor.downgrade(operator, editor.attributes(operator))
         except Refused as problem:
             message = f"{form.who} has no form for this {spec.name}: {problem}"
             findings.append(Finding(_CODE, place, message, problem.hint))
-    operators = _without_unused(lowering, block)
+    operators = _without_unused(editor, block)
     if form.state < OPERATORS[CONST_SHAPE.name] and not findings:
         shapes = {name for op in operators for name in op.inputs if name in block.shapes}
         shapes.update(name for name in (*block.inputs, *block.outputs) if name in block.shapes)
         for name in sorted(shapes):
             place = f"{where} shape {quoted(name)}"
             findings.append(Finding(_CODE, place, f"{form.who} has no values of shapes"))
-    return replace(block, operators=operators, tensors=lowering.tensors, shapes=lowering.shapes)
+    return replace(block, operators=operators, tensors=editor.tensors, shapes=editor.shapes)
 
 
-def _without_unused(lowering: Lowering, block: Block) -> list[Operator]:
+def _without_unused(editor: DowngradeEditor, block: Block) -> list[Operator]:
     """Return the operators without constants that became attributes and nothing uses any more."""
-    used = {name for op in lowering.operators for name in op.inputs} | set(block.outputs)
-    has_shapes = lowering.state >= OPERATORS[CONST_SHAPE.name]
-    unused = lowering.read - used
+    used = {name for op in editor.operators for name in op.inputs} | set(block.outputs)
+    has_shapes = editor.state >= OPERATORS[CONST_SHAPE.name]
+    unused = editor.read - used
     for name in unused:
-        lowering.tensors.pop(name, None)
+        editor.tensors.pop(name, None)
     return [
         op
-        for op in lowering.operators
+        for op in editor.operators
         if not (
             (op.spec is CONST and op.outputs[0] in unused)
             or (

@@ -102,7 +102,7 @@ WrittenValue = (
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class LoweredOperator(Operator):
+class OlderOperator(Operator):
     """An operator in the form of an older release.
 
     mlir: the name of the operation. own: its attributes, except the value of a constant and the

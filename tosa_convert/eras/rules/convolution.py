@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tosa_convert.eras.current_to_older.editor import Lowering
+from tosa_convert.eras.current_to_older.editor import DowngradeEditor
 from tosa_convert.eras.dialect_states import (
     BF16_ACCUMULATORS,
     FOUR_OUT_PADS,
@@ -73,7 +73,7 @@ def _convolution(edit: Editor, old: OldOperation) -> tuple[list[str], DType]:
 
 
 def _zero_points(
-    low: Lowering, op: Operator, kind: str, *names: str, always: bool = False
+    edit: DowngradeEditor, op: Operator, kind: str, *names: str, always: bool = False
 ) -> dict[str, WrittenValue]:
     """`quantization_info` of the last operands, which has these names.
 
@@ -81,53 +81,53 @@ def _zero_points(
     """
     operands = op.inputs[-len(names) :]
     values = {
-        name: low.numbers(operand, name)[0]
-        if not low.tensors[operand].dtype.is_float
-        else _float_zero(low, operand, name)
+        name: edit.numbers(operand, name)[0]
+        if not edit.tensors[operand].dtype.is_float
+        else _float_zero(edit, operand, name)
         for name, operand in zip(names, operands, strict=True)
     }
-    is_float = low.tensors[operands[0]].dtype.is_float
+    is_float = edit.tensors[operands[0]].dtype.is_float
     if is_float or not (always or any(values.values())):
         return {}
     return {"quantization_info": ZeroPoints(kind, values)}
 
 
-def _float_zero(low: Lowering, operand: str, name: str) -> int:
+def _float_zero(edit: DowngradeEditor, operand: str, name: str) -> int:
     """Return the zero point of floating-point values, which is zero."""
-    data = low.tensors[operand].data
+    data = edit.tensors[operand].data
     if data is None or data.numpy().any():
         raise Refused(f"its {name} is not a constant that is zero")
-    low.read.add(operand)
+    edit.read.add(operand)
     return 0
 
 
 def _written_accumulator(
-    low: Lowering, op: Operator, default: str | None, since: str
+    edit: DowngradeEditor, op: Operator, default: str | None, since: str
 ) -> dict[str, WrittenValue]:
     """`acc_type`, or nothing where it was not an attribute yet."""
     found = op.attributes["acc_type"]
     assert isinstance(found, DType)
-    if found.name == "BF16" and low.state < BF16_ACCUMULATORS:
-        raise Refused(f"acc_type can be BF16 only since {low.since(BF16_ACCUMULATORS)}")
-    if low.state >= since:
+    if found.name == "BF16" and edit.state < BF16_ACCUMULATORS:
+        raise Refused(f"acc_type can be BF16 only since {edit.since(BF16_ACCUMULATORS)}")
+    if edit.state >= since:
         return {"acc_type": found}
     if found.name != default:
         raise Refused(
-            f"acc_type is an attribute only since {low.since(since)}, and {found} is not its default"
+            f"acc_type is an attribute only since {edit.since(since)}, and {found} is not its default"
         )
     return {}
 
 
-def _written_convolution(low: Lowering, op: Operator) -> dict[str, WrittenValue]:
-    element = low.tensors[op.inputs[0]].dtype.name
-    own = low.attributes(op, "acc_type")
-    own |= _written_accumulator(low, op, _ACCUMULATORS.get(element), SHAPES)
-    return own | _zero_points(low, op, "conv", "input_zp", "weight_zp", always=True)
+def _written_convolution(edit: DowngradeEditor, op: Operator) -> dict[str, WrittenValue]:
+    element = edit.tensors[op.inputs[0]].dtype.name
+    own = edit.attributes(op, "acc_type")
+    own |= _written_accumulator(edit, op, _ACCUMULATORS.get(element), SHAPES)
+    return own | _zero_points(edit, op, "conv", "input_zp", "weight_zp", always=True)
 
 
-def lower_convolution(low: Lowering, op: Operator) -> None:
+def downgrade_convolution(edit: DowngradeEditor, op: Operator) -> None:
     """Convert to the older form: the inverse of `convolution`."""
-    low.lower(op, _written_convolution(low, op), op.inputs[:3])
+    edit.downgrade(op, _written_convolution(edit, op), op.inputs[:3])
 
 
 def convolution(edit: Editor, old: OldOperation) -> None:
@@ -212,21 +212,21 @@ def _out_pad(
     return tuple(-value for value in given)
 
 
-def lower_transpose_conv2d(low: Lowering, op: Operator) -> None:
+def downgrade_transpose_conv2d(edit: DowngradeEditor, op: Operator) -> None:
     """Convert to the older form: the inverse of `transpose_conv2d`."""
-    own = _written_convolution(low, op)
+    own = _written_convolution(edit, op)
     given = op.attributes["out_pad"]
     assert isinstance(given, tuple)
-    if low.state < OUT_PAD_ADDS:
+    if edit.state < OUT_PAD_ADDS:
         given = tuple(-value for value in given)
-    if low.state < FOUR_OUT_PADS:
-        if DYNAMIC in low.rank(op.outputs[0]):
+    if edit.state < FOUR_OUT_PADS:
+        if DYNAMIC in edit.rank(op.outputs[0]):
             raise Refused("the size of its result is not known, and two values of out_pad need it")
         given = given[0], given[2]
         own["dilation"] = Integers((1, 1), 64)
     own["out_pad"] = Integers(given, 64)
-    own["out_shape"] = Integers(low.rank(op.outputs[0]), 64)
-    low.lower(op, own, op.inputs[:3])
+    own["out_shape"] = Integers(edit.rank(op.outputs[0]), 64)
+    edit.downgrade(op, own, op.inputs[:3])
 
 
 def fully_connected(edit: Editor, old: OldOperation) -> None:
@@ -272,9 +272,9 @@ def matmul(edit: Editor, old: OldOperation) -> None:
     edit.emit("MATMUL", [*old.inputs[:2], *zero_points], results=old.outputs)
 
 
-def lower_matmul(low: Lowering, op: Operator) -> None:
+def downgrade_matmul(edit: DowngradeEditor, op: Operator) -> None:
     """Convert to the older form: the inverse of `matmul`."""
-    low.lower(op, _zero_points(low, op, "matmul", "a_zp", "b_zp"), op.inputs[:2])
+    edit.downgrade(op, _zero_points(edit, op, "matmul", "a_zp", "b_zp"), op.inputs[:2])
 
 
 def negate(edit: Editor, old: OldOperation) -> None:
@@ -289,9 +289,9 @@ def negate(edit: Editor, old: OldOperation) -> None:
     edit.emit("NEGATE", [old.inputs[0], *zero_points], results=old.outputs)
 
 
-def lower_negate(low: Lowering, op: Operator) -> None:
+def downgrade_negate(edit: DowngradeEditor, op: Operator) -> None:
     """Convert to the older form: the inverse of `negate`."""
-    low.lower(op, _zero_points(low, op, "unary", "input_zp", "output_zp"), op.inputs[:1])
+    edit.downgrade(op, _zero_points(edit, op, "unary", "input_zp", "output_zp"), op.inputs[:1])
 
 
 def avg_pool2d(edit: Editor, old: OldOperation) -> None:
@@ -315,10 +315,10 @@ def avg_pool2d(edit: Editor, old: OldOperation) -> None:
     )
 
 
-def lower_avg_pool2d(low: Lowering, op: Operator) -> None:
+def downgrade_avg_pool2d(edit: DowngradeEditor, op: Operator) -> None:
     """Convert to the older form: the inverse of `avg_pool2d`."""
-    is_float = low.tensors[op.inputs[0]].dtype.is_float
-    own = low.attributes(op, "acc_type")
-    own |= _written_accumulator(low, op, "FP32" if is_float else "INT32", POOL_ACCUMULATORS)
-    own |= _zero_points(low, op, "unary", "input_zp", "output_zp")
-    low.lower(op, own, op.inputs[:1])
+    is_float = edit.tensors[op.inputs[0]].dtype.is_float
+    own = edit.attributes(op, "acc_type")
+    own |= _written_accumulator(edit, op, "FP32" if is_float else "INT32", POOL_ACCUMULATORS)
+    own |= _zero_points(edit, op, "unary", "input_zp", "output_zp")
+    edit.downgrade(op, own, op.inputs[:1])

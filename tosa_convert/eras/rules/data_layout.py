@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tosa_convert.eras.current_to_older.editor import Lowering
+from tosa_convert.eras.current_to_older.editor import DowngradeEditor
 from tosa_convert.eras.dialect_states import SHAPES
 from tosa_convert.eras.older_to_current.editor import (
     Editor,
@@ -57,16 +57,16 @@ def _one_element(edit: Editor, stem: str, name: str) -> str:
     return edit.reshape(name, (1,), wanted=stem)
 
 
-def lower_pad(low: Lowering, op: Operator) -> None:
+def downgrade_pad(edit: DowngradeEditor, op: Operator) -> None:
     """Invert `pad`: a value of rank 0, and until 2025 a row of the padding for each axis."""
     image, padding, value = op.inputs
-    if low.state < SHAPES:
-        sizes = low.sizes(padding, "padding")
+    if edit.state < SHAPES:
+        sizes = edit.sizes(padding, "padding")
         dtype = INT32 if max(sizes, default=0) <= INT32_MAX else INT64
         shape = len(sizes) // 2, 2
         elements = np.array(sizes, np.int64).reshape(shape)
-        padding = low.constant(elements, dtype, name=f"{op.outputs[0]}_padding")
-    low.lower(op, {}, (image, padding, low.scalar(value, f"{op.outputs[0]}_pad_const")))
+        padding = edit.constant(elements, dtype, name=f"{op.outputs[0]}_padding")
+    edit.downgrade(op, {}, (image, padding, edit.scalar(value, f"{op.outputs[0]}_pad_const")))
 
 
 def transpose(edit: Editor, old: OldOperation) -> None:
@@ -76,12 +76,12 @@ def transpose(edit: Editor, old: OldOperation) -> None:
     edit.emit("TRANSPOSE", old.inputs[:1], {"perms": perms}, results=old.outputs)
 
 
-def lower_transpose(low: Lowering, op: Operator) -> None:
+def downgrade_transpose(edit: DowngradeEditor, op: Operator) -> None:
     """Convert to the older form: the inverse of `transpose`."""
     perms = op.attributes["perms"]
     assert isinstance(perms, tuple)
-    operand = low.constant(perms, INT32, name=f"{op.outputs[0]}_perms")
-    low.lower(op, {}, (op.inputs[0], operand))
+    operand = edit.constant(perms, INT32, name=f"{op.outputs[0]}_perms")
+    edit.downgrade(op, {}, (op.inputs[0], operand))
 
 
 def reshape(edit: Editor, old: OldOperation) -> None:
@@ -95,10 +95,10 @@ def reshape(edit: Editor, old: OldOperation) -> None:
     _with_shapes(edit, old, "RESHAPE", shape=sizes)
 
 
-def lower_reshape(low: Lowering, op: Operator) -> None:
+def downgrade_reshape(edit: DowngradeEditor, op: Operator) -> None:
     """Convert to the older form: the inverse of `reshape`."""
-    sizes = low.sizes(op.inputs[1], "shape")
-    low.lower(op, {"new_shape": Integers(sizes, 64)}, op.inputs[:1])
+    sizes = edit.sizes(op.inputs[1], "shape")
+    edit.downgrade(op, {"new_shape": Integers(sizes, 64)}, op.inputs[:1])
 
 
 def slice_(edit: Editor, old: OldOperation) -> None:
@@ -110,11 +110,11 @@ def slice_(edit: Editor, old: OldOperation) -> None:
     _with_shapes(edit, old, "SLICE", start=integers(old, "start"), size=size)
 
 
-def lower_slice(low: Lowering, op: Operator) -> None:
+def downgrade_slice(edit: DowngradeEditor, op: Operator) -> None:
     """Convert to the older form: the inverse of `slice_`."""
     _, start, size = op.inputs
-    own = {"start": low.sizes(start, "start"), "size": low.sizes(size, "size")}
-    low.lower(op, {name: Integers(sizes, 64) for name, sizes in own.items()}, op.inputs[:1])
+    own = {"start": edit.sizes(start, "start"), "size": edit.sizes(size, "size")}
+    edit.downgrade(op, {name: Integers(sizes, 64) for name, sizes in own.items()}, op.inputs[:1])
 
 
 def tile(edit: Editor, old: OldOperation) -> None:
@@ -123,10 +123,10 @@ def tile(edit: Editor, old: OldOperation) -> None:
     _with_shapes(edit, old, "TILE", multiples=integers(old, "multiples"))
 
 
-def lower_tile(low: Lowering, op: Operator) -> None:
+def downgrade_tile(edit: DowngradeEditor, op: Operator) -> None:
     """Convert to the older form: the inverse of `tile`."""
-    sizes = low.sizes(op.inputs[1], "multiples")
-    low.lower(op, {"multiples": Integers(sizes, 64)}, op.inputs[:1])
+    sizes = edit.sizes(op.inputs[1], "multiples")
+    edit.downgrade(op, {"multiples": Integers(sizes, 64)}, op.inputs[:1])
 
 
 def _with_shapes(edit: Editor, old: OldOperation, name: str, **shapes: tuple[int, ...]) -> None:

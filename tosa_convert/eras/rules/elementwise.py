@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.eras.current_to_older.editor import Lowering
+from tosa_convert.eras.current_to_older.editor import DowngradeEditor
 from tosa_convert.eras.dialect_states import (
     CUSTOM_CONFIG,
     NARROW_SHIFTS,
@@ -43,13 +43,13 @@ def clamp(edit: Editor, old: OldOperation) -> None:
     _clamp(edit, old, "min_int", "min_fp")
 
 
-def lower_clamp(low: Lowering, op: Operator) -> None:
+def downgrade_clamp(edit: DowngradeEditor, op: Operator) -> None:
     """Convert to the older form: the inverse of `clamp`.
 
     It has both pairs of bounds, of which one is read.
     """
-    element = low.tensors[op.inputs[0]].dtype
-    own, largest = low.attributes(op, "min_val", "max_val"), low.largest_bound
+    element = edit.tensors[op.inputs[0]].dtype
+    own, largest = edit.attributes(op, "min_val", "max_val"), edit.largest_bound
     for name in ("min", "max"):
         raw = op.attributes[f"{name}_val"]
         assert isinstance(raw, bytes)
@@ -57,7 +57,7 @@ def lower_clamp(low: Lowering, op: Operator) -> None:
         own[f"{name}_fp"] = bound
         whole = int(max(-largest, min(bound, largest))) if bound == bound else 0
         own[f"{name}_int"] = Integer(whole, 64)
-    low.lower(op, own)
+    edit.downgrade(op, own)
 
 
 def relu_n(edit: Editor, old: OldOperation) -> None:
@@ -142,11 +142,11 @@ def mul(edit: Editor, old: OldOperation) -> None:
     edit.emit("MUL", inputs, results=old.outputs)
 
 
-def lower_mul(low: Lowering, op: Operator) -> None:
+def downgrade_mul(edit: DowngradeEditor, op: Operator) -> None:
     """Convert to the older form: the inverse of `mul`."""
-    (shift,) = low.numbers(op.inputs[2], "shift")
-    bits = 8 if low.state >= OPERATOR_NAMES else 32
-    low.lower(op, {"shift": Integer(shift, bits)}, op.inputs[:2])
+    (shift,) = edit.numbers(op.inputs[2], "shift")
+    bits = 8 if edit.state >= OPERATOR_NAMES else 32
+    edit.downgrade(op, {"shift": Integer(shift, bits)}, op.inputs[:2])
 
 
 def rescale(edit: Editor, old: OldOperation) -> None:
@@ -179,7 +179,7 @@ def rescale(edit: Editor, old: OldOperation) -> None:
     )
 
 
-def lower_rescale(low: Lowering, op: Operator) -> None:
+def downgrade_rescale(edit: DowngradeEditor, op: Operator) -> None:
     """Convert to the older form: the inverse of `rescale`."""
     attributes = op.attributes
     rounding = attributes["rounding_mode"]
@@ -187,24 +187,24 @@ def lower_rescale(low: Lowering, op: Operator) -> None:
         raise Refused("its rounding_mode is INEXACT_ROUND, which there was not")
     own: dict[str, WrittenValue] = {
         "double_round": rounding is RoundingMode.DOUBLE_ROUND,
-        "multiplier": Integers(low.numbers(op.inputs[1], "multiplier"), 32),
+        "multiplier": Integers(edit.numbers(op.inputs[1], "multiplier"), 32),
         "per_channel": bool(attributes["per_channel"]),
         "scale32": bool(attributes["scale32"]),
         "shift": Integers(
-            low.numbers(op.inputs[2], "shift"), 8 if low.state >= NARROW_SHIFTS else 32
+            edit.numbers(op.inputs[2], "shift"), 8 if edit.state >= NARROW_SHIFTS else 32
         ),
     }
     for name, operand in (("input", op.inputs[3]), ("output", op.inputs[4])):
-        (value,) = low.numbers(operand, f"{name}_zp")
+        (value,) = edit.numbers(operand, f"{name}_zp")
         is_unsigned = bool(attributes[f"{name}_unsigned"])
         if is_unsigned and value < 0:
-            value += 1 << low.tensors[operand].dtype.bits
+            value += 1 << edit.tensors[operand].dtype.bits
         own[f"{name}_zp"] = Integer(value, 32)
-        if low.state >= UNSIGNED_FLAGS:
+        if edit.state >= UNSIGNED_FLAGS:
             own[f"{name}_unsigned"] = is_unsigned
         elif is_unsigned:
             raise Refused(f"{name}_unsigned is an attribute only since {UNSIGNED_FLAGS}")
-    low.lower(op, own, op.inputs[:1])
+    edit.downgrade(op, own, op.inputs[:1])
 
 
 def _rescale_zero_point(edit: Editor, old: OldOperation, name: str, tensor: Tensor) -> str:
@@ -244,13 +244,13 @@ def custom(edit: Editor, old: OldOperation) -> None:
     )
 
 
-def lower_custom(low: Lowering, op: Operator) -> None:
+def downgrade_custom(edit: DowngradeEditor, op: Operator) -> None:
     """Convert to the older form: the inverse of `custom`."""
-    own = low.attributes(op)
+    own = edit.attributes(op)
     names = {"operator_name": "identifier", "domain_name": "config"}
     older = {names.get(name, name): value for name, value in own.items()}
-    if low.state < CUSTOM_CONFIG:
+    if edit.state < CUSTOM_CONFIG:
         if older.pop("config") or older.pop("implementation_attrs"):
             raise Refused(f"it has more than an operator_name only since {CUSTOM_CONFIG}")
         older.pop("implementation_attrs", None)
-    low.lower(op, older)
+    edit.downgrade(op, older)

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from tosa_convert.eras.current_to_older.editor import Lowering
+from tosa_convert.eras.current_to_older.editor import DowngradeEditor
 from tosa_convert.eras.dialect_states import RESIZE_SCALES
 from tosa_convert.eras.older_to_current.editor import Editor, Refused, integer, integers, member
 from tosa_convert.eras.older_to_current.old_operation import (
@@ -110,30 +110,30 @@ def _floats(old: OldOperation, name: str) -> list[float]:
     return [item for item in value if isinstance(item, float)]
 
 
-def lower_resize(low: Lowering, op: Operator) -> None:
+def downgrade_resize(edit: DowngradeEditor, op: Operator) -> None:
     """Convert to the older form: the inverse of `resize`."""
     scale, offset, border = (
-        low.sizes(name, what)
+        edit.sizes(name, what)
         for name, what in zip(op.inputs[1:], ("scale", "offset", "border"), strict=True)
     )
-    own = low.attributes(op)
-    if low.state >= RESIZE_SCALES:
+    own = edit.attributes(op)
+    if edit.state >= RESIZE_SCALES:
         lists = {"scale": scale, "offset": offset, "border": border}
         own |= {name: Integers(values, 64) for name, values in lists.items()}
     else:
-        own |= _as_strides(low, op, scale, offset)
-    low.lower(op, own, op.inputs[:1])
+        own |= _as_strides(edit, op, scale, offset)
+    edit.downgrade(op, own, op.inputs[:1])
 
 
 def _as_strides(
-    low: Lowering, op: Operator, scale: tuple[int, ...], offset: tuple[int, ...]
+    edit: DowngradeEditor, op: Operator, scale: tuple[int, ...], offset: tuple[int, ...]
 ) -> dict[str, WrittenValue]:
     """Return the form of 2022. The border follows from the sizes."""
-    image, result = (low.rank(name) for name in (op.inputs[0], op.outputs[0]))
+    image, result = (edit.rank(name) for name in (op.inputs[0], op.outputs[0]))
     if DYNAMIC in (*image[1:3], *result[1:3]):
         raise Refused("the size of its input or result is not known, and output_size is one")
     upper, lower = scale[::2], scale[1::2]
-    is_float = low.tensors[op.inputs[0]].dtype.is_float
+    is_float = edit.tensors[op.inputs[0]].dtype.is_float
     shift, strides, starts = 0, (0, 0), (0, 0)
     fractions = [(0.0, 0.0), (0.0, 0.0)]
     if is_float:

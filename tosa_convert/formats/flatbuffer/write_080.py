@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tosa_convert.eras.older_to_current.old_operation import (
     Integer,
     Integers,
-    LoweredOperator,
+    OlderOperator,
     ZeroPoints,
 )
 from tosa_convert.errors import fail
@@ -118,7 +118,7 @@ class _Writer(Builder):
         operators = self.new_objects(len(block.operators))
         self.vector_of(lists["operators"], None, operators)
         for member, operator in zip(operators, block.operators, strict=True):
-            assert isinstance(operator, LoweredOperator)
+            assert isinstance(operator, OlderOperator)
             self.operator(member, operator)
         unsigned = _unsigned(block)
         tensors = self.new_objects(len(block.tensors))
@@ -154,7 +154,7 @@ class _Writer(Builder):
 
     # -- operators ----------------------------------------------------------------------------
 
-    def operator(self, which: int, operator: LoweredOperator) -> None:
+    def operator(self, which: int, operator: OlderOperator) -> None:
         name = operator.spec.encoded_as
         kind = ATTRIBUTE_OF.get(name, 0)
         inputs, outputs = self.new_objects(2)
@@ -170,7 +170,7 @@ class _Writer(Builder):
         if kind:
             self.objects[attribute] = self.attribute(kind, operator)
 
-    def attribute(self, kind: int, operator: LoweredOperator) -> int:
+    def attribute(self, kind: int, operator: OlderOperator) -> int:
         """Write the table of an operator's attributes; a field that is absent is 0."""
         table = ATTRIBUTES[kind]
         kinds = {field.name: field.kind for field in table.fields}
@@ -192,7 +192,7 @@ class _Writer(Builder):
         return self.table(table.name, scalars, references)
 
 
-def _fields(operator: LoweredOperator) -> dict[str, Any]:
+def _fields(operator: OlderOperator) -> dict[str, Any]:
     """Return the attributes of an operator by the names of their fields."""
     found: dict[str, Any] = {}
     for name, value in operator.own.items():

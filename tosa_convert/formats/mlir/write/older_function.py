@@ -27,7 +27,7 @@ from tosa_convert.eras.older_to_current.old_operation import (
     Floats,
     Integer,
     Integers,
-    LoweredOperator,
+    OlderOperator,
     WrittenValue,
     ZeroPoints,
 )
@@ -44,7 +44,7 @@ _NUMBER: Final = struct.Struct("<f")
 
 
 class OlderFunctionWriter(FunctionWriter):
-    """Encodes a graph that `upgrade.older_form` has lowered. state: that of the dialect."""
+    """Encodes a graph that `eras.current_to_older` has downgraded. state: that of the dialect."""
 
     def __init__(self, *args: Any, state: str, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -63,7 +63,7 @@ class OlderFunctionWriter(FunctionWriter):
 
     def operation(self, operator: Operator) -> OperatorSpec:
         """Return the row of an operator by the name that it has in the state."""
-        assert isinstance(operator, LoweredOperator)
+        assert isinstance(operator, OlderOperator)
         return self._named(operator.spec, operator.mlir)
 
     def _named(self, spec: OperatorSpec, name: str) -> OperatorSpec:
@@ -92,7 +92,7 @@ class OlderFunctionWriter(FunctionWriter):
         is_named: bool,
     ) -> tuple[int, bytes]:
         """Encode the attributes of the state."""
-        assert isinstance(operator, LoweredOperator)
+        assert isinstance(operator, OlderOperator)
         if spec is CONST or spec is CONST_SHAPE:
             key = "values" if self.state >= OPERANDS else "value"
             own = ((key, self.values(block, operator, body)),)
