@@ -15,7 +15,7 @@ ARROWS: dict[str, set[str]] = {
     "process": set(),
     "io": {"errors", "process"},
     "graph": {"errors"},
-    "eras": {"errors", "graph", "builder"},
+    "eras": {"errors", "graph", "rules", "builder"},
     "rules": {"errors", "graph"},
     "consumers": {"errors", "io", "graph", "eras", "rules"},
     "reference": {"errors", "graph"},
@@ -41,7 +41,7 @@ ARROWS: dict[str, set[str]] = {
     # Runs converters of frameworks in child processes, and reads what they write. A framework's folder
     # runs in the child: what is here imports only what reads the header of a file.
     "frontends": {"errors", "installation", "process", "io", "graph", "rewrites", "formats.read"},
-    "frontends.tflite": {"errors", "io", "graph", "builder", "frontends", "formats.read"}
+    "frontends.tflite": {"errors", "io", "graph", "rules", "builder", "frontends", "formats.read"}
     | {"frontends.tflite.read", "frontends.tflite.unlowered"},
     "frontends.tflite.read": {"errors", "frontends"},
     "frontends.tflite.unlowered": {"frontends", "frontends.tflite.read"},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Final
 
 import numpy as np
 
@@ -21,9 +20,7 @@ from tosa_convert.eras.older_to_current.old_operation import (
 )
 from tosa_convert.graph.dtypes import ResizeMode
 from tosa_convert.graph.model import DYNAMIC, Operator, Tensor
-
-#: The largest numerator of a scale of floating-point numbers that is looked for.
-_LARGEST_SCALE: Final = 2048
+from tosa_convert.rules.resize_axis import LARGEST_NUMERATOR, ResizeAxis
 
 
 def resize(edit: Editor, old: OldOperation) -> None:
@@ -71,7 +68,7 @@ def _from_stride(
             lower, start = integers(old, "stride", 2)[axis], integers(old, "offset", 2)[axis]
         scale += upper, lower
         offset += (start,)
-        border += ((new_size - 1) * lower - (size - 1) * upper + start,)
+        border += (ResizeAxis.between(size, new_size, upper, lower, start).border,)
     return scale, offset, border
 
 
@@ -85,18 +82,18 @@ def _fraction(old: OldOperation, axis: int, size: int, new_size: int) -> tuple[i
         raise Refused(f"its stride is {stride} and its offset {start}")
     exact, exact_start = Fraction(stride), Fraction(start)
     upper = math.lcm(exact.denominator, exact_start.denominator)
-    if upper <= _LARGEST_SCALE:
+    if upper <= LARGEST_NUMERATOR:
         return upper, int(exact * upper), int(exact_start * upper)
     candidates = [Fraction(size, new_size)]
     if size > 1 and new_size > 1:
         candidates.append(Fraction(size - 1, new_size - 1))
     for candidate in candidates:
         upper = candidate.denominator
-        if np.float32(float(candidate)) != np.float32(stride) or upper > _LARGEST_SCALE:
+        if np.float32(float(candidate)) != np.float32(stride) or upper > LARGEST_NUMERATOR:
             continue
         if (exact_start * upper).denominator != 1:
             upper = math.lcm(upper, exact_start.denominator)
-        if upper <= _LARGEST_SCALE:
+        if upper <= LARGEST_NUMERATOR:
             return upper, int(candidate * upper), int(exact_start * upper)
     raise Refused(f"its stride {stride} is not a fraction of small numbers")
 

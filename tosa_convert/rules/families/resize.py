@@ -17,13 +17,11 @@ from tosa_convert.rules.families.core import (
 )
 from tosa_convert.rules.families.window import length, sizes_of
 from tosa_convert.rules.operator_view import OperatorView
+from tosa_convert.rules.resize_axis import LARGEST_NUMERATOR, RATIO, distance
 from tosa_convert.rules.values import Size
 
 #: Sizes of images are below this.
 _SIZE_BOUND: Final = 1 << 14
-_LARGEST_NUMERATOR: Final = 1 << 11
-#: A denominator, an offset and a border are below so many numerators, or above so many negative ones.
-_RATIO: Final = 16
 
 
 class _Axis(NamedTuple):
@@ -46,7 +44,7 @@ class _Axis(NamedTuple):
             or self.border is None
         ):
             return None
-        return (self.size - 1) * self.numerator - self.offset + self.border
+        return distance(self.size, self.numerator, self.offset, self.border)
 
     def output(self) -> int | None:
         """Return the size of the result; None if it is unknown."""
@@ -70,29 +68,29 @@ def axis_conditions(view: OperatorView) -> Iterator[Violation]:
     for axis in _axes(view):
         ranges = [*_scale(axis)]
         if not ranges:
-            ranges += _in_range("offset", axis, axis.offset, -1, _RATIO)
-            ranges += _in_range("border", axis, axis.border, -_RATIO, 1)
+            ranges += _in_range("offset", axis, axis.offset, -1, RATIO)
+            ranges += _in_range("border", axis, axis.border, -RATIO, 1)
         yield from ranges or _sizes(axis)
 
 
 def _scale(axis: _Axis) -> Iterator[Violation]:
     """Check that the scale is positive, not too large, and does not shrink too much."""
     where, numerator, denominator = f"the scale of {axis.name}", axis.numerator, axis.denominator
-    if numerator is not None and not 1 <= numerator <= _LARGEST_NUMERATOR:
+    if numerator is not None and not 1 <= numerator <= LARGEST_NUMERATOR:
         yield Violation(
             "scale-numerator",
             f"numerator of {where} is {numerator}",
-            f"1 to {_LARGEST_NUMERATOR}",
+            f"1 to {LARGEST_NUMERATOR}",
         )
     elif denominator is not None and denominator < 1:
         yield Violation(
             "scale-denominator", f"denominator of {where} is {denominator}", "at least 1"
         )
-    elif numerator is not None and denominator is not None and denominator >= _RATIO * numerator:
+    elif numerator is not None and denominator is not None and denominator >= RATIO * numerator:
         yield Violation(
             "scale-denominator",
             f"denominator of {where} is {denominator}, and its numerator is {numerator}",
-            f"at most {_RATIO * numerator - 1}",
+            f"at most {RATIO * numerator - 1}",
         )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.tflite.lowerings.correction import Correction, Group, OtherFormError
 from tosa_convert.frontends.tflite.read import Operator, TfliteFile, operator_name
+from tosa_convert.rules.resize_axis import ResizeAxis
 
 if TYPE_CHECKING:
     from tosa_convert.frontends.tflite.lowerings.writer import Writer
@@ -20,14 +21,9 @@ _FIELDS: Final = {"RESIZE_BILINEAR": (2, 3), "RESIZE_NEAREST_NEIGHBOR": (0, 1)}
 #: Fractions of positions in TFLite's kernel of RESIZE_BILINEAR for integers; the bits of two of them.
 _FRACTIONS: Final = 1 << 10
 _FRACTION_BITS: Final = 20
-#: TOSA's limits of RESIZE: the largest scale, and offsets and borders in scales.
-_LARGEST_SCALE: Final = 1 << 11
-_MOST_SCALES: Final = 16
-#: Numerator and denominator of a scale, offset and border, as RESIZE has them for an axis.
-_Axis = tuple[int, int, int, int]
 
 
-def _find_resized(model: TfliteFile, operator: Operator) -> list[_Axis] | None:
+def _find_resized(model: TfliteFile, operator: Operator) -> list[ResizeAxis] | None:
     """Find positions as TFLite rounds them: of a nearest neighbour down, of integers to fractions."""
     given, result = model.tensors[operator.inputs[0]], model.result(operator)
     name = operator_name(operator.code)
@@ -43,47 +39,31 @@ def _find_resized(model: TfliteFile, operator: Operator) -> list[_Axis] | None:
         axes = [_in_fractions(*pair, aligned=aligned, half=half) for pair in pairs]
     else:
         return None
-    return axes if all(map(_is_allowed, axes)) else None
+    return axes if all(axis.is_allowed() for axis in axes) else None
 
 
-def _rounded_down(given: int, result: int) -> _Axis:
+def _rounded_down(given: int, result: int) -> ResizeAxis:
     """Map each output position to the input position at or below it; RESIZE takes the nearest."""
     shared = math.gcd(given, result)
     numerator, denominator = 2 * result // shared, 2 * given // shared
-    return _with_border(given, result, numerator, denominator, -numerator // 2)
+    return ResizeAxis.between(given, result, numerator, denominator, -numerator // 2)
 
 
-def _in_fractions(given: int, result: int, *, aligned: bool, half: bool) -> _Axis:
+def _in_fractions(given: int, result: int, *, aligned: bool, half: bool) -> ResizeAxis:
     """Steps that are rounded to fractions, as TFLite does for integers."""
     if aligned and result > 1:
         step = (_FRACTIONS * (given - 1) + (result - 1) // 2) // (result - 1)
     else:
         step = (_FRACTIONS * given + result // 2) // result
     offset = step // 2 - _FRACTIONS // 2 if half else 0
-    return _with_border(given, result, _FRACTIONS, step, offset)
+    return ResizeAxis.between(given, result, _FRACTIONS, step, offset)
 
 
-def _with_border(given: int, result: int, numerator: int, denominator: int, offset: int) -> _Axis:
-    border = (result - 1) * denominator - (given - 1) * numerator + offset
-    return numerator, denominator, offset, border
-
-
-def _is_allowed(axis: _Axis) -> bool:
-    numerator, denominator, offset, border = axis
-    most = _MOST_SCALES * numerator
-    return (
-        numerator <= _LARGEST_SCALE
-        and 0 < denominator < most
-        and -numerator <= offset < most
-        and -most <= border < numerator
-    )
-
-
-def _lower_resized(block: Block, group: Group, axes: list[_Axis], write: Writer) -> None:
+def _lower_resized(block: Block, group: Group, axes: list[ResizeAxis], write: Writer) -> None:
     """RESIZE with another scale, offset and border; of integers, with the rescaling after it."""
     resize = group.the("RESIZE")
     scale = [number for axis in axes for number in axis[:2]]
-    parts = scale, [axis[2] for axis in axes], [axis[3] for axis in axes]
+    parts = scale, [axis.offset for axis in axes], [axis.border for axis in axes]
     positions = tuple(write.const_shape(part) for part in parts)
     corrected = replace(resize, inputs=(resize.inputs[0], *positions))
     rescales = [one for one in group.operators if one.spec.name == "RESCALE"]
