@@ -32,19 +32,6 @@ from tosa_convert.version import __version__
 EXIT_BUG: Final = 70
 _HELP: Final = {"help_option_names": ["-h", "--help"]}
 
-_own_process = False
-
-
-def declare_own_process() -> None:
-    """Declare that this process is the command's own, and not that of a test or another program."""
-    global _own_process
-    _own_process = True
-
-
-def is_own_process() -> bool:
-    """Return whether this process is the command's own, and may fork."""
-    return _own_process
-
 
 # -- verbs -----------------------------------------------------------------------------------------
 

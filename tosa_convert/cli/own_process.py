@@ -1,11 +1,16 @@
-"""Whether the command may fork its workers."""
+"""Whether the process is the command's own, and so may fork its workers."""
 
 from __future__ import annotations
 
 import sys
-import threading
 
-from tosa_convert.cli.command import is_own_process
+_is_declared = False
+
+
+def declare_own_process() -> None:
+    """Declare that this process is the command's own, and not that of a test or another program."""
+    global _is_declared
+    _is_declared = True
 
 
 def may_fork() -> bool:
@@ -14,4 +19,6 @@ def may_fork() -> bool:
     Only on Linux: the system libraries of macOS do not work after a fork, and Windows has none. Only
     without threads: a lock that one of them holds would never be released in the child.
     """
-    return is_own_process() and sys.platform == "linux" and threading.active_count() == 1
+    import threading
+
+    return _is_declared and sys.platform == "linux" and threading.active_count() == 1
