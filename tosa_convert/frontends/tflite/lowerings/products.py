@@ -211,7 +211,7 @@ def _find_accumulated(model: TfliteFile, operator: TfliteOperator) -> _Rows | No
 
 
 def _lower_accumulated(block: Block, group: Group, facts: _Rows, write: Writer) -> None:
-    """Sums of 48 bits rescaled with a multiplier of 32 bits, which TOSA has for sums of 32 bits only."""
+    """Rescale sums of 48 bits with a multiplier of 32 bits, which TOSA has for sums of 32 bits only."""
     rescale = group.the("RESCALE")
     value, *_ = rescale.inputs
     if block.tensors[value].dtype.name != "INT48":

@@ -50,7 +50,7 @@ def _rounded_down(given: int, result: int) -> ResizeAxis:
 
 
 def _in_fractions(given: int, result: int, *, aligned: bool, half: bool) -> ResizeAxis:
-    """Steps that are rounded to fractions, as TFLite does for integers."""
+    """Round the steps to fractions, as TFLite does for integers."""
     if aligned and result > 1:
         step = (_FRACTIONS * (given - 1) + (result - 1) // 2) // (result - 1)
     else:
