@@ -141,6 +141,11 @@ class Verb(Target):
         partial = [name for name in after if "/." in name or name.endswith(".part")]
         if partial:
             yield f"partial files: {partial}"
+        beside = {*os.listdir(self.folder.parent)} - {"seeds", "case", "temporary"}
+        if beside:
+            yield f"files outside: {sorted(beside)}"
+            for name in beside:
+                os.unlink(self.folder.parent / name)
         left = os.listdir(self.temporary)
         if left:
             yield f"temporary files: {left}"

@@ -80,6 +80,7 @@ def silent(): return 3
 def escape(): print("\\x1b[31m"); return 0
 def trace(): print("Traceback (most recent call last)", file=sys.stderr); return 0
 def outside(): Path("stray").write_text(""); return 0
+def beside(): Path("../stray").write_text(""); return 0
 def changed(): Path("in/m.tosa").write_text(""); return 0
 def partial(): Path("out/m.tosa.part").write_text(""); return 0
 def refused(): Path("out/m.tosa").write_text(""); print("no", file=sys.stderr); return 3
@@ -87,7 +88,8 @@ def temporary(): tempfile.mkstemp(); return 0
 
 target = verb_targets.VERB_TARGETS["verb-show"].make("verb-show", [], Path({scratch!r}))
 assert target.run(target.sound()) == "tosa exit 0"
-for what in (exit_70, exit_1, silent, escape, trace, outside, changed, partial, refused, temporary):
+for what in (exit_70, exit_1, silent, escape, trace, outside, beside, changed, partial, refused,
+        temporary):
     verb_targets.run = lambda command, words: what()
     try:
         target.run(target.sound())
@@ -122,6 +124,7 @@ def test_a_campaign_of_verbs_judges_what_a_user_sees(root: Path, tmp_path: Path)
         "escape control characters on standard output: ['\\x1b']",
         "trace a traceback",
         "outside files changed: ['stray']",
+        "beside files outside: ['stray']",
         "changed files changed: ['in/m.tosa']",
         "partial partial files: ['out/m.tosa.part']",
         "refused files changed: ['out/m.tosa']",
