@@ -134,7 +134,7 @@ def _names(
 )
 @option("--input", more="They are for --check.")
 @option("--random", more="They are for --check; 0 by default.")
-@option("--timeout", more="Half an hour by default.")
+@option("--timeout", default=None, more="Half an hour by default.")
 @add_options("--verify --no-validate --weights --accept-changed-weights --jobs --python --limit")
 @add_options("--func --input-shape --narrow --pass-captured")
 @click.version_option(package_name="tosa-convert")

@@ -277,8 +277,10 @@ SHARED: Final[dict[str, dict[str, Any]]] = dict(
         _row(
             "--timeout",
             type=click.FloatRange(min=0, min_open=True),
+            default=600.0,
             metavar="SECONDS",
             help="Limit for one run of another program: the reference model, a backend, a converter.",
+            more="600 by default.",
         ),
         _row(
             "--limit",

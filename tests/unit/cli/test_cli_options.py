@@ -331,6 +331,19 @@ def test_a_flag_has_one_meaning_in_all_verbs() -> None:
     assert different == {}
 
 
+def test_runs_of_other_programs_end() -> None:
+    found = {
+        verb.name: param.get_default(verb.context)
+        for verb in ALL
+        for param in verb.command.params
+        if "--timeout" in param.opts
+    }
+    # The converter of a framework has a limit of its own.
+    assert found.pop("convert") is None
+    assert found.pop("suite") == 60
+    assert set(found.values()) == {600}
+
+
 def test_every_flag_has_one_heading() -> None:
     flags = [flag for listed in SECTIONS.values() for flag in listed.split()]
     found = {"--help", *(p.flag for v in ALL for p in v.command.params if isinstance(p, Option))}
