@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from tosa_convert.frontends.tflite.lowerings import (
     activations,
-    conversions,
     elementwise,
     functions,
     movement,
@@ -16,24 +15,22 @@ from tosa_convert.frontends.tflite.lowerings import (
     reductions,
     resize,
     sigmoid,
-    windows,
 )
 from tosa_convert.frontends.tflite.lowerings.correction import Correction
 from tosa_convert.frontends.tflite.lowerings.decomposition import Decomposition
 
 #: Operator that the converter does not lower in every form -> how it is decomposed.
 DECOMPOSITIONS: Final[Mapping[str, Decomposition[Any]]] = {
+    **activations.DECOMPOSITIONS,
     **elementwise.DECOMPOSITIONS,
     **movement.DECOMPOSITIONS,
     **normalization.DECOMPOSITIONS,
     **products.DECOMPOSITIONS,
     **reductions.DECOMPOSITIONS,
-    **windows.DECOMPOSITIONS,
 }
 #: Operator that the converter lowers to other numbers in some form -> how that is corrected, in order.
 CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = {
     **activations.CORRECTIONS,
-    **conversions.CORRECTIONS,
     **elementwise.CORRECTIONS,
     **functions.CORRECTIONS,
     **movement.CORRECTIONS,
@@ -41,5 +38,4 @@ CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = {
     **products.CORRECTIONS,
     **resize.CORRECTIONS,
     **sigmoid.CORRECTIONS,
-    **windows.CORRECTIONS,
 }
