@@ -107,6 +107,26 @@ def test_a_run_in_numpy_checks_the_level(network: Graph) -> None:
     assert caught.value.code == "outside-level"
 
 
+@pytest.mark.usefixtures("refmodel")
+@pytest.mark.parametrize("engine", ["numpy", "reference-model"])
+def test_a_run_ends_at_a_tensor_and_prints_others(
+    network: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str], engine: str
+) -> None:
+    tc.save(network, tmp_path / "m.tosa")
+    np.save(tmp_path / "x.npy", np.arange(16, dtype=np.float32).reshape(2, 8))
+    arguments = [str(tmp_path / "m.tosa"), "-i", f"x={tmp_path / 'x.npy'}", "--engine", engine]
+    assert run_verb(verb("run"), [*arguments, "--until", "sum", "--print", "su*"]) == 0
+    out = capsys.readouterr().out
+    assert "sum: float32[2, 8] by operator #1 ADD" in out
+    assert "[ 0.5  1.5" in out
+    assert "output sum" in out
+    assert "output y" not in out
+    assert run_verb(verb("run"), [*arguments, "--print", "sum", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["printed"]
+    assert row["values"][:3] == [0.5, 1.5, 2.5]
+    assert run_verb(verb("run"), [*arguments, "--until", "nothing"]) == 3
+
+
 def test_the_command_line_names_the_engine(
     network: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,8 +19,8 @@ MESSAGES: Final = "Help and messages"
 #: Heading in the help -> the options below it, of whatever verb, in their order.
 SECTIONS: Final = {
     "Output": "--output --to --export-to-flatbuffer --import-from-flatbuffer --count --verify "
-    "--no-validate --save-inputs --save-variables --bounds --intermediates --pattern --inside --precise "
-    "--work --resume",
+    "--no-validate --save-inputs --save-variables --bounds --intermediates --pattern --inside "
+    "--until --print --precise --work --resume",
     "Selection": "--outputs --inputs --seed --size --only --list --operators --tensors --constants "
     "--grep --hex --all-bytes --as --scopes --errors",
     "Comparison": "--against --reference --frontends --through --original --atol --rtol --repeat "

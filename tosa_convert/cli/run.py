@@ -50,6 +50,19 @@ RUN_OPTIONS: Final = "--input --random --range --input-shape --func --narrow --e
     "WHILE_LOOP.",
 )
 @option("--batch-mib", needs=("--intermediates",))
+@option(
+    "--until",
+    metavar="NAME",
+    shell_complete=complete_tensors(tensors_of),
+    help="Run only what this tensor depends on, and give it as the output.",
+)
+@option(
+    "--print",
+    multiple=True,
+    metavar="GLOB",
+    shell_complete=complete_tensors(tensors_of),
+    help="Print the values of tensors whose name matches, with the operators that compute them.",
+)
 @option("--level", default="none", more="By default none.")
 def run(model: str, **options: Any) -> int:
     """Run MODEL on the TOSA reference model, or on numpy.

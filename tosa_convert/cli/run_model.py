@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import numpy as np
@@ -33,10 +33,14 @@ from tosa_convert.golden.running.reference_model import run_program
 from tosa_convert.golden.running.run_options import RunOptions, chosen_engine
 from tosa_convert.golden.running.variable_states import STATE_PREFIX, state_slots, with_variables
 from tosa_convert.golden.running.variable_states import variables_of as declared_variables
+from tosa_convert.graph.extract import extract
 from tosa_convert.graph.model import Graph, counted, quoted
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.io.files import STANDARD, replace_file
 from tosa_convert.io.options import ReadOptions
+
+#: A tensor of more elements than this is printed without its middle.
+_PRINTED_ELEMENTS: Final = 200
 
 
 def program_of(model: str, options: Mapping[str, Any]) -> Program:
@@ -132,6 +136,8 @@ def run_command(model: str, options: Mapping[str, Any]) -> int:
         raise click.UsageError(f"{taken} and --json cannot both be standard output")
     program, arrays = program_and_inputs(model, options)
     states = variables_of(program.graph, options)
+    if options["until"]:
+        program = Program(extract(program.graph, [options["until"]]))
     run_options = RunOptions(
         precise=options["precise"],
         bounds=options["bounds"] is not None,
@@ -166,6 +172,10 @@ def run_command(model: str, options: Mapping[str, Any]) -> int:
     if options["intermediates"]:
         graph = with_variables(program.graph, states)
         summary["intermediates"] = _save_intermediates(graph, arrays, run_options, options)
+    if options["print"]:
+        graph = with_variables(program.graph, states)
+        tensors = iterate_tensors(graph, arrays, options["print"], run_options)
+        summary["printed"] = _print_tensors(tensors, as_json=options["as_json"])
     _print_summary(summary, as_json=options["as_json"])
     return 0
 
@@ -222,6 +232,23 @@ def _save_to_npz(
         yield "manifest.json", np.frombuffer(text.encode(), np.uint8)
 
     write_file(path, npz_pieces(arrays()), "an .npz file")
+    return rows
+
+
+def _print_tensors(tensors: Iterable[Intermediate], *, as_json: bool) -> list[dict[str, Any]]:
+    """Print the values of tensors as they are computed, or return them for JSON."""
+    rows: list[dict[str, Any]] = []
+    for tensor in tensors:
+        for key, array in tensor.arrays.items():
+            plain = array if array.dtype.kind in "biuf" else array.astype(np.float64)
+            if as_json:
+                values = [_json_number(value) for value in plain.reshape(-1)]
+                rows.append({"name": key, "operator": tensor.operator, "values": values})
+                continue
+            say(
+                f"{printable(key)}: {array.dtype}{list(array.shape)} by {printable(tensor.operator)}"
+            )
+            say(np.array2string(plain, threshold=_PRINTED_ELEMENTS))
     return rows
 
 

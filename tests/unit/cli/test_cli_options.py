@@ -39,6 +39,7 @@ VALUES = {
     "--output-names": ("a", "b"),
     "--outputs": ("a", "b"),
     "--pattern": ("a*", "b*"),
+    "--print": ("a*", "b*"),
     "--profile": ("PRO-INT", "ext-int16"),
     "--range": ("a=0:1", "b=0:1"),
     "--rtol": ("a:1", "b:2"),
