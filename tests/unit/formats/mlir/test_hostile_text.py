@@ -17,7 +17,7 @@ FOREIGN = "".join(f'  %{n} = "other.op"(%x) : (tensor<2xf32>) -> i32\n' for n in
 FUNCTIONS = "".join(f"func.func @f{n}() {{\n  return\n}}\n" for n in range(1001))
 NESTED = '"other.op"() ({\n"other.op"() : () -> ()\n}) : () -> ()\n' * 1001
 CAPTURED = "%c = tosa.const {values = dense<true> : tensor<i1>} : () -> tensor<i1>\n" + (
-    "tosa.cond_if %c : tensor<i1> {\n  tosa.abs %x : (tensor<2xf32>) -> tensor<2xf32>\n"
+    "tosa.cond_if %c : tensor<i1> {\n  %n = tosa.abs %x : (tensor<2xf32>) -> tensor<2xf32>\n"
     "  tosa.yield\n} else {\n  tosa.yield\n}\n" * 1001
 )
 RETURN = "  return\n}\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from tosa_convert.formats.bindings.packages import default_bindings
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 from tosa_convert.formats.mlir.bytecode.file_sections import sections_in_pieces
 from tosa_convert.formats.mlir.locations import LocationReader
+from tosa_convert.formats.mlir.text.parse import ordinary_lines
 from tosa_convert.formats.mlir.text.parse.module import parse
 from tosa_convert.formats.mlir.text.print.module import module_text
 
@@ -484,3 +487,63 @@ def test_plain_locations_of_text_equal_others() -> None:
     assert texts[0].replace(b"3:4", b"") == texts[1].replace(b"3:4", b"")
     assert b'loc("m.py":3:4)' in texts[0]
     assert b'loc("m.py":3:4)' in texts[1]
+
+
+ORDINARY = """#loc = loc("a.py":1:2)
+func.func @f(%a: tensor<2xf32>, %c: tensor<i1>) -> tensor<2xf32> {
+  %0 = tosa.abs %a : (tensor<2xf32>) -> tensor<2xf32>
+  %1 = tosa.abs %0 : (tensor<2xf32>) -> tensor<2xf32>
+  %2 = tosa.add %1, %0 : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32> loc(#loc)
+  %3 = tosa.add %1, %2 : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32> loc(#after)
+  %4 = tosa.abs %3 {} : (tensor<2xf32>) -> tensor<2xf32> loc("b.py":3:4)
+  %5 = tosa.add %1, %2 : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+    loc("c.py":5:6)
+  %6 = tosa.clamp %5 {max_val = 1.0 : f32, min_val = 0.0 : f32} : (tensor<2xf32>) -> tensor<2xf32>
+  %7 = tosa.clamp %6 {max_val = 1.0 : f32, min_val = 0.0 : f32} : (tensor<2xf32>) -> tensor<2xf32>
+  %8 = tosa.abs %7 : (tensor<2xf32>) -> tensor<2xf32> // a comment
+  %9 = tosa.cond_if %c (%x = %8) : tensor<i1> (tensor<2xf32>) -> tensor<2xf32> {
+    %n = tosa.abs %x : (tensor<2xf32>) -> tensor<2xf32>
+    %m = tosa.abs %n : (tensor<2xf32>) -> tensor<2xf32>
+    tosa.yield %m : tensor<2xf32>
+  } else {
+    %n = tosa.abs %x : (tensor<2xf32>) -> tensor<2xf32>
+    tosa.yield %n : tensor<2xf32>
+  }
+  %10 = tosa.abs %9 : (tensor<2xf32>) -> tensor<2xf32> return %10 : tensor<2xf32>
+}
+#after = loc("d.py":7:8)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("", ""),
+        ("%1, %2", "%1, %z"),
+        ("%2 = ", "%1 = "),
+        ("%1 = ", "%0 = "),
+        ("tosa.abs %0", "tosa.abs %c"),
+        ("%10 = ", "%n = "),
+        ("(%x = %8)", ""),
+        ("%3 {}", "%3 {} {}"),
+        ("tosa.abs %n :", "tosa.abs %8 :"),
+        ("tosa.abs %9 : (tensor<2xf32>)", "tosa.abs %9 : (tensor<3xf32>)"),
+        ("#after = ", "#other = "),
+        ("%0 = tosa.abs", "%0, %z = tosa.abs"),
+        ("%1 = tosa.abs", "%1 = tosa.other"),
+        ("return %10", "}"),
+    ],
+)
+def test_ordinary_lines_equal_others(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = ORDINARY.replace(old, new, 1).encode()
+    assert text != ORDINARY.encode() or not old
+
+    def outcome() -> bytes | tuple[tc.Finding, ...]:
+        try:
+            return b"".join(map(bytes, parse(memoryview(text), function=None)))
+        except tc.TosaConvertError as error:
+            return error.findings
+
+    found = outcome()
+    monkeypatch.setattr(ordinary_lines, "_LINE", re.compile(rb"(?!)"))
+    assert found == outcome()

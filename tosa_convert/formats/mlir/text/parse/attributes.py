@@ -97,14 +97,18 @@ class AttributeParser:
         # Fast path of `dictionary`; equal by test test_dictionaries_seen_before_equal_parsed_ones
         plain = _PLAIN_DICTIONARY.match(cursor.data, cursor.at)
         text = plain[0] if plain and plain.end() - plain.start() <= _REMEMBERED else b""
-        key = operation, text
-        if plain and text and key in self._dictionaries:
+        known = self.remembered(operation, text)
+        if plain and known is not None:
             cursor.at = plain.end()
-            return self._dictionaries[key].copy()
+            return known.copy()
         parsed = self.dictionary(bare)
         if plain and text and cursor.at == plain.end():
-            self._dictionaries[key] = parsed.copy()
+            self._dictionaries[operation, text] = parsed.copy()
         return parsed
+
+    def remembered(self, operation: str, text: bytes) -> Dictionary | None:
+        """Return the attributes of a text in braces, if operations of this name had it before."""
+        return self._dictionaries.get((operation, text))
 
     def dictionary(self, bare: BareValue | None = None) -> Dictionary:
         """Parse the attributes in braces."""

@@ -21,6 +21,7 @@ from tosa_convert.formats.mlir.text.parse.operation_tree import (
     ParsedRegion,
 )
 from tosa_convert.formats.mlir.text.parse.operations import OperationParser, ResultNames, Steps
+from tosa_convert.formats.mlir.text.parse.ordinary_lines import LineParser
 from tosa_convert.formats.mlir.text.parse.types import TypeParser
 from tosa_convert.formats.mlir.text.resources import Resources
 from tosa_convert.io.options import DEFAULT_LIMITS, Limits
@@ -99,7 +100,7 @@ def parse(
 class _Open(NamedTuple):
     """An operation whose regions are being parsed.
 
-    names: of its results. outer: the region that it is in. start: where it begins.
+    names: of its results. outer: the region that it is in. start, at: where it and its name begin.
     """
 
     steps: Steps
@@ -107,6 +108,7 @@ class _Open(NamedTuple):
     names: ResultNames
     outer: ParsedRegion
     start: int
+    at: int
 
 
 class _ModuleParser:
@@ -119,6 +121,7 @@ class _ModuleParser:
         self.cursor = operations.cursor
         self.attributes = operations.attributes
         self.forms = CustomForms(operations)
+        self.lines = LineParser(self.forms)
         self.end = resources.begin
         #: Operations whose regions are being parsed, each with the region around it.
         self.stack: list[_Open] = []
@@ -139,7 +142,10 @@ class _ModuleParser:
         """Return the encoding of the only module at the top, or of one around what is at the top."""
         top, encoder = self.operations.region, self.operations.encoder
         while self._more():
-            self._operation()
+            if self.stack and self.lines():
+                self.last = ""
+            else:
+                self._operation()
         self._close()
         if top.count == 1 and self.last == "builtin.module":
             return top.rows
@@ -202,8 +208,7 @@ class _ModuleParser:
             raise cursor.unexpected("an operation")
         name = word.decode("utf-8", "replace")
         name = _RENAMED.get(name, name)
-        location = operations.attributes.locations.here(at)
-        operation = ParsedOperation(name, location, {}, [], [])
+        operation = ParsedOperation(name, b"", {}, [], [])
         steps: Steps | None = None
         if quoted is not None:
             steps = operations.generic(operation, at)
@@ -214,9 +219,9 @@ class _ModuleParser:
             else:
                 steps = form(self.forms, operation)
         if steps is None:
-            self._finish(operation, names, start)
+            self._finish(operation, names, start, at)
         else:
-            self._advance(_Open(steps, operation, names, operations.region, start))
+            self._advance(_Open(steps, operation, names, operations.region, start, at))
 
     def _advance(self, opened: _Open) -> None:
         """Go on with an operation that may have regions."""
@@ -224,8 +229,10 @@ class _ModuleParser:
         region = next(opened.steps, None)
         if region is None:
             operations.region = opened.outer
-            self._finish(opened.operation, opened.names, opened.start)
+            self._finish(opened.operation, opened.names, opened.start, opened.at)
             return
+        if not opened.operation.location:
+            opened.operation.location = operations.attributes.locations.here(opened.at)
         if len(self.stack) >= _MAX_REGIONS:
             message = f"regions are nested more than {_MAX_REGIONS} deep"
             raise self.cursor.coded("too-large", message)
@@ -239,12 +246,15 @@ class _ModuleParser:
         self.operations.region = opened.outer
         self._advance(opened)
 
-    def _finish(self, operation: ParsedOperation, names: ResultNames, start: int) -> None:
-        """Take the location of an operation, and add it to its block."""
+    def _finish(self, operation: ParsedOperation, names: ResultNames, start: int, at: int) -> None:
+        """Take the location of an operation, whose name is at an offset, and add it to its block."""
         operations = self.operations
-        location = operations.attributes.locations.optional()
+        locations = operations.attributes.locations
+        location = locations.optional()
         if location is not None:
             operation.location = location
+        elif not operation.location:
+            operation.location = locations.here(at)
         if operation.name == "func.func" and _FUNCTION_TYPE[0] in operation.attributes:
             operation.attributes[_FUNCTION_TYPE[1]] = operation.attributes.pop(_FUNCTION_TYPE[0])
         if operation.regions and _is_foreign(operation.name):

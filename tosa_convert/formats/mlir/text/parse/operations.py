@@ -22,7 +22,7 @@ _VALUE: Final = re.compile(rb"%[\w$.-]+(?:#([0-9]+))?")
 _RESULT: Final = re.compile(rb"(%[\w$.-]+)(?:[ \t]*:[ \t]*([0-9]+))?")
 #: Operands in a row, so few that what is made of them at once is small.
 _OPERANDS: Final = re.compile(rb"%[\w$.-]+(?:#[0-9]+)?(?:[ \t]*,[ \t]*%[\w$.-]+(?:#[0-9]+)?){0,99}")
-_SIGNATURE: Final = re.compile(
+SIGNATURE: Final = re.compile(
     rb'\([^()\n"]*\) -> (?:\([^()\n"]*\)|[a-z]\w*<[\w?]*>|!tosa\.shape<[0-9]+>)(?=[\s}]|\Z)'
 )
 _LABEL: Final = re.compile(rb"\^[\w$.-]+")
@@ -54,7 +54,8 @@ class OperationParser:
         self.region.begin_block((), self.encoder)
         #: The type of the results of operations whose form is not known.
         self.unknown_type = self.types.number("none")
-        self._signatures: dict[bytes, Signature] = {}
+        #: Signatures by their text.
+        self.signatures: dict[bytes, Signature] = {}
         self._results_left = len(cursor.data)
         #: How many regions, how many blocks, and how many results besides the first of each operation.
         self._regions = self._blocks = self._others = 0
@@ -157,14 +158,14 @@ class OperationParser:
     def _types(self) -> Signature:
         cursor = self.cursor
         # Fast path of `_signature`; equal by test test_signatures_seen_before_equal_parsed_ones
-        found = _SIGNATURE.match(cursor.data, cursor.at)
+        found = SIGNATURE.match(cursor.data, cursor.at)
         text = found[0] if found and found.end() - found.start() <= _REMEMBERED else b""
-        if found and text in self._signatures:
+        if found and text in self.signatures:
             cursor.at = found.end()
-            return self._signatures[text]
+            return self.signatures[text]
         signature = self._signature()
         if found and text and cursor.at == found.end():
-            self._signatures[text] = signature
+            self.signatures[text] = signature
         return signature
 
     def _signature(self) -> Signature:
