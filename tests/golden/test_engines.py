@@ -12,6 +12,7 @@ from golden.conftest import MakeBuilder
 import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.builder import Builder
+from tosa_convert.cli import run_model
 from tosa_convert.cli.main import run as run_verb
 from tosa_convert.cli.main import verb
 from tosa_convert.errors import TosaConvertError, fail
@@ -19,6 +20,8 @@ from tosa_convert.golden.running import model_process
 from tosa_convert.graph import Graph
 
 NUMPY = golden.RunOptions(engine="numpy")
+#: What a run gives that does not take place.
+RAN = golden.Result({})
 
 
 @pytest.fixture
@@ -125,6 +128,25 @@ def test_a_run_ends_at_a_tensor_and_prints_others(
     (row,) = json.loads(capsys.readouterr().out)["printed"]
     assert row["values"][:3] == [0.5, 1.5, 2.5]
     assert run_verb(verb("run"), [*arguments, "--until", "nothing"]) == 3
+
+
+@pytest.mark.parametrize("engine", ["numpy", "reference-model"])
+def test_a_long_run_of_the_reference_model_is_foretold(
+    network: Graph,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    engine: str,
+) -> None:
+    b = Builder("main")
+    b.output(b.matmul(b.input("x", "FP32", (1, 32, 32)), b.input("y", "FP32", (1, 32, 32))))
+    tc.save(b.graph(), tmp_path / "m.tosa")
+    monkeypatch.setattr(run_model, "_MODEL_SPEED", 1000)
+    monkeypatch.setattr(run_model, "run_program", lambda *given: RAN)
+    arguments = [str(tmp_path / "m.tosa"), "--random", "1", "--engine", engine]
+    assert run_verb(verb("run"), arguments) == 0
+    found = "takes about 33 s; --engine numpy takes less" in capsys.readouterr().err
+    assert found == (engine == "reference-model")
 
 
 def test_the_command_line_names_the_engine(

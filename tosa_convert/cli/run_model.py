@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 import numpy as np
 
-from tosa_convert.cli.command import say
+from tosa_convert.cli.command import note, say
 from tosa_convert.cli.load_graph import load_graph
 from tosa_convert.cli.option import STANDARD_OUTPUT
 from tosa_convert.cli.standard_streams import copy_standard_input, write_file
@@ -38,7 +38,12 @@ from tosa_convert.graph.model import Graph, counted, quoted
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.io.files import STANDARD, replace_file
 from tosa_convert.io.options import ReadOptions
+from tosa_convert.rules.multiply_accumulates import multiply_accumulates
 
+#: Multiply-accumulates that the reference model computes in a second.
+_MODEL_SPEED: Final = 4e8
+#: Seconds of a run that are worth a note.
+_LONG: Final = 20.0
 #: A tensor of more elements than this is printed without its middle.
 _PRINTED_ELEMENTS: Final = 200
 
@@ -69,7 +74,18 @@ def program_and_inputs(model: str, options: Mapping[str, Any]) -> tuple[Program,
     if options["ranges"] and options["random"] is None:
         raise click.UsageError("--range needs --random SEED")
     ranges = parse_ranges(options["ranges"])
+    _note_long_run(program.graph, options)
     return program, input_arrays(program.graph, arrays, options["random"], ranges)
+
+
+def _note_long_run(graph: Graph, options: Mapping[str, Any]) -> None:
+    """Say that the reference model will take long, and what takes less."""
+    if chosen_engine(options["engine"]) != "reference-model":
+        return
+    amounts = (multiply_accumulates(op, graph.main) for op in graph.main.operators)
+    seconds = sum(amount.value for amount in amounts if amount) / _MODEL_SPEED
+    if seconds > _LONG:
+        note(f"a run of the reference model takes about {seconds:.0f} s; --engine numpy takes less")
 
 
 def parse_ranges(texts: Iterable[str]) -> list[tuple[str, float, float]]:
