@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,7 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered
 from tosa_convert.frontends.model_summary import describe as describe
 from tosa_convert.frontends.process.installed import absent
-from tosa_convert.frontends.process.request import TRUSTED
+from tosa_convert.frontends.process.request import OUTPUT_NAMES, TRUSTED
 from tosa_convert.frontends.process.run import TIMEOUT
 from tosa_convert.frontends.recognize import Recognised, recognize
 from tosa_convert.frontends.table import FRONTENDS, frontend, missing, model_kinds, on_route
@@ -231,7 +233,8 @@ def from_keras(
         # A SavedModel has no Python code: layers of one's own need not be known to the child.
         path = os.path.join(folder, getattr(model, "name", "") or "model")
         export(path, verbose=False)
-        return _of_frontend("tensorflow", path, options)
+        names = {OUTPUT_NAMES: json.dumps(getattr(model, "output_names", []))}
+        return _of_frontend("tensorflow", path, replace(options, options=names))
 
 
 def from_onnx(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Callable
@@ -9,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from tosa_convert.errors import fail
-from tosa_convert.frontends.keras.source import add_source, layer_lines
+from tosa_convert.frontends.keras.source import add_source, layer_lines, name_outputs
 from tosa_convert.frontends.process.interface import Interface, NotLowered
 from tosa_convert.frontends.process.python_file import call_factory
-from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.process.request import OUTPUT_NAMES, Request
 from tosa_convert.frontends.tflite.convert import lower_file
 from tosa_convert.frontends.tflite.read import read_tflite
 
@@ -32,7 +33,9 @@ def lower(request: Request, folder: Path) -> Interface:
     source = Path(request.source)
     if source.is_dir():
         converter = tensorflow.lite.TFLiteConverter.from_saved_model(str(source))
-        return _lower(converter.convert, request, folder)
+        interface = _lower(converter.convert, request, folder)
+        name_outputs(interface, json.loads(request.options.get(OUTPUT_NAMES, "[]")))
+        return interface
     shown = request.shown or str(source)
     with layer_lines(source) as lines:
         model = _made_model(request) if request.member else _keras_model(source, shown)

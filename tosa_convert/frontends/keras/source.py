@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -40,6 +40,14 @@ def layer_lines(path: Path) -> Iterator[dict[int, int]]:
         keras.Operation.__init__ = original
 
 
+def name_outputs(interface: Interface, names: Sequence[str]) -> None:
+    """Give the outputs of a model the names that Keras has for them, in the order of the model."""
+    for value in interface.outputs:
+        numbered = _OUTPUT.fullmatch(value.name)
+        if numbered and int(numbered[1]) < len(names):
+            value.name = names[int(numbered[1])]
+
+
 def add_source(
     interface: Interface, model: Any, tflite: TfliteFile, file: str, lines: Mapping[int, int]
 ) -> None:
@@ -54,10 +62,8 @@ def add_source(
     """
     layers = {layer.name: layer for layer in _layers(model)}
     made_by = {}
+    name_outputs(interface, model.output_names)
     for value, number in zip(interface.outputs, tflite.outputs, strict=True):
-        numbered = _OUTPUT.fullmatch(value.name)
-        if numbered and int(numbered[1]) < len(model.output_names):
-            value.name = model.output_names[int(numbered[1])]
         made_by[tflite.tensors[number].name] = value.name
     places = {}
     for tensor in interface.operators:

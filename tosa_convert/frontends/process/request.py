@@ -14,6 +14,8 @@ from tosa_convert.io.options import Narrow, narrow_types
 REQUEST_FILE: Final = "request.json"
 #: Option of the ONNX frontend: an `.npz` file with inputs that become constants.
 CONSTANTS: Final = "constants"
+#: Option of the tensorflow frontend: a JSON list of the names that a Keras model has for its outputs.
+OUTPUT_NAMES: Final = "output-names"
 #: Option of the torch frontend: "yes" if the file was made in this process, and its code may run.
 TRUSTED: Final = "trusted"
 
