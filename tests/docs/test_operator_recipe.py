@@ -55,13 +55,9 @@ EDITS: Final = (
     ("tosa_convert/graph/operators_1_1.py", "\n)\n", f"\n{ROW}"),
     (
         "tosa_convert/reference/elementwise.py",
-        '    "RSQRT": _transcendental',
-        '    "ROUND_EVEN": _of(np.rint, "input1"),\n    "RSQRT": _transcendental',
-    ),
-    (
-        "tests/rules/test_builder_operators.py",
-        "CALLS: dict[str, Calls] = {\n",
-        'CALLS: dict[str, Calls] = {\n    "round_even": [(lambda b: b.round_even(fp(b)), KEEP)],\n',
+        "OPERATIONS: Final[dict[str, Operation]] = {\n",
+        "OPERATIONS: Final[dict[str, Operation]] = {\n"
+        '    "ROUND_EVEN": _of(np.rint, "Return the nearest integer, or the even one.", "input1"),\n',
     ),
     ("tests/oracle/cases/elementwise.mlir", "", CASE),
     ("CHANGELOG.md", "", "- operators: read and write `ROUND_EVEN`.\n"),
@@ -72,6 +68,7 @@ GENERATORS: Final = (
     "tests/docs/regenerate.py",
 )
 GENERATED: Final = {
+    "docs/computation.md",
     "docs/formats.md",
     "tests/unit/formats/mlir/printed_operators.txt",
     "tosa_convert/builder/operators.pyi",
@@ -79,6 +76,7 @@ GENERATED: Final = {
 }
 #: Tests that pass with the operator, but for those that CONTRIBUTING.md lists.
 TESTED: Final = (
+    "tests/docs/test_computation_doc.py",
     "tests/docs/test_formats_doc.py",
     "tests/golden/test_accuracy.py::test_every_accuracy_in_a_row_is_a_bound_or_the_name_of_a_formula",
     "tests/golden/test_generate.py::test_every_operator_of_the_table_is_generated_or_there_is_a_reason",

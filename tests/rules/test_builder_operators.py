@@ -12,6 +12,7 @@ import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.builder import Builder, Value
 from tosa_convert.builder.calls import FUNCTIONS
+from tosa_convert.graph.opset import OPERATORS
 
 Call = Callable[[Any], Any]
 Calls = list[tuple[Call, str]]
@@ -77,6 +78,11 @@ TRUTH = "BOOL [2, 3]"
 POOL = {"kernel": (2, 2), "stride": (2, 2)}
 ADAPTIVE = ((2, 2), (2, 2), (0, 0, 0, 0))
 
+#: Operators that only take one tensor of floating-point numbers, such as CEIL.
+FLOAT_FUNCTIONS = " ".join(
+    row.name.lower() for row in OPERATORS if row.elementwise and row.types == "T -> T; FP | float"
+)
+
 #: Function -> calls of it, and the types of the results.
 CALLS: dict[str, Calls] = {
     "argmax": [(lambda b: b.argmax(fp(b), axis=1, dtype="int32"), "INT32 [2]")],
@@ -122,11 +128,7 @@ CALLS: dict[str, Calls] = {
         (lambda b: b.clamp(fp(b), min_val=-np.inf, max_val=6), KEEP),
         (lambda b: b.clamp(i8(b), min_val=-128, max_val=127), "INT8 [2, 3]"),
     ],
-    **each(
-        "abs ceil cos erf exp floor identity log reciprocal rsqrt sigmoid sin tanh",
-        lambda f, b: f(fp(b)),
-        KEEP,
-    ),
+    **each(f"abs identity {FLOAT_FUNCTIONS}", lambda f, b: f(fp(b)), KEEP),
     "negate": [
         (lambda b: b.negate(fp(b)), KEEP),
         (lambda b: b.negate(i8(b), 3, -4), "INT8 [2, 3]"),
