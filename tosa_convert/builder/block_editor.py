@@ -87,6 +87,8 @@ class BlockEditor(BlockValues):
         #: A value -> the result of the block that is equal to it, whose name it takes in the end.
         self._renamed: dict[str, str] = {}
         self._results = frozenset(block.outputs)
+        #: An operator with its types and attributes -> the constants of operands that are left out.
+        self._defaults: dict[object, tuple[str, ...]] = {}
         #: The results of the visited operator, how many operators are before it, and whether it goes.
         self._visited: frozenset[str] = frozenset()
         self._start = 0
@@ -203,30 +205,30 @@ class BlockEditor(BlockValues):
 
     def _default_operands(self, draft: Operator, dtypes: Sequence[DType]) -> tuple[str, ...]:
         """Return the constants of operands that are left out; nothing if one has no default."""
-        from tosa_convert.builder.element_types import UNKNOWN, Known
-        from tosa_convert.builder.results import element_of_number
-
         spec = draft.spec
         left_out = spec.operands[len(draft.inputs) :]
         if any(row.arity for row in spec.operands) or None in [row.default for row in left_out]:
             return ()
-        types: list[Known] = [
-            self.tensors[name].dtype for name in draft.inputs if name in self.tensors
-        ]
-        position = len(types)
-        types += [UNKNOWN] * len(left_out)
-        zeros, location = [], self.location
-        for row in left_out:
+        given = [self.tensors[name].dtype for name in draft.inputs if name in self.tensors]
+        key = (spec, *given, None, *dtypes, *draft.attributes.items())
+        if self.shares_constants and key in self._defaults:
+            return self._defaults[key]
+        from tosa_convert.builder.element_types import UNKNOWN, Known
+        from tosa_convert.builder.results import element_of_number
+
+        types: list[Known] = [*given, *[UNKNOWN] * len(left_out)]
+        constants, location = [], self.location
+        for position, row in enumerate(left_out, len(given)):
             element = element_of_number(draft, row, types, position, dtypes, self._path)
             types[position] = element
-            position += 1
             name = ""
             if self.shares_constants:
                 # Operators at other locations have it, too.
                 name, self.location = f"{spec.name.lower()}_{row.name}", UNKNOWN_LOCATION
-            zeros.append(self.constant([row.default], element, name=name))
+            constants.append(self.constant([row.default], element, name=name))
             self.location = location
-        return tuple(zeros)
+        self._defaults[key] = tuple(constants)
+        return self._defaults[key]
 
     # -- visiting --------------------------------------------------------------------------------
 
@@ -283,9 +285,9 @@ class BlockEditor(BlockValues):
         taken: dict[str, str] = {}
         for result, value in zip(op.outputs, values, strict=True):
             value = taken.get(value, self.same.get(value, value))
-            self._refuse_other_type(op, result, value)
             emitted = (one for one in self.operators[self._start :] if one.spec not in _CONSTANTS)
             if value not in op.outputs and any(value in one.outputs for one in emitted):
+                self._refuse_other_type(op, result, value)
                 taken[value] = result
                 self._rename_emitted(value, result)
             elif self.can_stand_for(value, result):
@@ -293,6 +295,7 @@ class BlockEditor(BlockValues):
                 if result in self._results:
                     self._renamed[value] = result
             else:
+                self._refuse_other_type(op, result, value)
                 self.add(Operator(IDENTITY, (value,), (result,), {}, op.location))
         self._is_gone = True
 
@@ -306,9 +309,11 @@ class BlockEditor(BlockValues):
 
     def can_stand_for(self, value: str, result: str) -> bool:
         """Return whether a value can be used instead of a result, and all results keep their names."""
-        if value in self.shapes:
-            return result not in self._results
-        if not _equal_types(self.tensors[value], self.tensors.get(result)):
+        if value in self.shapes and result in self.shapes:
+            ranks = {self.shapes[name].rank for name in (value, result)}
+            return len(ranks) == 1 and result not in self._results
+        one, other = self.tensors.get(value), self.tensors.get(result)
+        if one is None or not _equal_types(one, other):
             return False
         if result not in self._results:
             return True
@@ -326,6 +331,8 @@ class BlockEditor(BlockValues):
 
     def take_emitted(self) -> list[Operator]:
         """Remove the operators that were emitted for the visited one, except new constants."""
+        if len(self.operators) == self._start:
+            return []
         emitted = self.operators[self._start :]
         del self.operators[self._start :]
         taken = []

@@ -40,6 +40,8 @@ def complete_attributes(
     spec: OperatorSpec, given: Mapping[str, AttributeValue]
 ) -> dict[str, AttributeValue]:
     """Return attributes in the order of the operator's row, with the defaults of those left out."""
+    if not spec.attributes and not given:
+        return {}
     found = {row.name: given.get(row.name, default_of(row)) for row in spec.attributes}
     known = {name: value for name, value in found.items() if value not in (None, Parameter.empty)}
     return {**known, **given}

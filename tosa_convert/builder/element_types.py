@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 from tosa_convert.graph.dtypes import DType
@@ -96,12 +96,17 @@ def element_text(element: Element) -> str:
 
 def _selectors(spec: OperatorSpec, attributes: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
     """Return the attributes that belong to types, as rows of types have them."""
-    names = {row.attribute[0] for row in rows(spec) if row.attribute is not None}
+    names = _selector_names(spec)
     return tuple(
         (name, str(getattr(value, "name", value)))
         for name, value in attributes.items()
         if name in names
     )
+
+
+@cache
+def _selector_names(spec: OperatorSpec) -> frozenset[str]:
+    return frozenset(row.attribute[0] for row in rows(spec) if row.attribute is not None)
 
 
 @lru_cache(maxsize=1024)

@@ -73,12 +73,15 @@ class OperatorPass:
         Returns:
             Its name, what it did, and the operators in the place of this one; None if there is no rule.
         """
-        for name, rule in self.rules.get(op.spec, ()):
-            edit.begin(op)
+        rules = self.rules.get(op.spec)
+        if rules is None:
+            return None
+        edit.begin(op)
+        for name, rule in rules:
             what = rule(op, edit)
-            emitted = edit.take_emitted()
             if what is not None:
-                return name, what, emitted
+                return name, what, edit.take_emitted()
+        edit.take_emitted()
         return None
 
 
