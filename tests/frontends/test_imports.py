@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from tosa_convert.frontends.table import FRONTENDS
 
 PACKAGE = Path(tosa_convert.__file__).parent
 FILES = (
-    *sorted((PACKAGE / "frontends" / "converters").rglob("*.py")),
+    *sorted((PACKAGE / "frontends").rglob("*.py")),
     PACKAGE / "golden" / "backends" / "worker.py",
 )
 FRAMEWORKS = sorted({name for row in FRONTENDS.values() for name in row.packages})
@@ -81,3 +82,9 @@ def test_uses_are_found() -> None:
     source = "import onnx\nimport onnx.helper\nonnx.inliner.inline(onnx.load(onnx.helper.make()))\n"
     names = [name for _, name in used("onnx", source)]
     assert sorted(names) == ["onnx.inliner", "onnx.inliner.inline", "onnx.load"]
+
+
+@pytest.mark.parametrize("package", ["jax", "keras", "onnx", "torch", "tosa_converter_for_tflite"])
+def test_the_files_are_those_that_use_frameworks(package: str) -> None:
+    pattern = re.compile(rf"^\s*(import|from) {package}\b", re.MULTILINE)
+    assert any(pattern.search(path.read_text(encoding="utf-8")) for path in FILES)
