@@ -172,8 +172,10 @@ def suite(session: nox.Session) -> None:
 def mlir(session: nox.Session) -> None:
     """Compare bytecode and text of the official suite, ours and that of tosa-opt, torch-mlir and IREE.
 
+    Then compare what we refuse of changed modules with what tosa-opt and torch-mlir refuse.
+
     `-- DIR` for a folder that has the suite, or where it should be made. Each comparison continues where
-    it was stopped. Half an hour on two processors.
+    it was stopped. An hour on two processors.
     """
     session.install(".[test]")
     folder = Path(session.posargs[0]) if session.posargs else SUITE
@@ -182,6 +184,8 @@ def mlir(session: nox.Session) -> None:
         state = folder.with_name(f"{folder.name}.{name}")
         script = f"tests/oracle/compare_{name}.py"
         session.run("python", script, str(folder), "--state", str(state))
+    state = folder.with_name(f"{folder.name}.refusals")
+    session.run("python", "tests/oracle/compare_refusals.py", "--state", str(state))
 
 
 @nox.session

@@ -3,8 +3,8 @@
     python tests/docs/regenerate.py
 
 Needs what the tests need (`pip install '.[test]'`). Rewrites the tables of docs/computation.md,
-docs/formats.md, docs/zoo.md, docs/doctor.md and docs/model-suites.md, and the examples of
-docs/errors.md; the text around them does not change. Also writes the lines of operators in MLIR text
+docs/conformance.md, docs/doctor.md, docs/formats.md, docs/model-suites.md and docs/zoo.md, and the examples
+of docs/errors.md; the text around them does not change. Also writes the lines of operators in MLIR text
 that tests compare. Review the diff afterwards: users will see it.
 """
 
@@ -61,6 +61,7 @@ if __name__ == "__main__":
         consumer_tables,
         house,
         operator_tables,
+        refusal_tables,
         test_formats_doc,
         zoo_tables,
     )
@@ -71,6 +72,7 @@ if __name__ == "__main__":
     regenerate_tables(ROOT / "docs" / "computation.md", computation_tables.TABLES)
     regenerate_tables(ROOT / "docs" / "formats.md", test_formats_doc.TABLES)
     regenerate_tables(ROOT / "docs" / "zoo.md", zoo_tables.TABLES | consumer_tables.TABLES)
+    regenerate_tables(ROOT / "docs" / "conformance.md", refusal_tables.TABLES)
     regenerate_tables(ROOT / "docs" / "doctor.md", consumer_tables.READER_TABLES)
     regenerate_tables(ROOT / "docs" / "model-suites.md", operator_tables.TABLES)
     regenerate_errors(ROOT / "docs" / "errors.md")

@@ -264,12 +264,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes")
     parser.add_argument("--state", type=Path, metavar="FILE", help="continue from this file")
     parser.add_argument("--examples", type=Path, metavar="DIR", help="keep an example of each kind")
-    parser.add_argument("--publish", action="store_true", help=f"note the counts in {RESULTS.name}")
+    parser.add_argument("--publish", action="store_true", help=f"write {RESULTS.name}")
     options = parser.parse_args(arguments)
     counts = {"text": options.text, "bytecode": options.bytecode}
     tally = compare(counts, options.seed, options.jobs, options.state)
     print("\n".join(tally.lines()))
-    if options.publish:
+    if options.publish and not tally.unexplained():
         RESULTS.write_text(json.dumps(tally.published(), indent=1) + "\n", encoding="utf-8")
     if options.examples:
         options.examples.mkdir(exist_ok=True)
