@@ -3,9 +3,9 @@
     python tests/docs/regenerate.py
 
 Needs what the tests need (`pip install '.[test]'`). Rewrites the tables of docs/computation.md,
-docs/conformance.md, docs/doctor.md, docs/formats.md, docs/model-suites.md and docs/zoo.md, and the examples
-of docs/errors.md; the text around them does not change. Also writes the lines of operators in MLIR text
-that tests compare. Review the diff afterwards: users will see it.
+docs/conformance.md, docs/doctor.md, docs/formats.md, docs/model-suites.md and docs/zoo.md, and the
+examples of docs/errors.md; the text around them does not change. Also writes the lines of operators in
+MLIR text that tests compare. Review the diff afterwards: users will see it.
 """
 
 from __future__ import annotations

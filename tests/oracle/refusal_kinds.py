@@ -119,8 +119,8 @@ EXPLAINED: Final = (
         "a module's visibility has no meaning in TOSA",
     ),
     Explained(
-        rf"{_REFUSES}\"!tosa.block_scaled<.*unexpected character",
-        "bytecode: a control character among the scales of a type",
+        rf"{_REFUSES}.*unexpected character",
+        "bytecode: a control character in the text of an attribute or a type",
         "MLIR",
         "it is taken for a space, and the numbers are the same",
     ),
