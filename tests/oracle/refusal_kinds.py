@@ -119,6 +119,12 @@ EXPLAINED: Final = (
         "a module's visibility has no meaning in TOSA",
     ),
     Explained(
+        rf"{_REFUSES}Broken properties section: didn't exhaust",
+        "bytecode: bytes after the last of the properties",
+        "MLIR",
+        "they belong to no operation",
+    ),
+    Explained(
         rf"{_REFUSES}.*unexpected character",
         "bytecode: a control character in the text of an attribute or a type",
         "MLIR",
