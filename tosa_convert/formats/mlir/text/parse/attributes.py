@@ -21,7 +21,7 @@ from tosa_convert.formats.mlir.bytecode.format import (
 from tosa_convert.formats.mlir.bytecode.varint import encode_varint
 from tosa_convert.formats.mlir.text.parse.elements import ElementParser
 from tosa_convert.formats.mlir.text.parse.locations import LocationParser
-from tosa_convert.formats.mlir.text.parse.numbers import BadNumber, bits_of, is_number
+from tosa_convert.formats.mlir.text.parse.numbers import BadNumber, bits_of, integers, is_number
 from tosa_convert.formats.mlir.text.parse.types import Parsed, TypeParser
 from tosa_convert.formats.mlir.text.print.elements import element_bytes
 from tosa_convert.formats.mlir.write.location_entries import LocationEntries
@@ -261,7 +261,7 @@ class AttributeParser:
                 token.start(),
             )
         try:
-            bits = int(bits_of([text], element)[0])
+            (bits,) = bits_of([text], element).tolist() if is_float else integers([text], element)
         except BadNumber as error:
             cursor.refuse(str(error), token.start())
         number = self.types.number(element)

@@ -60,6 +60,11 @@ def bits_of(tokens: Sequence[bytes], element: str) -> npt.NDArray[Any]:
 
 
 def _integers(tokens: Sequence[bytes], element: str) -> npt.NDArray[Any]:
+    return np.array(integers(tokens, element), "<u8").astype(stored_type(element))
+
+
+def integers(tokens: Sequence[bytes], element: str) -> list[int]:
+    """Return the bits of integers; see `bits_of`."""
     width = bit_width(element)
     least = 0 if element[0] == "u" else -1 << (width - 1)
     most = (1 << width) - 1 if element[0] != "s" else (1 << (width - 1)) - 1
@@ -72,7 +77,7 @@ def _integers(tokens: Sequence[bytes], element: str) -> npt.NDArray[Any]:
         if not least <= number <= most:
             raise BadNumber(f"{_shown(token)} does not fit {element}")
         numbers.append(number & (1 << width) - 1)
-    return np.array(numbers, "<u8").astype(stored_type(element))
+    return numbers
 
 
 def _unusual_integer(token: bytes, element: str) -> int:
