@@ -249,3 +249,10 @@ def test_two_results_can_be_replaced_by_one_emitted_value() -> None:
 def test_a_graph_is_asked_for() -> None:
     with pytest.raises(TypeError, match="expected a Graph"):
         tc.edit.rewrite(ADD.main, sigmoid_by_tanh)  # type: ignore[arg-type]
+
+
+def test_a_value_that_does_not_exist_replaces_nothing() -> None:
+    with pytest.raises(tc.TosaConvertError) as caught:
+        tc.edit.rewrite(SIGMOID, lambda op, edit: edit.replace(op, ["nothing"]))
+    assert caught.value.code == "undefined-name"
+    assert caught.value.findings[0].where == 'region "net" block "main" operator #0 SIGMOID'
