@@ -193,3 +193,10 @@ def errors() -> None:
         reveal_type(error.findings)  # reveals tuple[Finding, ...]
         error.code = "x"  # error: computed
     reveal_type(len(tc.__version__))  # reveals int
+
+
+def edit(graph: tc.Graph) -> None:
+    def rule(op: tc.Operator, editor: tc.edit.BlockEditor) -> None:
+        reveal_type(editor)  # reveals BlockEditor
+
+    reveal_type(tc.edit.rewrite(graph, rule))  # reveals Graph
