@@ -184,6 +184,14 @@ def graphs(graph: tc.Graph) -> None:
             reveal_type(tensor.data.numpy())  # reveals ndarray[Any, dtype[Any]]
 
 
+def own_rewrite(graph: tc.Graph) -> None:
+    def rule(op: tc.Operator, edit: tc.edit.BlockEditor) -> None:
+        reveal_type(edit)  # reveals BlockEditor
+
+    reveal_type(tc.edit.rewrite(graph, rule))  # reveals Graph
+    tc.edit.rewrite(graph)  # error: no rule
+
+
 def errors() -> None:
     try:
         tc.load("m.tosa")
