@@ -50,6 +50,7 @@ class TextCursor:
         self.max_parts = parts
         self.depth = 0
         self.at = 0
+        self._size = len(data)
 
     # -- errors -------------------------------------------------------------------------------
 
@@ -103,12 +104,12 @@ class TextCursor:
 
     def skip(self) -> None:
         """Skip blanks and comments."""
-        data = self.data
-        while self.at < len(data) and data[self.at] in _BLANK_BYTES:
-            blank = _BLANK.match(data, self.at)
+        data, at = self.data, self.at
+        while at < self._size and data[at] in _BLANK_BYTES:
+            blank = _BLANK.match(data, at)
             if blank is None:
                 return
-            self.at = blank.end()
+            self.at = at = blank.end()
 
     def match(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
         """Take what a pattern matches after blanks; None, and nothing is taken, if it does not."""
@@ -121,12 +122,12 @@ class TextCursor:
     def peek(self, token: bytes) -> bool:
         """Return whether these bytes are next."""
         data, at = self.data, self.at
-        if at == len(data):
+        if at == self._size:
             return False
         if data[at] in _BLANK_BYTES:
             self.skip()
             at = self.at
-            if at == len(data):
+            if at == self._size:
                 return False
         # Most tokens are one byte, and most that are asked for are not there.
         return data[at] == token[0] and (len(token) == 1 or self.follows(token))
