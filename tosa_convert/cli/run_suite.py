@@ -28,6 +28,7 @@ from tosa_convert.golden.suite.engine import (
     on_local_processes,
     run_plan,
 )
+from tosa_convert.golden.suite.html_table import Table, html_report
 from tosa_convert.golden.suite.plans import backend_plan, conversion_plan
 from tosa_convert.golden.suite.qualification import Qualification
 from tosa_convert.golden.suite.report import (
@@ -41,7 +42,6 @@ from tosa_convert.golden.suite.report import (
     summary,
     verdict,
 )
-from tosa_convert.golden.suite.table import Table, html_report
 from tosa_convert.io.files import file_error
 from tosa_convert.io.options import narrow_types
 from tosa_convert.process.child import temporary_folder

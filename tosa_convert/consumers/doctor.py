@@ -71,7 +71,7 @@ class Diagnosis:
 def diagnose(
     graph: Graph, stored: StoredProgram, readers: list[str] | None = None
 ) -> list[Diagnosis]:
-    """Find for each program whether it reads a file, from the facts of `file_consumers`.
+    """Find for each program whether it reads a file, from the facts of `readers`.
 
     Args:
         graph: the program in the file. If `verify` does not find it sound, nothing more is said about

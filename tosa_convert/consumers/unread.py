@@ -1,4 +1,4 @@
-"""What a program that reads files does not read; `file_consumers` has the facts."""
+"""What a program that reads files does not read; `readers` has the facts."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ from tosa_convert.rewrites import (
     high_ranks,
     integer_clamps,
     merge_layouts,
-    narrow_integers,
     no_operations,
     pow_by_constant,
     unused_operators,
+    widen_integers,
 )
 from tosa_convert.rewrites.operator_pass import OperatorRewrite
 from tosa_convert.rewrites.report import Recorder
@@ -64,8 +64,8 @@ REWRITES: Final[tuple[Rewrite, ...]] = (
         "narrow-integers",
         REPAIR,
         "TOSA has this arithmetic only for INT32, frameworks also for INT8 and INT16",
-        narrow_integers.rewrite,
-        narrow_integers.OPERATORS,
+        widen_integers.rewrite,
+        widen_integers.OPERATORS,
     ),
     OperatorRewrite(
         "boolean-arithmetic",

@@ -4,7 +4,7 @@ It reads `request.json` of a folder, and writes `program.mlirbc` and `interface.
 request it writes `installed.json`, which says what of the frontends is installed. Until the
 converter is imported it needs Python's standard library only, so that any Python can run it.
 
-With the arguments SERVE and a frontend's name it lowers many models; see `converter_server`.
+With the arguments SERVE and a frontend's name it lowers many models; see `server`.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _words(error: Exception) -> str:
     return "\n".join(lines)
 
 
-# -- many models, see `converter_server` -----------------------------------------------------------
+# -- many models, see `server` -----------------------------------------------------------
 
 
 def serve(name: str) -> int:

@@ -13,9 +13,9 @@ from tosa_convert.golden.models import report
 from tosa_convert.golden.models.find_cases import Cases, files_of_model, source_of
 from tosa_convert.golden.models.run_case import ModelAnswer, Settings, run_model_case
 from tosa_convert.golden.suite.engine import Plan
+from tosa_convert.golden.suite.html_table import Page
 from tosa_convert.golden.suite.journal import Answer
 from tosa_convert.golden.suite.report import Verdict
-from tosa_convert.golden.suite.table import Page
 
 _COUNTS: Final = (
     "{passed} of {cases} cases are equal ({wrong} differ, {refused} do not lower, {crashed} crash "

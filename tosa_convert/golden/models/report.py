@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from tosa_convert.golden.models.run_case import ModelAnswer
-from tosa_convert.golden.suite.table import Table
+from tosa_convert.golden.suite.html_table import Table
 
 
 def tables(answers: Sequence[ModelAnswer]) -> tuple[Table, ...]:

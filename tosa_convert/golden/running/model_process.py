@@ -1,7 +1,7 @@
 """Finds the reference model's program and runs it isolated from this process and its terminal.
 
 It is a native program that aborts on some inputs, and an abort starts a debugger on itself whose session
-reaches its caller's terminal. So it runs under limits in a new session (`child_process`), is told to
+reaches its caller's terminal. So it runs under limits in a new session (`process.child`), is told to
 leave the debugger out, and has no search path to find one.
 """
 

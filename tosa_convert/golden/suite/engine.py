@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from tosa_convert.golden.backends.fingerprint import digest, of_files
+from tosa_convert.golden.suite.html_table import Page
 from tosa_convert.golden.suite.journal import Answer, Journal
 from tosa_convert.golden.suite.report import SKIPPED, Verdict
-from tosa_convert.golden.suite.table import Page
 from tosa_convert.process.child import describe_exit
 from tosa_convert.process.pool import run_jobs
 

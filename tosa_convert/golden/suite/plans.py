@@ -10,9 +10,9 @@ from typing import Final
 
 from tosa_convert.golden.backends.fingerprint import of_backend, of_software
 from tosa_convert.golden.suite.engine import Plan
+from tosa_convert.golden.suite.html_table import backend_page
 from tosa_convert.golden.suite.qualification import Qualification, files_qualified, qualify_case
 from tosa_convert.golden.suite.run_cases import Via, files_of_case, find_cases, run_case
-from tosa_convert.golden.suite.table import backend_page
 
 _CONVERTED: Final = "{passed} of {cases} cases pass ({failed} fail, {errors} errors)"
 _COMPUTED: Final = (
