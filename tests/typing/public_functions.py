@@ -185,7 +185,7 @@ def graphs(graph: tc.Graph) -> None:
 
 
 def own_rewrite(graph: tc.Graph) -> None:
-    def rule(op: tc.Operator, edit: tc.edit.BlockEditor) -> None:
+    def rule(op: object, edit: tc.edit.BlockEditor) -> None:
         reveal_type(edit)  # reveals BlockEditor
 
     reveal_type(tc.edit.rewrite(graph, rule))  # reveals Graph
@@ -204,7 +204,7 @@ def errors() -> None:
 
 
 def edit(graph: tc.Graph) -> None:
-    def rule(op: tc.Operator, editor: tc.edit.BlockEditor) -> None:
+    def rule(op: object, editor: tc.edit.BlockEditor) -> None:
         reveal_type(editor)  # reveals BlockEditor
 
     reveal_type(tc.edit.rewrite(graph, rule))  # reveals Graph
