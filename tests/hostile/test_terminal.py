@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from unit.building import example
+from unit.building import branching, example
 
 import tosa_convert as tc
 from tosa_convert.cli.main import VERBS, run, verb
@@ -54,6 +54,20 @@ def test_a_warning_is_logged_without_control_characters() -> None:
     assert not refused(texts[0])
     assert texts[0].endswith(", 1 of 2.5")
     assert "\n" not in texts[0]
+
+
+def test_the_differences_of_programs_are_printed_without_control_characters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tc.save(example(), "m.tosa")
+    data = Path("m.tosa").read_bytes().replace(b"tosa-convert", b"tosa-\x1b[31mXX")
+    Path("other.tosa").write_bytes(data)
+    tc.save(branching(), "branching.tosa")
+    assert run(verb("diff"), ["other.tosa", "branching.tosa"]) == 1
+    printed = capsys.readouterr().out
+    assert "\\x1b[31mXX" in printed
+    assert not refused(printed.replace("\n", ""))
 
 
 def _renamed(row: Any) -> Any:

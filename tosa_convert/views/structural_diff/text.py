@@ -45,7 +45,7 @@ def as_text(diff: Diff, left: Graph, form: TextForm) -> Iterator[str]:
             ("---", form.names[0], diff.left),
             ("+++", form.names[1], diff.right),
         ):
-            yield form.paint("file", f"{mark} {printable(name)}: {title}")
+            yield form.paint("file", f"{mark} {printable(name)}: {printable(title)}")
     for note in diff.notes:
         yield f"note: {note.what}: {printable(note.left)} -> {printable(note.right)}"
     blocks = {
