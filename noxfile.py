@@ -24,14 +24,22 @@ FRONTENDS = {
         (
             *("test_run_converter.py", "test_frontends_verb.py", "test_tflite*.py"),
             *("test_check.py", "test_partial.py", "test_python_file.py"),
+            *("test_own_outputs.py", "test_damaged_models.py"),
         ),
     ),
     "keras": (
         "keras",
         ("ai-edge-litert", "scipy"),
-        ("test_keras*.py", "test_examples.py", "test_imports.py"),
+        ("test_keras*.py", "test_own_outputs.py", "test_examples.py", "test_imports.py"),
     ),
-    "jax": ("jax", ("flax",), ("test_jax_*.py", "test_examples.py", "test_imports.py")),
+    "jax": (
+        "jax",
+        ("flax",),
+        (
+            *("test_jax_*.py", "test_own_outputs.py", "test_states_of_models.py"),
+            *("test_examples.py", "test_imports.py"),
+        ),
+    ),
     "litert-converter": ("litert-converter", ("flax",), ("test_litert_*.py", "test_imports.py")),
     "torch": (
         "torch,onnx",
@@ -39,6 +47,7 @@ FRONTENDS = {
         (
             *("test_torch*.py", "test_onnx*.py", "test_runtimes.py", "test_zoo*.py"),
             *("test_partial_torch.py", "test_advice.py", "test_examples.py"),
+            *("test_own_outputs.py", "test_states_of_models.py", "test_damaged_models.py"),
             *("test_operator_programs.py", "test_imports.py"),
         ),
     ),
