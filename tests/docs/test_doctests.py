@@ -25,8 +25,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 #: Codes of errors that say that an optional dependency is not installed.
 NOT_INSTALLED = {"missing-bindings", "missing-refmodel", "missing-backend", "frontend-missing"}
-#: The optional dependencies that an example may import.
-OPTIONAL = {"torch_mlir", "iree", "torch", "jax", "keras"}
+#: The optional dependencies that an example may import; sympy comes with torch.
+OPTIONAL = {"torch_mlir", "iree", "torch", "sympy", "jax", "keras"}
 
 
 class Docstring(NamedTuple):
