@@ -35,6 +35,20 @@ def test_a_built_program_has_the_bytes_of_its_module(form: Format) -> None:
     assert_stable(scale(), form)
 
 
+@pytest.mark.parametrize("form", ["mlirbc", "mlir"])
+def test_scales_of_a_constant_are_not_padded(form: Format) -> None:
+    b = Builder("main")
+    data, scales = np.ones((1, 64), np.float32), np.ones((1, 2), np.float32)
+    b.output(b.const(data, "FP8E4M3", scales=scales))
+    graph = b.graph()
+    (tensor,) = graph.main.tensors.values()
+    assert tensor.scale is not None
+    assert tensor.scale.data is not None
+    # `tosa-opt` counts them: "expected 2, got 8".
+    assert tensor.scale.data.padding == 0
+    assert_stable(graph, form)
+
+
 @pytest.mark.parametrize("seed", [4, 7, 11])
 def test_a_random_program_has_the_bytes_of_its_module(seed: int) -> None:
     assert_stable(tc.generate(seed, 12), "mlirbc")
