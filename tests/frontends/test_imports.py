@@ -78,6 +78,33 @@ def test_a_submodule_that_a_converter_uses_is_imported(package: str) -> None:
     assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr
 
 
+def imported(module: str, seen: set[str]) -> set[str]:
+    """Names of the packages that the import of one of our modules imports, those of our modules too."""
+    path = PACKAGE.parent.joinpath(*module.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    if module in seen or not path.exists():  # A function of the module before.
+        return set()
+    seen.add(module)
+    found = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        for name in names:
+            top = name.partition(".")[0]
+            found |= imported(name, seen) if top == PACKAGE.name else {top}
+    return found
+
+
+@pytest.mark.parametrize("name", list(FRONTENDS))
+def test_a_converter_imports_no_framework_that_its_extra_leaves_out(name: str) -> None:
+    row = FRONTENDS[name]
+    found = imported(row.converter, set()) & set(FRAMEWORKS)
+    assert found - row.packages.keys() == set()
+
+
 def test_uses_are_found() -> None:
     source = "import onnx\nimport onnx.helper\nonnx.inliner.inline(onnx.load(onnx.helper.make()))\n"
     names = [name for _, name in used("onnx", source)]

@@ -49,7 +49,7 @@ from tosa_convert.frontends.torch.signature import (
     lift_state,
     output_names,
 )
-from tosa_convert.frontends.torch.unlowered_report import report
+from tosa_convert.frontends.torch.unlowered_report import locate, report
 
 #: Rounds in which torch's decompositions of what does not lower are added: one may use another.
 _ROUNDS: Final = 4
@@ -225,9 +225,7 @@ def _effects(program: Any) -> dict[Unlowered, int]:
         if node.op == "call_function" and node.target is torch.ops.higher_order.with_effects
     ]
     return counted(
-        Unlowered(
-            str(node.args[1]), torch_unsigned.location(node), "it returns nothing but an effect"
-        )
+        Unlowered(str(node.args[1]), locate(node), "it returns nothing but an effect")
         for node in nodes
     )
 
@@ -246,7 +244,7 @@ def _random_operators(program: Any) -> dict[Unlowered, int]:
     for node in program.graph.nodes:
         tags = getattr(node.target, "tags", ())
         if node.op == "call_function" and torch.Tag.nondeterministic_seeded in tags and node.users:
-            where = torch_unsigned.location(node)
+            where = locate(node)
             row = Unlowered(str(node.target), where, "it draws random numbers")
             found[row] = found.get(row, 0) + 1
     return found

@@ -52,8 +52,7 @@ from tosa_convert.frontends.torch.facts import (
     training_remarks,
 )
 from tosa_convert.frontends.torch.signature import input_names, output_names
-from tosa_convert.frontends.torch.unlowered_report import advice, place
-from tosa_convert.frontends.torch.unsigned import location
+from tosa_convert.frontends.torch.unlowered_report import advice, locate, place
 
 _INTEGERS: Final = "TOSA-1.0+INT"
 _FLOATS: Final = "TOSA-1.0+FP"
@@ -221,7 +220,7 @@ def _rows(reading: Reading, reasons: Mapping[str, str], quantised: bool) -> Iter
         if any(getattr(tensor, "dtype", None) == torch.int64 for tensor in taken):
             hint = _WIDE
         rows[name, reason] = NotLowered(
-            operator=name, where=place(location(node)), reason=reason, hint=hint
+            operator=name, where=place(locate(node)), reason=reason, hint=hint
         )
     yield from rows.values()
 
@@ -348,7 +347,7 @@ class _Writer:
         name = _name(node)
         return CutOperator(
             operator=name,
-            where=place(location(node)),
+            where=place(locate(node)),
             operands=tuple(map(self._operand, node.args)),
             results=results,
             attributes={key: _plain(value) for key, value in node.kwargs.items()},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.process.interface import NotLowered
 
@@ -94,6 +94,16 @@ def report(
 def advice(operator: str) -> str:
     """Return what would help with an operator."""
     return next((text for pattern, text in _ADVICE if re.search(pattern, operator)), _DEFAULT)
+
+
+def locate(node: Any) -> str:
+    """Return where a node of a torch program was written, in MLIR's form, innermost first."""
+    lines = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines()]
+    frames = [line.split('"') for line in lines if line.startswith('File "')]
+    return " ".join(
+        f'"{path}":{rest.removeprefix(", line ").split(",")[0]}:0'
+        for _, path, rest in reversed(frames)
+    )
 
 
 def place(location: str) -> str:

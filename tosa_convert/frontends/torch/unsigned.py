@@ -12,6 +12,7 @@ import torch
 from torch._decomp import decomposition_table
 
 from tosa_convert.frontends.torch.dialect import Unlowered
+from tosa_convert.frontends.torch.unlowered_report import locate
 
 _PRIMS: Final[Any] = torch.ops.prims
 _ATEN: Final[Any] = torch.ops.aten
@@ -98,7 +99,7 @@ def wrong_operators(program: Any) -> dict[Unlowered, int]:
         if name not in _SIGN_DOES_NOT_MATTER:
             row = Unlowered(
                 str(node.target),
-                location(node),
+                locate(node),
                 "torch-mlir takes uint8 for signed numbers; convert the tensor first",
             )
             found[row] = found.get(row, 0) + 1
@@ -108,13 +109,3 @@ def wrong_operators(program: Any) -> dict[Unlowered, int]:
 def _takes_unsigned(node: Any) -> bool:
     values = [argument.meta.get("val") for argument in node.all_input_nodes]
     return any(isinstance(v, torch.Tensor) and v.dtype == torch.uint8 for v in values)
-
-
-def location(node: Any) -> str:
-    """Return where a node was written, in MLIR's form, innermost first."""
-    lines = [line.strip() for line in (node.meta.get("stack_trace") or "").splitlines()]
-    frames = [line.split('"') for line in lines if line.startswith('File "')]
-    return " ".join(
-        f'"{path}":{rest.removeprefix(", line ").split(",")[0]}:0'
-        for _, path, rest in reversed(frames)
-    )
