@@ -111,7 +111,9 @@ def _away_from_zero(
             up = rescaled(value)
             negated = rescaled(write.emit("NEGATE", [value, zero, zero]))
             down = write.emit("NEGATE", [negated, zero, zero])
-            is_positive = write.emit("GREATER", [up, write.number(0, up)])
+            # TOSA compares integers of 32 bits and more.
+            wide = write.emit("CAST", [up], dtype="INT32")
+            is_positive = write.emit("GREATER", [wide, write.number(0, wide)])
             write.emit("SELECT", [is_positive, up, down], results=[result])
 
 
