@@ -75,7 +75,12 @@ def _rewritten(block: Block, rows: Mapping[str, Wanted], left: dict[str, Wanted]
             lower = rows[name].row.lower
             assert lower is not None
             lower(view, group_of(block, operators), rows[name].facts, write)
-        except (OtherFormError, TosaConvertError):  # A number may not fit its type.
+        except OtherFormError:
+            continue
+        except TosaConvertError as error:
+            # A number may not fit its type.
+            if error.code == "invalid-operator":
+                raise RuntimeError(f"{name}: a correction wrote {error}") from error
             continue
         left.pop(name, None)
         instead[id(operators[-1])] = write.operators
