@@ -110,10 +110,10 @@ class BlockBuilder(BlockState):
         tensor = Tensor("", element, array.shape, self._constant(array, element))
         if scales is not None:
             numbers = arguments.array("const() argument scales", scales)
-            data = self._constant(numbers, BLOCK_SCALE)
+            own = self._constant(numbers, BLOCK_SCALE)
             # A reader counts the bytes of scales: `tosa-opt` refuses padded ones.
-            data.padding = 0
-            tensor.scale = BlockScale(BLOCK_SCALE, _SHAPE_32, data)
+            own.padding = 0
+            tensor.scale = BlockScale(BLOCK_SCALE, _SHAPE_32, own)
         tensor.name = self._name(arguments.text("const() argument name", name), "const")
         value = self._declare(tensor)
         if scales is not None:
