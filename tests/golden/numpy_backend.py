@@ -1,7 +1,7 @@
 """Honest backends in this process, written with numpy.
 
 They compute the operators of floating point that implementations round differently, and control flow
-and variables; the other operators are computed by their definitions, one at a time.
+and variables; the reference model computes the other operators, one at a time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.slots import slots
 from tosa_convert.golden.backends.other_model import part_of
 from tosa_convert.golden.running.reference_model import run_graph
-from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.golden.running.variable_states import STATE_PREFIX
 from tosa_convert.graph import Block, Graph, Operator
 from tosa_convert.graph.extract import extract, extract_region
@@ -242,7 +241,7 @@ class NumpyBackend:
         return np.asarray(self.add(np.concatenate(terms, axis=-1)) + bias)
 
     def by_reference(self, graph: Graph, op: Operator, values: Values) -> Values:
-        """The results by definition."""
+        """The results that the reference model computes."""
         names = [name for name in op.outputs if name in graph.main.tensors]
         cuts = [n for n in dict.fromkeys(op.inputs) if n in graph.main.tensors and n in values]
         constant = {n for o in graph.main.operators if not o.inputs for n in o.outputs}
@@ -252,7 +251,7 @@ class NumpyBackend:
         for name in part.main.inputs:
             for slot in slots(part.main, name):
                 given[slot.key] = self.rounded(part.main, slot.key, values[slot.key])
-        return run_graph(part, given, RunOptions(engine="numpy"))
+        return run_graph(part, given)
 
 
 def _variable(block: Block, name: str) -> str:
