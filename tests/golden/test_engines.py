@@ -93,6 +93,15 @@ def test_numpy_is_not_compared_with_itself(network: Graph) -> None:
             function(network, "numpy", random=1, engine="numpy")
 
 
+def test_numpy_is_no_reference_for_itself(
+    network: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tc.save(network, tmp_path / "m.tosa")
+    arguments = [str(tmp_path / "m.tosa"), "--random", "1", "--reference", "numpy"]
+    assert run_verb(verb("check"), [*arguments, "--against", "numpy"]) == 2
+    assert "nothing would be compared" in capsys.readouterr().err
+
+
 def test_a_run_in_numpy_ends_at_its_time_limit(network: Graph) -> None:
     options = golden.RunOptions(engine="numpy", timeout=1e-9)
     with pytest.raises(TosaConvertError) as caught:

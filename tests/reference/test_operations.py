@@ -72,7 +72,7 @@ MOST = np.iinfo(np.int32).max
     ("found", "expected"),
     [
         (lambda: computed(lambda b, x: b.abs(x), i32(LEAST, -3, 4)), [MOST, 3, 4]),
-        (lambda: computed(lambda b, x, y: b.add(x, y), i32(MOST, 1), i32(1, 2)), [LEAST, 3]),
+        (lambda: computed(lambda b, x, y: b.add(x, y), i32(MOST, 1), i32(0, 2)), [MOST, 3]),
         (lambda: computed(lambda b, x: b.negate(x), i8(-128, 5)), [127, -5]),
         (
             lambda: computed(lambda b, x, y: b.intdiv(x, y), i32(7, -7, 7, -7), i32(2, 2, -2, -2)),
@@ -196,6 +196,33 @@ def test_the_error_function_equals_that_of_the_standard_library() -> None:
     assert special[:2].tolist() == [1, -1]
     assert np.isnan(special[2])
     assert np.signbit(special[3])
+
+
+@pytest.mark.parametrize(
+    ("make", "arrays", "rule"),
+    [
+        (lambda b, x, y: b.intdiv(x, y), (i32(7), i32(0)), "a division by zero"),
+        (lambda b, x, y: b.add(x, y), (i32(MOST), i32(1)), "does not fit INT32"),
+        (lambda b, x, y: b.sub(x, y), (i32(LEAST), i32(1)), "does not fit INT32"),
+        (lambda b, x: b.reduce_sum(x, axis=0), (i32(MOST, 1),), "does not fit INT32"),
+        (lambda b, x, y: b.mul(x, y, shift=2), (i32(MOST), i32(MOST)), "does not fit INT32"),
+        (lambda b, x, y: b.logical_left_shift(x, y), (i32(1), i32(32)), "a shift that"),
+        (lambda b, x, y: b.arithmetic_right_shift(x, y, round=False), (i32(1), i32(-1)), "shift"),
+    ],
+)
+def test_data_without_a_defined_result_is_refused_with_the_operator(
+    make: Callable[..., Any], arrays: tuple[Any, ...], rule: str
+) -> None:
+    with pytest.raises(TosaConvertError, match=rule) as caught:
+        computed(make, *arrays)
+    assert caught.value.code == "refmodel-refused"
+    assert 'block "main" operator #' in caught.value.findings[0].where
+
+
+def test_two_rows_for_one_index_are_refused() -> None:
+    rows, indices = np.zeros((1, 3, 1), np.float32), np.array([[1, 1]], np.int32)
+    with pytest.raises(TosaConvertError, match="two rows for one index"):
+        computed(lambda b, x, y, z: b.scatter(x, y, z), rows, indices, rows[:, :2])
 
 
 def test_an_index_outside_of_the_values_is_refused() -> None:

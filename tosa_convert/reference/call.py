@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tosa_convert.errors import fail
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.opset import OperatorSpec
 
@@ -135,6 +136,23 @@ def store(result: Array, target: Type, precision: Precision) -> Array:
     if element.is_float and precision != "own" and element.name != "FP8UE8M0":
         return array.astype(np.float64, copy=False).reshape(shape)
     return array.astype(element.numpy, copy=False).reshape(shape)
+
+
+def refuse_undefined(call: Call, wrong: Any, what: str) -> None:
+    """Refuse data for which TOSA does not define the result.
+
+    Args:
+        call: the operator.
+        wrong: whether each element is such data.
+        what: the rule that it breaks.
+
+    Raises:
+        TosaConvertError: "refmodel-refused", as by the reference model.
+    """
+    if np.any(wrong):
+        message = f"for this data TOSA does not define the result: {what}"
+        hint = "use other inputs; --range NAME=LOW:HIGH limits random ones"
+        raise fail("refmodel-refused", call.spec.name, message, hint)
 
 
 def integer_limits(element: DType | None) -> tuple[int, int]:

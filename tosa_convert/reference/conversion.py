@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from tosa_convert.graph.dtypes import ResizeMode, RoundingMode
-from tosa_convert.reference.call import Array, Call, Operation, integer_limits
+from tosa_convert.reference.call import Array, Call, Operation, integer_limits, refuse_undefined
 
 #: With DOUBLE_ROUND, shifts of more bits than this round a second time.
 _DOUBLE_ROUNDED: Final = 31
@@ -62,6 +62,8 @@ def rescale(call: Call) -> Array:
         more = np.where(shift > _DOUBLE_ROUNDED, np.int64(1) << 30, 0)
         product += np.where(value >= 0, more, -more)
     product >>= shift
+    wrong = (product < -(1 << 31)) | (product >= 1 << 31)
+    refuse_undefined(call, wrong, "a scaled value of more than 32 bits")
     product += _with_sign(call.raw("output_zp"), is_unsigned=attributes["output_unsigned"]).reshape(
         -1
     )[0]
@@ -96,7 +98,10 @@ def look_up(call: Call) -> Array:
     value, table = call.value("input1"), call.value("table")
     index, fraction = (value >> 7) + 256, value & 0x7F
     base = table[index]
-    result: Array = (base << 7) + (table[index + 1] - base) * fraction
+    slope = table[index + 1] - base
+    wrong = (slope < -(1 << 15)) | (slope >= 1 << 15)
+    refuse_undefined(call, wrong, "two entries that differ by more than 16 bits")
+    result: Array = (base << 7) + slope * fraction
     return result
 
 

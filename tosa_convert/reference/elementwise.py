@@ -15,7 +15,14 @@ import numpy as np
 from numpy.polynomial.chebyshev import cheb2poly
 
 from tosa_convert.graph.dtypes import NanPropagationMode
-from tosa_convert.reference.call import Array, Call, Operation, describe, integer_limits
+from tosa_convert.reference.call import (
+    Array,
+    Call,
+    Operation,
+    describe,
+    integer_limits,
+    refuse_undefined,
+)
 
 
 def compute_abs(call: Call) -> Array:
@@ -55,14 +62,20 @@ def compute_multiply(call: Call) -> Array:
 def compute_divide(call: Call) -> Array:
     """Return the quotient of integers, rounded toward zero. A division by zero is not defined."""
     left, right = call.value("input1"), call.value("input2")
-    divisor = np.where(right == 0, 1, right)
-    quotient = left // divisor
-    is_negative_fraction = (left != quotient * divisor) & ((left < 0) != (divisor < 0))
+    refuse_undefined(call, right == 0, "a division by zero")
+    quotient = left // right
+    is_negative_fraction = (left != quotient * right) & ((left < 0) != (right < 0))
     return np.asarray(quotient + is_negative_fraction)
 
 
 def compute_power(call: Call) -> Array:
-    """Return input1 to the power of input2; NaN for a negative base and a fraction as exponent."""
+    """Return input1 to the power of input2.
+
+    A negative base, and 0 to a power of at most 0, are not defined.
+    """
+    base, exponent = call.value("input1"), call.value("input2")
+    wrong = (base < 0) | ((base == 0) & (exponent <= 0))
+    refuse_undefined(call, wrong, "a negative base, or 0 to a power of at most 0")
     return _in_fp64(call, np.power, "input1", "input2")
 
 
@@ -106,12 +119,20 @@ def ignores_nan(call: Call) -> bool:
 
 def compute_right_shift(call: Call) -> Array:
     """Return input1 >> input2 with its sign; with `round`, the last bit shifted out is added."""
-    value, shift = call.value("input1"), call.value("input2")
+    value, shift = call.value("input1"), _shift(call)
     result = value >> shift
     if call.attributes["round"]:
         last = (value >> np.maximum(shift - 1, 0)) & 1
         result = result + np.where(shift > 0, last, 0)
     return result
+
+
+def _shift(call: Call) -> Array:
+    """Return the amounts of a shift, which are below 32, or 64 for INT64."""
+    shift = call.value("input2")
+    most = max(32, 8 * call.raw("input1").dtype.itemsize) - 1
+    refuse_undefined(call, (shift < 0) | (shift > most), f"a shift that is not from 0 to {most}")
+    return shift
 
 
 def compute_logical_right_shift(call: Call) -> Array:
@@ -120,12 +141,12 @@ def compute_logical_right_shift(call: Call) -> Array:
     assert element is not None
     unsigned = np.dtype(f"u{element.element_bytes}")
     value = np.ascontiguousarray(call.raw("input1")).view(unsigned).astype(np.uint64)
-    return (value >> call.value("input2").astype(np.uint64)).astype(unsigned)
+    return (value >> _shift(call).astype(np.uint64)).astype(unsigned)
 
 
 def compute_left_shift(call: Call) -> Array:
     """Return the bits of input1 shifted left by input2, with zeros from the right."""
-    return call.value("input1").astype(np.int64) << call.value("input2").astype(np.int64)
+    return call.value("input1").astype(np.int64) << _shift(call).astype(np.int64)
 
 
 def count_leading_zeros(call: Call) -> Array:

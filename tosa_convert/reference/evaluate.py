@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tosa_convert.errors import fail
+from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.model import Block, Graph, Operator, ShapeValue, operator_path
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE, VARIABLE_READ, VARIABLE_WRITE
@@ -21,7 +22,17 @@ from tosa_convert.reference import (
     windows,
 )
 from tosa_convert.reference.bounds import BOUNDS
-from tosa_convert.reference.call import Array, Call, Operation, Precision, Type, is_float, store
+from tosa_convert.reference.call import (
+    Array,
+    Call,
+    Operation,
+    Precision,
+    Type,
+    integer_limits,
+    is_float,
+    refuse_undefined,
+    store,
+)
 from tosa_convert.reference.scaled_tensors import (
     SCALE_SUFFIX,
     Scaled,
@@ -41,6 +52,8 @@ OPERATIONS: Final[dict[str, Operation]] = {
     **reductions.OPERATIONS,
     **windows.OPERATIONS,
 }
+#: Operators whose integer results have to fit; products of INT32 and sums of products wrap around.
+_MUST_FIT: Final = frozenset(("ADD", "INTDIV", "REDUCE_SUM", "SUB", "TABLE"))
 #: Computes a CUSTOM operator of its operands, its attributes and the types of its results.
 CustomFunction = Callable[[Call], Sequence[Array]]
 
@@ -171,13 +184,14 @@ class Machine:
         types = tuple(_type_of(block, name) for name in operator.inputs)
         call = Call(spec, tuple(map(plain, operands)), types, attributes, targets, self.precision)
         function = self._function(call, where)
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), _errors_at(where, spec.name):
             first = block.tensors.get(operator.outputs[0]) if operator.outputs else None
             scales = scales_type(first) if first is not None and first.scale is not None else None
             if scales is None and not any(isinstance(value, Scaled) for value in operands):
                 found = function(call)
             else:
                 found = compute_scaled(call, operands, function, scales, where)
+            _refuse_overflow(call, found)
             if scales is not None:
                 data = store(found.data, targets[0], self.precision)
                 return {operator.outputs[0]: Scaled(data, store(found.scale, scales, "own"))}
@@ -236,6 +250,17 @@ class Machine:
         return next(region for region in self.graph.regions if region.name == name).blocks[0]
 
 
+def _refuse_overflow(call: Call, found: Any) -> None:
+    """Refuse sums, differences and quotients that their integer type does not hold."""
+    must_fit = call.spec.name in _MUST_FIT
+    if call.spec.name == "MUL":
+        must_fit = call.is_integer and call.number("shift") != 0
+    if must_fit and call.is_integer:
+        low, high = integer_limits(call.result.dtype)
+        wrong = (found < low) | (found > high)
+        refuse_undefined(call, wrong, f"it does not fit {call.result.dtype}")
+
+
 def _is_inexact(call: Call) -> bool:
     element = call.result.dtype
     return element is not None and element.is_float
@@ -243,6 +268,20 @@ def _is_inexact(call: Call) -> bool:
 
 def _is_true(value: Value) -> bool:
     return bool(plain(value).reshape(-1)[0])
+
+
+@contextmanager
+def _errors_at(where: str, name: str) -> Iterator[None]:
+    """Let errors of a definition, which knows its operator alone, name the operator's path."""
+    try:
+        yield
+    except TosaConvertError as error:
+        raise TosaConvertError(
+            [
+                Finding(row.code, where if row.where == name else row.where, row.message, row.hint)
+                for row in error.findings
+            ]
+        ) from None
 
 
 def _type_of(block: Block, name: str) -> Type:

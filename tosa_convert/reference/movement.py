@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.errors import fail
-from tosa_convert.reference.call import Array, Call, Operation, describe
+from tosa_convert.reference.call import Array, Call, Operation, describe, refuse_undefined
 
 
 def concatenate(call: Call) -> Array:
@@ -65,6 +65,8 @@ def scatter(call: Call) -> Array:
     """Return `values_in` with the rows of `input` at the places that `indices` names."""
     result, indices = call.raw("values_in").copy(), call.raw("indices")
     _refuse_outside(call, indices, result.shape[1])
+    ordered = np.sort(indices, axis=1)
+    refuse_undefined(call, ordered[:, 1:] == ordered[:, :-1], "two rows for one index")
     result[np.arange(len(result))[:, None], indices] = call.raw("input")
     return result
 

@@ -18,7 +18,7 @@ from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.npz import npz_pieces, stored_arrays
 from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder
 from tosa_convert.golden.arrays.slots import Slot, coerce
-from tosa_convert.golden.backends.other_model import refuse_same_engine
+from tosa_convert.golden.backends.other_model import OtherModel, refuse_same_engine
 from tosa_convert.golden.backends.runners import Backend, Record
 from tosa_convert.golden.checking.check import backend_outputs, compare_with, reference_outputs
 from tosa_convert.golden.running.programs import input_slots, output_slots
@@ -79,6 +79,8 @@ def check_inputs(
             )
         else:
             other = plan.reference(inputs)
+            if isinstance(other, OtherModel):
+                refuse_same_engine(backend, other.options)
             outputs = backend_outputs(graph, inputs, other, folder / "reference")
             golden = _in_program_types(graph, outputs, other.name)
             plan.tolerances.refuse_unmatched(golden)
