@@ -134,9 +134,9 @@ def root() -> Path:
 def refmodel() -> None:
     """Skip the test if the reference model is not installed."""
     from tosa_convert.errors import TosaConvertError
-    from tosa_convert.golden.running import model_process
+    from tosa_convert.golden.running import reference_model_process
 
     try:
-        model_process.locate()
+        reference_model_process.locate()
     except TosaConvertError as error:
         pytest.skip(f"no reference model: {error}")

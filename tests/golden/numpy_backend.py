@@ -16,7 +16,7 @@ import numpy as np
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.slots import slots
 from tosa_convert.golden.backends.other_model import part_of
-from tosa_convert.golden.running.reference_model import run_graph
+from tosa_convert.golden.running.run_graph import run_graph
 from tosa_convert.golden.running.variable_states import STATE_PREFIX
 from tosa_convert.graph import Block, Graph, Operator
 from tosa_convert.graph.extract import extract, extract_region

@@ -16,12 +16,12 @@ import pytest
 from golden.conftest import MakeBuilder
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.accuracy.operator_rules import FORMULAS, bound, rule_of, rules
-from tosa_convert.golden.accuracy.tolerance_rules import EXACT, FLOATS, Rule
+from tosa_convert.golden.accuracy.bounds_of_operators import FORMULAS, bound, rule_of, rules
+from tosa_convert.golden.accuracy.error_bounds import EXACT, FLOATS, Rule
 from tosa_convert.golden.arrays.slots import Slot, save_npy
 from tosa_convert.golden.backends.runners import Record
 from tosa_convert.golden.checking.check import check
-from tosa_convert.golden.running import model_process
+from tosa_convert.golden.running import reference_model_process
 from tosa_convert.golden.running.run import run
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph import Graph, Operator, Region, dtype, operator
@@ -32,7 +32,7 @@ from tosa_convert.graph.opset import OPERATORS
 @pytest.fixture(scope="session")
 def verifier() -> Path:
     try:
-        program = model_process.locate().with_name("tosa_verify")
+        program = reference_model_process.locate().with_name("tosa_verify")
     except TosaConvertError as error:
         pytest.skip(f"no reference model: {error}")
     if not program.exists():

@@ -14,7 +14,7 @@ from golden.conftest import MakeBuilder
 
 import tosa_convert as tc
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.accuracy.tolerances import Tolerances
+from tosa_convert.golden.accuracy.user_tolerances import Tolerances
 from tosa_convert.golden.arrays.npz import load_npz, save_npz
 from tosa_convert.golden.arrays.slots import match
 from tosa_convert.golden.backends.other_model import OtherModel

@@ -18,9 +18,9 @@ from tosa_convert.golden.accuracy.comparison import (
     count_text,
 )
 from tosa_convert.golden.accuracy.criteria import Criterion, ToleranceCheck, criterion_for
+from tosa_convert.golden.accuracy.error_bounds import Rule
 from tosa_convert.golden.accuracy.network_accuracy import measured
-from tosa_convert.golden.accuracy.tolerance_rules import Rule
-from tosa_convert.golden.accuracy.tolerances import Tolerances
+from tosa_convert.golden.accuracy.user_tolerances import Tolerances
 from tosa_convert.golden.running.random_inputs import draw
 from tosa_convert.graph import dtype
 from tosa_convert.graph.dtypes import DTYPES, DType

@@ -9,8 +9,8 @@ import pytest
 from golden.official_verifier import OfficialVerifier, find_library
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.accuracy.compliance import parse_compliance
-from tosa_convert.golden.accuracy.tolerance_rules import FLOATS
+from tosa_convert.golden.accuracy.error_bounds import FLOATS
+from tosa_convert.golden.accuracy.official_modes import parse_compliance
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph import dtype
 

@@ -16,7 +16,7 @@ from tosa_convert.cli import run_model
 from tosa_convert.cli.main import run as run_verb
 from tosa_convert.cli.main import verb
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.golden.running import model_process
+from tosa_convert.golden.running import reference_model_process
 from tosa_convert.graph import Graph
 
 NUMPY = golden.RunOptions(engine="numpy")
@@ -31,8 +31,8 @@ def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     def locate() -> Path:
         raise fail("missing-refmodel", "", "it is not installed")
 
-    monkeypatch.delenv(model_process.ENVIRONMENT, raising=False)
-    monkeypatch.setattr(model_process, "locate", locate)
+    monkeypatch.delenv(reference_model_process.ENVIRONMENT, raising=False)
+    monkeypatch.setattr(reference_model_process, "locate", locate)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tosa_convert import api, golden
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden import random_graphs
 from tosa_convert.golden.random_graphs import NOT_GENERATED, RULES, generate
-from tosa_convert.golden.running import model_process
+from tosa_convert.golden.running import reference_model_process
 from tosa_convert.graph import Graph
 from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.graph.versions import V1_0
@@ -153,8 +153,8 @@ def test_the_reference_model_accepts_each_operator_alone(kind: str) -> None:
 @pytest.mark.oracle
 @pytest.mark.usefixtures("refmodel")
 def test_tosa_opt_accepts_generated_graphs(tmp_path: Path) -> None:
-    program = model_process.locate().with_name("tosa-opt")
-    schema = model_process.locate().with_name("tosa.fbs")
+    program = reference_model_process.locate().with_name("tosa-opt")
+    schema = reference_model_process.locate().with_name("tosa.fbs")
     if not (program.exists() and schema.exists()):
         pytest.skip("this tosa-tools has no tosa-opt")
     empty = tmp_path / "empty.mlir"

@@ -16,7 +16,7 @@ import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.cli import main
 from tosa_convert.golden.backends import fingerprint
-from tosa_convert.golden.running import model_process
+from tosa_convert.golden.running import reference_model_process
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 
@@ -153,9 +153,9 @@ def test_results_commands_options_and_releases_are_part_of_what_decides(
         monkeypatch.setattr(fingerprint, "__version__", "0.0.0")
     else:
         program = tmp_path / "model"
-        program.write_text(f'#!/bin/sh\nexec {model_process.locate()} "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec {reference_model_process.locate()} "$@"\n')
         program.chmod(0o755)
-        monkeypatch.setenv(model_process.ENVIRONMENT, str(program))
+        monkeypatch.setenv(reference_model_process.ENVIRONMENT, str(program))
     capsys.readouterr()
     run_verb(*common, *more)  # type: ignore[arg-type]
     assert counts(capsys.readouterr().out) == (3, 0)

@@ -18,7 +18,7 @@ import tosa_convert as tc
 from tosa_convert import api, golden
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.slots import Slot, coerce, load_npy, save_npy
-from tosa_convert.golden.running import model_process
+from tosa_convert.golden.running import reference_model_process
 from tosa_convert.golden.running.intermediates import iterate_tensors, save_to_folder
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import draw, random_inputs
@@ -61,7 +61,7 @@ def test_a_file_and_its_graph_give_the_same_outputs(chain: Graph, tmp_path: Path
 def test_every_wrong_input_is_reported_before_anything_runs(
     chain: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(model_process, "run", None)
+    monkeypatch.setattr(reference_model_process, "run", None)
     error = fails("input-mismatch", lambda: golden.run(chain, {"y": X}))
     assert [f.where for f in error.findings] == ['input "x"', 'input "y"']
     assert "missing" in error.findings[0].message
@@ -154,7 +154,7 @@ def test_a_run_that_does_not_end_is_killed_with_its_children(
         f"    time.sleep(1.2); open({str(marker)!r}, 'w')\n"
         "time.sleep(60)"
     )
-    monkeypatch.setenv(model_process.ENVIRONMENT, str(_script(tmp_path, body)))
+    monkeypatch.setenv(reference_model_process.ENVIRONMENT, str(_script(tmp_path, body)))
     start = time.monotonic()
     fails("refmodel-timeout", lambda: golden.run(chain, {"x": X}, RunOptions(timeout=0.4)))
     assert time.monotonic() - start < 10
@@ -173,7 +173,7 @@ def test_the_child_has_its_own_session_and_no_debugger(
         " os.environ.get('TOKEN'))))\n"
         "os.abort()"
     )
-    monkeypatch.setenv(model_process.ENVIRONMENT, str(_script(tmp_path, body)))
+    monkeypatch.setenv(reference_model_process.ENVIRONMENT, str(_script(tmp_path, body)))
     monkeypatch.setenv("TOKEN", "secret")
     error = fails("refmodel-failed", lambda: golden.run(chain, {"x": X}))
     assert "SIGABRT" in str(error)
@@ -186,7 +186,7 @@ def test_the_child_has_its_own_session_and_no_debugger(
 def test_a_missing_model_is_an_error_with_the_remedy(
     chain: Graph, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv(model_process.ENVIRONMENT, str(tmp_path / "nothing"))
+    monkeypatch.setenv(reference_model_process.ENVIRONMENT, str(tmp_path / "nothing"))
     error = fails("missing-refmodel", lambda: golden.run(chain, {"x": X}))
     assert "nothing" in str(error)
 
@@ -352,10 +352,10 @@ def test_the_batch_size_changes_no_value(chain: Graph, batch_bytes: int) -> None
 def test_a_batch_starts_from_the_previous_one_and_its_files_are_removed(
     chain: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tosa_convert.golden.running import intermediates, reference_model
+    from tosa_convert.golden.running import intermediates
 
     seen: list[tuple[list[str], list[str]]] = []
-    real = reference_model.execute
+    real = run_graph.execute
 
     def spy(graph: Any, folder: Any, *given: Any, **more: Any) -> Any:
         kinds = [op.spec.name for op in graph.main.operators]

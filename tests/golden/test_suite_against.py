@@ -19,7 +19,7 @@ import tosa_convert as tc
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import load_npz, save_npz
-from tosa_convert.golden.running import model_process
+from tosa_convert.golden.running import reference_model_process
 from tosa_convert.golden.suite.journal import Answer
 from tosa_convert.golden.suite.qualification import Qualification, qualify_case
 from tosa_convert.golden.suite.report import Expected, changes, read_expected, verdict
@@ -102,10 +102,10 @@ def test_a_reference_model_that_is_killed_runs_again(
     program, mark = tmp_path / "model", tmp_path / "mark"
     program.write_text(
         f"#!/bin/sh\n[ -e {mark} ] || {{ touch {mark}; kill -9 $$; }}\n"
-        f'exec {model_process.locate()} "$@"\n'
+        f'exec {reference_model_process.locate()} "$@"\n'
     )
     program.chmod(0o755)
-    monkeypatch.setenv(model_process.ENVIRONMENT, str(program))
+    monkeypatch.setenv(reference_model_process.ENVIRONMENT, str(program))
     answer = one(tmp_path, backend(tmp_path, "return {'y': np.abs(inputs['x'])}"))
     assert (answer.status, mark.exists()) == ("pass", True), answer.message
 

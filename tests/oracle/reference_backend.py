@@ -26,7 +26,7 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import load_npz, save_npz
 from tosa_convert.golden.arrays.slots import load_npy, match, save_npy
 from tosa_convert.golden.running.programs import input_slots, output_slots
-from tosa_convert.golden.running.reference_model import execute, file_name
+from tosa_convert.golden.running.run_graph import execute, file_name
 from tosa_convert.golden.running.run_options import RunOptions
 
 #: Bits that change in an element, chosen by the bytes of the program: some changes are within a rule.

@@ -12,7 +12,7 @@ import pytest
 from tosa_convert import golden
 from tosa_convert.golden.running.numpy_engine import compute
 from tosa_convert.golden.running.programs import Program, input_arrays
-from tosa_convert.golden.running.reference_model import run_program
+from tosa_convert.golden.running.run_graph import run_program
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph import Graph
 from tosa_convert.reference import evaluate

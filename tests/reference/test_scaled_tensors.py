@@ -9,7 +9,7 @@ import pytest
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.running.programs import Program, input_arrays
-from tosa_convert.golden.running.reference_model import run_program
+from tosa_convert.golden.running.run_graph import run_program
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph import Block, BlockScale, Graph, Operator, Region, Tensor, dtype, operator
 from tosa_convert.graph.dtypes import BLOCK_SCALE, BLOCK_SCALED, BlockShape, DType

@@ -35,7 +35,7 @@ from tosa_convert.graph.opset import (
 )
 
 if TYPE_CHECKING:
-    from tosa_convert.builder.results import Inference
+    from tosa_convert.builder.infer_results import Inference
     from tosa_convert.rules.values import ValueType
 
 _CONSTANTS: Final = (CONST, CONST_SHAPE)
@@ -171,7 +171,7 @@ class BlockEditor(BlockValues):
         """Declare the results that an operator has by the rules of TOSA; complete its attributes."""
         if draft.spec in _NOT_INFERRED:
             raise TypeError(f"emit(): the results of {draft.spec} do not follow: pass results=")
-        from tosa_convert.builder.results import new_value
+        from tosa_convert.builder.infer_results import new_value
 
         types = [self._type(draft, operand) for operand in draft.inputs]
         self._inference.check_form(draft, types)
@@ -190,7 +190,7 @@ class BlockEditor(BlockValues):
     @cached_property
     def _inference(self) -> Inference:
         # Not imported by upgrades of programs, which say the types of all values.
-        from tosa_convert.builder.results import Inference
+        from tosa_convert.builder.infer_results import Inference
         from tosa_convert.rules.values import TypeTable
 
         return Inference(TypeTable(), self._path)
@@ -214,7 +214,7 @@ class BlockEditor(BlockValues):
         if self.shares_constants and key in self._defaults:
             return self._defaults[key]
         from tosa_convert.builder.element_types import UNKNOWN, Known
-        from tosa_convert.builder.results import element_of_number
+        from tosa_convert.builder.infer_results import element_of_number
 
         types: list[Known] = [*given, *[UNKNOWN] * len(left_out)]
         constants, location = [], self.location

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tosa_convert.builder import arguments
-from tosa_convert.builder.results import Inference, new_value
+from tosa_convert.builder.infer_results import Inference, new_value
 from tosa_convert.builder.values import Data, Value
 from tosa_convert.errors import Findings, fail
 from tosa_convert.graph.constant import Constant

@@ -17,7 +17,7 @@ from tosa_convert.cli.convert_file import (
     convert_opened,
     open_source,
 )
-from tosa_convert.cli.many_files import (
+from tosa_convert.cli.files_in_directories import (
     FileFailure,
     attempt,
     crash,

@@ -16,7 +16,7 @@ from tosa_convert.cli.load_graph import load_graph
 from tosa_convert.cli.option import STANDARD_OUTPUT
 from tosa_convert.cli.standard_streams import copy_standard_input, write_file
 from tosa_convert.errors import fail, printable
-from tosa_convert.golden.accuracy.tolerances import FLOATING_POINT, Tolerances
+from tosa_convert.golden.accuracy.user_tolerances import FLOATING_POINT, Tolerances
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import Shape, load_npz, npz_pieces, read_npy
 from tosa_convert.golden.arrays.scratch import npy_pieces
@@ -29,7 +29,7 @@ from tosa_convert.golden.running.intermediates import (
     save_to_folder,
 )
 from tosa_convert.golden.running.programs import Program, input_arrays, input_slots, load_program
-from tosa_convert.golden.running.reference_model import run_program
+from tosa_convert.golden.running.run_graph import run_program
 from tosa_convert.golden.running.run_options import RunOptions, chosen_engine
 from tosa_convert.golden.running.variable_states import STATE_PREFIX, state_slots, with_variables
 from tosa_convert.golden.running.variable_states import variables_of as declared_variables

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.cli import show_json, show_text
-from tosa_convert.cli.load_graph import open_path
-from tosa_convert.cli.many_files import (
+from tosa_convert.cli.files_in_directories import (
     FileFailure,
     attempt,
     crash,
@@ -23,6 +22,7 @@ from tosa_convert.cli.many_files import (
     refuse_no_inputs,
     report_failure,
 )
+from tosa_convert.cli.load_graph import open_path
 from tosa_convert.cli.shown import Shown, ShownModel
 from tosa_convert.cli.standard_streams import standard_data
 from tosa_convert.cli.text_columns import fitted

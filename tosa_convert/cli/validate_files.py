@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tosa_convert.cli.command import EXIT_BUG, note, report_bug
-from tosa_convert.cli.load_graph import open_path
-from tosa_convert.cli.many_files import (
+from tosa_convert.cli.files_in_directories import (
     FileFailure,
     attempt,
     crash,
@@ -21,6 +20,7 @@ from tosa_convert.cli.many_files import (
     read_one_of_many,
     refuse_no_inputs,
 )
+from tosa_convert.cli.load_graph import open_path
 from tosa_convert.cli.progress import ProgressDisplay
 from tosa_convert.cli.standard_streams import STDIN, refuse_terminal_input, write_file
 from tosa_convert.cli.validation_report import FileReport, Status, as_text, summary

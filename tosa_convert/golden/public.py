@@ -4,7 +4,7 @@ No module of this package has the name of a function: importing it would replace
 """
 
 from tosa_convert.golden.accuracy.comparison import Comparison, TensorComparison, compare
-from tosa_convert.golden.accuracy.tolerances import Tolerances
+from tosa_convert.golden.accuracy.user_tolerances import Tolerances
 from tosa_convert.golden.backends.runners import Backend, Record, Runner, open_backend
 from tosa_convert.golden.bisection.bisect import Bisection, bisect
 from tosa_convert.golden.bisection.cases import Case, Divergence, save_case
@@ -13,8 +13,8 @@ from tosa_convert.golden.random_graphs import generate
 from tosa_convert.golden.reduction.reduce import Failure, Reduction, reduce
 from tosa_convert.golden.running.intermediates import Intermediate, iterate_tensors
 from tosa_convert.golden.running.programs import input_arrays
-from tosa_convert.golden.running.reference_model import Result
 from tosa_convert.golden.running.run import run
+from tosa_convert.golden.running.run_graph import Result
 from tosa_convert.golden.running.run_options import RunOptions
 
 __all__ = [

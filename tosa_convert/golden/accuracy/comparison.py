@@ -18,7 +18,7 @@ import numpy as np
 from tosa_convert.errors import printable
 from tosa_convert.golden.accuracy.criteria import Check, Criterion, NetworkTotals, criterion_for
 from tosa_convert.golden.accuracy.error_statistics import ErrorStatistics, StatisticsBuilder
-from tosa_convert.golden.accuracy.tolerances import NO_TOLERANCES, Tolerances, is_integer
+from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES, Tolerances, is_integer
 from tosa_convert.golden.arrays.by_name import Array
 
 #: Elements that are compared at a time, so that memory does not grow with the tensor.

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.golden.accuracy.tolerance_rules import EXACT, FLOATS, Rule, numbers
-from tosa_convert.golden.accuracy.tolerances import Tolerances, is_integer
+from tosa_convert.golden.accuracy.error_bounds import EXACT, FLOATS, Rule, numbers
+from tosa_convert.golden.accuracy.user_tolerances import Tolerances, is_integer
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.dtypes import DType
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from tosa_convert.builder.edit import BlockEditor, change_blocks
 from tosa_convert.golden.accuracy.criteria import NetworkCheck, half_units
-from tosa_convert.golden.accuracy.tolerance_rules import FLOATS, numbers
+from tosa_convert.golden.accuracy.error_bounds import FLOATS, numbers
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Graph, Tensor

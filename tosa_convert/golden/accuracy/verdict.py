@@ -14,15 +14,15 @@ from typing import Final
 import numpy as np
 
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden.accuracy.bounds_of_operators import rules
 from tosa_convert.golden.accuracy.comparison import Comparison, compare
 from tosa_convert.golden.accuracy.criteria import NETWORK_LABEL, Check, ToleranceCheck
+from tosa_convert.golden.accuracy.error_bounds import EXACT, Rule
 from tosa_convert.golden.accuracy.network_accuracy import measured, with_noise
-from tosa_convert.golden.accuracy.operator_rules import rules
-from tosa_convert.golden.accuracy.tolerance_rules import EXACT, Rule
-from tosa_convert.golden.accuracy.tolerances import Tolerances
+from tosa_convert.golden.accuracy.user_tolerances import Tolerances
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.slots import SCALE_SUFFIX
-from tosa_convert.golden.running.reference_model import bounds_in_folder, run_in_folder
+from tosa_convert.golden.running.run_graph import bounds_in_folder, run_in_folder
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.golden.running.variable_states import STATE_PREFIX, with_final_states
 from tosa_convert.graph.dtypes import BLOCK_SCALE

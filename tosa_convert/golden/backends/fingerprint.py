@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.running import model_process
+from tosa_convert.golden.running import reference_model_process
 from tosa_convert.golden.running.commands import command_words
 from tosa_convert.io.files import PathLike, open_regular
 from tosa_convert.process.child import run_child
@@ -66,7 +66,7 @@ def of_files(paths: Iterable[PathLike]) -> dict[str, str]:
 def of_software(python: str = "") -> dict[str, Any]:
     """Describe what computes and judges: this package, the reference model, packages of a Python."""
     try:
-        model: Any = of_files([model_process.locate()])
+        model: Any = of_files([reference_model_process.locate()])
     except TosaConvertError as error:
         model = str(error)
     return {

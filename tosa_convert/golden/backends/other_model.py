@@ -10,7 +10,7 @@ from tosa_convert.errors import fail
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.slots import match
 from tosa_convert.golden.running.programs import Program, as_graph, input_slots
-from tosa_convert.golden.running.reference_model import run_in_folder, run_program
+from tosa_convert.golden.running.run_graph import run_in_folder, run_program
 from tosa_convert.golden.running.run_options import Engine, RunOptions
 from tosa_convert.golden.running.variable_states import STATE_PREFIX, variables_of
 from tosa_convert.graph.extract import extract_from, extract_region

@@ -14,7 +14,7 @@ from typing import Any
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.accuracy.comparison import Comparison
-from tosa_convert.golden.accuracy.tolerances import NO_TOLERANCES, Tolerances
+from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES, Tolerances
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.scratch import scratch_folder
 from tosa_convert.golden.arrays.slots import slots

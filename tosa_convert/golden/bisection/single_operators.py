@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tosa_convert.golden.accuracy.comparison import Comparison
-from tosa_convert.golden.accuracy.tolerances import Tolerances
+from tosa_convert.golden.accuracy.user_tolerances import Tolerances
 from tosa_convert.golden.accuracy.verdict import judge, origins
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.scratch import scratch_folder
@@ -21,7 +21,7 @@ from tosa_convert.golden.arrays.slots import SCALE_SUFFIX, slots
 from tosa_convert.golden.backends.runners import Runner
 from tosa_convert.golden.running.intermediates import BATCH_TENSORS, Batch, batches
 from tosa_convert.golden.running.programs import input_slots
-from tosa_convert.golden.running.reference_model import run_in_folder
+from tosa_convert.golden.running.run_graph import run_in_folder
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph.extract import computed_tensors, extract
 from tosa_convert.graph.model import Graph

@@ -24,7 +24,7 @@ from tosa_convert.golden.bisection.cases import Case, Kind
 from tosa_convert.golden.bisection.single_operators import Operators
 from tosa_convert.golden.reduction.shrinking import Cut, Shrinker
 from tosa_convert.golden.running.programs import input_slots
-from tosa_convert.golden.running.reference_model import run_in_folder
+from tosa_convert.golden.running.run_graph import run_in_folder
 from tosa_convert.graph.extract import computed_tensors, extract, needed_operators
 from tosa_convert.graph.model import Graph
 from tosa_convert.graph.opset import CONST, CONST_SHAPE

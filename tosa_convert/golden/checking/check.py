@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tosa_convert.golden.accuracy.comparison import Comparison
-from tosa_convert.golden.accuracy.tolerances import NO_TOLERANCES, Tolerances
+from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES, Tolerances
 from tosa_convert.golden.accuracy.verdict import judge
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.scratch import scratch_folder
@@ -26,7 +26,7 @@ from tosa_convert.golden.running.programs import (
     input_arrays,
     output_slots,
 )
-from tosa_convert.golden.running.reference_model import run_program
+from tosa_convert.golden.running.run_graph import run_program
 from tosa_convert.golden.running.run_options import TIMEOUT, Engine, RunOptions
 from tosa_convert.golden.running.variable_states import (
     STATE_PREFIX,

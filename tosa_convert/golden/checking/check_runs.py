@@ -13,7 +13,7 @@ import numpy as np
 from tosa_convert import api
 from tosa_convert.errors import Findings, fail
 from tosa_convert.golden.accuracy.comparison import Comparison, compare, in_type_of
-from tosa_convert.golden.accuracy.tolerances import NO_TOLERANCES, Tolerances
+from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES, Tolerances
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.npz import npz_pieces, stored_arrays
 from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder

@@ -15,7 +15,7 @@ from tosa_convert.formats.read import with_shapes
 from tosa_convert.frontends.quantization_parameters import Scale
 from tosa_convert.frontends.table import frontend
 from tosa_convert.golden.accuracy.comparison import Comparison
-from tosa_convert.golden.accuracy.tolerances import NO_TOLERANCES
+from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.scratch import scratch_folder
 from tosa_convert.golden.arrays.slots import Slot, match

@@ -8,7 +8,7 @@ from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.frontends.process.installed import Installed
 from tosa_convert.frontends.process.run import packages_of
 from tosa_convert.frontends.table import FRONTENDS, RUNTIMES, missing
-from tosa_convert.golden.running.model_process import is_installed
+from tosa_convert.golden.running.reference_model_process import is_installed
 
 
 def require_for_check(name: str, python: str = "") -> None:

@@ -14,7 +14,7 @@ from typing import Final
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.slots import Slot, slots
-from tosa_convert.golden.running.reference_model import run_graph
+from tosa_convert.golden.running.run_graph import run_graph
 from tosa_convert.golden.running.run_options import DEFAULT_RUN, RunOptions
 from tosa_convert.graph.extract import (
     computed_tensors,

@@ -24,7 +24,7 @@ from tosa_convert.golden.running.control_flow import (
     why_not_runnable,
 )
 from tosa_convert.golden.running.programs import input_slots
-from tosa_convert.golden.running.reference_model import execute, run_graph, write_model
+from tosa_convert.golden.running.run_graph import execute, run_graph, write_model
 from tosa_convert.golden.running.run_options import DEFAULT_RUN, RunOptions
 from tosa_convert.graph.extract import computed_tensors, extract, extract_from, last_uses
 from tosa_convert.graph.model import Graph, operator_path, require_graphs

@@ -9,7 +9,7 @@ from typing import Any
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.running.intermediates import iterate_tensors
 from tosa_convert.golden.running.programs import AS_IT_IS, input_arrays, load_program
-from tosa_convert.golden.running.reference_model import Result, run_program
+from tosa_convert.golden.running.run_graph import Result, run_program
 from tosa_convert.golden.running.run_options import DEFAULT_RUN, RunOptions
 from tosa_convert.golden.running.variable_states import with_variables
 from tosa_convert.io.options import ReadOptions

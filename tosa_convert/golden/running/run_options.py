@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 from tosa_convert.errors import refuse_unknown
-from tosa_convert.golden.running import model_process
+from tosa_convert.golden.running import reference_model_process
 
 Level = Literal["none", "8k"]
 #: "auto": the reference model if it is installed, else numpy.
@@ -58,7 +58,7 @@ def chosen_engine(engine: Engine) -> Engine:
     """
     if engine != "auto":
         return engine
-    return "reference-model" if model_process.is_installed() else "numpy"
+    return "reference-model" if reference_model_process.is_installed() else "numpy"
 
 
 DEFAULT_RUN: Final = RunOptions()

@@ -2,7 +2,7 @@
 
 As in the official runner, the reference is the reference model in FP64, each output is judged by the
 rule that the descriptor states for it, and inputs that have no file are generated. Outputs in blocks
-with scales are judged by the official verifier's program, all others by `compliance`, which is equal
+with scales are judged by the official verifier's program, all others by `official_modes`, which is equal
 to it.
 """
 
@@ -18,13 +18,13 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.errors import fail
-from tosa_convert.golden.accuracy.compliance import Compliance, parse_compliance
+from tosa_convert.golden.accuracy.official_modes import Compliance, parse_compliance
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.scratch import write_scratch
 from tosa_convert.golden.arrays.slots import Slot, load_npy, save_npy, slot_file
-from tosa_convert.golden.running import model_process
+from tosa_convert.golden.running import reference_model_process
 from tosa_convert.golden.running.programs import Program, input_slots, load_program, output_slots
-from tosa_convert.golden.running.reference_model import link_or_copy
+from tosa_convert.golden.running.run_graph import link_or_copy
 from tosa_convert.golden.suite.data_generation import generate_data
 from tosa_convert.golden.suite.descriptor import NAME, case_file, described_run, read_descriptor
 from tosa_convert.graph.model import Graph
@@ -169,13 +169,13 @@ def run_reference(
     link_or_copy(case.source, folder / "model.tosa")
     write_scratch(folder / "desc.json", [json.dumps(description).encode()])
     command = [
-        str(model_process.locate()),
+        str(reference_model_process.locate()),
         "--test_desc=desc.json",
         "--output_dir=.",
         f"--tosa_level={_LEVELS[level]}",
         "--precise_mode=1",
     ]
-    ended = model_process.run(command, folder, timeout)
+    ended = reference_model_process.run(command, folder, timeout)
     missing = [s.key for s in outs if not (folder / _file(outs, s, "out")).exists()]
     if ended.code or missing:
         code = "refmodel-refused" if ended.code > 0 else "refmodel-failed"
@@ -270,7 +270,7 @@ def _verified(
         references.append(file)
         if (folder / f"bounds_{file}").exists():
             bounds.append(f"bounds_{file}")
-    program = model_process.locate().with_name(_VERIFIER)
+    program = reference_model_process.locate().with_name(_VERIFIER)
     command = [
         str(program),
         "--test_desc=desc.json",
@@ -281,7 +281,7 @@ def _verified(
     if bounds:
         command.append("--bnd_result_file=" + ",".join(bounds))
     try:
-        ended = model_process.run(command, folder, 60.0)
+        ended = reference_model_process.run(command, folder, 60.0)
     except FileNotFoundError:
         hint = "it comes with tosa-tools, beside the reference model"
         raise fail("missing-refmodel", str(program), "it is not installed", hint) from None

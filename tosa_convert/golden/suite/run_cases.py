@@ -21,7 +21,7 @@ from tosa_convert.golden.accuracy.comparison import compare
 from tosa_convert.golden.arrays.npz import load_npz
 from tosa_convert.golden.arrays.scratch import scratch_folder, write_scratch
 from tosa_convert.golden.checking.check import check
-from tosa_convert.golden.running import model_process
+from tosa_convert.golden.running import reference_model_process
 from tosa_convert.golden.running.programs import as_graph, input_slots, output_slots
 from tosa_convert.golden.running.run import run
 from tosa_convert.golden.running.run_options import RunOptions
@@ -150,8 +150,8 @@ def _prepare(folder: Path, inputs: Mapping[str, Path], description: Mapping[str,
 
 
 def _run_official(folder: Path, timeout: float) -> Ended:
-    command = [str(model_process.locate()), "--test_desc=desc.json", "--output_dir=out"]
-    return model_process.run(command, folder, timeout)
+    command = [str(reference_model_process.locate()), "--test_desc=desc.json", "--output_dir=out"]
+    return reference_model_process.run(command, folder, timeout)
 
 
 def _compare_files(original: Path, converted: Path) -> tuple[Status, str, int]:

@@ -27,7 +27,7 @@ from tosa_convert.golden.arrays.slots import (
     save_npy,
     slot_file,
 )
-from tosa_convert.golden.running import model_process, numpy_engine
+from tosa_convert.golden.running import numpy_engine, reference_model_process
 from tosa_convert.golden.running.explain_failure import explain, is_nameless
 from tosa_convert.golden.running.programs import Program, input_slots, output_slots
 from tosa_convert.golden.running.run_options import DEFAULT_RUN, Level, RunOptions
@@ -216,7 +216,7 @@ def execute(
     _write_description(folder, block, ins, outs, with_bounds=options.bounds)
     command = _command(graph, options)
     start = time.monotonic()
-    ended = model_process.run(command, folder, options.timeout)
+    ended = reference_model_process.run(command, folder, options.timeout)
     seconds = time.monotonic() - start
     if ended.code == 0 and all((folder / file).exists() for file in outs):
         return seconds
@@ -251,7 +251,7 @@ def _command(graph: Graph, options: RunOptions) -> list[str]:
     if any(op.spec.name == _NEEDS_LEVEL for _, block in graph.blocks() for op in block.operators):
         level = "8k"
     return [
-        str(model_process.locate()),
+        str(reference_model_process.locate()),
         "--test_desc=desc.json",
         "--flatbuffer_dir=.",
         "--output_dir=.",
@@ -264,7 +264,7 @@ def _trace(folder: Path, command: list[str], timeout: float) -> str:
     """Return the log of the model when it runs again with its trace on."""
     arguments = ["--terminate_early=true", "--loglevel=MED", "--debugmask=GT", "--logfile=trace"]
     with contextlib.suppress(TosaConvertError):
-        model_process.run([*command, *arguments], folder, timeout)
+        reference_model_process.run([*command, *arguments], folder, timeout)
     with contextlib.suppress(OSError):
         return (folder / "trace").read_text(errors="replace")
     return ""
@@ -289,7 +289,9 @@ def _first_invalid_operator(
         ins = [f"in{i}.npy" for i in range(len(block.inputs))]
         outs = [f"part{i}.npy" for i in range(len(outputs))]
         _write_description(folder, block, ins, outs)
-        return is_nameless(model_process.run([*command, "--validate_only=1"], folder, timeout))
+        return is_nameless(
+            reference_model_process.run([*command, "--validate_only=1"], folder, timeout)
+        )
 
     low, high = 1, len(main.operators)
     while low < high:

@@ -1,7 +1,7 @@
 """The official rule for an output, as a descriptor of the official tests states it.
 
 A row of `meta.compliance.tensors` in `desc.json` has a mode and the numbers that the mode needs. Most
-modes are about single elements and are rules of `tolerance_rules`. DOT_PRODUCT also limits the
+modes are about single elements and are rules of `error_bounds`. DOT_PRODUCT also limits the
 variance of the errors of the whole tensor and, for some data sets, their sum. FP_SPECIAL compares only
 the kind of each number. Every mode is compared with the official verifier
 (tests/golden/test_compliance.py).
@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.errors import fail
-from tosa_convert.golden.accuracy.tolerance_rules import EXACT, FLOATS, Rule, numbers
+from tosa_convert.golden.accuracy.error_bounds import EXACT, FLOATS, Rule, numbers
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.dtypes import DType, dtype
 

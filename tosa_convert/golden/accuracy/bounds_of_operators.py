@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
 
-from tosa_convert.golden.accuracy.tolerance_rules import EXACT, FLOATS, Rule
+from tosa_convert.golden.accuracy.error_bounds import EXACT, FLOATS, Rule
 from tosa_convert.golden.running.variable_states import writes_variables
 from tosa_convert.graph.dtypes import DType, RoundingMode
 from tosa_convert.graph.extract import extract_region, reachable, touches_variables
