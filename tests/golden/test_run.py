@@ -352,7 +352,7 @@ def test_the_batch_size_changes_no_value(chain: Graph, batch_bytes: int) -> None
 def test_a_batch_starts_from_the_previous_one_and_its_files_are_removed(
     chain: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tosa_convert.golden.running import intermediates
+    from tosa_convert.golden.running import intermediates, run_graph
 
     seen: list[tuple[list[str], list[str]]] = []
     real = run_graph.execute
