@@ -86,6 +86,7 @@ EXCEPTIONS: dict[str, tuple[set[str], str]] = {
         {"frontends.jax", "frontends.torch"},
         "lowers functions and modules of this process, which are no files",
     ),
+    "frontends.recipes": ({"builder"}, "writes with a builder that a frontend hands over"),
     "golden.models.onnx_files": ({"frontends.onnx.header"}, "reads the opsets of a model"),
     "formats.bindings.passes": (
         {"api"},

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from tosa_convert.frontends.recipes import scatter_rows
 from tosa_convert.frontends.tflite.lowerings.correction import Correction, Group, OtherFormError
 from tosa_convert.frontends.tflite.lowerings.decomposition import (
     NO_FACTS,
@@ -203,7 +204,7 @@ def _lower_dynamic_update_slice(b: Builder, given: Given, facts: NoFacts) -> lis
     grid = np.indices(part).reshape(len(part), -1)
     offsets = (np.array(steps)[:, None] * grid).sum(0).astype(np.int32)
     places = b.add(b.reshape(first, (1, 1)), b.const(offsets[None]))
-    return [b.reshape(_scattered(b, x, places, update), shape)]
+    return [b.reshape(scatter_rows(b, x, places, update), shape)]
 
 
 def _find_sparse_to_dense(model: TfliteFile, operator: Operator) -> list[int] | None:
@@ -229,7 +230,7 @@ def _lower_sparse_to_dense(b: Builder, given: Given, facts: list[int]) -> list[V
     places = np.array(facts, np.int32)[None]
     whole = broadcast(b, b.reshape(default, (1,) * len(given.shape)), given.shape)
     update = broadcast(b, b.reshape(values, sizes_of(values) or (1,)), places.shape[1:])
-    return [b.reshape(_scattered(b, whole, b.const(places), update), given.shape)]
+    return [b.reshape(scatter_rows(b, whole, b.const(places), update), given.shape)]
 
 
 def _find_embedding_lookup(model: TfliteFile, operator: Operator) -> NoFacts | None:
@@ -270,14 +271,6 @@ def _part(b: Builder, x: Value, axis: int, start: int, size: int) -> Value:
     begin = [start if at == axis else 0 for at in range(len(shape))]
     shape[axis] = size
     return x if tuple(shape) == sizes_of(x) else b.slice(x, begin, shape)
-
-
-def _scattered(b: Builder, x: Value, places: Value, update: Value) -> Value:
-    """Replace the elements of a tensor at some places by others; return it as a column."""
-    column = (1, math.prod(sizes_of(x)), 1)
-    return b.scatter(
-        b.reshape(x, column), places, b.reshape(update, (1, math.prod(sizes_of(update)), 1))
-    )
 
 
 def _find_unsigned_zeros(model: TfliteFile, operator: Operator) -> NoFacts | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from tosa_convert.frontends.recipes import cumulate, reduce_by_halves
 from tosa_convert.frontends.tflite.lowerings.decomposition import Decomposition, Given, sizes_of
 from tosa_convert.frontends.tflite.read import Operator, TfliteFile, operator_name
 
@@ -51,10 +52,7 @@ def _lower_cumulative_sum(b: Builder, given: Given, facts: _Sum) -> list[Value]:
 
     if facts.exclusive:
         x = moved(x, 1)
-    step = 1
-    while step < shape[axis]:
-        x = b.add(x, moved(x, step))
-        step *= 2
+    x = cumulate(x, shape[axis], b.add, moved)
     # The result is a value of its own, also if there is nothing to add.
     return [b.identity(x) if shape[axis] == 1 and not facts.exclusive else x]
 
@@ -138,15 +136,16 @@ def _lower_product(b: Builder, given: Given, axes: list[int]) -> list[Value]:
     """Multiply one half of an axis by the other, until there is one element."""
     x = given.operands[0]
     for axis in axes:
-        while (size := sizes_of(x)[axis]) > 1:
-            half = size // 2
-            shape = [half if at == axis else one for at, one in enumerate(sizes_of(x))]
-            starts = [[at * half if i == axis else 0 for i in range(len(shape))] for at in (0, 1)]
-            found = b.mul(*(b.slice(x, start, shape) for start in starts))
-            if size % 2:
-                shape[axis], starts[1][axis] = 1, size - 1
-                found = b.concat([found, b.slice(x, starts[1], shape)], axis=axis)
-            x = found
+
+        def part(value: Value, start: int, stop: int, axis: int = axis) -> Value:
+            begin, shape = [0] * len(value.shape or ()), list(sizes_of(value))
+            begin[axis], shape[axis] = start, stop - start
+            return b.slice(value, begin, shape)
+
+        def join(parts: Sequence[Value], axis: int = axis) -> Value:
+            return b.concat(parts, axis=axis)
+
+        x = reduce_by_halves(x, sizes_of(x)[axis], b.mul, part, join)
     return [b.reshape(x, given.shape)]
 
 
