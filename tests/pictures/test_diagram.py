@@ -8,9 +8,8 @@ from unit.building import branching, example, graph, op, tensor
 
 from tosa_convert.graph import OPERATORS, Graph
 from tosa_convert.views.pictures.build_diagram import build_diagram
-from tosa_convert.views.pictures.colors import COLORS
+from tosa_convert.views.pictures.colors import COLORS, FAMILIES, family_of
 from tosa_convert.views.pictures.diagram import ENTRY, EXIT, Diagram
-from tosa_convert.views.pictures.families import FAMILIES, family_of
 from tosa_convert.views.pictures.html_page import asset
 from tosa_convert.views.pictures.scopes import scopes_of
 

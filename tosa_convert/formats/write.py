@@ -388,8 +388,8 @@ def _refuse_unverifiable(
         )
     if file_format == "tosa":
         return
+    from tosa_convert.graph.extract import unrun_regions
     from tosa_convert.graph.model import quoted
-    from tosa_convert.graph.unrun_regions import unrun_regions
 
     unrun = [quoted(region.name) for region in unrun_regions(graph)]
     if unrun:

@@ -125,7 +125,7 @@ def extract_region(graph: Graph, name: str) -> Graph:
     """
     for region in graph.regions:
         if region.name == name:
-            inner = reachable(graph, [op for block in region.blocks for op in block.operators])
+            inner = reachable(graph, _operators(region))
             first, *rest = region.blocks
             first = replace(first, name=graph.main.name)
             renamed = Region(graph.regions[0].name, [first, *rest])
@@ -188,8 +188,7 @@ def touches_variables(graph: Graph, operator: Operator) -> bool:
     return any(
         op.spec is VARIABLE_READ or op.spec is VARIABLE_WRITE
         for region in reachable(graph, [operator])
-        for block in region.blocks
-        for op in block.operators
+        for op in _operators(region)
     )
 
 
@@ -201,11 +200,23 @@ def reachable(graph: Graph, operators: Iterable[Operator]) -> list[Region]:
     while pending:
         op = pending.pop()
         for row in op.spec.regions:
-            name = str(op.attributes[row.name])
+            name = str(op.attributes.get(row.name))
             if name not in seen and name in by_name:
                 seen.add(name)
-                pending += [o for block in by_name[name].blocks for o in block.operators]
+                pending += _operators(by_name[name])
     return [region for region in graph.regions[1:] if region.name in seen]
+
+
+def unrun_regions(graph: Graph) -> list[Region]:
+    """Return the regions that no operator runs, or only operators of such regions, in order."""
+    main = graph.regions[:1]
+    run = {region.name for region in main}
+    run.update(row.name for row in reachable(graph, [op for row in main for op in _operators(row)]))
+    return [region for region in graph.regions if region.name not in run]
+
+
+def _operators(region: Region) -> list[Operator]:
+    return [operator for block in region.blocks for operator in block.operators]
 
 
 def last_uses(block: Block) -> dict[str, int]:
@@ -230,11 +241,9 @@ def _check_names(block: Block, names: Iterable[str]) -> None:
 
 
 def computed_tensors(graph: Graph) -> list[tuple[int, str]]:
-    """List the tensors that operators of the main block compute.
+    """List the tensors that operators of the main block compute, but no constants and variables.
 
     Each is the operator's index and the name, in order.
-
-    Without constants and variables.
     """
     block = graph.main
     return [

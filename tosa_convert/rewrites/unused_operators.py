@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from tosa_convert.graph.extract import touches_variables
+from tosa_convert.graph.extract import touches_variables, unrun_regions
 from tosa_convert.graph.model import Block, Graph, Operator, Region, block_path
 from tosa_convert.graph.opset import OPERATORS, VARIABLE_WRITE, operator
-from tosa_convert.graph.unrun_regions import unrun_regions
 from tosa_convert.rewrites.report import Recorder
 
 NAME: Final = "unused-operators"

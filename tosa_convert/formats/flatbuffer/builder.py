@@ -7,21 +7,113 @@ end, all references are filled in at once.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 from tosa_convert.errors import lone_surrogate
-from tosa_convert.formats.flatbuffer.interning import Interner
-from tosa_convert.formats.flatbuffer.plan import DATA_ALIGN, TAIL_ALIGN, Plan
 from tosa_convert.formats.wire.layout import TABLES
 from tosa_convert.formats.wire.tables import Table, TableLayout
 from tosa_convert.graph.constant import Constant
 
 if TYPE_CHECKING:
-    from tosa_convert.formats.flatbuffer.interning import Positions
+    import numpy.typing as npt
+
+    Positions = npt.NDArray[np.int64]
+
+
+class Interner:
+    """Interning table: a value gets an id on first use and a position when it is written."""
+
+    def __init__(self) -> None:
+        # A missing key gets the next id, without a Python call for each key.
+        self.ids: dict[Any, int] = defaultdict(count().__next__)
+        #: Values after those in `ids`, in the order of their ids.
+        self.last: Iterable[Any] = ()
+        #: The position of each value in the file, by id.
+        self.positions: list[int] | Positions = []
+
+    def intern(self, key: Hashable) -> int:
+        """Return the id of a value."""
+        return self.ids[key]
+
+    def intern_all(self, keys: Iterable[Hashable]) -> list[int]:
+        """Return the ids of many values."""
+        return list(map(self.ids.__getitem__, keys))
+
+    def intern_array(self, keys: Iterable[Hashable], count: int) -> Positions:
+        """Return the ids of `count` values, as an array."""
+        return np.fromiter(map(self.ids.__getitem__, keys), np.int64, count)
+
+    def intern_first(self, keys: Sequence[Hashable]) -> Sequence[int]:
+        """Return the ids of many values that are probably distinct, if the table is probably empty."""
+        # Fast path of intern_all; equal by test test_values_interned_first_get_the_same_ids
+        if not self.ids:
+            ids = range(len(keys))
+            fresh = dict(zip(keys, ids, strict=True))
+            if len(fresh) == len(keys):
+                self.ids = defaultdict(count(len(keys)).__next__, fresh)
+                return ids
+        return self.intern_all(keys)
+
+    def intern_last(self, keys: dict[Any, int]) -> Sequence[int]:
+        """Return the ids of distinct values that are probably new.
+
+        No others may be interned after them.
+        """
+        # Fast path of intern_all; equal by test test_values_interned_last_get_the_same_ids
+        if not self.ids.keys().isdisjoint(keys):
+            return self.intern_all(keys)
+        self.last = keys
+        return range(len(self.ids), len(self.ids) + len(keys))
+
+
+#: Alignment of constants' data in the file, in bytes; the schema asks for 8.
+DATA_ALIGN: Final = 16
+#: Alignment of data after the flatbuffer, in bytes; existing readers were tested with it.
+TAIL_ALIGN: Final = 8
+
+_ZEROS: Final = memoryview(bytes(2 * DATA_ALIGN))
+_GAPS: Final = [bytes(size) for size in range(DATA_ALIGN)]
+
+
+class Plan:
+    """A file's tables, and the position of each constant's data.
+
+    size: bytes of the whole file. out_of_line: the data lies after the flatbuffer.
+    """
+
+    __slots__ = ("data", "head", "out_of_line", "size")
+
+    def __init__(
+        self, head: bytearray, data: list[tuple[int, Constant]], size: int, out_of_line: bool
+    ) -> None:
+        self.head = head
+        self.data = data
+        self.size = size
+        self.out_of_line = out_of_line
+
+    def pieces(self) -> Iterator[bytes | bytearray | memoryview]:
+        """Iterate over the file's bytes in order; constants come as views of their own buffers."""
+        yield self.head
+        position = len(self.head)
+        for start, constant in self.data:
+            size = constant.nbytes + constant.padding
+            if self.out_of_line:
+                yield _ZEROS[: start - position]
+            else:
+                yield _GAPS[start - 4 - position] + U32.pack(size)
+            if constant.is_view:
+                yield constant.buffer
+            else:
+                yield from constant.chunks()
+            if constant.padding:
+                yield _ZEROS[: constant.padding]
+            position = start + size
+
 
 #: An interner and an id of it; None instead of an interner means the objects.
 Reference: TypeAlias = tuple[Interner | None, int]

@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tosa_convert.errors import fail
-from tosa_convert.formats.flatbuffer.builder import Builder, Reference
-from tosa_convert.formats.flatbuffer.interning import Interner
-from tosa_convert.formats.flatbuffer.plan import Plan
+from tosa_convert.formats.flatbuffer.builder import Builder, Interner, Plan, Reference
 from tosa_convert.formats.wire.layout import ATTRIBUTES, ENUMS, IDENTIFIER, TABLES
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DType
@@ -37,7 +35,7 @@ from tosa_convert.graph.verify import NO_COLUMNS
 from tosa_convert.graph.versions import MIN_READER, V1_0, features
 
 if TYPE_CHECKING:
-    from tosa_convert.formats.flatbuffer.interning import Positions
+    from tosa_convert.formats.flatbuffer.builder import Positions
     from tosa_convert.graph.columns import BlockColumns
 
 #: A flatbuffer addresses its contents with signed 32-bit offsets.

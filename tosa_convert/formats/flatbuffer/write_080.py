@@ -16,9 +16,7 @@ from tosa_convert.eras.older_to_current.old_operation import (
     ZeroPoints,
 )
 from tosa_convert.errors import fail
-from tosa_convert.formats.flatbuffer.builder import Builder, Reference
-from tosa_convert.formats.flatbuffer.interning import Interner
-from tosa_convert.formats.flatbuffer.plan import Plan
+from tosa_convert.formats.flatbuffer.builder import Builder, Interner, Plan, Reference
 from tosa_convert.formats.flatbuffer.write import SIZE_LIMIT
 from tosa_convert.formats.wire.layout import IDENTIFIER, ROOT, TABLES
 from tosa_convert.formats.wire.layout_080 import (

@@ -15,8 +15,8 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.json.cursor import Stop
 from tosa_convert.formats.json.values import FieldReaders, Scanner
 from tosa_convert.formats.wire import lift
-from tosa_convert.formats.wire.defaults import DEFAULTS
 from tosa_convert.formats.wire.layout import ATTRIBUTES, ENUMS, ROOT, TABLES
+from tosa_convert.formats.wire.lift import DEFAULTS
 from tosa_convert.formats.wire.tables import Field
 from tosa_convert.graph.model import (
     Block,

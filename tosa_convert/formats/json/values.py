@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
 
 from tosa_convert.formats.json.cursor import (
     BACKSLASH,
@@ -25,8 +27,12 @@ from tosa_convert.formats.json.cursor import (
     STRING,
     Cursor,
 )
-from tosa_convert.formats.json.numbers import parse_byte_list
 from tosa_convert.io.options import Limits
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Bytes = npt.NDArray[np.uint8]
 
 #: Memory in bytes: of a member of a list of numbers, of one of a list of strings, and of a string.
 INTEGER_MEMORY: Final = 40
@@ -376,3 +382,39 @@ class Scanner(Cursor):
                 self.position = position + 1
                 return data
             size = min(2 * size, CHUNK)
+
+
+def parse_byte_list(raw: bytes, *, last: bool) -> Bytes | None:
+    """Parse the values of a text "1, 2, 3," without comments; return None unless it is exactly that.
+
+    last: the comma after the last number may be absent.
+    """
+    text = np.frombuffer(raw, np.uint8)
+    digits = text - ord("0") < 10
+    count = int(np.count_nonzero(digits[1:] > digits[:-1])) + int(digits[:1].sum())
+    dense = raw.translate(None, b" \t\r\n")
+    if last and dense and not dense.endswith(b","):
+        dense += b","
+    text = np.frombuffer(dense, np.uint8)
+    commas = np.flatnonzero(text == ord(","))
+    # As many numbers as commas before white space was removed: white space has split none of them.
+    if len(commas) != count or np.count_nonzero(text - ord("0") < 10) != len(text) - count:
+        return None
+    if not count:
+        return np.zeros(0, np.uint8) if not dense else None
+    lengths = np.diff(commas, prepend=-1) - 1
+    if lengths.min() < 1 or lengths.max() > 3:
+        return None
+    values = (text[commas - 1] - ord("0")).astype(np.uint16)
+    # An index before a number's first digit is in the previous number; the mask drops that digit.
+    for place, weight in ((2, 10), (3, 100)):
+        present = lengths >= place
+        digit = np.where(present, text[commas - place] - ord("0"), 0).astype(np.uint16)
+        # JSON has no leading zeros.
+        if ((lengths == place) & (digit == 0)).any():
+            return None
+        values += digit * np.uint16(weight)
+    if values.max() > 0xFF:
+        return None
+    result: Bytes = values.astype(np.uint8)
+    return result

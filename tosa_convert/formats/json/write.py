@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from tosa_convert.errors import lone_surrogate
-from tosa_convert.formats.json.numbers import STEP, ByteListFormatter
 from tosa_convert.formats.wire.layout import ATTRIBUTES
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DType
@@ -28,6 +29,16 @@ from tosa_convert.graph.model import (
 from tosa_convert.graph.opset import OPERATORS, AttributeSpec, AttributeValue
 from tosa_convert.graph.versions import MIN_READER, V1_0, features
 
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+#: The indentation of one level of the text.
+STEP: Final = "  "
+#: Bytes that are formatted at a time; each becomes about 20 bytes of text.
+BLOCK: Final = 1 << 16
+
+#: Fills the rows of the table up to one width; UTF-8 text does not contain it.
+_FILLER: Final = 0xFF
 #: Characters of a piece, at the least.
 PIECE: Final = 1 << 18
 
@@ -107,6 +118,36 @@ def _listed(members: Sequence[object], indent: str) -> str:
     return (
         f"[\n{f'{indent}{STEP}' if members else ''}{separator.join(map(str, members))}\n{indent}]"
     )
+
+
+class ByteListFormatter:
+    """Formats bytes as a list of numbers, one a line, at one indentation."""
+
+    def __init__(self, indent: str) -> None:
+        self.indent = indent
+        member = f",\n{indent}{STEP}"
+        width = len(member) + 3
+        rows = np.full((256, width), _FILLER, np.uint8)
+        for value in range(256):
+            text = f"{member}{value}".encode()
+            rows[value, : len(text)] = np.frombuffer(text, np.uint8)
+        self.rows: npt.NDArray[Any] = rows.reshape(-1).view(f"V{width}")
+
+    def members(self, data: memoryview) -> bytes:
+        """Return a line for each byte, with the comma and line break that precede it."""
+        lines: bytes = self.rows.take(np.frombuffer(data, np.uint8)).tobytes()
+        return lines.translate(None, bytes([_FILLER]))
+
+    def pieces(self, chunks: Iterator[memoryview]) -> Iterator[str | bytes]:
+        """Iterate over the text of a list, of data that comes in chunks."""
+        first = True
+        for chunk in chunks:
+            for start in range(0, len(chunk), BLOCK):
+                lines = self.members(chunk[start : start + BLOCK])
+                # The first member has no comma before it.
+                yield b"[" + lines[1:] if first else lines
+                first = False
+        yield f"[\n\n{self.indent}]" if first else f"\n{self.indent}]"
 
 
 class _Writer:

@@ -17,20 +17,19 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, get_args
 
 from tosa_convert.errors import Findings, fail
 from tosa_convert.formats.weights.npy import MAX_RANK
 from tosa_convert.graph.dtypes import DTYPES
 from tosa_convert.graph.model import block_path, quoted
+from tosa_convert.graph.replace_data import Part
 
 NAME: Final = "manifest.json"
 FORMAT: Final = "tosa-convert weights"
 VERSION: Final = 1
 
-Part = Literal["data", "scale_data"]
-
-_PARTS: Final = ("data", "scale_data")
+_PARTS: Final = get_args(Part)
 _DTYPES: Final = frozenset(row.name for row in DTYPES)
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _SAFE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,150}\.npy")

@@ -59,7 +59,7 @@ _LENGTHS: Final = {(1, 0): struct.Struct("<H"), (2, 0): struct.Struct("<I")}
 _ITEM: Final = re.compile(
     r"\s*'(\w{1,20})'\s*:\s*('[^'\\]{1,20}'|True|False|\([0-9,\s]*\))\s*(,|(?=\}))"
 )
-_SIZE: Final = re.compile(r"\s*(0|[1-9][0-9]{0,18})\s*(?:,|$)")
+_SIZES: Final = re.compile(r"\s*(?:(?:0|[1-9][0-9]{0,18})\s*(?:,\s*|$))*")
 _KEYS: Final = {"descr", "fortran_order", "shape"}
 
 
@@ -85,26 +85,14 @@ def blocks(constant: Constant) -> Iterator[memoryview]:
     A BOOL other than 0 and 1 becomes 1, as in every reader.
     """
     row = constant.dtype
-    for start in range(0, constant.count, BLOCK):
-        part = _elements(constant, start, min(start + BLOCK, constant.count))
-        array: npt.NDArray[Any]
-        if row is _BOOL or row is INT4 or row is _INT48:
-            array = part.numpy().astype(DESCR[row], copy=False)
-        else:
-            array = part.elements().reshape(-1)
-            if row.is_packed:
-                array = array & ((1 << row.bits) - 1)
-        yield np.ascontiguousarray(array).view(np.uint8).data
-
-
-def _elements(constant: Constant, start: int, stop: int) -> Constant:
-    """Return the elements from `start` to `stop` as a constant; `start` is a multiple of BLOCK."""
-    row, buffer = constant.dtype, constant.buffer
-    if constant.splat:
-        return Constant(row, stop - start, buffer, splat=True)
-    if constant.unpacked:
-        return Constant(row, stop - start, buffer[start:stop], unpacked=True)
-    return Constant(row, stop - start, buffer[row.wire_bytes(start) : row.wire_bytes(stop)])
+    arrays: Iterator[npt.NDArray[Any]]
+    if row is _BOOL or row is INT4 or row is _INT48:
+        arrays = (values.astype(DESCR[row], copy=False) for values in constant.blocks())
+    elif row.is_packed:
+        arrays = (raw & ((1 << row.bits) - 1) for raw in constant.raw_blocks())
+    else:
+        arrays = constant.raw_blocks()
+    return (np.ascontiguousarray(array).view(np.uint8).data for array in arrays)
 
 
 def array(file: memoryview, where: str, row: DType, shape: tuple[int, ...]) -> memoryview:
@@ -217,15 +205,10 @@ def _items(text: str) -> dict[str, str] | None:
 
 
 def _sizes(text: str) -> tuple[int, ...] | None:
-    sizes: list[int] = []
-    position = 0
-    while text[position:].strip():
-        match = _SIZE.match(text, position)
-        if match is None or len(sizes) == MAX_RANK:
-            return None
-        sizes.append(int(match[1]))
-        position = match.end()
-    return tuple(sizes)
+    if _SIZES.fullmatch(text) is None:
+        return None
+    sizes = tuple(map(int, re.findall("[0-9]+", text)))
+    return sizes if len(sizes) <= MAX_RANK else None
 
 
 def constant(
@@ -285,14 +268,6 @@ def _check(values: npt.NDArray[Any], where: str, row: DType) -> None:
         if low <= value <= high:
             continue
         if row is INT4 and value == -8:
-            raise fail(
-                "int4-minus-8",
-                where,
-                INT4_MINUS_8,
-                INT4_HINT,
-            )
-        raise fail(
-            "value-out-of-range",
-            where,
-            f"an element is {value}, expected {low} to {high} for {row}",
-        )
+            raise fail("int4-minus-8", where, INT4_MINUS_8, INT4_HINT)
+        message = f"an element is {value}, expected {low} to {high} for {row}"
+        raise fail("value-out-of-range", where, message)

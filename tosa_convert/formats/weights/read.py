@@ -13,11 +13,11 @@ from tosa_convert.errors import Findings, TosaConvertError
 from tosa_convert.formats.weights import npy
 from tosa_convert.formats.weights.folder import files_to_map, manifest_of, size_of, view
 from tosa_convert.formats.weights.manifest import NAME, Entry
-from tosa_convert.formats.weights.replace_data import with_data, with_tensors
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DType, dtype
 from tosa_convert.graph.model import Block, Graph, Tensor, quoted, require_graphs
 from tosa_convert.graph.opset import CONST
+from tosa_convert.graph.replace_data import replace_data
 from tosa_convert.io.options import DEFAULT_LIMITS, Limits
 
 #: Bytes that are hashed at a time.
@@ -61,12 +61,8 @@ def read(
     targets = _targets(graph, entries, where)
     _check_complete(graph, targets, where)
     constants = _Loader(folder, accept_changed, checked, copy).load(entries)
-    changed: dict[int, dict[str, Tensor]] = {}
-    for entry, (block, tensor) in targets.items():
-        tensors = changed.setdefault(id(block), {})
-        tensor = tensors.get(tensor.name, tensor)
-        tensors[tensor.name] = with_data(tensor, entry.part, constants[entry])
-    return with_tensors(graph, changed)
+    rows = ((block, row.tensor, row.part, constants[row]) for row, (block, _) in targets.items())
+    return replace_data(graph, rows)
 
 
 def _targets(graph: Graph, entries: list[Entry], where: str) -> dict[Entry, tuple[Block, Tensor]]:

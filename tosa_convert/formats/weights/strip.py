@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from tosa_convert.formats.weights.replace_data import with_data, with_tensors
+from collections.abc import Iterator
+
 from tosa_convert.graph.constant import Constant
-from tosa_convert.graph.model import Block, Graph, Operator, Tensor, require_graphs
+from tosa_convert.graph.model import Block, Graph, Operator, require_graphs
+from tosa_convert.graph.replace_data import Part, replace_data
 
 
 def strip(graph: Graph, *, keep_parameters: bool = True) -> Graph:
@@ -32,18 +34,17 @@ def strip(graph: Graph, *, keep_parameters: bool = True) -> Graph:
         False
     """
     require_graphs(graph)
-    changed: dict[int, dict[str, Tensor]] = {}
+    return replace_data(graph, _zeroed(graph, keep_parameters))
+
+
+def _zeroed(graph: Graph, keep_parameters: bool) -> Iterator[tuple[Block, str, Part, Constant]]:
     for _, block in graph.blocks():
         kept = _parameters(block) if keep_parameters else frozenset()
         for name, tensor in block.tensors.items():
-            stripped = tensor
             if tensor.data is not None and name not in kept:
-                stripped = with_data(stripped, "data", _zeros(tensor.data))
+                yield block, name, "data", _zeros(tensor.data)
             if tensor.scale is not None and tensor.scale.data is not None:
-                stripped = with_data(stripped, "scale_data", _zeros(tensor.scale.data))
-            if stripped is not tensor:
-                changed.setdefault(id(block), {})[name] = stripped
-    return with_tensors(graph, changed)
+                yield block, name, "scale_data", _zeros(tensor.scale.data)
 
 
 def _parameters(block: Block) -> frozenset[str]:

@@ -13,11 +13,11 @@ from typing import Final
 from tosa_convert.errors import Findings
 from tosa_convert.formats.weights import manifest, npy
 from tosa_convert.formats.weights.folder import replacing
-from tosa_convert.formats.weights.manifest import Entry, Part
-from tosa_convert.formats.weights.replace_data import with_data, with_tensors
+from tosa_convert.formats.weights.manifest import Entry
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.model import Block, Graph, SoftwareVersion, Tensor, block_path, quoted
 from tosa_convert.graph.names import unused_name
+from tosa_convert.graph.replace_data import Part, replace_data
 from tosa_convert.io.files import write_pieces
 
 #: Called with the bytes written so far and the bytes of all elements.
@@ -200,9 +200,4 @@ def _write_file(path: Path, pieces: Iterator[memoryview]) -> None:
 
 def _without(graph: Graph, selected: list[_Selected]) -> Graph:
     """Return the graph without the data of the selected constants; it shares everything else."""
-    changed: dict[int, dict[str, Tensor]] = {}
-    for row in selected:
-        tensors = changed.setdefault(id(row.block), {})
-        tensor = tensors.get(row.tensor.name, row.tensor)
-        tensors[row.tensor.name] = with_data(tensor, row.part, None)
-    return with_tensors(graph, changed)
+    return replace_data(graph, ((row.block, row.tensor.name, row.part, None) for row in selected))

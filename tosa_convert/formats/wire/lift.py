@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-from tosa_convert.formats.wire.layout import ATTRIBUTES, ENUMS
+from tosa_convert.formats.wire.layout import ATTRIBUTES, ENUMS, TABLES
+from tosa_convert.formats.wire.tables import Field
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import BY_CODE as DTYPE_BY_CODE
 from tosa_convert.graph.dtypes import ENUMS as ENUM_CLASSES
@@ -57,6 +58,33 @@ _MEMBERS: Final[dict[type[IntEnum], dict[int, AttributeValue]]] = {
 }
 
 Named = TypeVar("Named", Tensor, ShapeValue)
+
+
+def default_of(field: Field) -> Any:
+    """Return the value of an absent field.
+
+    It is the schema's default, something empty, or None for a table.
+    """
+    match field.kind:
+        case "bool":
+            return bool(field.default)
+        case "string":
+            return ""
+        case "[u8]":
+            return b""
+        case "[i32]" | "[string]" | "[table]":
+            return ()
+        case "table" | "union":
+            return None
+        case _:
+            return field.default
+
+
+#: Table -> field -> its value where the file leaves it out.
+DEFAULTS: Final[dict[str, dict[str, Any]]] = {
+    name: {field.name: default_of(field) for field in table.fields}
+    for name, table in TABLES.items()
+}
 
 
 class Report(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import Finding
@@ -14,6 +14,7 @@ from tosa_convert.graph.dtypes import INT4
 from tosa_convert.graph.model import MAX_RANK, ShapeValue, require_graphs
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.graph.opset import operator as row_of
+from tosa_convert.graph.replace_data import Part, replace_data
 from tosa_convert.rules.amounts import Amount, total
 from tosa_convert.rules.multiply_accumulates import multiply_accumulates
 from tosa_convert.rules.public import TARGET_CODES, Needs, find_violations, needs
@@ -179,29 +180,14 @@ def summarize(graph: Graph) -> Summary:
 
 def _without_large_int4(graph: Graph) -> Graph:
     """Return the graph with large INT4 constants as splats, so that nothing reads their elements."""
-
-    def plain(tensor: Tensor) -> Tensor:
-        data = tensor.data
-        if data is None or data.dtype is not INT4 or len(data.buffer) <= _READ_BYTES:
-            return tensor
-        return replace(tensor, data=Constant(INT4, data.count, bytes(1), splat=True))
-
-    if not any(
-        constant.dtype is INT4 and len(constant.buffer) > _READ_BYTES
-        for _, constant in graph.constants()
-    ):
-        return graph
-    regions = [
-        replace(
-            region,
-            blocks=[
-                replace(block, tensors={name: plain(row) for name, row in block.tensors.items()})
-                for block in region.blocks
-            ],
-        )
-        for region in graph.regions
+    rows: list[tuple[Block, str, Part, Constant]] = [
+        (block, name, "data", Constant(INT4, data.count, bytes(1), splat=True))
+        for _, block in graph.blocks()
+        for name, tensor in block.tensors.items()
+        if (data := tensor.data) is not None
+        if data.dtype is INT4 and len(data.buffer) > _READ_BYTES
     ]
-    return replace(graph, regions=regions)
+    return replace_data(graph, rows) if rows else graph
 
 
 def _regions(graph: Graph) -> Iterator[RegionSummary]:

@@ -16,7 +16,7 @@ from tosa_convert.rules.amounts import Amount
 from tosa_convert.rules.multiply_accumulates import multiply_accumulates
 from tosa_convert.views.inspection.statistics import statistics
 from tosa_convert.views.pictures.box_text import box_size, group_lines, group_size
-from tosa_convert.views.pictures.families import family_of
+from tosa_convert.views.pictures.colors import family_of
 from tosa_convert.views.pictures.placement import METRICS
 
 if TYPE_CHECKING:

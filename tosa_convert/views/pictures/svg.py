@@ -7,8 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from tosa_convert.views.pictures.box_text import CHARACTER, LINE, clipped, group_lines
-from tosa_convert.views.pictures.colors import COLORS, NO_DATA, error_color
-from tosa_convert.views.pictures.families import family_of
+from tosa_convert.views.pictures.colors import COLORS, NO_DATA, error_color, family_of
 from tosa_convert.views.pictures.placement import Box, place
 
 if TYPE_CHECKING:

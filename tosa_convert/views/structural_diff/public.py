@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tosa_convert.graph.compare import compare
+from tosa_convert.graph.extract import unrun_regions
 from tosa_convert.graph.model import Graph, Region, counted, require_graphs, value_text
-from tosa_convert.graph.unrun_regions import unrun_regions
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.views.structural_diff.block_changes import BlockChanges, Compared
 from tosa_convert.views.structural_diff.changes import Change, Detail, Diff, Item, Subject

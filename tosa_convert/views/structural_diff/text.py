@@ -9,7 +9,7 @@ from typing import Final
 
 from tosa_convert.errors import printable
 from tosa_convert.graph.model import Block, Graph, counted, value_text
-from tosa_convert.views.structural_diff.changes import Change, Detail, Diff, Item
+from tosa_convert.views.structural_diff.changes import Change, Detail, Diff
 from tosa_convert.views.structural_diff.element_difference import ElementDifference
 
 #: Changes that follow from others are listed up to this number.
@@ -201,8 +201,3 @@ def elements_text(found: ElementDifference) -> str:
         text += f" (relative {found.max_relative:.3g})"
     text += f", the first is element {found.first}"
     return text + (f"; {found.nans} with NaN" if found.nans else "")
-
-
-def item_text(item: Item) -> str:
-    """Return an item in a line, with its index."""
-    return f"#{item.index} {item.text}" if item.index >= 0 else item.text

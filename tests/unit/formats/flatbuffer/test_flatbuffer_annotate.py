@@ -8,9 +8,8 @@ import struct
 import pytest
 from unit.building import PRODUCER, branching, counting, example
 
-from tosa_convert.formats.flatbuffer.annotate import Annotation, ByteRange
-from tosa_convert.formats.flatbuffer.coverage import PAGE, Coverage
-from tosa_convert.formats.flatbuffer.plan import Plan
+from tosa_convert.formats.flatbuffer.annotate import PAGE, Annotation, ByteRange, Coverage
+from tosa_convert.formats.flatbuffer.builder import Plan
 from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.graph import Graph
 

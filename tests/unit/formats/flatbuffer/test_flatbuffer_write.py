@@ -14,8 +14,7 @@ from unit.graph.test_verify import zoo
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.flatbuffer import write as writing
-from tosa_convert.formats.flatbuffer.builder import Builder, _padded, _padded_ascii
-from tosa_convert.formats.flatbuffer.interning import Interner
+from tosa_convert.formats.flatbuffer.builder import Builder, Interner, _padded, _padded_ascii
 from tosa_convert.formats.flatbuffer.read import read
 from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.formats.json.write import write as write_json

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tosa_convert.formats.flatbuffer.known_strings import KnownStrings
+from tosa_convert.formats.flatbuffer.columns import KnownStrings
 
 PLACES = st.sets(st.integers(0, 30), max_size=8)
 

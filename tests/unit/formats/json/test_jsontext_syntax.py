@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from unit.json_text import OPERATOR, TENSOR, base, refused, respelled
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.formats.json import numbers
+from tosa_convert.formats.json import values
 from tosa_convert.formats.json.read import read
 from tosa_convert.io.options import Limits
 
@@ -101,7 +101,7 @@ def test_long_lists_of_bytes_are_read_as_json_does(data: bytes, comma: str, tail
 
 @given(st.text(alphabet="0123456789, \n", max_size=40), st.booleans())
 def test_numbers_are_converted_at_once_only_if_all_of_them_are_right(raw: str, last: bool) -> None:
-    found = numbers.parse_byte_list(raw.encode(), last=last)
+    found = values.parse_byte_list(raw.encode(), last=last)
     words = [word.strip() for word in raw.split(",")]
     # Nothing follows the last comma, unless the list may end without one.
     complete = words[-1] == "" or last

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from unit.building import PRODUCER, branching, counting, example, graph, op, shape, tensor
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.formats.json import numbers
-from tosa_convert.formats.json.write import PIECE, quoted, write
+from tosa_convert.formats.json.write import PIECE, ByteListFormatter, quoted, write
 from tosa_convert.graph import Constant, Graph, dtype
 from tosa_convert.graph.dtypes import BlockShape, NanPropagationMode
 from tosa_convert.graph.model import BlockScale
@@ -260,7 +259,7 @@ def test_a_name_with_a_lone_surrogate_is_refused() -> None:
 @given(st.binary(max_size=300), st.integers(0, 8))
 def test_bytes_are_formatted_as_json_does(data: bytes, levels: int) -> None:
     indent = "  " * levels
-    pieces = numbers.ByteListFormatter(indent).pieces(iter((memoryview(data),)))
+    pieces = ByteListFormatter(indent).pieces(iter((memoryview(data),)))
     joined = "".join(p if isinstance(p, str) else p.decode() for p in pieces)
     lines = ",\n".join(f"{indent}  {value}" for value in data)
     assert joined == f"[\n{lines}\n{indent}]"
@@ -268,7 +267,7 @@ def test_bytes_are_formatted_as_json_does(data: bytes, levels: int) -> None:
 
 def test_chunks_of_a_list_are_joined_by_commas() -> None:
     chunks = iter((memoryview(b"\1"), memoryview(b""), memoryview(b"\2\3")))
-    pieces = numbers.ByteListFormatter("").pieces(chunks)
+    pieces = ByteListFormatter("").pieces(chunks)
     joined = "".join(p if isinstance(p, str) else p.decode() for p in pieces)
     assert joined == "[\n  1,\n  2,\n  3\n]"
 

@@ -18,8 +18,8 @@ from tosa_convert.formats.json.read import _Reader as JsonReader
 from tosa_convert.formats.json.read import read as read_json
 from tosa_convert.formats.json.write import write as write_json
 from tosa_convert.formats.wire import lift
-from tosa_convert.formats.wire.defaults import DEFAULTS
 from tosa_convert.formats.wire.layout import TABLES
+from tosa_convert.formats.wire.lift import DEFAULTS
 from tosa_convert.graph import Graph, Operator
 from tosa_convert.graph.dtypes import DTYPES
 from tosa_convert.graph.opset import OPERATORS, AttributeSpec, AttributeValue, OperatorSpec
