@@ -28,7 +28,7 @@ from tosa_convert.graph.model import (
     quoted,
 )
 from tosa_convert.graph.names import unused_name
-from tosa_convert.graph.value_rules import check_tensor
+from tosa_convert.graph.value_rules import tensor_problems
 from tosa_convert.rules.values import TypeTable, ValueType
 
 _P = ParamSpec("_P")
@@ -109,7 +109,8 @@ class BlockState:
     def _declare(self, tensor: Tensor) -> Value:
         """Add a tensor that a user describes. Its type must be sound."""
         findings, where = Findings(), f"{self._where()} tensor {quoted(tensor.name)}"
-        check_tensor(findings, where, tensor.name, tensor)
+        for code, message, hint in tensor_problems(tensor.name, tensor):
+            findings.add(code, where, message, hint)
         if 0 in (tensor.shape or ()):
             message = f"its shape is {list(tensor.shape or ())}: no tensor is empty"
             findings.add("unsupported-shape", where, message, "sizes are 1 or more")

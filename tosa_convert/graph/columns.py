@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from tosa_convert.errors import Findings
 from tosa_convert.graph.attribute_rules import attribute_problems
 from tosa_convert.graph.dtypes import INT4
 from tosa_convert.graph.model import MAX_RANK, Block, Operator, ShapeValue, Tensor, element_count
@@ -28,7 +27,7 @@ from tosa_convert.graph.opset import (
     VARIABLE_READ,
     VARIABLE_WRITE,
 )
-from tosa_convert.graph.value_rules import check_shape_value, check_tensor
+from tosa_convert.graph.value_rules import shape_problems, tensor_problems
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -263,12 +262,10 @@ def _values_keep_rules(block: Block, columns: BlockColumns) -> bool:
     tensors = columns.tensors
     if [tensor.name for tensor in tensors] != list(block.tensors):
         return False
-    findings = Findings()
     for tensor in columns.examples:
         # Everything but the data, which is the same for all tensors of the type.
         plain = Tensor(tensor.name, tensor.dtype, tensor.shape, variable=tensor.variable)
-        check_tensor(findings, "", tensor.name, plain)
-        if len(findings):
+        if any(True for _ in tensor_problems(tensor.name, plain)):
             return False
     counts = [element_count(tensor.shape) for tensor in columns.examples]
     types = columns.types[columns.others].tolist()
@@ -283,14 +280,10 @@ def _values_keep_rules(block: Block, columns: BlockColumns) -> bool:
             or data.dtype is not tensor.dtype
             or data.dtype is INT4
         ):
-            check_tensor(findings, "", tensor.name, tensor)
-            if len(findings):
+            if any(True for _ in tensor_problems(tensor.name, tensor)):
                 return False
-    for name, shape in block.shapes.items():
-        check_shape_value(findings, "", name, shape)
-        if len(findings):
-            return False
-    return True
+    shapes = block.shapes.items()
+    return not any(True for name, shape in shapes for _ in shape_problems(name, shape))
 
 
 def _names_are_defined(block: Block, columns: BlockColumns) -> bool:

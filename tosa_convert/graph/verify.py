@@ -7,7 +7,7 @@ and attribute_rules.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -33,7 +33,7 @@ from tosa_convert.graph.opset import (
     VARIABLE_READ,
     VARIABLE_WRITE,
 )
-from tosa_convert.graph.value_rules import check_shape_value, check_tensor
+from tosa_convert.graph.value_rules import Problem, shape_problems, tensor_problems
 
 if TYPE_CHECKING:
     from tosa_convert.graph.columns import BlockColumns
@@ -103,26 +103,29 @@ class _GraphRules:
         #: The columns of blocks that were checked in columns, by region.
         self.columns: dict[str, BlockColumns] = {}
 
+    def wrong(self, where: str, message: str, hint: str = "") -> None:
+        self.findings.add("malformed-structure", where, message, hint)
+
     def check(self) -> None:
         if not self.graph.regions:
-            self.findings.add(
-                "malformed-structure", "graph", "it has no regions", "regions[0] is the main graph"
-            )
+            self.wrong("graph", "it has no regions", "regions[0] is the main graph")
             return
         if len(self.region_names) != len(self.graph.regions):
             self.duplicate_regions()
         for region in self.graph.regions:
             if len(region.blocks) != 1:
-                self.findings.add(
-                    "malformed-structure",
-                    f'region "{region.name}"',
-                    f"it has {len(region.blocks)} blocks; a TOSA region has exactly one",
-                )
+                message = f"it has {len(region.blocks)} blocks; a TOSA region has exactly one"
+                self.wrong(f'region "{region.name}"', message)
             for block in region.blocks:
                 if not self.keeps_rules(region.name, block):
                     _BlockRules(self, region.name, block).check()
         self.cycles()
-        self.calls_of_main()
+        main = self.graph.regions[0].name
+        if any(main in targets for targets in self.calls.values()):
+            message = (
+                "the first region is the main graph, and an operator runs it as a branch or a body"
+            )
+            self.wrong(f'region "{main}"', message)
 
     def keeps_rules(self, region: str, block: Block) -> bool:
         """Return whether a large block is known to keep all rules. Notes its columns if it does."""
@@ -140,11 +143,8 @@ class _GraphRules:
         seen: set[str] = set()
         for region in self.graph.regions:
             if region.name in seen:
-                self.findings.add(
-                    "duplicate-name",
-                    f'region "{region.name}"',
-                    "two regions have this name, and control flow refers to regions by name",
-                )
+                message = "two regions have this name, and control flow refers to regions by name"
+                self.findings.add("duplicate-name", f'region "{region.name}"', message)
             seen.add(region.name)
 
     def cycles(self) -> None:
@@ -163,23 +163,13 @@ class _GraphRules:
                 path.append((name, position + 1))
                 target = targets[position]
                 if target in on_path:
-                    self.findings.add(
-                        "malformed-structure",
-                        f'region "{name}"',
-                        f'it runs region "{target}", which runs it: regions must not form a cycle',
+                    message = (
+                        f'it runs region "{target}", which runs it: regions must not form a cycle'
                     )
+                    self.wrong(f'region "{name}"', message)
                 elif target not in done:
                     path.append((target, 0))
                     on_path.add(target)
-
-    def calls_of_main(self) -> None:
-        main = self.graph.regions[0].name
-        if any(main in targets for targets in self.calls.values()):
-            self.findings.add(
-                "malformed-structure",
-                f'region "{main}"',
-                "the first region is the main graph, and an operator runs it as a branch or a body",
-            )
 
 
 class _BlockRules:
@@ -201,34 +191,36 @@ class _BlockRules:
         self.operators(defined)
         for name in self.block.outputs:
             if name not in defined:
-                self.findings.add(
-                    "undefined-name", self.where, f'block output "{name}" is never defined'
-                )
+                self.undefined(f'block output "{name}" is never defined')
+
+    def undefined(self, message: str) -> None:
+        self.findings.add("undefined-name", self.where, message)
 
     def values(self) -> None:
         block, where = self.block, self.where
         for name in block.tensors.keys() & block.shapes.keys():
-            self.findings.add(
-                "duplicate-name", f'{where} "{name}"', "both a tensor and a shape have this name"
-            )
+            message = "both a tensor and a shape have this name"
+            self.findings.add("duplicate-name", f'{where} "{name}"', message)
         for key, tensor in block.tensors.items():
-            # Fast path of check_tensor; equal by test test_types_that_are_sound_once_are_sound_always
-            if (
-                tensor.data is None
-                and tensor.scale is None
-                and not tensor.variable_name
-                and tensor.name == key
-            ):
-                type_key = (tensor.dtype, tensor.shape, tensor.variable)
-                if type_key not in self.sound_types:
-                    before = len(self.findings)
-                    check_tensor(self.findings, f"{where} tensor {quoted(key)}", key, tensor)
-                    if len(self.findings) == before:
-                        self.sound_types.add(type_key)
-            else:
-                check_tensor(self.findings, f"{where} tensor {quoted(key)}", key, tensor)
+            # Fast path of tensor_problems; equal by test test_types_that_are_sound_once_are_sound_always
+            type_key = None
+            if tensor.data is None and tensor.scale is None and tensor.name == key:
+                if not tensor.variable_name:
+                    type_key = (tensor.dtype, tensor.shape, tensor.variable)
+                    if type_key in self.sound_types:
+                        continue
+            if not self.value("tensor", key, tensor_problems(key, tensor)) and type_key is not None:
+                self.sound_types.add(type_key)
         for key, shape in block.shapes.items():
-            check_shape_value(self.findings, f"{where} shape {quoted(key)}", key, shape)
+            self.value("shape", key, shape_problems(key, shape))
+
+    def value(self, what: str, name: str, problems: Iterable[Problem]) -> bool:
+        """Report the problems of a tensor or shape; return whether there are any."""
+        found = False
+        for code, message, hint in problems:
+            found = True
+            self.findings.add(code, f"{self.where} {what} {quoted(name)}", message, hint)
+        return found
 
     def inputs(self) -> set[str]:
         """Check the inputs of the block; returns what is defined before its first operator."""
@@ -236,15 +228,12 @@ class _BlockRules:
         seen: set[str] = set()
         for name in block.inputs:
             if name in seen:
-                self.findings.add(
-                    "duplicate-name", self.where, f'block input "{name}" is duplicated'
-                )
+                message = f'block input "{name}" is duplicated'
+                self.findings.add("duplicate-name", self.where, message)
             seen.add(name)
             if name not in block.tensors and name not in block.shapes:
-                self.findings.add(
-                    "undefined-name",
-                    self.where,
-                    f'block input "{name}" is in neither the tensors nor the shapes of the block',
+                self.undefined(
+                    f'block input "{name}" is in neither the tensors nor the shapes of the block'
                 )
         seen.update(tensor.name for tensor in block.tensors.values() if tensor.variable)
         return seen
@@ -283,8 +272,15 @@ class _BlockRules:
             elif spec is VARIABLE_READ or spec is VARIABLE_WRITE:
                 self.variable_access(index, operator)
 
-    def path(self, index: int, operator: Operator) -> str:
-        return operator_path(self.where, index, operator)
+    def wrong(
+        self,
+        index: int,
+        operator: Operator,
+        message: str,
+        hint: str = "",
+        code: str = "malformed-operator",
+    ) -> None:
+        self.findings.add(code, operator_path(self.where, index, operator), message, hint)
 
     def undefined_inputs(self, index: int, operator: Operator, defined: set[str]) -> None:
         if self.produced is None:
@@ -293,29 +289,19 @@ class _BlockRules:
             if name in defined:
                 continue
             # Results of earlier operators are defined already, so a later one produces it.
-            later = name in self.produced
-            self.findings.add(
-                "undefined-name",
-                self.path(index, operator),
-                f'input "{name}" is ' + ("defined only later" if later else "never defined"),
-                "operators must be in topological order" if later else "",
-            )
+            when, hint = "never defined", ""
+            if name in self.produced:
+                when, hint = "defined only later", "operators must be in topological order"
+            self.wrong(index, operator, f'input "{name}" is {when}', hint, "undefined-name")
 
     def output(self, index: int, operator: Operator, name: str, is_defined: bool) -> None:
         """Report an output that is defined already or unknown to the block, unless it is a variable."""
         if not is_defined:
-            self.findings.add(
-                "undefined-name",
-                self.path(index, operator),
-                f'output "{name}" is in neither the tensors nor the shapes of the block',
-            )
+            message = f'output "{name}" is in neither the tensors nor the shapes of the block'
+            self.wrong(index, operator, message, code="undefined-name")
         elif not self.is_variable_target(operator, name):
-            self.findings.add(
-                "duplicate-name",
-                self.path(index, operator),
-                f'output "{name}" is already defined',
-                "names are unique within a block",
-            )
+            message, hint = f'output "{name}" is already defined', "names are unique within a block"
+            self.wrong(index, operator, message, hint, "duplicate-name")
 
     def is_variable_target(self, operator: Operator, name: str) -> bool:
         """Return whether the operator writes a variable, which any number of operators can do."""
@@ -326,11 +312,8 @@ class _BlockRules:
         """Check how many operands and results there are, and which of them are shapes."""
         spec = operator.spec
         if spec is VARIABLE:
-            self.findings.add(
-                "malformed-operator",
-                self.path(index, operator),
-                "a graph does not have this operator: a variable is declared by its tensor",
-            )
+            message = "a graph does not have this operator: a variable is declared by its tensor"
+            self.wrong(index, operator, message)
             return
         sides = (
             ("input", operator.inputs, spec.operands, spec.operand_range, spec.operand),
@@ -341,24 +324,16 @@ class _BlockRules:
             fewest, most = expected_range()
             if count < fewest or (most is not None and count > most):
                 expected = str(fewest) if fewest == most else f"{fewest} to {most or 'any'}"
-                self.findings.add(
-                    "malformed-operator",
-                    self.path(index, operator),
-                    f"it has {count} {side}s, expected {expected}: "
-                    + (", ".join(row.name for row in rows) or "none"),
-                )
+                listed = ", ".join(row.name for row in rows) or "none"
+                message = f"it has {count} {side}s, expected {expected}: {listed}"
+                self.wrong(index, operator, message)
                 continue
             for position, name in enumerate(names):
                 row = row_at(position, count)
                 if name in (self.block.tensors if row.is_shape else self.block.shapes):
-                    found, expected = "shape", "tensor"
-                    if row.is_shape:
-                        found, expected = expected, found
-                    self.findings.add(
-                        "malformed-operator",
-                        self.path(index, operator),
-                        f'{side} {row.name} "{name}" is a {found}, expected a {expected}',
-                    )
+                    kinds = "a tensor, expected a shape", "a shape, expected a tensor"
+                    message = f'{side} {row.name} "{name}" is {kinds[not row.is_shape]}'
+                    self.wrong(index, operator, message)
 
     def attributes(self, index: int, operator: Operator) -> None:
         rows, values = operator.spec.attributes, operator.attributes
@@ -366,42 +341,32 @@ class _BlockRules:
         wrong = set()
         for row, problem in attribute_problems(operator, operand):
             wrong.add(row.name)
-            message = f'attribute "{row.name}": {problem}'
-            self.findings.add("malformed-operator", self.path(index, operator), message)
+            self.wrong(index, operator, f'attribute "{row.name}": {problem}')
         for row in operator.spec.regions:
             if row.name in values and row.name not in wrong:
                 self.region_attribute(index, operator, row.name, str(values[row.name]))
         complete = len(values) == len(rows) and all(row.name in values for row in rows)
         if not complete:
             for message in name_problems(operator):
-                self.findings.add("malformed-operator", self.path(index, operator), message)
+                self.wrong(index, operator, message)
 
     def region_attribute(self, index: int, operator: Operator, name: str, target: str) -> None:
         self.calls.append(target)
         if target not in self.region_names:
-            self.findings.add(
-                "undefined-name",
-                self.path(index, operator),
-                f'attribute "{name}" names region "{target}", which does not exist',
-                "regions: " + ", ".join(f'"{region}"' for region in list(self.region_names)[:8]),
-            )
+            message = f'attribute "{name}" names region "{target}", which does not exist'
+            known = ", ".join(f'"{region}"' for region in list(self.region_names)[:8])
+            self.wrong(index, operator, message, f"regions: {known}", "undefined-name")
 
     def constant(self, index: int, operator: Operator) -> None:
         for name in operator.outputs:
             value = self.block.tensors.get(name) or self.block.shapes.get(name)
             if value is not None and value.data is None:
-                self.findings.add(
-                    "missing-data",
-                    self.path(index, operator),
-                    f'the constant "{name}" has no data',
-                    "if the file has a folder of weights, keep the two together",
-                )
+                message = f'the constant "{name}" has no data'
+                hint = "if the file has a folder of weights, keep the two together"
+                self.wrong(index, operator, message, hint, "missing-data")
             elif isinstance(value, Tensor) and value.scale is not None and value.scale.data is None:
-                self.findings.add(
-                    "missing-data",
-                    self.path(index, operator),
-                    f'the block-scaled constant "{name}" has no scales',
-                )
+                message = f'the block-scaled constant "{name}" has no scales'
+                self.wrong(index, operator, message, code="missing-data")
 
     def variable_access(self, index: int, operator: Operator) -> None:
         side, names = "input", operator.inputs
@@ -410,11 +375,7 @@ class _BlockRules:
         for name in names:
             tensor = self.block.tensors.get(name)
             if tensor is not None and not tensor.variable:
-                self.findings.add(
-                    "malformed-operator",
-                    self.path(index, operator),
-                    f'{side} "{name}" is not a variable',
-                )
+                self.wrong(index, operator, f'{side} "{name}" is not a variable')
 
 
 #: Code of an operator with a fixed arity -> the number of its operands and of its results, and which
