@@ -18,6 +18,7 @@ from tosa_convert.errors import lone_surrogate
 from tosa_convert.formats.wire.layout import TABLES
 from tosa_convert.formats.wire.tables import Table, TableLayout
 from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.model import Block, Region
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -207,8 +208,33 @@ class Builder:
         fields = np.arange(start, start + 4 * len(members), 4, dtype=np.int64)
         self.open.append((fields, interner, np.array(members, np.int64)))
 
-    def names(self, which: int, names: list[str]) -> None:
+    def names(self, which: int, names: Iterable[str]) -> None:
         self.vector_of(which, self.strings, self.strings.intern_all(names))
+
+    def members(self, which: int, count: int) -> range:
+        """Append object `which`: a vector of new objects; return their ids."""
+        members = self.new_objects(count)
+        self.vector_of(which, None, members)
+        return members
+
+    def string(self, text: str) -> Reference:
+        return self.strings, self.strings.intern(text)
+
+    def regions(self, which: int, regions: Sequence[Region]) -> None:
+        """Append object `which`: a vector of regions, with their blocks."""
+        members = self.members(which, len(regions))
+        for member, region in zip(members, regions, strict=True):
+            blocks_at = self.new_object()
+            self.objects[member] = self.table(
+                "TosaRegion", {}, {"name": self.string(region.name), "blocks": (None, blocks_at)}
+            )
+            blocks = self.members(blocks_at, len(region.blocks))
+            for block_at, block in zip(blocks, region.blocks, strict=True):
+                self.block(block_at, block, region.name)
+
+    def block(self, which: int, block: Block, region: str) -> None:
+        """Append a block of a region; each schema has its own operators and tensors."""
+        raise NotImplementedError
 
     def rows(self, layout: TableLayout, columns: dict[str, Any]) -> Positions:
         """Append many tables of one layout, which has 32-bit fields only; returns their positions.

@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -117,7 +117,7 @@ class Columns:
         self.budget = limits.flatbuffer_memory + limits.flatbuffer_memory_per_byte * self.size
         self._views = {
             name: np.frombuffer(buffer, name, count=self.size // np.dtype(name).itemsize)
-            for name in ("u1", "<u2", "<i4", "<u4", "<u8")
+            for name in ("u1", "<i2", "<u2", "<i4", "<u4", "<u8")
         }
         self._strings = KnownStrings()
 
@@ -165,17 +165,11 @@ class Columns:
     def root(self, table: str) -> Positions:
         """Check the header, and return the position of the root table."""
         if self.size < 8:
-            raise fail(
-                "malformed-flatbuffer",
-                f"byte {self.size}",
-                f"the file ends after {self.size} bytes, within the header",
-                _HINT,
-            )
-        if bytes(self.buffer[4:8]) != IDENTIFIER:
-            raise self.bad(
-                4,
-                f"the identifier is {bytes(self.buffer[4:8])!r}, expected {IDENTIFIER!r}",
-            )
+            message = f"the file ends after {self.size} bytes, within the header"
+            raise self.bad(self.size, message)
+        found = bytes(self.buffer[4:8])
+        if found != IDENTIFIER:
+            raise self.bad(4, f"the identifier is {found!r}, expected {IDENTIFIER!r}")
         return self.follow(np.zeros(1, np.int64), f"the root table {table}")
 
     def follow(self, fields: Positions, what: str) -> Positions:
@@ -255,6 +249,35 @@ class Columns:
                 raise self.bad(int(at[beyond.argmax()]), f"{table}.{name} lies outside its table")
         return found
 
+    def read(self, table: str, tables: Positions, *fields: str) -> list[Any]:
+        """Read the named fields of each table: lists of Python values, in the order of the names.
+
+        A table, a vector of tables and a union are the position of the field.
+        """
+        layout, results = self.layouts[table], list[Any]()
+        for name, places in zip(fields, self.fields(table, tables, fields), strict=True):
+            field, what = layout[name], f"{table}.{name}"
+            if field.required and len(places) and int(places.min()) < 0:
+                raise self.bad(int(tables[places.argmin()]), f"{what} is required and absent")
+            match field.kind:
+                case "string":
+                    results.append(self.strings(places, what))
+                case "[string]":
+                    results.append(self.string_lists(places, what))
+                case "[i32]" | "[i16]":
+                    results.append(self.int_lists(places, what, int(field.kind[2:4]) // 8))
+                case "[u8]" if table.endswith("Attribute"):
+                    results.append(self.copies_of(places, what))
+                case "[u8]":
+                    results.append(self.bytes_of(places, what))
+                case "[table]" | "table" | "union":
+                    results.append(places)
+                case _ if len(places) and int(places.max()) < 0:
+                    results.append([field.default] * len(places))
+                case _:
+                    results.append(self.scalars(table, field, places).tolist())
+        return results
+
     def scalars(self, table: str, field: Field, places: Positions) -> npt.NDArray[np.int64]:
         """Return the field's value in each table, or its default if it is absent."""
         what = f"{table}.{field.name}"
@@ -262,8 +285,7 @@ class Columns:
             return self.values(_DTYPES[field.kind], places, what)
         numbers = np.full(len(places), field.default, np.int64)
         present = places >= 0
-        if present.any():
-            numbers[present] = self.values(_DTYPES[field.kind], places[present], what)
+        numbers[present] = self.values(_DTYPES[field.kind], places[present], what)
         return numbers
 
     def vectors(
@@ -274,8 +296,7 @@ class Columns:
             starts = np.zeros(len(places), np.int64)
             lengths = np.zeros(len(places), np.int64)
             present = places >= 0
-            if present.any():
-                starts[present], lengths[present] = self.vectors(places[present], width, what)
+            starts[present], lengths[present] = self.vectors(places[present], width, what)
             return starts, lengths
         at = self.follow(places, what)
         counts = self.values("<u4", at, f"the length of {what}")
@@ -326,15 +347,10 @@ class Columns:
     def strings(self, places: Positions, what: str) -> list[str]:
         """Return the string that each field refers to; "" if it is absent."""
         if len(places) and int(_least(places)) < 0:
+            texts = np.full(len(places), "", object)
             present = places >= 0
-            texts = [""] * len(places)
-            if not present.any():
-                return texts
-            for index, text in zip(
-                np.flatnonzero(present).tolist(), self.strings(places[present], what), strict=True
-            ):
-                texts[index] = text
-            return texts
+            texts[present] = self.strings(places[present], what)
+            return list(texts)
         at = self.follow(places, what)
         self.charge(2 * _NUMBER * len(at), what)
         found = self.known_strings(at)
@@ -444,24 +460,22 @@ class Columns:
         ]
         return list(map(copies.__getitem__, inverse.tolist()))
 
-    def int_lists(self, places: Positions, what: str) -> list[tuple[int, ...]]:
-        """Return each vector of int32 as a tuple.
+    def int_lists(self, places: Positions, what: str, width: int) -> list[tuple[int, ...]]:
+        """Return each vector of integers of so many bytes as a tuple.
 
         Shared vectors become one object; () if it is absent.
         """
-        starts, lengths = self.vectors(places, 4, what)
+        starts, lengths = self.vectors(places, width, what)
         # The length precedes the elements, so vectors that start at one position are the same.
         if _is_constant(starts):
             unique, lengths, inverse = starts[:1], lengths[:1], None
         else:
             unique, first, inverse = np.unique(starts, return_index=True, return_inverse=True)
             lengths = lengths[first]
-        numbers = self.values("<i4", self.elements(unique, lengths, 4, what), what).tolist()
-        lists = []
-        position = 0
-        for length in lengths.tolist():
-            lists.append(tuple(numbers[position : position + length]))
-            position += length
+        elements = self.elements(unique, lengths, width, what)
+        numbers = self.values(f"<i{width}", elements, what).tolist()
+        left = iter(numbers)
+        lists = [tuple(islice(left, length)) for length in lengths.tolist()]
         self.charge(len(lists) * _TUPLE - len(numbers) * (_NUMBER - _INTEGER), what)
         if inverse is None:
             return lists * len(starts)

@@ -19,7 +19,7 @@ import numpy as np
 from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError, fail
 from tosa_convert.formats.flatbuffer.columns import Columns
 from tosa_convert.formats.wire import lift
-from tosa_convert.formats.wire.layout import ATTRIBUTES, ROOT, TABLES
+from tosa_convert.formats.wire.layout import ATTRIBUTES, ROOT
 from tosa_convert.graph.constant import address_of
 from tosa_convert.graph.dtypes import BY_CODE as DTYPE_BY_CODE
 from tosa_convert.graph.model import (
@@ -142,35 +142,10 @@ class _Reader:
         self.out_of_line_bytes = 0
 
     def table(self, name: str, tables: Positions, *fields: str) -> list[Any]:
-        """Read the named fields of each table: lists of Python values, in the order of the names."""
-        columns = self.columns
-        layout = TABLES[name]
-        lasting, temporary = _MEMORY.get(name, (0, 0))
-        columns.charge(len(tables) * (lasting + temporary), f"table {name}")
-        results: list[Any] = []
-        for field_name, places in zip(fields, columns.fields(name, tables, fields), strict=True):
-            field = layout[field_name]
-            what = f"{name}.{field_name}"
-            if field.required and len(places) and int(places.min()) < 0:
-                raise columns.bad(int(tables[places.argmin()]), f"{what} is required and absent")
-            match field.kind:
-                case "string":
-                    results.append(columns.strings(places, what))
-                case "[string]":
-                    results.append(columns.string_lists(places, what))
-                case "[i32]":
-                    results.append(columns.int_lists(places, what))
-                case "[u8]" if name.endswith("Attribute"):
-                    results.append(columns.copies_of(places, what))
-                case "[u8]":
-                    results.append(columns.bytes_of(places, what))
-                case "[table]" | "table" | "union":
-                    results.append(places)
-                case _ if len(places) and int(places.max()) < 0:
-                    results.append([field.default] * len(places))
-                case _:
-                    results.append(columns.scalars(name, field, places).tolist())
-        return results
+        """Read the named fields of each table, as `Columns.read` does, within its memory."""
+        memory = sum(_MEMORY.get(name, ()))
+        self.columns.charge(len(tables) * memory, f"table {name}")
+        return self.columns.read(name, tables, *fields)
 
     # -- findings -----------------------------------------------------------------------------
 

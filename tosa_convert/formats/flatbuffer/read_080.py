@@ -90,35 +90,10 @@ class _Reader:
         upgrade.is_old = True
         self.findings = Findings(MAX_FINDINGS)
 
-    def table(self, name: str, tables: Positions, *fields: str) -> Iterator[list[Any]]:
-        """Iterate over the named fields of each table."""
-        columns = self.columns
-        columns.charge(len(tables) * _MEMORY, f"table {name}")
-        layout = _ALL[name]
-        for field_name, places in zip(fields, columns.fields(name, tables, fields), strict=True):
-            field = layout[field_name]
-            what = f"{name}.{field_name}"
-            if field.kind == "string":
-                yield columns.strings(places, what)
-            elif field.kind == "[string]":
-                yield columns.string_lists(places, what)
-            elif field.kind == "[i32]":
-                yield columns.int_lists(places, what)
-            elif field.kind == "[i16]":
-                yield self.short_lists(places, what)
-            elif field.kind == "[u8]":
-                yield list(columns.bytes_of(places, what))
-            else:
-                yield columns.scalars(name, field, places).tolist()
-
-    def short_lists(self, places: Positions, what: str) -> list[tuple[int, ...]]:
-        """Return each vector of int16 as a tuple."""
-        starts, lengths = self.columns.vectors(places, 2, what)
-        self.columns.charge(int(lengths.sum()) * 40, what)
-        return [
-            struct.unpack_from(f"<{length}h", self.columns.buffer, start) if length else ()
-            for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
-        ]
+    def table(self, name: str, tables: Positions, *fields: str) -> list[Any]:
+        """Read the named fields of each table."""
+        self.columns.charge(len(tables) * _MEMORY, f"table {name}")
+        return self.columns.read(name, tables, *fields)
 
     def inside(self, name: str, tables: Positions, field: str) -> tuple[Positions, list[int]]:
         """Return the tables in a vector of each table."""
@@ -313,12 +288,7 @@ def _value(name: str, value: Any) -> OldValue:
         return ResizeMode(value).name if value in list(ResizeMode) else None
     if name in _FLOAT_FIELDS:
         # Four bytes of FP32, whatever the type of the elements; absent is 0.
-        raw = b"" if value is None else bytes(value[:4])
-        number: float = struct.unpack("<f", raw.ljust(4, b"\0"))[0]
+        number: float = struct.unpack("<f", value[:4].ljust(4, b"\0"))[0]
         return number
-    if isinstance(value, memoryview):
-        return bytes(value)
-    if value is None:
-        return b""
     result: OldValue = value
     return result

@@ -160,33 +160,23 @@ class _Writer(Builder):
                 {"min_reader_version": (None, reader)},
             )
             self.software_version(reader, MIN_READER)
-        regions = self.new_objects(len(graph.regions))
-        self.vector_of(regions_at, None, regions)
-        for which, region in zip(regions, graph.regions, strict=True):
-            vector = self.new_object()
-            name = (self.strings, self.strings.intern(region.name))
-            self.objects[which] = self.table(
-                "TosaRegion", {}, {"name": name, "blocks": (None, vector)}
-            )
-            blocks = self.new_objects(len(region.blocks))
-            self.vector_of(vector, None, blocks)
-            for block_object, block in zip(blocks, region.blocks, strict=True):
-                self.block(block_object, block, self.columns.get(region.name))
+        self.regions(regions_at, graph.regions)
 
     def software_version(self, which: int, version: SoftwareVersion) -> None:
         self.objects[which] = self.table(
             "SoftwareVersion",
             {"_major": version.major, "_minor": version.minor, "_micro": version.micro},
-            {"_modifier": (self.strings, self.strings.intern(version.modifier))},
+            {"_modifier": self.string(version.modifier)},
         )
 
-    def block(self, which: int, block: Block, columns: BlockColumns | None) -> None:
+    def block(self, which: int, block: Block, region: str) -> None:
+        columns = self.columns.get(region)
         operators, tensors, inputs, outputs, shapes = self.new_objects(5)
         self.objects[which] = self.table(
             "TosaBasicBlock",
             {},
             {
-                "name": (self.strings, self.strings.intern(block.name)),
+                "name": self.string(block.name),
                 "operators": (None, operators),
                 "tensors": (None, tensors),
                 "inputs": (None, inputs),
@@ -196,19 +186,15 @@ class _Writer(Builder):
         )
         self.names(inputs, block.inputs)
         self.names(outputs, block.outputs)
-        members = self.new_objects(len(block.operators))
-        self.vector_of(operators, None, members)
+        members = self.members(operators, len(block.operators))
         if columns is None:
             self.operators(members, block.operators)
         else:
             self.operators_in_columns(members, block, columns)
-        members = self.new_objects(len(block.tensors))
-        self.vector_of(tensors, None, members)
+        members = self.members(tensors, len(block.tensors))
         if columns is None or not self.tensors_in_columns(members, columns):
             self.tensors(members, list(block.tensors.values()))
-        members = self.new_objects(len(block.shapes))
-        self.vector_of(shapes, None, members)
-        self.shapes(members, list(block.shapes.values()))
+        self.shapes(self.members(shapes, len(block.shapes)), list(block.shapes.values()))
 
     def operators(self, members: range, operators: list[Operator]) -> None:
         """Lay out the operators' tables, then the lists of names of them all."""
@@ -312,7 +298,7 @@ class _Writer(Builder):
             elif isinstance(value, bytes):
                 references[row.name] = (self.blobs, self.blobs.intern(value))
             elif isinstance(value, str):
-                references[row.name] = (self.strings, self.strings.intern(value))
+                references[row.name] = self.string(value)
             else:
                 number = value.code if isinstance(value, DType) else int(value)
                 # An absent field has the schema's default, which is 0.
@@ -330,7 +316,7 @@ class _Writer(Builder):
             or any(tensors[index].scale is not None for index in columns.others)
         ):
             return False
-        empty = self.strings.intern("")
+        self.strings.intern("")  # its id precedes those of the names
         names = self.value_names[: len(tensors)]
         unused = np.flatnonzero(names < 0)
         names[unused] = self.strings.intern_array(
@@ -338,20 +324,27 @@ class _Writer(Builder):
         )
         shapes = self.vectors.intern_array([tensor.shape for tensor in examples], len(examples))
         dtypes = np.array([tensor.dtype.code for tensor in examples], np.int64)
-        nothing = np.full(len(tensors), self.no_data)
-        data = nothing.copy()
+        data = np.full(len(tensors), self.no_data)
         for index in columns.others:
             data[index] = self.data_object(tensors[index].data)
-        fields = {
-            "name": (self.strings, names),
-            "shape": (self.vectors, shapes[columns.types]),
-            "type": dtypes[columns.types],
-            "data": (None, data),
-            "variable_name": (self.strings, np.full(len(tensors), empty)),
-            "scale_data": (None, nothing),
-        }
-        self.objects[members.start : members.stop] = self.rows(_TENSOR, fields).tolist()
+        starts = self.plain_tensors(names, shapes[columns.types], dtypes[columns.types], data)
+        self.objects[members.start : members.stop] = starts.tolist()
         return True
+
+    def plain_tensors(
+        self, names: Positions, shapes: Positions, types: Any, data: Sequence[int] | Positions
+    ) -> Positions:
+        """Append tensors without rare fields; returns their positions."""
+        empty = np.full(len(names), self.strings.intern(""), np.int64)
+        columns = {
+            "name": (self.strings, names),
+            "shape": (self.vectors, shapes),
+            "type": types,
+            "data": (None, data),
+            "variable_name": (self.strings, empty),
+            "scale_data": (None, np.full(len(names), self.no_data, np.int64)),
+        }
+        return self.rows(_TENSOR, columns)
 
     def tensors(self, members: range, tensors: list[Tensor]) -> None:
         """Append the tensors: those without rare fields all at once, the others one by one."""
@@ -365,26 +358,11 @@ class _Writer(Builder):
             else:
                 plain.append(tensor)
                 places.append(member)
-        empty = np.full(len(plain), self.strings.intern(""), np.int64)
-        nothing = np.full(len(plain), no_data, np.int64)
+        self.strings.intern("")  # its id precedes those of the names
         data = [no_data if t.data is None else self.data_object(t.data) for t in plain]
-        starts = self.rows(
-            _TENSOR,
-            {
-                "name": (
-                    self.strings,
-                    self.strings.intern_array([tensor.name for tensor in plain], len(plain)),
-                ),
-                "shape": (
-                    self.vectors,
-                    self.vectors.intern_array([tensor.shape for tensor in plain], len(plain)),
-                ),
-                "type": [tensor.dtype.code for tensor in plain],
-                "data": (None, data),
-                "variable_name": (self.strings, empty),
-                "scale_data": (None, nothing),
-            },
-        )
+        names = self.strings.intern_array([tensor.name for tensor in plain], len(plain))
+        shapes = self.vectors.intern_array([tensor.shape for tensor in plain], len(plain))
+        starts = self.plain_tensors(names, shapes, [tensor.dtype.code for tensor in plain], data)
         for place, start in zip(places, starts.tolist(), strict=True):
             self.objects[place] = start
 
@@ -398,9 +376,9 @@ class _Writer(Builder):
             scalars["scale_type"] = tensor.scale.dtype.code
             scalars["block_shape"] = int(tensor.scale.shape)
         references: dict[str, Reference] = {
-            "name": (self.strings, self.strings.intern(tensor.name)),
+            "name": self.string(tensor.name),
             "shape": (self.vectors, self.vectors.intern(tensor.shape or ())),
-            "variable_name": (self.strings, self.strings.intern(tensor.variable_name)),
+            "variable_name": self.string(tensor.variable_name),
         }
         scales = None if tensor.scale is None else tensor.scale.data
         if self.out_of_line:
@@ -426,13 +404,9 @@ class _Writer(Builder):
             if not chosen:
                 continue
             # Sizes are part of the program and not weights: they are inside in every form.
-            columns: dict[str, Any] = {
-                "name": (
-                    self.strings,
-                    self.strings.intern_all([shape.name for _, shape in chosen]),
-                ),
-                "data": (None, [self.data_object(shape.data) for _, shape in chosen]),
-            }
+            names = self.strings.intern_all([shape.name for _, shape in chosen])
+            data = [self.data_object(shape.data) for _, shape in chosen]
+            columns: dict[str, Any] = {"name": (self.strings, names), "data": (None, data)}
             if has_rank:
                 columns["rank"] = [shape.rank for _, shape in chosen]
             starts = self.rows(TABLES["TosaShape"].layout((*columns,)), columns)

@@ -77,24 +77,11 @@ class _Writer(Builder):
             ROOT, {}, {"version": (None, version), "regions": (None, regions_at)}
         )
         self.objects[version] = self.table("Version", dict(_VERSION), {})
-        regions = self.new_objects(len(graph.regions))
-        self.vector_of(regions_at, None, regions)
-        for which, region in zip(regions, graph.regions, strict=True):
-            blocks_at = self.new_object()
-            self.objects[which] = self.table(
-                "TosaRegion", {}, {"name": self.string(region.name), "blocks": (None, blocks_at)}
-            )
-            blocks = self.new_objects(len(region.blocks))
-            self.vector_of(blocks_at, None, blocks)
-            for member, block in zip(blocks, region.blocks, strict=True):
-                self.block(member, block)
+        self.regions(regions_at, graph.regions)
         self.place_vectors()
         self.place_shorts()
         self.place_strings()
         return self.finish_embedded()
-
-    def string(self, text: str) -> Reference:
-        return self.strings, self.strings.intern(text)
 
     def place_shorts(self) -> None:
         """Append the vectors of 16-bit integers."""
@@ -105,7 +92,7 @@ class _Writer(Builder):
             self.out += struct.pack(f"<I{len(values)}h", len(values), *values)
         self.align(4)
 
-    def block(self, which: int, block: Block) -> None:
+    def block(self, which: int, block: Block, region: str) -> None:
         names = ("operators", "tensors", "inputs", "outputs")
         lists = dict(zip(names, self.new_objects(4), strict=True))
         references: dict[str, Reference] = {"name": self.string(block.name)}
@@ -113,14 +100,12 @@ class _Writer(Builder):
         self.objects[which] = self.table("TosaBasicBlock", {}, references)
         self.names(lists["inputs"], block.inputs)
         self.names(lists["outputs"], block.outputs)
-        operators = self.new_objects(len(block.operators))
-        self.vector_of(lists["operators"], None, operators)
+        operators = self.members(lists["operators"], len(block.operators))
         for member, operator in zip(operators, block.operators, strict=True):
             assert isinstance(operator, OlderOperator)
             self.operator(member, operator)
         unsigned = _unsigned(block)
-        tensors = self.new_objects(len(block.tensors))
-        self.vector_of(lists["tensors"], None, tensors)
+        tensors = self.members(lists["tensors"], len(block.tensors))
         for member, tensor in zip(tensors, block.tensors.values(), strict=True):
             self.tensor(member, tensor, is_unsigned=tensor.name in unsigned)
 
@@ -163,8 +148,8 @@ class _Writer(Builder):
             scalars["attribute_type"] = kind
             references["attribute"] = (None, attribute)
         self.objects[which] = self.table("TosaOperator", scalars, references)
-        self.names(inputs, list(operator.inputs))
-        self.names(outputs, list(operator.outputs))
+        self.names(inputs, operator.inputs)
+        self.names(outputs, operator.outputs)
         if kind:
             self.objects[attribute] = self.attribute(kind, operator)
 
