@@ -46,6 +46,10 @@ def i16(*values: int) -> Any:
     return np.array(values, np.int16)
 
 
+def i64(*values: int) -> Any:
+    return np.array(values, np.int64)
+
+
 def i32(*values: int) -> Any:
     return np.array(values, np.int32)
 
@@ -66,12 +70,14 @@ def test_every_definition_says_what_it_computes() -> None:
 
 LEAST = np.iinfo(np.int32).min
 MOST = np.iinfo(np.int32).max
+LEAST64 = np.iinfo(np.int64).min
+MOST64 = np.iinfo(np.int64).max
 
 
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        (lambda: computed(lambda b, x: b.abs(x), i32(LEAST, -3, 4)), [MOST, 3, 4]),
+        (lambda: computed(lambda b, x: b.abs(x), i32(-MOST, -3, 4)), [MOST, 3, 4]),
         (lambda: computed(lambda b, x, y: b.add(x, y), i32(MOST, 1), i32(0, 2)), [MOST, 3]),
         (lambda: computed(lambda b, x: b.negate(x), i8(-128, 5)), [127, -5]),
         (
@@ -206,7 +212,21 @@ def test_the_error_function_equals_that_of_the_standard_library() -> None:
         (lambda b, x, y: b.sub(x, y), (i32(LEAST), i32(1)), "does not fit INT32"),
         (lambda b, x: b.reduce_sum(x, axis=0), (i32(MOST, 1),), "does not fit INT32"),
         (lambda b, x, y: b.mul(x, y, shift=2), (i32(MOST), i32(MOST)), "does not fit INT32"),
+        (lambda b, x: b.abs(x), (i32(LEAST),), "does not fit INT32"),
+        (lambda b, x: b.abs(x), (i64(LEAST64),), "does not fit INT64"),
+        (lambda b, x: b.negate(x), (i32(LEAST),), "does not fit INT32"),
+        (lambda b, x: b.negate(x), (i64(LEAST64),), "does not fit INT64"),
+        (lambda b, x, y: b.add(x, y), (i64(MOST64), i64(1)), "does not fit INT64"),
+        (lambda b, x, y: b.sub(x, y), (i64(LEAST64), i64(1)), "does not fit INT64"),
+        (lambda b, x: b.reduce_sum(x, axis=0), (i64(MOST64, 1),), "does not fit INT64"),
+        (lambda b, x, y: b.pow(x, y), (f32(2), f32(math.nan)), "an infinity or NaN"),
+        (lambda b, x, y: b.pow(x, y), (f32(math.inf), f32(1)), "an infinity or NaN"),
+        (lambda b, x, z: b.negate(x, z), (i32(1), i32(1)), "a zero point of INT32"),
+        (lambda b, x, y, z: b.mul(x, y, z), (i16(1), i16(1), i8(1)), "from 0 to 0"),
+        (lambda b, x, y, z: b.mul(x, y, z), (i32(1), i32(1), i8(64)), "from 0 to 63"),
         (lambda b, x, y: b.logical_left_shift(x, y), (i32(1), i32(32)), "a shift that"),
+        (lambda b, x, y: b.logical_left_shift(x, y), (i8(1), i8(8)), "from 0 to 7"),
+        (lambda b, x, y: b.logical_right_shift(x, y), (i16(1), i16(16)), "from 0 to 15"),
         (lambda b, x, y: b.arithmetic_right_shift(x, y, round=False), (i32(1), i32(-1)), "shift"),
     ],
 )
@@ -217,6 +237,21 @@ def test_data_without_a_defined_result_is_refused_with_the_operator(
         computed(make, *arrays)
     assert caught.value.code == "refmodel-refused"
     assert 'block "main" operator #' in caught.value.findings[0].where
+
+
+def test_sums_of_int64_at_the_limits_are_exact() -> None:
+    found = computed(lambda b, x, y: b.add(x, y), i64(MOST64, LEAST64), i64(-1, 1))
+    assert found.tolist() == [MOST64 - 1, LEAST64 + 1]
+    found = computed(lambda b, x, y: b.sub(x, y), i64(MOST64, -1), i64(0, MOST64))
+    assert found.tolist() == [MOST64, LEAST64]
+    assert computed(lambda b, x: b.reduce_sum(x, axis=0), i64(MOST64 - 1, 1)).tolist() == [MOST64]
+
+
+def test_a_product_that_leaves_fp32_on_the_way_is_exact() -> None:
+    found = computed(lambda b, x: b.reduce_product(x, axis=0), f32(3e38, 3e38, 0, 1))
+    assert found.tolist() == [0]
+    found = computed(lambda b, x: b.reduce_product(x, axis=0), f32(1e-30, 1e-30, 1e30, 1e30))
+    assert abs(float(found[0]) - 1) < 1e-6
 
 
 def test_two_rows_for_one_index_are_refused() -> None:

@@ -13,6 +13,7 @@ from tosa_convert.golden.running.run_graph import run_program
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph import Block, BlockScale, Graph, Operator, Region, Tensor, dtype, operator
 from tosa_convert.graph.dtypes import BLOCK_SCALE, BLOCK_SCALED, BlockShape, DType
+from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.versions import V1_1_DRAFT
 from tosa_convert.reference.evaluate import Machine
 
@@ -75,3 +76,69 @@ def test_an_operator_that_takes_no_blocks_is_refused_by_name() -> None:
     scale = np.ones((1, 1), BLOCK_SCALE.numpy)
     with pytest.raises(TosaConvertError, match="ABS of tensors that hold their scales"):
         Machine(graph).run({"x": np.zeros((1, 32), element.numpy), "x/scale": scale})
+
+
+def product(element: DType, *, holds_scales: bool) -> Graph:
+    """A product of FP32 numbers and a tensor of another type."""
+    shape = (1, 2, 32)
+    other = scaled("b", element, shape) if holds_scales else Tensor("b", element, shape)
+    zero = dtype("FP32") if holds_scales else element
+    graph = program(
+        [
+            Tensor("a", dtype("FP32"), shape),
+            other,
+            Tensor(
+                "a_zp", dtype("FP32"), (1,), constant_of(np.zeros(1, np.float32), dtype("FP32"))
+            ),
+            Tensor("b_zp", zero, (1,), constant_of(np.zeros(1, zero.numpy), zero)),
+            Tensor("y", dtype("FP32"), (1, 2, 2)),
+        ],
+        ("CONST", "", "a_zp", {}),
+        ("CONST", "", "b_zp", {}),
+        ("MATMUL_T", "a b a_zp b_zp", "y", {}),
+    )
+    graph.main.inputs.append("b")
+    return graph
+
+
+@pytest.mark.usefixtures("refmodel")
+@pytest.mark.parametrize(
+    ("name", "holds_scales", "least"),
+    [
+        ("FP8E4M3", False, 2.0**-6),
+        ("FP8E5M2", False, 2.0**-14),
+        ("FP8E4M3", True, 2.0**-126),
+        ("FP4E2M1", True, 2.0**-126),
+        ("MXINT8", True, 2.0**-126),
+    ],
+)
+def test_a_zero_has_the_bound_of_the_least_normal_number(
+    name: str, holds_scales: bool, least: float
+) -> None:
+    graph = product(dtype(name), holds_scales=holds_scales)
+    inputs: dict[str, Any] = {
+        "a": np.ones((1, 2, 32), np.float32),
+        "b": np.zeros((1, 2, 32), dtype(name).numpy),
+    }
+    if holds_scales:
+        inputs["b/scale"] = np.ones((1, 2, 1), BLOCK_SCALE.numpy)
+    found = [
+        run_program(Program(graph), inputs, RunOptions(engine=engine, bounds=True)).bounds["y"]
+        for engine in ("numpy", "reference-model")
+    ]
+    assert found[0].tolist() == found[1].tolist()
+    assert found[0].reshape(-1).tolist() == [32 * least] * 4
+
+
+@pytest.mark.usefixtures("refmodel")
+@pytest.mark.parametrize("element", BLOCK_SCALED, ids=str)
+def test_casts_to_blocks_in_fp64_give_what_the_model_gives(element: DType) -> None:
+    graph = round_trip(element)
+    graph.main.outputs[:] = ["a"]
+    x = input_arrays(graph, None, 1)["x"]
+    x[0, 3], x[1, 40] = 1000, np.nan
+    found = [
+        run_program(Program(graph), {"x": x}, RunOptions(engine=engine, precise=True)).outputs["a"]
+        for engine in ("numpy", "reference-model")
+    ]
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-12, atol=0)

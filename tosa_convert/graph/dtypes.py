@@ -141,8 +141,13 @@ BLOCK_SCALE: Final = dtype("FP8UE8M0")
 
 INT4: Final = dtype("INT4")
 INT8: Final = dtype("INT8")
+INT16: Final = dtype("INT16")
 INT32: Final = dtype("INT32")
 INT64: Final = dtype("INT64")
+FP32: Final = dtype("FP32")
+
+#: The only zero point besides 0 of unsigned INT16, as an INT16: the bits of 32768.
+MIDDLE_OF_UINT16: Final = -(1 << 15)
 
 
 class NanPropagationMode(IntEnum):

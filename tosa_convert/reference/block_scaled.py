@@ -55,11 +55,17 @@ def cast_to(call: Call) -> tuple[Array, Array]:
     """
     data, scales = call.results
     assert data.dtype is not None
-    return to_blocks(call.value("input_data"), data.dtype, scales.shape)
+    is_wide = call.precision != "own"
+    return to_blocks(call.value("input_data"), data.dtype, scales.shape, is_wide=is_wide)
 
 
-def to_blocks(numbers: Array, element: DType, shape: tuple[int, ...]) -> tuple[Array, Array]:
-    """Return data of an element type, and scales of a shape, for numbers; see `cast_to`."""
+def to_blocks(
+    numbers: Array, element: DType, shape: tuple[int, ...], *, is_wide: bool = False
+) -> tuple[Array, Array]:
+    """Return data of an element type, and scales of a shape, for numbers; see `cast_to`.
+
+    is_wide: the data are the quotients in FP64, neither rounded nor saturated.
+    """
     most, limit = _greatest(element)
     value = numbers.astype(np.float64)
     blocks = value.reshape(*shape, -1)
@@ -67,9 +73,12 @@ def to_blocks(numbers: Array, element: DType, shape: tuple[int, ...]) -> tuple[A
     mantissa, exponent = np.frexp(np.where(np.isfinite(largest), largest, 1.0) / limit)
     least = np.where(largest == 0, _LEAST_SCALE, exponent - (mantissa == 0.5))
     power = np.ldexp(1.0, np.clip(least, _LEAST_SCALE, _GREATEST_SCALE))
-    quotients = np.clip(blocks / power[..., None], -most, most)
+    quotients = blocks / power[..., None]
     is_finite = np.isfinite(largest)[..., None]
     scale = np.where(is_finite[..., 0], power, np.nan)
+    if is_wide:
+        return np.where(is_finite, quotients, np.nan).reshape(value.shape), scale
+    quotients = np.clip(quotients, -most, most)
     if not element.is_float:
         units = np.rint(np.nan_to_num(quotients) * _MXINT8_UNIT)
         return np.where(is_finite, units, _MXINT8_MOST).reshape(value.shape), scale

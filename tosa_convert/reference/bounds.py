@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.graph.dtypes import BLOCK_SCALE, BLOCK_SCALED, DType
+from tosa_convert.graph.dtypes import FP32, DType
 from tosa_convert.reference import reductions, windows
-from tosa_convert.reference.block_scaled import multiply
-from tosa_convert.reference.call import Array, Call, Operation
+from tosa_convert.reference.block_scaled import multiply, scaled
+from tosa_convert.reference.call import Array, Call, Operation, Type
 
 #: Errors that POW is allowed, in units of the element type: of a logarithm near 0, relative to a
 #: logarithm, and of EXP relative to its argument.
@@ -41,17 +41,32 @@ def _of_magnitudes(function: Operation) -> Callable[[Call], Array]:
 
 
 def _magnitude(array: Array, element: DType | None) -> Array:
-    """Return the absolute value, as FP64 for floating point and INT32 for data of MXINT8."""
-    if element is None or element in BLOCK_SCALED or element is BLOCK_SCALE:
-        is_integer = array.dtype.kind == "i"
-        return np.asarray(np.abs(array.astype(np.int32) if is_integer else array))
+    """Return the absolute value of floating point, in FP64."""
+    if element is None:
+        return array
     return np.asarray(np.maximum(np.abs(array.astype(np.float64)), _smallest_normal(element)))
 
 
 def _smallest_normal(element: DType | None) -> float:
-    if element is None or element in BLOCK_SCALED:
+    if element is None:
         return 0.0
     return float(2.0 ** int(_row_of(element).minexp))
+
+
+def _of_scaled(function: Operation, *names: str) -> Operation:
+    """Return the bound of an operator on block-scaled data, whose numbers are those of FP32."""
+
+    def bound(call: Call) -> Array:
+        operands, types = list(call.operands), list(call.types)
+        rows = [row.name for row in call.spec.operands]
+        for name in names:
+            data, scale = rows.index(f"{name}_data"), rows.index(f"{name}_scale")
+            operands[data] = scaled(call, name)
+            types[data] = Type(FP32, types[data].shape)
+            operands[scale] = np.ones(operands[scale].shape)
+        return _of_magnitudes(function)(replace(call, operands=tuple(operands), types=tuple(types)))
+
+    return bound
 
 
 def _of_window(function: Operation, *, with_border: bool) -> Operation:
@@ -136,7 +151,7 @@ BOUNDS: Final[dict[str, Operation]] = {
     "AVG_POOL2D_ADAPTIVE": _of_magnitudes(windows.pool_average),
     "CAST_FROM_BLOCK_SCALED": _scales,
     "CONV2D": _of_window(windows.convolve, with_border=True),
-    "CONV2D_BLOCK_SCALED": _of_magnitudes(windows.convolve_block_scaled),
+    "CONV2D_BLOCK_SCALED": _of_scaled(windows.convolve_block_scaled, "input", "weight"),
     "CONV3D": _of_window(windows.convolve, with_border=True),
     "COS": _of_values(lambda value: 1 + np.abs(value)),
     "DEPTHWISE_CONV2D": _of_window(windows.convolve_depthwise, with_border=False),
@@ -145,7 +160,7 @@ BOUNDS: Final[dict[str, Operation]] = {
     "LOG": _of_values(lambda value: np.full(value.shape, 5.0)),
     "MATMUL": _of_magnitudes(reductions.multiply_matrices),
     "MATMUL_T": _of_magnitudes(reductions.multiply_by_transposed),
-    "MATMUL_T_BLOCK_SCALED": _of_magnitudes(reductions.multiply_block_scaled),
+    "MATMUL_T_BLOCK_SCALED": _of_scaled(reductions.multiply_block_scaled, "a", "b"),
     "POW": _pow,
     "REDUCE_SUM": _of_magnitudes(reductions.OPERATIONS["REDUCE_SUM"]),
     "RFFT2D": _transform,

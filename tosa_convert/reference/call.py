@@ -133,7 +133,8 @@ def store(result: Array, target: Type, precision: Precision) -> Array:
     if element is None:
         return np.asarray(result, np.int64).reshape(-1)
     array = np.asarray(result)
-    if element.is_float and precision != "own" and element.name != "FP8UE8M0":
+    is_number = element.is_float or (element.name == "MXINT8" and array.dtype.kind == "f")
+    if is_number and precision != "own" and element.name != "FP8UE8M0":
         return array.astype(np.float64, copy=False).reshape(shape)
     return array.astype(element.numpy, copy=False).reshape(shape)
 

@@ -26,12 +26,12 @@ from tosa_convert.reference.call import (
 
 
 def compute_abs(call: Call) -> Array:
-    """Return the absolute value. The least integer saturates to the greatest."""
+    """Return the absolute value. That of the least integer is not defined."""
     value = call.value("input1")
-    if not call.is_integer:
-        return np.abs(value)
-    _, high = integer_limits(call.result.dtype)
-    return np.asarray(np.abs(np.maximum(value, -high)))
+    if call.is_integer:
+        low, _ = integer_limits(call.result.dtype)
+        refuse_undefined(call, value == low, f"it does not fit {call.result.dtype}")
+    return np.abs(value)
 
 
 def compute_add(call: Call) -> Array:
@@ -44,6 +44,10 @@ def compute_subtract(call: Call) -> Array:
     return call.value("input1") - call.value("input2")
 
 
+#: Bits by which the product of INT32 operands is shifted at most. Other products are not shifted.
+_MOST_MUL_SHIFT: Final = 63
+
+
 def compute_multiply(call: Call) -> Array:
     """Return input1 * input2.
 
@@ -53,7 +57,9 @@ def compute_multiply(call: Call) -> Array:
     left, right = call.value("input1"), call.value("input2")
     product = left * right
     shift = call.number("shift")
-    if shift and call.is_integer:
+    most = _MOST_MUL_SHIFT if call.raw("input1").dtype == np.int32 else 0
+    refuse_undefined(call, not 0 <= shift <= most, f"a shift that is not from 0 to {most}")
+    if shift:
         half = np.int64(1) << np.int64(shift - 1)
         product = (product + half) >> np.int64(shift)
     return product
@@ -71,20 +77,27 @@ def compute_divide(call: Call) -> Array:
 def compute_power(call: Call) -> Array:
     """Return input1 to the power of input2.
 
-    A negative base, and 0 to a power of at most 0, are not defined.
+    A negative base, 0 to a power of at most 0, infinities and NaN are not defined.
     """
     base, exponent = call.value("input1"), call.value("input2")
     wrong = (base < 0) | ((base == 0) & (exponent <= 0))
     refuse_undefined(call, wrong, "a negative base, or 0 to a power of at most 0")
+    wrong = ~(np.isfinite(base) & np.isfinite(exponent))
+    refuse_undefined(call, wrong, "an infinity or NaN")
     return _in_fp64(call, np.power, "input1", "input2")
 
 
 def compute_negate(call: Call) -> Array:
-    """Return output_zp - (input1 - input1_zp), saturated to the element type; floats change the sign."""
+    """Return output_zp - (input1 - input1_zp), saturated; floats change the sign.
+
+    The negative of the least INT32 or INT64 is not defined.
+    """
     value = call.value("input1")
     if not call.is_integer:
         return -value
     low, high = integer_limits(call.result.dtype)
+    if value.dtype.itemsize == 8:
+        refuse_undefined(call, value == low, f"it does not fit {call.result.dtype}")
     wide = value.astype(np.int64)
     negated = call.number("output_zp") - (wide - call.number("input1_zp"))
     return np.clip(negated, low, high)
@@ -128,9 +141,9 @@ def compute_right_shift(call: Call) -> Array:
 
 
 def _shift(call: Call) -> Array:
-    """Return the amounts of a shift, which are below 32, or 64 for INT64."""
+    """Return the amounts of a shift, which are below the bits of the element type."""
     shift = call.value("input2")
-    most = max(32, 8 * call.raw("input1").dtype.itemsize) - 1
+    most = 8 * call.raw("input1").dtype.itemsize - 1
     refuse_undefined(call, (shift < 0) | (shift > most), f"a shift that is not from 0 to {most}")
     return shift
 

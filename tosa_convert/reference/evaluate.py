@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.dtypes import INT8, INT16, MIDDLE_OF_UINT16
 from tosa_convert.graph.model import Block, Graph, Operator, ShapeValue, operator_path
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE, VARIABLE_READ, VARIABLE_WRITE
 from tosa_convert.reference import (
@@ -54,6 +55,8 @@ OPERATIONS: Final[dict[str, Operation]] = {
 }
 #: Operators whose integer results have to fit; products of INT32 and sums of products wrap around.
 _MUST_FIT: Final = frozenset(("ADD", "INTDIV", "REDUCE_SUM", "SUB", "TABLE"))
+#: A result of INT64 that wrapped around differs by 2^64 from that in FP64, whose rounding is less.
+_WRAPPED: Final = 2.0**62
 #: Computes a CUSTOM operator of its operands, its attributes and the types of its results.
 CustomFunction = Callable[[Call], Sequence[Array]]
 
@@ -185,6 +188,7 @@ class Machine:
         call = Call(spec, tuple(map(plain, operands)), types, attributes, targets, self.precision)
         function = self._function(call, where)
         with np.errstate(all="ignore"), _errors_at(where, spec.name):
+            _refuse_zero_points(call)
             first = block.tensors.get(operator.outputs[0]) if operator.outputs else None
             scales = scales_type(first) if first is not None and first.scale is not None else None
             if scales is None and not any(isinstance(value, Scaled) for value in operands):
@@ -255,10 +259,30 @@ def _refuse_overflow(call: Call, found: Any) -> None:
     must_fit = call.spec.name in _MUST_FIT
     if call.spec.name == "MUL":
         must_fit = call.is_integer and call.number("shift") != 0
-    if must_fit and call.is_integer:
+    if not (must_fit and call.is_integer):
+        return
+    if call.raw(call.spec.operands[0].name).dtype.itemsize == 8 and call.spec.name != "MUL":
+        operands = tuple(operand.astype(np.float64) for operand in call.operands)
+        wide = OPERATIONS[call.spec.name](replace(call, operands=operands, precision="wide"))
+        wrong = np.abs(wide - found) > _WRAPPED
+    else:
         low, high = integer_limits(call.result.dtype)
         wrong = (found < low) | (found > high)
-        refuse_undefined(call, wrong, f"it does not fit {call.result.dtype}")
+    refuse_undefined(call, wrong, f"it does not fit {call.result.dtype}")
+
+
+def _refuse_zero_points(call: Call) -> None:
+    """Refuse a zero point of a type that has none; rules see those of constants alone."""
+    for row in call.spec.operands:
+        if not row.name.endswith("_zp") or not call.has(row.name):
+            continue
+        element, point = call.type_of(row.name).dtype, call.raw(row.name)
+        is_unsigned = call.attributes.get(row.name.removesuffix("zp") + "unsigned")
+        wrong = point != 0
+        if element is INT16 and is_unsigned:
+            wrong &= point != MIDDLE_OF_UINT16
+        if element is not INT8:
+            refuse_undefined(call, wrong, f"a zero point of {element}")
 
 
 def _is_inexact(call: Call) -> bool:

@@ -107,7 +107,12 @@ OPERATIONS: Final[dict[str, Operation]] = {
         np.fmin,
         "Return the least element along the axis; NaN if one is NaN, unless nan_mode is IGNORE.",
     ),
-    "REDUCE_PRODUCT": _reduce(np.multiply, "Return the product of the elements along the axis."),
+    "REDUCE_PRODUCT": describe(
+        lambda call: np.prod(
+            call.value("input").astype(np.float64), axis=call.attributes["axis"], keepdims=True
+        ),
+        "Return the product of the elements along the axis, computed in FP64 and rounded once.",
+    ),
     "REDUCE_SUM": _reduce(
         np.add,
         "Return the sum of the elements along the axis; floating point in numpy's order, in FP32.",

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from tosa_convert.errors import fail
-from tosa_convert.graph.dtypes import BLOCK_SCALE
+from tosa_convert.graph.dtypes import BLOCK_SCALE, FP32
 from tosa_convert.graph.model import Tensor
 from tosa_convert.reference.block_scaled import multiply, numbers_of, to_blocks
 from tosa_convert.reference.call import Array, Call, Operation, Type
@@ -68,12 +68,18 @@ def compute_scaled(
     if scales is None:
         pairs = zip(values, call.types, strict=True)
         operands = tuple(_numbers(value, kind, call) for value, kind in pairs)
-        return function(replace(call, operands=operands))
+        types = tuple(
+            Type(FP32, kind.shape) if isinstance(value, Scaled) else kind
+            for value, kind in zip(values, call.types, strict=True)
+        )
+        return function(replace(call, operands=operands, types=types))
     (target,) = call.results
     if call.spec.name == "CAST":
         assert target.dtype is not None
         numbers = _numbers(values[0], call.types[0], call)
-        return Scaled(*to_blocks(call.widened(numbers), target.dtype, scales.shape))
+        is_wide = call.precision != "own"
+        blocks = to_blocks(call.widened(numbers), target.dtype, scales.shape, is_wide=is_wide)
+        return Scaled(*blocks)
     if call.spec.name not in _MOVES_BLOCKS:
         message = f"{call.spec.name} of tensors that hold their scales is not defined"
         raise fail("unsupported-operator", where, message)

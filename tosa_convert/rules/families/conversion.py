@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tosa_convert.graph.dtypes import INT8, INT32, RoundingMode, dtype
+from tosa_convert.graph.dtypes import INT8, INT32, MIDDLE_OF_UINT16, RoundingMode, dtype
 from tosa_convert.graph.model import DYNAMIC
 from tosa_convert.rules.families.core import (
     Check,
@@ -23,8 +23,6 @@ from tosa_convert.rules.operator_view import OperatorView
 
 _INT16: Final = dtype("INT16")
 _INT48: Final = dtype("INT48")
-#: The zero point 32768 of unsigned INT16, as a constant of INT16 holds it.
-_MIDDLE_OF_UINT16: Final = -(1 << 15)
 _LEAST_SHIFT: Final = 2
 _MOST_SHIFT: Final = 62
 
@@ -41,7 +39,7 @@ def zero_point_of(side: str) -> Check:
         if not value or element is INT8:
             return
         is_uint16 = element is _INT16 and view.attributes[f"{side}_unsigned"]
-        if is_uint16 and value != _MIDDLE_OF_UINT16:
+        if is_uint16 and value != MIDDLE_OF_UINT16:
             yield Violation(
                 f"{side}-zp-uint16",
                 f"{name} is {int(value) & 0xFFFF}, and {side} is unsigned INT16",
