@@ -14,8 +14,7 @@ import pytest
 from tosa_convert.frontends.process.child import OUTPUT_FILE
 from tosa_convert.frontends.process.interface import INTERFACE_FILE
 from tosa_convert.frontends.process.request import REQUEST_FILE, Request
-from tosa_convert.frontends.process.run import server_of
-from tosa_convert.frontends.process.server import ConverterServer, can_serve
+from tosa_convert.frontends.process.run import ConverterServer, can_serve, server_of
 from tosa_convert.frontends.table import FRONTENDS
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks")

@@ -21,7 +21,7 @@ from tosa_convert.frontends.process.request import Request
 from tosa_convert.frontends.read_result import finish
 from tosa_convert.frontends.tflite.lowerings import find
 from tosa_convert.frontends.tflite.lowerings.correction import Correction
-from tosa_convert.frontends.tflite.lowerings.table import CORRECTIONS
+from tosa_convert.frontends.tflite.lowerings.find import CORRECTIONS
 from tosa_convert.frontends.tflite.read import operator_name, read_tflite
 from tosa_convert.golden.backends import worker
 from tosa_convert.io.options import ReadOptions

@@ -15,9 +15,8 @@ from frontends.tflite_operators.values import PLAIN, Quantized
 from frontends.tflite_operators.write import write
 
 import tosa_convert as tc
-from tosa_convert.frontends.tflite.correct import with_corrections
-from tosa_convert.frontends.tflite.lowerings.find import Wanted
-from tosa_convert.frontends.tflite.lowerings.table import CORRECTIONS
+from tosa_convert.frontends.tflite.complete import with_corrections
+from tosa_convert.frontends.tflite.lowerings.find import CORRECTIONS, Wanted
 
 Array = npt.NDArray[Any]
 pytestmark = NEEDS_TFLITE

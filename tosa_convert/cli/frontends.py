@@ -14,7 +14,7 @@ from tosa_convert.cli.shared_options import add_options
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tosa_convert.frontends.process.installed import Installed
+    from tosa_convert.frontends.table import Installed
 
 
 def frontend_names() -> Iterable[str]:

@@ -24,7 +24,7 @@ from tosa_convert.process.child import temporary_folder
 if TYPE_CHECKING:
     from tosa_convert.frontends.partial.cut import Cut
     from tosa_convert.frontends.partial.programs import Parts
-    from tosa_convert.frontends.process.server import ConverterServer
+    from tosa_convert.frontends.process.run import ConverterServer
     from tosa_convert.graph.model import Graph
 
 #: Conversions of one model, each of which cuts out what the one before left.

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered
 from tosa_convert.frontends.model_summary import describe as describe
-from tosa_convert.frontends.process.installed import absent
 from tosa_convert.frontends.process.request import OUTPUT_NAMES, TRUSTED
 from tosa_convert.frontends.process.run import TIMEOUT
 from tosa_convert.frontends.recognize import Recognised, recognize
-from tosa_convert.frontends.table import FRONTENDS, frontend, missing, model_kinds, on_route
+from tosa_convert.frontends.table import FRONTENDS, absent, frontend, missing, model_kinds, on_route
 from tosa_convert.io.options import (
     LimitsLike,
     ReadOptions,

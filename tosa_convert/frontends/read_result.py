@@ -9,7 +9,7 @@ from pathlib import Path
 from tosa_convert import rewrites
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.read import Input, foreign_operations, open_input, read
-from tosa_convert.frontends.distinct_outputs import with_own_outputs
+from tosa_convert.frontends.main_block import with_own_outputs, with_states
 from tosa_convert.frontends.partial.cut import Cut
 from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, NotLowered
 from tosa_convert.frontends.process.request import Request
@@ -39,14 +39,11 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
         rows = [*interface.not_lowered, *_stayed(request, interface, folder)]
         raise _listed(rows, request)
     graph = _program(request, interface, folder, options)
-    # What most models do not need is imported when it is: a small model takes little more than imports.
     if interface.states:
-        from tosa_convert.frontends.state_variables import with_states
-
         graph = with_states(graph, interface, folder)
     graph = _named(graph, interface, request.frontend)
     graph, report = rewrites.apply(graph)
-    if interface.places:
+    if interface.places:  # Most models do not need it: a small one takes little more than imports.
         from tosa_convert.frontends.source_places import with_places
 
         graph = with_places(graph, interface.places, has_full_paths=options.full_paths)

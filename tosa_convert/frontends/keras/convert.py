@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
 from tosa_convert.errors import fail
-from tosa_convert.frontends.keras.source import add_source, layer_lines, name_outputs
 from tosa_convert.frontends.process.interface import Interface, NotLowered
 from tosa_convert.frontends.process.python_file import call_factory
 from tosa_convert.frontends.process.request import OUTPUT_NAMES, Request
 from tosa_convert.frontends.tflite.convert import lower_file
-from tosa_convert.frontends.tflite.read import read_tflite
+from tosa_convert.frontends.tflite.read import TfliteFile, read_tflite
 
 #: What TFLite says of operators that it has only as TensorFlow's own, and of those that are custom ones.
 _NOT_IN_TFLITE: Final = re.compile(r"^\s*(?:TF Select|Flex|Custom) ops: (.+)$", re.MULTILINE)
@@ -92,3 +94,93 @@ def _lower(convert: Callable[[], bytes], request: Request, folder: Path) -> Inte
     interface = lower_file(model, request, folder)
     interface.model = model.name
     return interface
+
+
+#: What TFLite calls the outputs of a model that returns them in a list.
+_OUTPUT: Final = re.compile(r"output_(\d+)")
+
+
+@contextlib.contextmanager
+def layer_lines(path: Path) -> Iterator[dict[int, int]]:
+    """Collect the line of a Python file that makes a layer, by the layer's id, inside the block."""
+    import keras
+
+    lines: dict[int, int] = {}
+    original = keras.Operation.__init__
+
+    def init(self: Any, *arguments: Any, **keywords: Any) -> None:
+        original(self, *arguments, **keywords)
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename != str(path):
+            frame = frame.f_back
+        if frame is not None:
+            lines[id(self)] = frame.f_lineno
+
+    keras.Operation.__init__ = init
+    try:
+        yield lines
+    finally:
+        keras.Operation.__init__ = original
+
+
+def name_outputs(interface: Interface, names: Sequence[str]) -> None:
+    """Give the outputs of a model the names that Keras has for them, in the order of the model."""
+    for value in interface.outputs:
+        numbered = _OUTPUT.fullmatch(value.name)
+        if numbered and int(numbered[1]) < len(names):
+            value.name = names[int(numbered[1])]
+
+
+def add_source(
+    interface: Interface, model: Any, tflite: TfliteFile, file: str, lines: Mapping[int, int]
+) -> None:
+    """Add what the user calls the outputs and the operators to the interface of a TFLite model.
+
+    Args:
+        interface: gets the names of outputs, and the location of what makes each tensor.
+        model: the Keras model.
+        tflite: the facts of the TFLite model.
+        file: the user's file.
+        lines: those of layers, as of `layer_lines`.
+    """
+    layers = {layer.name: layer for layer in _layers(model)}
+    made_by = {}
+    name_outputs(interface, model.output_names)
+    for value, number in zip(interface.outputs, tflite.outputs, strict=True):
+        made_by[tflite.tensors[number].name] = value.name
+    places = {}
+    for tensor in interface.operators:
+        # A fused operator has the names of all that it was made of.
+        parts = dict.fromkeys(_part(name, layers) for name in tensor.split(";"))
+        if not any(parts):
+            parts = dict.fromkeys([_part(made_by.get(tensor, ""), layers)])
+        found = [_location(*part, file, lines) for part in parts if part is not None]
+        if found and tensor.isprintable():
+            text = found[0] if len(found) == 1 else f"fused[{', '.join(found)}]"
+            places[tensor] = f"loc({text})"
+    interface.places = places
+
+
+def _layers(model: Any) -> Iterator[Any]:
+    # The operations of a functional model are its layers, and functions such as x + 1.
+    for layer in getattr(model, "operations", ()) or getattr(model, "layers", ()):
+        yield layer
+        yield from _layers(layer)
+
+
+def _part(name: str, layers: Mapping[str, Any]) -> tuple[str, Any] | None:
+    """Return the name of an operator from its layer on, and the layer.
+
+    TensorFlow numbers names that are there already: hidden_1 is the layer hidden.
+    """
+    words = name.split("/")
+    for at in reversed(range(len(words))):
+        layer = layers.get(words[at]) or layers.get(re.sub(r"_\d+$", "", words[at]))
+        if layer is not None:
+            return "/".join([layer.name, *words[at + 1 :]]), layer
+    return None
+
+
+def _location(name: str, layer: Any, file: str, lines: Mapping[int, int]) -> str:
+    quoted = [text.replace("\\", "\\\\").replace('"', '\\"') for text in (name, file)]
+    return f'"{quoted[0]}"("{quoted[1]}":{lines.get(id(layer), 0)}:0)'

@@ -25,10 +25,9 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.frontends.process.installed import absent, all_installed
 from tosa_convert.frontends.process.interface import INSTALLED_FILE, INTERFACE_FILE, Interface
 from tosa_convert.frontends.process.request import REQUEST_FILE, Request
-from tosa_convert.frontends.table import Frontend, frontend
+from tosa_convert.frontends.table import Frontend, absent, all_installed, frontend
 from tosa_convert.process.child import MEMORY_INTERVAL, end_with_parent, largest_memory
 
 #: The first argument for a process that lowers many models.

@@ -14,7 +14,6 @@ import tosa_converter_for_tflite as converter
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, NotLowered, Value
 from tosa_convert.frontends.process.request import Request
-from tosa_convert.frontends.tflite.cut import cut_out
 from tosa_convert.frontends.tflite.edit_bytes import (
     with_axes_from_start,
     with_first_subgraph,
@@ -28,6 +27,7 @@ from tosa_convert.frontends.tflite.failing_operators import (
 )
 from tosa_convert.frontends.tflite.lowerings.find import (
     Wanted,
+    cut_out,
     find_corrections,
     without_decomposed,
 )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 
 from tosa_convert.errors import Finding, TosaConvertError
-from tosa_convert.frontends.process.installed import Installed
 from tosa_convert.frontends.process.run import packages_of
-from tosa_convert.frontends.table import FRONTENDS, RUNTIMES, missing
+from tosa_convert.frontends.table import FRONTENDS, RUNTIMES, Installed, missing
 from tosa_convert.golden.running.reference_model_process import is_installed
 
 

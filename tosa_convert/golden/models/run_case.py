@@ -15,8 +15,7 @@ from tosa_convert.formats.write import dumps, stamp
 from tosa_convert.frontends.examples import WANTED
 from tosa_convert.frontends.lower_model import FrontendOptions, Lowered, lowered
 from tosa_convert.frontends.process.request import CONSTANTS
-from tosa_convert.frontends.process.run import packages_of, server_of
-from tosa_convert.frontends.process.server import ConverterServer
+from tosa_convert.frontends.process.run import ConverterServer, packages_of, server_of
 from tosa_convert.frontends.recognize import recognize
 from tosa_convert.frontends.table import FRONTENDS, missing
 from tosa_convert.frontends.unlowered_error import operator_and_count

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tosa_convert.builder import Builder
     from tosa_convert.builder.values import Value
     from tosa_convert.frontends.tflite.lowerings.writer import Writer
-    from tosa_convert.graph.model import Block, Operator
+    from tosa_convert.graph.model import Operator
     from tosa_convert.graph.opset import AttributeValue
 
 _LARGEST_FLOAT: Final = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]
@@ -109,7 +109,7 @@ def _find_activation(model: TfliteFile, operator: TfliteOperator) -> Bounds | No
     return activation_bounds(model, operator) if is_quantised else None
 
 
-def _lower_activation(block: Block, group: Group, facts: Bounds, write: Writer) -> None:
+def _lower_activation(group: Group, facts: Bounds, write: Writer) -> None:
     """Clamp to the bounds of the operator's own activation, as TFLite rounds them."""
     last = group.making(group.result)
     if last is None:
@@ -145,7 +145,7 @@ def _find_relu(model: TfliteFile, operator: TfliteOperator) -> _Rescaled | None:
     return None if sizes is None else _Rescaled((sizes,))
 
 
-def _lower_relu(block: Block, group: Group, facts: _Rescaled, write: Writer) -> None:
+def _lower_relu(group: Group, facts: _Rescaled, write: Writer) -> None:
     """Rescale by the quotient of the scales in FP32, rounding twice.
 
     TFLite makes its multiplier of it.
@@ -166,7 +166,7 @@ def _find_leaky_relu(model: TfliteFile, operator: TfliteOperator) -> _Rescaled |
     return _Rescaled(found) if len(found) == len(scales) else None
 
 
-def _lower_leaky_relu(block: Block, group: Group, facts: _Rescaled, write: Writer) -> None:
+def _lower_leaky_relu(group: Group, facts: _Rescaled, write: Writer) -> None:
     """Take the larger of two products, each with TFLite's multiplier to the result."""
     group.the("MAXIMUM")
     rescales = [one for one in group.operators if one.spec.name == "RESCALE"]
@@ -249,7 +249,7 @@ def _find_pool(model: TfliteFile, operator: TfliteOperator) -> _Pool | None:
     return _Pool(bounds, is_unsigned) if bounds or is_unsigned else None
 
 
-def _lower_pool(block: Block, group: Group, facts: _Pool, write: Writer) -> None:
+def _lower_pool(group: Group, facts: _Pool, write: Writer) -> None:
     """Add the activation that the converter leaves out, and round halves up for unsigned numbers."""
     value = write.like(group.result) if facts.bounds else group.result
     for one in group.returning(value):

@@ -60,7 +60,7 @@ class Correction(Generic[Facts]):
     """Both halves of the correction of a lowering that computes other numbers than TFLite.
 
     operator: what messages call it. fault: what is wrong with its lowering.
-    find: returns the facts of an operator in a model; None if its lowering is right.
+    find: returns the facts of an operator in a model, or True; None or False if its lowering is right.
     lower: adds the corrected operators of a lowering with the writer. It raises OtherFormError, or
         ValueError for a number that does not fit its type.
     change: returns an operator of the lowering as it is to be, in its place; used without `lower`.
@@ -70,7 +70,7 @@ class Correction(Generic[Facts]):
     operator: str
     fault: str
     find: Callable[[TfliteFile, TfliteOperator], Facts | None]
-    lower: Callable[[Block, Group, Facts, Writer], None] | None = None
+    lower: Callable[[Group, Facts, Writer], None] | None = None
     change: Callable[[Operator], Operator] | None = None
     seen_in: str = "2026.2.0"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from tosa_convert.frontends.tflite.read import Operator, TfliteFile
 
@@ -37,21 +37,14 @@ class Given(NamedTuple):
 class Decomposition(Generic[Facts]):
     """Both halves of the decomposition of an operator that the converter does not lower.
 
-    find: returns the facts of an operator in a model; None for one that is left to the converter. It
-        may raise IndexError, ValueError or ZeroDivisionError for operands that TFLite does not take.
+    find: returns the facts of an operator in a model; True if operands and results say everything; None
+        or False for one that is left to the converter. It may raise IndexError, ValueError or
+        ZeroDivisionError for operands that TFLite does not take.
     lower: returns the results, computed by operators of TOSA.
     """
 
     find: Callable[[TfliteFile, Operator], Facts | None]
     lower: Callable[[Builder, Given, Facts], list[Value]]
-
-
-@dataclass(frozen=True, slots=True)
-class NoFacts:
-    """The facts of an operator of which operands and results say everything."""
-
-
-NO_FACTS: Final = NoFacts()
 
 
 def sizes_of(value: Value) -> tuple[int, ...]:

@@ -18,10 +18,8 @@ from tosa_convert.frontends.tflite.lowerings.arithmetic import (
 )
 from tosa_convert.frontends.tflite.lowerings.correction import Correction, Group, OtherFormError
 from tosa_convert.frontends.tflite.lowerings.decomposition import (
-    NO_FACTS,
     Decomposition,
     Given,
-    NoFacts,
     between,
     ranked,
 )
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from tosa_convert.builder import Builder
     from tosa_convert.builder.values import Value
     from tosa_convert.frontends.tflite.lowerings.writer import Writer
-    from tosa_convert.graph.model import Block
 
     _Tables = list[list[int]]
     _Bounds = tuple[float | None, float | None]
@@ -120,15 +117,14 @@ def _bounded(compute: _Compute) -> Decomposition[_Bounds]:
     return Decomposition(_find_bounded, lower)
 
 
-def _find_floor_div(model: TfliteFile, operator: Operator) -> NoFacts | None:
-    """If both operands are repeated, the converter fails."""
+def _find_floor_div(model: TfliteFile, operator: Operator) -> bool:
+    """Find those whose operands are both repeated, with which the converter fails."""
     shape = model.result(operator).shape
     operands = model.operands(operator, 2)
-    is_repeated = all(one.dtype == "int32" and one.shape != shape for one in operands)
-    return NO_FACTS if is_repeated else None
+    return all(one.dtype == "int32" and one.shape != shape for one in operands)
 
 
-def _lower_floor_div(b: Builder, given: Given, facts: NoFacts) -> list[Value]:
+def _lower_floor_div(b: Builder, given: Given, facts: bool) -> list[Value]:
     """Round the quotient down: INTDIV rounds it towards zero, one too large if the signs differ."""
     x, y = _ranked_operands(b, given)
     zero = 0
@@ -139,12 +135,12 @@ def _lower_floor_div(b: Builder, given: Given, facts: NoFacts) -> list[Value]:
     return [b.sub(quotient, b.cast(is_above, dtype="int32"))]
 
 
-def _find_right_shift(model: TfliteFile, operator: Operator) -> NoFacts | None:
+def _find_right_shift(model: TfliteFile, operator: Operator) -> bool:
     x, places = model.operands(operator, 2)
-    return NO_FACTS if x.dtype == places.dtype and x.dtype in _SHIFTED else None
+    return x.dtype == places.dtype and x.dtype in _SHIFTED
 
 
-def _lower_right_shift(b: Builder, given: Given, facts: NoFacts) -> list[Value]:
+def _lower_right_shift(b: Builder, given: Given, facts: bool) -> list[Value]:
     """At most by the bits of the type, whose sign fills the upper ones."""
     import numpy as np
 
@@ -162,20 +158,20 @@ def _lower_right_shift(b: Builder, given: Given, facts: NoFacts) -> list[Value]:
     return [shifted if x.dtype == shifted.dtype else b.cast(shifted, dtype=x.dtype)]
 
 
-def _find_exclusive_or(model: TfliteFile, operator: Operator) -> NoFacts | None:
+def _find_exclusive_or(model: TfliteFile, operator: Operator) -> bool:
     types = {one.dtype for one in model.operands(operator, 2)}
-    return NO_FACTS if types in ({"uint16"}, {"uint32"}) else None
+    return types in ({"uint16"}, {"uint32"})
 
 
-def _lower_exclusive_or(b: Builder, given: Given, facts: NoFacts) -> list[Value]:
+def _lower_exclusive_or(b: Builder, given: Given, facts: bool) -> list[Value]:
     return [b.bitwise_xor(*_ranked_operands(b, given))]
 
 
-def _find_unsigned_bits(model: TfliteFile, operator: Operator) -> NoFacts | None:
-    return NO_FACTS if model.result(operator).dtype in OFFSETS else None
+def _find_unsigned_bits(model: TfliteFile, operator: Operator) -> bool:
+    return model.result(operator).dtype in OFFSETS
 
 
-def _lower_unsigned_bits(block: Block, group: Group, facts: NoFacts, write: Writer) -> None:
+def _lower_unsigned_bits(group: Group, facts: bool, write: Writer) -> None:
     """Correct the exclusive or of unsigned numbers.
 
     Their highest bit is inverted inside of the program.
@@ -183,7 +179,7 @@ def _lower_unsigned_bits(block: Block, group: Group, facts: NoFacts, write: Writ
     group.the("BITWISE_XOR")
     bits = write.like(group.result)
     write.operators += group.returning(bits)
-    if block.tensors[bits].dtype.name != "INT8":
+    if write.tensors[bits].dtype.name != "INT8":
         raise OtherFormError
     write.emit("BITWISE_XOR", [bits, write.number(-128, bits)], results=[group.result])
 
@@ -264,25 +260,23 @@ def _lower_fake_quant(b: Builder, given: Given, facts: _Steps) -> list[Value]:
     return [b.add(b.mul(steps, facts.scale), facts.low)]
 
 
-def _find_truncated(model: TfliteFile, operator: Operator) -> bool | None:
-    """Find conversions to integers, and whether the result is unsigned."""
+def _find_truncated(model: TfliteFile, operator: Operator) -> str | None:
+    """Find conversions to integers, and the type of the result."""
     given, result = model.tensors[operator.inputs[0]], model.result(operator)
     is_integer = result.dtype in ("int8", "uint8", "int16", "int32")
-    if not given.dtype.startswith("float") or not is_integer:
-        return None
-    return result.dtype == "uint8"
+    return result.dtype if given.dtype.startswith("float") and is_integer else None
 
 
-def _lower_truncated(block: Block, group: Group, is_unsigned: bool, write: Writer) -> None:
+def _lower_truncated(group: Group, dtype: str, write: Writer) -> None:
     """Convert to integers towards zero; CAST rounds to the nearest."""
     cast = group.the("CAST")
     (value,) = cast.inputs
-    if len(group.operators) != 1 or not block.tensors[value].dtype.is_float:
+    if len(group.operators) != 1 or not write.tensors[value].dtype.is_float:
         raise OtherFormError
     is_negative = write.emit("GREATER", [write.number(0, value), value])
     ceiling, floor = write.emit("CEIL", [value]), write.emit("FLOOR", [value])
     whole = write.emit("SELECT", [is_negative, ceiling, floor])
-    if not is_unsigned:
+    if dtype != "uint8":
         write.emit("CAST", [whole], results=[group.result])
         return
     # Inside of the program unsigned numbers are 128 smaller.
@@ -301,18 +295,18 @@ def _find_saturated(model: TfliteFile, operator: Operator) -> tuple[int, int] | 
     return low - less, high - less
 
 
-def _lower_saturated(block: Block, group: Group, bounds: tuple[int, int], write: Writer) -> None:
+def _lower_saturated(group: Group, bounds: tuple[int, int], write: Writer) -> None:
     """Bound the values before a conversion to fewer bits, which would wrap around."""
     last = group.making(group.result)
     if last is None or last.spec.name != "CAST":
         raise OtherFormError
     (value,) = last.inputs
     made = group.making(value)
-    if block.tensors[value].dtype.is_float:
+    if write.tensors[value].dtype.is_float:
         # Without a zero point there is one conversion, and that saturates.
         write.operators += group.operators
         return
-    if made is None or block.tensors[value].dtype.name != "INT32":
+    if made is None or write.tensors[value].dtype.name != "INT32":
         raise OtherFormError
     write.operators += [one for one in group.operators if one is not last]
     write.emit("CAST", [write.between(value, *bounds)], results=[group.result])

@@ -1,4 +1,4 @@
-"""Finds the operators of a model that are decomposed, and those whose lowering is corrected.
+"""The table of our lowerings, and the operators of a model to which its rows apply.
 
 Nothing here needs numpy: most models have no such operators. Which lowerings are corrected was found by
 experiment, with the programs of tests/frontends/tflite_operators. TFLite's numbers are those of its
@@ -7,14 +7,96 @@ reference kernels.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from tosa_convert.frontends.partial.cut import Cut
-from tosa_convert.frontends.tflite.cut import cut_out
+from tosa_convert.frontends.partial.cut import Cut, CutOperator, Operand
+from tosa_convert.frontends.source_places import place_text
+from tosa_convert.frontends.tflite.lowerings import (
+    activations,
+    elementwise,
+    functions,
+    movement,
+    normalization,
+    products,
+    reductions,
+    resize,
+)
 from tosa_convert.frontends.tflite.lowerings.correction import Correction
-from tosa_convert.frontends.tflite.lowerings.table import CORRECTIONS, DECOMPOSITIONS
+from tosa_convert.frontends.tflite.lowerings.decomposition import Decomposition
 from tosa_convert.frontends.tflite.read import Operator, TfliteFile, expected_form, operator_name
+
+#: Operator that the converter does not lower in every form -> how it is decomposed.
+DECOMPOSITIONS: Final[Mapping[str, Decomposition[Any]]] = {
+    **activations.DECOMPOSITIONS,
+    **elementwise.DECOMPOSITIONS,
+    **movement.DECOMPOSITIONS,
+    **normalization.DECOMPOSITIONS,
+    **products.DECOMPOSITIONS,
+    **reductions.DECOMPOSITIONS,
+}
+#: Operator that the converter lowers to other numbers in some form -> how that is corrected, in order.
+CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = {
+    **activations.CORRECTIONS,
+    **elementwise.CORRECTIONS,
+    **functions.CORRECTIONS,
+    **movement.CORRECTIONS,
+    **normalization.CORRECTIONS,
+    **products.CORRECTIONS,
+    **resize.CORRECTIONS,
+}
+
+
+def cut_out(model: TfliteFile, chosen: Sequence[tuple[int, str]]) -> tuple[TfliteFile, Cut]:
+    """Cut some operators out of a model; return the facts of the rest, and what was cut out.
+
+    Args:
+        model: the facts of the whole model; it is not changed.
+        chosen: the number and the name of each operator.
+    """
+    names = dict(chosen)
+    gone = [operator for operator in model.operators if operator.index in names]
+    results = [tensor for operator in gone for tensor in operator.outputs]
+    inputs = [*model.inputs, *results]
+    outputs: list[int] = []
+    output_names: list[str] = []
+    places: list[int] = []
+    for tensor, name in zip(model.outputs, model.output_names, strict=True):
+        if tensor in results and -1 - inputs.index(tensor) not in places:
+            places.append(-1 - inputs.index(tensor))
+            continue
+        places.append(len(outputs))
+        outputs.append(tensor)
+        output_names.append(name)
+
+    def place(tensor: int) -> int:
+        if tensor in inputs:
+            return -1 - inputs.index(tensor)
+        if tensor not in outputs:
+            outputs.append(tensor)
+            output_names.append(model.tensors[tensor].name)
+        return outputs.index(tensor)
+
+    def cut(operator: Operator) -> CutOperator:
+        tensors = operator.inputs
+        made = (model.tensors[tensor].name for tensor in operator.outputs)
+        return CutOperator(
+            operator=names[operator.index],
+            where=place_text(operator.index, *made),
+            operands=tuple(Operand(place=place(one) if one >= 0 else None) for one in tensors),
+            results=tuple(inputs.index(tensor) for tensor in operator.outputs),
+            attributes={"index": operator.index},
+        )
+
+    found = Cut(
+        inputs=len(model.inputs),
+        operators=tuple(map(cut, gone)),
+        outputs=tuple(places),
+    )
+    rest = [operator for operator in model.operators if operator.index not in names]
+    names_of_inputs = {tensor: model.output_name(tensor) for tensor in results}
+    names_of_inputs |= model.input_signature
+    return TfliteFile(model.tensors, inputs, outputs, rest, names_of_inputs, output_names), found
 
 
 class Decomposed(NamedTuple):
@@ -48,7 +130,7 @@ def without_decomposed(model: TfliteFile) -> tuple[TfliteFile, Decomposed | None
         model: the facts of the whole model; it is not changed.
     """
     found = ((one.index, _facts(model, one)) for one in model.operators)
-    facts = {index: one for index, one in found if one is not None}
+    facts = {index: one for index, one in found if one is not None and one is not False}
     if not facts:
         return model, None
     by_index = {one.index: one for one in model.operators}
@@ -84,5 +166,5 @@ def find_corrections(model: TfliteFile) -> Iterator[Wanted]:
         with expected_form(model, operator.index, name):
             for row in CORRECTIONS.get(name, ()):
                 facts = row.find(model, operator)
-                if facts is not None:
+                if facts is not None and facts is not False:
                     yield Wanted(model.result(operator).name, row, facts)

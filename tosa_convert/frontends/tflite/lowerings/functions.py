@@ -5,24 +5,56 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tosa_convert.frontends.tflite.lowerings.arithmetic import (
     fixed_point,
     single,
 )
 from tosa_convert.frontends.tflite.lowerings.correction import Correction, Group, OtherFormError
-from tosa_convert.frontends.tflite.lowerings.decomposition import NO_FACTS, NoFacts
-from tosa_convert.frontends.tflite.read import Operator, TfliteFile
+from tosa_convert.frontends.tflite.read import Operator, TfliteFile, operator_name
 
 if TYPE_CHECKING:
     from tosa_convert.frontends.tflite.lowerings.writer import Writer
-    from tosa_convert.graph.model import Block
+
 
 _FLOATS: Final = frozenset({"FP32", "FP16", "BF16"})
 #: The bits by which a TABLE of int16 is interpolated.
 _TABLE_FRACTION: Final = 7
+#: Indices of a TABLE of int16, and the number of its index 0.
+_INDICES: Final = 513
+_MIDDLE: Final = 256
+#: The table's numbers without their lowest one, so that they fit into 16 bits.
+_LOWEST: Final = 1 << 15
+_SATURATED: Final = 255
+#: Of TFLite's kernels: the bits of fractions of their inputs, the largest multiplier and shift, and how
+#: close the logarithm of a scale is to an integer that is a power of 2.
+_INPUT_BITS: Final = 12
+_LARGEST_MULTIPLIER: Final = 32767
+_LARGEST_SHIFT: Final = 30
+_POWER_OF_TWO: Final = 1e-3
+#: The logistic function in TFLite's kernels: 65,536 / (1 + exp(-i / 24)) for i from 0 to 255. By
+#: experiment, with TANH of LiteRT 2.3.0 at numbers that need no interpolation. They are up to one off.
+_TEXT: Final = """
+32768 33451 34133 34813 35493 36169 36843 37513 38180 38841 39498 40149 40794 41432 42064 42688
+43304 43912 44511 45102 45683 46255 46817 47369 47911 48443 48964 49475 49975 50464 50942 51409
+51865 52311 52745 53169 53581 53983 54374 54755 55125 55485 55834 56174 56503 56823 57133 57433
+57724 58007 58280 58544 58800 59048 59288 59519 59743 59959 60168 60370 60565 60753 60935 61110
+61279 61441 61599 61750 61896 62036 62172 62302 62428 62549 62666 62778 62886 62990 63090 63186
+63279 63368 63454 63536 63615 63691 63765 63835 63903 63968 64030 64090 64148 64204 64257 64308
+64357 64405 64450 64494 64536 64576 64614 64652 64687 64721 64754 64786 64816 64845 64873 64900
+64926 64950 64974 64997 65019 65039 65060 65079 65097 65115 65132 65149 65164 65179 65194 65208
+65221 65234 65246 65258 65269 65280 65291 65301 65310 65319 65328 65337 65345 65352 65360 65367
+65374 65381 65387 65393 65399 65404 65410 65415 65420 65425 65429 65433 65438 65442 65445 65449
+65453 65456 65459 65462 65465 65468 65471 65474 65476 65479 65481 65483 65485 65488 65489 65491
+65493 65495 65497 65498 65500 65501 65503 65504 65505 65507 65508 65509 65510 65511 65512 65513
+65514 65515 65516 65517 65517 65518 65519 65520 65520 65521 65522 65522 65523 65523 65524 65524
+65525 65525 65526 65526 65526 65527 65527 65528 65528 65528 65529 65529 65529 65529 65530 65530
+65530 65530 65531 65531 65531 65531 65531 65532 65532 65532 65532 65532 65532 65533 65533 65533
+65533 65533 65533 65533 65533 65534 65534 65534 65534 65534 65534 65534 65534 65534 65534 65535
+"""
+_ELEMENTS: Final = [int(number) - _LOWEST for number in _TEXT.split()]
 #: Elements of a constant divisor of which the quotient is computed again.
 _MOST_ELEMENTS: Final = 4096
 
@@ -46,17 +78,17 @@ def find_abs_table(model: TfliteFile, operator: Operator) -> list[int] | None:
     return values
 
 
-def _find_exact_gelu(model: TfliteFile, operator: Operator) -> NoFacts | None:
+def _find_exact_gelu(model: TfliteFile, operator: Operator) -> bool:
     """Find the exact function of floating-point numbers; that of 8 bits is a right table."""
     types = {model.tensors[operator.inputs[0]].dtype, model.result(operator).dtype}
     is_table = types in ({"int8"}, {"uint8"})
-    return None if is_table or operator.option(0, "b") else NO_FACTS
+    return not is_table and not operator.option(0, "b")
 
 
-def _lower_exact_gelu(block: Block, group: Group, facts: NoFacts, write: Writer) -> None:
+def _lower_exact_gelu(group: Group, facts: bool, write: Writer) -> None:
     """x/2 * (1 + erf(x / sqrt 2))."""
     (value,) = group.inputs
-    if block.tensors[value].dtype.name not in _FLOATS:
+    if write.tensors[value].dtype.name not in _FLOATS:
         raise OtherFormError
     group.the("TANH")
     error = write.emit("ERF", [write.emit("MUL", [value, write.number(math.sqrt(0.5), value)])])
@@ -65,24 +97,24 @@ def _lower_exact_gelu(block: Block, group: Group, facts: NoFacts, write: Writer)
     write.emit("MUL", [half, factor], results=[group.result])
 
 
-def _lower_table(block: Block, group: Group, values: list[int], write: Writer) -> None:
+def _lower_table(group: Group, values: list[int], write: Writer) -> None:
     """Look up a function of int8 in a table of its values for all elements."""
     (value,) = group.inputs
     table = group.the("TABLE")
-    if len(group.operators) != 1 or block.tensors[table.inputs[1]].shape != (len(values),):
+    if len(group.operators) != 1 or write.tensors[table.inputs[1]].shape != (len(values),):
         raise OtherFormError
     numbers = write.values(values, "INT8")
     write.emit("TABLE", [value, numbers], results=[group.result])
 
 
-def _find_exponential(model: TfliteFile, operator: Operator) -> NoFacts | None:
-    return NO_FACTS if model.result(operator).dtype == "int16" else None
+def _find_exponential(model: TfliteFile, operator: Operator) -> bool:
+    return model.result(operator).dtype == "int16"
 
 
-def _lower_exponential(block: Block, group: Group, facts: NoFacts, write: Writer) -> None:
+def _lower_exponential(group: Group, facts: bool, write: Writer) -> None:
     """TABLE of int16, whose result has 7 bits more; TFLite rounds halves of them up."""
     table = group.the("TABLE")
-    is_int16 = block.tensors[group.result].dtype.name == "INT16"
+    is_int16 = write.tensors[group.result].dtype.name == "INT16"
     if len(group.operators) != 1 or not is_int16:
         raise OtherFormError
     wide = write.emit("TABLE", table.inputs, dtype="INT32")
@@ -102,7 +134,7 @@ def _find_floor_mod(model: TfliteFile, operator: Operator) -> list[float]:
     return list(map(float, struct.unpack(f"<{len(tensor.data) // 4}{form}", tensor.data)))
 
 
-def _lower_floor_mod(block: Block, group: Group, constant: list[float], write: Writer) -> None:
+def _lower_floor_mod(group: Group, constant: list[float], write: Writer) -> None:
     """Compute the rest of x / y that has the sign of y."""
     product = group.making(group.the("FLOOR").inputs[0])
     if product is None or product.spec.name != "MUL":
@@ -111,8 +143,8 @@ def _lower_floor_mod(block: Block, group: Group, constant: list[float], write: W
     keep = group.making(value)
     if keep is not None:  # A reshape for the broadcast.
         write.operators.append(keep)
-    divisor = _divisor(block, group, constant, write, inverse)
-    if block.tensors[value].dtype.is_float:
+    divisor = _divisor(group, constant, write, inverse)
+    if write.tensors[value].dtype.is_float:
         quotient = write.emit("MUL", [value, write.emit("RECIPROCAL", [divisor])])
         whole = write.emit("FLOOR", [quotient])
     else:
@@ -131,25 +163,123 @@ def _lower_floor_mod(block: Block, group: Group, constant: list[float], write: W
     write.emit("SELECT", [too_large, less, rest], results=[group.result])
 
 
-def _divisor(block: Block, group: Group, constant: list[float], write: Writer, inverse: str) -> str:
+def _divisor(group: Group, constant: list[float], write: Writer, inverse: str) -> str:
     """Find the value whose inverse the converter computed, in the shape of that inverse."""
     made = group.making(inverse)
     if made is None:  # It was folded: the divisor is a constant, which the model has.
-        shape = block.tensors[inverse].shape or ()
+        shape = write.tensors[inverse].shape or ()
         if len(constant) != math.prod(shape):
             raise OtherFormError
-        return write.values(constant, block.tensors[inverse].dtype.name, shape)
+        return write.values(constant, write.tensors[inverse].dtype.name, shape)
     if made.spec.name == "RECIPROCAL":
         return made.inputs[0]
     before = group.making(made.inputs[0])
     if made.spec.name != "RESHAPE" or before is None or before.spec.name != "RECIPROCAL":
         raise OtherFormError
     name = write.fresh_name("divisor")
-    block.tensors[name] = replace(block.tensors[inverse], name=name)
+    write.tensors[name] = replace(write.tensors[inverse], name=name)
     write.operators.append(
         replace(made, inputs=(before.inputs[0], made.inputs[1]), outputs=(name,))
     )
     return name
+
+
+class _Function(NamedTuple):
+    """bits: of the fraction of a position. largest: the result from index 255 on, before the last shift.
+
+    positive, negative: what is added to the result, and to the negated result. shift: the last one.
+    """
+
+    bits: int
+    largest: int
+    positive: int
+    negative: int
+    shift: int
+
+
+_LOGISTIC: Final = _Function(9, 0x7FFF << 10, 512, (1 << 25) + 511, 10)
+_TANH: Final = _Function(8, 0xFFFF << 8, 128 - (1 << 23), (1 << 23) + 127, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scaled:
+    """multiplier, shift: from an input to a position. function: the one that is interpolated."""
+
+    multiplier: int
+    shift: int
+    function: _Function
+
+
+def _find_interpolated(model: TfliteFile, operator: Operator) -> _Scaled | None:
+    """Find LOGISTIC and TANH of int16, with the multiplier and the shift of their inputs."""
+    given, result = model.tensors[operator.inputs[0]], model.result(operator)
+    if result.dtype != "int16" or not given.scale:
+        return None
+    is_tanh = operator_name(operator.code) == "TANH"
+    exact = math.log2(given.scale)
+    left = round(exact) + _INPUT_BITS
+    if abs(exact - round(exact)) < _POWER_OF_TWO and left in (0, int(is_tanh)):
+        multiplier, shift = 3 << left, 0
+    else:
+        scaled, shift = given.scale * 3 * (1 << _INPUT_BITS), 0
+        while scaled <= _LARGEST_MULTIPLIER / 2 and shift <= _LARGEST_SHIFT:
+            scaled, shift = scaled * 2, shift + 1
+        multiplier = int(scaled)
+    if multiplier > _LARGEST_MULTIPLIER or shift > _LARGEST_SHIFT:
+        return None
+    # TANH is 2 * logistic(2 * x) - 1.
+    return _Scaled(multiplier, shift, _TANH if is_tanh else _LOGISTIC)
+
+
+def _lower_interpolated(group: Group, facts: _Scaled, write: Writer) -> None:
+    group.the("TABLE")
+    if len(group.inputs) != 1 or write.tensors[group.inputs[0]].dtype.name != "INT16":
+        raise OtherFormError
+    (value,) = group.inputs
+    function, shift = facts.function, facts.shift
+
+    def with_number(kind: str, operand: str, number: int) -> str:
+        return write.emit(kind, [operand, write.number(number, operand)])
+
+    position = with_number("MUL", write.emit("CAST", [value], dtype="INT32"), facts.multiplier)
+    if shift:
+        position = with_number("ADD", position, 1 << (shift - 1))
+        position = with_number("ARITHMETIC_RIGHT_SHIFT", position, shift)
+    size = write.emit("ABS", [position])
+    whole = with_number("ARITHMETIC_RIGHT_SHIFT", size, function.bits)
+    fraction = with_number("BITWISE_AND", size, (1 << function.bits) - 1)
+    index = with_number("MINIMUM", whole, _SATURATED - 1)
+    after = _INDICES - _MIDDLE - len(_ELEMENTS)
+    table = write.values([*[0] * _MIDDLE, *_ELEMENTS, *[0] * after], "INT16")
+
+    def looked_up(at: str) -> str:
+        place = write.emit(
+            "CAST", [with_number("LOGICAL_LEFT_SHIFT", at, _TABLE_FRACTION)], dtype="INT16"
+        )
+        found = write.emit("TABLE", [place, table], dtype="INT32")
+        return with_number("ARITHMETIC_RIGHT_SHIFT", found, _TABLE_FRACTION)
+
+    low, high = looked_up(index), looked_up(with_number("ADD", index, 1))
+    step = write.emit("MUL", [fraction, write.emit("SUB", [high, low])])
+    base = with_number("LOGICAL_LEFT_SHIFT", low, function.bits)
+    between = with_number("ADD", write.emit("ADD", [base, step]), _LOWEST << function.bits)
+    is_large = write.emit("GREATER_EQUAL", [whole, write.number(_SATURATED, whole)])
+    result = write.emit("SELECT", [is_large, write.number(function.largest, between), between])
+    is_positive = write.emit("GREATER_EQUAL", [position, write.number(0, position)])
+    above = with_number("ADD", result, function.positive)
+    below = write.emit("SUB", [write.number(function.negative, result), result])
+    signed = write.emit("SELECT", [is_positive, above, below])
+    last = with_number("ARITHMETIC_RIGHT_SHIFT", signed, function.shift)
+    write.emit("CAST", [last], results=[group.result])
+
+
+def _interpolated(operator: str) -> Correction[_Scaled]:
+    return Correction(
+        f"{operator} of int16",
+        "the converter interpolates in other numbers",
+        _find_interpolated,
+        _lower_interpolated,
+    )
 
 
 CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = {
@@ -185,4 +315,5 @@ CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = {
             _lower_exact_gelu,
         ),
     ),
+    **{name: (_interpolated(name),) for name in ("LOGISTIC", "TANH")},
 }

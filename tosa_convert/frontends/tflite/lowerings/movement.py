@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from tosa_convert.frontends.recipes import scatter_rows
 from tosa_convert.frontends.tflite.lowerings.correction import Correction, Group, OtherFormError
 from tosa_convert.frontends.tflite.lowerings.decomposition import (
-    NO_FACTS,
     Decomposition,
     Given,
-    NoFacts,
     around,
     broadcast,
     ranked,
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from tosa_convert.builder import Builder
     from tosa_convert.builder.values import Value
     from tosa_convert.frontends.tflite.lowerings.writer import Writer
-    from tosa_convert.graph.model import Block
 
 #: Types whose elements GATHER and SCATTER take; unsigned numbers keep their bits.
 _MOVED: Final = ("float32", "int32", "int16", "int8", "uint8")
@@ -69,14 +66,14 @@ def _lower_strided_slice(
     return [b.reshape(x, given.shape)]
 
 
-def _find_whole(model: TfliteFile, operator: Operator) -> NoFacts | None:
+def _find_whole(model: TfliteFile, operator: Operator) -> bool:
     """PAD and SLICE that change nothing: of a result of uint8, the converter writes another type."""
     x, result = model.operands(operator)[0], model.result(operator)
     is_result = operator.outputs[0] in model.outputs
-    return NO_FACTS if is_result and result.dtype == "uint8" and x.shape == result.shape else None
+    return is_result and result.dtype == "uint8" and x.shape == result.shape
 
 
-def _lower_copy(b: Builder, given: Given, facts: NoFacts) -> list[Value]:
+def _lower_copy(b: Builder, given: Given, facts: bool) -> list[Value]:
     return [b.identity(given.operands[0])]
 
 
@@ -93,28 +90,28 @@ def _lower_unpack(b: Builder, given: Given, axis: int) -> list[Value]:
     return [b.reshape(_part(b, x, axis, at, 1), given.shape) for at in range(sizes_of(x)[axis])]
 
 
-def _find_select(model: TfliteFile, operator: Operator) -> NoFacts | None:
+def _find_select(model: TfliteFile, operator: Operator) -> bool:
     """Find selections by a condition for each row of operands with several axes."""
     condition, *_ = model.operands(operator, 3)
     result = model.result(operator)
     is_row = len(condition.shape) == 1 and len(result.shape) > 1
-    return NO_FACTS if is_row and condition.shape[0] == result.shape[0] else None
+    return is_row and condition.shape[0] == result.shape[0]
 
 
-def _lower_select(b: Builder, given: Given, facts: NoFacts) -> list[Value]:
+def _lower_select(b: Builder, given: Given, facts: bool) -> list[Value]:
     """Select by a condition for each row."""
     condition, *values = given.operands
     rows = b.reshape(condition, (*sizes_of(condition), *(1,) * (len(given.shape) - 1)))
     return [b.select(rows, *values)]
 
 
-def _find_fill(model: TfliteFile, operator: Operator) -> NoFacts | None:
+def _find_fill(model: TfliteFile, operator: Operator) -> bool:
     """Find FILL with a computed value; a constant one is folded."""
     _, value = model.operands(operator)
-    return NO_FACTS if not value.data and model.result(operator).shape else None
+    return not value.data and bool(model.result(operator).shape)
 
 
-def _lower_fill(b: Builder, given: Given, facts: NoFacts) -> list[Value]:
+def _lower_fill(b: Builder, given: Given, facts: bool) -> list[Value]:
     value = given.operands[1]
     return [broadcast(b, b.reshape(value, (1,) * len(given.shape)), given.shape)]
 
@@ -139,16 +136,16 @@ def _lower_one_hot(b: Builder, given: Given, axis: int) -> list[Value]:
     return [b.select(b.equal(each, b.const(along)), *(ranked(b, one, rank) for one in (on, off)))]
 
 
-def _find_diagonal(model: TfliteFile, operator: Operator) -> NoFacts | None:
+def _find_diagonal(model: TfliteFile, operator: Operator) -> bool:
     """Find diagonals of square matrices."""
     has_others = operator_name(operator.code) == "MATRIX_SET_DIAG"
     model.operands(operator, 2 if has_others else 1)
     result = model.result(operator)
     is_square = result.shape[-1] == result.shape[-2]
-    return NO_FACTS if is_square and result.dtype in _MOVED else None
+    return is_square and result.dtype in _MOVED
 
 
-def _lower_diagonal(b: Builder, given: Given, facts: NoFacts) -> list[Value]:
+def _lower_diagonal(b: Builder, given: Given, facts: bool) -> list[Value]:
     """Make a matrix with a diagonal; the other elements are those of the matrix, or 0."""
     import numpy as np
 
@@ -186,12 +183,12 @@ def _lower_reverse_sequence(b: Builder, given: Given, axes: tuple[int, int]) -> 
     return [b.transpose(found, perms=np.argsort(order).tolist())]
 
 
-def _find_dynamic_update_slice(model: TfliteFile, operator: Operator) -> NoFacts | None:
+def _find_dynamic_update_slice(model: TfliteFile, operator: Operator) -> bool:
     x, _, start = model.operands(operator)
-    return NO_FACTS if x.dtype in _MOVED and start.dtype == "int32" and x.shape else None
+    return x.dtype in _MOVED and start.dtype == "int32" and x.shape != ()
 
 
-def _lower_dynamic_update_slice(b: Builder, given: Given, facts: NoFacts) -> list[Value]:
+def _lower_dynamic_update_slice(b: Builder, given: Given, facts: bool) -> list[Value]:
     """SCATTER to places that begin where the operand says, within the tensor."""
     import numpy as np
 
@@ -233,13 +230,13 @@ def _lower_sparse_to_dense(b: Builder, given: Given, facts: list[int]) -> list[V
     return [b.reshape(scatter_rows(b, whole, b.const(places), update), given.shape)]
 
 
-def _find_embedding_lookup(model: TfliteFile, operator: Operator) -> NoFacts | None:
+def _find_embedding_lookup(model: TfliteFile, operator: Operator) -> bool:
     rows, table = model.operands(operator)
     is_same = table.dtype == model.result(operator).dtype
-    return NO_FACTS if is_same and table.dtype in _MOVED and rows.dtype == "int32" else None
+    return is_same and table.dtype in _MOVED and rows.dtype == "int32"
 
 
-def _lower_embedding_lookup(b: Builder, given: Given, facts: NoFacts) -> list[Value]:
+def _lower_embedding_lookup(b: Builder, given: Given, facts: bool) -> list[Value]:
     rows, table = given.operands
     count, *rest = sizes_of(table)
     flat = b.reshape(table, (1, count, math.prod(rest)))
@@ -273,16 +270,16 @@ def _part(b: Builder, x: Value, axis: int, start: int, size: int) -> Value:
     return x if tuple(shape) == sizes_of(x) else b.slice(x, begin, shape)
 
 
-def _find_unsigned_zeros(model: TfliteFile, operator: Operator) -> NoFacts | None:
-    return NO_FACTS if model.result(operator).dtype == "uint8" else None
+def _find_unsigned_zeros(model: TfliteFile, operator: Operator) -> bool:
+    return model.result(operator).dtype == "uint8"
 
 
-def _lower_unsigned_zeros(block: Block, group: Group, facts: NoFacts, write: Writer) -> None:
+def _lower_unsigned_zeros(group: Group, facts: bool, write: Writer) -> None:
     """Correct the zeros among which unsigned numbers are scattered."""
     from tosa_convert.graph.constant import Constant
 
     scatter = group.the("SCATTER")
-    tensor = block.tensors[scatter.inputs[0]]
+    tensor = write.tensors[scatter.inputs[0]]
     if tensor.data is None or tensor.dtype.name != "INT8" or tensor.data.numpy().any():
         raise OtherFormError
     zeros = Constant(tensor.dtype, tensor.data.count, b"\x80", splat=True)

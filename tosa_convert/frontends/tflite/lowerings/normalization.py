@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from tosa_convert.frontends.tflite.lowerings.arithmetic import OFFSETS, RANGES
 from tosa_convert.frontends.tflite.lowerings.correction import Correction, Group, OtherFormError
 from tosa_convert.frontends.tflite.lowerings.decomposition import (
-    NO_FACTS,
     Decomposition,
     Given,
-    NoFacts,
     around,
 )
 from tosa_convert.frontends.tflite.read import Operator, TfliteFile
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from tosa_convert.builder import Builder
     from tosa_convert.builder.values import Value
     from tosa_convert.frontends.tflite.lowerings.writer import Writer
-    from tosa_convert.graph.model import Block
 
 #: Squares of numbers of 9 bits whose sum has 29 bits.
 _MOST_SQUARES: Final = 8192
@@ -189,11 +186,11 @@ def _lower_local_response(b: Builder, given: Given, facts: _Response) -> list[Va
     return [b.reshape(b.mul(flat, factor), given.shape)]
 
 
-def _find_saturated_difference(model: TfliteFile, operator: Operator) -> NoFacts | None:
-    return NO_FACTS if model.result(operator).dtype == "int16" else None
+def _find_saturated_difference(model: TfliteFile, operator: Operator) -> bool:
+    return model.result(operator).dtype == "int16"
 
 
-def _lower_saturated_difference(block: Block, group: Group, facts: NoFacts, write: Writer) -> None:
+def _lower_saturated_difference(group: Group, facts: bool, write: Writer) -> None:
     """Bound the distance to the largest element, which SOFTMAX of int16 looks up in a table."""
     casts = [
         (one, before)
@@ -201,7 +198,7 @@ def _lower_saturated_difference(block: Block, group: Group, facts: NoFacts, writ
         if one.spec.name == "CAST" and (before := group.making(one.inputs[0])) is not None
     ]
     found = [one for one, before in casts if before.spec.name == "ADD"]
-    if len(found) != 1 or block.tensors[found[0].inputs[0]].dtype.name != "INT32":
+    if len(found) != 1 or write.tensors[found[0].inputs[0]].dtype.name != "INT32":
         raise OtherFormError
     for one in group.operators:
         if one is found[0]:

@@ -16,10 +16,8 @@ from tosa_convert.frontends.tflite.lowerings.arithmetic import (
 )
 from tosa_convert.frontends.tflite.lowerings.correction import Correction, Group, OtherFormError
 from tosa_convert.frontends.tflite.lowerings.decomposition import (
-    NO_FACTS,
     Decomposition,
     Given,
-    NoFacts,
     between,
     broadcast,
     sizes_of,
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from tosa_convert.builder import Builder
     from tosa_convert.builder.values import Value
     from tosa_convert.frontends.tflite.lowerings.writer import Writer
-    from tosa_convert.graph.model import Block, Operator
+    from tosa_convert.graph.model import Operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +171,8 @@ def _spread(b: Builder, x: Value, axis: int, stride: int) -> Value:
 # -- FULLY_CONNECTED -------------------------------------------------------------------------------
 
 
-def _find_rounded_twice(model: TfliteFile, operator: TfliteOperator) -> NoFacts | None:
-    return NO_FACTS if model.result(operator).dtype in ("int8", "uint8") else None
+def _find_rounded_twice(model: TfliteFile, operator: TfliteOperator) -> bool:
+    return model.result(operator).dtype in ("int8", "uint8")
 
 
 def _round_once(one: Operator) -> Operator:
@@ -210,11 +208,11 @@ def _find_accumulated(model: TfliteFile, operator: TfliteOperator) -> _Rows | No
     return _Rows(multipliers, shifts)
 
 
-def _lower_accumulated(block: Block, group: Group, facts: _Rows, write: Writer) -> None:
+def _lower_accumulated(group: Group, facts: _Rows, write: Writer) -> None:
     """Rescale sums of 48 bits with a multiplier of 32 bits, which TOSA has for sums of 32 bits only."""
     rescale = group.the("RESCALE")
     value, *_ = rescale.inputs
-    if block.tensors[value].dtype.name != "INT48":
+    if write.tensors[value].dtype.name != "INT48":
         raise OtherFormError
     for one in group.operators:
         if one is not rescale:

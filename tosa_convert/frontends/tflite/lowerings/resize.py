@@ -13,7 +13,6 @@ from tosa_convert.rules.resize_axis import ResizeAxis
 
 if TYPE_CHECKING:
     from tosa_convert.frontends.tflite.lowerings.writer import Writer
-    from tosa_convert.graph.model import Block
     from tosa_convert.graph.model import Operator as TosaOperator
 
 #: Operator -> the positions of align_corners and half_pixel_centers among its options.
@@ -59,7 +58,7 @@ def _in_fractions(given: int, result: int, *, aligned: bool, half: bool) -> Resi
     return ResizeAxis.between(given, result, _FRACTIONS, step, offset)
 
 
-def _lower_resized(block: Block, group: Group, axes: list[ResizeAxis], write: Writer) -> None:
+def _lower_resized(group: Group, axes: list[ResizeAxis], write: Writer) -> None:
     """RESIZE with another scale, offset and border; of integers, with the rescaling after it."""
     resize = group.the("RESIZE")
     scale = [number for axis in axes for number in axis[:2]]
@@ -73,7 +72,7 @@ def _lower_resized(block: Block, group: Group, axes: list[ResizeAxis], write: Wr
     (rescale,) = rescales
     if rescale.inputs[0] != resize.outputs[0]:
         raise OtherFormError
-    if block.tensors[rescale.inputs[0]].dtype.name != "INT32":
+    if write.tensors[rescale.inputs[0]].dtype.name != "INT32":
         _away_from_zero(group, corrected, rescale, write)
         return
     for one in group.operators:

@@ -1,9 +1,11 @@
-"""States of a framework as variables of a TOSA program."""
+"""Changes of a lowered program's main block: outputs of their own, and states as variables.
+
+Converters return an argument, or one value twice, where a framework has several outputs with one value.
+"""
 
 from __future__ import annotations
 
-import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,49 @@ from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import Block, Graph, Operator, Tensor
 from tosa_convert.graph.names import unused_name
-from tosa_convert.graph.opset import VARIABLE_READ, VARIABLE_WRITE
+from tosa_convert.graph.opset import IDENTITY, VARIABLE_READ, VARIABLE_WRITE
+
+
+def with_main(graph: Graph, block: Block) -> Graph:
+    """Return the graph with another main block."""
+    first, *others = graph.regions
+    return replace(graph, regions=[replace(first, blocks=[block, *first.blocks[1:]]), *others])
+
+
+def with_own_outputs(graph: Graph, kept: Collection[int] = ()) -> Graph:
+    """Add an IDENTITY for each result that is an argument or an earlier result.
+
+    Args:
+        graph: the program, which is not changed.
+        kept: positions of results that stay what they are.
+
+    Example:
+        >>> from tosa_convert.builder import Builder
+        >>> b = Builder()
+        >>> x = b.input("x", "fp32", (4,))
+        >>> b.output(x)
+        >>> print(with_own_outputs(b.graph()).main)
+        block "main": (x: FP32 [4]) -> (x_output: FP32 [4])
+          x_output = IDENTITY(x) : FP32 [4]
+    """
+    main = graph.main
+    taken = set(main.inputs)
+    outputs: list[str] = []
+    copies: list[Operator] = []
+    tensors = dict(main.tensors)
+    places = {name: one.location for one in main.operators for name in one.outputs}
+    for position, name in enumerate(main.outputs):
+        if name in taken and position not in kept and name in tensors:
+            copy = unused_name(f"{name}_output", {*tensors, *main.shapes})
+            tensors[copy] = Tensor(copy, tensors[name].dtype, tensors[name].shape)
+            copies.append(Operator(IDENTITY, (name,), (copy,), {}, places.get(name, "")))
+            name = copy
+        taken.add(name)
+        outputs.append(name)
+    if not copies:
+        return graph
+    block = replace(main, outputs=outputs, operators=[*main.operators, *copies], tensors=tensors)
+    return with_main(graph, block)
 
 
 def with_states(graph: Graph, interface: Interface, folder: Path) -> Graph:
@@ -58,12 +102,7 @@ def with_states(graph: Graph, interface: Interface, folder: Path) -> Graph:
     gone = {state.argument for state in interface.states}, {s.result for s in interface.states}
     block.inputs = [name for index, name in enumerate(main.inputs) if index not in gone[0]]
     block.outputs = [name for index, name in enumerate(main.outputs) if index not in gone[1]]
-    return _with_main(graph, block)
-
-
-def _with_main(graph: Graph, block: Block) -> Graph:
-    first, *others = graph.regions
-    return replace(graph, regions=[replace(first, blocks=[block, *first.blocks[1:]]), *others])
+    return with_main(graph, block)
 
 
 def _value(names: list[str], position: int | None) -> str | None:
@@ -71,6 +110,8 @@ def _value(names: list[str], position: int | None) -> str | None:
 
 
 def _arrays(path: Path) -> Mapping[str, Any]:
+    import zipfile
+
     try:
         with np.load(path, allow_pickle=False) as stored:
             return dict(stored)
