@@ -68,6 +68,63 @@ def test_every_definition_says_what_it_computes() -> None:
     assert not [name for name, operation in OPERATIONS.items() if not operation.__doc__]
 
 
+def rescaled(multiplier: int, shift: int) -> Callable[..., Any]:
+    """Return a function that adds a RESCALE to INT32."""
+
+    def make(b: Builder, x: Any) -> Any:
+        return b.rescale(
+            x,
+            b.const([multiplier], "INT32"),
+            b.const([shift], "INT8"),
+            scale32=True,
+            rounding_mode="SINGLE_ROUND",
+            per_channel=False,
+            input_unsigned=False,
+            output_unsigned=False,
+            dtype="INT32",
+        )
+
+    return make
+
+
+def test_a_value_with_as_many_bits_as_the_shift_is_rescaled() -> None:
+    found = computed(rescaled(1 << 30, 30), i32(1 << 28, -(1 << 29)))
+    assert found.tolist() == [1 << 28, -(1 << 29)]
+
+
+def test_a_shift_that_rescale_does_not_have_is_refused() -> None:
+    def make(b: Builder, x: Any, shift: Any) -> Any:
+        return b.rescale(
+            x,
+            b.const([1], "INT32"),
+            shift,
+            scale32=True,
+            rounding_mode="SINGLE_ROUND",
+            per_channel=False,
+            input_unsigned=False,
+            output_unsigned=False,
+            dtype="INT32",
+        )
+
+    for shift in (1, 63):
+        with pytest.raises(TosaConvertError, match="a shift that is not from 2 to 62"):
+            computed(make, i32(0), i8(shift))
+
+
+def test_a_transform_of_nan_is_nan() -> None:
+    image = np.array([[[0.5, 1, 2, 3], [4, math.nan, 6, 7]]], np.float32)
+    zeros = np.zeros_like(image)
+    for index in (0, 1):
+        found = computed(
+            lambda b, x, y, i=index: b.fft2d(x, y, inverse=False, local_bound=False)[i],
+            image,
+            zeros,
+        )
+        assert np.isnan(found).all()
+        found = computed(lambda b, x, i=index: b.rfft2d(x, local_bound=False)[i], image)
+        assert np.isnan(found).all()
+
+
 LEAST = np.iinfo(np.int32).min
 MOST = np.iinfo(np.int32).max
 LEAST64 = np.iinfo(np.int64).min
@@ -219,6 +276,10 @@ def test_the_error_function_equals_that_of_the_standard_library() -> None:
         (lambda b, x, y: b.add(x, y), (i64(MOST64), i64(1)), "does not fit INT64"),
         (lambda b, x, y: b.sub(x, y), (i64(LEAST64), i64(1)), "does not fit INT64"),
         (lambda b, x: b.reduce_sum(x, axis=0), (i64(MOST64, 1),), "does not fit INT64"),
+        (lambda b, x: b.reduce_sum(x, axis=0), (i64(MOST64, 1, -1),), "does not fit INT64"),
+        (lambda b, x: b.reduce_sum(x, axis=0), (i32(MOST, 1, -1),), "does not fit INT32"),
+        (rescaled(1, 30), (i32(1 << 29),), "more bits than the shift"),
+        (rescaled(1, 30), (i32(-(1 << 29) - 1),), "more bits than the shift"),
         (lambda b, x, y: b.pow(x, y), (f32(2), f32(math.nan)), "an infinity or NaN"),
         (lambda b, x, y: b.pow(x, y), (f32(math.inf), f32(1)), "an infinity or NaN"),
         (lambda b, x, z: b.negate(x, z), (i32(1), i32(1)), "a zero point of INT32"),

@@ -144,6 +144,7 @@ INT8: Final = dtype("INT8")
 INT16: Final = dtype("INT16")
 INT32: Final = dtype("INT32")
 INT64: Final = dtype("INT64")
+FP16: Final = dtype("FP16")
 FP32: Final = dtype("FP32")
 
 #: The only zero point besides 0 of unsigned INT16, as an INT16: the bits of 32768.

@@ -25,16 +25,17 @@ _LOG_NEAR_ZERO, _LOG, _EXP = 0.55, 5.5, 2.0
 _EXP_CONSTANT: Final = {"FP32": 3.0, "FP16": 1.0, "BF16": 1.0}
 
 
-def _of_magnitudes(function: Operation) -> Callable[[Call], Array]:
+def _of_magnitudes(function: Operation, *, with_border: bool = False) -> Callable[[Call], Array]:
     """Return the operation on the absolute values of its operands, which are at least normal numbers.
 
-    The border of an image counts as well, since an implementation may flush subnormal numbers to zero.
+    An implementation may flush subnormal numbers to zero. With `with_border` the border of an image
+    counts as well.
     """
 
     def bound(call: Call) -> Array:
         pairs = zip(call.operands, call.types, strict=True)
         operands = tuple(_magnitude(operand, kind.dtype) for operand, kind in pairs)
-        least = _smallest_normal(call.types[0].dtype)
+        least = _smallest_normal(call.types[0].dtype) if with_border else 0.0
         return np.asarray(function(replace(call, operands=operands, outside=least)))
 
     return bound
@@ -69,13 +70,13 @@ def _of_scaled(function: Operation, *names: str) -> Operation:
     return bound
 
 
-def _of_window(function: Operation, *, with_border: bool) -> Operation:
+def _of_window(function: Operation, *, with_border: bool = False) -> Operation:
     """Return the bound of a convolution.
 
     Without local_bound every element of the image counts as the largest one; in the border too
     with `with_border`.
     """
-    of_magnitudes = _of_magnitudes(function)
+    of_magnitudes = _of_magnitudes(function, with_border=with_border)
 
     def bound(call: Call) -> Array:
         if call.attributes["local_bound"]:
@@ -94,8 +95,12 @@ def _of_window(function: Operation, *, with_border: bool) -> Operation:
 
 
 def _transform(call: Call) -> tuple[Array, Array]:
-    """Return the sums of the absolute values of the terms of FFT2D or RFFT2D."""
-    parts = [np.abs(operand.astype(np.float64)) for operand in call.operands]
+    """Return the sums of the absolute values of the terms of FFT2D or RFFT2D.
+
+    Each factor is at least a normal number. FFT2D reduces the angles of both axes, and RFFT2D their sum.
+    """
+    least = _smallest_normal(call.types[0].dtype)
+    parts = [_magnitude(operand, FP32) for operand in call.operands]
     if not call.attributes["local_bound"]:
         parts = [np.full_like(part, part.max(initial=0.0)) for part in parts]
     _, height, width = parts[0].shape
@@ -104,8 +109,16 @@ def _transform(call: Call) -> tuple[Array, Array]:
     y, x = np.arange(height)[:, None], np.arange(width)
     for row in range(height):
         for column in range(columns):
-            angle = 2 * np.pi * (y * row / height + x * column / width)
-            cosine, sine = np.abs(np.cos(angle)), np.abs(np.sin(angle))
+            if len(parts) > 1:
+                turns = y * row % height / height + x * column % width / width
+            else:
+                turns = (
+                    (y * row * width + x * column * height) % (height * width) / (height * width)
+                )
+            cosine = np.maximum(np.abs(np.cos(2 * np.pi * turns)), least)
+            sine = np.maximum(np.abs(np.sin(2 * np.pi * turns)), least)
+            if len(parts) == 1:
+                sine = np.where(2 * turns % 1 == 0, least, sine)
             pairs = ((real, (cosine, sine)), (imaginary, (sine, cosine)))
             for target, factors in pairs:
                 terms = [part * factor for part, factor in zip(parts, factors, strict=False)]
@@ -152,9 +165,9 @@ BOUNDS: Final[dict[str, Operation]] = {
     "CAST_FROM_BLOCK_SCALED": _scales,
     "CONV2D": _of_window(windows.convolve, with_border=True),
     "CONV2D_BLOCK_SCALED": _of_scaled(windows.convolve_block_scaled, "input", "weight"),
-    "CONV3D": _of_window(windows.convolve, with_border=True),
+    "CONV3D": _of_window(windows.convolve),
     "COS": _of_values(lambda value: 1 + np.abs(value)),
-    "DEPTHWISE_CONV2D": _of_window(windows.convolve_depthwise, with_border=False),
+    "DEPTHWISE_CONV2D": _of_window(windows.convolve_depthwise),
     "EXP": _of_values(lambda value: 2 * np.abs(value)),
     "FFT2D": _transform,
     "LOG": _of_values(lambda value: np.full(value.shape, 5.0)),
@@ -167,5 +180,5 @@ BOUNDS: Final[dict[str, Operation]] = {
     "SIGMOID": _of_values(lambda value: 2 * (1 + np.abs(value)), "input"),
     "SIN": lambda call: call.value("input1"),
     "TANH": _of_values(lambda value: 8 * np.abs(value), "input"),
-    "TRANSPOSE_CONV2D": _of_window(windows.convolve_transposed, with_border=False),
+    "TRANSPOSE_CONV2D": _of_window(windows.convolve_transposed),
 }

@@ -8,9 +8,12 @@ import numpy as np
 
 from tosa_convert.graph.dtypes import ResizeMode, RoundingMode
 from tosa_convert.reference.call import Array, Call, Operation, integer_limits, refuse_undefined
+from tosa_convert.reference.products import largest_of
 
 #: With DOUBLE_ROUND, shifts of more bits than this round a second time.
 _DOUBLE_ROUNDED: Final = 31
+#: Shifts that RESCALE has.
+_LEAST_SHIFT, _MOST_SHIFT = 2, 62
 
 
 def cast(call: Call) -> Array:
@@ -44,7 +47,8 @@ def rescale(call: Call) -> Array:
 
     With `per_channel` the last axis has a multiplier and a shift for each element. Rounding is half up;
     with DOUBLE_ROUND, a shift of more than 31 bits first rounds away from zero at bit 30. An
-    implementation of INEXACT_ROUND may differ from this by one.
+    implementation of INEXACT_ROUND may differ from this by one. Shifts are from 2 to 62; with
+    `scale32` a value has at most as many bits as the shift, and without, the scaled value has 32.
     """
     attributes = call.attributes
     source = call.raw("input")
@@ -55,15 +59,21 @@ def rescale(call: Call) -> Array:
     shift = call.raw("shift").astype(np.int64).reshape(-1)
     if not attributes["per_channel"]:
         multiplier, shift = multiplier[:1], shift[:1]
-    added = np.int64(1) << np.maximum(shift - 1, 0)
+    wrong = (multiplier < 0) | (shift < _LEAST_SHIFT) | (shift > _MOST_SHIFT)
+    refuse_undefined(call, wrong, "a negative multiplier, or a shift that is not from 2 to 62")
+    half = np.int64(1) << (shift - 1)
+    if attributes["scale32"] and largest_of(value) >= half.min():
+        wrong = (value < -half) | (value >= half)
+        refuse_undefined(call, wrong, "a value that has more bits than the shift")
     product = value * multiplier
-    product += added
+    product += half
     if attributes["rounding_mode"] == RoundingMode.DOUBLE_ROUND and attributes["scale32"]:
         more = np.where(shift > _DOUBLE_ROUNDED, np.int64(1) << 30, 0)
         product += np.where(value >= 0, more, -more)
     product >>= shift
-    wrong = (product < -(1 << 31)) | (product >= 1 << 31)
-    refuse_undefined(call, wrong, "a scaled value of more than 32 bits")
+    if not attributes["scale32"] and largest_of(product) >= 1 << 31:
+        wrong = (product < -(1 << 31)) | (product >= 1 << 31)
+        refuse_undefined(call, wrong, "a scaled value of more than 32 bits")
     product += _with_sign(call.raw("output_zp"), is_unsigned=attributes["output_unsigned"]).reshape(
         -1
     )[0]

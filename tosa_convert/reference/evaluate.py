@@ -54,7 +54,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     **windows.OPERATIONS,
 }
 #: Operators whose integer results have to fit; products of INT32 and sums of products wrap around.
-_MUST_FIT: Final = frozenset(("ADD", "INTDIV", "REDUCE_SUM", "SUB", "TABLE"))
+_MUST_FIT: Final = frozenset(("ADD", "INTDIV", "SUB", "TABLE"))
 #: A result of INT64 that wrapped around differs by 2^64 from that in FP64, whose rounding is less.
 _WRAPPED: Final = 2.0**62
 #: Computes a CUSTOM operator of its operands, its attributes and the types of its results.

@@ -6,9 +6,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.reference.call import Array, Call, Operation, describe
+from tosa_convert.reference.call import (
+    Array,
+    Call,
+    Operation,
+    describe,
+    integer_limits,
+    refuse_undefined,
+)
 from tosa_convert.reference.elementwise import ignores_nan
-from tosa_convert.reference.products import Products
+from tosa_convert.reference.products import Products, largest_of
 
 
 def find_maximum(call: Call) -> Array:
@@ -69,6 +76,23 @@ def _reduce_comparing(propagating: Any, ignoring: Any, text: str) -> Operation:
     return describe(lambda call: reductions[ignores_nan(call)](call), text)
 
 
+def add(call: Call) -> Array:
+    """Return the sum of the elements along the axis; floating point in numpy's order, in FP32.
+
+    Integers are added in their order, and all sums on the way have to fit.
+    """
+    value, axis = call.value("input"), call.attributes["axis"]
+    if call.is_integer:
+        low, high = integer_limits(call.result.dtype)
+        if value.shape[axis] * largest_of(value) > high:
+            sums = np.cumsum(value, axis=axis, dtype=np.int64)
+            # Sums of INT64 that wrapped around differ by 2^64 from those in FP64.
+            rounded = np.cumsum(value, axis=axis, dtype=np.float64)
+            wrong = (sums < low) | (sums > high) | (np.abs(rounded - sums) > 2.0**62)
+            refuse_undefined(call, wrong, f"it does not fit {call.result.dtype}")
+    return np.asarray(value.sum(axis=axis, keepdims=True, dtype=value.dtype))
+
+
 def transform(call: Call) -> tuple[Array, Array]:
     """Return the discrete Fourier transform of each image, not normalised; `inverse` changes the sign.
 
@@ -80,12 +104,16 @@ def transform(call: Call) -> tuple[Array, Array]:
     found = (
         np.fft.ifft2(image, norm="forward") if call.attributes["inverse"] else np.fft.fft2(image)
     )
+    # Each element of the result has a term of each element of the image.
+    found[np.isnan(image).any(axis=(1, 2))] = complex(np.nan, np.nan)
     return found.real, found.imag
 
 
 def transform_real(call: Call) -> tuple[Array, Array]:
     """Return the columns 0 to W / 2 of the discrete Fourier transform of each real image."""
-    found = np.fft.rfft2(call.raw("input_real").astype(np.float64))
+    image = call.raw("input_real").astype(np.float64)
+    found = np.fft.rfft2(image)
+    found[np.isnan(image).any(axis=(1, 2))] = complex(np.nan, np.nan)
     return found.real, found.imag
 
 
@@ -113,9 +141,6 @@ OPERATIONS: Final[dict[str, Operation]] = {
         ),
         "Return the product of the elements along the axis, computed in FP64 and rounded once.",
     ),
-    "REDUCE_SUM": _reduce(
-        np.add,
-        "Return the sum of the elements along the axis; floating point in numpy's order, in FP32.",
-    ),
+    "REDUCE_SUM": add,
     "RFFT2D": transform_real,
 }

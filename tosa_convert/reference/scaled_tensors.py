@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from tosa_convert.errors import fail
-from tosa_convert.graph.dtypes import BLOCK_SCALE, FP32
+from tosa_convert.graph.dtypes import BLOCK_SCALE, FP16, FP32
 from tosa_convert.graph.model import Tensor
 from tosa_convert.reference.block_scaled import multiply, numbers_of, to_blocks
 from tosa_convert.reference.call import Array, Call, Operation, Type
@@ -68,8 +68,10 @@ def compute_scaled(
     if scales is None:
         pairs = zip(values, call.types, strict=True)
         operands = tuple(_numbers(value, kind, call) for value, kind in pairs)
+        # A number of a block has the type of the accumulator.
+        element = FP16 if call.attributes.get("acc_type") is FP16 else FP32
         types = tuple(
-            Type(FP32, kind.shape) if isinstance(value, Scaled) else kind
+            Type(element, kind.shape) if isinstance(value, Scaled) else kind
             for value, kind in zip(values, call.types, strict=True)
         )
         return function(replace(call, operands=operands, types=types))
