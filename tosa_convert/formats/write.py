@@ -203,7 +203,7 @@ def _render_sound(
                 state=state,
             )
         return encoded.pieces
-    from tosa_convert.formats.mlir.text.print.graph import write as write_text
+    from tosa_convert.formats.mlir.text.print.module import write as write_text
 
     with garbage_collection_paused():
         text = write_text(

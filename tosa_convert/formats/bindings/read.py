@@ -7,12 +7,7 @@ from typing import Any, Final
 
 from tosa_convert.errors import fail
 from tosa_convert.formats.bindings.diagnostics import diagnostics, refused_by_bindings
-from tosa_convert.formats.bindings.find_operations import (
-    enclosing_module,
-    operation_of,
-    symbol_name,
-)
-from tosa_convert.formats.bindings.packages import bindings_of
+from tosa_convert.formats.bindings.packages import Bindings, bindings_of
 from tosa_convert.formats.bindings.write_bytecode import bytecode_of
 from tosa_convert.formats.mlir.locations import plain_location
 from tosa_convert.formats.mlir.read.module import read_module
@@ -56,3 +51,35 @@ def read(module_or_func: Any, options: ReadOptions = _READ_OPTIONS) -> Graph:
             options = replace(options, func=symbol_name(operation))
             operation = module
     return read_module(bytecode_of(bindings, operation), options)
+
+
+def operation_of(bindings: Bindings, thing: Any) -> Any:
+    """Return the ir.Operation of a module, an operation view or an operation.
+
+    Raises TosaConvertError("not-an-mlir-object") for other objects.
+    """
+    operation = getattr(thing, "operation", thing)
+    if not isinstance(operation, bindings.ir.Operation):
+        raise fail(
+            "not-an-mlir-object",
+            "",
+            f"found a {type(thing).__name__} of {bindings}, expected a module or a function",
+            "give an ir.Module, a func.FuncOp or the ir.Operation of one",
+        )
+    return operation
+
+
+def symbol_name(operation: Any) -> str:
+    """Return the name of a function or variable, without "@"."""
+    return str(operation.attributes["sym_name"].value)
+
+
+def enclosing_module(operation: Any) -> Any:
+    """Return the innermost builtin.module that an operation is or is in, or None."""
+    while operation is not None and operation.name != MODULE:
+        try:
+            operation = operation.parent
+        except ValueError:  # a detached operation
+            return None
+        operation = getattr(operation, "operation", operation)
+    return operation

@@ -13,9 +13,8 @@ from typing import Any, Final
 
 from tosa_convert.formats.bindings.packages import Bindings
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
-from tosa_convert.formats.mlir.bytecode.file_sections import BytecodeFile
 from tosa_convert.formats.mlir.bytecode.format import VERSION
-from tosa_convert.formats.mlir.bytecode.sections import Section, SectionCollector
+from tosa_convert.formats.mlir.bytecode.sections import BytecodeFile, Section, SectionCollector
 from tosa_convert.process.ending_signals import signals_deferred
 
 

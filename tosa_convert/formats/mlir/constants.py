@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.decode import Bytecode
     from tosa_convert.formats.mlir.bytecode.encode import Encoder
     from tosa_convert.formats.mlir.bytecode.operations import Operation
-    from tosa_convert.formats.mlir.read.block_scope import Scope
-    from tosa_convert.formats.mlir.read.findings import Report
+    from tosa_convert.formats.mlir.locations import Report
     from tosa_convert.formats.mlir.read.narrowing import Narrowing
+    from tosa_convert.formats.mlir.read.scope import Scope
 
 #: A frontend may leave plain constants of another dialect.
 ARITH_CONSTANT: Final = "arith.constant"
@@ -162,7 +162,7 @@ def _e8m0_from_text(text: str) -> int:
 
     Of other hexadecimal digits MLIR reads the bits of a double.
     """
-    from tosa_convert.formats.mlir.text.parse.numbers import (
+    from tosa_convert.formats.mlir.text.numbers import (
         powers_of_two,  # few constants have scales
     )
 
@@ -486,6 +486,6 @@ def _elements(data: Constant) -> bytes | memoryview:
 
 def _e8m0_to_text(code: int) -> str:
     """Return a scale as MLIR prints it, a power of two; NaN as MLIR parses it."""
-    from tosa_convert.formats.mlir.text.print.numbers import float_text  # few constants have scales
+    from tosa_convert.formats.mlir.text.numbers import float_text  # few constants have scales
 
     return _NAN_TEXT if code == 0xFF else float_text(code, _E8M0.mlir)

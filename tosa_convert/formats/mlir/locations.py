@@ -1,4 +1,4 @@
-"""Locations as text.
+"""Locations as text, and findings at them.
 
 The format stores one line of text for each operator: the location as MLIR prints it. File names are cut
 to their last component, so that a file's bytes do not depend on the folder in which it was made.
@@ -10,13 +10,14 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.errors import Findings, TosaConvertError, fail
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.varint import decode_varint
 from tosa_convert.formats.mlir.quoting import STRING, quote, unescape, unquote
 
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.decode import Bytecode
+    from tosa_convert.formats.mlir.bytecode.operations import Operation
 
 
 #: A printed location takes at most this many characters: parts may be shared, many times over.
@@ -261,3 +262,21 @@ def _last_component(match: re.Match[str]) -> str:
 
 def _basename(name: bytes) -> bytes:
     return re.split(rb"[/\\]", name)[-1] or name
+
+
+class Report:
+    """Collects findings. names: the full names of operations, by their numbers."""
+
+    def __init__(self, names: list[str], location: LocationReader) -> None:
+        self.names = names
+        self.location = location
+        self.findings = Findings()
+
+    def where(self, operation: Operation) -> str:
+        """Return the operation's location as messages print it; "" if it has none."""
+        return plain_location(self.location.full(operation.location))
+
+    def add(self, operation: Operation, code: str, message: str, hint: str = "") -> None:
+        """Add a finding at an operation, or at its name if it has no location."""
+        where = self.where(operation) or f"'{self.names[operation.name]}'"
+        self.findings.add(code, where, message, hint)

@@ -72,7 +72,7 @@ def _hint_of(text: str) -> str:
     """Return what to do about a type that is not TOSA's."""
     dialect = text[1:].partition(".")[0] if text.startswith("!") else ""
     if dialect not in ("", "tosa"):
-        from tosa_convert.formats.mlir.read.lowering_hints import lowering_hint
+        from tosa_convert.formats.mlir.read.foreign_operations import lowering_hint
 
         return lowering_hint(dialect)
     return "TOSA functions take and return tensors only"

@@ -15,8 +15,8 @@ from tosa_convert.formats.bindings.packages import Bindings
 from tosa_convert.formats.mlir.attributes import AttributeWriter
 from tosa_convert.formats.mlir.bytecode.cursor import Cursor
 from tosa_convert.formats.mlir.bytecode.encode import Encoder
-from tosa_convert.formats.mlir.bytecode.file_sections import read_sections
 from tosa_convert.formats.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_REGIONS, INTEGER
+from tosa_convert.formats.mlir.bytecode.sections import read_sections
 from tosa_convert.formats.mlir.bytecode.varint import (
     Varints,
     encode_together,
@@ -27,8 +27,7 @@ from tosa_convert.formats.mlir.bytecode.varint import (
 )
 from tosa_convert.formats.mlir.names import Namer, result_names
 from tosa_convert.formats.mlir.types import TypeWriter
-from tosa_convert.formats.mlir.write.locations import LocationWriter
-from tosa_convert.formats.mlir.write.plain_locations import encode_plain
+from tosa_convert.formats.mlir.write.locations import LocationWriter, encode_plain
 from tosa_convert.graph.dtypes import DTYPES, dtype
 from tosa_convert.graph.model import Tensor
 from tosa_convert.graph.opset import AttributeSpec, operator

@@ -18,9 +18,8 @@ from tosa_convert.formats.bindings.packages import Bindings
 from tosa_convert.formats.bindings.read import read
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
-from tosa_convert.formats.mlir.bytecode.file_sections import read_sections
-from tosa_convert.formats.mlir.bytecode.resources import Resource, decode_resources
-from tosa_convert.formats.mlir.bytecode.tables import Tables
+from tosa_convert.formats.mlir.bytecode.sections import read_sections
+from tosa_convert.formats.mlir.bytecode.tables import Resource, Tables, decode_resources
 from tosa_convert.formats.mlir.names import NAME_ATTRIBUTE
 from tosa_convert.formats.mlir.write.function import FunctionWriter
 from tosa_convert.formats.mlir.write.module import encode_module

@@ -7,7 +7,7 @@ import pytest
 import tosa_convert as tc
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
-from tosa_convert.formats.mlir.bytecode.file_sections import read_sections
+from tosa_convert.formats.mlir.bytecode.sections import read_sections
 
 TEXT = """module attributes {tosa.first = "a"} {
   func.func @main(%arg0: tensor<2xf32> {tosa.tensor_name = "input"}) -> tensor<2xf32> {

@@ -14,9 +14,9 @@ from unit.building import branching, counting, example, graph, op, region, shape
 
 import tosa_convert as tc
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
-from tosa_convert.formats.mlir.bytecode.file_sections import sections_in_pieces
-from tosa_convert.formats.mlir.text.print.graph import write
-from tosa_convert.formats.mlir.text.print.location_aliases import LocationAliases
+from tosa_convert.formats.mlir.bytecode.sections import sections_in_pieces
+from tosa_convert.formats.mlir.text.print.module import write
+from tosa_convert.formats.mlir.text.print.names import LocationAliases
 from tosa_convert.formats.mlir.write.module import encode_module
 from tosa_convert.graph import Graph, Operator, OperatorSpec, ShapeValue, Tensor, dtype
 from tosa_convert.graph.opset import OPERATORS, AttributeSpec
@@ -465,7 +465,7 @@ def test_the_sections_are_those_of_the_file() -> None:
     made.main.operators.append(op("CONST", "", "w"))
     pieces = encode_module(made).pieces
     bytecode = Bytecode(sections_in_pieces(pieces))
-    from tosa_convert.formats.mlir.bytecode.file_sections import read_sections
+    from tosa_convert.formats.mlir.bytecode.sections import read_sections
 
     whole = read_sections(memoryview(b"".join(pieces)))
     assert bytecode.file.producer == whole.producer

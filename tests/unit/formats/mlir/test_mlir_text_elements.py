@@ -18,9 +18,9 @@ import tosa_convert as tc
 from tosa_convert.formats.bindings.packages import Bindings
 from tosa_convert.formats.bindings.read import read
 from tosa_convert.formats.bindings.write import write as write_module
+from tosa_convert.formats.mlir.text.numbers import float_text
 from tosa_convert.formats.mlir.text.print.elements import CHUNK_BYTES, element_texts, nested, splat
-from tosa_convert.formats.mlir.text.print.graph import write
-from tosa_convert.formats.mlir.text.print.numbers import float_text
+from tosa_convert.formats.mlir.text.print.module import write
 from tosa_convert.graph import Constant, Graph, Tensor, dtype
 from tosa_convert.graph.dtypes import BlockShape
 from tosa_convert.graph.model import BlockScale

@@ -15,7 +15,6 @@ from tosa_convert.formats.bindings import packages
 from tosa_convert.formats.mlir.bytecode import operation_columns
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 from tosa_convert.formats.mlir.bytecode.encode import Encoder
-from tosa_convert.formats.mlir.bytecode.file_sections import BytecodeFile, read_sections
 from tosa_convert.formats.mlir.bytecode.format import (
     HAS_ATTRIBUTES,
     HAS_OPERANDS,
@@ -25,6 +24,7 @@ from tosa_convert.formats.mlir.bytecode.format import (
 )
 from tosa_convert.formats.mlir.bytecode.operation_columns import decode_columns
 from tosa_convert.formats.mlir.bytecode.operations import _decode, _Regions, operations_of
+from tosa_convert.formats.mlir.bytecode.sections import BytecodeFile, read_sections
 from tosa_convert.formats.mlir.bytecode.varint import (
     decode_varint,
     encode_varint,

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.formats.bindings.find_operations import enclosing_module
 from tosa_convert.formats.bindings.packages import Bindings
-from tosa_convert.formats.bindings.read import read
+from tosa_convert.formats.bindings.read import enclosing_module, read
 from tosa_convert.formats.bindings.write_bytecode import bytecode_of
 from tosa_convert.formats.mlir.read.select_function import select
 

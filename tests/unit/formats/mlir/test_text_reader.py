@@ -10,9 +10,9 @@ import pytest
 import tosa_convert as tc
 from tosa_convert.formats.bindings.packages import default_bindings
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
-from tosa_convert.formats.mlir.bytecode.file_sections import sections_in_pieces
+from tosa_convert.formats.mlir.bytecode.sections import sections_in_pieces
 from tosa_convert.formats.mlir.locations import LocationReader
-from tosa_convert.formats.mlir.text.parse import ordinary_lines
+from tosa_convert.formats.mlir.text.parse import module as text_module
 from tosa_convert.formats.mlir.text.parse.module import parse
 from tosa_convert.formats.mlir.text.print.module import module_text
 
@@ -545,5 +545,5 @@ def test_ordinary_lines_equal_others(old: str, new: str, monkeypatch: pytest.Mon
             return error.findings
 
     found = outcome()
-    monkeypatch.setattr(ordinary_lines, "_LINE", re.compile(rb"(?!)"))
+    monkeypatch.setattr(text_module, "_LINE", re.compile(rb"(?!)"))
     assert found == outcome()

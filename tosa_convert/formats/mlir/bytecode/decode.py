@@ -28,15 +28,14 @@ from tosa_convert.formats.mlir.bytecode.attributes import (
     bit_width,
 )
 from tosa_convert.formats.mlir.bytecode.cursor import Cursor, malformed
-from tosa_convert.formats.mlir.bytecode.file_sections import BytecodeFile
 from tosa_convert.formats.mlir.bytecode.operations import (
     Operation,
     decode_operations,
     largest_numbers,
 )
 from tosa_convert.formats.mlir.bytecode.properties import Properties, PropertyTable
-from tosa_convert.formats.mlir.bytecode.resources import Resource, decode_resources
-from tosa_convert.formats.mlir.bytecode.tables import Tables
+from tosa_convert.formats.mlir.bytecode.sections import BytecodeFile
+from tosa_convert.formats.mlir.bytecode.tables import Resource, Tables, decode_resources
 from tosa_convert.formats.mlir.bytecode.varint import decode_varint, encode_varint, from_zigzag
 
 #: Numbers of more bits are not decoded: TOSA has none, and a file can claim any width.
@@ -142,19 +141,14 @@ class Bytecode(Tables):
         rules = (self.attribute_count, self._is_of_kind)
         fitting = props.fitting_properties(layouts, blob, *rules)
         if not fitting:
-            from tosa_convert.formats.mlir.bytecode.old_layouts import OLD_LAYOUTS
-
-            blob.at, layouts = start, layouts + OLD_LAYOUTS.get(operation, ())
+            blob.at, layouts = start, layouts + props.OLD_LAYOUTS.get(operation, ())
             fitting = props.fitting_properties(layouts, blob, *rules)
         if len(fitting) != 1:
             raise props.misfit(operation, layouts, blob, start, ambiguous=bool(fitting))
         (found,) = fitting
         if operation == "tosa.custom" and self.file.producer == _TWO_STATES:
-            from tosa_convert.formats.mlir.bytecode.old_layouts import custom_names
-
-            return custom_names(
-                found, self._dating_attributes(), self.file.where, self.has_operator_names
-            )
+            dating = self._dating_attributes()
+            return props.custom_names(found, dating, self.file.where, self.has_operator_names)
         return found
 
     def _dating_attributes(self) -> Iterator[tuple[str, Attribute]]:

@@ -1,15 +1,23 @@
-"""The sections of a bytecode, collected piece by piece without copying large data.
+"""The sections of a bytecode, which may be hostile.
 
-A producer of bytecode hands it over in pieces. Its own bytes and the data of constants alternate, so a
-large constant is a piece by itself, and the collector keeps a view of it instead of a copy.
+Each section lies inside the file, which is proven here. The data of large constants is left out of the
+sections and becomes views of the file, so that sections stay small, whatever the weights. MLIR hands
+bytecode over in pieces, and a large constant is a piece by itself, which becomes a view, too.
+
+The format: https://mlir.llvm.org/docs/BytecodeFormat
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
+
+from tosa_convert.errors import fail
+from tosa_convert.formats.mlir.bytecode import format as code
+from tosa_convert.formats.mlir.bytecode.cursor import SECTION_NAMES, Cursor
 from tosa_convert.formats.mlir.bytecode.format import (
     ALIGNED,
     ATTRIBUTES_AND_TYPES,
@@ -18,6 +26,10 @@ from tosa_convert.formats.mlir.bytecode.format import (
     RESOURCES,
 )
 from tosa_convert.formats.mlir.bytecode.varint import decode_varint, encode_varint
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 
 #: Pieces of at most this many bytes are copied, whatever they hold.
 COPIED_BYTES: Final = 1 << 12
@@ -92,3 +104,237 @@ class SectionCollector:
                 # Only the filler up to the alignment follows.
                 offset = len(piece)
         self._copies, self._length, self._data, self._after_own_bytes = [], 0, {}, False
+
+
+#: Sizes that are decoded together.
+_RUN = 1 << 16
+
+
+class EntrySizes(NamedTuple):
+    """The entries of a bytecode, attributes before types.
+
+    attribute_count: how many are attributes. lengths: bytes of each entry in the file.
+    starts: offsets of each in the section as the file has it, and the end of the last.
+    is_encoded: whether the dialect encodes it; otherwise it is text. dialects: their numbers.
+    """
+
+    attribute_count: int
+    lengths: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    is_encoded: npt.NDArray[np.bool_]
+    dialects: npt.NDArray[np.int64]
+
+
+def entry_sizes(offsets: Section, limit: int, where: str = "") -> EntrySizes:
+    """Decode the section of offsets.
+
+    limit: bytes of the section of attributes and types; all entries together fit into it.
+
+    Raises TosaConvertError("malformed-mlir").
+    """
+    cursor = Cursor(offsets.bytes, 0, len(offsets.bytes), offsets.offset, where)
+    attribute_count = cursor.count("attributes")
+    left = attribute_count + cursor.count("types")
+    runs: list[npt.NDArray[np.int64]] = [np.zeros(0, np.int64)]
+    dialects: list[npt.NDArray[np.int64]] = [np.zeros(0, np.int64)]
+    total = 0
+    while left:
+        dialect = cursor.varint("a dialect")
+        at = cursor.at
+        count = cursor.count("attributes or types")
+        if not 0 < count <= left:
+            cursor.refuse(
+                f"found {count} attributes or types of a dialect, expected 1 to {left}", at
+            )
+        for first in range(0, count, _RUN):
+            run = _sizes(cursor, min(_RUN, count - first))
+            total += int((run >> 1).sum())
+            if total > limit:
+                cursor.refuse(f"attributes and types have {total} bytes, their section has {limit}")
+            runs.append(run)
+        # Dialects are checked where they are used: their number is not known here.
+        dialects.append(np.full(count, min(dialect, 1 << 62), np.int64))
+        left -= count
+    sizes = np.concatenate(runs)
+    lengths = sizes >> 1
+    starts = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    return EntrySizes(
+        attribute_count, lengths, starts, (sizes & 1).astype(np.bool_), np.concatenate(dialects)
+    )
+
+
+def _sizes(cursor: Cursor, count: int) -> npt.NDArray[np.int64]:
+    """Decode the next `count` sizes, which include the bit for the encoding."""
+    short: npt.NDArray[Any] = np.frombuffer(
+        cursor.data, np.uint8, min(count, cursor.end - cursor.at), cursor.at
+    )
+    # Fast path of `varint`; equal by test test_short_and_long_sizes_of_entries_are_equal
+    if len(short) == count and (short & 1).all():
+        cursor.at += count
+        return (short >> 1).astype(np.int64)
+    numbers = []
+    for _ in range(count):
+        number = cursor.varint("the size of an attribute or type")
+        if number >> 62:
+            cursor.refuse(f"an attribute or type has {number >> 1} bytes")
+        numbers.append(number)
+    return np.array(numbers, np.int64)
+
+
+_REQUIRED: Final = (code.STRINGS, code.DIALECTS, code.ATTRIBUTES_AND_TYPES, code.OFFSETS, code.IR)
+#: Sections that every file may lack.
+_OPTIONAL: Final = (code.RESOURCES, code.RESOURCE_OFFSETS, code.PROPERTIES)
+#: Bytes in which a producer's name must end.
+_PRODUCER_BYTES: Final = 4096
+
+
+class BytecodeFile(NamedTuple):
+    """A bytecode file. sections: by their ids. where: the file, for messages."""
+
+    version: int
+    producer: str
+    sections: dict[int, Section]
+    where: str = ""
+
+
+def read_sections(data: memoryview, where: str = "") -> BytecodeFile:
+    """Read the version, producer and sections of a file; the order of sections does not matter.
+
+    Raises TosaConvertError("malformed-mlir") with a byte offset, and ("unsupported-version") for a
+    version of the format that is not known.
+    """
+    cursor = Cursor(data, len(code.MAGIC), len(data), 0, where)
+    version = cursor.varint("the version")
+    if version > code.NEWEST_VERSION:
+        raise fail(
+            "unsupported-version",
+            f"{where}: byte {len(code.MAGIC)}" if where else f"byte {len(code.MAGIC)}",
+            f"found version {version} of MLIR's bytecode; readable versions are "
+            f"{code.OLDEST_VERSION} to {code.NEWEST_VERSION}",
+            f"write the file with --emit-bytecode-version={code.NEWEST_VERSION}",
+        )
+    length = bytes(data[cursor.at : cursor.at + _PRODUCER_BYTES]).find(b"\0")
+    if length < 0:
+        cursor.refuse("the producer's name has no end")
+    producer = bytes(data[cursor.at : cursor.at + length]).decode("utf-8", "replace")
+    cursor.at += length + 1
+    places: dict[int, tuple[int, int]] = {}
+    while cursor.at < cursor.end:
+        at = cursor.at
+        section_id, start, end = cursor.section()
+        if section_id in places:
+            cursor.refuse(f"found a second section of {SECTION_NAMES[section_id]}", at)
+        places[section_id] = start, end
+    for section_id in _REQUIRED:
+        if section_id not in places:
+            cursor.refuse(f"the section of {SECTION_NAMES[section_id]} is missing")
+    sections: dict[int, Section] = {
+        section_id: Section(bytes(data[slice(*places[section_id])]), {}, places[section_id][0])
+        for section_id in (*_REQUIRED, *_OPTIONAL)
+        if section_id in places and section_id not in (code.ATTRIBUTES_AND_TYPES, code.RESOURCES)
+    }
+    dense = _dense_data(data, places, sections[code.OFFSETS], where)
+    sections[code.ATTRIBUTES_AND_TYPES] = _without(data, places[code.ATTRIBUTES_AND_TYPES], dense)
+    if code.RESOURCES in places:
+        blobs = _blobs(data, places, sections.get(code.RESOURCE_OFFSETS, Section()), where)
+        sections[code.RESOURCES] = _without(data, places[code.RESOURCES], blobs)
+    return BytecodeFile(version, producer, sections, where)
+
+
+def sections_in_pieces(pieces: Iterable[bytes | memoryview]) -> BytecodeFile:
+    """Return the sections of a file that was just written, whose large data is not copied.
+
+    pieces: what `Encoder.finish` returns. A piece never holds parts of two sections.
+    """
+    rows = iter(pieces)
+    first = bytes(next(rows))
+    version, start = decode_varint(first, len(code.MAGIC))
+    sections: dict[int, Section] = {}
+    for head in rows:
+        if not head:
+            continue
+        section_id = head[0] & ~code.ALIGNED
+        left, _ = decode_varint(bytes(head), 1)
+        copies: list[bytes | memoryview] = []
+        views: dict[int, memoryview] = {}
+        length = 0
+        while left:
+            piece = next(rows)
+            left -= len(piece)
+            if isinstance(piece, memoryview) and len(piece) > COPIED_BYTES:
+                views[length] = piece
+            else:
+                copies.append(piece)
+                length += len(piece)
+        sections[section_id] = Section(b"".join(copies), views)
+    return BytecodeFile(version, first[start:-1].decode(), sections)
+
+
+def _without(data: memoryview, place: tuple[int, int], left_out: list[tuple[int, int]]) -> Section:
+    """Return the section at a place without the given ranges of the file, which become views."""
+    pieces: list[bytes] = []
+    views: dict[int, memoryview] = {}
+    at, end = place
+    length = 0
+    for start, stop in left_out:
+        pieces.append(bytes(data[at:start]))
+        length += start - at
+        views[length] = data[start:stop]
+        at = stop
+    pieces.append(bytes(data[at:end]))
+    return Section(b"".join(pieces), views, place[0])
+
+
+def _dense_data(
+    data: memoryview, places: dict[int, tuple[int, int]], offsets: Section, where: str
+) -> list[tuple[int, int]]:
+    """Find where the file has the data of large dense attributes."""
+    start, end = places[code.ATTRIBUTES_AND_TYPES]
+    sizes = entry_sizes(offsets, end - start, where)
+    found: list[tuple[int, int]] = []
+    for index in (sizes.lengths > COPIED_BYTES).nonzero()[0].tolist():
+        if not sizes.is_encoded[index]:
+            continue
+        at, stop = start + int(sizes.starts[index]), start + int(sizes.starts[index + 1])
+        cursor = Cursor(data, at, stop, 0, where)
+        # Another dialect may use the same number for something else; it is then not read as data.
+        if cursor.varint("the kind of an attribute") != code.DENSE_ELEMENTS:
+            continue
+        cursor.varint("the type of an attribute")
+        size = cursor.varint("the size of an attribute's data")
+        if size > COPIED_BYTES and cursor.at + size == stop:
+            found.append((cursor.at, stop))
+    return found
+
+
+def _blobs(
+    data: memoryview, places: dict[int, tuple[int, int]], offsets: Section, where: str
+) -> list[tuple[int, int]]:
+    """Find where the file has the data of large resources."""
+    at, end = places[code.RESOURCES]
+    cursor = Cursor(offsets.bytes, 0, len(offsets.bytes), offsets.offset, where)
+    found: list[tuple[int, int]] = []
+    if not cursor.end:
+        return found
+    cursor.varint("the number of external resource groups")
+    while cursor.at < cursor.end:
+        cursor.varint("the owner of resources")
+        for _ in range(cursor.count("resources")):
+            cursor.varint("the name of a resource")
+            size = cursor.varint("the size of a resource")
+            kind = cursor.byte("the kind of a resource")
+            if size > end - at:
+                cursor.refuse(f"a resource has {size} bytes, but only {end - at} are left")
+            if kind == code.BLOB and size > COPIED_BYTES:
+                blob = Cursor(data, at, at + size, 0, where)
+                blob.varint("the alignment of a resource")
+                length = blob.varint("the length of a resource")
+                if length > blob.end - blob.at:
+                    blob.refuse(
+                        f"a resource has {length} bytes, but only {blob.end - blob.at} are left"
+                    )
+                if length > COPIED_BYTES:
+                    found.append((at + size - length, at + size))
+            at += size
+    return found

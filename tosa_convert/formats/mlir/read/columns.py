@@ -12,8 +12,8 @@ from tosa_convert.formats.mlir.bytecode.operations import Operation, operations_
 from tosa_convert.formats.mlir.bytecode.varint import varints_at, words_of
 from tosa_convert.formats.mlir.locations import LocationReader
 from tosa_convert.formats.mlir.names import RESULT_PREFIX
-from tosa_convert.formats.mlir.read.block_scope import Scope
 from tosa_convert.formats.mlir.read.operator import SAME_NUMBER, OperatorReader
+from tosa_convert.formats.mlir.read.scope import Scope
 from tosa_convert.formats.mlir.types import ValueType
 from tosa_convert.graph.columns import tuples_of
 from tosa_convert.graph.model import Block, Operator, ShapeValue, Tensor

@@ -21,9 +21,9 @@ from tosa_convert.formats.mlir.names import (
     signature_names,
     text_of,
 )
-from tosa_convert.formats.mlir.read.block_scope import PendingRegion, Scope
-from tosa_convert.formats.mlir.read.narrowing import Narrowing
+from tosa_convert.formats.mlir.read.narrowing import Narrowing, without_clamp
 from tosa_convert.formats.mlir.read.operator import ANY_NUMBER, OperatorReader
+from tosa_convert.formats.mlir.read.scope import PendingRegion, Scope
 from tosa_convert.formats.mlir.read.select_function import signature_of
 from tosa_convert.formats.mlir.types import ValueType
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor
@@ -39,8 +39,8 @@ from tosa_convert.io.options import Names
 if TYPE_CHECKING:
     from tosa_convert.eras.older_to_current.old_operation import OldOperation
     from tosa_convert.eras.older_to_current.record import Upgrade
-    from tosa_convert.formats.mlir.read.captured_values import CapturedValues
     from tosa_convert.formats.mlir.read.old_operations import OldOperations
+    from tosa_convert.formats.mlir.read.scope import CapturedValues
 
 #: So many operations that are not all ordinary are read at once.
 _AT_ONCE: Final = 1 << 12
@@ -393,8 +393,6 @@ class FunctionReader:
             if attributes != -1 or spec.attributes:
                 self._complete(operator, fields, value_type)
             if spec is _CLAMP and value_type is not None and value_type.narrowed == "i64":
-                from tosa_convert.formats.mlir.read.narrowed_clamp import without_clamp
-
                 items += without_clamp(operator, scope, self.narrowing)
                 continue
             append(operator)

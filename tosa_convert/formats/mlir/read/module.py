@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import MAX_FINDINGS, TosaConvertError
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
-from tosa_convert.formats.mlir.bytecode.file_sections import read_sections, sections_in_pieces
+from tosa_convert.formats.mlir.bytecode.sections import read_sections, sections_in_pieces
 from tosa_convert.formats.mlir.names import VERSION_ATTRIBUTE, text_of
 from tosa_convert.formats.mlir.read.function import FunctionReader
 from tosa_convert.formats.mlir.read.narrowing import Narrowing
@@ -19,7 +19,7 @@ from tosa_convert.io.options import ReadOptions
 
 if TYPE_CHECKING:
     from tosa_convert.eras.older_to_current.record import Upgrade
-    from tosa_convert.formats.mlir.read.captured_values import CapturedValues
+    from tosa_convert.formats.mlir.read.scope import CapturedValues
 
 _READ_OPTIONS: Final = ReadOptions()
 
@@ -134,7 +134,7 @@ def read_module(
         # With several functions there is a finding already, and nothing of them is returned.
         narrowing = Narrowing(options.narrow)
         if options.pass_captured:
-            from tosa_convert.formats.mlir.read.captured_values import CapturedValues
+            from tosa_convert.formats.mlir.read.scope import CapturedValues
 
             captures = CapturedValues()
         root = bytecode.rooted(function.operation)

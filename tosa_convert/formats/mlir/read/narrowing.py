@@ -3,7 +3,8 @@
 Frontends compute indices in i64 and Python numbers in f64, which most consumers of TOSA do not accept.
 A quantised type (`!quant.uniform`) has a scale and a zero point, of which TOSA has operands only.
 Narrowing changes a program, so it happens only on request, every tensor that it changes is reported, and
-a value that does not fit is an error.
+a value that does not fit is an error. TOSA has no CLAMP of INT32, so that of INT64 becomes MAXIMUM and
+MINIMUM.
 """
 
 from __future__ import annotations
@@ -14,8 +15,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from tosa_convert.formats.mlir.read.scope import Scope
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import BY_MLIR, INT32, INT64, DType, dtype
+from tosa_convert.graph.model import Operator, Tensor
+from tosa_convert.graph.names import unused_name
+from tosa_convert.graph.opset import CONST, operator
 from tosa_convert.io.options import Narrow
 
 #: The element type of f64 constants while they are read. It is not a TOSA type, so it has no row.
@@ -178,3 +183,58 @@ _IS_UNBOUNDED: Final[dict[str, Callable[[Any], Any]]] = {
     "tosa.maximum": lambda wide: wide < 0,
     "": lambda wide: np.zeros(wide.shape, bool),
 }
+
+
+_MAXIMUM: Final = operator("MAXIMUM")
+_MINIMUM: Final = operator("MINIMUM")
+
+
+def without_clamp(clamp: Operator, scope: Scope, narrowing: Narrowing) -> list[Operator]:
+    """Return what replaces a CLAMP of INT64 narrowed to a type that TOSA has no CLAMP of."""
+    complete = len(clamp.attributes) == len(clamp.spec.attributes)
+    if not complete or len(clamp.inputs) != 1 or len(clamp.outputs) != 1:
+        return [clamp]  # it has or gets a finding
+    if scope.tensors[clamp.outputs[0]].shape is None:
+        return [clamp]  # the bounds would need the rank of the operand, which is unknown
+    narrowing.replaced_clamps += 1
+    return as_maximum_and_minimum(clamp, scope)
+
+
+def as_maximum_and_minimum(clamp: Operator, scope: Scope) -> list[Operator]:
+    """Operators that compute a CLAMP of INT32, with its location and the name of its result.
+
+    Two constants and the value between the two operators are added to the tensors of the block; their
+    names begin with that of the result.
+
+    Args:
+        clamp: the operator; its bounds are INT32, and the rank of its result is known.
+        scope: the state of its block.
+    """
+    (value,), (result,) = clamp.inputs, clamp.outputs
+    shape = scope.tensors[result].shape
+    assert shape is not None
+    between = _add(scope, f"{result}_maximum", shape)
+    made = []
+    for spec, name, operand, output in (
+        (_MAXIMUM, "min_val", value, between),
+        (_MINIMUM, "max_val", between, result),
+    ):
+        raw = clamp.attributes[name]
+        assert isinstance(raw, bytes)
+        bound = _add(scope, f"{result}_{name}", (1,) * len(shape))
+        scope.tensors[bound].data = Constant(INT32, 1, raw[: INT32.element_bytes])
+        attributes = {"nan_mode": clamp.attributes["nan_mode"]}
+        made += [
+            Operator(CONST, (), (bound,), {}, clamp.location),
+            Operator(spec, (operand, bound), (output,), attributes, clamp.location),
+        ]
+    return made
+
+
+def _add(scope: Scope, name: str, shape: tuple[int, ...]) -> str:
+    """Add a tensor of INT32 to a block, by this name or a similar one."""
+    # Names that are not in `taken` are generated and have another form.
+    name = unused_name(name, scope.taken)
+    scope.taken.add(name)
+    scope.tensors[name] = Tensor(name, INT32, shape)
+    return name

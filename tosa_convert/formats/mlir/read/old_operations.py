@@ -28,8 +28,8 @@ from tosa_convert.graph.model import Block, Operator, element_value, in_usual_or
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.decode import Bytecode
     from tosa_convert.formats.mlir.bytecode.operations import Fields
-    from tosa_convert.formats.mlir.read.block_scope import Scope
-    from tosa_convert.formats.mlir.read.findings import Report
+    from tosa_convert.formats.mlir.locations import Report
+    from tosa_convert.formats.mlir.read.scope import Scope
 
 #: `#tosa.conv_quant<input_zp = 3, weight_zp = 1>`, and the other attributes of zero points.
 _QUANTISATION: Final = re.compile(r"#tosa\.\w+_quant<([^<>]*)>\Z")

@@ -11,7 +11,7 @@ from tosa_convert.formats.mlir.bytecode.attributes import SymbolAttr
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 from tosa_convert.formats.mlir.bytecode.operations import Fields, Operation
 from tosa_convert.formats.mlir.constants import ARITH_CONSTANT, ConstantReader
-from tosa_convert.formats.mlir.locations import LocationReader
+from tosa_convert.formats.mlir.locations import LocationReader, Report
 from tosa_convert.formats.mlir.names import (
     NAME_ATTRIBUTE,
     REGIONS_ATTRIBUTE,
@@ -19,9 +19,8 @@ from tosa_convert.formats.mlir.names import (
     names_of,
     text_of,
 )
-from tosa_convert.formats.mlir.read.block_scope import PendingRegion, RegionNames, Scope
-from tosa_convert.formats.mlir.read.findings import Report
 from tosa_convert.formats.mlir.read.narrowing import WIDTH_MATTERS, Narrowing
+from tosa_convert.formats.mlir.read.scope import PendingRegion, RegionNames, Scope
 from tosa_convert.formats.mlir.types import TypeReader, ValueType
 from tosa_convert.graph.attribute_rules import attribute_problem
 from tosa_convert.graph.model import Block, BlockScale, Operator, Region, ShapeValue, Tensor
@@ -38,7 +37,7 @@ from tosa_convert.graph.opset import (
 from tosa_convert.io import log
 
 if TYPE_CHECKING:
-    from tosa_convert.formats.mlir.read.captured_values import CapturedValues
+    from tosa_convert.formats.mlir.read.scope import CapturedValues
 
 #: Attributes of an operation besides those of its row.
 _OWN_ATTRIBUTES: Final = {
@@ -257,7 +256,7 @@ class OperatorReader:
                 suggest(name, BY_MLIR) if len(name) <= _LONGEST_NAME else "",
             )
         else:
-            from tosa_convert.formats.mlir.read.lowering_hints import lowering_hint
+            from tosa_convert.formats.mlir.read.foreign_operations import lowering_hint
 
             self.report.add(
                 operation,
@@ -286,7 +285,7 @@ class OperatorReader:
     def _printed(self, value: int, scope: Scope) -> str:
         """Return the name that MLIR prints for a value of the function's own block."""
         if self.value_names is None:
-            from tosa_convert.formats.mlir.text.print.value_names import Counters, ValueNamer
+            from tosa_convert.formats.mlir.text.print.names import Counters, ValueNamer
 
             block = self.bytecode.root.regions[0].blocks[0]
             namer = ValueNamer(self.bytecode, generic=False)

@@ -166,7 +166,7 @@ def _top_level(bytecode: Bytecode) -> list[Operation]:
             for block in region.blocks
             for fields in block.operations
         ]
-    from tosa_convert.formats.mlir.read.lowering_hints import lowering_hint
+    from tosa_convert.formats.mlir.read.foreign_operations import lowering_hint
 
     raise fail(
         "foreign-operator",
@@ -206,7 +206,7 @@ def _no_function(
     bytecode: Bytecode, functions: list[Function], operations: list[Operation]
 ) -> TosaConvertError:
     """Return the error for a module without a function: it names the operations there are instead."""
-    from tosa_convert.formats.mlir.read.lowering_hints import lowering_hint
+    from tosa_convert.formats.mlir.read.foreign_operations import lowering_hint
 
     locations = LocationReader(bytecode)
     others = [

@@ -5,17 +5,76 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.mlir.bytecode import format as code
-from tosa_convert.formats.mlir.bytecode.varint import encode_together, integers_of
-from tosa_convert.formats.mlir.write.location_entries import LocationEntries
+from tosa_convert.formats.mlir.bytecode.varint import encode_together, integers_of, join_together
 from tosa_convert.io.options import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
     from tosa_convert.formats.mlir.bytecode.encode import Encoder
     from tosa_convert.formats.mlir.bytecode.varint import Numbers
+
+
+class LocationEntries:
+    """Adds locations to a bytecode and returns their encoded numbers.
+
+    has_ranges: MLIR since 2025 has ranges in files; for others a range is its first place.
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.encoder = encoder
+        self.attributes = encoder.attributes
+        self.numbers = encoder.numbers
+        self.has_ranges = True
+        #: The parts of each fused location.
+        self.fused: dict[bytes, tuple[bytes, ...]] = {}
+
+    def string(self, text: str | bytes) -> bytes:
+        """Encode a string attribute."""
+        return self.encoder.string_attribute(text)
+
+    def make(self, tag: int, *parts: bytes) -> bytes:
+        """Encode the location with this tag and these parts."""
+        return self.attributes(self.numbers[tag] + b"".join(parts))
+
+    def place(self, name: str | bytes, places: list[int]) -> bytes:
+        """Encode a place in a file, a line and a column, or a range, to a column or to another line."""
+        if not self.has_ranges:
+            places = places[:2]
+        numbers, file = self.numbers, self.string(name)
+        parts = [numbers[place] for place in places]
+        if len(places) == 2:
+            return self.make(code.FILE_LOCATION, file, *parts)
+        return self.make(code.FILE_RANGE_LOCATION, file, numbers[len(places)], *parts)
+
+    def name(self, name: str | bytes, child: bytes) -> bytes:
+        """Encode a location with a name."""
+        return self.make(code.NAME_LOCATION, self.string(name), child)
+
+    def fuse(self, locations: list[bytes]) -> bytes:
+        """Several locations as one, without duplicates, without nested fusion and without unknown ones.
+
+        MLIR simplifies fused locations like this, except when it reads them from bytecode.
+        """
+        flat = dict.fromkeys(
+            part for location in locations for part in self.fused.get(location, (location,))
+        )
+        flat.pop(self.encoder.unknown, None)
+        parts = tuple(flat)
+        if len(parts) < 2:
+            return parts[0] if parts else self.encoder.unknown
+        fused = self.make(code.FUSED_LOCATION, self.numbers[len(parts)], *parts)
+        self.fused[fused] = parts
+        return fused
+
 
 #: The commonest location by far has no escapes and no nesting; this comes before its line.
 _HEAD: Final = re.compile(r'loc\("([^"\\]*)"\Z')
@@ -72,8 +131,6 @@ class LocationWriter(LocationEntries):
         """Add many new locations in one file; the numbers of their entries, None if one is not."""
         if len(texts) < _MIN_TOGETHER:
             return None
-        from tosa_convert.formats.mlir.write.plain_locations import encode_plain
-
         plain = encode_plain(texts, self.head)
         if plain is None:
             return None
@@ -117,8 +174,7 @@ class LocationWriter(LocationEntries):
     def parse(self, text: str) -> bytes:
         """Parse a location that is not just a file, a line and a column, and encode it."""
         # Most programs have no other locations.
-        from tosa_convert.formats.mlir.text.parse.aliases import Aliases
-        from tosa_convert.formats.mlir.text.parse.cursor import TextCursor
+        from tosa_convert.formats.mlir.text.parse.cursor import Aliases, TextCursor
         from tosa_convert.formats.mlir.text.parse.locations import LocationParser, no_attribute
 
         data = memoryview(text.encode())
@@ -144,3 +200,79 @@ class LocationWriter(LocationEntries):
         if not (text.endswith(")") and 0 < len(digits) <= _DIGITS):
             return b""
         return self.numbers[int(digits)] if digits.isdigit() and digits.isascii() else b""
+
+
+#: An encoding of more bytes is not joined with others at once.
+_MAX_HEAD: Final = 7
+
+
+class PlainLocations(NamedTuple):
+    """Locations in one file.
+
+    joined: the encodings of those that differ, one after the other. sizes: how many bytes each takes.
+    which: the one that each text is, by its number among these.
+    """
+
+    joined: bytes
+    sizes: Numbers
+    which: Numbers
+
+
+def encode_plain(texts: Sequence[str], head: Callable[[str], bytes]) -> PlainLocations | None:
+    """Encode locations in one file; None if one of them is anything else.
+
+    head: encodes what precedes the line, if that is the beginning of a location in a file.
+    """
+    # Fast path of LocationWriter.add_plain; equal by test test_locations_in_one_file_equal_others
+    start = texts[0].partition(":")[0]
+    rows = "\n" + "\n".join(texts) + "\n"
+    if not rows.isascii() or rows.count(f"\n{start}:") != len(texts):
+        return None
+    raw = np.frombuffer(rows.encode(), np.uint8)
+    ends, colons = np.flatnonzero(raw == ord("\n")), np.flatnonzero(raw == ord(":"))
+    if len(ends) != len(texts) + 1 or len(colons) != 2 * len(texts):
+        return None
+    first, second, last = colons[0::2], colons[1::2], ends[1:] - 1
+    # Each text has a colon after its start, and so the other one after that.
+    if (first != ends[:-1] + 1 + len(start)).any() or (raw[last] != ord(")")).any():
+        return None
+    line, column = _numbers_between(raw, first + 1, second), _numbers_between(raw, second + 1, last)
+    encoded_head = head(start) if line is not None and column is not None else b""
+    if line is None or column is None or not 0 < len(encoded_head) <= _MAX_HEAD:
+        return None
+    chosen, which = _distinct(line, column)
+    parts = [encode_together(line[chosen]), encode_together(column[chosen])]
+    encoded = np.full((len(chosen), 3), int.from_bytes(encoded_head, "little"))
+    widths = np.full((len(chosen), 3), len(encoded_head))
+    for position, (numbers, sizes) in enumerate(parts, 1):
+        encoded[:, position], widths[:, position] = numbers, sizes
+    joined = join_together(encoded.ravel(), widths.ravel())
+    return PlainLocations(joined, widths.sum(1), which)
+
+
+def _distinct(line: Numbers, column: Numbers) -> tuple[Numbers, Numbers]:
+    """Find the first positions of different places, in order; and each place's index among these."""
+    keys = line << 32 | column
+    if (keys[1:] > keys[:-1]).all():
+        everything = np.arange(len(keys))
+        return everything, everything
+    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    return first[order], ranks[which]
+
+
+def _numbers_between(raw: npt.NDArray[np.uint8], start: Numbers, end: Numbers) -> Numbers | None:
+    """Parse the decimal integers between these places; None if anything else is between two of them."""
+    lengths = end - start
+    if not 0 < int(lengths.min()) <= int(lengths.max()) <= _DIGITS:
+        return None
+    numbers = np.zeros(len(start), np.int64)
+    for position in range(int(lengths.max())):
+        chosen = np.flatnonzero(lengths > position)
+        digits = raw[start[chosen] + position].astype(np.int64) - ord("0")
+        if int(digits.min()) < 0 or int(digits.max()) > 9:
+            return None
+        numbers[chosen] = numbers[chosen] * 10 + digits
+    return numbers

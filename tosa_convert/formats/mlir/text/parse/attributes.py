@@ -19,18 +19,17 @@ from tosa_convert.formats.mlir.bytecode.format import (
     UNIT,
 )
 from tosa_convert.formats.mlir.bytecode.varint import encode_varint
+from tosa_convert.formats.mlir.text.numbers import BadNumber, bits_of, integers, is_number
 from tosa_convert.formats.mlir.text.parse.elements import ElementParser
 from tosa_convert.formats.mlir.text.parse.locations import LocationParser
-from tosa_convert.formats.mlir.text.parse.numbers import BadNumber, bits_of, integers, is_number
 from tosa_convert.formats.mlir.text.parse.types import Parsed, TypeParser
 from tosa_convert.formats.mlir.text.print.elements import element_bytes
-from tosa_convert.formats.mlir.write.location_entries import LocationEntries
+from tosa_convert.formats.mlir.write.locations import LocationEntries
 
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.encode import Encoder
-    from tosa_convert.formats.mlir.text.parse.aliases import Aliases
-    from tosa_convert.formats.mlir.text.parse.cursor import TextCursor
-    from tosa_convert.formats.mlir.text.resources import Resources
+    from tosa_convert.formats.mlir.text.parse.cursor import Aliases, TextCursor
+    from tosa_convert.formats.mlir.text.parse.elements import Resources
 
 #: Dictionaries that are remembered by their text have at most this many bytes.
 _REMEMBERED: Final = 400

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from tosa_convert.formats.mlir.attributes import I32_ARRAYS, MNEMONICS
 from tosa_convert.formats.mlir.bytecode.attributes import FunctionType, TensorType, Type
-from tosa_convert.formats.mlir.text.parse.operation_tree import ParsedOperation, ParsedRegion
+from tosa_convert.formats.mlir.text.parse.operations import ParsedOperation, ParsedRegion
 from tosa_convert.graph.opset import BY_MLIR, OPERATORS, AttributeSpec
 
 if TYPE_CHECKING:

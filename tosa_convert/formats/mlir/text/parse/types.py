@@ -12,8 +12,7 @@ from tosa_convert.formats.mlir.bytecode.format import (
     UNRANKED_TENSOR_TYPE,
 )
 from tosa_convert.formats.mlir.bytecode.varint import encode_varint, to_zigzag
-from tosa_convert.formats.mlir.text.parse.aliases import Aliases
-from tosa_convert.formats.mlir.text.parse.cursor import TextCursor
+from tosa_convert.formats.mlir.text.parse.cursor import Aliases, TextCursor
 from tosa_convert.formats.mlir.types import TypeWriter
 
 #: The largest size that MLIR can hold.

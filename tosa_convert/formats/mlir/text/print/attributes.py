@@ -24,6 +24,7 @@ from tosa_convert.formats.mlir.bytecode.attributes import (
     TypeAttr,
 )
 from tosa_convert.formats.mlir.quoting import quote
+from tosa_convert.formats.mlir.text.numbers import float_text
 from tosa_convert.formats.mlir.text.print.elements import (
     byte_texts,
     element_texts,
@@ -35,7 +36,6 @@ from tosa_convert.formats.mlir.text.print.elements import (
     stored_bytes,
     value_type,
 )
-from tosa_convert.formats.mlir.text.print.numbers import float_text
 
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.decode import Bytecode

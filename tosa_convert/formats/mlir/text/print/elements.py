@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tosa_convert.formats.mlir.bytecode.attributes import bit_width
-from tosa_convert.formats.mlir.text.print.numbers import float_text, is_float
+from tosa_convert.formats.mlir.text.numbers import float_text, is_float
 
 if TYPE_CHECKING:
     import numpy.typing as npt

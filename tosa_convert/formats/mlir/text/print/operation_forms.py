@@ -23,7 +23,7 @@ from tosa_convert.graph.opset import OPERATORS
 
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.decode import Bytecode
-    from tosa_convert.formats.mlir.text.print.value_names import Names
+    from tosa_convert.formats.mlir.text.print.names import BlockNames
 
 #: An enum of the dialect, whose member is printed alone in custom form.
 _ENUM: Final = re.compile(r"#tosa\.\w+<(\w+)>\Z")
@@ -254,7 +254,7 @@ class OperationForms:
 
     # -- operations with regions --------------------------------------------------------------
 
-    def nest(self, fields: Fields, values: Values, inner: Names, location: str) -> Nest:
+    def nest(self, fields: Fields, values: Values, inner: BlockNames, location: str) -> Nest:
         """Return the text around the regions of an operation.
 
         inner: the names of the values in the first region. location: of its arguments, or "".
@@ -270,11 +270,15 @@ class OperationForms:
         tail = f"}}){self.discardable(name, operation.attributes)} : {signature}"
         return Nest(head, "}, {", tail)
 
-    def _module(self, operation: Operation, values: Values, inner: Names, location: str) -> Nest:
+    def _module(
+        self, operation: Operation, values: Values, inner: BlockNames, location: str
+    ) -> Nest:
         others = self.merged("builtin.module", operation.attributes)
         return Nest(f"module{f' attributes{others}' if others else ''} {{", "", "}")
 
-    def _function(self, operation: Operation, values: Values, inner: Names, location: str) -> Nest:
+    def _function(
+        self, operation: Operation, values: Values, inner: BlockNames, location: str
+    ) -> Nest:
         index = operation.attributes
         pairs = self.bytecode.dictionary(index)
         signature = self.bytecode.attribute(pairs["function_type"])
@@ -311,7 +315,9 @@ class OperationForms:
         assert isinstance(listed, list)
         return [self.merged("", index) for index in listed]
 
-    def _cond_if(self, operation: Operation, values: Values, inner: Names, location: str) -> Nest:
+    def _cond_if(
+        self, operation: Operation, values: Values, inner: BlockNames, location: str
+    ) -> Nest:
         condition, *inputs = operation.operands
         head = f"tosa.cond_if {values.names[condition]}{self._bound(inputs, values, inner)} : "
         head += self.type(values.types[condition])
@@ -320,13 +326,15 @@ class OperationForms:
         head += f" -> {self.results(operation.types)} {{"
         return Nest(head, "} else {", f"}}{self.merged('tosa.cond_if', operation.attributes)}")
 
-    def _while_loop(self, operation: Operation, values: Values, inner: Names, loc: str) -> Nest:
+    def _while_loop(
+        self, operation: Operation, values: Values, inner: BlockNames, loc: str
+    ) -> Nest:
         head = f"tosa.while_loop{self._bound(operation.operands, values, inner)} : "
         head += f"{self.signature(operation.operands, operation.types, values)} {{"
         others = self.merged("tosa.while_loop", operation.attributes)
         return Nest(head, "} do {", f"}}{f' attributes{others}' if others else ''}", True)
 
-    def _bound(self, operands: list[int], values: Values, inner: Names) -> str:
+    def _bound(self, operands: list[int], values: Values, inner: BlockNames) -> str:
         """Arguments of the first region with the operands that they take: ` (%arg2 = %1)`."""
         if len(inner.arguments) != len(operands):
             raise fail(
@@ -350,7 +358,7 @@ _SPECIAL: Final[dict[str, Callable[[OperationForms, Fields, Values], str]]] = {
     "tosa.variable_read": OperationForms._variable_read,
     "tosa.variable_write": OperationForms._variable_write,
 }
-_NESTS: Final[dict[str, Callable[[OperationForms, Operation, Values, Names, str], Nest]]] = {
+_NESTS: Final[dict[str, Callable[[OperationForms, Operation, Values, BlockNames, str], Nest]]] = {
     "builtin.module": OperationForms._module,
     "func.func": OperationForms._function,
     "tosa.cond_if": OperationForms._cond_if,
