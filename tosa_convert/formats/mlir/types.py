@@ -7,17 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.attributes import TensorType, Type
-from tosa_convert.formats.mlir.bytecode.format import (
-    BF16_TYPE,
-    F16_TYPE,
-    F32_TYPE,
-    FUNCTION_TYPE,
-    INDEX_TYPE,
-    INTEGER_TYPE,
-    RANKED_TENSOR_TYPE,
-    UNRANKED_TENSOR_TYPE,
-)
 from tosa_convert.formats.mlir.bytecode.varint import to_zigzag
 from tosa_convert.formats.mlir.read.narrowing import QUANTISED
 from tosa_convert.graph.dtypes import BY_MLIR, BlockShape, DType
@@ -45,7 +36,12 @@ _ADVICE: Final = {
 }
 
 #: Builtin types that every version of bytecode has a number for; others are written as text.
-_NUMBERED: Final = {"f32": F32_TYPE, "f16": F16_TYPE, "bf16": BF16_TYPE, "index": INDEX_TYPE}
+_NUMBERED: Final = {
+    "f32": code.F32_TYPE,
+    "f16": code.F16_TYPE,
+    "bf16": code.BF16_TYPE,
+    "index": code.INDEX_TYPE,
+}
 #: A dynamic size in MLIR's encoding.
 _DYNAMIC: Final = -(2**63)
 
@@ -208,7 +204,7 @@ class TypeWriter:
             return self.types(numbers[_NUMBERED[text]])
         if text[0] == "i" and text[1:].isdigit():
             # The two lowest bits are the signedness: zero is signless.
-            return self.types(numbers[INTEGER_TYPE] + numbers[int(text[1:]) << 2])
+            return self.types(numbers[code.INTEGER_TYPE] + numbers[int(text[1:]) << 2])
         return self.types.text(text)
 
     def element(self, dtype: DType, scale: BlockScale | None = None) -> bytes:
@@ -224,7 +220,7 @@ class TypeWriter:
         numbers, dynamic = self.numbers, self.dynamic_size
         sizes = [numbers[to_zigzag(dynamic if size == DYNAMIC else size)] for size in shape]
         return self.types(
-            numbers[RANKED_TENSOR_TYPE] + numbers[len(sizes)] + b"".join(sizes) + element
+            numbers[code.RANKED_TENSOR_TYPE] + numbers[len(sizes)] + b"".join(sizes) + element
         )
 
     def tensor(self, tensor: Tensor) -> bytes:
@@ -235,7 +231,7 @@ class TypeWriter:
         if number is None:
             element = self.element(tensor.dtype, scale)
             if shape is None:
-                number = self.types(self.numbers[UNRANKED_TENSOR_TYPE] + element)
+                number = self.types(self.numbers[code.UNRANKED_TENSOR_TYPE] + element)
             else:
                 number = self.ranked(shape, element)
             if scale is None:
@@ -252,7 +248,7 @@ class TypeWriter:
         return self.types(
             b"".join(
                 (
-                    numbers[FUNCTION_TYPE],
+                    numbers[code.FUNCTION_TYPE],
                     numbers[len(inputs)],
                     *inputs,
                     numbers[len(outputs)],

@@ -8,34 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tosa_convert.formats.mlir.bytecode.format import (
-    ALIGNED,
-    ARRAY,
-    ATTRIBUTES_AND_TYPES,
-    BLOB,
-    COUNTS_NAMES,
-    DENSE_ELEMENTS,
-    DENSE_RESOURCE,
-    DIALECTS,
-    DIALECTS_HAVE_VERSIONS,
-    DICTIONARY,
-    FILLER,
-    HAS_ATTRIBUTES,
-    HAS_NATIVE_PROPERTIES,
-    HAS_PROPERTIES,
-    IR,
-    MAGIC,
-    OFFSETS,
-    PRODUCER,
-    PROPERTIES,
-    REGIONS_ARE_SECTIONS,
-    RESOURCE_OFFSETS,
-    RESOURCES,
-    STRING,
-    STRINGS,
-    UNKNOWN_LOCATION,
-    VERSION,
-)
+from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.varint import (
     Varints,
     encode_together,
@@ -155,7 +128,7 @@ class Encoder:
         version: of the format.
     """
 
-    def __init__(self, expected: int = 0, version: int = VERSION) -> None:
+    def __init__(self, expected: int = 0, version: int = code.VERSION) -> None:
         self.version = version
         self.numbers = Varints(expected)
         self.attributes = Table(self.numbers)
@@ -171,7 +144,7 @@ class Encoder:
         self.properties: dict[bytes, bytes] = {}
         self.resources: list[Resource] = []
         self.dialect("builtin")
-        self.unknown = self.attributes(self.numbers[UNKNOWN_LOCATION])
+        self.unknown = self.attributes(self.numbers[code.UNKNOWN_LOCATION])
 
     def string(self, value: str | bytes) -> bytes:
         """Return the encoded index of a string; it may have any bytes."""
@@ -200,9 +173,9 @@ class Encoder:
     def isolated_regions(self, count: int, size: int) -> bytes:
         """Encode what precedes an operation's regions, of `size` bytes and using no outer value."""
         head = self.numbers[count << 1 | 1]
-        if self.version < REGIONS_ARE_SECTIONS:
+        if self.version < code.REGIONS_ARE_SECTIONS:
             return head
-        return head + bytes((IR,)) + encode_varint(size)
+        return head + bytes((code.IR,)) + encode_varint(size)
 
     # -- attributes that dialects share -------------------------------------------------------
 
@@ -212,7 +185,7 @@ class Encoder:
         number = self.string_attributes.get(raw)
         if number is None:
             # There may be one for each operator, so it is added without looking for an equal entry.
-            number = self.attributes.add(self.numbers[STRING] + self.string(raw))
+            number = self.attributes.add(self.numbers[code.STRING] + self.string(raw))
             self.string_attributes[raw] = number
         return number
 
@@ -224,7 +197,7 @@ class Encoder:
     def array(self, elements: Sequence[bytes]) -> bytes:
         """Return the encoded index of an array of attributes."""
         return self.attributes(
-            self.numbers[ARRAY] + self.numbers[len(elements)] + b"".join(elements)
+            self.numbers[code.ARRAY] + self.numbers[len(elements)] + b"".join(elements)
         )
 
     def dictionary(self, values: Iterable[tuple[str, bytes]], *, unique: bool = False) -> bytes:
@@ -232,7 +205,7 @@ class Encoder:
         names = self.names
         # MLIR keeps them sorted.
         entries = [(names.get(name) or self.name(name)) + value for name, value in sorted(values)]
-        entry = self.numbers[DICTIONARY] + self.numbers[len(entries)] + b"".join(entries)
+        entry = self.numbers[code.DICTIONARY] + self.numbers[len(entries)] + b"".join(entries)
         return self.attributes.add(entry) if unique else self.attributes(entry)
 
     def attributes_of(
@@ -247,17 +220,19 @@ class Encoder:
             discardable: its other attributes.
             unique: no operation has an equal dictionary.
         """
-        if self.version < HAS_NATIVE_PROPERTIES:
+        if self.version < code.HAS_NATIVE_PROPERTIES:
             pairs = (*own, *discardable)
-            return (HAS_ATTRIBUTES, self.dictionary(pairs, unique=unique)) if pairs else (0, b"")
+            return (
+                (code.HAS_ATTRIBUTES, self.dictionary(pairs, unique=unique)) if pairs else (0, b"")
+            )
         from tosa_convert.formats.mlir.bytecode.properties import encode_properties
 
         has, encoded = 0, b""
         if discardable:
-            has, encoded = HAS_ATTRIBUTES, self.dictionary(discardable, unique=unique)
+            has, encoded = code.HAS_ATTRIBUTES, self.dictionary(discardable, unique=unique)
         blob = encode_properties(operation, dict(own))
         if blob:
-            has |= HAS_PROPERTIES
+            has |= code.HAS_PROPERTIES
             number = self.properties.get(blob)
             if number is None:
                 number = self.properties[blob] = self.numbers[len(self.properties)]
@@ -270,12 +245,12 @@ class Encoder:
         data: all elements, or one element that all share. An element below 8 bits takes a byte; an
             element of type i1 takes a bit, and all bits are set or clear if all elements share it.
         """
-        head = self.numbers[DENSE_ELEMENTS] + type_ + encode_varint(len(data))
+        head = self.numbers[code.DENSE_ELEMENTS] + type_ + encode_varint(len(data))
         return self.attributes.data(head, data)
 
     def resource(self, type_: bytes, number: bytes) -> bytes:
         """Return the encoded index of an attribute of this type with the elements of a resource."""
-        return self.attributes(self.numbers[DENSE_RESOURCE] + type_ + number)
+        return self.attributes(self.numbers[code.DENSE_RESOURCE] + type_ + number)
 
     def add_resource(
         self, name: str | bytes, data: Data | None = None, alignment: int = 1
@@ -299,27 +274,27 @@ class Encoder:
         resources, blobs, alignment = self._resources()
         # The dialects come first, because their names must be among the strings.
         sections: list[tuple[int, list[Data], int]] = [
-            (DIALECTS, [self._dialects()], 1),
-            (ATTRIBUTES_AND_TYPES, [*attributes.pieces(), *types.pieces()], 1),
-            (OFFSETS, [*counts, attributes.offsets(), types.offsets()], 1),
-            (IR, [numbers[1 << 1], *operation], 1),
-            (RESOURCE_OFFSETS, [resources], 1),
-            (RESOURCES, blobs, alignment),
+            (code.DIALECTS, [self._dialects()], 1),
+            (code.ATTRIBUTES_AND_TYPES, [*attributes.pieces(), *types.pieces()], 1),
+            (code.OFFSETS, [*counts, attributes.offsets(), types.offsets()], 1),
+            (code.IR, [numbers[1 << 1], *operation], 1),
+            (code.RESOURCE_OFFSETS, [resources], 1),
+            (code.RESOURCES, blobs, alignment),
         ]
         # The lengths are in the reverse order of the strings.
         lengths = b"".join([numbers[len(raw) + 1] for raw in reversed(self.strings)])
         texts = b"\0".join(self.strings) + b"\0"
-        sections.append((STRINGS, [numbers[len(self.strings)], lengths, texts], 1))
-        if self.version >= HAS_NATIVE_PROPERTIES:
+        sections.append((code.STRINGS, [numbers[len(self.strings)], lengths, texts], 1))
+        if self.version >= code.HAS_NATIVE_PROPERTIES:
             parts = [part for blob in self.properties for part in (numbers[len(blob)], blob)]
-            sections.append((PROPERTIES, [numbers[len(self.properties)], b"".join(parts)], 1))
-        pieces: list[Data] = [MAGIC + encode_varint(self.version) + PRODUCER + b"\0"]
+            sections.append((code.PROPERTIES, [numbers[len(self.properties)], b"".join(parts)], 1))
+        pieces: list[Data] = [code.MAGIC + encode_varint(self.version) + code.PRODUCER + b"\0"]
         offset = len(pieces[0])
         for section_id, content, alignment in sections:
             size = sum(map(len, content))
             head = bytes((section_id,)) + encode_varint(size)
             if alignment > 1:
-                head = bytes((section_id | ALIGNED,)) + head[1:] + encode_varint(alignment)
+                head = bytes((section_id | code.ALIGNED,)) + head[1:] + encode_varint(alignment)
                 head += _filler(offset + len(head), alignment)
             pieces.append(head)
             pieces += content
@@ -329,13 +304,13 @@ class Encoder:
     def _dialects(self) -> bytes:
         """Encode the names of dialects and of operations."""
         numbers, version = self.numbers, self.version
-        shift = int(version >= DIALECTS_HAVE_VERSIONS)
+        shift = int(version >= code.DIALECTS_HAVE_VERSIONS)
         parts = [numbers[len(self.dialects)]]
         parts += [numbers[_decoded(self.string(name)) << shift] for name in self.dialects]
-        if version >= COUNTS_NAMES:
+        if version >= code.COUNTS_NAMES:
             parts.append(numbers[len(self.operations)])
         for _, dialect, stem in self.operations.values():
-            if version >= HAS_NATIVE_PROPERTIES:
+            if version >= code.HAS_NATIVE_PROPERTIES:
                 stem = numbers[_decoded(stem) << 1 | 1]  # the operation is registered
             parts += dialect, numbers[1], stem
         return b"".join(parts)
@@ -354,15 +329,68 @@ class Encoder:
                 size = len(head) + len(data)
                 offset += size
                 alignment = max(alignment, aligned)
-            names += name, encode_varint(size), bytes((BLOB,))
+            names += name, encode_varint(size), bytes((code.BLOB,))
         # No groups of other tools, and one of the first dialect, which is `builtin`.
         group = [numbers[0], numbers[len(self.resources)], *names] if names else []
         return numbers[0] + b"".join(group), pieces, alignment
 
 
+class LocationEntries:
+    """Adds locations to a bytecode and returns their encoded numbers.
+
+    has_ranges: MLIR since 2025 has ranges in files; for others a range is its first place.
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.encoder = encoder
+        self.attributes = encoder.attributes
+        self.numbers = encoder.numbers
+        self.has_ranges = True
+        #: The parts of each fused location.
+        self.fused: dict[bytes, tuple[bytes, ...]] = {}
+
+    def string(self, text: str | bytes) -> bytes:
+        """Encode a string attribute."""
+        return self.encoder.string_attribute(text)
+
+    def make(self, tag: int, *parts: bytes) -> bytes:
+        """Encode the location with this tag and these parts."""
+        return self.attributes(self.numbers[tag] + b"".join(parts))
+
+    def place(self, name: str | bytes, places: list[int]) -> bytes:
+        """Encode a place in a file, a line and a column, or a range, to a column or to another line."""
+        if not self.has_ranges:
+            places = places[:2]
+        numbers, file = self.numbers, self.string(name)
+        parts = [numbers[place] for place in places]
+        if len(places) == 2:
+            return self.make(code.FILE_LOCATION, file, *parts)
+        return self.make(code.FILE_RANGE_LOCATION, file, numbers[len(places)], *parts)
+
+    def name(self, name: str | bytes, child: bytes) -> bytes:
+        """Encode a location with a name."""
+        return self.make(code.NAME_LOCATION, self.string(name), child)
+
+    def fuse(self, locations: list[bytes]) -> bytes:
+        """Several locations as one, without duplicates, without nested fusion and without unknown ones.
+
+        MLIR simplifies fused locations like this, except when it reads them from bytecode.
+        """
+        flat = dict.fromkeys(
+            part for location in locations for part in self.fused.get(location, (location,))
+        )
+        flat.pop(self.encoder.unknown, None)
+        parts = tuple(flat)
+        if len(parts) < 2:
+            return parts[0] if parts else self.encoder.unknown
+        fused = self.make(code.FUSED_LOCATION, self.numbers[len(parts)], *parts)
+        self.fused[fused] = parts
+        return fused
+
+
 def _filler(offset: int, alignment: int) -> bytes:
     """Return the bytes up to the next multiple of `alignment`."""
-    return bytes((FILLER,)) * (-offset % alignment)
+    return bytes((code.FILLER,)) * (-offset % alignment)
 
 
 def _decoded(number: bytes) -> int:

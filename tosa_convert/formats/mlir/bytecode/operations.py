@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -56,6 +57,7 @@ class Operation(NamedTuple):
 Fields = tuple[int, int, int, list[int], list[int], int, "list[Region]"]
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Block:
     """arguments: the numbers of their types. The values' own numbers begin with `first`.
 
@@ -63,14 +65,11 @@ class Block:
     columns: all operations of a large block, if they are ordinary.
     """
 
-    __slots__ = ("_operations", "arguments", "columns", "first", "locations")
-
-    def __init__(self, first: int = 0) -> None:
-        self.arguments: list[int] = []
-        self.locations: list[int] = []
-        self.first = first
-        self.columns: OperationColumns | None = None
-        self._operations: list[Fields] = []
+    first: int = 0
+    arguments: list[int] = field(default_factory=list)
+    locations: list[int] = field(default_factory=list)
+    columns: OperationColumns | None = None
+    _operations: list[Fields] = field(default_factory=list)
 
     @property
     def operations(self) -> list[Fields]:
@@ -113,16 +112,15 @@ class Block:
         return found
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Region:
     """is_isolated: it uses no value from outside, and numbers its own from 0."""
 
-    __slots__ = ("blocks", "is_isolated")
-
-    def __init__(self, is_isolated: bool) -> None:
-        self.is_isolated = is_isolated
-        self.blocks: list[Block] = []
+    is_isolated: bool
+    blocks: list[Block] = field(default_factory=list)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class _Frame:
     """An operation whose regions are being decoded.
 
@@ -133,39 +131,15 @@ class _Frame:
     end: the offset at which the regions end, if they are a section; else -1.
     """
 
-    __slots__ = (
-        "append",
-        "blocks_left",
-        "end",
-        "first_value",
-        "left",
-        "regions",
-        "regions_left",
-        "value",
-        "values_end",
-    )
-
-    def __init__(
-        self,
-        regions: list[Region],
-        regions_left: int,
-        first_value: int,
-        append: Callable[[Fields], None],
-        left: int,
-        value: int,
-        blocks_left: int = 0,
-        values_end: int = 0,
-        end: int = -1,
-    ) -> None:
-        self.regions = regions
-        self.regions_left = regions_left
-        self.first_value = first_value
-        self.append = append
-        self.left = left
-        self.value = value
-        self.blocks_left = blocks_left
-        self.values_end = values_end
-        self.end = end
+    regions: list[Region]
+    regions_left: int
+    first_value: int
+    append: Callable[[Fields], None]
+    left: int
+    value: int
+    blocks_left: int = 0
+    values_end: int = 0
+    end: int = -1
 
 
 #: A place in a block: how to add an operation, how many are left, and the next value.

@@ -37,8 +37,8 @@ def read_all_at_once(reader: OperatorReader, scope: Scope, block: Block) -> bool
     names of the block's inputs and of the values that it returns are known already.
     """
     # Fast path of _one_by_one; equal by test test_operations_read_all_at_once_equal_others
-    columns = scope.body.columns
-    if columns is None or reader.narrowing or scope.body.first or len(columns.names) < 2:
+    columns = scope.item.body.columns
+    if columns is None or reader.narrowing or scope.item.body.first or len(columns.names) < 2:
         return False
     read = _ColumnReader(reader, scope, columns)
     if not read.is_ordinary():
@@ -107,7 +107,7 @@ class _ColumnReader:
         if (self.operand_counts[pads] != len(_PAD.operands)).any():
             return True
         first = np.cumsum(self.operand_counts)[pads] - len(_PAD.operands)
-        arguments = np.array(self.scope.body.arguments, np.int64)
+        arguments = np.array(self.scope.item.body.arguments, np.int64)
         types = np.concatenate((arguments, self.type_numbers))
         operands = self.operands[np.concatenate((first + 1, first + 2))]
         if (operands >= len(types)).any():

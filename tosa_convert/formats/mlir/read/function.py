@@ -314,7 +314,7 @@ class FunctionReader:
         scope = self.scope
         if name in scope.claimed or name in scope.tensors:
             self.report.add(
-                scope.owner,
+                scope.item.owner,
                 "duplicate-name",
                 f'{what} is called "{name}", and so is another value of the function',
                 f"give every value its own {NAME_ATTRIBUTE}, or use names='generate'",
@@ -326,7 +326,7 @@ class FunctionReader:
 
     def _operations(self, block: Block) -> None:
         """Read a block's operations except the last."""
-        if self.scope.body.columns is not None and self._all_at_once(block):
+        if self.scope.item.body.columns is not None and self._all_at_once(block):
             return
         operations = self._live_operations()
         # There may be so many findings in the first that the others are not read.
@@ -446,7 +446,7 @@ class FunctionReader:
         names = self.bytecode.names
         declaring = names.index(VARIABLE.mlir) if VARIABLE.mlir in names else -1
         number = names.index(ARITH_CONSTANT) if ARITH_CONSTANT in names else -1
-        for fields in self.scope.body.without_last():
+        for fields in self.scope.item.body.without_last():
             name = fields[0]
             if name == declaring or (
                 name == number

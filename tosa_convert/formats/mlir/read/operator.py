@@ -213,7 +213,7 @@ class OperatorReader:
     ) -> None:
         """Add a block's argument or an operation's result to the block's tensors or shapes."""
         label = self.name(operation)
-        what = what if operation is scope.owner else f"'{label}' {what}"
+        what = what if operation is scope.item.owner else f"'{label}' {what}"
         if value_type.problem:
             self.report.add(
                 operation, value_type.code, f"{what}: {value_type.problem}", value_type.hint
@@ -290,7 +290,7 @@ class OperatorReader:
             block = self.bytecode.root.regions[0].blocks[0]
             namer = ValueNamer(self.bytecode, generic=False)
             self.value_names = namer(block, Counters(), []).values
-        if scope.in_function and value < len(self.value_names):
+        if scope.item.in_function and value < len(self.value_names):
             return self.value_names[value]
         return "a value"
 
@@ -411,7 +411,7 @@ class OperatorReader:
                     operation,
                     given.inputs,
                     given.outputs,
-                    scope.in_function and not operation.regions[index].is_isolated,
+                    scope.item.in_function and not operation.regions[index].is_isolated,
                     operator,
                     scope
                     if self.captures is not None and not operation.regions[index].is_isolated

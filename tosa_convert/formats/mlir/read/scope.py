@@ -9,7 +9,7 @@ regions. In a loop they are state that no iteration changes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tosa_convert.formats.mlir.bytecode import operations
@@ -27,18 +27,17 @@ from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, operator
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class RegionNames:
     """Names that an import noted for a region; None for those it did not note."""
 
-    __slots__ = ("block", "inputs", "name", "outputs")
-
-    def __init__(self) -> None:
-        self.name: str | None = None
-        self.block: str | None = None
-        self.inputs: list[str | None] = []
-        self.outputs: list[str | None] = []
+    name: str | None = None
+    block: str | None = None
+    inputs: list[str | None] = field(default_factory=list)
+    outputs: list[str | None] = field(default_factory=list)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class PendingRegion:
     """A region that is named, but whose block is not read yet.
 
@@ -48,82 +47,43 @@ class PendingRegion:
         sees; None if it is isolated.
     """
 
-    __slots__ = ("body", "in_function", "inputs", "outer", "outputs", "owner", "region", "runner")
-
-    def __init__(
-        self,
-        region: Region,
-        body: operations.Block,
-        owner: Operation,
-        inputs: list[str | None] | None = None,
-        outputs: list[str | None] | None = None,
-        in_function: bool = True,
-        runner: Operator | None = None,
-        outer: Scope | None = None,
-    ) -> None:
-        self.region = region
-        self.body = body
-        self.owner = owner
-        self.inputs = [] if inputs is None else inputs
-        self.outputs = [] if outputs is None else outputs
-        self.in_function = in_function
-        self.runner = runner
-        self.outer = outer
+    region: Region
+    body: operations.Block
+    owner: Operation
+    inputs: list[str | None] = field(default_factory=list)
+    outputs: list[str | None] = field(default_factory=list)
+    in_function: bool = True
+    runner: Operator | None = None
+    outer: Scope | None = None
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Scope:
     """The state of the block that is being read.
 
-    values: names by the numbers of values; "" for a value that has a finding already.
+    item: the region that the block is of.
     tensors, shapes: the values of the block, which are those of `block` once it has been read.
-    names: names that results of operations get, by the numbers of values.
     taken: names that must not be generated. claimed: names that the module carries.
-    runner, outer: as for PendingRegion.
+    values: names by the numbers of values; "" for a value that has a finding already.
+    names: names that results of operations get, by the numbers of values.
     captured: names of values from outside that were passed in. copies: of constants from outside.
     unsigned: tensors whose elements were unsigned.
+    uses: the names of the operations that use each value, made on the first call of `users`.
     """
 
-    __slots__ = (
-        "block",
-        "body",
-        "captured",
-        "claimed",
-        "copies",
-        "in_function",
-        "names",
-        "outer",
-        "owner",
-        "pending",
-        "runner",
-        "shapes",
-        "taken",
-        "tensors",
-        "unsigned",
-        "uses",
-        "values",
-    )
-
-    def __init__(
-        self, item: PendingRegion, block: Block, tensors: dict[str, Tensor], taken: set[str]
-    ) -> None:
-        self.owner = item.owner
-        self.body = item.body
-        self.block = block
-        self.tensors = tensors
-        self.taken = taken
-        self.in_function = item.in_function
-        self.runner = item.runner
-        self.outer = item.outer
-        self.captured: dict[int, str] = {}
-        self.copies: list[Operator] = []
-        self.shapes: dict[str, ShapeValue] = {}
-        self.values: dict[int, str] = {}
-        self.names: dict[int, str] = {}
-        self.claimed: set[str] = set()
-        self.unsigned: set[str] = set()
-        self.pending: list[PendingRegion] = []
-        #: The names of the operations that use each value, made on the first call of `users`.
-        self.uses: dict[int, set[str]] | None = None
+    item: PendingRegion
+    block: Block
+    tensors: dict[str, Tensor]
+    taken: set[str]
+    captured: dict[int, str] = field(default_factory=dict)
+    copies: list[Operator] = field(default_factory=list)
+    shapes: dict[str, ShapeValue] = field(default_factory=dict)
+    values: dict[int, str] = field(default_factory=dict)
+    names: dict[int, str] = field(default_factory=dict)
+    claimed: set[str] = field(default_factory=set)
+    unsigned: set[str] = field(default_factory=set)
+    pending: list[PendingRegion] = field(default_factory=list)
+    uses: dict[int, set[str]] | None = None
 
     def users(self, value: int, names: list[str]) -> set[str]:
         """Return the names of the operations that use a value of this block.
@@ -132,7 +92,7 @@ class Scope:
         """
         if self.uses is None:
             self.uses = {}
-            blocks = [self.body]
+            blocks = [self.item.body]
             while blocks:
                 for fields in blocks.pop().operations:
                     operation = Operation(*fields)
@@ -159,8 +119,9 @@ class CapturedValues:
 
     def entered(self, scope: Scope) -> None:
         """Note the scope of a region that is about to be read."""
-        if scope.runner is not None:
-            self._flows.setdefault(id(scope.runner), (scope.runner, []))[1].append(scope)
+        runner = scope.item.runner
+        if runner is not None:
+            self._flows.setdefault(id(runner), (runner, []))[1].append(scope)
 
     def local(self, value: int, scope: Scope) -> str | None:
         """Return the name in a block of a value from outside; None if it cannot be passed in.
@@ -168,9 +129,10 @@ class CapturedValues:
         value: its number, which is not among the values of the scope.
         """
         inner = [scope]
-        while inner[-1].outer is not None and value not in inner[-1].outer.values:
-            inner.append(inner[-1].outer)
-        source = inner[-1].outer
+        source = scope.item.outer
+        while source is not None and value not in source.values:
+            inner.append(source)
+            source = source.item.outer
         if source is None:
             return None
         name = source.values[value]
@@ -202,8 +164,8 @@ class CapturedValues:
                 scope.block.operators[:0] = scope.copies
                 if values or scope.copies:
                     _sort(scope.block)
-                if values and scope.outer is not None:
-                    _sort(scope.outer.block)
+                if values and scope.item.outer is not None:
+                    _sort(scope.item.outer.block)
 
     def report(self) -> Iterator[str]:
         """Iterate over what was passed in and copied, one line for each."""
@@ -250,7 +212,7 @@ def _declared(scope: Scope, wanted: Tensor | ShapeValue) -> str:
 
 def _complete(op: Operator, scopes: list[Scope], values: list[int]) -> None:
     """Pass values to an operator, and add them to the inputs of all its regions in one order."""
-    outer = scopes[0].outer
+    outer = scopes[0].item.outer
     assert outer is not None
     names = [outer.values[value] for value in values]
     op.inputs += tuple(names)

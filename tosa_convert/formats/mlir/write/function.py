@@ -12,18 +12,8 @@ import numpy as np
 
 from tosa_convert.errors import fail
 from tosa_convert.formats.mlir.attributes import AttributeWriter
+from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.encode import Encoder, Pairs
-from tosa_convert.formats.mlir.bytecode.format import (
-    ARGUMENTS_OMIT_LOCATIONS,
-    DICTIONARY,
-    HAS_ATTRIBUTES,
-    HAS_NATIVE_PROPERTIES,
-    HAS_OPERANDS,
-    HAS_PROPERTIES,
-    HAS_REGIONS,
-    HAS_RESULTS,
-    HAS_USE_LIST_ORDERS,
-)
 from tosa_convert.formats.mlir.bytecode.varint import decode_varint
 from tosa_convert.formats.mlir.constants import ConstantWriter
 from tosa_convert.formats.mlir.names import (
@@ -157,7 +147,7 @@ class FunctionWriter:
         self.nested_regions(body)
         has, own = encoder.attributes_of(self.function_name, tuple(attributes.items()))
         regions = encoder.isolated_regions(1, body.size)
-        head = name + bytes((has | HAS_REGIONS,)) + encoder.unknown + own + regions
+        head = name + bytes((has | code.HAS_REGIONS,)) + encoder.unknown + own + regions
         body.pieces.insert(0, head)
         return body
 
@@ -276,7 +266,7 @@ class FunctionWriter:
             )
             operands = results = b""
             if outputs:
-                has |= HAS_RESULTS
+                has |= code.HAS_RESULTS
                 if len(outputs) == 1:
                     results = self.result(block, outputs[0])
                 else:
@@ -285,12 +275,12 @@ class FunctionWriter:
                 for name in outputs:
                     values[name] = numbers[len(values)]
             if inputs:
-                has |= HAS_OPERANDS
+                has |= code.HAS_OPERANDS
                 operands = numbers[len(inputs)] + b"".join([values[name] for name in inputs])
             if not spec.regions:
                 pieces += heads[has], location, attributes, results, operands
                 continue
-            pieces += heads[has | HAS_REGIONS], location, attributes, results, operands
+            pieces += heads[has | code.HAS_REGIONS], location, attributes, results, operands
             self.run_regions(operator, body, pieces)
         return pieces
 
@@ -361,7 +351,11 @@ class FunctionWriter:
     def row(self, spec: OperatorSpec) -> list[bytes]:
         """Return the beginnings of an operator's encoding, by HAS_ flags."""
         name = self.encoder.operation(spec.mlir)
-        most = HAS_PROPERTIES if self.encoder.version >= HAS_NATIVE_PROPERTIES else HAS_REGIONS
+        most = (
+            code.HAS_PROPERTIES
+            if self.encoder.version >= code.HAS_NATIVE_PROPERTIES
+            else code.HAS_REGIONS
+        )
         heads = self.rows[spec] = [name + bytes((has,)) for has in range(2 * most)]
         return heads
 
@@ -373,11 +367,11 @@ class FunctionWriter:
             return numbers[1] + numbers[values] + numbers[count << 1]
         types = [self.value_type(block, name) for name in block.inputs]
         version = self.encoder.version
-        if version >= ARGUMENTS_OMIT_LOCATIONS:
+        if version >= code.ARGUMENTS_OMIT_LOCATIONS:
             arguments = [numbers[decode_varint(number, 0)[0] << 1] for number in types]
         else:
             arguments = [number + self.encoder.unknown for number in types]
-        if version >= HAS_USE_LIST_ORDERS:
+        if version >= code.HAS_USE_LIST_ORDERS:
             arguments.append(b"\0")
         return b"".join(
             (
@@ -461,8 +455,10 @@ class FunctionWriter:
         if is_named and len(outputs) == 1 and not own and not spec.regions:
             # Fast path of attributes_of; equal by test test_names_written_at_once_equal_others
             if not self.named:
-                self.named = bytes((DICTIONARY << 1 | 1, 3)) + self.encoder.name(NAME_ATTRIBUTE)
-            return HAS_ATTRIBUTES, self.encoder.attributes.add(self.named + string(outputs[0]))
+                self.named = bytes((code.DICTIONARY << 1 | 1, 3)) + self.encoder.name(
+                    NAME_ATTRIBUTE
+                )
+            return code.HAS_ATTRIBUTES, self.encoder.attributes.add(self.named + string(outputs[0]))
         names: Pairs = ()
         if is_named:
             name = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 from tosa_convert.formats.mlir.bytecode.encode import Encoder
@@ -16,6 +17,7 @@ from tosa_convert.graph.model import Block, Operator, Region, Tensor
 ONE: Final = encode_varint(1)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Body:
     """A region at one place of the module.
 
@@ -25,17 +27,14 @@ class Body:
     parts: its encoding before `finish`: bytes, and the regions of one operator. pieces, size: after it.
     """
 
-    __slots__ = ("children", "depth", "needed", "parts", "pieces", "region", "shared", "size")
-
-    def __init__(self, region: Region, depth: int = 0) -> None:
-        self.region = region
-        self.depth = depth
-        self.parts: list[bytes | tuple[Body, ...]] = []
-        self.pieces: list[bytes | Body] = []
-        self.size = 0
-        self.shared: dict[Operator, Tensor] = {}
-        self.children: list[Body] = []
-        self.needed = False
+    region: Region
+    depth: int = 0
+    parts: list[bytes | tuple[Body, ...]] = field(default_factory=list)
+    pieces: list[bytes | Body] = field(default_factory=list)
+    size: int = 0
+    shared: dict[Operator, Tensor] = field(default_factory=dict)
+    children: list[Body] = field(default_factory=list)
+    needed: bool = False
 
     @property
     def block(self) -> Block:

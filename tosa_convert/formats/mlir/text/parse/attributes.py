@@ -9,22 +9,15 @@ from typing import TYPE_CHECKING, Final
 from weakref import proxy
 
 from tosa_convert.formats.mlir.attributes import AttributeWriter
+from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.attributes import TensorType, bit_width
-from tosa_convert.formats.mlir.bytecode.format import (
-    DENSE_ARRAY,
-    FLAT_SYMBOL,
-    FLOAT,
-    INTEGER,
-    TYPE,
-    UNIT,
-)
+from tosa_convert.formats.mlir.bytecode.encode import LocationEntries
 from tosa_convert.formats.mlir.bytecode.varint import encode_varint
 from tosa_convert.formats.mlir.text.numbers import BadNumber, bits_of, integers, is_number
 from tosa_convert.formats.mlir.text.parse.elements import ElementParser
 from tosa_convert.formats.mlir.text.parse.locations import LocationParser
 from tosa_convert.formats.mlir.text.parse.types import Parsed, TypeParser
 from tosa_convert.formats.mlir.text.print.elements import element_bytes
-from tosa_convert.formats.mlir.write.locations import LocationEntries
 
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.encode import Encoder
@@ -156,11 +149,11 @@ class AttributeParser:
 
     def type(self, number: bytes) -> bytes:
         """Encode a type, given by its encoded index, as an attribute."""
-        return self.encoder.attributes(self.encoder.numbers[TYPE] + number)
+        return self.encoder.attributes(self.encoder.numbers[code.TYPE] + number)
 
     def unit(self) -> bytes:
         """Encode an attribute that says nothing but that it is there."""
-        return self.encoder.attributes(self.encoder.numbers[UNIT])
+        return self.encoder.attributes(self.encoder.numbers[code.UNIT])
 
     def sizes(self, shape: tuple[int, ...]) -> bytes:
         """Sizes as a constant tensor of indices."""
@@ -226,7 +219,7 @@ class AttributeParser:
         while self.cursor.accept(b"::"):
             name += b"::" + self.symbol()
         number = self.encoder.string_attribute(name)
-        return self.encoder.attributes(self.encoder.numbers[FLAT_SYMBOL] + number)
+        return self.encoder.attributes(self.encoder.numbers[code.FLAT_SYMBOL] + number)
 
     def _list(self, name: str, bare: BareValue | None) -> bytes:
         cursor = self.cursor
@@ -264,7 +257,9 @@ class AttributeParser:
         except BadNumber as error:
             cursor.refuse(str(error), token.start())
         number = self.types.number(element)
-        return self.writer.bits(FLOAT if is_float else INTEGER, number, bits, bit_width(element))
+        return self.writer.bits(
+            code.FLOAT if is_float else code.INTEGER, number, bits, bit_width(element)
+        )
 
     def _dialect_attribute(self) -> bytes:
         cursor = self.cursor
@@ -353,7 +348,7 @@ class AttributeParser:
             width = element_bytes(element)
             raw = bits.view("u1").reshape(len(tokens), -1)[:, :width].tobytes()
         numbers = self.encoder.numbers
-        parts = [numbers[DENSE_ARRAY], self.types.number(element), numbers[len(tokens)]]
+        parts = [numbers[code.DENSE_ARRAY], self.types.number(element), numbers[len(tokens)]]
         return self.encoder.attributes(b"".join([*parts, encode_varint(len(raw)), raw]))
 
     def _location(self, start: int) -> bytes:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Final, NoReturn
 
 from tosa_convert.formats.mlir.bytecode import format as code
+from tosa_convert.formats.mlir.bytecode.encode import LocationEntries
 from tosa_convert.formats.mlir.text.parse.cursor import Aliases, TextCursor
-from tosa_convert.formats.mlir.write.locations import LocationEntries
 
 #: Lines and columns are at most this.
 _LARGEST: Final = 0xFFFFFFFF

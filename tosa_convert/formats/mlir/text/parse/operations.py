@@ -10,13 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.encode import Encoder
-from tosa_convert.formats.mlir.bytecode.format import (
-    HAS_ATTRIBUTES,
-    HAS_OPERANDS,
-    HAS_REGIONS,
-    HAS_RESULTS,
-)
 
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.text.parse.attributes import AttributeParser, Dictionary
@@ -42,6 +37,7 @@ class ParsedOperation:
     regions: list[ParsedRegion] = field(default_factory=list)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class ParsedRegion:
     """A region, of which only names and types of values are kept beside its encoding.
 
@@ -57,40 +53,26 @@ class ParsedRegion:
     hint: what to do if it uses a value that is not defined.
     """
 
-    __slots__ = (
-        "_arguments",
-        "_closed",
-        "_has_inner",
-        "_own",
-        "blocks",
-        "count",
-        "first",
-        "groups",
-        "hint",
-        "names",
-        "parent",
-        "room",
-        "rows",
-        "types",
-    )
+    parent: ParsedRegion | None
+    room: int
+    first: int = 0
+    names: dict[bytes, int] = field(default_factory=dict)
+    groups: dict[bytes, int] = field(default_factory=dict)
+    types: list[list[bytes]] = field(default_factory=lambda: [[]])
+    blocks: int = 0
+    count: int = 0
+    hint: str = ""
+    rows: list[bytearray] = field(default_factory=lambda: [bytearray()])
+    _own: list[bytes] = field(default_factory=list)
+    _arguments: bytes = b""
+    _closed: list[bytes | bytearray] = field(default_factory=list)
+    _has_inner: bool = False
 
-    def __init__(self, parent: ParsedRegion | None, room: int) -> None:
-        self.parent = parent
-        self.room = room
-        self.first = 0
-        self.names: dict[bytes, int] = {}
-        self.groups: dict[bytes, int] = {}
-        self.types: list[list[bytes]] = [[]]
-        self.blocks = self.count = 0
-        self.hint = ""
-        self._own: list[bytes] = []
-        self._arguments = b""
-        self._closed: list[bytes | bytearray] = []
-        self.rows = [bytearray()]
-        self._has_inner = False
+    def __post_init__(self) -> None:
+        parent = self.parent
         if parent is not None:
             parent._has_inner = True
-            self.first = parent.first + room
+            self.first = parent.first + self.room
             self.names, self.groups = parent.names, parent.groups
             self.types = [*parent.types, []]
 
@@ -177,17 +159,17 @@ def _head(operation: ParsedOperation, encoder: Encoder) -> list[bytes]:
     numbers = encoder.numbers
     has, parts = 0, [encoder.operation(operation.name), b"", operation.location]
     if operation.attributes:
-        has |= HAS_ATTRIBUTES
+        has |= code.HAS_ATTRIBUTES
         parts.append(encoder.dictionary(operation.attributes.items()))
     if operation.types:
-        has |= HAS_RESULTS
+        has |= code.HAS_RESULTS
         parts += numbers[len(operation.types)], *operation.types
     if operation.operands:
-        has |= HAS_OPERANDS
+        has |= code.HAS_OPERANDS
         parts.append(numbers[len(operation.operands)])
         parts += map(numbers.__getitem__, operation.operands)
     if operation.regions:
-        has |= HAS_REGIONS
+        has |= code.HAS_REGIONS
         is_isolated = operation.regions[0].parent is None
         parts.append(numbers[len(operation.regions) << 1 | is_isolated])
     parts[1] = bytes((has,))
