@@ -36,7 +36,7 @@ from tosa_convert.formats.bindings.read import read
 from tosa_convert.formats.mlir.bytecode.format import HAS_NATIVE_PROPERTIES
 from tosa_convert.formats.mlir.write.module import encode_module
 from tosa_convert.graph import Graph
-from tosa_convert.io.options import BYTECODE_VERSIONS
+from tosa_convert.io.options import BYTECODE_VERSIONS, WriteOptions
 
 TOSA_OPT: Final = "tosa-opt"
 READERS: Final = (TOSA_OPT, *PACKAGES)
@@ -70,7 +70,7 @@ class Outcome(NamedTuple):
 
 def written(graph: Graph, version: int, **options: Any) -> bytes:
     """Our file."""
-    return b"".join(encode_module(graph, version=version, **options).pieces)
+    return b"".join(encode_module(graph, WriteOptions(bytecode_version=version, **options)).pieces)
 
 
 class Comparison:

@@ -193,29 +193,13 @@ def _render_sound(
         from tosa_convert.formats.mlir.write.module import encode_module
 
         version = _bytecode_version(options, state)
+        options = replace(options, bytecode_version=version)
         with garbage_collection_paused():
-            encoded = encode_module(
-                graph,
-                names=options.names,
-                limits=options.limits,
-                version=version,
-                columns=columns,
-                state=state,
-            )
-        return encoded.pieces
+            return encode_module(graph, options, columns=columns, state=state).pieces
     from tosa_convert.formats.mlir.text.print.module import write as write_text
 
     with garbage_collection_paused():
-        text = write_text(
-            graph,
-            names=options.names,
-            generic=options.generic,
-            locations=options.locations,
-            elide=options.elide,
-            limits=options.limits,
-            columns=columns,
-            state=state,
-        )
+        text = write_text(graph, options, columns=columns, state=state)
     return _paused(text)
 
 

@@ -1,6 +1,6 @@
 """Graph -> ir.Module, in the bindings of a context.
 
-`mlir.module_writer` encodes the graph as bytecode, which MLIR parses in one call. MLIR can abort the
+`mlir.write` encodes the graph as bytecode, which MLIR parses in one call. MLIR can abort the
 process on malformed IR, so the graph must be sound. MLIR's own verifier runs before the module is
 returned.
 """
@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tosa_convert.errors import refuse_unknown
 from tosa_convert.formats.bindings.packages import Bindings
 from tosa_convert.formats.mlir.constants import UNNAMED_RESOURCE, resource_alignment
 from tosa_convert.formats.mlir.write.module import encode_module
 from tosa_convert.formats.mlir.write.region_body import Body
 from tosa_convert.graph.model import Graph, Tensor
 from tosa_convert.graph.verify import NO_COLUMNS
-from tosa_convert.io.options import CONSTANTS, DEFAULT_LIMITS, NAMES, Constants, Limits, Names
+from tosa_convert.io.options import DEFAULT_LIMITS, Constants, Limits, Names, WriteOptions
 
 if TYPE_CHECKING:
     from tosa_convert.graph.columns import BlockColumns
@@ -48,7 +47,7 @@ def write(
         constants: "auto" shares the memory of large constants with the graph's buffers, which then live
             as long as the context. "dense" copies all. "resource" shares all constants that can be.
         limits: `location_depth` is the nesting at which a location becomes a name.
-        columns: see `mlir.module_writer.encode_module`.
+        columns: see `encode_module`.
 
     Returns:
         The ir.Module.
@@ -56,19 +55,10 @@ def write(
     Raises:
         TosaConvertError: MLIR cannot express the graph, or its verifier refuses it ("malformed-mlir").
     """
-    refuse_unknown("names", names, NAMES)
-    refuse_unknown("constants", constants, CONSTANTS)
+    options = WriteOptions(names=names, constants=constants, limits=limits)
 
     def module(context: Any, *, by_path: bool = False) -> Any:
-        encoded = encode_module(
-            graph,
-            names=names,
-            constants=constants,
-            embed=False,
-            by_path=by_path,
-            limits=limits,
-            columns=columns,
-        )
+        encoded = encode_module(graph, options, embed=False, by_path=by_path, columns=columns)
         parsed = bindings.ir.Module.parse(b"".join(encoded.pieces), context)
         if encoded.body.needed:
             function = next(islice(parsed.body.operations, encoded.variable_count, None))

@@ -24,7 +24,7 @@ from tosa_convert.graph import DTYPES, Constant, DType, Graph, Tensor, compare, 
 from tosa_convert.graph.dtypes import BlockShape
 from tosa_convert.graph.model import BlockScale
 from tosa_convert.graph.packing import pack
-from tosa_convert.io.options import ReadOptions
+from tosa_convert.io.options import ReadOptions, WriteOptions
 
 PLAIN = [row for row in DTYPES if row.name != "MXINT8"]
 
@@ -432,7 +432,8 @@ def test_the_fast_path_of_plain_constants_is_equal(
 
     monkeypatch.setattr(decode.Bytecode, "only_dense", noted)
     options = ReadOptions(names=retain)
-    file = b"".join(encode_module(whole, names=retain, constants="dense", version=6).pieces)
+    written = WriteOptions(names=retain, constants="dense", bytecode_version=6)
+    file = b"".join(encode_module(whole, written).pieces)
     readings: tuple[Callable[[], Graph], ...] = (
         lambda: read(module, options),
         lambda: read_file(memoryview(file), options=options),  # with native properties

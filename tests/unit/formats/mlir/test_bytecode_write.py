@@ -26,7 +26,7 @@ from tosa_convert.formats.mlir.write.module import encode_module
 from tosa_convert.golden.random_graphs import RULES, generate
 from tosa_convert.graph import Constant, Graph, Operator, compare
 from tosa_convert.graph.versions import lowest_version
-from tosa_convert.io.options import BYTECODE_VERSIONS, Names
+from tosa_convert.io.options import BYTECODE_VERSIONS, Constants, Names, WriteOptions
 
 FLOATS = np.arange(300, dtype="<f4").tobytes()
 
@@ -77,7 +77,7 @@ GRAPHS = {made.__name__: made for made in (branching, counting, example, shared,
 
 
 def written(made: Graph, version: int = 1, **options: Any) -> bytes:
-    return b"".join(encode_module(made, version=version, **options).pieces)
+    return b"".join(encode_module(made, WriteOptions(bytecode_version=version, **options)).pieces)
 
 
 def resources_of(data: bytes) -> list[Resource]:
@@ -269,8 +269,9 @@ def test_every_large_constant_is_a_piece_that_is_not_copied() -> None:
     values = [tensor("y", "FP32", (size,), np.arange(size, dtype="<f4").tobytes())]
     values.append(tensor("bound", "INT32", (size,), np.arange(size, dtype="<i4").tobytes()))
     made = graph("", "y bound", list(values), [op("CONST", "", value.name) for value in values])
-    for constants in ("auto", "dense", "resource"):
-        pieces = encode_module(made, constants=constants).pieces
+    choices: tuple[Constants, ...] = ("auto", "dense", "resource")
+    for constants in choices:
+        pieces = encode_module(made, WriteOptions(constants=constants)).pieces
         views = [piece for piece in pieces if len(piece) == 4 * size]
         assert len(views) == 2
         for view, value in zip(views, values, strict=True):

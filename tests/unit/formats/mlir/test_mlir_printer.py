@@ -20,13 +20,14 @@ from tosa_convert.formats.mlir.text.print.names import LocationAliases
 from tosa_convert.formats.mlir.write.module import encode_module
 from tosa_convert.graph import Graph, Operator, OperatorSpec, ShapeValue, Tensor, dtype
 from tosa_convert.graph.opset import OPERATORS, AttributeSpec
+from tosa_convert.io.options import WriteOptions
 
 #: Two lines for each operator, its custom and its generic form, as `operator_lines` makes them.
 GOLDEN: Final = Path(__file__).with_name("printed_operators.txt")
 
 
 def text_of(made: Graph, **options: Any) -> str:
-    return b"".join(write(made, **options)).decode()
+    return b"".join(write(made, WriteOptions(**options))).decode()
 
 
 def lines_of(made: Graph, **options: Any) -> list[str]:

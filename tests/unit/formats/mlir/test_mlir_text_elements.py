@@ -24,6 +24,7 @@ from tosa_convert.formats.mlir.text.print.module import write
 from tosa_convert.graph import Constant, Graph, Tensor, dtype
 from tosa_convert.graph.dtypes import BlockShape
 from tosa_convert.graph.model import BlockScale
+from tosa_convert.io.options import WriteOptions
 
 
 def constant(kind: str, sizes: tuple[int, ...], raw: bytes) -> Graph:
@@ -32,7 +33,7 @@ def constant(kind: str, sizes: tuple[int, ...], raw: bytes) -> Graph:
 
 def printed(made: Graph, **options: Any) -> str:
     """The attribute `values` of the constant in a program of one."""
-    text = b"".join(write(made, locations=False, **options)).decode()
+    text = b"".join(write(made, WriteOptions(locations=False, **options))).decode()
     match = re.search(r"<\{values = (.*)\}> : ", text)
     assert match is not None
     return match[1]
@@ -148,7 +149,9 @@ def test_shapes_are_printed() -> None:
 
 
 def text_of(made: Graph, **options: Any) -> str:
-    return re.sub(r"tosa.tensor_name = \S+, ", "", b"".join(write(made, **options)).decode())
+    return re.sub(
+        r"tosa.tensor_name = \S+, ", "", b"".join(write(made, WriteOptions(**options))).decode()
+    )
 
 
 # -- block-scaled constants -------------------------------------------------------------------------

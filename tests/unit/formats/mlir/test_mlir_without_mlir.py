@@ -32,7 +32,6 @@ from tosa_convert.formats.mlir.bytecode.varint import (
     words_of,
 )
 from tosa_convert.formats.mlir.locations import LocationReader
-from tosa_convert.formats.mlir.read.columns import read_together
 from tosa_convert.formats.mlir.read.module import read_file
 from tosa_convert.formats.mlir.write.locations import LocationWriter
 from tosa_convert.formats.mlir.write.module import encode_module
@@ -210,7 +209,7 @@ def test_plain_locations_equal_parsed_ones(
     file = b"".join(encoder.finish([encode_varint(0), b"\0", encode_varint(0)]))
     reader = LocationReader(Bytecode(file_of(file)), full_paths=True)
     indices = [decode_varint(number, 0)[0] for number in numbers]
-    assert read_together(reader, words_of(reader.bytecode.bytes), np.array(indices)) == texts
+    assert reader.together(np.array(indices)) == texts
     for text, number in zip(texts, numbers, strict=True):
         index = decode_varint(number, 0)[0]
         assert reader([index]) == [reader.full(index)] == [text]

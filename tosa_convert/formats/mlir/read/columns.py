@@ -6,11 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from tosa_convert.formats.mlir.bytecode.format import FILE_LOCATION
 from tosa_convert.formats.mlir.bytecode.operation_columns import OperationColumns
 from tosa_convert.formats.mlir.bytecode.operations import Operation, operations_of
-from tosa_convert.formats.mlir.bytecode.varint import varints_at, words_of
-from tosa_convert.formats.mlir.locations import LocationReader
 from tosa_convert.formats.mlir.names import RESULT_PREFIX
 from tosa_convert.formats.mlir.read.operator import SAME_NUMBER, OperatorReader
 from tosa_convert.formats.mlir.read.scope import Scope
@@ -20,8 +17,6 @@ from tosa_convert.graph.model import Block, Operator, ShapeValue, Tensor
 from tosa_convert.graph.opset import AttributeValue, OperatorSpec, operator
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from tosa_convert.formats.mlir.bytecode.varint import Numbers
 
 _PAD: Final = operator("PAD")
@@ -127,7 +122,6 @@ class _ColumnReader:
         values = [*block.inputs, *results]
         scope.values = dict(enumerate(values))
         ends = np.concatenate(([0], np.cumsum(self.operand_counts)))
-        words = words_of(reader.bytecode.bytes)
         for first in range(0, self.count, _AT_ONCE):
             some = slice(first, min(first + _AT_ONCE, self.count))
             specs: list[OperatorSpec] = [rows[name] for name in self.names[some]]
@@ -136,7 +130,7 @@ class _ColumnReader:
             used = list(map(values.__getitem__, operands.tolist()))
             inputs = tuples_of(used, self.operand_counts[some])
             empty: list[dict[str, AttributeValue]] = [{} for _ in specs]
-            locations = read_together(reader.location, words, columns.locations[some])
+            locations = reader.location.together(columns.locations[some])
             made = list(map(Operator, specs, inputs, zip(results[some]), empty, locations))
             self.complete(made, some)
             block.operators += made
@@ -190,25 +184,3 @@ class _ColumnReader:
     def operation(self, index: int) -> Operation:
         """Return one of the operations."""
         return Operation(*next(operations_of(self.columns.only(index))))
-
-
-def read_together(
-    reader: LocationReader, words: npt.NDArray[np.uint32], indices: Numbers
-) -> list[str]:
-    """Read the texts of many locations of a bytecode. words: `words_of` its attributes."""
-    # Fast path of LocationReader; equal by test test_plain_locations_equal_parsed_ones
-    bytecode = reader.bytecode
-    starts = np.frombuffer(bytecode.starts, np.int64)
-    places = starts[indices]
-    is_plain = words[places] & 0xFF == FILE_LOCATION << 1 | 1
-    is_plain &= np.frombuffer(bytecode.is_encoded, np.bool_)[indices]
-    after, parts = places + 1, []
-    for _ in range(3):
-        at = after
-        numbers, after = varints_at(words, at)
-        is_plain &= after > at
-        parts.append(numbers.tolist())
-    if not is_plain.all() or (after != starts[indices + 1]).any():
-        return reader(indices.tolist())
-    files = {file: reader.files.get(file) or reader.file(file) for file in dict.fromkeys(parts[0])}
-    return [f"{files[file]}{line}:{column})" for file, line, column in zip(*parts, strict=True)]

@@ -43,7 +43,7 @@ from tosa_convert.graph.opset import (
     VARIABLE_WRITE,
     OperatorSpec,
 )
-from tosa_convert.io.options import Constants, Limits
+from tosa_convert.io.options import WriteOptions
 
 if TYPE_CHECKING:
     from tosa_convert.graph.columns import BlockColumns
@@ -78,36 +78,31 @@ _WITH_ELEMENT_ATTRIBUTES: Final = frozenset(
 class FunctionWriter:
     """Encodes one graph's main region as a function.
 
+    options, embed, by_path, columns: see `encode_module`.
     retain: keep names that reading the module would not generate by itself.
-    constants, embed: see `ConstantWriter`.
-    by_path: locate operators by their path in the graph instead of their location.
-    limits: see `LocationWriter`.
-    columns: of large blocks, by region, from `graph.verify.refuse_unsound`.
     """
 
     def __init__(
         self,
         graph: Graph,
         encoder: Encoder,
+        options: WriteOptions,
         *,
-        retain: bool,
-        constants: Constants,
         embed: bool,
         by_path: bool,
-        limits: Limits,
         columns: Mapping[str, BlockColumns],
     ) -> None:
         self.graph = graph
         self.columns = columns
         self.encoder = encoder
         self.numbers = encoder.numbers
-        self.retain = retain
+        self.retain = options.names == "retain"
         self.by_path = by_path
         self.types = TypeWriter(encoder)
         self.result_types = ResultTypes(self.types)
         self.attributes = AttributeWriter(encoder, self.types)
-        self.constants = ConstantWriter(encoder, self.types, constants, embed=embed)
-        self.locations = LocationWriter(encoder, limits)
+        self.constants = ConstantWriter(encoder, self.types, options.constants, embed=embed)
+        self.locations = LocationWriter(encoder, options.limits)
         self.regions = {region.name: region for region in graph.regions}
         #: The names that reading the module would generate.
         self.generated = result_names()

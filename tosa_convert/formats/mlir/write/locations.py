@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -16,19 +16,17 @@ from tosa_convert.formats.mlir.bytecode.varint import encode_together, integers_
 from tosa_convert.io.options import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     import numpy.typing as npt
 
     from tosa_convert.formats.mlir.bytecode.varint import Numbers
 
 
-#: The commonest location by far has no escapes and no nesting; this comes before its line.
-_HEAD: Final = re.compile(r'loc\("([^"\\]*)"\Z')
+#: The commonest location by far has no escapes and no nesting, and numbers that are known to fit.
+_PLAIN: Final = re.compile(r'(loc\("[^"\\:]*"):([0-9]{1,9}):([0-9]{1,9})\)')
+#: An encoding of more bytes is not joined with others at once.
+_MAX_HEAD: Final = 7
 #: Fewer locations are not worth array operations.
 _MIN_TOGETHER: Final = 64
-#: A line or column of at most this many digits is known to fit.
-_DIGITS: Final = 9
 
 
 class LocationWriter(LocationEntries):
@@ -95,27 +93,15 @@ class LocationWriter(LocationEntries):
             self.remember(texts, run)
             return True
         # Fast path of `parse`; equal by test test_plain_locations_equal_parsed_ones
-        rows = [text.split(":", 3) for text in texts]
-        if set(map(len, rows)) != {3}:
+        found = list(map(_PLAIN.fullmatch, texts))
+        places = [match.groups() for match in found if match is not None]
+        if len(places) != len(texts):
             return False
-        starts, lines, ends = zip(*rows, strict=True)
-        digits, lengths = "".join(lines), set(map(len, lines))
-        if not (
-            digits.isdigit() and digits.isascii() and 0 < min(lengths) <= max(lengths) <= _DIGITS
-        ):
-            return False
-        columns = {text: self.column(text) for text in dict.fromkeys(ends)}
-        heads = (
-            {text: self.head(text) for text in dict.fromkeys(starts)}
-            if all(columns.values())
-            else {}
-        )
-        if not heads or not all(heads.values()):
-            return False
+        heads = {start: self.head(start) for start in dict.fromkeys(place[0] for place in places)}
         numbers, add = self.numbers, self.attributes.add
         # Distinct texts are distinct locations, so no equal entry exists.
-        for text, start, line, end in zip(texts, starts, lines, ends, strict=True):
-            self.cache[text] = add(heads[start] + numbers[int(line)] + columns[end])
+        for text, (start, line, column) in zip(texts, places, strict=True):
+            self.cache[text] = add(heads[start] + numbers[int(line)] + numbers[int(column)])
         return True
 
     def parse(self, text: str) -> bytes:
@@ -136,21 +122,9 @@ class LocationWriter(LocationEntries):
             return self.name(text, self.encoder.unknown)
         return found
 
-    def head(self, text: str) -> bytes:
-        """Return the encoding of `loc("file"`, or nothing if the text is something else."""
-        match = _HEAD.match(text)
-        return self.numbers[code.FILE_LOCATION] + self.string(match[1]) if match else b""
-
-    def column(self, text: str) -> bytes:
-        """Return the encoding of `column)`, or nothing if the text is something else."""
-        digits = text[:-1]
-        if not (text.endswith(")") and 0 < len(digits) <= _DIGITS):
-            return b""
-        return self.numbers[int(digits)] if digits.isdigit() and digits.isascii() else b""
-
-
-#: An encoding of more bytes is not joined with others at once.
-_MAX_HEAD: Final = 7
+    def head(self, start: str) -> bytes:
+        """Return the encoding of `loc("file"`."""
+        return self.numbers[code.FILE_LOCATION] + self.string(start[len('loc("') : -1])
 
 
 class PlainLocations(NamedTuple):
@@ -168,10 +142,13 @@ class PlainLocations(NamedTuple):
 def encode_plain(texts: Sequence[str], head: Callable[[str], bytes]) -> PlainLocations | None:
     """Encode locations in one file; None if one of them is anything else.
 
-    head: encodes what precedes the line, if that is the beginning of a location in a file.
+    head: encodes what precedes the line.
     """
     # Fast path of LocationWriter.add_plain; equal by test test_locations_in_one_file_equal_others
-    start = texts[0].partition(":")[0]
+    first_text = _PLAIN.fullmatch(texts[0])
+    if first_text is None:
+        return None
+    start = first_text[1]
     rows = "\n" + "\n".join(texts) + "\n"
     if not rows.isascii() or rows.count(f"\n{start}:") != len(texts):
         return None
@@ -184,8 +161,10 @@ def encode_plain(texts: Sequence[str], head: Callable[[str], bytes]) -> PlainLoc
     if (first != ends[:-1] + 1 + len(start)).any() or (raw[last] != ord(")")).any():
         return None
     line, column = _numbers_between(raw, first + 1, second), _numbers_between(raw, second + 1, last)
-    encoded_head = head(start) if line is not None and column is not None else b""
-    if line is None or column is None or not 0 < len(encoded_head) <= _MAX_HEAD:
+    if line is None or column is None:
+        return None
+    encoded_head = head(start)
+    if len(encoded_head) > _MAX_HEAD:
         return None
     chosen, which = _distinct(line, column)
     parts = [encode_together(line[chosen]), encode_together(column[chosen])]
@@ -213,7 +192,7 @@ def _distinct(line: Numbers, column: Numbers) -> tuple[Numbers, Numbers]:
 def _numbers_between(raw: npt.NDArray[np.uint8], start: Numbers, end: Numbers) -> Numbers | None:
     """Parse the decimal integers between these places; None if anything else is between two of them."""
     lengths = end - start
-    if not 0 < int(lengths.min()) <= int(lengths.max()) <= _DIGITS:
+    if not 0 < int(lengths.min()) <= int(lengths.max()) <= 9:
         return None
     numbers = np.zeros(len(start), np.int64)
     for position in range(int(lengths.max())):

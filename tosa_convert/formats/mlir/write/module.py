@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tosa_convert.errors import lone_surrogate
 from tosa_convert.formats.mlir.bytecode.encode import Data, Encoder
-from tosa_convert.formats.mlir.bytecode.format import HAS_REGIONS, VERSION
+from tosa_convert.formats.mlir.bytecode.format import HAS_REGIONS
 from tosa_convert.formats.mlir.names import NAME_ATTRIBUTE, VERSION_ATTRIBUTE
 from tosa_convert.formats.mlir.target_env import TARGET_ENV, text_of
 from tosa_convert.formats.mlir.variables import declared_variables, variable_name
@@ -18,10 +20,12 @@ from tosa_convert.graph.opset import VARIABLE
 from tosa_convert.graph.verify import NO_COLUMNS
 from tosa_convert.graph.versions import lowest_version, version_name
 from tosa_convert.io import log
-from tosa_convert.io.options import DEFAULT_LIMITS, Constants, Limits, Names
+from tosa_convert.io.options import WriteOptions
 
 if TYPE_CHECKING:
     from tosa_convert.graph.columns import BlockColumns
+
+_WRITE_OPTIONS: Final = WriteOptions()
 
 
 class EncodedModule(NamedTuple):
@@ -39,13 +43,10 @@ class EncodedModule(NamedTuple):
 
 def encode_module(
     graph: Graph,
+    options: WriteOptions = _WRITE_OPTIONS,
     *,
-    names: Names = "retain",
-    constants: Constants = "auto",
     embed: bool = True,
     by_path: bool = False,
-    limits: Limits = DEFAULT_LIMITS,
-    version: int = VERSION,
     columns: Mapping[str, BlockColumns] = NO_COLUMNS,
     state: str = "",
 ) -> EncodedModule:
@@ -53,62 +54,40 @@ def encode_module(
 
     Args:
         graph: the program.
-        names: see `bindings.write.write`; so are constants and limits.
-        constants: which constants become resources.
+        options: `names`, `constants`, `bytecode_version` and `limits` apply.
         embed: the bytecode has the data of resources; see `ConstantWriter`.
         by_path: locate operators by their path in the graph, for messages, instead of their location.
-        limits: `location_depth` is used.
-        version: of MLIR's bytecode, 0 to 6.
         columns: those that `graph.verify.refuse_unsound` returned. The graph must not have changed.
-        state: that of an older dialect, to which `upgrade.older_form` has brought the graph; or "".
+        state: that of an older dialect, to which `eras.current_to_older` has brought the graph; or "".
 
     Raises:
         TosaConvertError: for what MLIR cannot express.
     """
-    retain = names == "retain"
     # Each operator may have a location, a name and a dictionary.
-    encoder = Encoder(4 * sum(len(block.operators) for _, block in graph.blocks()), version)
+    expected = 4 * sum(len(block.operators) for _, block in graph.blocks())
+    encoder = Encoder(expected, options.bytecode_version)
+    make: Callable[..., FunctionWriter] = FunctionWriter
+    if state:
+        from tosa_convert.formats.mlir.write.older_function import OlderFunctionWriter
+
+        options, columns = replace(options, constants="dense"), NO_COLUMNS
+        make = partial(OlderFunctionWriter, state=state)
     try:
-        options = {
-            "retain": retain,
-            "constants": constants,
-            "embed": embed,
-            "by_path": by_path,
-            "limits": limits,
-            "columns": columns,
-        }
-        writer = _writer(graph, encoder, options, state)
+        writer = make(graph, encoder, options, embed=embed, by_path=by_path, columns=columns)
         variables = [
             _variable(writer, number, symbol, tensor)
             for number, (symbol, tensor) in enumerate(declared_variables(graph))
         ]
         body = writer.function()
-        operations = [*variables, *body.encoding()]
-        module = _module(graph, encoder, operations, len(variables) + 1, retain=retain, state=state)
+        module = _module(writer, [*variables, *body.encoding()], len(variables) + 1, state)
         return EncodedModule(encoder.finish(module), body, len(variables))
     except UnicodeEncodeError as error:
         raise lone_surrogate(error) from None
 
 
-def _writer(graph: Graph, encoder: Encoder, options: dict[str, Any], state: str) -> FunctionWriter:
-    if not state:
-        return FunctionWriter(graph, encoder, **options)
-    from tosa_convert.formats.mlir.write.older_function import OlderFunctionWriter
-
-    options |= {"constants": "dense", "columns": NO_COLUMNS}
-    return OlderFunctionWriter(graph, encoder, state=state, **options)
-
-
-def _module(
-    graph: Graph,
-    encoder: Encoder,
-    operations: list[bytes],
-    count: int,
-    *,
-    retain: bool,
-    state: str,
-) -> list[bytes]:
+def _module(writer: FunctionWriter, operations: list[bytes], count: int, state: str) -> list[bytes]:
     """Return the module of these operations."""
+    graph, encoder = writer.graph, writer.encoder
     numbers, string = encoder.numbers, encoder.string_attribute
     version = graph.version
     stamp = f"{version.major}.{version.minor}.{version.patch}{'d' if version.draft else ''}"
@@ -116,7 +95,7 @@ def _module(
         "tosa.description": string("TOSA FBS Converted"),
         "tosa.fbs_version": string(stamp),
     }
-    if retain and version > lowest_version(graph):
+    if writer.retain and version > lowest_version(graph):
         attributes[VERSION_ATTRIBUTE] = string(version_name(version))
     if graph.target is not None and state:
         log.warning("the target %s is not written: an older MLIR does not have it", graph.target)

@@ -31,21 +31,23 @@ from tosa_convert.formats.mlir.text.print.operation_forms import (
 from tosa_convert.formats.mlir.write.module import encode_module
 from tosa_convert.graph.model import Graph
 from tosa_convert.graph.verify import NO_COLUMNS
-from tosa_convert.io.options import DEFAULT_LIMITS, Limits, Names
+from tosa_convert.io.options import WriteOptions
 
 if TYPE_CHECKING:
-    from tosa_convert.formats.mlir.bytecode.decode import Bytecode
     from tosa_convert.graph.columns import BlockColumns
+
+#: Lines that are joined into one piece.
+_LINES: Final = 1 << 10
+_INDENT: Final = "  "
+#: The operation whose first region has no list of arguments in custom form.
+_WHILE_LOOP: Final = "tosa.while_loop"
+_WRITE_OPTIONS: Final = WriteOptions()
 
 
 def write(
     graph: Graph,
+    options: WriteOptions = _WRITE_OPTIONS,
     *,
-    names: Names = "retain",
-    generic: bool = False,
-    locations: bool = True,
-    elide: int | None = None,
-    limits: Limits = DEFAULT_LIMITS,
     columns: Mapping[str, BlockColumns] = NO_COLUMNS,
     state: str = "",
 ) -> Iterator[bytes]:
@@ -53,29 +55,23 @@ def write(
 
     Args:
         graph: a sound graph: `verify` finds nothing in it.
-        names: see `mlir.module_writer.encode_module`.
-        generic: see `mlir.text.printer.module_text`; so are locations and elide.
-        locations: whether operations have their locations.
-        elide: constants of more elements than this are left out; None for none.
-        limits: `location_depth` is used.
-        columns: see `mlir.module_writer.encode_module`.
+        options: those of `encode_module`, and `generic`, `locations` and `elide`; see `module_text`.
+        columns: see `encode_module`.
         state: see there, too; the text for an older MLIR is generic.
 
     Raises:
         TosaConvertError: MLIR cannot express the graph.
     """
-    pieces = encode_module(graph, names=names, limits=limits, columns=columns, state=state).pieces
-    bytecode = Bytecode(sections_in_pieces(pieces))
-    return module_text(
-        bytecode, generic=generic, locations=locations, elide=elide, older=bool(state)
+    bytecode = Bytecode(
+        sections_in_pieces(encode_module(graph, options, columns=columns, state=state).pieces)
     )
-
-
-#: Lines that are joined into one piece.
-_LINES: Final = 1 << 10
-_INDENT: Final = "  "
-#: The operation whose first region has no list of arguments in custom form.
-_WHILE_LOOP: Final = "tosa.while_loop"
+    return module_text(
+        bytecode,
+        generic=options.generic,
+        locations=options.locations,
+        elide=options.elide,
+        older=bool(state),
+    )
 
 
 def module_text(
@@ -89,7 +85,7 @@ def module_text(
     """Iterate over the text of a module, in pieces.
 
     Args:
-        bytecode: the module, such as `mlir.module_writer` writes it: every region has one block.
+        bytecode: the module, such as `encode_module` writes it: every region has one block.
         generic: print every operation in generic form.
         locations: print the locations of operations.
         elide: leave out constants of more elements than this; such a text cannot be read back.
