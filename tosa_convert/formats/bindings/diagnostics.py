@@ -62,12 +62,9 @@ def refused_by_bindings() -> Iterator[None]:
     except RuntimeError as error:
         if _NOT_UTF8 not in str(error):
             raise
-        raise fail(
-            "malformed-mlir",
-            "",
-            "a name, location or message of the module is not UTF-8",
-            "the bytecode is damaged; write it again",
-        ) from None
+        message = "a name, location or message of the module is not UTF-8"
+        hint = "the bytecode is damaged; write it again"
+        raise fail("malformed-mlir", "", message, hint) from None
     except TypeError as error:
         if not _LOCATION_ATTRIBUTE.search(str(error)):
             raise

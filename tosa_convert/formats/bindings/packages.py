@@ -113,12 +113,9 @@ def context_of(thing: Any) -> Any:
         owner = owner.owner
     context = owner if isinstance(owner, ir.Context) else getattr(owner, "context", None)
     if not isinstance(context, ir.Context):
-        raise fail(
-            "not-an-mlir-object",
-            "",
-            f"found a {type(thing).__name__}, which does not have a context",
-            "pass an ir.Context or an ir.InsertionPoint",
-        )
+        message = f"found a {type(thing).__name__}, which does not have a context"
+        hint = "pass an ir.Context or an ir.InsertionPoint"
+        raise fail("not-an-mlir-object", "", message, hint)
     return context
 
 
@@ -141,12 +138,9 @@ def current_context() -> Any | None:
                 if context is not None:
                     contexts[package] = context
     if len(contexts) > 1:
-        raise fail(
-            "option-conflict",
-            "context",
-            f"{' and '.join(sorted(contexts))} each have a current context",
-            "pass context= to say which to use",
-        )
+        message = f"{' and '.join(sorted(contexts))} each have a current context"
+        hint = "pass context= to say which to use"
+        raise fail("option-conflict", "context", message, hint)
     return next(iter(contexts.values()), None)
 
 
@@ -168,11 +162,9 @@ def default_bindings(name: str = "") -> Bindings:
     """
     chosen = next((package for package in installed() if name in ("", package)), None)
     if chosen is None:
-        raise fail(
-            "missing-bindings",
-            "",
+        message = (
             f"no MLIR Python bindings{f' called {name}' if name else ''} are installed; "
-            f"looked for {', '.join([name] if name else DEFAULT_ORDER)}",
-            install_command("mlir"),
+            f"looked for {', '.join([name] if name else DEFAULT_ORDER)}"
         )
+        raise fail("missing-bindings", "", message, install_command("mlir"))
     return _bindings(chosen)

@@ -36,11 +36,8 @@ def read(module_or_func: Any, options: ReadOptions = _READ_OPTIONS) -> Graph:
     bindings = bindings_of(module_or_func)
     operation = operation_of(bindings, module_or_func)
     if operation.name not in (MODULE, FUNCTION):
-        raise fail(
-            "not-an-mlir-object",
-            plain_location(str(operation.location)),
-            f"found the operation '{operation.name}', expected a {MODULE} or a {FUNCTION}",
-        )
+        message = f"found the operation '{operation.name}', expected a {MODULE} or a {FUNCTION}"
+        raise fail("not-an-mlir-object", plain_location(str(operation.location)), message)
     try:
         operation.verify()
     except bindings.ir.MLIRError as error:
@@ -60,12 +57,9 @@ def operation_of(bindings: Bindings, thing: Any) -> Any:
     """
     operation = getattr(thing, "operation", thing)
     if not isinstance(operation, bindings.ir.Operation):
-        raise fail(
-            "not-an-mlir-object",
-            "",
-            f"found a {type(thing).__name__} of {bindings}, expected a module or a function",
-            "give an ir.Module, a func.FuncOp or the ir.Operation of one",
-        )
+        message = f"found a {type(thing).__name__} of {bindings}, expected a module or a function"
+        hint = "give an ir.Module, a func.FuncOp or the ir.Operation of one"
+        raise fail("not-an-mlir-object", "", message, hint)
     return operation
 
 

@@ -309,12 +309,9 @@ class ConstantReader:
         label = self.bytecode.names[operation.name]
         if count is None:
             type_ = getattr(attribute, "type", value_type.shape)
-            self.report.add(
-                operation,
-                "unsupported-shape",
-                f"'{label}' has data for a dynamic shape: {type_}",
-                "a constant needs a static shape",
-            )
+            message = f"'{label}' has data for a dynamic shape: {type_}"
+            hint = "a constant needs a static shape"
+            self.report.add(operation, "unsupported-shape", message, hint)
             return None
         try:
             stored = self.narrowing.stored(value_type.narrowed)
@@ -323,20 +320,14 @@ class ConstantReader:
             else:
                 data = read(attribute, dtype, count)
         except OverflowError as problem:
-            self.report.add(
-                operation,
-                "value-out-of-range",
-                f"'{label}' attribute {name}: {problem}",
-                f"leave {value_type.narrowed} out of the types to narrow, or change the value",
-            )
+            message = f"'{label}' attribute {name}: {problem}"
+            hint = f"leave {value_type.narrowed} out of the types to narrow, or change the value"
+            self.report.add(operation, "value-out-of-range", message, hint)
             return None
         except Unreadable as problem:
-            self.report.add(
-                operation,
-                "constant-form",
-                f"'{label}' attribute {name}: {problem}",
-                "print or save the module with its resources (no elision) and export again",
-            )
+            message = f"'{label}' attribute {name}: {problem}"
+            hint = "print or save the module with its resources (no elision) and export again"
+            self.report.add(operation, "constant-form", message, hint)
             return None
         if self.pad_resources or not isinstance(attribute, ResourceAttr):
             data.padding = data.usual_padding

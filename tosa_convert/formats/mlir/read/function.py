@@ -145,12 +145,9 @@ class FunctionReader:
         root = self.bytecode.root
         blocks = root.regions[0].blocks
         if len(blocks) != 1:
-            raise fail(
-                "malformed-structure",
-                self.report.where(root),
-                f"function @{self.symbol} has {len(blocks)} blocks, expected 1",
-                "lower control flow to tosa.cond_if and tosa.while_loop",
-            )
+            message = f"function @{self.symbol} has {len(blocks)} blocks, expected 1"
+            hint = "lower control flow to tosa.cond_if and tosa.while_loop"
+            raise fail("malformed-structure", self.report.where(root), message, hint)
         block = blocks[0]
         pending = PendingRegion(Region(name, [Block("main")]), block, root)
         if self.retain:
@@ -313,12 +310,9 @@ class FunctionReader:
         """Claim a name that the module carries for a value; add a finding if another value has it."""
         scope = self.scope
         if name in scope.claimed or name in scope.tensors:
-            self.report.add(
-                scope.item.owner,
-                "duplicate-name",
-                f'{what} is called "{name}", and so is another value of the function',
-                f"give every value its own {NAME_ATTRIBUTE}, or use names='generate'",
-            )
+            message = f'{what} is called "{name}", and so is another value of the function'
+            hint = f"give every value its own {NAME_ATTRIBUTE}, or use names='generate'"
+            self.report.add(scope.item.owner, "duplicate-name", message, hint)
         scope.claimed.add(name)
         return name
 

@@ -225,12 +225,9 @@ class OperatorReader:
                 self.narrowing.add(value_type.narrowed, name)
                 spec = self.specs[operation.name]
                 if value_type.narrowed == "i64" and spec and spec.name in WIDTH_MATTERS:
-                    self.report.add(
-                        operation,
-                        "value-out-of-range",
-                        f"'{label}' depends on the upper bits that narrowing i64 removes",
-                        "compute it in i32 in the model",
-                    )
+                    message = f"'{label}' depends on the upper bits that narrowing i64 removes"
+                    hint = "compute it in i32 in the model"
+                    self.report.add(operation, "value-out-of-range", message, hint)
             if value_type.unsigned:
                 scope.unsigned.add(name)
             scale = None if value_type.scale is None else BlockScale(*value_type.scale)
@@ -242,12 +239,9 @@ class OperatorReader:
         """Report an operation that has no row."""
         name = self.name(operation)
         if name in _WITHOUT_FIELD:
-            self.report.add(
-                operation,
-                "unsupported-operator",
-                f"'{name}' is in the dialect but not in the file format",
-                "lower or decompose it before exporting",
-            )
+            message = f"'{name}' is in the dialect but not in the file format"
+            hint = "lower or decompose it before exporting"
+            self.report.add(operation, "unsupported-operator", message, hint)
         elif name.startswith("tosa."):
             self.report.add(
                 operation,
@@ -258,12 +252,8 @@ class OperatorReader:
         else:
             from tosa_convert.formats.mlir.read.foreign_operations import lowering_hint
 
-            self.report.add(
-                operation,
-                "foreign-operator",
-                f"'{name}' is not a TOSA operator",
-                lowering_hint(name),
-            )
+            message = f"'{name}' is not a TOSA operator"
+            self.report.add(operation, "foreign-operator", message, lowering_hint(name))
 
     def captured(self, operation: Operation, value: int, scope: Scope) -> str:
         """Return the name of an operand not defined in the operation's block; "" with a finding."""
@@ -310,19 +300,13 @@ class OperatorReader:
                 try:
                     value = self.attributes(row, attributes[row.name], result)
                 except BadAttribute as error:
-                    self.report.add(
-                        operation,
-                        "unsupported-attribute",
-                        f"'{label}' attribute {row.name}: {error}",
-                    )
+                    message = f"'{label}' attribute {row.name}: {error}"
+                    self.report.add(operation, "unsupported-attribute", message)
                     continue
                 problem = attribute_problem(row, value)
                 if problem:
-                    self.report.add(
-                        operation,
-                        "value-out-of-range",
-                        f"'{label}' attribute {row.name}: {problem}",
-                    )
+                    message = f"'{label}' attribute {row.name}: {problem}"
+                    self.report.add(operation, "value-out-of-range", message)
                 operator.attributes[row.name] = value
             elif row.optional:
                 operator.attributes[row.name] = row.default
@@ -346,12 +330,9 @@ class OperatorReader:
 
                 text = short_text(self.bytecode, index)
                 if text != "false":
-                    self.report.add(
-                        operation,
-                        "unsupported-attribute",
-                        f"'{self.name(operation)}' attribute {name} = {text} has no field",
-                        "express it with other operators, such as a RESCALE",
-                    )
+                    message = f"'{self.name(operation)}' attribute {name} = {text} has no field"
+                    hint = "express it with other operators, such as a RESCALE"
+                    self.report.add(operation, "unsupported-attribute", message, hint)
                 continue
             if log.shows_debug():
                 where = self.location.full(operation.location)
@@ -366,11 +347,8 @@ class OperatorReader:
             symbol = name.name.decode("utf-8", "replace") if isinstance(name, SymbolAttr) else ""
         variable = self.variables.get(symbol or "")
         if variable is None:
-            self.report.add(
-                operation,
-                "undefined-name",
-                f"'{self.name(operation)}' names variable @{symbol}, which is not declared",
-            )
+            message = f"'{self.name(operation)}' names variable @{symbol}, which is not declared"
+            self.report.add(operation, "undefined-name", message)
         elif operator.spec is VARIABLE_READ:
             operator.inputs = (variable.name,)
         else:

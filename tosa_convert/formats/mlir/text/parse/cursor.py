@@ -213,10 +213,8 @@ class TextCursor:
                     raise self.coded("too-large", f"nested more than {self.max_depth} deep", start)
             elif token in (b")", b"]", b"}", b">"):
                 if token[0] != closing[-1]:
-                    self.refuse(
-                        f"found {token.decode()!r}, expected {chr(closing[-1])!r}",
-                        found.start(),
-                    )
+                    message = f"found {token.decode()!r}, expected {chr(closing[-1])!r}"
+                    self.refuse(message, found.start())
                 closing.pop()
 
 

@@ -237,10 +237,8 @@ class _ModuleParser:
                 if not operations.region.blocks:
                     operations.begin_block(operations.region)
                 if cursor.at >= self.end:
-                    cursor.refuse(
-                        "the text ends inside a region: '}' is missing",
-                        hint="the text is cut off, or a brace was lost",
-                    )
+                    message = "the text ends inside a region: '}' is missing"
+                    cursor.refuse(message, hint="the text is cut off, or a brace was lost")
                 return True
             if cursor.at >= self.end:
                 return False

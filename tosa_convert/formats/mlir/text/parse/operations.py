@@ -258,11 +258,8 @@ class OperationParser:
         value = self.region.find(found[0])
         if value is None:
             name = found[0].decode()
-            cursor.refuse(
-                f"the value {name} is used here, but no operation before defines it",
-                found.start(),
-                self.region.hint,
-            )
+            message = f"the value {name} is used here, but no operation before defines it"
+            cursor.refuse(message, found.start(), self.region.hint)
         return value
 
     def result_names(self) -> ResultNames:
