@@ -23,7 +23,7 @@ from tosa_convert.formats.mlir.names import (
 )
 from tosa_convert.formats.mlir.read.narrowing import Narrowing, without_clamp
 from tosa_convert.formats.mlir.read.operator import ANY_NUMBER, OperatorReader
-from tosa_convert.formats.mlir.read.scope import PendingRegion, Scope
+from tosa_convert.formats.mlir.read.scope import CapturedValues, PendingRegion, Scope
 from tosa_convert.formats.mlir.read.select_function import signature_of
 from tosa_convert.formats.mlir.types import ValueType
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from tosa_convert.eras.older_to_current.old_operation import OldOperation
     from tosa_convert.eras.older_to_current.record import Upgrade
     from tosa_convert.formats.mlir.read.old_operations import OldOperations
-    from tosa_convert.formats.mlir.read.scope import CapturedValues
 
 #: So many operations that are not all ordinary are read at once.
 _AT_ONCE: Final = 1 << 12

@@ -10,6 +10,7 @@ from tosa_convert.formats.mlir.bytecode.sections import read_sections, sections_
 from tosa_convert.formats.mlir.names import VERSION_ATTRIBUTE, text_of
 from tosa_convert.formats.mlir.read.function import FunctionReader
 from tosa_convert.formats.mlir.read.narrowing import Narrowing
+from tosa_convert.formats.mlir.read.scope import CapturedValues
 from tosa_convert.formats.mlir.read.select_function import MODULE, names_with_body, select
 from tosa_convert.formats.mlir.target_env import TARGET_ENV, TargetEnv, read
 from tosa_convert.graph.model import Graph
@@ -19,7 +20,6 @@ from tosa_convert.io.options import ReadOptions
 
 if TYPE_CHECKING:
     from tosa_convert.eras.older_to_current.record import Upgrade
-    from tosa_convert.formats.mlir.read.scope import CapturedValues
 
 _READ_OPTIONS: Final = ReadOptions()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tosa_convert.eras.older_to_current.block import upgrade_block
 from tosa_convert.eras.older_to_current.old_operation import OldOperation, OldValue
@@ -20,16 +20,13 @@ from tosa_convert.formats.mlir.bytecode.attributes import (
     SymbolAttr,
     TypeAttr,
 )
-from tosa_convert.formats.mlir.locations import plain_location
+from tosa_convert.formats.mlir.bytecode.decode import Bytecode
+from tosa_convert.formats.mlir.bytecode.operations import Fields
+from tosa_convert.formats.mlir.locations import Report, plain_location
 from tosa_convert.formats.mlir.read.operator import RENAMED
+from tosa_convert.formats.mlir.read.scope import Scope
 from tosa_convert.graph.dtypes import BY_MLIR
 from tosa_convert.graph.model import Block, Operator, element_value, in_usual_order
-
-if TYPE_CHECKING:
-    from tosa_convert.formats.mlir.bytecode.decode import Bytecode
-    from tosa_convert.formats.mlir.bytecode.operations import Fields
-    from tosa_convert.formats.mlir.locations import Report
-    from tosa_convert.formats.mlir.read.scope import Scope
 
 #: `#tosa.conv_quant<input_zp = 3, weight_zp = 1>`, and the other attributes of zero points.
 _QUANTISATION: Final = re.compile(r"#tosa\.\w+_quant<([^<>]*)>\Z")

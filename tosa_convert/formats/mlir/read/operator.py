@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tosa_convert.errors import suggest
 from tosa_convert.formats.mlir.attributes import AttributeReader, BadAttribute
@@ -20,7 +20,7 @@ from tosa_convert.formats.mlir.names import (
     text_of,
 )
 from tosa_convert.formats.mlir.read.narrowing import WIDTH_MATTERS, Narrowing
-from tosa_convert.formats.mlir.read.scope import PendingRegion, RegionNames, Scope
+from tosa_convert.formats.mlir.read.scope import CapturedValues, PendingRegion, RegionNames, Scope
 from tosa_convert.formats.mlir.types import TypeReader, ValueType
 from tosa_convert.graph.attribute_rules import attribute_problem
 from tosa_convert.graph.model import Block, BlockScale, Operator, Region, ShapeValue, Tensor
@@ -35,9 +35,6 @@ from tosa_convert.graph.opset import (
     operator,
 )
 from tosa_convert.io import log
-
-if TYPE_CHECKING:
-    from tosa_convert.formats.mlir.read.scope import CapturedValues
 
 #: Attributes of an operation besides those of its row.
 _OWN_ATTRIBUTES: Final = {

@@ -5,24 +5,20 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from weakref import proxy
 
 from tosa_convert.formats.mlir.attributes import AttributeWriter
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.attributes import TensorType, bit_width
-from tosa_convert.formats.mlir.bytecode.encode import LocationEntries
+from tosa_convert.formats.mlir.bytecode.encode import Encoder, LocationEntries
 from tosa_convert.formats.mlir.bytecode.varint import encode_varint
 from tosa_convert.formats.mlir.text.numbers import BadNumber, bits_of, integers, is_number
-from tosa_convert.formats.mlir.text.parse.elements import ElementParser
+from tosa_convert.formats.mlir.text.parse.cursor import Aliases, TextCursor
+from tosa_convert.formats.mlir.text.parse.elements import ElementParser, Resources
 from tosa_convert.formats.mlir.text.parse.locations import LocationParser
 from tosa_convert.formats.mlir.text.parse.types import Parsed, TypeParser
 from tosa_convert.formats.mlir.text.print.elements import element_bytes
-
-if TYPE_CHECKING:
-    from tosa_convert.formats.mlir.bytecode.encode import Encoder
-    from tosa_convert.formats.mlir.text.parse.cursor import Aliases, TextCursor
-    from tosa_convert.formats.mlir.text.parse.elements import Resources
 
 #: Dictionaries that are remembered by their text have at most this many bytes.
 _REMEMBERED: Final = 400

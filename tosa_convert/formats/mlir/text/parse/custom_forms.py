@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tosa_convert.formats.mlir.attributes import I32_ARRAYS, MNEMONICS
 from tosa_convert.formats.mlir.bytecode.attributes import FunctionType, TensorType, Type
-from tosa_convert.formats.mlir.text.parse.operations import ParsedOperation, ParsedRegion
+from tosa_convert.formats.mlir.text.parse.attributes import AttributeParser, Dictionary
+from tosa_convert.formats.mlir.text.parse.operations import (
+    OperationParser,
+    ParsedOperation,
+    ParsedRegion,
+    Steps,
+)
+from tosa_convert.formats.mlir.text.parse.types import Parsed
 from tosa_convert.graph.opset import BY_MLIR, OPERATORS, AttributeSpec
-
-if TYPE_CHECKING:
-    from tosa_convert.formats.mlir.text.parse.attributes import AttributeParser, Dictionary
-    from tosa_convert.formats.mlir.text.parse.operations import OperationParser, Steps
-    from tosa_convert.formats.mlir.text.parse.types import Parsed
 
 _MEMBER: Final = re.compile(rb"[A-Za-z_]\w*")
 _INTEGER: Final = re.compile(rb"-?[0-9]{1,10}(?=\s*\))")

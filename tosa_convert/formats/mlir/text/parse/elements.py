@@ -9,7 +9,7 @@ import re
 from binascii import Error as BadHexadecimal
 from binascii import unhexlify
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +21,6 @@ from tosa_convert.formats.mlir.text.numbers import BadNumber, bits_of, is_number
 from tosa_convert.formats.mlir.text.parse.cursor import TextCursor
 from tosa_convert.formats.mlir.text.parse.types import Parsed, TypeParser
 from tosa_convert.formats.mlir.text.print.elements import element_bytes, stored_bytes, value_type
-
-if TYPE_CHECKING:
-    from tosa_convert.formats.mlir.bytecode.encode import Encoder
-    from tosa_convert.formats.mlir.text.parse.cursor import TextCursor
-
 
 #: Characters of a list of numbers that are converted at once.
 _CHUNK: Final = 1 << 20

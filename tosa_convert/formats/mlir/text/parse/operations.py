@@ -8,16 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.encode import Encoder
-
-if TYPE_CHECKING:
-    from tosa_convert.formats.mlir.text.parse.attributes import AttributeParser, Dictionary
-    from tosa_convert.formats.mlir.text.parse.cursor import TextCursor
-    from tosa_convert.formats.mlir.text.parse.types import Parsed
-
+from tosa_convert.formats.mlir.text.parse.attributes import AttributeParser, Dictionary
+from tosa_convert.formats.mlir.text.parse.cursor import TextCursor
+from tosa_convert.formats.mlir.text.parse.types import Parsed
 
 #: Digits of the number in a name such as %0#1.
 _INDEX_DIGITS = 12

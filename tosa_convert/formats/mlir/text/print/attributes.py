@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
 from math import prod
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tosa_convert.formats.mlir.bytecode.attributes import (
     Attribute,
@@ -23,6 +23,7 @@ from tosa_convert.formats.mlir.bytecode.attributes import (
     Type,
     TypeAttr,
 )
+from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 from tosa_convert.formats.mlir.quoting import quote
 from tosa_convert.formats.mlir.text.numbers import float_text
 from tosa_convert.formats.mlir.text.print.elements import (
@@ -36,10 +37,6 @@ from tosa_convert.formats.mlir.text.print.elements import (
     stored_bytes,
     value_type,
 )
-
-if TYPE_CHECKING:
-    from tosa_convert.formats.mlir.bytecode.decode import Bytecode
-
 
 #: Stands in a text before and after the number of a constant in `AttributePrinter.large`, which is too
 #: large for a text. No text has it otherwise, because strings are escaped.

@@ -10,20 +10,18 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tosa_convert.errors import fail
 from tosa_convert.formats.mlir.bytecode.attributes import FunctionType, TensorType, TypeAttr
+from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 from tosa_convert.formats.mlir.bytecode.operations import Fields, Operation
 from tosa_convert.formats.mlir.bytecode.properties import LAYOUTS
 from tosa_convert.formats.mlir.text.print.attributes import AttributePrinter, dictionary, symbol
+from tosa_convert.formats.mlir.text.print.names import BlockNames
 from tosa_convert.formats.mlir.variables import variable_shape
 from tosa_convert.graph.model import counted
 from tosa_convert.graph.opset import OPERATORS
-
-if TYPE_CHECKING:
-    from tosa_convert.formats.mlir.bytecode.decode import Bytecode
-    from tosa_convert.formats.mlir.text.print.names import BlockNames
 
 #: An enum of the dialect, whose member is printed alone in custom form.
 _ENUM: Final = re.compile(r"#tosa\.\w+<(\w+)>\Z")
