@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from rewrites.programs import program, rewritten
 
 from tosa_convert.builder import Builder, Value
-from tosa_convert.graph import Graph
+from tosa_convert.graph import Constant, Graph, Operator, Tensor, dtype
+from tosa_convert.graph.opset import CONST
 
 NAME = "equal-constants"
 
@@ -30,6 +32,27 @@ def test_equal_small_constants_become_one() -> None:
     made, report = rewritten(sums(one, other, one.copy(), one.copy()), NAME)
     assert constants(made) == ["c0", "c1"]
     assert report.count(NAME) == 2
+
+
+@pytest.mark.parametrize(("element", "packed", "one"), [("INT8", 1, 1), ("INT4", 2, 0x11)])
+def test_constants_of_equal_elements_are_equal_whatever_form_their_data_has(
+    element: str, packed: int, one: int
+) -> None:
+    kind, count = dtype(element), 8
+    forms = [
+        Constant(kind, count, bytes([one]) * (count // packed)),
+        Constant(kind, count, b"\x01" * count, unpacked=True),
+        Constant(kind, count, b"\x01", splat=True),
+    ]
+    tensors = [Tensor(f"c{n}", kind, (count,), data) for n, data in enumerate(forms)]
+    graph = program(lambda b: b.abs(b.input("x", "fp32", (1,))))
+    block = graph.main
+    block.operators += [Operator(CONST, (), (tensor.name,)) for tensor in tensors]
+    block.tensors.update({tensor.name: tensor for tensor in tensors})
+    _, report = rewritten(graph, NAME)
+    assert report.count(NAME) == 2
+    block.tensors["c2"].data = Constant(kind, count, b"\x02", splat=True)
+    assert rewritten(graph, NAME)[1].count(NAME) == 1
 
 
 def test_zeros_of_different_signs_and_types_stay() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from operator import is_
 from typing import TYPE_CHECKING, Final
 
 from tosa_convert.builder.block_values import BlockValues
@@ -90,7 +91,7 @@ class BlockEditor(BlockValues):
         #: An operator with its types and attributes -> the constants of operands that are left out.
         self._defaults: dict[object, tuple[str, ...]] = {}
         #: The results of the visited operator, how many operators are before it, and whether it goes.
-        self._visited: frozenset[str] = frozenset()
+        self._visited: tuple[str, ...] = ()
         self._start = 0
         self._is_gone = False
 
@@ -100,12 +101,6 @@ class BlockEditor(BlockValues):
         return frozenset([op.spec for op in self.source.operators])
 
     # -- new operators ---------------------------------------------------------------------------
-
-    def add(self, op: Operator) -> None:
-        """Add an operator after those that were added; its operands and results are declared."""
-        super().add(op)
-        if not self._visited.isdisjoint(op.outputs):
-            self._is_gone = True
 
     def emit(
         self,
@@ -242,25 +237,24 @@ class BlockEditor(BlockValues):
             current = self.current(op)
             self.begin(current)
             yield current
-            if not self._is_gone:
+            if not self._is_gone and self.producers.keys().isdisjoint(current.outputs):
                 self.add(current)
 
     def begin(self, op: Operator) -> None:
         """Take an operator for the visited one."""
         self.location = op.location
-        self.stem = op.outputs[0] if op.outputs else ""
-        self._visited, self._start, self._is_gone = (
-            frozenset(op.outputs),
-            len(self.operators),
-            False,
-        )
+        self._visited = outputs = op.outputs
+        self.stem = outputs[0] if outputs else ""
+        self._start = len(self.operators)
+        self._is_gone = False
 
     def current(self, op: Operator) -> Operator:
         """Return an operator with the values that replace its operands."""
         same = self.same
         if not same or same.keys().isdisjoint(op.inputs):
             return op
-        return replace(op, inputs=tuple([same.get(name, name) for name in op.inputs]))
+        inputs = tuple([same.get(name, name) for name in op.inputs])
+        return Operator(op.spec, inputs, op.outputs, op.attributes, op.location)
 
     def remove(self, op: Operator) -> None:
         """Remove the visited operator. Nothing may use its results."""
@@ -291,12 +285,17 @@ class BlockEditor(BlockValues):
                 taken[value] = result
                 self._rename_emitted(value, result)
             elif self.can_stand_for(value, result):
-                self.same[result] = value
-                if result in self._results:
-                    self._renamed[value] = result
+                self.substitute(value, result)
             else:
                 self._refuse_other_type(op, result, value)
                 self.add(Operator(IDENTITY, (value,), (result,), {}, op.location))
+        self._is_gone = True
+
+    def substitute(self, value: str, result: str) -> None:
+        """Use a value instead of a result of the visited operator; `can_stand_for` allows it."""
+        self.same[result] = value
+        if result in self._results:
+            self._renamed[value] = result
         self._is_gone = True
 
     def can_replace(self, op: Operator, value: str) -> bool:
@@ -322,10 +321,11 @@ class BlockEditor(BlockValues):
     def replace_by_constant(self, op: Operator, data: Constant) -> None:
         """Make the only result of the visited operator a constant."""
         (name,) = op.outputs
-        spec = CONST if name in self.tensors else CONST_SHAPE
-        if spec is CONST:
+        if name in self.tensors:
+            spec = CONST
             self.tensors[name] = replace(self.tensors[name], data=data)
         else:
+            spec = CONST_SHAPE
             self.shapes[name] = replace(self.shapes[name], data=data)
         self.add(Operator(spec, (), (name,), {}, op.location))
 
@@ -337,8 +337,7 @@ class BlockEditor(BlockValues):
         del self.operators[self._start :]
         taken = []
         for op in emitted:
-            is_new = self._visited.isdisjoint(op.outputs)
-            if is_new and op.spec in _CONSTANTS:
+            if op.spec in _CONSTANTS and op.outputs[0] not in self._visited:
                 self.operators.append(op)
                 continue
             taken.append(op)
@@ -346,16 +345,11 @@ class BlockEditor(BlockValues):
                 del self.producers[name]
         return taken
 
-    @property
-    def is_gone(self) -> bool:
-        """Return whether the visited operator was replaced or removed."""
-        return self._is_gone
-
     def finish(self) -> Block:
         """Return the block with what was changed; the given one if nothing was."""
         operators = self.operators
         if len(operators) == len(self.source.operators) and all(
-            new is old for new, old in zip(operators, self.source.operators, strict=True)
+            map(is_, operators, self.source.operators)
         ):
             return self.source
         if self._renamed:
@@ -403,7 +397,8 @@ class BlockEditor(BlockValues):
     def _forget_undefined(self, operators: list[Operator]) -> None:
         """Remove the values of the block's operators, and new ones, that no operator defines now."""
         defined = {name for op in operators for name in op.outputs}
-        gone = [name for op in self.source.operators for name in op.outputs if name not in defined]
+        before = {name for op in self.source.operators for name in op.outputs}
+        gone = [*(before - defined)]
         # What one rule makes, the next one may replace.
         gone += self.tensors.keys() - self.source.tensors.keys() - defined
         gone += self.shapes.keys() - self.source.shapes.keys() - defined
@@ -423,11 +418,10 @@ def _spec(kind: str) -> OperatorSpec:
 def _with_names(op: Operator, names: Mapping[str, str]) -> Operator:
     if names.keys().isdisjoint(op.inputs) and names.keys().isdisjoint(op.outputs):
         return op
-    return replace(
-        op,
-        inputs=tuple([names.get(name, name) for name in op.inputs]),
-        outputs=tuple([names.get(name, name) for name in op.outputs]),
+    inputs, outputs = (
+        tuple([names.get(name, name) for name in values]) for values in (op.inputs, op.outputs)
     )
+    return Operator(op.spec, inputs, outputs, op.attributes, op.location)
 
 
 def _equal_types(one: Tensor, other: Tensor | None) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -74,7 +75,7 @@ class BlockValues:
     def number_of(self, name: str) -> bool | int | float | None:
         """Return the value that all elements of a constant have; None as for `bits_of`."""
         bits = self.bits_of(name)
-        return None if bits is None else element_value(bits, self.tensors[name].dtype)
+        return None if bits is None else _number(bits, self.tensors[name].dtype)
 
     def sizes_of(self, name: str) -> tuple[int, ...] | None:
         """Return the sizes of a shape that a CONST_SHAPE defines; None for any other value."""
@@ -183,20 +184,33 @@ class BlockValues:
             raise fail("value-out-of-range", self.where, str(error)) from None
 
 
+#: Programs have few different numbers in many constants.
+_number: Final = lru_cache(1 << 10)(element_value)
+
+
 def _uniform_bits(data: Constant) -> bytes | None:
-    if not (data.splat or data.count == 1) and len(data.buffer) > _MOST_COMPARED:
+    if data.count == 1 and not data.dtype.is_packed:
+        return bytes(data.buffer)
+    if not data.splat and len(data.buffer) > _MOST_COMPARED:
         return None
     element = data.uniform()
     return None if element is None else bytes(element)
 
 
 def constant_key(tensor: Tensor) -> object:
-    """Return what equal constants have in common.
+    """Return what equal constants have in common, whatever form their data has.
 
-    Large ones are not read: they have their memory in common.
+    Large ones are not read: they have their memory in common, or they are splats of one element.
     """
     data = tensor.data
     assert data is not None
-    is_small = len(data.buffer) <= _SMALL_BYTES
-    bits = bytes(data.buffer) if is_small else data.address
-    return tensor.dtype, tensor.shape, data.splat, data.unpacked, bits
+    element, shape, buffer = tensor.dtype, tensor.shape, data.buffer
+    if data.splat:
+        if len(buffer) * data.count > _SMALL_BYTES:
+            return element, shape, "splat", bytes(buffer)
+        return element, shape, bytes(buffer) * data.count
+    if len(buffer) > _SMALL_BYTES:
+        return element, shape, data.unpacked, data.address
+    if element.is_packed and not data.unpacked:
+        return element, shape, data.elements().tobytes()
+    return element, shape, bytes(buffer)

@@ -13,7 +13,6 @@ from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.builder.block_values import constant_key
 from tosa_convert.graph.model import Operator
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, operator
-from tosa_convert.rewrites.operator_pass import replace_by_value
 
 OPERATORS: Final = (CONST, CONST_SHAPE)
 
@@ -35,4 +34,5 @@ def rewrite(op: Operator, edit: BlockEditor) -> str | None:
     earlier = edit.constants.setdefault(key, name)
     if earlier == name or not edit.can_stand_for(earlier, name):
         return None
-    return replace_by_value(edit, op, earlier, f"{op.spec} equal to an earlier one")
+    edit.substitute(earlier, name)
+    return f"{op.spec} equal to an earlier one"

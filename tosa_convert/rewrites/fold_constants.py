@@ -7,6 +7,7 @@ size: a file should not grow, and large weights are not copied.
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -50,21 +51,16 @@ _NUMBERS: Final = frozenset(
 
 
 class _Operand(NamedTuple):
-    """A constant operand: a tensor and its data, or the sizes of a shape."""
+    """A constant operand: a tensor with its data, or the sizes of a shape."""
 
-    tensor: Tensor | None
+    type: Type
     data: Constant | None
     sizes: tuple[int, ...] = ()
-
-    def type(self) -> Type:
-        if self.tensor is None:
-            return Type(None, (len(self.sizes),))
-        return Type(self.tensor.dtype, self.tensor.shape or ())
 
     def numbers(self) -> Array:
         if self.data is None:
             return np.array(self.sizes, np.int64)
-        return self.data.numpy().reshape(self.type().shape)
+        return self.data.numpy().reshape(self.type.shape)
 
     def bits(self) -> Array:
         """Return the bits of elements, so that every element type moves alike."""
@@ -72,7 +68,7 @@ class _Operand(NamedTuple):
             return self.numbers()
         width = self.data.dtype.element_bytes
         kind = f"u{width}" if width in (1, 2, 4, 8) else f"V{width}"
-        return np.ascontiguousarray(self.data.elements()).view(kind).reshape(self.type().shape)
+        return np.ascontiguousarray(self.data.elements()).view(kind).reshape(self.type.shape)
 
 
 def rewrite(op: Operator, edit: BlockEditor) -> str | None:
@@ -81,11 +77,17 @@ def rewrite(op: Operator, edit: BlockEditor) -> str | None:
         return None
     operands: list[_Operand] = []
     for name in op.inputs:
+        producer = edit.producers.get(name)
+        if producer is None or producer.inputs:
+            return None
         data = edit.data_of(name)
-        sizes = edit.sizes_of(name) if data is None else ()
+        if data is not None:
+            operands.append(_Operand(Type(data.dtype, edit.tensors[name].shape or ()), data))
+            continue
+        sizes = edit.sizes_of(name)
         if sizes is None:
             return None
-        operands.append(_Operand(edit.tensors[name] if data else None, data, sizes))
+        operands.append(_Operand(Type(None, (len(sizes),)), None, sizes))
     constants = [row.data for row in operands if row.data is not None]
     target = edit.tensors[op.outputs[0]]
     count = target.element_count()
@@ -97,7 +99,9 @@ def rewrite(op: Operator, edit: BlockEditor) -> str | None:
             return None
         edit.replace_by_constant(op, data)
         return "RESHAPE of constants became a constant"
-    if _is_too_large(target, constants):
+    # The result, or what it is computed from, is larger than folding may handle.
+    size, given = target.dtype.wire_bytes(count), [data.nbytes for data in constants]
+    if max(size, *given) > MOST_BYTES or (size > _FREE_BYTES and size > sum(given)):
         return None
     made = _computed(op, operands, target)
     if made is None:
@@ -106,26 +110,16 @@ def rewrite(op: Operator, edit: BlockEditor) -> str | None:
     return f"{op.spec} of constants became a constant"
 
 
-def _is_too_large(target: Tensor, operands: list[Constant]) -> bool:
-    """Return whether a result, or what it is computed from, is larger than folding may handle."""
-    count = target.element_count() or 0
-    made, given = target.dtype.wire_bytes(count), [data.nbytes for data in operands]
-    if max(made, *given) > MOST_BYTES:
-        return True
-    return made > _FREE_BYTES and made > sum(given)
-
-
 def _computed(op: Operator, operands: list[_Operand], target: Tensor) -> Constant | None:
     """Compute an operator of constants; return None if TOSA does not define the result."""
     assert target.shape is not None
-    if any(
-        row.tensor and row.data and row.tensor.element_count() != row.data.count for row in operands
-    ):
+    if any(row.data and prod(row.type.shape) != row.data.count for row in operands):
         return None
-    types = tuple(row.type() for row in operands)
+    types = tuple([row.type for row in operands])
     result = Type(target.dtype, target.shape)
     is_moving = op.spec.name in _MOVING
-    if not is_moving and not {target.dtype, *(kind for kind, _ in types if kind)} <= _NUMBERS:
+    elements = [target.dtype, *[kind for kind, _ in types if kind]]
+    if not is_moving and not _NUMBERS.issuperset(elements):
         return None
     arrays = tuple(row.bits() if is_moving else row.numbers() for row in operands)
     first = types[0].dtype
@@ -175,9 +169,12 @@ def _is_defined(call: Call, result: Array) -> bool:
 
 
 def _is_defined_for_floats(call: Call, values: list[Array], element: DType) -> bool:
-    kind, first = call.spec.name, values[0].astype(np.float32)
+    kind = call.spec.name
     if kind.startswith("REDUCE_"):
         return False
+    if kind not in ("CAST", "CLAMP", "MAXIMUM", "MINIMUM"):
+        return True
+    first = values[0].astype(np.float32)
     if kind == "CAST" and not element.is_float and element.name != "BOOL":
         half = float(1 << (element.bits - 1))
         rounded = np.rint(first.astype(np.float64))

@@ -55,7 +55,8 @@ def _concat(op: Operator, edit: BlockEditor) -> str | None:
 
 def _add(op: Operator, edit: BlockEditor) -> str | None:
     for number, value in (op.inputs[::-1], op.inputs):
-        if edit.bits_of(number) in _NEGATIVE_ZEROS[edit.tensors[number].dtype.is_float]:
+        bits = edit.bits_of(number)
+        if bits is not None and bits in _NEGATIVE_ZEROS[edit.tensors[number].dtype.is_float]:
             return value
     return None
 

@@ -11,8 +11,8 @@ from tosa_convert.graph.model import Block, Graph, Operator
 from tosa_convert.graph.opset import OperatorSpec
 from tosa_convert.rewrites.report import Recorder
 
-#: Puts others in the place of an operator, and returns what it did, for the report; None to keep it. Its
-#: operands are final: operators are visited in order.
+#: Puts others in the place of an operator, and returns what it did, for the report; None to keep it, and
+#: then it has emitted nothing. Its operands are final: operators are visited in order.
 Rule = Callable[[Operator, BlockEditor], str | None]
 
 
@@ -51,37 +51,33 @@ class OperatorPass:
         if rules.keys().isdisjoint([op.spec for op in block.operators]):
             return block
         edit = BlockEditor(block, where)
+        add, same = edit.add, edit.same
         for index, op in enumerate(block.operators):
-            if op.spec not in rules and not edit.same:
-                edit.add(op)
+            if op.spec not in rules and not same:
+                add(op)
                 continue
             pending = [op]
             while pending:
-                current = edit.current(pending.pop())
-                found = self._first(current, edit)
-                if found is None:
-                    edit.add(current)
+                current = edit.current(pending.pop()) if same else pending.pop()
+                change = self._change(current, edit) if current.spec in rules else None
+                if change is None:
+                    add(current)
                     continue
-                name, what, emitted = found
-                self.recorder.add(name, what, where, index, op)
-                pending += reversed(emitted)
+                self.recorder.add(*change, where, index, op)
+                pending += reversed(edit.take_emitted())
         return edit.finish()
 
-    def _first(self, op: Operator, edit: BlockEditor) -> tuple[str, str, list[Operator]] | None:
+    def _change(self, op: Operator, edit: BlockEditor) -> tuple[str, str] | None:
         """Apply the first rule that changes an operator.
 
         Returns:
-            Its name, what it did, and the operators in the place of this one; None if there is no rule.
+            Its name, and what it did; None if no rule does.
         """
-        rules = self.rules.get(op.spec)
-        if rules is None:
-            return None
         edit.begin(op)
-        for name, rule in rules:
+        for name, rule in self.rules[op.spec]:
             what = rule(op, edit)
             if what is not None:
-                return name, what, edit.take_emitted()
-        edit.take_emitted()
+                return name, what
         return None
 
 
@@ -91,7 +87,11 @@ def replace_by_value(edit: BlockEditor, op: Operator, value: str, what: str) -> 
     Returns:
         What was done, as it is given; None if the value cannot replace the result.
     """
-    if not edit.can_replace(op, value):
+    (result,) = op.outputs
+    if edit.can_stand_for(value, result):
+        edit.substitute(value, result)
+    elif edit.can_replace(op, value):
+        edit.replace(op, [value])
+    else:
         return None
-    edit.replace(op, [value])
     return what
