@@ -6,9 +6,14 @@ already has `pip install '.[dev]'`, `nox --no-venv --no-install -s NAME` uses th
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import nox
+
+sys.path.insert(0, str(Path(__file__).parent / "tests" / "frontends"))
+
+from groups import groups
 
 nox.options.sessions = ["lint", "types", "tests"]
 nox.options.reuse_existing_virtualenvs = True
@@ -16,48 +21,11 @@ nox.options.reuse_existing_virtualenvs = True
 ROOT = Path(__file__).parent
 #: Where the official suite is kept between runs.
 SUITE = ROOT / ".nox" / "suite"
-#: Group of frameworks -> the extras of its packages, further packages, and patterns of its tests.
-FRONTENDS = {
-    "tflite": (
-        "tflite",
-        ("ai-edge-litert",),
-        (
-            *("test_run_converter.py", "test_frontends_verb.py", "test_tflite*.py"),
-            *("test_check.py", "test_partial.py", "test_python_file.py"),
-            *("test_own_outputs.py", "test_damaged_models.py"),
-        ),
-    ),
-    "keras": (
-        "keras",
-        ("ai-edge-litert", "scipy"),
-        ("test_keras*.py", "test_own_outputs.py", "test_examples.py", "test_imports.py"),
-    ),
-    "jax": (
-        "jax",
-        ("flax",),
-        (
-            *("test_jax_*.py", "test_own_outputs.py", "test_states_of_models.py"),
-            *("test_examples.py", "test_imports.py"),
-        ),
-    ),
-    "litert-converter": ("litert-converter", ("flax",), ("test_litert_*.py", "test_imports.py")),
-    "torch": (
-        "torch,onnx",
-        ("onnxscript", "iree-base-compiler"),
-        (
-            *("test_torch*.py", "test_onnx*.py", "test_runtimes.py", "test_zoo*.py"),
-            *("test_partial_torch.py", "test_advice.py", "test_examples.py"),
-            *("test_own_outputs.py", "test_states_of_models.py", "test_damaged_models.py"),
-            *("test_operator_programs.py", "test_imports.py"),
-        ),
-    ),
-    "executorch": ("executorch", (), ("test_executorch.py",)),
-    "litert-torch": ("litert-torch", ("ai-edge-litert", "torchao"), ("test_litert_torch.py",)),
-}
+#: The groups of frameworks, each a file of third_party/frontends.
+FRONTENDS = groups()
 #: Groups whose pins do not fit those of tosa-tools: TensorFlow wants a younger flatbuffers, and
 #: litert-torch, through jax, a younger numpy.
 WITHOUT_TOSA_TOOLS = {"keras", "litert-torch"}
-FRONTEND_TESTS = ROOT / "tests" / "frontends"
 #: Where the lowered networks of the zoo are kept, and what programs did with their files.
 CONSUMERS = ROOT / ".nox" / "consumers-state"
 #: Programs that read files, in environments of their own: their pins contradict one another.
@@ -112,20 +80,27 @@ def frontends(session: nox.Session, group: str) -> None:
 
     `nox -s "frontends(tflite)"` runs one group; `-- --newest` tries the newest release of each package.
     """
-    extras, further, tests = FRONTENDS[group]
+    row = FRONTENDS[group]
+    extras = ",".join(row.extras)
     arguments = list(session.posargs)
     constraints = ["-c", f"third_party/frontends/{group}.txt"]
     if "--newest" in arguments:
         arguments.remove("--newest")
         constraints = ["--upgrade"]
-    needed = ("pytest>=8", "pytest-xdist>=3.7", "hypothesis>=6.100", "flatbuffers>=24", *further)
+    needed = (
+        "pytest>=8",
+        "pytest-xdist>=3.7",
+        "hypothesis>=6.100",
+        "flatbuffers>=24",
+        *row.packages,
+    )
     if group in WITHOUT_TOSA_TOOLS:
         session.install(f".[{extras}]", *needed, *constraints)
         session.install("--no-deps", "tosa-tools", *constraints)
     else:
         session.install(f".[{extras},refmodel]", *needed, *constraints)
     session.run("python", "-m", "pip", "list")
-    files = [str(path) for name in tests for path in sorted(FRONTEND_TESTS.glob(name))]
+    files = map(str, row.files())
     session.run("python", "-m", "pytest", "-m", "not long", "-n", "auto", *files, *arguments)
 
 

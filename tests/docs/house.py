@@ -110,6 +110,10 @@ def _converters() -> dict[str, set[str]]:
     return found
 
 
+#: What the folder of a framework may import, unless it has a row.
+_FRAMEWORK = {"errors", "io", "graph", "rules", "builder", "frontends", "formats.write"}
+ARROWS.update({part: _FRAMEWORK for part in _converters() if part not in ARROWS})
+
 #: Part -> third-party packages that it may import.
 OUTSIDE: dict[str, set[str]] = {
     "graph": {"numpy", "ml_dtypes"},

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from frontends.groups import groups
 
 from manual import pages
 
@@ -107,10 +108,13 @@ def test_every_required_package_is_listed_with_its_licence(root: Path) -> None:
         for line in text.splitlines()
         if line.startswith("|")
     ]
-    listed = {row[0] if len(row) == 3 else row[1] for row in rows}
-    assert listed - {"package", "---"} == set(map(package, required)) - {"tosa-convert"}
+    listed = {row[0] if len(row) == 3 else row[1] for row in rows} - {"package", "---"}
+    frameworks = groups().values()
+    listed |= {name for group in frameworks for name in group.licences}
+    assert listed == set(map(package, required)) - {"tosa-convert"}
     assert all(all(row) for row in rows)
     extras = {row[0] for row in rows if len(row) == 5} - {"extra", "---"}
+    extras |= {extra for group in frameworks for extra in group.extras}
     assert extras == project["optional-dependencies"].keys()
 
 

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Final
 
 import pytest
-
-ROOT: Final = Path(__file__).resolve().parents[2]
-#: What the generators and the tests below read.
-_COPIED_FILES: Final = (
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-    "README.md",
-    "noxfile.py",
-    "pyproject.toml",
-)
-_COPIED_FOLDERS: Final = ("docs", "examples", "manual", "schema", "tests", "tosa_convert", "zoo")
-_CACHES: Final = shutil.ignore_patterns("__pycache__", "*.pyc")
+from docs.recipe_copy import ROOT, Edit, changed, copy_checkout, recipe, refuse_stale, run
 
 ROW: Final = """\
     Row(
@@ -43,8 +28,7 @@ func.func @round_even(%a: tensor<2x3xf32>) -> tensor<2x3xf32> {
   return %0 : tensor<2x3xf32>
 }
 """
-#: File, text in it, and what takes its place. Each is there once, and "" is the end of the file.
-EDITS: Final = (
+EDITS: Final[tuple[Edit, ...]] = (
     ("schema/tosa.fbs", "  MATMUL_T,\n", "  MATMUL_T,\n  ROUND_EVEN,\n"),
     ("schema/tosa.fbs", "  MatMulTAttribute,\n", "  MatMulTAttribute,\n  RoundEvenAttribute,\n"),
     (
@@ -125,38 +109,9 @@ tc.save(graph, "m.tosa")
 """
 
 
-def _apply(root: Path) -> None:
-    """Carry out the steps by hand."""
-    for name, old, new in EDITS:
-        path = root / name
-        text = path.read_text(encoding="utf-8")
-        assert not old or text.count(old) == 1, (name, old)
-        path.write_text(text.replace(old, new) if old else text + new, encoding="utf-8")
-
-
-def _run(root: Path, *arguments: str, fails: bool = False) -> str:
-    """Run Python on the copy; returns its output."""
-    ended = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root)},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=600,
-    )
-    assert fails or ended.returncode == 0, ended.stdout + ended.stderr
-    return ended.stdout
-
-
-def _recipe() -> str:
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    return text.partition("## Add an operator\n")[2].partition("\n## ")[0]
-
-
 def test_the_recipe_names_every_file_of_an_operator_and_there_are_ten() -> None:
     files = {name for name, _, _ in EDITS} | GENERATED
-    steps = _recipe()
+    steps = recipe("Add an operator")
     assert len(files) == 10
     for name in files:
         shown = re.sub(r"cases/\w+", "cases/*", name)
@@ -165,61 +120,47 @@ def test_the_recipe_names_every_file_of_an_operator_and_there_are_ten() -> None:
 
 
 def test_the_steps_fit_the_files() -> None:
-    for name, old, _ in EDITS:
-        text = (ROOT / name).read_text(encoding="utf-8")
-        assert not old or text.count(old) == 1, (name, old)
+    refuse_stale(EDITS)
 
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the checkout with the operator."""
-    root = tmp_path_factory.mktemp("recipe")
-    for name in _COPIED_FILES:
-        shutil.copy(ROOT / name, root / name)
-    for name in _COPIED_FOLDERS:
-        shutil.copytree(ROOT / name, root / name, ignore=_CACHES)
-    _apply(root)
+    root = copy_checkout(tmp_path_factory.mktemp("recipe"), EDITS)
     for name in GENERATORS:
-        _run(root, name)
+        run(root, name)
     return root
-
-
-def _changed(root: Path) -> set[str]:
-    """Return the files of the copy that differ from those of the checkout."""
-    return {
-        path.relative_to(root).as_posix()
-        for path in root.rglob("*")
-        if path.is_file()
-        and "__pycache__" not in path.parts
-        and path.read_bytes() != (ROOT / path.relative_to(root)).read_bytes()
-    }
 
 
 @pytest.mark.slow
 def test_the_steps_change_the_ten_files_and_no_other(checkout: Path) -> None:
-    assert _changed(checkout) == {name for name, _, _ in EDITS} | GENERATED
+    assert changed(checkout) == {name for name, _, _ in EDITS} | GENERATED
 
 
 @pytest.mark.slow
 def test_a_program_with_the_operator_is_built_judged_written_read_generated_and_shown(
     checkout: Path,
 ) -> None:
-    _run(checkout, "-c", PROGRAM)
+    run(checkout, "-c", PROGRAM)
     stub = (checkout / "tosa_convert/builder/operators.pyi").read_text(encoding="utf-8")
     assert "def round_even(" in stub
-    shown = _run(checkout, "-m", "tosa_convert", "show", "m.tosa")
+    shown = run(checkout, "-m", "tosa_convert", "show", "m.tosa")
     assert "ROUND_EVEN" in shown
-    picture = _run(checkout, "-m", "tosa_convert", "report", "m.tosa", "--svg", "-o", "-")
+    picture = run(checkout, "-m", "tosa_convert", "report", "m.tosa", "--svg", "-o", "-")
     assert "ROUND_EVEN" in picture
 
 
 @pytest.mark.slow
 def test_the_tests_of_the_copy_fail_only_where_the_recipe_says(checkout: Path) -> None:
     options = ("-q", "-n", "0", "-p", "no:cacheprovider", "--no-header", "-rfE")
-    output = _run(checkout, "-m", "pytest", *options, *TESTED, fails=True)
+    output = run(checkout, "-m", "pytest", *options, *TESTED, fails=True)
     failed = set(re.findall(r"^(?:FAILED|ERROR) \S+::(\w+)", output, re.MULTILINE))
     code = "".join((ROOT / name).read_text("utf-8") for name in TESTED if "::" not in name)
-    listed = {name for name in re.findall(r"`(test_\w+)`", _recipe()) if f"def {name}(" in code}
+    listed = {
+        name
+        for name in re.findall(r"`(test_\w+)`", recipe("Add an operator"))
+        if f"def {name}(" in code
+    }
     assert re.search(r"\d+ passed", output), output
     assert failed <= listed, output
     # Without the reference model and MLIR's bindings some are skipped.
