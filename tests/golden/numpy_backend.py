@@ -17,10 +17,13 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.slots import slots
 from tosa_convert.golden.backends.other_model import part_of
 from tosa_convert.golden.running.run_graph import run_graph
+from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.golden.running.variable_states import STATE_PREFIX
 from tosa_convert.graph import Block, Graph, Operator
 from tosa_convert.graph.extract import extract, extract_region
 
+#: It computes what the backends do not, whatever the engine that they are compared with.
+REFERENCE_MODEL = RunOptions(engine="reference-model")
 FLOATS = frozenset(("FP32", "FP16", "BF16"))
 Values = dict[str, Array]
 
@@ -251,7 +254,7 @@ class NumpyBackend:
         for name in part.main.inputs:
             for slot in slots(part.main, name):
                 given[slot.key] = self.rounded(part.main, slot.key, values[slot.key])
-        return run_graph(part, given)
+        return run_graph(part, given, REFERENCE_MODEL)
 
 
 def _variable(block: Block, name: str) -> str:

@@ -1,12 +1,14 @@
 """Every operator of TOSA with every fault: whether `check` and `bisect` find it and name the operator.
 
-    python tests/golden/operator_faults.py [OPERATOR ...]
+    PYTHONPATH=tests python tests/golden/operator_faults.py [--engine ENGINE] [OPERATOR ...]
 
-Prints a row for each operator; the exit code is 1 if a fault was not found or not named.
+ENGINE computes the reference: `reference-model`, or `numpy`. Prints a row for each operator; the exit
+code is 1 if a fault was not found or not named.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,7 +38,12 @@ from golden.operator_programs import (
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.bisection.bisect import Bisection, bisect
 from tosa_convert.golden.checking.check import check
+from tosa_convert.golden.running.run_options import Engine
 from tosa_convert.graph import Graph
+
+#: For an operator and an engine "" if the fault is found and named, else what is wrong; None if the
+#: operator cannot have it.
+Judge = Callable[[str, Engine], str | None]
 
 #: The smallest power of two by which the rule refuses a result that is too large, in units in the last
 #: place of its element type; 2 for results that must be exact or correctly rounded.
@@ -81,11 +88,13 @@ def _nan(kind: str) -> Change | None:
     return one_nan if _type_of_result(kind) in _FRACTION_BITS else None
 
 
-def _found(graph: Graph, backend: Faulty, expected: str, operators: list[str]) -> str:
+def _found(
+    graph: Graph, backend: Faulty, expected: str, operators: list[str], engine: Engine
+) -> str:
     """Run both verbs; "" if they agree and name the operators, else what they say."""
-    given = inputs(graph)
-    outputs = check(graph, replace(backend), given)
-    result = bisect(graph, replace(backend), given, find_all=len(backend.places) > 1)
+    given, find_all = inputs(graph), len(backend.places) > 1
+    outputs = check(graph, replace(backend), given, engine=engine)
+    result = bisect(graph, replace(backend), given, find_all=find_all, engine=engine)
     if result.outputs is None or result.outputs.ok != outputs.ok:
         return f"check and bisect do not agree: {outputs} / {result}"
     if result.first is None or result.first.kind != expected:
@@ -98,44 +107,47 @@ def _named(result: Bisection) -> list[str]:
     return [row[2] for part in (result.first, *result.others) for row in part.operators]
 
 
-def _by_itself(change_of: Callable[[str], Change | None]) -> Callable[[str], str | None]:
-    def judge(kind: str) -> str | None:
+def _by_itself(change_of: Callable[[str], Change | None]) -> Judge:
+    def judge(kind: str, engine: Engine) -> str | None:
         change = change_of(kind)
         if change is None:
             return None
-        return _found(program(kind), Faulty(change=change), "by-itself", [TARGET])
+        return _found(program(kind), Faulty(change=change), "by-itself", [TARGET], engine)
 
     return judge
 
 
-def _nondeterministic(kind: str) -> str:
-    return _found(program(kind), Faulty(change=changing), "nondeterministic", [TARGET])
+def _nondeterministic(kind: str, engine: Engine) -> str:
+    backend = Faulty(change=changing)
+    return _found(program(kind), backend, "nondeterministic", [TARGET], engine)
 
 
-def _fused(kind: str) -> str:
+def _fused(kind: str, engine: Engine) -> str:
     backend = Faulty(change=one_element, fused_with=AFTER)
-    return _found(program(kind), backend, "in-context", [TARGET, AFTER])
+    return _found(program(kind), backend, "in-context", [TARGET, AFTER], engine)
 
 
-def _masked(kind: str) -> str:
+def _masked(kind: str, engine: Engine) -> str:
     graph, backend = program(kind, masked=True), Faulty(change=one_element)
-    if not check(graph, replace(backend), inputs(graph)).ok:
+    if not check(graph, replace(backend), inputs(graph), engine=engine).ok:
         return "the fault is not masked"
-    return _found(graph, backend, "by-itself", [TARGET])
+    return _found(graph, backend, "by-itself", [TARGET], engine)
 
 
-def _two(kind: str) -> str:
+def _two(kind: str, engine: Engine) -> str:
     graph, backend = program(kind), Faulty(change=one_element, places=(TARGET, AFTER))
     after = [op.location for op in graph.main.operators if op.location == AFTER]
-    return _found(graph, backend, "by-itself", [TARGET, *after])
+    return _found(graph, backend, "by-itself", [TARGET, *after], engine)
 
 
-def _in(made: Callable[[str], Graph]) -> Callable[[str], str]:
-    return lambda kind: _found(made(kind), Faulty(change=one_element), "by-itself", [TARGET])
+def _in(made: Callable[[str], Graph]) -> Judge:
+    return lambda kind, engine: _found(
+        made(kind), Faulty(change=one_element), "by-itself", [TARGET], engine
+    )
 
 
-#: Fault -> for an operator "" if it is found and named, else what is wrong; None if it cannot have it.
-FAULTS: Final[dict[str, Callable[[str], str | None]]] = {
+#: The faults.
+FAULTS: Final[dict[str, Judge]] = {
     "scaled beyond its rule": _by_itself(scaled),
     "offset": _by_itself(lambda kind: offset(0.125)),
     "one NaN": _by_itself(_nan),
@@ -151,40 +163,46 @@ FAULTS: Final[dict[str, Callable[[str], str | None]]] = {
 }
 
 
-def accepts_what_the_rule_allows(kind: str) -> bool:
+def accepts_what_the_rule_allows(kind: str, engine: Engine) -> bool:
     """Whether an error of a quarter of the units is not the operator's: the fault "scaled" is slight."""
     change = scaled(kind, 0.25)
     if change is None or kind not in UNITS:
         return True
     graph = program(kind)
     given: dict[str, Array] = inputs(graph)
-    first = bisect(graph, Faulty(change=change), given).first
+    first = bisect(graph, Faulty(change=change), given, engine=engine).first
     # The bound of a network can be smaller than what one of its operators may err.
     return first is None or first.kind == "within-rules"
 
 
-def judged(kind: str) -> dict[str, str | None]:
+def judged(kind: str, engine: Engine) -> dict[str, str | None]:
     """What is wrong with each fault of an operator; see FAULTS."""
-    return {fault: judge(kind) for fault, judge in FAULTS.items()}
+    return {fault: judge(kind, engine) for fault, judge in FAULTS.items()}
 
 
-def main(kinds: list[str]) -> int:
+def main() -> int:
     """Print the table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--engine", choices=("reference-model", "numpy"), default="reference-model")
+    parser.add_argument("operators", nargs="*", default=OPERATORS_WITH_FAULTS)
+    given = parser.parse_args()
+    kinds, engine = given.operators, given.engine
     wrong, total = [], 0
     print(f"{'operator':26}" + " ".join(f"{fault.split()[-1]:>10}" for fault in FAULTS))
     for kind in kinds:
-        answers = judged(kind)
+        answers = judged(kind, engine)
         row = ["-" if said is None else "WRONG" if said else "named" for said in answers.values()]
         print(f"{kind:26}" + " ".join(f"{cell:>10}" for cell in row), flush=True)
         total += len(row) - row.count("-")
         wrong += [f"{kind}, {fault}: {said}" for fault, said in answers.items() if said]
-        if not accepts_what_the_rule_allows(kind):
+        if not accepts_what_the_rule_allows(kind, engine):
             print(f"{kind}: an error that its rule allows is reported")
             return 1
     print(*wrong, sep="\n")
-    print(f"{total} faults in {len(kinds)} operators: {total - len(wrong)} named, {len(wrong)} not")
+    named = total - len(wrong)
+    print(f"{engine}: {total} faults in {len(kinds)} operators: {named} named, {len(wrong)} not")
     return int(bool(wrong))
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:] or OPERATORS_WITH_FAULTS))
+    sys.exit(main())

@@ -1,6 +1,7 @@
 """`check` and `bisect` agree on every faulty backend, and the operator that is named is the right one.
 
 In every run of the tests each fault and each kind of operator occurs once; all pairs are a long test.
+Each test runs with either engine as the reference.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from golden.operator_programs import OPERATORS_WITH_FAULTS, WITHOUT_FAULTS
 
 from tosa_convert.builder import Builder as MakeProgram
 from tosa_convert.builder import Value
+from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.accuracy.criteria import NETWORK_LABEL
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import save_npz
@@ -37,12 +39,14 @@ from tosa_convert.golden.arrays.slots import Slot
 from tosa_convert.golden.backends.runners import Record
 from tosa_convert.golden.bisection.bisect import Bisection, bisect
 from tosa_convert.golden.checking.check import check
+from tosa_convert.golden.running import reference_model_process
 from tosa_convert.golden.running.run import run
+from tosa_convert.golden.running.run_options import Engine, RunOptions
 from tosa_convert.graph import Graph, Operator, dtype
 from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.opset import OPERATORS, VARIABLE_WRITE
 
-pytestmark = pytest.mark.usefixtures("refmodel")
+pytestmark = pytest.mark.usefixtures("refmodel", "engine")
 X = inputs("TANH")
 #: Each kind and each fault at least once.
 SAMPLE = (
@@ -56,6 +60,16 @@ SAMPLE = (
     ("INT32 ADD", "offset"),
     ("GREATER", "one element"),
 )
+
+
+@pytest.fixture(params=["numpy", pytest.param("reference-model", marks=pytest.mark.slow)])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Engine:
+    """The engine that "auto" stands for."""
+    chosen: Engine = request.param
+    found = chosen == "reference-model"
+    monkeypatch.setattr(reference_model_process, "is_installed", lambda: found)
+    assert RunOptions().uses_numpy != found
+    return chosen
 
 
 def agreed(graph: Graph, backend: Faulty, given: dict[str, Array]) -> Bisection:
@@ -170,8 +184,8 @@ def test_faults_of_every_kind_are_named_when_fused_and_when_masked(kind: str) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["SCATTER"])
-def test_every_fault_of_an_operator_is_named(kind: str) -> None:
-    assert not any(judged(kind).values())
+def test_every_fault_of_an_operator_is_named(kind: str, engine: Engine) -> None:
+    assert not any(judged(kind, engine).values())
 
 
 #: Of the operators, a few; `python tests/golden/operator_faults.py` judges all of them.
@@ -180,9 +194,9 @@ FULLY_JUDGED = ("ARGMAX", "CONV2D", "MATMUL", "CLAMP", "TANH", "ADD", "MUL", "TA
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", FULLY_JUDGED)
-def test_every_fault_of_an_operator_of_each_family_is_named(kind: str) -> None:
-    assert not any(judged(kind).values())
-    assert accepts_what_the_rule_allows(kind)
+def test_every_fault_of_an_operator_of_each_family_is_named(kind: str, engine: Engine) -> None:
+    assert not any(judged(kind, engine).values())
+    assert accepts_what_the_rule_allows(kind, engine)
 
 
 def test_every_operator_has_faults_or_a_reason() -> None:
@@ -191,9 +205,11 @@ def test_every_operator_has_faults_or_a_reason() -> None:
 
 
 @pytest.mark.slow
-def test_a_fault_that_is_not_made_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_that_is_not_made_is_not_named(
+    monkeypatch: pytest.MonkeyPatch, engine: Engine
+) -> None:
     monkeypatch.setattr(Faulty, "operator", NumpyBackend.operator)
-    said = judged("ABS")
+    said = judged("ABS", engine)
     assert all(said.values()), said
 
 
@@ -239,13 +255,16 @@ def test_a_wrong_state_is_named() -> None:
     assert [tensor.name for tensor in result.outputs.failures] == ["variable:state"]
 
 
+def notes_on_variables(found: Comparison) -> list[str]:
+    return [note for note in found.notes if note.startswith("variable")]
+
+
 def test_a_state_that_the_backend_does_not_give_is_reported_as_not_compared() -> None:
     graph = with_state()
     result = run(graph, X)
     outputs = Record("left", result.outputs)
-    assert check(graph, outputs, X).notes == (
-        "variable state: not compared: the backend does not give its state",
-    )
+    (note,) = notes_on_variables(check(graph, outputs, X))
+    assert note == "variable state: not compared: the backend does not give its state"
     wrong = {**result.outputs, "variable:state": result.variables["state"] + 1}
     assert not check(graph, Record("left", wrong), X).ok
     states = {"state": np.full(X["x"].shape, 0.25, np.float32)}
@@ -302,7 +321,8 @@ def test_a_state_without_initial_value_in_control_flow_is_reported_as_not_compar
         return inner.negate(x)
 
     b.output(*b.cond_if(True, [x], body, lambda inner, x: inner.abs(x)))
-    (note,) = check(b.graph(), NumpyBackend(), {"x": np.array([-3, 2], np.float32)}).notes
+    found = check(b.graph(), NumpyBackend(), {"x": np.array([-3, 2], np.float32)})
+    (note,) = notes_on_variables(found)
     assert note.startswith("variable state: not compared: control flow uses variables")
 
 

@@ -13,9 +13,14 @@ from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.random_graphs import generate
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
+from tosa_convert.golden.running.run_options import Engine
 from tosa_convert.graph import Graph, dtype
 
 pytestmark = pytest.mark.usefixtures("refmodel")
+#: Each test runs with either engine as the reference.
+either_engine = pytest.mark.parametrize(
+    "engine", ["numpy", pytest.param("reference-model", marks=pytest.mark.slow)]
+)
 
 HONEST = {
     "FP32 in order": NumpyBackend(),
@@ -60,41 +65,47 @@ def convolutions(size: int, length: int, seed: int) -> tuple[Graph, dict[str, Ar
 
 
 @pytest.mark.parametrize("name", HONEST)
-def test_an_honest_backend_passes_on_chains_of_sums_of_products(name: str) -> None:
+@either_engine
+def test_an_honest_backend_passes_on_chains_of_sums_of_products(name: str, engine: Engine) -> None:
     for graph, inputs in (matmuls(48, 3, 0), convolutions(6, 3, 1)):
-        result = check(graph, HONEST[name], inputs)
+        result = check(graph, HONEST[name], inputs, engine=engine)
         assert result.ok, f"{name}: {result}"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["FP32 in pairs", "FP64 rounded once"])
 @pytest.mark.parametrize("seed", [3, 8])
-def test_an_honest_backend_passes_on_random_networks(name: str, seed: int) -> None:
+@either_engine
+def test_an_honest_backend_passes_on_random_networks(name: str, seed: int, engine: Engine) -> None:
     graph = generate(seed, 12)
-    result = bisect(graph, HONEST[name], random_inputs(graph, input_slots(graph), seed))
+    given = random_inputs(graph, input_slots(graph), seed)
+    result = bisect(graph, HONEST[name], given, engine=engine)
     assert result.ok, f"{name}: {result}"
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", HONEST)
-def test_honest_backends_pass_on_twenty_long_chains(name: str) -> None:
+@either_engine
+def test_honest_backends_pass_on_twenty_long_chains(name: str, engine: Engine) -> None:
     chains = [matmuls(256, 2 + seed % 3, seed) for seed in range(10)]
     chains += [convolutions(12, 2 + seed % 4, seed) for seed in range(10)]
     wrong = [
         f"chain {number}: {result}"
         for number, (graph, inputs) in enumerate(chains)
-        if not (result := check(graph, HONEST[name], inputs)).ok
+        if not (result := check(graph, HONEST[name], inputs, engine=engine)).ok
     ]
     assert wrong == []
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", HONEST)
-def test_honest_backends_pass_on_200_random_networks(name: str) -> None:
+@either_engine
+def test_honest_backends_pass_on_200_random_networks(name: str, engine: Engine) -> None:
     wrong = []
     for seed in range(200):
         graph = generate(seed, 15)
-        result = check(graph, HONEST[name], random_inputs(graph, input_slots(graph), seed))
+        given = random_inputs(graph, input_slots(graph), seed)
+        result = check(graph, HONEST[name], given, engine=engine)
         if not result.ok:
             wrong.append(f"seed {seed}: {result}")
     assert wrong == []
