@@ -149,11 +149,11 @@ def test_recorded_results_name_the_whole_operator() -> None:
 
 def test_tensors_inside_are_collected_on_request_and_listed_otherwise() -> None:
     items = {i.name: i for i in iterate_tensors(branches(), inputs(True), iterations=1)}
-    assert list(items) == ["a", "y", "y/then/q", "y/then/r", "z"]
+    assert list(items) == ["a", "y/then/q", "y/then/r", "y", "z"]
     assert np.array_equal(items["y/then/r"].arrays["y/then/r"], X[:, ::-1])
     assert items["y/then/q"].operator == "operator #1 COND_IF then operator #0 ABS"
     assert [i.name for i in iterate_tensors(branches(), inputs(False), iterations=1)][
-        2
+        1
     ] == "y/else/n"
     assert [i.name for i in iterate_tensors(branches(), inputs(True))] == ["a", "y", "z"]
     (row,) = not_collected(branches())
@@ -165,7 +165,7 @@ def test_tensors_inside_are_collected_on_request_and_listed_otherwise() -> None:
 def test_a_loop_gives_the_requested_number_of_iterations() -> None:
     names = [i.name for i in iterate_tensors(loop(), {"x": X}, iterations=2)]
     turn = ["n/cond[{}]/go", "n/body[{}]/j", "n/body[{}]/s", "n/body[{}]/m", "n/body[{}]/w"]
-    assert names == ["a", "n", *(t.format(k) for k in (0, 1) for t in turn), "y"]
+    assert names == ["a", *(t.format(k) for k in (0, 1) for t in turn), "n", "y"]
     every = {i.name: i.arrays for i in iterate_tensors(loop(), {"x": X}, iterations=9)}
     assert "n/cond[5]/go" in every
     assert "n/body[5]/w" not in every

@@ -33,6 +33,7 @@ def bisect(model: str, **options: Any) -> int:
     import json
 
     from tosa_convert import golden
+    from tosa_convert.cli.progress import RunProgress
     from tosa_convert.cli.run_model import (
         backend_of,
         program_and_inputs,
@@ -43,17 +44,19 @@ def bisect(model: str, **options: Any) -> int:
     tolerances = tolerances_of(options)
     program, arrays = program_and_inputs(model, options)
     backend = backend_of(program.graph, arrays, options)
-    result = golden.bisect(
-        program,
-        backend,
-        arrays,
-        variables=variables_of(program.graph, options),
-        tolerances=tolerances,
-        find_all=options["everything"],
-        timeout=options["timeout"],
-        engine=options["engine"],
-        batch_bytes=options["batch_mib"] << 20,
-    )
+    with RunProgress("bisect") as progress:
+        result = golden.bisect(
+            program,
+            backend,
+            arrays,
+            variables=variables_of(program.graph, options),
+            tolerances=tolerances,
+            find_all=options["everything"],
+            timeout=options["timeout"],
+            engine=options["engine"],
+            batch_bytes=options["batch_mib"] << 20,
+            progress=progress.report,
+        )
     # The answer comes first: saving the case may fail.
     if options["as_json"]:
         click.echo(json.dumps({**result.to_dict(), "case": options["case"]}, indent=1))

@@ -15,6 +15,8 @@ from tosa_convert.io import log
 PATIENCE: Final = 1.0
 #: Seconds between updates of a bar: each takes milliseconds, and together they may take 1 % at most.
 DRAW_EVERY: Final = 0.5
+#: The parts in which the work of a run is shown.
+_SHARES: Final = 1000
 
 
 Display = TypeVar("Display", bound="ProgressDisplay")
@@ -65,3 +67,21 @@ class ProgressDisplay:
     def __exit__(self, *_: object) -> None:
         if self.bar is not None:
             self.bar.__exit__(None, None, None)
+            self.bar = None
+
+
+class RunProgress(ProgressDisplay):
+    """Shows how much of a run is done; less than before is the beginning of a further run."""
+
+    def __init__(self, label: str) -> None:
+        super().__init__(label, _SHARES)
+        self._done = 0
+
+    def report(self, done: float, total: float) -> None:
+        """Show what is done, in the unit of `total`."""
+        share = int(_SHARES * done / total) if total else _SHARES
+        if share < self._done:
+            self.__exit__()
+            self.started, self.next_at = time.time(), time.monotonic() + PATIENCE
+        self._done = share
+        self(share)

@@ -52,16 +52,18 @@ RUN_OPTIONS: Final = "--input --random --range --input-shape --func --narrow --e
 @option("--batch-mib", needs=("--intermediates",))
 @option(
     "--until",
-    metavar="NAME",
+    multiple=True,
+    metavar="GLOB",
     shell_complete=complete_tensors(tensors_of),
-    help="Run only what this tensor depends on, and give it as the output.",
+    help="Run only what tensors whose name matches depend on, and give them as the outputs.",
 )
 @option(
     "--print",
     multiple=True,
     metavar="GLOB",
     shell_complete=complete_tensors(tensors_of),
-    help="Print the values of tensors whose name matches, with the operators that compute them.",
+    help="Print the values of tensors whose name matches, with the operators that compute them. In "
+    "regions tensors have names such as y/then/t and y/body[0]/t.",
 )
 @option("--level", default="none", more="By default none.")
 def run(model: str, **options: Any) -> int:

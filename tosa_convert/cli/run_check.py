@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tosa_convert.cli.command import say
+from tosa_convert.cli.progress import RunProgress
 from tosa_convert.cli.run_model import (
     backend_of,
     given_arrays,
@@ -45,9 +46,12 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
     states = variables_of(program_graph, options)
     graph = with_variables(program_graph, states)
     reference = options["reference"]
+    progress = RunProgress("reference")
     plan = CheckPlan(
         tolerances=tolerances,
-        options=RunOptions(timeout=options["timeout"], engine=options["engine"]),
+        options=RunOptions(
+            timeout=options["timeout"], engine=options["engine"], progress=progress.report
+        ),
         repeat=options["repeat"],
         save=Path(options["save"]) if options["save"] else None,
         reference=None if reference is None else _opener(graph, states, options, reference),
@@ -63,7 +67,8 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
         for number, (text, opener) in enumerate(backends.items()):
             label = " ".join(filter(None, (name if has_sets else "", text and f"against {text}")))
             folder = f"backend-{number}/{name}" if text else name
-            results[label] = check_inputs(graph, arrays, folder, opener, plan)
+            with progress:
+                results[label] = check_inputs(graph, arrays, folder, opener, plan)
             if not options["as_json"]:
                 _print(label, results[label], is_single=is_single)
     ok = all(result.ok for result in results.values())

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,8 +15,10 @@ import click
 import numpy as np
 
 from tosa_convert.cli.command import note, say
+from tosa_convert.cli.completion import tensors_of
 from tosa_convert.cli.load_graph import load_graph
 from tosa_convert.cli.option import STANDARD_OUTPUT
+from tosa_convert.cli.progress import RunProgress
 from tosa_convert.cli.standard_streams import copy_standard_input, write_file
 from tosa_convert.errors import fail, printable
 from tosa_convert.golden.accuracy.user_tolerances import FLOATING_POINT, Tolerances
@@ -24,24 +29,24 @@ from tosa_convert.golden.arrays.slots import Slot, match
 from tosa_convert.golden.backends.runners import Backend, open_backend
 from tosa_convert.golden.running.intermediates import (
     Intermediate,
+    find_tensors,
     iterate_tensors,
+    matches,
     not_collected,
     save_to_folder,
 )
 from tosa_convert.golden.running.programs import Program, input_arrays, input_slots, load_program
-from tosa_convert.golden.running.run_graph import run_program
+from tosa_convert.golden.running.run_graph import Result, run_program
 from tosa_convert.golden.running.run_options import RunOptions, chosen_engine
 from tosa_convert.golden.running.variable_states import STATE_PREFIX, state_slots, with_variables
 from tosa_convert.golden.running.variable_states import variables_of as declared_variables
+from tosa_convert.golden.running.work import estimate_seconds
 from tosa_convert.graph.extract import extract
 from tosa_convert.graph.model import Graph, counted, quoted
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.io.files import STANDARD, replace_file
 from tosa_convert.io.options import ReadOptions
-from tosa_convert.rules.multiply_accumulates import multiply_accumulates
 
-#: Multiply-accumulates that the reference model computes in a second.
-_MODEL_SPEED: Final = 4e8
 #: Seconds of a run that are worth a note.
 _LONG: Final = 20.0
 #: A tensor of more elements than this is printed without its middle.
@@ -82,8 +87,7 @@ def _note_long_run(graph: Graph, options: Mapping[str, Any]) -> None:
     """Say that the reference model will take long, and what takes less."""
     if chosen_engine(options["engine"]) != "reference-model":
         return
-    amounts = (multiply_accumulates(op, graph.main) for op in graph.main.operators)
-    seconds = sum(amount.value for amount in amounts if amount) / _MODEL_SPEED
+    seconds = estimate_seconds(graph)
     if seconds > _LONG:
         note(f"a run of the reference model takes about {seconds:.0f} s; --engine numpy takes less")
 
@@ -152,8 +156,6 @@ def run_command(model: str, options: Mapping[str, Any]) -> int:
         raise click.UsageError(f"{taken} and --json cannot both be standard output")
     program, arrays = program_and_inputs(model, options)
     states = variables_of(program.graph, options)
-    if options["until"]:
-        program = Program(extract(program.graph, [options["until"]]))
     run_options = RunOptions(
         precise=options["precise"],
         bounds=options["bounds"] is not None,
@@ -161,7 +163,14 @@ def run_command(model: str, options: Mapping[str, Any]) -> int:
         timeout=options["timeout"],
         engine=options["engine"],
     )
-    result = run_program(program, arrays, run_options, states)
+    with RunProgress("run") as progress:
+        watched = replace(run_options, progress=progress.report)
+        names = _tensors_outside_regions(program.graph, options["until"])
+        if options["until"] and not names:
+            result = _run_until(with_variables(program.graph, states), arrays, watched, options)
+        else:
+            program = Program(extract(program.graph, names)) if names else program
+            result = run_program(program, arrays, watched, states)
     if (
         options["save_variables"]
         and not declared_variables(program.graph).keys() <= result.variables.keys()
@@ -187,13 +196,40 @@ def run_command(model: str, options: Mapping[str, Any]) -> int:
             save_arrays(options[option], content)
     if options["intermediates"]:
         graph = with_variables(program.graph, states)
-        summary["intermediates"] = _save_intermediates(graph, arrays, run_options, options)
+        with RunProgress("run") as progress:
+            watched = replace(run_options, progress=progress.report)
+            summary["intermediates"] = _save_intermediates(graph, arrays, watched, options)
     if options["print"]:
         graph = with_variables(program.graph, states)
-        tensors = iterate_tensors(graph, arrays, options["print"], run_options)
+        tensors = find_tensors(graph, arrays, options["print"], run_options)
         summary["printed"] = _print_tensors(tensors, as_json=options["as_json"])
     _print_summary(summary, as_json=options["as_json"])
     return 0
+
+
+def _tensors_outside_regions(graph: Graph, patterns: Sequence[str]) -> list[str]:
+    """Return the tensors of the main block that match, or [] if a pattern matches none."""
+    names = {
+        pattern: [n for n in tensors_of(graph) if matches(n, [pattern])] for pattern in patterns
+    }
+    return list(dict.fromkeys(itertools.chain(*names.values()))) if all(names.values()) else []
+
+
+def _run_until(
+    graph: Graph, arrays: Mapping[str, Array], run_options: RunOptions, options: Mapping[str, Any]
+) -> Result:
+    """Run a program until the tensors that --until names are computed, some of them in regions."""
+    for option in ("bounds", "save_variables"):
+        if options[option]:
+            flag = f"--{option.replace('_', '-')}"
+            raise click.UsageError(f"{flag} does not apply if --until names a tensor in a region")
+    start, patterns = time.monotonic(), options["until"]
+    found: dict[str, Array] = {}
+    for tensor in find_tensors(graph, arrays, patterns, run_options):
+        found |= tensor.arrays
+        if found.keys() >= set(patterns):
+            break
+    return Result(found, seconds=time.monotonic() - start)
 
 
 def save_arrays(path: str, arrays: Mapping[str, Array]) -> None:
@@ -224,7 +260,7 @@ def _save_intermediates(
         batch_bytes=options["batch_mib"] << 20,
         iterations=options["inside"],
     )
-    missing = not_collected(graph, options["inside"], precise=options["precise"])
+    missing = not_collected(graph, options["inside"], run_options)
     path = options["intermediates"]
     if path == STANDARD or path.endswith(".npz"):
         count = len(_save_to_npz(tensors, path, missing))

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         Result,
         Runner,
         RunOptions,
+        Step,
         TensorComparison,
         Tolerances,
         bisect,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         reduce,
         run,
         save_case,
+        steps,
     )
 
 __all__ = [
@@ -57,6 +59,7 @@ __all__ = [
     "Result",
     "RunOptions",
     "Runner",
+    "Step",
     "TensorComparison",
     "Tolerances",
     "bisect",
@@ -69,6 +72,7 @@ __all__ = [
     "reduce",
     "run",
     "save_case",
+    "steps",
 ]
 
 

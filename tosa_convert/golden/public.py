@@ -13,9 +13,10 @@ from tosa_convert.golden.random_graphs import generate
 from tosa_convert.golden.reduction.reduce import Failure, Reduction, reduce
 from tosa_convert.golden.running.intermediates import Intermediate, iterate_tensors
 from tosa_convert.golden.running.programs import input_arrays
-from tosa_convert.golden.running.run import run
+from tosa_convert.golden.running.run import run, steps
 from tosa_convert.golden.running.run_graph import Result
 from tosa_convert.golden.running.run_options import RunOptions
+from tosa_convert.reference.call import Step
 
 __all__ = [
     "Backend",
@@ -30,6 +31,7 @@ __all__ = [
     "Result",
     "RunOptions",
     "Runner",
+    "Step",
     "TensorComparison",
     "Tolerances",
     "bisect",
@@ -42,4 +44,5 @@ __all__ = [
     "reduce",
     "run",
     "save_case",
+    "steps",
 ]

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Final, TextIO
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.io.formats import refuse_model_directory
 from tosa_convert.io.temporary import hold, release, remove_left, temporary_path
-from tosa_convert.process.ending_signals import signals_deferred
+from tosa_convert.process.ending_signals import removed_if_ended, signals_deferred
 
 #: The path that means standard input or standard output.
 STANDARD: Final = "-"
@@ -415,7 +415,10 @@ def _replace(
     try:
         descriptor = os.open(temporary, flags, 0o666)
         lock = hold(descriptor)
-        with open(descriptor, "wb", buffering=0) as file:
+        with (
+            open(descriptor, "wb", buffering=0) as file,
+            removed_if_ended(lambda: os.unlink(temporary)),
+        ):
             total = write_pieces(file, pieces, progress)
             if old is not None and hasattr(os, "fchmod"):
                 keep_owner(file.fileno(), old)

@@ -1,13 +1,20 @@
-"""Signals that ask a program to end: as exceptions, and deferred while foreign code calls back."""
+"""Signals that ask a program to end: as exceptions, deferred while foreign code calls back.
+
+A thread hears them while foreign code computes.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import socket
 
 #: Signals that ask a program to end, as far as the system has them.
 ENDING: Final = tuple(
@@ -64,6 +71,68 @@ class RequestToEnd:
             raise KeyboardInterrupt
         if self.number:
             raise Terminated(self.number)
+
+    def end_if_not_heard(self, wakeups: socket.socket) -> None:
+        """Wait for signals in a thread, and end the process if its main thread does not handle one."""
+        while received := wakeups.recv(1):
+            number = received[0]
+            late = time.monotonic() + SAME_REQUEST
+            # The handler is another one while signals are deferred.
+            while not self.number and signal.getsignal(number) is self:
+                if time.monotonic() > late:
+                    for remove in reversed(_UNFINISHED):
+                        with contextlib.suppress(OSError):
+                            remove()
+                    os._exit(EXIT_SIGNAL + number)
+                time.sleep(_LOOK_EVERY)
+
+
+#: What removes unfinished files.
+_UNFINISHED: Final[list[Callable[[], object]]] = []
+#: Seconds between two looks at whether a signal was handled.
+_LOOK_EVERY: Final = 0.05
+
+
+@contextlib.contextmanager
+def removed_if_ended(remove: Callable[[], object]) -> Iterator[None]:
+    """Call `remove` if the process is ended inside of the block without an exception."""
+    _UNFINISHED.append(remove)
+    try:
+        yield
+    finally:
+        _UNFINISHED.remove(remove)
+
+
+@contextlib.contextmanager
+def ended_while_computing() -> Iterator[None]:
+    """Let signals end the process inside of the block even while numpy computes one large array.
+
+    Python calls a signal handler between two of its instructions, and a product of large matrices is
+    one. So a thread hears of the signal, too; where the handler has not been called a second later, it
+    removes unfinished files and ends the process. Temporary folders are removed as after a kill.
+
+    Nothing happens in a process whose signals are not handled by `RequestToEnd`.
+    """
+    handlers = map(signal.getsignal, ENDING)
+    request = next((h for h in handlers if isinstance(h, RequestToEnd)), None)
+    if request is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    import socket
+
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    watcher = threading.Thread(target=request.end_if_not_heard, args=(ours,), daemon=True)
+    before = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+    try:
+        watcher.start()
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        theirs.close()
+        if watcher.ident is not None:
+            watcher.join()
+        ours.close()
 
 
 @contextlib.contextmanager

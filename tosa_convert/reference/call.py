@@ -1,4 +1,4 @@
-"""One operator with the values of its operands, as the functions of this folder take it."""
+"""One operator with the values of its operands, to be computed, and as a step of a run."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tosa_convert.errors import fail
 from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.model import Block, Operator, operator_path
 from tosa_convert.graph.opset import OperatorSpec
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -167,3 +168,45 @@ def describe(operation: Operation, text: str) -> Operation:
     """Return an operation with a docstring."""
     operation.__doc__ = text
     return operation
+
+
+class Inside(NamedTuple):
+    """The runs of regions around an operator, from the outside in; none in the main block.
+
+    prefix: of the names of tensors, such as `y/body[2]/` in the third run of the loop whose first result
+        is `y`; `y/then/` and `y/else/` in branches.
+    path: such as `operator #4 WHILE_LOOP body[2]`.
+    turns: of each loop around it, how many times its body has run.
+    """
+
+    prefix: str = ""
+    path: str = ""
+    turns: tuple[int, ...] = ()
+
+    def enter(self, index: int, operator: Operator, label: str, *turns: int) -> Inside:
+        """Return the place inside of a region that an operator at this place runs."""
+        name = operator.outputs[0] if operator.outputs else f"{operator.spec.name}#{index}"
+        path = operator_path(self.path, index, operator).strip()
+        return Inside(f"{self.prefix}{name}/{label}/", f"{path} {label}", (*self.turns, *turns))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """An operator that was computed, with the values of its operands and results.
+
+    operator: its `spec.name` is its kind; `attributes` and `location` are those of the program.
+    index: of the operator in its block.
+    block: has the types of the tensors.
+    operands, results: arrays by the names of tensors; the scales of a block-scaled one are under its
+        name and "/scale".
+    where: the path of the operator, such as `region "main" block "main" operator #3 ADD`.
+    inside: the runs of regions around it.
+    """
+
+    operator: Operator
+    index: int
+    block: Block
+    operands: dict[str, Array]
+    results: dict[str, Array]
+    where: str
+    inside: Inside

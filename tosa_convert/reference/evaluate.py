@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 
@@ -26,8 +28,10 @@ from tosa_convert.reference.bounds import BOUNDS
 from tosa_convert.reference.call import (
     Array,
     Call,
+    Inside,
     Operation,
     Precision,
+    Step,
     Type,
     integer_limits,
     is_float,
@@ -61,19 +65,6 @@ _WRAPPED: Final = 2.0**62
 CustomFunction = Callable[[Call], Sequence[Array]]
 
 
-class Step(NamedTuple):
-    """An operator that was computed, and its results.
-
-    where: the path of the operator, such as `region "main" block "main" operator #3 ADD`.
-    depth: how many control-flow operators are around it.
-    """
-
-    where: str
-    operator: Operator
-    results: dict[str, Array]
-    depth: int
-
-
 @dataclass(slots=True)
 class Machine:
     """The state of a run: the program, the values of its variables, and how it computes.
@@ -100,7 +91,7 @@ class Machine:
         """
         main = self.graph.main
         yield from self._block(
-            main, [self._argument(main, name, inputs) for name in main.inputs], outputs, 0
+            main, [self._argument(main, name, inputs) for name in main.inputs], outputs, Inside()
         )
 
     def _argument(self, block: Block, name: str, inputs: Mapping[str, Array]) -> Value:
@@ -111,7 +102,7 @@ class Machine:
         return Scaled(given, self._given(inputs[name + SCALE_SUFFIX]))
 
     def _block(
-        self, block: Block, arguments: Sequence[Value], outputs: dict[str, Array], depth: int
+        self, block: Block, arguments: Sequence[Value], outputs: dict[str, Array], inside: Inside
     ) -> Iterator[Step]:
         values: dict[str, Value] = dict(zip(block.inputs, arguments, strict=True))
         where = next(path for path, found in self.graph.blocks() if found is block)
@@ -122,12 +113,14 @@ class Machine:
             operands = [self._value(block, values, name) for name in operator.inputs]
             results: dict[str, Value] = {}
             if operator.spec.regions:
-                yield from self._control_flow(operator, operands, results, depth + 1)
+                enter = partial(inside.enter, index, operator)
+                yield from self._control_flow(operator, operands, results, enter)
             else:
                 results.update(self._compute(block, operator, operands, path))
             values.update(results)
-            arrays = {key: a for name, v in results.items() for key, a in by_key(name, v).items()}
-            yield Step(path, operator, arrays, depth)
+            taken = _arrays(dict(zip(operator.inputs, operands, strict=True)))
+            yield Step(operator, index, block, taken, _arrays(results), path, inside)
+            del operands, taken
             for name in {*operator.inputs, *results}:
                 if last_use.get(name, -1) <= index and name not in kept:
                     values.pop(name, None)
@@ -223,25 +216,27 @@ class Machine:
         operator: Operator,
         operands: Sequence[Value],
         results: dict[str, Value],
-        depth: int,
+        enter: Callable[..., Inside],
     ) -> Iterator[Step]:
         regions = {row.name: self._region(operator, row.name) for row in operator.spec.regions}
         if "then_graph" in regions:
-            taken = "then_graph" if _is_true(operands[0]) else "else_graph"
+            taken = "then" if _is_true(operands[0]) else "else"
             state = list(operands[1:])
-            state = yield from self._region_run(regions[taken], state, depth)
+            state = yield from self._region_run(regions[f"{taken}_graph"], state, enter(taken))
         else:
             state = list(operands)
-            while True:
-                condition = yield from self._region_run(regions["cond_graph"], state, depth)
+            for turn in itertools.count():
+                place = enter(f"cond[{turn}]", turn)
+                condition = yield from self._region_run(regions["cond_graph"], state, place)
                 if not _is_true(condition[0]):
                     break
-                state = yield from self._region_run(regions["body_graph"], state, depth)
+                place = enter(f"body[{turn}]", turn)
+                state = yield from self._region_run(regions["body_graph"], state, place)
         results.update(zip(operator.outputs, state, strict=True))
 
-    def _region_run(self, block: Block, arguments: list[Value], depth: int) -> Any:
+    def _region_run(self, block: Block, arguments: list[Value], inside: Inside) -> Any:
         outputs: dict[str, Array] = {}
-        yield from self._block(block, arguments, outputs, depth)
+        yield from self._block(block, arguments, outputs, inside)
         return [
             Scaled(outputs[name], outputs[name + SCALE_SUFFIX])
             if name + SCALE_SUFFIX in outputs
@@ -252,6 +247,13 @@ class Machine:
     def _region(self, operator: Operator, attribute: str) -> Block:
         name = operator.attributes[attribute]
         return next(region for region in self.graph.regions if region.name == name).blocks[0]
+
+
+def _arrays(values: Mapping[str, Value]) -> dict[str, Array]:
+    """Return the arrays of values, by key."""
+    return {
+        key: array for name, value in values.items() for key, array in by_key(name, value).items()
+    }
 
 
 def _refuse_overflow(call: Call, found: Any) -> None:

@@ -24,9 +24,9 @@ import numpy as np
 
 from tosa_convert.errors import fail
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
-from tosa_convert.golden.arrays.scratch import file_errors, readable_by_numpy
+from tosa_convert.golden.arrays.scratch import file_errors, npy_pieces
 from tosa_convert.graph.model import DYNAMIC, quoted
-from tosa_convert.io.files import Pieces, Sink, file_error, open_regular, replace_file
+from tosa_convert.io.files import WRITE_BYTES, file_error, open_regular, replace_file
 
 #: Most bytes of the header of an `.npy` file that numpy reads from strangers.
 _HEADER_BYTES: Final = 10_000
@@ -339,33 +339,35 @@ def save_npz(
     replace_file(path, npz_pieces(arrays))
 
 
-def npz_pieces(arrays: Mapping[str, Array] | Iterable[tuple[str, Array]]) -> Pieces:
-    """Return the bytes of an `.npz` file; see `save_npz`."""
-    pairs = arrays.items() if isinstance(arrays, Mapping) else arrays
-    return lambda sink: write_npz(_Stream(sink), pairs)
+def npz_pieces(arrays: Mapping[str, Array] | Iterable[tuple[str, Array]]) -> Iterator[Any]:
+    """Iterate over the bytes of an `.npz` file, which do not depend on the clock; see `save_npz`."""
+    written = _Pieces()
+    file: Any = written
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name, array in arrays.items() if isinstance(arrays, Mapping) else arrays:
+            entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+            with archive.open(entry, "w", force_zip64=True) as member:
+                for piece in npy_pieces(np.asanyarray(array)):
+                    for start in range(0, len(piece), WRITE_BYTES):
+                        member.write(piece[start : start + WRITE_BYTES])
+                        yield from written.take()
+    yield from written.take()
 
 
-class _Stream:
-    """A Sink as a file for zipfile that cannot seek, and that stops at the first failed write."""
+class _Pieces:
+    """A file for zipfile that keeps what is written, without a copy."""
 
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
+    def __init__(self) -> None:
+        self._written: list[Any] = []
 
     def write(self, data: Any) -> int:
-        written = self._sink.write(data)
-        if self._sink.error is not None:
-            raise self._sink.error
-        return written
+        self._written.append(data)
+        return len(data)
 
     def flush(self) -> None:
         pass
 
-
-def write_npz(file: Any, arrays: Iterable[tuple[str, Array]]) -> None:
-    """Write arrays one after the other into an open file; the bytes do not depend on the clock."""
-    write_array: Any = np.lib.format.write_array
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-        for name, array in arrays:
-            entry = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
-            with archive.open(entry, "w", force_zip64=True) as member:
-                write_array(member, readable_by_numpy(np.asanyarray(array)), allow_pickle=False)
+    def take(self) -> list[Any]:
+        """Return what has been written since the last call."""
+        written, self._written = self._written, []
+        return written

@@ -21,6 +21,7 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.io.files import PathLike, Pieces, file_error, replace_file, write_pieces
 from tosa_convert.process.child import new_temporary_folder, remove_temporary_folder
+from tosa_convert.process.ending_signals import removed_if_ended
 
 _HINT = "set TMPDIR to a folder on a disk with enough space"
 
@@ -93,22 +94,16 @@ def write_scratch(path: Path, pieces: Pieces) -> None:
         write_pieces(file, pieces)
 
 
-def readable_by_numpy(array: Array) -> Array:
-    """Return the array in a type that numpy reads back.
-
-    numpy writes FP8E5M2 of ml_dtypes as `<f1`, which it cannot read; the other types that it does not
-    have become opaque bytes, and so does this one.
-    """
-    contiguous = np.asarray(array, order="C")
-    return contiguous.view("V1") if contiguous.dtype.str[1:] == "f1" else contiguous
-
-
 def npy_pieces(array: Array) -> list[Any]:
     """Return the bytes of an `.npy` file, the same that `numpy.save` writes; the data is not copied.
 
-    numpy itself reports a full disk without the operating system's reason, and leaves the file.
+    numpy itself reports a full disk without the operating system's reason, and leaves the file. It
+    writes FP8E5M2 of ml_dtypes as `<f1`, which it cannot read; here it becomes opaque bytes, as the
+    other types do that numpy does not have.
     """
-    contiguous = readable_by_numpy(array)
+    contiguous = np.asarray(array, order="C")
+    if contiguous.dtype.str[1:] == "f1":
+        contiguous = contiguous.view("V1")
     header = io.BytesIO()
     lib: Any = np.lib.format
     lib.write_array_header_1_0(header, lib.header_data_from_array_1_0(contiguous))
@@ -134,8 +129,10 @@ class OutputFolder:
         self.folder = Path(folder)
         self._added: list[Path] = []
         self._created: list[Path] = []
+        self._unfinished = contextlib.ExitStack()
 
     def __enter__(self) -> OutputFolder:
+        self._unfinished.enter_context(removed_if_ended(self._remove))
         with file_errors(self.folder):
             try:
                 missing = [p for p in (self.folder, *self.folder.parents) if not p.exists()]
@@ -146,6 +143,7 @@ class OutputFolder:
                     self.folder.mkdir()  # raises what is wrong with the path
             except BaseException:
                 self._remove()
+                self._unfinished.close()
                 raise
         return self
 
@@ -157,6 +155,7 @@ class OutputFolder:
     ) -> None:
         if kind is not None:
             self._remove()
+        self._unfinished.close()
 
     def _remove(self) -> None:
         for path in self._added:

@@ -21,7 +21,7 @@ import numpy as np
 from tosa_convert import api
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
-from tosa_convert.golden.arrays.npz import npy_files, open_npz, unpack_npz, write_npz
+from tosa_convert.golden.arrays.npz import npy_files, npz_pieces, open_npz, unpack_npz
 from tosa_convert.golden.arrays.scratch import (
     new_scratch_folder,
     scratch_errors,
@@ -422,8 +422,8 @@ class Command:
             for number, slot in enumerate(slots):
                 write_npy(folder / "in" / f"in{number}.npy", inputs[slot.key])
         else:
-            with open(folder / "in.npz", "wb") as file:
-                write_npz(file, ((slot.key, inputs[slot.key]) for slot in slots))
+            pairs = ((slot.key, inputs[slot.key]) for slot in slots)
+            write_scratch(folder / "in.npz", npz_pieces(pairs))
         with failures_kept(self.name, folder, self.keep):
             ended = run_backend(words, self.timeout, self.name)
             refuse_failure(ended, self.name)

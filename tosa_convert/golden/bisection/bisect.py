@@ -8,7 +8,7 @@ them are right and the program is wrong, `whole_program` finds out why.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from tosa_convert.golden.running.variable_states import (
     with_final_states,
     writes_variables,
 )
+from tosa_convert.golden.running.work import Progress
 from tosa_convert.graph.extract import extract, needed_operators
 from tosa_convert.graph.model import counted, operator_path
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
@@ -110,6 +111,7 @@ def bisect(
     timeout: float = TIMEOUT,
     engine: Engine = "auto",
     batch_bytes: int = BATCH_BYTES,
+    progress: Progress | None = None,
     read: ReadOptions = AS_IT_IS,
 ) -> Bisection:
     """Explain what `check` finds: name the operators at which a backend goes wrong, and how.
@@ -126,6 +128,8 @@ def bisect(
         engine: what computes the reference; see `RunOptions`.
         batch_bytes: bytes of tensors that one run computes. They are stored in files: only the
             inputs, one tensor of each side, and a wrong operator's values are in memory.
+        progress: called with what is done, and all that there is: of each run of the whole program, and
+            then of the operators.
         read: how to read a file or module.
 
     Returns:
@@ -154,14 +158,15 @@ def bisect(
     operators = Operators(graph, arrays, tolerances, options, batch_bytes)
     states = [STATE_PREFIX + name for name in with_final_states(graph)[1]]
     tolerances.refuse_unmatched([*operators.keys(operators.computed), *states])
-    search = _Search(operators, find_all)
+    search = _Search(operators, find_all, progress)
     known = operators.computed
     recorded: Mapping[str, Array] = {}
     if isinstance(backend, Record):
         recorded = search.recorded(backend)
         known = {name for name in operators.computed if name in recorded}
     here = tolerances.restricted_to([*graph.main.outputs, *states])
-    search.result.outputs = check_outputs(graph, arrays, backend, here, options)
+    watched = replace(options, progress=progress)
+    search.result.outputs = check_outputs(graph, arrays, backend, here, watched)
     if isinstance(backend, Record):
         search.search_record(recorded, known)
     else:
@@ -171,9 +176,11 @@ def bisect(
 
 
 class _Search:
-    def __init__(self, operators: Operators, find_all: bool = False) -> None:
+    def __init__(
+        self, operators: Operators, find_all: bool = False, progress: Progress | None = None
+    ) -> None:
         self.operators, self.graph = operators, operators.graph
-        self.find_all = find_all
+        self.find_all, self.progress = find_all, progress
         self.result = Bisection()
 
     def search_runner(self, backend: Runner, *, with_outputs: bool = False) -> Bisection:
@@ -208,6 +215,8 @@ class _Search:
                     self.add(self.named(backend, index, batch, folder, wrong[index].group))
                     if not self.find_all:
                         return
+            if self.progress is not None:
+                self.progress(batch.tensors[-1][0] + 1, len(self.graph.main.operators))
 
     def wrong_operators(self, judged: Judged) -> dict[int, Judged]:
         """Find the operators of wrong results of a group."""

@@ -1,15 +1,19 @@
-"""Every tensor between inputs and outputs, as arrays, in batches of bounded size.
+"""Every tensor between inputs and outputs, as arrays, of one operator after another or in batches.
 
-The tensors of a batch become outputs of a graph of their own, cut at tensors of earlier batches that
-lie on disk in the reference model's own form; such a file is removed after the last operator that
-needs it. So nothing is computed twice, and memory holds one batch (in the child) and one tensor (here).
+numpy gives them one after another. For the reference model, the tensors of a batch become outputs of a
+graph of their own, cut at tensors of earlier batches that lie on disk in the model's own form; such a
+file is removed after the last operator that needs it. So nothing is computed twice, and memory holds one
+batch (in the child) and one tensor (here).
 """
 
 from __future__ import annotations
 
 import fnmatch
+import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,23 +21,30 @@ from typing import Final
 from tosa_convert.errors import fail, suggest
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder
-from tosa_convert.golden.arrays.slots import load_npy, save_npy, slot_file, slots
+from tosa_convert.golden.arrays.slots import SCALE_SUFFIX, load_npy, save_npy, slot_file, slots
 from tosa_convert.golden.running.control_flow import (
     region_runs,
     tensors_in_regions,
     why_not_runnable,
 )
+from tosa_convert.golden.running.numpy_engine import compute_steps
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.run_graph import execute, run_graph, write_model
 from tosa_convert.golden.running.run_options import DEFAULT_RUN, RunOptions
 from tosa_convert.graph.extract import computed_tensors, extract, extract_from, last_uses
-from tosa_convert.graph.model import Graph, operator_path, require_graphs
+from tosa_convert.graph.model import Block, Graph, Operator, operator_path, require_graphs
 from tosa_convert.graph.names import unused_name
+from tosa_convert.graph.opset import CONST, CONST_SHAPE
+from tosa_convert.reference.call import Inside
 
 #: Bytes of outputs in a batch unless the caller says otherwise.
 BATCH_BYTES: Final = 256 << 20
 #: Tensors in a batch: for each output that it writes, the model searches a list of all of them.
 BATCH_TENSORS: Final = 256
+#: Names of tensors in regions that are looked at before a run.
+REGION_NAMES: Final = 100_000
+#: The number of an iteration in the name of a tensor.
+_TURN: Final = re.compile(r"\[\d+\]")
 #: Characters of a tensor's name that its file's name repeats, and bytes: systems take 255 in all.
 _NAME_CHARACTERS: Final = 120
 _NAME_BYTES: Final = 200
@@ -71,21 +82,99 @@ def select(graph: Graph, patterns: Sequence[str] = ("*",)) -> list[tuple[int, st
 
     Raises TosaConvertError("undefined-name") for a pattern that nothing matches.
     """
-    computed = computed_tensors(graph)
-    chosen: set[str] = set()
-    for pattern in patterns:
-        matching = [name for _, name in computed if fnmatch.fnmatchcase(name, pattern)]
-        if not matching and any(name == pattern for _, name in computed):
-            matching = [pattern]
-        if not matching:
-            raise fail(
-                "undefined-name",
-                f"pattern {pattern!r}",
-                f"none of the {len(computed)} computed tensors matches it",
-                suggest(pattern, [name for _, name in computed]),
-            )
-        chosen.update(matching)
-    return [(index, name) for index, name in computed if name in chosen]
+    return _Selection(graph, patterns).main
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    """Return whether a pattern is the name or matches it; brackets may stand for themselves."""
+    return any(
+        fnmatch.fnmatchcase(name, text)
+        for pattern in patterns
+        for text in (pattern, pattern.replace("[", "[[]"))
+    )
+
+
+def tensors_in_runs(graph: Graph) -> list[tuple[int, str]]:
+    """Return the tensors of regions by names such as `y/body[0]/t`, of loops the first iteration.
+
+    Each comes with the index of the main block's operator. Regions inside
+    of regions can have more names than memory holds: at most REGION_NAMES are returned.
+    """
+    regions = {region.name: region.blocks[0] for region in graph.regions if region.blocks}
+
+    def names_in(index: int, op: Operator, place: Inside) -> Iterator[str]:
+        for row in op.spec.regions:
+            label = row.name.removesuffix("_graph")
+            label += "[0]" if op.spec.name == "WHILE_LOOP" else ""
+            inner, block = place.enter(index, op, label), regions[str(op.attributes[row.name])]
+            for number, operator in enumerate(block.operators):
+                yield from (inner.prefix + name for name in _results(block, operator))
+                yield from names_in(number, operator, inner)
+
+    rows = (
+        (index, name)
+        for index, op in enumerate(graph.main.operators)
+        for name in names_in(index, op, Inside())
+    )
+    return list(itertools.islice(rows, REGION_NAMES))
+
+
+def _results(block: Block, operator: Operator) -> list[str]:
+    """Return the tensors that an operator computes, as `computed_tensors` counts them."""
+    if operator.spec in (CONST, CONST_SHAPE):
+        return []
+    names = [name for name in operator.outputs if name in block.tensors]
+    return [name for name in names if not block.tensors[name].variable]
+
+
+class _Selection:
+    """The tensors of a program that match a pattern.
+
+    main: those of the main block that have to be computed, with their operators' indices.
+    entered: operators of the main block in whose regions a tensor is selected.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        patterns: Sequence[str],
+        iterations: int = 0,
+        *,
+        with_whole_regions: bool = True,
+    ) -> None:
+        """Raise TosaConvertError("undefined-name") for a pattern that nothing matches.
+
+        with_whole_regions: a pattern that matches a result selects all that its operator's regions
+            compute.
+        """
+        computed = computed_tensors(graph)
+        inner = tensors_in_runs(graph) if iterations else []
+        self.patterns = patterns
+        self.matching = {name for _, name in computed if matches(name, patterns)}
+        first = [_TURN.sub("[0]", pattern) for pattern in patterns]
+        whole = {index for index, name in computed if name in self.matching and with_whole_regions}
+        self.entered = {index for index, name in inner if index in whole or matches(name, first)}
+        self.main = [
+            (index, name)
+            for index, name in computed
+            if name in self.matching or index in self.entered
+        ]
+        self._whole = whole
+        names = [name for _, name in (*computed, *inner)]
+        for pattern, at_first in zip(patterns, first, strict=True):
+            if len(inner) < REGION_NAMES and not any(
+                matches(n, (pattern, at_first)) for n in names
+            ):
+                raise fail(
+                    "undefined-name",
+                    f"pattern {pattern!r}",
+                    f"none of the {len(names)} computed tensors matches it",
+                    suggest(pattern, names),
+                )
+
+    def has_inner(self, index: int, name: str) -> bool:
+        """Return whether a tensor is selected that a region of an operator computes."""
+        return index in self._whole or matches(name, self.patterns)
 
 
 def iterate_tensors(
@@ -97,17 +186,21 @@ def iterate_tensors(
     batch_bytes: int = BATCH_BYTES,
     iterations: int = 0,
 ) -> Iterator[Intermediate]:
-    """Iterate over the selected tensors of the main block, in topological order.
+    """Iterate over the selected tensors of the main block, in the order in which they are computed.
+
+    numpy computes one operator after another, and drops each value after its last use. The reference
+    model computes as many tensors in a run as `batch_bytes` holds.
 
     Args:
         graph: the program.
         inputs: an array for each input, in its type and shape.
         patterns: of names, such as `layer_1*`.
-        options: how the reference model runs; `bounds` is not used.
-        batch_bytes: bytes of tensors that one run computes.
-        iterations: if not 0, after the results of an operator with regions come all tensors of the
-            branch that is taken, or of the loop's first iterations, this many. `not_collected` says
-            where that is not possible.
+        options: how the program runs; `bounds` is not used.
+        batch_bytes: bytes of tensors that one run of the reference model computes.
+        iterations: if not 0, before the results of an operator with regions come tensors of the branch
+            that is taken, or of the loop's first iterations, this many: all of them if a pattern matches
+            a result, else those that one matches, such as `y/body[0]/t`. `not_collected` says where that
+            is not possible.
 
     Raises:
         TosaConvertError: `undefined-name` for a pattern that nothing matches; else as `golden.run`.
@@ -120,24 +213,89 @@ def iterate_tensors(
         ['operator #0 ABS', 'operator #1 ABS', 'operator #2 ABS']
     """
     require_graphs(graph)
+    selection = _Selection(graph, patterns, iterations)
+    yield from _iterate(graph, inputs, selection, options, batch_bytes, iterations)
+
+
+def find_tensors(
+    graph: Graph, inputs: Mapping[str, Array], patterns: Sequence[str], options: RunOptions
+) -> Iterator[Intermediate]:
+    """Iterate over the tensors that match a pattern, in regions, too, of all iterations of loops.
+
+    Raises TosaConvertError("undefined-name") for a pattern that nothing matches: before the run, or
+    after it if the region did not run.
+    """
+    require_graphs(graph)
+    selection = _Selection(graph, patterns, sys.maxsize, with_whole_regions=False)
+    missing = set(patterns)
+    for tensor in _iterate(graph, inputs, selection, options, BATCH_BYTES, sys.maxsize):
+        missing -= {pattern for pattern in missing if matches(tensor.name, [pattern])}
+        yield tensor
+    if missing:
+        hint = (
+            "the other branch ran, the loop ended before, or only --engine numpy runs such a region"
+        )
+        name = min(missing)
+        raise fail("undefined-name", f"pattern {name!r}", "nothing that ran matches it", hint)
+
+
+def _iterate(
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    selection: _Selection,
+    options: RunOptions,
+    batch_bytes: int,
+    iterations: int,
+) -> Iterator[Intermediate]:
+    if options.uses_numpy:
+        yield from _by_steps(graph, inputs, selection, options, iterations)
+        return
     block = graph.main
     expanded: set[int] = set()
-    wanted = select(graph, patterns)
-    for batch in batches(graph, inputs, wanted, options, batch_bytes=batch_bytes):
+    for batch in batches(graph, inputs, selection.main, options, batch_bytes=batch_bytes):
         for index, name in batch.tensors:
             op = block.operators[index]
-            yield Intermediate(
-                name,
-                {slot.key: batch.golden[slot.key] for slot in slots(block, name)},
-                index,
-                operator_path("", index, op).strip(),
-                op.location,
-            )
-            if not (iterations and op.spec.regions) or index in expanded or options.precise:
-                continue
-            expanded.add(index)
-            operands = _operands(graph, index, batch.golden, options)
-            yield from _inside(graph, index, operands, options, batch_bytes, iterations)
+            if index in selection.entered - expanded and not options.precise:
+                expanded.add(index)
+                operands = _operands(graph, index, batch.golden, options)
+                for tensor in _inside(graph, index, operands, options, batch_bytes, iterations):
+                    if selection.has_inner(index, tensor.name):
+                        yield tensor
+            if name in selection.matching:
+                arrays = {slot.key: batch.golden[slot.key] for slot in slots(block, name)}
+                path = operator_path("", index, op).strip()
+                yield Intermediate(name, arrays, index, path, op.location)
+
+
+def _by_steps(
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    selection: _Selection,
+    options: RunOptions,
+    iterations: int,
+) -> Iterator[Intermediate]:
+    """Iterate over tensors while numpy computes the program, up to the last one."""
+    index = 0  # of the main block's operator; what its regions compute comes before its results
+    last = max((index for index, _ in selection.main), default=-1)
+    for step in compute_steps(graph, inputs, options):
+        inside = step.inside
+        is_inner = bool(inside.path)
+        if is_inner and (
+            index not in selection.entered or max(inside.turns, default=0) >= iterations
+        ):
+            continue
+        for name in _results(step.block, step.operator):
+            key = inside.prefix + name
+            if selection.has_inner(index, key) if is_inner else name in selection.matching:
+                path = operator_path(inside.path, step.index, step.operator).strip()
+                keys = [k for k in (name, name + SCALE_SUFFIX) if k in step.results]
+                arrays = {inside.prefix + k: step.results[k] for k in keys}
+                yield Intermediate(key, arrays, index, path, step.operator.location)
+        if not is_inner:
+            index = step.index + 1
+            if step.index >= last:
+                return
+        del step  # nothing else may hold its values
 
 
 def _inside(
@@ -148,27 +306,23 @@ def _inside(
     batch_bytes: int,
     iterations: int,
 ) -> Iterator[Intermediate]:
-    """Iterate over the tensors that the regions of an operator compute."""
+    """Iterate over the tensors that the reference model computes in the regions of an operator."""
     op = graph.main.operators[index]
-    path = operator_path("", index, op).strip()
     for region in region_runs(graph, index, operands, iterations, options):
+        place = Inside().enter(index, op, region.label)
         if not computed_tensors(region.graph):
             continue
-        prefix = f"{op.outputs[0]}/{region.label}/"
-        for tensor in iterate_tensors(
+        tensors = iterate_tensors(
             region.graph,
             region.inputs,
             options=options,
             batch_bytes=batch_bytes,
             iterations=iterations,
-        ):
-            yield Intermediate(
-                prefix + tensor.name,
-                {prefix + key: array for key, array in tensor.arrays.items()},
-                index,
-                f"{path} {region.label} {tensor.operator}",
-                tensor.location,
-            )
+        )
+        for tensor in tensors:
+            arrays = {place.prefix + key: array for key, array in tensor.arrays.items()}
+            path = f"{place.path} {tensor.operator}"
+            yield Intermediate(place.prefix + tensor.name, arrays, index, path, tensor.location)
 
 
 def _operands(
@@ -199,7 +353,7 @@ def batches(
 ) -> Iterator[Batch]:
     """Iterate over the wanted tensors, as `select` returns them, computed `batch_bytes` at a time.
 
-    Nothing is held in memory here: a batch reads its arrays from files. See `iterate_tensors`.
+    Nothing is held in memory here: a batch reads its arrays from files.
     """
     block = graph.main
     last_use = last_uses(block)
@@ -283,7 +437,7 @@ def safe_file_name(name: str, taken: set[str]) -> str:
 
 
 def not_collected(
-    graph: Graph, iterations: int = 0, *, precise: bool = False
+    graph: Graph, iterations: int = 0, options: RunOptions = DEFAULT_RUN
 ) -> list[dict[str, object]]:
     """Return a row, with the reason, for each operator whose regions' tensors `iterate_tensors` omits.
 
@@ -293,9 +447,9 @@ def not_collected(
     for index, op in enumerate(graph.main.operators):
         if not op.spec.regions:
             continue
-        reason = why_not_runnable(graph, op)
-        if precise:
-            reason = "a run in FP64 cannot be cut at a region"
+        reason = "" if options.uses_numpy else why_not_runnable(graph, op)
+        if options.precise and not options.uses_numpy:
+            reason = "a run of the reference model in FP64 cannot be cut at a region"
         if not iterations:
             reason = reason or "regions were not asked for"
         elif op.spec.name == "WHILE_LOOP":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -12,10 +12,12 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.scratch import write_npy
 from tosa_convert.golden.arrays.slots import Slot, load_npy, save_npy, slot_file, slots
 from tosa_convert.golden.running.run_options import RunOptions
+from tosa_convert.golden.running.work import Work
 from tosa_convert.graph.model import Graph
+from tosa_convert.process.ending_signals import ended_while_computing
 
 if TYPE_CHECKING:
-    from tosa_convert.reference.call import Precision
+    from tosa_convert.reference.call import Precision, Step
 
 #: What the name of a file with bounds begins with.
 BOUNDS_PREFIX: Final = "bounds_"
@@ -45,8 +47,8 @@ def compute(graph: Graph, inputs: Mapping[str, Array], options: RunOptions) -> C
     if options.level != "none":
         _refuse_exceeded_level(graph, options.level)
     precision: Precision = "wide" if options.precise or options.bounds else "own"
-    outputs = _run(graph, inputs, precision, options.timeout)
-    bounds = _run(graph, inputs, "bounds", options.timeout) if options.bounds else {}
+    outputs = _run(graph, inputs, precision, options)
+    bounds = _run(graph, inputs, "bounds", options) if options.bounds else {}
     return Computed(outputs, bounds, time.monotonic() - start)
 
 
@@ -83,21 +85,48 @@ def _save(path: Path, slot: Slot, array: Array) -> None:
 
 
 def _run(
-    graph: Graph, inputs: Mapping[str, Array], precision: Precision, timeout: float
+    graph: Graph, inputs: Mapping[str, Array], precision: Precision, options: RunOptions
 ) -> dict[str, Array]:
+    outputs: dict[str, Array] = {}
+    for _ in _timed_steps(graph, inputs, precision, options, outputs):
+        pass
+    return outputs
+
+
+def compute_steps(graph: Graph, inputs: Mapping[str, Array], options: RunOptions) -> Iterator[Step]:
+    """Iterate over the operators of a program as they are computed; see `compute`."""
+    if options.level != "none":
+        _refuse_exceeded_level(graph, options.level)
+    precision: Precision = "wide" if options.precise else "own"
+    return _timed_steps(graph, inputs, precision, options, {})
+
+
+def _timed_steps(
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    precision: Precision,
+    options: RunOptions,
+    outputs: dict[str, Array],
+) -> Iterator[Step]:
     from tosa_convert.reference.evaluate import Machine
 
-    start = time.monotonic()
-    outputs: dict[str, Array] = {}
-    for step in Machine(graph, precision).steps(inputs, outputs):
-        if timeout and time.monotonic() - start > timeout:
-            raise fail(
-                "refmodel-timeout",
-                step.where,
-                f"the run in numpy took longer than {timeout:g} s",
-                "allow more time, or use smaller inputs",
-            )
-    return outputs
+    work = Work(graph, options.progress)
+    spent, since = 0.0, time.monotonic()
+    with ended_while_computing():
+        for step in Machine(graph, precision).steps(inputs, outputs):
+            spent += time.monotonic() - since
+            if options.timeout and spent > options.timeout:
+                raise fail(
+                    "refmodel-timeout",
+                    step.where,
+                    f"the run in numpy took longer than {options.timeout:g} s",
+                    "allow more time, or use smaller inputs",
+                )
+            yield step
+            if not step.inside.path:
+                work.report(step.index + 1)
+            del step  # nothing else may hold its values
+            since = time.monotonic()  # what the caller does with a step is not the run's time
 
 
 def _refuse_exceeded_level(graph: Graph, level: str) -> None:

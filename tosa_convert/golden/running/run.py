@@ -1,18 +1,22 @@
-"""The public function `run`."""
+"""The public functions `run` and `steps`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tosa_convert.errors import fail
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.running.intermediates import iterate_tensors
-from tosa_convert.golden.running.programs import AS_IT_IS, input_arrays, load_program
+from tosa_convert.golden.running.numpy_engine import compute_steps
+from tosa_convert.golden.running.programs import AS_IT_IS, as_graph, input_arrays, load_program
 from tosa_convert.golden.running.run_graph import Result, run_program
 from tosa_convert.golden.running.run_options import DEFAULT_RUN, RunOptions
 from tosa_convert.golden.running.variable_states import with_variables
+from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.io.options import ReadOptions
+from tosa_convert.reference.call import Step
 
 
 def run(
@@ -66,3 +70,51 @@ def run(
             collected.update(tensor.arrays)
     result = run_program(loaded, arrays, options, variables)
     return replace(result, intermediates=collected)
+
+
+def steps(
+    program: Any,
+    inputs: Mapping[str, Any] | None = None,
+    options: RunOptions = DEFAULT_RUN,
+    *,
+    variables: Mapping[str, Any] | None = None,
+    random: int | None = None,
+    read: ReadOptions = AS_IT_IS,
+) -> Iterator[Step]:
+    """Run a program on numpy, and stop after each operator, also inside of regions.
+
+    The operators are those that run, in their order: the branch that is taken, every iteration of a
+    loop. Constants are not among them. A value is dropped after its last use, so keep the arrays that
+    you need, not the steps.
+
+    Args:
+        program: anything that `golden.run` takes.
+        inputs: an array for each input, by name, in exactly its element type and shape.
+        options: `precise`, `level`, `timeout` and `progress` apply; time between steps does not count.
+        variables: initial states by name; the others start as the program says.
+        random: a seed, 0 or more, for inputs that are not given.
+        read: how to read a file or module.
+
+    Returns:
+        An iterator. Each step has the `operator`, and its `operands` and `results` as arrays by name.
+
+    Raises:
+        TosaConvertError: as `golden.run`; `option-conflict` for the engine "reference-model".
+
+    Example:
+        >>> from tosa_convert import golden
+        >>> graph = golden.generate(seed=2, operators=3, kinds=["ABS"])
+        >>> for step in golden.steps(graph, random=1):
+        ...     (result,) = step.results.values()
+        ...     print(step.operator.spec.name, len(step.operands), bool((result >= 0).all()))
+        ABS 1 True
+        ABS 1 True
+        ABS 1 True
+    """
+    if options.engine == "reference-model":
+        raise fail("option-conflict", "engine", "the reference model does not stop at operators")
+    graph = with_variables(as_graph(program, read), variables or {})
+    arrays = input_arrays(graph, inputs, random)
+    for step in compute_steps(graph, arrays, options):
+        if step.operator.spec not in (CONST, CONST_SHAPE):
+            yield step

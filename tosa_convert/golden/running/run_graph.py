@@ -40,6 +40,7 @@ from tosa_convert.golden.running.variable_states import (
     with_variables,
     without_unused_variables,
 )
+from tosa_convert.golden.running.work import Work
 from tosa_convert.graph.extract import reachable
 from tosa_convert.graph.model import Block, Graph, Region
 from tosa_convert.graph.verify import verify
@@ -216,7 +217,8 @@ def execute(
     _write_description(folder, block, ins, outs, with_bounds=options.bounds)
     command = _command(graph, options)
     start = time.monotonic()
-    ended = reference_model_process.run(command, folder, options.timeout)
+    with Work(graph, options.progress).timed():
+        ended = reference_model_process.run(command, folder, options.timeout)
     seconds = time.monotonic() - start
     if ended.code == 0 and all((folder / file).exists() for file in outs):
         return seconds

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
 from tosa_convert.errors import refuse_unknown
 from tosa_convert.golden.running import reference_model_process
+from tosa_convert.golden.running.work import Progress
 
 Level = Literal["none", "8k"]
 #: "auto": the reference model if it is installed, else numpy.
@@ -27,6 +28,8 @@ class RunOptions:
     timeout: seconds for one run.
     engine: what runs the program: "reference-model", "numpy" (`tosa_convert.reference`), or "auto", the
         reference model if it is installed, else numpy.
+    progress: called during each run with the amount of work that is done, and all that there is; for the
+        reference model it is an estimate by time. A program may take several runs.
     Raises TosaConvertError("option-conflict") for an unknown level or engine.
 
     Example:
@@ -40,6 +43,7 @@ class RunOptions:
     level: Level = "none"
     timeout: float = TIMEOUT
     engine: Engine = "auto"
+    progress: Progress | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         refuse_unknown("level", self.level, get_args(Level))
