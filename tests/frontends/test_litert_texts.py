@@ -9,7 +9,7 @@ from frontends.tflite_models import OperatorRow, TensorRow, model
 from unit.building import example
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.frontends.jax.stablehlo_names import place_of, scope_of, unused
+from tosa_convert.frontends.jax.source import place_of_location, scope_of, unused
 from tosa_convert.frontends.process.interface import Interface
 from tosa_convert.frontends.source_places import line_of, with_places
 from tosa_convert.frontends.tflite.edit_bytes import in_order
@@ -68,9 +68,9 @@ def test_the_scope_is_in_the_name(location: str, scope: str) -> None:
 
 def test_the_place_is_the_innermost_call_of_the_user() -> None:
     frozen = 'callsite("call"("<frozen runpy>":9:1) at '
-    place = place_of(f'loc("jit(main)/mul"({frozen}{CALLS})))')
+    place = place_of_location(f'loc("jit(main)/mul"({frozen}{CALLS})))')
     assert (place.scope, place.file, place.line) == ("mul", "/home/net.py", 7)
-    assert place_of('loc("jit(main)/mul")').file == ""
+    assert place_of_location('loc("jit(main)/mul")').file == ""
 
 
 def test_names_are_given_once() -> None:

@@ -7,6 +7,7 @@ wrap-around. Unsigned integers have the bits of signed ones.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -19,9 +20,9 @@ from tosa_convert.frontends.jax.arrays import (
     carrier,
     is_float,
     is_small,
+    is_unsigned,
 )
-from tosa_convert.frontends.jax.scope import Operand, Scope
-from tosa_convert.frontends.jax.step import Rule, Step
+from tosa_convert.frontends.jax.scope import Scope
 
 _UINT32: Final = np.dtype(np.uint32)
 _INT32_MIN: Final = -(2**31)
@@ -77,7 +78,7 @@ def uint32_to_float(s: Scope, a: Array, dtype: Any) -> Array:
 
 def float_to_uint32(s: Scope, a: Array) -> Array:
     """Whole numbers from 0 to 2^32 - 1, given as FP32."""
-    high = s.unary("floor", s.mul(a, 1 / 65536))
+    high = s.elementwise("floor", s.mul(a, 1 / 65536))
     low = s.sub(a, s.mul(high, 65536.0))
     shifted = s.elementwise("logical_left_shift", s.cast(high, INT32), 16)
     return s.viewed(s.elementwise("bitwise_or", shifted, s.cast(low, INT32)), _UINT32)
@@ -109,46 +110,32 @@ def extremum(s: Scope, name: str, a: Array, b: Array) -> Array:
     return unordered(s, s.elementwise(name, ordered(s, a), ordered(s, b)), a.dtype)
 
 
-def add(step: Step) -> Array:
-    return computed(step.scope, "add", *step.inputs)
+def combination(s: Scope, word: str) -> Callable[[Array, Array], Array]:
+    """Return the "add", "sub", "mul", "max" or "min" of two arrays of any type."""
+    if word in ("max", "min"):
+        return partial(extremum, s, f"{word}imum")
+    return partial(computed, s, word)
 
 
-def sub(step: Step) -> Array:
-    return computed(step.scope, "sub", *step.inputs)
+def mul(s: Scope, a: Array, b: Array) -> Array:
+    return _other_than(1, a, b) or computed(s, "mul", a, b)
 
 
-def mul(step: Step) -> Array:
-    a, b = step.inputs
-    if a.number() == 1 and b.shape == step.shape:
+def max_(s: Scope, a: Array, b: Array) -> Array:
+    # Softmax begins with the greatest of minus infinity and a number.
+    other = _other_than(-np.inf, a, b) if is_float(a.dtype) else None
+    return other or extremum(s, "maximum", a, b)
+
+
+def _other_than(neutral: float, a: Array, b: Array) -> Array | None:
+    """Return the operand that is the result, because the other one is neutral; None if neither is."""
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    if a.number() == neutral and b.shape == shape:
         return b
-    if b.number() == 1 and a.shape == step.shape:
-        return a
-    return computed(step.scope, "mul", *step.inputs)
+    return a if b.number() == neutral and a.shape == shape else None
 
 
-def square(step: Step) -> Array:
-    (a,) = step.inputs
-    return computed(step.scope, "mul", a, a)
-
-
-def max_(step: Step) -> Array:
-    s, (a, b) = step.scope, step.inputs
-    if is_float(a.dtype):
-        # Softmax begins with the greatest of minus infinity and a number.
-        if a.number() == -np.inf and b.shape == step.shape:
-            return b
-        if b.number() == -np.inf and a.shape == step.shape:
-            return a
-    return extremum(s, "maximum", a, b)
-
-
-def min_(step: Step) -> Array:
-    return extremum(step.scope, "minimum", *step.inputs)
-
-
-def clamp(step: Step) -> Array:
-    s = step.scope
-    low, x, high = step.inputs
+def clamp(s: Scope, low: Array, x: Array, high: Array) -> Array:
     bounds = low.number(), high.number()
     if is_float(x.dtype) and None not in bounds and x.value is not None and bounds[0] <= bounds[1]:
         made = s.builder.clamp(x.value, min_val=float(bounds[0]), max_val=float(bounds[1]))
@@ -156,33 +143,26 @@ def clamp(step: Step) -> Array:
     return extremum(s, "minimum", extremum(s, "maximum", x, low), high)
 
 
-def neg(step: Step) -> Array:
-    s, (a,) = step.scope, step.inputs
+def neg(s: Scope, a: Array) -> Array:
     if is_float(a.dtype):
-        return s.unary("negate", a)
+        return s.elementwise("negate", a)
     return computed(s, "sub", s.aligned([0, a])[0], a)
 
 
-def abs_(step: Step) -> Array:
-    s, (a,) = step.scope, step.inputs
+def abs_(s: Scope, a: Array) -> Array:
     if is_small(a.dtype):
-        return s.narrowed(s.unary("abs", s.widened(a)), a.dtype)
-    return s.unary("abs", a)
+        return s.narrowed(s.elementwise("abs", s.widened(a)), a.dtype)
+    return s.elementwise("abs", a)
 
 
-def sign(step: Step) -> Array:
-    s, (a,) = step.scope, step.inputs
-    if np.dtype(a.dtype).kind == "u":
-        return unsigned_sign(s, a)
+def sign(s: Scope, a: Array) -> Array:
+    if is_unsigned(a.dtype):
+        positive = s.negation(equals(s, a, s.aligned([0, a])[0]))
+        return s.viewed(s.cast(positive, carrier(a.dtype)), a.dtype)
     x = s.widened(a) if is_small(a.dtype) else a
     # What is neither above nor below 0 is itself: 0, -0.0 or NaN.
     made = s.select(s.greater(x, 0), 1, s.select(s.greater(0, x), -1, x))
     return s.narrowed(made, a.dtype) if is_small(a.dtype) else made
-
-
-def unsigned_sign(s: Scope, a: Array) -> Array:
-    positive = s.negation(equals(s, a, s.aligned([0, a])[0]))
-    return s.viewed(s.cast(positive, carrier(a.dtype)), a.dtype)
 
 
 # -- division ------------------------------------------------------------------------------------
@@ -194,7 +174,7 @@ def divided(s: Scope, a: Array, b: Array) -> Array:
         with np.errstate(all="ignore"):
             wide = np.asarray(1 / b.data.astype(np.float64))
             return s.mul(a, Array(b.dtype, b.shape, wide.astype(b.dtype)))
-    inverse = s.unary("reciprocal", b)
+    inverse = s.elementwise("reciprocal", b)
     return inverse if a.number() == 1 else s.mul(a, inverse)
 
 
@@ -205,7 +185,7 @@ def quotient(s: Scope, a: Array, b: Array) -> Array:
     by_zero, by_minus_one = s.equal(b, 0), s.equal(b, -1)
     safe = s.select(s.either(by_zero, by_minus_one), 1, b)
     # The lowest number has no negative counterpart: it stays what it is.
-    lowest = s.lowest(a.dtype)
+    lowest = np.iinfo(a.dtype).min
     negative = s.sub(0, s.select(s.equal(a, lowest), 0, a))
     negative = s.select(s.equal(a, lowest), lowest, negative)
     made = s.elementwise("intdiv", a, safe)
@@ -221,8 +201,7 @@ def _uint32_shift(b: Array) -> int:
     return int(number).bit_length() - 1
 
 
-def div(step: Step) -> Array:
-    s, (a, b) = step.scope, step.inputs
+def div(s: Scope, a: Array, b: Array) -> Array:
     _refuse_uint64(a)
     if is_float(a.dtype):
         return divided(s, a, b)
@@ -234,9 +213,8 @@ def div(step: Step) -> Array:
     return quotient(s, a, b)
 
 
-def rem(step: Step) -> Array:
+def rem(s: Scope, a: Array, b: Array) -> Array:
     """Return the remainder with the sign of the dividend."""
-    s, (a, b) = step.scope, step.inputs
     _refuse_uint64(a)
     if is_float(a.dtype):
         return _float_remainder(s, a, b)
@@ -257,18 +235,18 @@ def rem(step: Step) -> Array:
 
 def truncated(s: Scope, a: Array) -> Array:
     """Floating-point numbers without their fractions."""
-    return s.select(s.greater(0, a), s.unary("ceil", a), s.unary("floor", a))
+    return s.select(s.greater(0, a), s.elementwise("ceil", a), s.elementwise("floor", a))
 
 
 def _float_remainder(s: Scope, a: Array, b: Array) -> Array:
     """Return the remainder of a truncated quotient, corrected if that was rounded up."""
-    size, step = s.unary("abs", a), s.unary("abs", b)
-    rest = s.sub(size, s.mul(s.unary("floor", divided(s, size, step)), step))
+    size, step = s.elementwise("abs", a), s.elementwise("abs", b)
+    rest = s.sub(size, s.mul(s.elementwise("floor", divided(s, size, step)), step))
     rest = s.select(s.greater(0, rest), s.add(rest, step), rest)
     rest = s.select(s.greater_equal(rest, step), s.sub(rest, step), rest)
     # A finite number is the remainder by infinity.
     rest = s.select(s.greater(step, size), size, rest)
-    return s.select(s.greater(0, a), s.unary("negate", rest), rest)
+    return s.select(s.greater(0, a), s.elementwise("negate", rest), rest)
 
 
 # -- comparisons and truth values ----------------------------------------------------------------
@@ -284,29 +262,16 @@ def equals(s: Scope, a: Array, b: Array) -> Array:
     return s.equal(ordered(s, a), ordered(s, b))
 
 
-def eq(step: Step) -> Array:
-    return equals(step.scope, *step.inputs)
-
-
-def ne(step: Step) -> Array:
-    s, (a, b) = step.scope, step.inputs
+def ne(s: Scope, a: Array, b: Array) -> Array:
     if a.dtype == BOOL:
         return s.elementwise("logical_xor", a, b)
     return s.negation(equals(s, a, b))
 
 
-def _compared(compare: Callable[[Scope, Operand, Operand], Array], is_flipped: bool) -> Rule:
-    def rule(step: Step) -> Array:
-        a, b = (ordered(step.scope, item) for item in step.inputs)
-        return compare(step.scope, b, a) if is_flipped else compare(step.scope, a, b)
-
-    return rule
-
-
-gt: Final = _compared(Scope.greater, is_flipped=False)
-ge: Final = _compared(Scope.greater_equal, is_flipped=False)
-lt: Final = _compared(Scope.greater, is_flipped=True)
-le: Final = _compared(Scope.greater_equal, is_flipped=True)
+def compared(s: Scope, a: Array, b: Array, name: str, is_flipped: bool = False) -> Array:
+    """GREATER or GREATER_EQUAL of numbers of any type. is_flipped: of the second and the first."""
+    held = [ordered(s, item) for item in (a, b)]
+    return s.elementwise(name, *(held[::-1] if is_flipped else held), dtype=BOOL)
 
 
 def sorted_before(s: Scope, a: Array, b: Array) -> Array:
@@ -317,46 +282,32 @@ def sorted_before(s: Scope, a: Array, b: Array) -> Array:
     return s.either(less, s.both(s.is_nan(b), s.equal(a, a)))
 
 
-def lt_to(step: Step) -> Array:
-    return sorted_before(step.scope, *step.inputs)
+def le_to(s: Scope, a: Array, b: Array) -> Array:
+    return s.negation(sorted_before(s, b, a))
 
 
-def le_to(step: Step) -> Array:
-    a, b = step.inputs
-    return step.scope.negation(sorted_before(step.scope, b, a))
-
-
-def eq_to(step: Step) -> Array:
-    s, (a, b) = step.scope, step.inputs
+def eq_to(s: Scope, a: Array, b: Array) -> Array:
     if not is_float(a.dtype):
         return equals(s, a, b)
     return s.either(s.equal(a, b), s.both(s.is_nan(a), s.is_nan(b)))
 
 
-def bitwise(word: str) -> Rule:
-    """Return the rule of "and", "or" or "xor"."""
-
-    def rule(step: Step) -> Array:
-        s, (a, b) = step.scope, step.inputs
-        if a.dtype == BOOL:
-            return s.elementwise(f"logical_{word}", a, b)
-        kind = carrier(a.dtype)
-        made = s.elementwise(f"bitwise_{word}", s.viewed(a, kind), s.viewed(b, kind))
-        return s.viewed(made, a.dtype)
-
-    return rule
+def bitwise(s: Scope, a: Array, b: Array, word: str) -> Array:
+    """Combine bits or truth values by "and", "or" or "xor"."""
+    if a.dtype == BOOL:
+        return s.elementwise(f"logical_{word}", a, b)
+    kind = carrier(a.dtype)
+    made = s.elementwise(f"bitwise_{word}", s.viewed(a, kind), s.viewed(b, kind))
+    return s.viewed(made, a.dtype)
 
 
-def not_(step: Step) -> Array:
-    s, (a,) = step.scope, step.inputs
+def not_(s: Scope, a: Array) -> Array:
     if a.dtype == BOOL:
         return s.negation(a)
-    return s.viewed(s.unary("bitwise_not", s.viewed(a, carrier(a.dtype))), a.dtype)
+    return s.viewed(s.elementwise("bitwise_not", s.viewed(a, carrier(a.dtype))), a.dtype)
 
 
-def select_n(step: Step) -> Array:
-    s = step.scope
-    which, *cases = step.inputs
+def select_n(s: Scope, which: Array, *cases: Array) -> Array:
     kind = cases[0].dtype
     held = [s.viewed(case, carrier(kind)) for case in cases]
     if which.dtype == BOOL:
@@ -370,24 +321,11 @@ def select_n(step: Step) -> Array:
 # -- bits ----------------------------------------------------------------------------------------
 
 
-def shift_left(step: Step) -> Array:
-    return _shifted(step, "logical_left_shift")
-
-
-def shift_right_logical(step: Step) -> Array:
-    return _shifted(step, "logical_right_shift")
-
-
-def shift_right_arithmetic(step: Step) -> Array:
-    return _shifted(step, "arithmetic_right_shift", round=False)
-
-
-def _shifted(step: Step, name: str, **attributes: Any) -> Array:
+def shifted(s: Scope, a: Array, by: Array, name: str, **attributes: Any) -> Array:
     """Shift bits, also by their number or more.
 
     TOSA forbids such shifts; in JAX nothing but the sign stays.
     """
-    s, (a, by) = step.scope, step.inputs
     _refuse_uint64(a)
     kind, bits = carrier(a.dtype), np.dtype(a.dtype).itemsize * 8
     x, amount = s.viewed(a, kind), s.viewed(by, kind)
@@ -414,19 +352,17 @@ def _as(s: Scope, a: Array, dtype: Any) -> Array:
     return s.viewed(a, dtype) if a.dtype == carrier(dtype) else s.narrowed(a, dtype)
 
 
-def clz(step: Step) -> Array:
-    s, (a,) = step.scope, step.inputs
+def clz(s: Scope, a: Array) -> Array:
     if is_small(a.dtype):
         unsigned = np.dtype(f"uint{np.dtype(a.dtype).itemsize * 8}")
         wide = s.widened(s.viewed(a, unsigned))
         extra = 32 - 8 * np.dtype(a.dtype).itemsize
-        return s.narrowed(s.sub(s.unary("clz", wide), extra), a.dtype)
-    return s.viewed(s.unary("clz", s.viewed(a, carrier(a.dtype))), a.dtype)
+        return s.narrowed(s.sub(s.elementwise("clz", wide), extra), a.dtype)
+    return s.viewed(s.elementwise("clz", s.viewed(a, carrier(a.dtype))), a.dtype)
 
 
-def population_count(step: Step) -> Array:
+def population_count(s: Scope, a: Array) -> Array:
     """Count the bits that are set, by sums of neighbouring fields."""
-    s, (a,) = step.scope, step.inputs
     size = np.dtype(a.dtype).itemsize
     if size == 8:
         raise NotLowered("the bits of integers of 64 bits are not counted", _CAST)

@@ -99,6 +99,16 @@ def is_small(dtype: Any) -> bool:
     return np.dtype(dtype).kind in "iu" and np.dtype(dtype).itemsize < 4
 
 
+def neutral(word: str, dtype: Any) -> float:
+    """Return the number that changes no other by "add", "sub", "mul", "max" or "min"."""
+    if word not in ("max", "min"):
+        return 1 if word == "mul" else 0
+    if is_float(dtype):
+        return -np.inf if word == "max" else np.inf
+    limits = np.iinfo(dtype)
+    return limits.min if word == "max" else limits.max
+
+
 @dataclass(slots=True, eq=False)
 class Array:
     """A value of a JAX function.

@@ -20,8 +20,7 @@ from tosa_convert.frontends.jax.arrays import (
 )
 from tosa_convert.frontends.jax.conversion import converted
 from tosa_convert.frontends.jax.reductions import summed
-from tosa_convert.frontends.jax.scope import Scope
-from tosa_convert.frontends.jax.step import Step
+from tosa_convert.frontends.jax.scope import Scope, Step
 
 #: Most products of integers that MATMUL does not take, which are elementwise.
 _MOST_PRODUCTS: Final = 1 << 22

@@ -23,7 +23,6 @@ from tosa_convert.frontends.jax.arrays import (
     is_unsigned,
 )
 from tosa_convert.frontends.jax.scope import Scope
-from tosa_convert.frontends.jax.step import Step
 
 _INT64: Final = np.dtype(np.int64)
 _NARROW: Final = "cast to int32 first"
@@ -31,11 +30,6 @@ _NARROW: Final = "cast to int32 first"
 _HALVES: Final = ("float16", "bfloat16")
 #: The greatest number of FP32 below 2^32.
 _MOST_UINT32: Final = 4294967040.0
-
-
-def convert_element_type(step: Step) -> Array:
-    (a,) = step.inputs
-    return converted(step.scope, a, step.dtype)
 
 
 def converted(s: Scope, a: Array, dtype: Any) -> Array:
@@ -121,29 +115,22 @@ def _integer_to_integer(s: Scope, a: Array, target: np.dtype[Any]) -> Array:
     return s.viewed(made, target)
 
 
-def bitcast_convert_type(step: Step) -> Array:
-    s, (a,) = step.scope, step.inputs
-    if is_float(a.dtype) != is_float(step.dtype) or a.shape != step.shape:
-        reason = f"TOSA does not reinterpret the bits of {a.dtype} as {step.dtype}"
+def bitcast(s: Scope, a: Array, dtype: Any) -> Array:
+    """Return the same bits as another element type."""
+    kind = np.dtype(dtype)
+    if is_float(a.dtype) != is_float(kind) or a.dtype.itemsize != kind.itemsize:
+        reason = f"TOSA does not reinterpret the bits of {a.dtype} as {kind}"
         raise NotLowered(reason, "compute with one of the two types")
-    return s.viewed(a, step.dtype)
+    return s.viewed(a, kind)
 
 
-def reduce_precision(step: Step) -> Array:
+def reduce_precision(s: Scope, a: Array, exponent_bits: int, mantissa_bits: int) -> Array:
     """Round to the numbers of a narrower type."""
-    s, (a,) = step.scope, step.inputs
-    bits = step.params["exponent_bits"], step.params["mantissa_bits"]
     formats = {(8, 7): "bfloat16", (5, 10): "float16", (8, 23): "float32"}
-    if bits not in formats:
-        reason = f"TOSA does not round to {bits[0]} bits of exponent and {bits[1]} of mantissa"
-        raise NotLowered(reason, "round to bfloat16 or float16")
-    if bits == (8, 23):
+    name = formats.get((exponent_bits, mantissa_bits))
+    if name is None:
+        bits = f"{exponent_bits} bits of exponent and {mantissa_bits} of mantissa"
+        raise NotLowered(f"TOSA does not round to {bits}", "round to bfloat16 or float16")
+    if name in ("float32", str(a.dtype)):
         return a
-    if a.dtype != FLOAT32:
-        return a if formats[bits] == str(a.dtype) else _rounded(s, a, formats[bits])
-    return _rounded(s, a, formats[bits])
-
-
-def _rounded(s: Scope, a: Array, name: str) -> Array:
-    kind = carrier(name)
-    return converted(s, converted(s, a, kind), a.dtype)
+    return converted(s, converted(s, a, carrier(name)), a.dtype)

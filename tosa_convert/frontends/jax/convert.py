@@ -15,13 +15,12 @@ from tosa_convert.frontends.examples import write_examples
 from tosa_convert.frontends.jax.lowering import (
     Arguments,
     Lowered,
-    Port,
     example_arrays,
     lower_function,
     use_cpu,
 )
 from tosa_convert.frontends.jax.walk import Problem
-from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, NotLowered, Value
+from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, NotLowered
 from tosa_convert.frontends.process.python_file import call_factory, failure
 from tosa_convert.frontends.process.request import Request
 from tosa_convert.graph.model import Graph
@@ -42,8 +41,8 @@ def lower(request: Request, folder: Path) -> Interface:
         save(found.graph, folder / PROGRAM_FILE, "mlirbc")
         write_example_arguments(request, folder, arguments)
     return Interface(
-        inputs=list(map(value_of, found.inputs)),
-        outputs=list(map(value_of, found.outputs)),
+        inputs=found.inputs,
+        outputs=found.outputs,
         not_lowered=list(_rows(found.problems)),
     )
 
@@ -113,11 +112,6 @@ def arguments_of(
         message = f"found {len(names)} names for {len(args)} arguments"
         raise fail("option-conflict", "names", message, "give a name for each argument")
     return Arguments(tuple(args), kwargs or {})
-
-
-def value_of(port: Port) -> Value:
-    """Return an argument or a result of a function, as a converter names it."""
-    return Value(name=port.name, dtype=port.dtype, shape=port.shape)
 
 
 def _rows(problems: Sequence[Problem]) -> list[NotLowered]:

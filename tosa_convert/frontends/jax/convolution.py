@@ -19,8 +19,7 @@ from tosa_convert.frontends.jax.arrays import (
 )
 from tosa_convert.frontends.jax.contraction import with_zero_point
 from tosa_convert.frontends.jax.conversion import converted
-from tosa_convert.frontends.jax.scope import Scope
-from tosa_convert.frontends.jax.step import Step
+from tosa_convert.frontends.jax.scope import Scope, Step
 
 _MOST_DIMENSIONS: Final = 3
 
@@ -52,11 +51,8 @@ def conv_general_dilated(step: Step) -> Array:
     a, weight, window = _two_dimensional(s, a, weight, window)
     groups, batch_groups = params["feature_group_count"], params["batch_group_count"]
     made = _grouped(s, a, weight, window, groups, batch_groups)
-    shape = [
-        step.shape[k] for k in (numbers.out_spec[0], *numbers.out_spec[2:], numbers.out_spec[1])
-    ]
-    made = layout.reshape(s, made, shape)
     order = (numbers.out_spec[0], *numbers.out_spec[2:], numbers.out_spec[1])
+    made = layout.reshape(s, made, [step.shape[k] for k in order])
     made = layout.transpose(s, made, np.argsort(order).tolist())
     return converted(s, made, step.dtype)
 
@@ -100,19 +96,12 @@ def _grouped(
     parts = []
     for index in range(count):
         axis = a.rank - 1 if batch_groups == 1 else 0
-        part = _part(s, a, axis, index, count)
-        filters = _part(s, weight, 0, index, count)
-        parts.append(_convolved(s, part, filters, window))
+        size, filters = a.shape[axis] // count, outputs // count
+        part = layout.part(s, a, axis, index * size, (index + 1) * size)
+        own = layout.part(s, weight, 0, index * filters, (index + 1) * filters)
+        parts.append(_convolved(s, part, own, window))
     assert outputs % count == 0
     return layout.concatenate(s, parts, a.rank - 1)
-
-
-def _part(s: Scope, a: Array, axis: int, index: int, count: int) -> Array:
-    """Part `index` of `count` equal parts along an axis."""
-    size = a.shape[axis] // count
-    starts, stops = [0] * a.rank, list(a.shape)
-    starts[axis], stops[axis] = index * size, (index + 1) * size
-    return layout.cut(s, a, starts, stops)
 
 
 def _convolved(s: Scope, a: Array, weight: Array, window: _Window) -> Array:

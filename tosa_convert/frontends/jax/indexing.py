@@ -25,11 +25,23 @@ from tosa_convert.frontends.jax.arrays import (
     is_unsigned,
 )
 from tosa_convert.frontends.jax.conversion import converted
-from tosa_convert.frontends.jax.scope import Scope
-from tosa_convert.frontends.jax.step import Step
+from tosa_convert.frontends.jax.scope import Scope, Step
 
 #: GATHER and SCATTER move these by INT32 indices in TOSA 1.0.
 _INT8: Final = np.dtype(np.int8)
+
+
+def as_table(s: Scope, a: Array, rows: Sequence[int], columns: Sequence[int]) -> Array:
+    """Make a table of an array: dimensions that are its rows, and dimensions that are its columns."""
+    moved = layout.transpose(s, a, (*rows, *columns))
+    sizes = [math.prod(a.shape[k] for k in part) for part in (rows, columns)]
+    return layout.reshape(s, moved, sizes)
+
+
+def from_table(s: Scope, table: Array, shape: Sequence[int], order: Sequence[int]) -> Array:
+    """Undo `as_table` for an array of a shape. order: the dimensions of rows and columns."""
+    made = layout.reshape(s, table, [shape[k] for k in order])
+    return layout.transpose(s, made, np.argsort(order).tolist())
 
 
 def as_rows(s: Scope, a: Array) -> Array:
@@ -88,33 +100,38 @@ def rows_at(s: Scope, table: Array, index: Array) -> Array:
 def dynamic_slice(step: Step) -> Array:
     s, (a, *starts) = step.scope, step.inputs
     sizes = tuple(int(n) for n in step.params["slice_sizes"])
-    if all(start.is_constant for start in starts):
-        first = [
-            int(np.clip(start.number(), 0, full - size))
-            for start, full, size in zip(starts, a.shape, sizes, strict=True)
-        ]
-        stops = [start + size for start, size in zip(first, sizes, strict=True)]
-        return layout.cut(s, a, first, stops)
-    partial = [k for k in range(a.rank) if sizes[k] != a.shape[k]]
-    whole = [k for k in range(a.rank) if sizes[k] == a.shape[k]]
-    moved = layout.transpose(s, as_rows(s, a), (*partial, *whole))
-    tall = [a.shape[k] for k in partial]
-    table = layout.reshape(s, moved, (math.prod(tall), math.prod(a.shape[k] for k in whole)))
-    index = slice_positions(s, starts, sizes, a.shape, partial)
-    made = rows_at(s, table, index)
-    made = layout.reshape(s, made, [sizes[k] for k in (*partial, *whole)])
-    made = layout.transpose(s, made, np.argsort((*partial, *whole)).tolist())
-    return from_rows(s, made, a.dtype)
+    first = known_starts(starts, sizes, a.shape)
+    if first is not None:
+        return layout.cut(s, a, first, np.add(first, sizes).tolist())
+    partial, whole = partial_and_whole(sizes, a.shape)
+    table = as_table(s, as_rows(s, a), partial, whole)
+    made = rows_at(s, table, slice_positions(s, starts, sizes, a.shape))
+    return from_rows(s, from_table(s, made, sizes, (*partial, *whole)), a.dtype)
+
+
+def known_starts(
+    starts: Sequence[Array], sizes: Sequence[int], shape: Sequence[int]
+) -> list[int] | None:
+    """Return where a slice begins, inside of the array; None if it is computed."""
+    if not all(start.is_constant for start in starts):
+        return None
+    return [
+        int(np.clip(start.number(), 0, full - size))
+        for start, size, full in zip(starts, sizes, shape, strict=True)
+    ]
+
+
+def partial_and_whole(sizes: Sequence[int], shape: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Return the dimensions of which a slice takes a part, and those that it takes whole."""
+    axes = range(len(shape))
+    return [k for k in axes if sizes[k] != shape[k]], [k for k in axes if sizes[k] == shape[k]]
 
 
 def slice_positions(
-    s: Scope,
-    starts: Sequence[Array],
-    sizes: Sequence[int],
-    shape: Sequence[int],
-    axes: Sequence[int],
+    s: Scope, starts: Sequence[Array], sizes: Sequence[int], shape: Sequence[int]
 ) -> Array:
-    """Return the rows that a slice takes of a table of the dimensions `axes`."""
+    """Return the rows that a slice takes of a table of the dimensions of which it takes a part."""
+    axes, _ = partial_and_whole(sizes, shape)
     parts = []
     for at, axis in enumerate(axes):
         start = clamped(s, index32(s, starts[axis]), shape[axis] - sizes[axis])
@@ -168,9 +185,8 @@ def indexed(
     starts: dict[int, Array] = {}
     valid = constant(np.ones((1,) * len(batch), np.bool_))
     for at, axis in enumerate(index_map):
-        low, high = [0] * indices.rank, list(indices.shape)
-        low[-1], high[-1] = at, at + 1
-        start = layout.reshape(s, layout.cut(s, indices, low, high), batch)
+        start = layout.part(s, indices, indices.rank - 1, at, at + 1)
+        start = layout.reshape(s, start, batch)
         start, last = index32(s, start), shape[axis] - window[axis]
         inside = s.both(s.greater_equal(start, 0), s.greater_equal(last, start))
         valid = s.both(valid, inside)
@@ -188,18 +204,9 @@ def indexed(
         parts.append(part)
     made = positions(s, parts, [shape[axis] for axis in partial])
     full = (*batch, *(window[axis] for axis in partial))
-    made = Array(INT32, full, *_broadcast(s, made, full))
-    whole = tuple(k for k in range(len(shape)) if k not in partial)
-    return Indexed(made, Array(BOOL, batch, *_broadcast(s, valid, batch)), partial, whole)
-
-
-def _broadcast(s: Scope, a: Array, shape: Sequence[int]) -> tuple[Any, Any]:
-    made = (
-        layout.broadcast(s, a, shape, range(len(shape)))
-        if a.rank
-        else layout.broadcast(s, a, shape, ())
-    )
-    return made.data, made.value
+    made = layout.broadcast(s, made, full, range(made.rank))
+    valid = layout.broadcast(s, valid, batch, range(valid.rank))
+    return Indexed(made, valid, partial, tuple(k for k in range(len(shape)) if k not in partial))
 
 
 def gather(step: Step) -> Array:
@@ -207,10 +214,7 @@ def gather(step: Step) -> Array:
     numbers, window = params["dimension_numbers"], tuple(params["slice_sizes"])
     batching = (numbers.operand_batching_dims, numbers.start_indices_batching_dims)
     found = indexed(s, indices, a.shape, window, numbers.start_index_map, batching)
-    moved = layout.transpose(s, as_rows(s, a), (*found.partial, *found.whole))
-    tall = math.prod(a.shape[k] for k in found.partial)
-    table = layout.reshape(s, moved, (tall, math.prod(a.shape[k] for k in found.whole)))
-    made = rows_at(s, table, found.index)
+    made = rows_at(s, as_table(s, as_rows(s, a), found.partial, found.whole), found.index)
     # Dimensions: the batch, the window along the rows, the columns.
     batch = indices.shape[:-1]
     gone = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)

@@ -5,8 +5,10 @@ Adjacent dimensions that an operator treats alike are merged before it, so that 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -132,6 +134,19 @@ def cut(
     return Array(a.dtype, shape, None, value)
 
 
+def part(s: Scope, a: Array, axis: int, start: int, stop: int, step: int = 1) -> Array:
+    """Elements from `start` to `stop` of one axis, by `step`."""
+    starts, stops, steps = [0] * a.rank, list(a.shape), [1] * a.rank
+    starts[axis], stops[axis], steps[axis] = start, stop, step
+    return cut(s, a, starts, stops, steps)
+
+
+def split(s: Scope, a: Array, sizes: Sequence[int], axis: int) -> list[Array]:
+    """Parts of the given sizes, one after another."""
+    ends = itertools.accumulate(sizes)
+    return [part(s, a, axis, end - size, end) for size, end in zip(sizes, ends, strict=True)]
+
+
 def _every(s: Scope, a: Array, axis: int, step: int, count: int) -> Value:
     """Return the first of each `step` elements along an axis."""
     before, after = a.shape[:axis], a.shape[axis + 1 :]
@@ -218,3 +233,37 @@ def spread(s: Scope, a: Array, interior: Sequence[int], value: Operand) -> Array
         wide = cut(s, wide, (0, 0, 0), (outer, size * (count + 1) - count, inner))
         a = reshape(s, wide, (*before, size * (count + 1) - count, *after))
     return a
+
+
+# -- as operations have them ---------------------------------------------------------------------
+
+
+def iota(dtype: Any, shape: Sequence[int], axis: int) -> Array:
+    """0, 1, 2, ... along an axis."""
+    sizes = [1] * len(shape)
+    sizes[axis] = shape[axis]
+    return Array(np.dtype(dtype), tuple(shape), np.arange(shape[axis], dtype=dtype).reshape(sizes))
+
+
+def broadcast_to(s: Scope, a: Array, shape: Sequence[int]) -> Array:
+    """Broadcast with the last dimensions of both side by side."""
+    return broadcast(s, a, shape, range(len(shape) - a.rank, len(shape)))
+
+
+def tile(s: Scope, a: Array, repeats: Sequence[int]) -> Array:
+    """Repeat along each dimension; `repeats` may have more of them."""
+    shape = (*(1,) * (len(repeats) - a.rank), *a.shape)
+    whole = s.array(s.whole(reshape(s, a, shape)), a.dtype)
+    return s.apply("tile", [whole], a.dtype, multiples=repeats)
+
+
+def unstack(s: Scope, a: Array, axis: int) -> list[Array]:
+    """Parts of size 1 along an axis, without it."""
+    shape = (*a.shape[:axis], *a.shape[axis + 1 :])
+    return [reshape(s, row, shape) for row in split(s, a, [1] * a.shape[axis], axis)]
+
+
+def pad_between(s: Scope, a: Array, value: Array, padding: Sequence[tuple[int, int, int]]) -> Array:
+    """Elements before, after and between those of each dimension."""
+    low, high, interior = zip(*padding, strict=True) if a.rank else ((),) * 3
+    return pad(s, spread(s, a, interior, value), low, high, value)

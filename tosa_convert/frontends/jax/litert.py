@@ -12,7 +12,6 @@ from tosa_convert.frontends.jax.convert import (
     failures_of,
     made_function,
     not_lowered,
-    value_of,
     write_example_arguments,
 )
 from tosa_convert.frontends.jax.lowering import Arguments, Traced, trace
@@ -74,8 +73,7 @@ def _lowered(model: TfliteModel, traced: Traced, folder: Path, name: str) -> Int
     program = inner / PROGRAM_FILE
     if program.exists():
         program.rename(folder / PROGRAM_FILE)
-    interface.inputs = [value_of(port) for port in traced.inputs]
-    interface.outputs = [value_of(port) for port in traced.outputs]
+    interface.inputs, interface.outputs = traced.inputs, traced.outputs
     interface.places, interface.operators = model.places, {}
     # They are about metadata of the TFLite model, which the user does not see.
     interface.remarks = []

@@ -15,8 +15,7 @@ from tosa_convert.frontends.jax import layout
 from tosa_convert.frontends.jax.arrays import BOOL, Array, constant
 from tosa_convert.frontends.jax.indexing import as_rows, from_rows, rows_at
 from tosa_convert.frontends.jax.scattering import write_rows
-from tosa_convert.frontends.jax.scope import Scope
-from tosa_convert.frontends.jax.step import Step
+from tosa_convert.frontends.jax.scope import Scope, Step
 
 #: A loop is unrolled if its iterations together have at most this many equations.
 UNROLLED_EQUATIONS: Final = 1024
@@ -151,19 +150,16 @@ def _unrolled(step: Step) -> list[Array]:
     rows: list[list[Array]] = []
     order = range(params["length"])
     for index in reversed(order) if params["reverse"] else order:
-        given = [_row(s, column, index) for column in columns]
+        given = [
+            layout.reshape(s, layout.part(s, column, 0, index, index + 1), column.shape[1:])
+            for column in columns
+        ]
         made = step.run(s, params["jaxpr"], [*consts, *carry, *given])
         carry = made[: len(carry)]
         rows.append(made[len(carry) :])
     if params["reverse"]:
         rows.reverse()
     return [*carry, *(layout.stack(s, column) for column in zip(*rows, strict=True))]
-
-
-def _row(s: Scope, a: Array, index: int) -> Array:
-    starts, stops = [0] * a.rank, list(a.shape)
-    starts[0], stops[0] = index, index + 1
-    return layout.reshape(s, layout.cut(s, a, starts, stops), a.shape[1:])
 
 
 def _scan_loop(step: Step) -> list[Array]:

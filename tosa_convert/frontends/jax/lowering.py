@@ -25,17 +25,9 @@ from tosa_convert.frontends.jax.modules import State, Variables, state_of
 from tosa_convert.frontends.jax.scope import Scope
 from tosa_convert.frontends.jax.walk import Problem, Walk
 from tosa_convert.frontends.main_block import with_own_outputs
+from tosa_convert.frontends.process.interface import Value
 from tosa_convert.graph.model import Graph
 from tosa_convert.graph.rename import rename_in_order
-
-
-@dataclass(frozen=True)
-class Port:
-    """An argument or a result of a function: its name, and its element type and shape in JAX."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -48,8 +40,8 @@ class Lowered:
     """
 
     graph: Graph | None
-    inputs: list[Port]
-    outputs: list[Port]
+    inputs: list[Value]
+    outputs: list[Value]
     problems: list[Problem]
 
 
@@ -64,8 +56,8 @@ class Traced:
 
     jaxpr: Any
     state: State
-    inputs: list[Port]
-    outputs: list[Port]
+    inputs: list[Value]
+    outputs: list[Value]
 
 
 class Arguments(NamedTuple):
@@ -137,8 +129,8 @@ def trace(
         state.tree, *arguments.positional, **arguments.keywords
     )
     names_of_results = list(_result_names(results[0]))
-    inputs = _ports(flat, closed.in_avals[len(state.names) :])
-    outputs = _ports(names_of_results, closed.out_avals[: len(names_of_results)])
+    inputs = _values(flat, closed.in_avals[len(state.names) :])
+    outputs = _values(names_of_results, closed.out_avals[: len(names_of_results)])
     return Traced(closed, state, inputs, outputs)
 
 
@@ -191,15 +183,14 @@ def _program(walk: Walk, traced: Traced) -> Graph | None:
     variables = Variables(scope, traced.state, closed.jaxpr)
     arguments: list[Array] = []
     for port, aval in zip(inputs, closed.in_avals[variables.count :], strict=True):
+        arguments.append(Array(aval.dtype, tuple(aval.shape)))
         try:
             kind = carrier(aval.dtype)
-            refuse_empty(port.shape)
-            value = builder.input(f"argument {len(arguments)}", kind, port.shape)
+            refuse_empty(aval.shape)
+            value = builder.input(f"argument {len(arguments) - 1}", kind, aval.shape)
+            arguments[-1].value = value
         except NotLowered as problem:
             walk.refuse(f"argument {port.name}", problem)
-            arguments.append(Array(aval.dtype, port.shape))
-            continue
-        arguments.append(Array(aval.dtype, port.shape, None, value))
     found = walk.run(scope, closed, [*variables.arrays, *arguments])
     results = found[: len(outputs)]
     for port, result in zip(outputs, results, strict=True):
@@ -259,8 +250,8 @@ def _result_names(tree: Any) -> Iterator[str]:
         yield ".".join(words)
 
 
-def _ports(names: Iterable[str], avals: Sequence[Any]) -> list[Port]:
+def _values(names: Iterable[str], avals: Sequence[Any]) -> list[Value]:
     return [
-        Port(name, str(aval.dtype), tuple(aval.shape))
+        Value(name=name, dtype=str(aval.dtype), shape=tuple(aval.shape))
         for name, aval in zip(names, avals, strict=True)
     ]

@@ -1,13 +1,16 @@
-"""Reductions, positions of extremes, and cumulative functions."""
+"""Reductions along dimensions, positions of extremes, and cumulative functions."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tosa_convert.frontends.jax import layout, reduce
-from tosa_convert.frontends.jax.arithmetic import computed, extremum, ordered, unordered
+from tosa_convert.frontends.jax import layout
+from tosa_convert.frontends.jax.arithmetic import combination, ordered, unordered
 from tosa_convert.frontends.jax.arrays import (
     BOOL,
     INT32,
@@ -15,131 +18,148 @@ from tosa_convert.frontends.jax.arrays import (
     carrier,
     is_float,
     is_small,
+    is_unsigned,
 )
 from tosa_convert.frontends.jax.functions import logsumexp2
 from tosa_convert.frontends.jax.scope import Scope
-from tosa_convert.frontends.jax.step import Rule, Step
 
 
-def reduce_sum(step: Step) -> Array:
-    (a,) = step.inputs
-    return summed(step.scope, a, step.params["axes"])
+def _merged(a: Array, axes: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Return the sizes of an array after merging neighbours that are all reduced, or all kept.
+
+    Returns:
+        The sizes, and which of them are reduced.
+    """
+    sizes: list[int] = []
+    kinds: list[bool] = []
+    for axis, size in enumerate(a.shape):
+        if size == 1:
+            continue
+        if kinds and kinds[-1] is (axis in axes):
+            sizes[-1] *= size
+        else:
+            sizes.append(size)
+            kinds.append(axis in axes)
+    return sizes, [index for index, reduced in enumerate(kinds) if reduced]
 
 
-def summed(s: Scope, a: Array, axes: Any) -> Array:
+def _kept(a: Array, axes: Sequence[int]) -> tuple[int, ...]:
+    """Return the shape without the reduced dimensions."""
+    return tuple(size for axis, size in enumerate(a.shape) if axis not in axes)
+
+
+def by_operator(s: Scope, a: Array, axes: Sequence[int], name: str) -> Array:
+    """Reduce by an operator of TOSA, such as "reduce_sum"."""
+    sizes, reduced = _merged(a, axes)
+    value = s.whole(layout.reshape(s, a, sizes))
+    for axis in reduced:
+        value = getattr(s.builder, name)(value, axis=axis)
+    return layout.reshape(s, s.array(value, a.dtype), _kept(a, axes))
+
+
+def by_halves(
+    s: Scope, a: Array, axes: Sequence[int], combine: Callable[[Array, Array], Array]
+) -> Array:
+    """Reduce by a function of two arrays: combine halves until one element is left."""
+    result = _kept(a, axes)
+    sizes, reduced = _merged(a, axes)
+    a = layout.reshape(s, a, sizes)
+    for axis in reduced:
+        while a.shape[axis] > 1:
+            size, half = a.shape[axis], a.shape[axis] // 2
+            joined = combine(*layout.split(s, a, [half, half], axis))
+            if size % 2:
+                odd = layout.part(s, a, axis, size - 1, size)
+                joined = layout.concatenate(s, [joined, odd], axis)
+            a = joined
+    return layout.reshape(s, a, result)
+
+
+def summed(s: Scope, a: Array, axes: Sequence[int]) -> Array:
     """Sum elements of any type."""
     if is_small(a.dtype):
-        return s.narrowed(reduce.by_operator(s, "reduce_sum", s.widened(a), axes), a.dtype)
-    if np.dtype(a.dtype).kind == "u":
-        return reduce.by_halves(s, lambda x, y: computed(s, "add", x, y), a, axes)
-    return reduce.by_operator(s, "reduce_sum", a, axes)
+        return s.narrowed(by_operator(s, s.widened(a), axes, "reduce_sum"), a.dtype)
+    if is_unsigned(a.dtype):
+        return by_halves(s, a, axes, combination(s, "add"))
+    return by_operator(s, a, axes, "reduce_sum")
 
 
-def reduce_prod(step: Step) -> Array:
-    s, (a,) = step.scope, step.inputs
+def multiplied(s: Scope, a: Array, axes: Sequence[int]) -> Array:
+    """Multiply elements of any type."""
     if is_float(a.dtype):
-        return reduce.by_operator(s, "reduce_product", a, step.params["axes"])
-    return reduce.by_halves(s, lambda x, y: computed(s, "mul", x, y), a, step.params["axes"])
+        return by_operator(s, a, axes, "reduce_product")
+    return by_halves(s, a, axes, combination(s, "mul"))
 
 
-def reduce_max(step: Step) -> Array:
-    (a,) = step.inputs
-    return extreme(step.scope, "max", a, step.params["axes"])
-
-
-def reduce_min(step: Step) -> Array:
-    (a,) = step.inputs
-    return extreme(step.scope, "min", a, step.params["axes"])
-
-
-def extreme(s: Scope, word: str, a: Array, axes: Any) -> Array:
+def extreme(s: Scope, a: Array, axes: Sequence[int], word: str) -> Array:
     """Return the greatest or the least of elements of any type. word: "max" or "min"."""
     if a.dtype == BOOL:
-        return reduce.by_operator(s, "reduce_any" if word == "max" else "reduce_all", a, axes)
+        return by_operator(s, a, axes, "reduce_any" if word == "max" else "reduce_all")
     name = f"reduce_{word}"
     if np.dtype(a.dtype).kind == "i":
-        return reduce.by_operator(s, name, a, axes)
-    return unordered(s, reduce.by_operator(s, name, ordered(s, a), axes), a.dtype)
+        return by_operator(s, a, axes, name)
+    return unordered(s, by_operator(s, ordered(s, a), axes, name), a.dtype)
 
 
-def bits(word: str) -> Rule:
-    """Return the rule of a reduction by "and", "or" or "xor"."""
-
-    def rule(step: Step) -> Array:
-        s, (a,) = step.scope, step.inputs
-        if a.dtype == BOOL and word != "xor":
-            name = "reduce_all" if word == "and" else "reduce_any"
-            return reduce.by_operator(s, name, a, step.params["axes"])
-        name = f"logical_{word}" if a.dtype == BOOL else f"bitwise_{word}"
-        held = s.viewed(a, carrier(a.dtype))
-        made = reduce.by_halves(
-            s, lambda x, y: s.elementwise(name, x, y), held, step.params["axes"]
-        )
-        return s.viewed(made, a.dtype)
-
-    return rule
+def bits(s: Scope, a: Array, axes: Sequence[int], word: str) -> Array:
+    """Reduce bits or truth values by "and", "or" or "xor"."""
+    if a.dtype == BOOL and word != "xor":
+        return by_operator(s, a, axes, "reduce_all" if word == "and" else "reduce_any")
+    name = f"logical_{word}" if a.dtype == BOOL else f"bitwise_{word}"
+    held = s.viewed(a, carrier(a.dtype))
+    made = by_halves(s, held, axes, lambda x, y: s.elementwise(name, x, y))
+    return s.viewed(made, a.dtype)
 
 
 # -- positions -----------------------------------------------------------------------------------
 
 
-def argmax(step: Step) -> Array:
-    return _position(step, is_least=False)
-
-
-def argmin(step: Step) -> Array:
-    return _position(step, is_least=True)
-
-
-def _position(step: Step, is_least: bool) -> Array:
-    """Return the first position of an extreme."""
-    s, (a,) = step.scope, step.inputs
-    (axis,) = step.params["axes"]
+def position(s: Scope, a: Array, axes: Sequence[int], dtype: Any, word: str) -> Array:
+    """Return the first position of an extreme along an axis. word: "max" or "min"."""
+    (axis,) = axes
     if is_float(a.dtype):
-        x = s.unary("negate", a) if is_least else a
+        x = s.elementwise("negate", a) if word == "min" else a
         found = s.apply("argmax", [x], INT32, axis=axis, dtype="int32")
-    elif a.dtype == np.int8 and not is_least:
+    elif a.dtype == np.int8 and word == "max":
         found = s.apply("argmax", [a], INT32, axis=axis, dtype="int32")
     else:
-        found = _integer_position(s, ordered(s, a), axis, is_least)
-    if step.dtype.itemsize == 8:
-        return s.viewed(s.cast(found, np.int64), step.dtype)
-    return s.narrowed(found, step.dtype)
+        found = _integer_position(s, ordered(s, a), axis, word)
+    if np.dtype(dtype).itemsize == 8:
+        return s.viewed(s.cast(found, np.int64), dtype)
+    return s.narrowed(found, dtype)
 
 
-def _integer_position(s: Scope, a: Array, axis: int, is_least: bool) -> Array:
+def _integer_position(s: Scope, a: Array, axis: int, word: str) -> Array:
     """TOSA's ARGMAX takes no INT32: the least index at which the extreme is."""
-    sizes = [1] * a.rank
-    sizes[axis] = a.shape[axis]
-    best = layout.reshape(
-        s,
-        extreme(s, "min" if is_least else "max", a, (axis,)),
-        [1 if k == axis else size for k, size in enumerate(a.shape)],
-    )
-    index = Array(INT32, a.shape, np.arange(a.shape[axis], dtype=np.int32).reshape(sizes))
+    shape = [1 if k == axis else size for k, size in enumerate(a.shape)]
+    best = layout.reshape(s, extreme(s, a, (axis,), word), shape)
+    index = layout.iota(INT32, a.shape, axis)
     index = s.select(s.equal(a, best), index, a.shape[axis])
-    return extreme(s, "min", index, (axis,))
+    return extreme(s, index, (axis,), "min")
 
 
 # -- cumulative functions ------------------------------------------------------------------------
 
 
-def cumulative(word: str) -> Rule:
-    """Return the rule of a cumulative "sum", "prod", "max", "min" or "logsumexp"."""
+def cumulative(s: Scope, a: Array, axis: int, reverse: bool, word: str) -> Array:
+    """Return the cumulative "add", "mul", "max", "min" or "logsumexp".
 
-    def rule(step: Step) -> Array:
-        s, (a,) = step.scope, step.inputs
-
-        def combine(x: Array, y: Array) -> Array:
-            if word == "logsumexp":
-                return logsumexp2(s, x, y)
-            if word in ("sum", "prod"):
-                return computed(s, "add" if word == "sum" else "mul", x, y)
-            return extremum(s, f"{word}imum", x, y)
-
-        wide = s.widened(a) if is_small(a.dtype) else a
-        params = step.params
-        made = reduce.cumulative(s, combine, wide, params["axis"], params["reverse"])
-        return s.narrowed(made, a.dtype) if is_small(a.dtype) else made
-
-    return rule
+    Each step combines elements that are twice as far apart, so that there are few steps.
+    """
+    combine = partial(logsumexp2, s) if word == "logsumexp" else combination(s, word)
+    size, outer, inner = a.shape[axis], math.prod(a.shape[:axis]), math.prod(a.shape[axis + 1 :])
+    work = layout.reshape(s, s.widened(a) if is_small(a.dtype) else a, (outer, size, inner))
+    distance = 1
+    while distance < size:
+        first, last = (0, size - distance), (distance, size)
+        stay, far = (
+            layout.part(s, work, 1, *ends) for ends in (first, last)[:: 1 if reverse else -1]
+        )
+        if reverse:
+            joined = [combine(stay, far), layout.part(s, work, 1, size - distance, size)]
+        else:
+            joined = [layout.part(s, work, 1, 0, distance), combine(far, stay)]
+        work = layout.concatenate(s, joined, 1)
+        distance *= 2
+    made = layout.reshape(s, work, a.shape)
+    return s.narrowed(made, a.dtype) if is_small(a.dtype) else made

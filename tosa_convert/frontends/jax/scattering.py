@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
-from tosa_convert.frontends.jax import layout, reduce
-from tosa_convert.frontends.jax.arithmetic import computed, extremum
+from tosa_convert.frontends.jax import layout
+from tosa_convert.frontends.jax.arithmetic import combination
 from tosa_convert.frontends.jax.arrays import (
     Array,
     NotLowered,
     carrier,
     constant,
     is_small,
+    neutral,
 )
 from tosa_convert.frontends.jax.indexing import (
     Indexed,
     as_rows,
+    as_table,
     from_rows,
+    from_table,
     indexed,
+    known_starts,
+    partial_and_whole,
     rows_at,
     slice_positions,
 )
-from tosa_convert.frontends.jax.reductions import extreme, summed
-from tosa_convert.frontends.jax.scope import Scope
-from tosa_convert.frontends.jax.step import Rule, Step
+from tosa_convert.frontends.jax.reductions import by_halves, extreme, summed
+from tosa_convert.frontends.jax.scope import Scope, Step
 
 #: Most elements of a comparison of all rows with all indices.
 _MOST_COMPARED: Final = 1 << 24
@@ -49,44 +52,29 @@ def write_rows(s: Scope, table: Array, index: Array, rows: Array) -> Array:
 def dynamic_update_slice(step: Step) -> Array:
     s, (a, update, *starts) = step.scope, step.inputs
     sizes = update.shape
-    if all(start.is_constant for start in starts):
-        first = [
-            int(np.clip(start.number(), 0, full - size))
-            for start, full, size in zip(starts, a.shape, sizes, strict=True)
-        ]
+    first = known_starts(starts, sizes, a.shape)
+    if first is not None:
         return _replaced(s, a, update, first)
-    partial = [k for k in range(a.rank) if sizes[k] != a.shape[k]]
-    whole = [k for k in range(a.rank) if sizes[k] == a.shape[k]]
-    order = (*partial, *whole)
-    columns = math.prod(a.shape[k] for k in whole)
-    moved = layout.transpose(s, as_rows(s, a), order)
-    tall = math.prod(a.shape[k] for k in partial)
-    table = layout.reshape(s, moved, (tall, columns))
-    index = slice_positions(s, starts, sizes, a.shape, partial)
-    rows = layout.transpose(s, as_rows(s, update), order)
-    rows = layout.reshape(s, rows, (index.size, columns))
-    made = write_rows(s, table, index, rows)
-    made = layout.reshape(s, made, [a.shape[k] for k in order])
-    return from_rows(s, layout.transpose(s, made, np.argsort(order).tolist()), a.dtype)
+    partial, whole = partial_and_whole(sizes, a.shape)
+    table = as_table(s, as_rows(s, a), partial, whole)
+    index = slice_positions(s, starts, sizes, a.shape)
+    made = write_rows(s, table, index, as_table(s, as_rows(s, update), partial, whole))
+    return from_rows(s, from_table(s, made, a.shape, (*partial, *whole)), a.dtype)
 
 
 def _replaced(s: Scope, a: Array, update: Array, first: Sequence[int]) -> Array:
     """Replace a part of an array at a known place: join what is around it, and the new part."""
-    made = update
+    made, last = update, [n + size for n, size in zip(first, update.shape, strict=True)]
     for axis in reversed(range(a.rank)):
-        starts, stops = list(first), [n + size for n, size in zip(first, update.shape, strict=True)]
-        # Dimensions after `axis` are whole by now.
-        for later in range(axis + 1, a.rank):
-            starts[later], stops[later] = 0, a.shape[later]
         parts = [made]
-        if starts[axis] > 0:
-            low, high = list(starts), list(stops)
-            low[axis], high[axis] = 0, starts[axis]
-            parts.insert(0, layout.cut(s, a, low, high))
-        if stops[axis] < a.shape[axis]:
-            low, high = list(starts), list(stops)
-            low[axis], high[axis] = stops[axis], a.shape[axis]
-            parts.append(layout.cut(s, a, low, high))
+        # Dimensions after `axis` are whole by now.
+        zeros, after = [0] * (a.rank - axis - 1), a.shape[axis + 1 :]
+        if first[axis] > 0:
+            starts, stops = [*first[:axis], 0, *zeros], [*last[:axis], first[axis], *after]
+            parts.insert(0, layout.cut(s, a, starts, stops))
+        if last[axis] < a.shape[axis]:
+            starts, stops = [*first[:axis], last[axis], *zeros], [*last[:axis], *a.shape[axis:]]
+            parts.append(layout.cut(s, a, starts, stops))
         held = [s.viewed(part, carrier(part.dtype)) for part in parts]
         made = s.viewed(layout.concatenate(s, held, axis), a.dtype)
     return made
@@ -95,16 +83,8 @@ def _replaced(s: Scope, a: Array, update: Array, first: Sequence[int]) -> Array:
 # -- scatter -------------------------------------------------------------------------------------
 
 
-def scatter(word: str) -> Rule:
-    """Return the rule of a scatter. It sets ("set"), or combines: "add", "sub", "mul", "min", "max"."""
-
-    def rule(step: Step) -> Array:
-        return _scattered(step, word)
-
-    return rule
-
-
-def _scattered(step: Step, word: str) -> Array:
+def scatter(step: Step, word: str) -> Array:
+    """Set elements ("set"), or combine with them: "add", "sub", "mul", "min", "max"."""
     s, (a, indices, updates), params = step.scope, step.inputs, step.params
     numbers = params["dimension_numbers"]
     batching = (numbers.operand_batching_dims, numbers.scatter_indices_batching_dims)
@@ -115,18 +95,14 @@ def _scattered(step: Step, word: str) -> Array:
         window[axis] = updates.shape[position]
     found = indexed(s, indices, a.shape, window, numbers.scatter_dims_to_operand_dims, batching)
     order = (*found.partial, *found.whole)
-    columns = math.prod(a.shape[k] for k in found.whole)
-    tall = math.prod(a.shape[k] for k in found.partial)
-    table = layout.reshape(s, layout.transpose(s, a, order), (tall, columns))
-    rows = _update_rows(s, updates, numbers.update_window_dims, kept, found, columns)
+    table = as_table(s, a, found.partial, found.whole)
+    rows = _update_rows(s, updates, numbers.update_window_dims, kept, found, table.shape[1])
     index = layout.reshape(s, found.index, (found.index.size,))
     if "CLIP" not in str(params["mode"]).upper():
         # Windows that are not inside are not written: their rows are after the table.
-        index = _outside_is_dropped(s, found, index, tall)
+        index = _outside_is_dropped(s, found, index, table.shape[0])
     is_unique = params["unique_indices"] or index.size == 1
-    made = _written(s, table, index, rows, word, is_unique)
-    made = layout.reshape(s, made, [a.shape[k] for k in order])
-    return layout.transpose(s, made, np.argsort(order).tolist())
+    return from_table(s, _written(s, table, index, rows, word, is_unique), a.shape, order)
 
 
 def _update_rows(
@@ -186,12 +162,6 @@ def _written(
     )
 
 
-def _combine(s: Scope, word: str) -> Callable[[Array, Array], Array]:
-    if word in ("min", "max"):
-        return lambda x, y: extremum(s, f"{word}imum", x, y)
-    return lambda x, y: computed(s, word, x, y)
-
-
 def _unique(s: Scope, table: Array, index: Array, rows: Array, word: str) -> Array:
     """Scatter to indices that all differ: read the rows, combine them and write them."""
     tall, columns = table.shape
@@ -199,7 +169,7 @@ def _unique(s: Scope, table: Array, index: Array, rows: Array, word: str) -> Arr
     longer = layout.pad(s, as_rows(s, table), (0, 0), (extra, 0), 0)
     if word != "set":
         old = from_rows(s, rows_at(s, longer, index), table.dtype)
-        rows = _combine(s, word)(old, rows)
+        rows = combination(s, word)(old, rows)
     made = write_rows(s, longer, index, as_rows(s, rows))
     return from_rows(s, layout.cut(s, made, (0, 0), (tall, columns)), table.dtype)
 
@@ -215,7 +185,7 @@ def _latest(s: Scope, table: Array, index: Array, rows: Array) -> Array:
     tall = table.shape[0]
     number = constant(np.arange(index.size, dtype=np.int32).reshape(1, -1))
     last = s.select(_matches(s, tall, index), number, -1)
-    last = extreme(s, "max", last, (1,))
+    last = extreme(s, last, (1,), "max")
     found = rows_at(s, as_rows(s, rows), s.maximum(last, 0))
     is_written = layout.reshape(s, s.greater_equal(last, 0), (tall, 1))
     return from_rows(s, s.select(is_written, found, as_rows(s, table)), table.dtype)
@@ -228,14 +198,14 @@ def _by_rows(s: Scope, table: Array, index: Array, rows: Array, word: str) -> Ar
     wide = s.widened(rows) if is_small(kind) else rows
     matches = layout.reshape(s, _matches(s, tall, index), (tall, index.size, 1))
     spread = layout.reshape(s, wide, (1, index.size, columns))
-    combine = _combine(s, word)
+    combine = combination(s, word)
+    chosen = s.select(matches, spread, neutral(word, wide.dtype))
     if word in ("add", "sub"):
-        made = summed(s, s.select(matches, spread, 0), (1,))
+        made = summed(s, chosen, (1,))
     elif word == "mul":
-        made = reduce.by_halves(s, combine, s.select(matches, spread, 1), (1,))
+        made = by_halves(s, chosen, (1,), combine)
     else:
-        neutral = s.lowest(wide.dtype) if word == "max" else s.highest(wide.dtype)
-        made = extreme(s, word, s.select(matches, spread, neutral), (1,))
+        made = extreme(s, chosen, (1,), word)
     old = s.widened(table) if is_small(kind) else table
     result = combine(old, made)
     return s.narrowed(result, kind) if is_small(kind) else result

@@ -1,8 +1,9 @@
-"""A block of the program that is being lowered: its operators, applied to arrays of JAX."""
+"""A block of the program that is being lowered, and the operation of JAX that is lowered into it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +17,6 @@ from tosa_convert.frontends.jax.arrays import (
     Data,
     carrier,
     constant,
-    is_float,
     is_unsigned,
     refuse_empty,
     whole_data,
@@ -45,6 +45,11 @@ _FOLDED: Final[dict[str, Callable[..., Data]]] = {
     "logical_not": np.logical_not,
     "select": np.where,
 }
+
+
+def _binary(name: str, dtype: Any = None) -> Callable[[Scope, Operand, Operand], Array]:
+    """Return the method that adds an elementwise operator of two operands."""
+    return lambda scope, a, b: scope.elementwise(name, a, b, dtype=dtype)
 
 
 class Scope:
@@ -154,35 +159,16 @@ class Scope:
         made = function(*map(self.value, arrays), **attributes)
         return Array(kind, shape, None, made)
 
-    def add(self, a: Operand, b: Operand) -> Array:
-        return self.elementwise("add", a, b)
-
-    def sub(self, a: Operand, b: Operand) -> Array:
-        return self.elementwise("sub", a, b)
-
-    def mul(self, a: Operand, b: Operand) -> Array:
-        return self.elementwise("mul", a, b)
-
-    def maximum(self, a: Operand, b: Operand) -> Array:
-        return self.elementwise("maximum", a, b)
-
-    def minimum(self, a: Operand, b: Operand) -> Array:
-        return self.elementwise("minimum", a, b)
-
-    def greater(self, a: Operand, b: Operand) -> Array:
-        return self.elementwise("greater", a, b, dtype=BOOL)
-
-    def greater_equal(self, a: Operand, b: Operand) -> Array:
-        return self.elementwise("greater_equal", a, b, dtype=BOOL)
-
-    def equal(self, a: Operand, b: Operand) -> Array:
-        return self.elementwise("equal", a, b, dtype=BOOL)
-
-    def both(self, a: Operand, b: Operand) -> Array:
-        return self.elementwise("logical_and", a, b)
-
-    def either(self, a: Operand, b: Operand) -> Array:
-        return self.elementwise("logical_or", a, b)
+    add = _binary("add")
+    sub = _binary("sub")
+    mul = _binary("mul")
+    maximum = _binary("maximum")
+    minimum = _binary("minimum")
+    greater = _binary("greater", dtype=BOOL)
+    greater_equal = _binary("greater_equal", dtype=BOOL)
+    equal = _binary("equal", dtype=BOOL)
+    both = _binary("logical_and")
+    either = _binary("logical_or")
 
     def negation(self, a: Array) -> Array:
         """Return the other truth value."""
@@ -198,9 +184,6 @@ class Scope:
             for item in (yes, no)
         ]
         return self.elementwise("select", condition, *numbers, dtype=kind)
-
-    def unary(self, name: str, a: Array) -> Array:
-        return self.elementwise(name, a)
 
     def is_nan(self, a: Array) -> Array:
         return self.negation(self.equal(a, a))
@@ -242,13 +225,39 @@ class Scope:
             return self.viewed(a, dtype)
         return self.viewed(self.cast(a, carrier(dtype)), dtype)
 
-    def zero(self, dtype: Any) -> Array:
-        return constant(np.zeros((), dtype))
 
-    def lowest(self, dtype: Any) -> Any:
-        """Return the lowest value of a type: minus infinity for floating-point types."""
-        return -np.inf if is_float(dtype) else np.iinfo(dtype).min
+#: Lowers a function of its own, such as the body of a loop: the block, the function, its arguments.
+Run = Callable[[Scope, Any, Sequence[Array]], list[Array]]
 
-    def highest(self, dtype: Any) -> Any:
-        """Return the greatest value of a type: infinity for floating-point types."""
-        return np.inf if is_float(dtype) else np.iinfo(dtype).max
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An operation that is lowered.
+
+    scope: the block that gets the operators.
+    inputs: its operands, all of them lowered.
+    params: its parameters.
+    shapes, dtypes: those of its results.
+    run: lowers a function among the parameters.
+    """
+
+    scope: Scope
+    inputs: Sequence[Array]
+    params: Mapping[str, Any]
+    shapes: Sequence[tuple[int, ...]]
+    dtypes: Sequence[Any]
+    run: Run
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the shape of the first result."""
+        return self.shapes[0]
+
+    @property
+    def dtype(self) -> Any:
+        """Return the element type of the first result."""
+        return self.dtypes[0]
+
+
+#: Lowers an operation.
+Rule = Callable[[Step], Array | Sequence[Array]]

@@ -17,8 +17,7 @@ from tosa_convert.frontends.jax.arrays import (
 )
 from tosa_convert.frontends.jax.indexing import as_rows, from_rows
 from tosa_convert.frontends.jax.reductions import summed
-from tosa_convert.frontends.jax.scope import Scope
-from tosa_convert.frontends.jax.step import Step
+from tosa_convert.frontends.jax.scope import Scope, Step
 
 #: Most pairs that are compared.
 _MOST_PAIRS: Final = 1 << 22

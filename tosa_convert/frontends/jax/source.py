@@ -1,8 +1,9 @@
-"""Where in the user's files an equation comes from."""
+"""Where in the user's files an equation of JAX or an operation of StableHLO comes from."""
 
 from __future__ import annotations
 
 import os
+import re
 from functools import cache
 from importlib.util import find_spec
 from typing import Any, Final, NamedTuple
@@ -13,6 +14,12 @@ from tosa_convert.formats.mlir.quoting import quote
 _LIBRARIES: Final = ("jax", "jaxlib", "flax", "optax", "equinox", "haiku", "tosa_convert")
 #: Files that Python runs without having them.
 _NO_FILES: Final = ("<frozen", "<string>", "<attrs")
+#: A quoted text in a location of MLIR, and the line if it is a file.
+_QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"(?::(\d+):\d+)?')
+#: How the function that is lowered is called, and so the beginning of each name.
+_MAIN: Final = "jit(main)"
+#: A function that JAX compiles separately; it is not a named scope.
+_CALL: Final = re.compile(r"jit\(.*\)")
 
 
 class Place(NamedTuple):
@@ -38,20 +45,55 @@ class Place(NamedTuple):
         return f"loc({name}({_quoted(file)}:{self.line}:0))"
 
 
-def place_of(equation: Any, outer: Place) -> Place:
+def place_of_equation(equation: Any, outer: Place) -> Place:
     """Return where an equation comes from. outer: that of the call whose jaxpr it is in."""
     stack = str(equation.source_info.name_stack)
     scope = "/".join(filter(None, (outer.scope, stack)))
-    file, line = _frame(equation) or (outer.file, outer.line)
-    return Place(scope, file, line)
-
-
-def _frame(equation: Any) -> tuple[str, int] | None:
     traceback = equation.source_info.traceback
     for frame in traceback.frames if traceback is not None else ():
         if is_of_user(frame.file_name):
-            return frame.file_name, frame.line_num
-    return None
+            return Place(scope, frame.file_name, frame.line_num)
+    return Place(scope, outer.file, outer.line)
+
+
+def scope_of(location: str) -> str:
+    """Return the named scopes and the primitive of an operation, with slashes; "" for none.
+
+    Example:
+        >>> scope_of('loc("jit(main)/head/mul"(callsite("f"("net.py":3:1) at "g"("net.py":9:0))))')
+        'head/mul'
+        >>> scope_of('loc(callsite("max" at "jit(main)/head/jit(relu)"("f"("net.py":3:1))))')
+        'head/max'
+    """
+    names = [name for name, line in _QUOTED.findall(location) if not line]
+    scopes = [name for name in names if name.startswith(_MAIN)]
+    if not scopes:
+        return ""
+    words = scopes[0].removeprefix(_MAIN).split("/")
+    if names[0] != scopes[0]:
+        words.append(names[0])
+    return "/".join(word for word in words if word and not _CALL.fullmatch(word))
+
+
+def place_of_location(location: str) -> Place:
+    """Return the scopes of an operation, and the innermost call in the user's files.
+
+    Example:
+        >>> place_of_location('loc("jit(main)/mul"(callsite("f"("/home/net.py":3:1) at unknown)))')
+        Place(scope='mul', file='/home/net.py', line=3)
+    """
+    files = ((file, int(line)) for file, line in _QUOTED.findall(location) if line)
+    place = next((place for place in files if is_of_user(place[0])), ("", 0))
+    return Place(scope_of(location), *place)
+
+
+def unused(name: str, taken: set[str]) -> str:
+    """Return the name, with a number appended if it is taken. The result is taken afterwards."""
+    found, number = name, 1
+    while found in taken:
+        found, number = f"{name}_{number}", number + 1
+    taken.add(found)
+    return found
 
 
 def is_of_user(file: str) -> bool:

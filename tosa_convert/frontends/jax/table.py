@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from tosa_convert.frontends.jax import (
@@ -12,15 +14,19 @@ from tosa_convert.frontends.jax import (
     convolution,
     functions,
     indexing,
+    layout,
     loops,
-    movement,
     reductions,
     scattering,
     sorting,
     user_functions,
     windows,
 )
-from tosa_convert.frontends.jax.step import Rule
+from tosa_convert.frontends.jax.arrays import Array, carrier
+from tosa_convert.frontends.jax.scope import Rule, Scope, Step
+
+#: Lowers an operation by its operands, and by what its parameters say: (scope, *operands, *values).
+Function = Callable[..., Array | Sequence[Array]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,137 +43,184 @@ class Row:
     moves_elements: bool = False
 
 
-def _elementwise(**rules: Rule) -> dict[str, Row]:
-    return {name.rstrip("_"): Row(rule, is_elementwise=True) for name, rule in rules.items()}
+def _rule(function: Function, *params: str) -> Rule:
+    """Return the rule that gives a function the operands, and these parameters in order."""
+    return lambda step: function(step.scope, *step.inputs, *(step.params[name] for name in params))
 
 
-def _movement(**rules: Rule) -> dict[str, Row]:
-    return {name: Row(movement.as_bits(rule), moves_elements=True) for name, rule in rules.items()}
+def _elementwise(function: Function, *params: str) -> Row:
+    return Row(_rule(function, *params), is_elementwise=True)
 
 
-def _others(**rules: Rule) -> dict[str, Row]:
-    return {name.rstrip("_").replace("__", "-"): Row(rule) for name, rule in rules.items()}
+def _operator(name: str) -> Row:
+    return _elementwise(lambda s, a: s.elementwise(name, a))
 
 
-_OPERATORS: Final = ("abs", "ceil", "cos", "erf", "exp", "floor", "log", "rsqrt", "sin", "tanh")
-_FP32: Final = functions.in_fp32
+def _fp32(function: Callable[..., Array]) -> Row:
+    return _elementwise(functions.in_fp32(function))
+
+
+def _as_bits(rule: Rule) -> Rule:
+    """Return the rule for the bits of an element type: TOSA moves them as its own type."""
+
+    def of_bits(step: Step) -> Array | Sequence[Array]:
+        held = [step.scope.viewed(item, carrier(item.dtype)) for item in step.inputs]
+        made = rule(replace(step, inputs=held, dtypes=[carrier(dtype) for dtype in step.dtypes]))
+        if isinstance(made, Array):
+            return step.scope.viewed(made, step.dtype)
+        return [
+            step.scope.viewed(item, dtype) for item, dtype in zip(made, step.dtypes, strict=True)
+        ]
+
+    return of_bits
+
+
+def _movement(function: Function, *params: str) -> Row:
+    return Row(_as_bits(_rule(function, *params)), moves_elements=True)
+
+
+def _reduction(function: Function, *params: str, word: str = "") -> Row:
+    """Return the row of a reduction along `axes`, or of a function of `params`."""
+    named = partial(function, word=word) if word else function
+    return Row(_rule(named, *(params or ("axes",))))
+
+
+def _reshape(s: Scope, a: Array, shape: Sequence[int], order: Sequence[int] | None) -> Array:
+    """Reshape, after a transposition if there is an order."""
+    return layout.reshape(s, a if order is None else layout.transpose(s, a, order), shape)
+
+
+_RESHAPED: Final = Row(
+    _as_bits(lambda step: layout.reshape(step.scope, step.inputs[0], step.shape)),
+    moves_elements=True,
+)
+_WINDOW: Final = ("window_dimensions", "window_strides", "padding")
+_DILATED_WINDOW: Final = (*_WINDOW, "base_dilation", "window_dilation")
+_OPERATORS: Final = ("ceil", "cos", "erf", "exp", "floor", "log", "rsqrt", "sin", "tanh")
 
 ROWS: Final[dict[str, Row]] = {
-    **_elementwise(**{name: functions.operator(name) for name in _OPERATORS}),
-    **_elementwise(
-        abs=arithmetic.abs_,
-        acos=_FP32(functions.acos),
-        acosh=_FP32(functions.acosh),
-        add=arithmetic.add,
-        add_any=arithmetic.add,
-        and_=arithmetic.bitwise("and"),
-        asin=_FP32(functions.asin),
-        asinh=_FP32(functions.asinh),
-        atan=_FP32(functions.atan),
-        atan2=_FP32(functions.atan2),
-        atanh=_FP32(functions.atanh),
-        bitcast_convert_type=conversion.bitcast_convert_type,
-        cbrt=functions.cbrt,
-        clz=arithmetic.clz,
-        convert_element_type=conversion.convert_element_type,
-        cosh=_FP32(functions.cosh),
-        div=arithmetic.div,
-        eq=arithmetic.eq,
-        eq_to=arithmetic.eq_to,
-        erf_inv=_FP32(functions.erf_inv),
-        erfc=functions.erfc,
-        exp2=functions.exp2,
-        expm1=_FP32(functions.expm1),
-        ge=arithmetic.ge,
-        gt=arithmetic.gt,
-        integer_pow=functions.integer_pow,
-        is_finite=functions.is_finite,
-        le=arithmetic.le,
-        le_to=arithmetic.le_to,
-        log1p=_FP32(functions.log1p),
-        logistic=functions.operator("sigmoid"),
-        lt=arithmetic.lt,
-        lt_to=arithmetic.lt_to,
-        max=arithmetic.max_,
-        min=arithmetic.min_,
-        mul=arithmetic.mul,
-        ne=arithmetic.ne,
-        neg=arithmetic.neg,
-        not_=arithmetic.not_,
-        or_=arithmetic.bitwise("or"),
-        population_count=arithmetic.population_count,
-        pow=functions.power,
-        reduce_precision=conversion.reduce_precision,
-        rem=arithmetic.rem,
-        round=functions.round_,
-        shift_left=arithmetic.shift_left,
-        shift_right_arithmetic=arithmetic.shift_right_arithmetic,
-        shift_right_logical=arithmetic.shift_right_logical,
-        sign=arithmetic.sign,
-        sinh=_FP32(functions.sinh),
-        sqrt=functions.sqrt,
-        square=arithmetic.square,
-        sub=arithmetic.sub,
-        tan=_FP32(functions.tan),
-        xor=arithmetic.bitwise("xor"),
+    # Elementwise.
+    **{name: _operator(name) for name in _OPERATORS},
+    "logistic": _operator("sigmoid"),
+    "abs": _elementwise(arithmetic.abs_),
+    "add": _elementwise(lambda s, a, b: arithmetic.computed(s, "add", a, b)),
+    "add_any": _elementwise(lambda s, a, b: arithmetic.computed(s, "add", a, b)),
+    "sub": _elementwise(lambda s, a, b: arithmetic.computed(s, "sub", a, b)),
+    "mul": _elementwise(arithmetic.mul),
+    "square": _elementwise(lambda s, a: arithmetic.computed(s, "mul", a, a)),
+    "div": _elementwise(arithmetic.div),
+    "rem": _elementwise(arithmetic.rem),
+    "neg": _elementwise(arithmetic.neg),
+    "sign": _elementwise(arithmetic.sign),
+    "max": _elementwise(arithmetic.max_),
+    "min": _elementwise(lambda s, a, b: arithmetic.extremum(s, "minimum", a, b)),
+    "and": _elementwise(partial(arithmetic.bitwise, word="and")),
+    "or": _elementwise(partial(arithmetic.bitwise, word="or")),
+    "xor": _elementwise(partial(arithmetic.bitwise, word="xor")),
+    "not": _elementwise(arithmetic.not_),
+    "clz": _elementwise(arithmetic.clz),
+    "population_count": _elementwise(arithmetic.population_count),
+    "shift_left": _elementwise(partial(arithmetic.shifted, name="logical_left_shift")),
+    "shift_right_logical": _elementwise(partial(arithmetic.shifted, name="logical_right_shift")),
+    "shift_right_arithmetic": _elementwise(
+        partial(arithmetic.shifted, name="arithmetic_right_shift", round=False)
     ),
-    **_movement(
-        broadcast_in_dim=movement.broadcast_in_dim,
-        broadcast_to=movement.broadcast_to,
-        concatenate=movement.concatenate,
-        expand_dims=movement.squeeze,
-        iota=movement.iota,
-        pad=movement.pad,
-        reshape=movement.reshape,
-        rev=movement.rev,
-        slice=movement.slice_,
-        split=movement.split,
-        squeeze=movement.squeeze,
-        stack=movement.stack,
-        transpose=movement.transpose,
-        unstack=movement.unstack,
+    "eq": _elementwise(arithmetic.equals),
+    "ne": _elementwise(arithmetic.ne),
+    "gt": _elementwise(partial(arithmetic.compared, name="greater")),
+    "ge": _elementwise(partial(arithmetic.compared, name="greater_equal")),
+    "lt": _elementwise(partial(arithmetic.compared, name="greater", is_flipped=True)),
+    "le": _elementwise(partial(arithmetic.compared, name="greater_equal", is_flipped=True)),
+    "eq_to": _elementwise(arithmetic.eq_to),
+    "lt_to": _elementwise(arithmetic.sorted_before),
+    "le_to": _elementwise(arithmetic.le_to),
+    "bitcast_convert_type": _elementwise(conversion.bitcast, "new_dtype"),
+    "convert_element_type": _elementwise(conversion.converted, "new_dtype"),
+    "reduce_precision": _elementwise(conversion.reduce_precision, "exponent_bits", "mantissa_bits"),
+    "acos": _fp32(functions.acos),
+    "acosh": _fp32(functions.acosh),
+    "asin": _fp32(functions.asin),
+    "asinh": _fp32(functions.asinh),
+    "atan": _fp32(functions.atan),
+    "atan2": _fp32(functions.atan2),
+    "atanh": _fp32(functions.atanh),
+    "cosh": _fp32(functions.cosh),
+    "erf_inv": _fp32(functions.erf_inv),
+    "expm1": _fp32(functions.expm1),
+    "log1p": _fp32(functions.log1p),
+    "sinh": _fp32(functions.sinh),
+    "tan": _fp32(functions.tan),
+    "cbrt": _elementwise(functions.cbrt),
+    "erfc": _elementwise(functions.erfc),
+    "exp2": _elementwise(functions.exp2),
+    "integer_pow": _elementwise(functions.integer_power, "y"),
+    "is_finite": _elementwise(functions.is_finite),
+    "pow": _elementwise(functions.power),
+    "round": _elementwise(functions.round_, "rounding_method"),
+    "sqrt": _elementwise(functions.sqrt),
+    # Movements of elements.
+    "broadcast_in_dim": _movement(layout.broadcast, "shape", "broadcast_dimensions"),
+    "broadcast_to": _movement(layout.broadcast_to, "shape"),
+    "concatenate": Row(
+        _as_bits(
+            lambda step: layout.concatenate(step.scope, step.inputs, step.params["dimension"])
+        ),
+        moves_elements=True,
     ),
-    **_others(
-        argmax=reductions.argmax,
-        argmin=reductions.argmin,
-        clamp=arithmetic.clamp,
-        cond=loops.cond,
-        conv_general_dilated=convolution.conv_general_dilated,
-        cumlogsumexp=reductions.cumulative("logsumexp"),
-        cummax=reductions.cumulative("max"),
-        cummin=reductions.cumulative("min"),
-        cumprod=reductions.cumulative("prod"),
-        cumsum=reductions.cumulative("sum"),
-        dot_general=contraction.dot_general,
-        dynamic_slice=indexing.dynamic_slice,
-        dynamic_update_slice=scattering.dynamic_update_slice,
-        gather=indexing.gather,
-        reduce=user_functions.reduce_function,
-        reduce_and=reductions.bits("and"),
-        reduce_max=reductions.reduce_max,
-        reduce_min=reductions.reduce_min,
-        reduce_or=reductions.bits("or"),
-        reduce_prod=reductions.reduce_prod,
-        reduce_sum=reductions.reduce_sum,
-        reduce_window=user_functions.reduce_window_function,
-        reduce_window_max=windows.reduce_window("max"),
-        reduce_window_min=windows.reduce_window("min"),
-        reduce_window_sum=windows.reduce_window("sum"),
-        reduce_xor=reductions.bits("xor"),
-        scan=loops.scan,
-        scatter=scattering.scatter("set"),
-        scatter__add=scattering.scatter("add"),
-        scatter__max=scattering.scatter("max"),
-        scatter__min=scattering.scatter("min"),
-        scatter__mul=scattering.scatter("mul"),
-        scatter__sub=scattering.scatter("sub"),
-        select_and_scatter_add=windows.select_and_scatter_add,
-        select_n=arithmetic.select_n,
-        sort=sorting.sort,
-        tile=movement.as_bits(movement.tile),
-        top_k=sorting.top_k,
-        while_=loops.while_,
+    "expand_dims": _RESHAPED,
+    "iota": _movement(lambda _, *parts: layout.iota(*parts), "dtype", "shape", "dimension"),
+    "pad": _movement(layout.pad_between, "padding_config"),
+    "reshape": _movement(_reshape, "new_sizes", "dimensions"),
+    "rev": _movement(layout.reverse, "dimensions"),
+    "slice": _movement(layout.cut, "start_indices", "limit_indices", "strides"),
+    "split": _movement(layout.split, "sizes", "axis"),
+    "squeeze": _RESHAPED,
+    "stack": Row(
+        _as_bits(lambda step: layout.stack(step.scope, step.inputs, step.params["axis"])),
+        moves_elements=True,
     ),
+    "transpose": _movement(layout.transpose, "permutation"),
+    "unstack": _movement(layout.unstack, "axis"),
+    "tile": Row(_as_bits(_rule(layout.tile, "reps"))),
+    # Reductions.
+    "argmax": _reduction(reductions.position, "axes", "index_dtype", word="max"),
+    "argmin": _reduction(reductions.position, "axes", "index_dtype", word="min"),
+    "cumlogsumexp": _reduction(reductions.cumulative, "axis", "reverse", word="logsumexp"),
+    "cummax": _reduction(reductions.cumulative, "axis", "reverse", word="max"),
+    "cummin": _reduction(reductions.cumulative, "axis", "reverse", word="min"),
+    "cumprod": _reduction(reductions.cumulative, "axis", "reverse", word="mul"),
+    "cumsum": _reduction(reductions.cumulative, "axis", "reverse", word="add"),
+    "reduce_and": _reduction(reductions.bits, word="and"),
+    "reduce_max": _reduction(reductions.extreme, word="max"),
+    "reduce_min": _reduction(reductions.extreme, word="min"),
+    "reduce_or": _reduction(reductions.bits, word="or"),
+    "reduce_prod": _reduction(reductions.multiplied),
+    "reduce_sum": _reduction(reductions.summed),
+    "reduce_xor": _reduction(reductions.bits, word="xor"),
+    "reduce_window_max": _reduction(windows.windowed, *_DILATED_WINDOW, word="max"),
+    "reduce_window_min": _reduction(windows.windowed, *_DILATED_WINDOW, word="min"),
+    "reduce_window_sum": _reduction(windows.windowed, *_DILATED_WINDOW, word="add"),
+    "select_and_scatter_add": Row(_rule(windows.select_and_scatter_add, *_WINDOW, "select_prim")),
+    "reduce": Row(user_functions.reduce_function),
+    "reduce_window": Row(user_functions.reduce_window_function),
+    # Products, reading and writing at computed indices, control flow.
+    "clamp": Row(_rule(arithmetic.clamp)),
+    "conv_general_dilated": Row(convolution.conv_general_dilated),
+    "dot_general": Row(contraction.dot_general),
+    "select_n": Row(_rule(arithmetic.select_n)),
+    "sort": Row(sorting.sort),
+    "top_k": Row(sorting.top_k),
+    "dynamic_slice": Row(indexing.dynamic_slice),
+    "dynamic_update_slice": Row(scattering.dynamic_update_slice),
+    "gather": Row(indexing.gather),
+    "scatter": Row(partial(scattering.scatter, word="set")),
+    **{
+        f"scatter-{word}": Row(partial(scattering.scatter, word=word))
+        for word in ("add", "max", "min", "mul", "sub")
+    },
+    "cond": Row(loops.cond),
+    "scan": Row(loops.scan),
+    "while": Row(loops.while_),
     # Primitives that return their operands: what they ask for is a matter of where JAX runs.
     **dict.fromkeys(
         (
@@ -175,7 +228,7 @@ ROWS: Final[dict[str, Row]] = {
             *("pvary", "reshard", "sharding_constraint", "stop_gradient"),
             *("with_memory_space_constraint", "mesh_cast"),
         ),
-        Row(movement.same, moves_elements=True),
+        Row(lambda step: list(step.inputs), moves_elements=True),
     ),
 }
 

@@ -9,16 +9,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import jax
+import numpy as np
 from jax.extend.core import jaxpr_as_fun
 from litert_converter.mlir import ir, passmanager
 from litert_converter.mlir._mlir_libs import converter_api_ext
 
 from tosa_convert.errors import fail
-from tosa_convert.frontends.jax.gather_bounds import bound_gathers
 from tosa_convert.frontends.jax.lowering import Traced
 from tosa_convert.frontends.jax.modules import changes, name_of
-from tosa_convert.frontends.jax.source import Place
-from tosa_convert.frontends.jax.stablehlo_names import place_of, unused
+from tosa_convert.frontends.jax.source import Place, place_of_location, unused
 from tosa_convert.frontends.process.interface import NotLowered
 from tosa_convert.frontends.tflite.edit_bytes import in_order
 from tosa_convert.frontends.tflite.failing_operators import words_on_stderr
@@ -42,6 +41,9 @@ _ILLEGAL: Final = re.compile(
 )
 #: What a custom call of StableHLO calls.
 _TARGET: Final = "call_target_name"
+#: In the text of the dimensions of a gather.
+_AXES: Final = re.compile(r"start_index_map = \[([\d, ]*)\]")
+_VECTOR: Final = re.compile(r"index_vector_dim = (\d+)")
 #: The limit of the calls that JAX writes into a location; those of libraries count, too.
 _CALLS_OPTION: Final = "jax_traceback_in_locations_limit"
 
@@ -73,7 +75,9 @@ def tflite_model(traced: Traced) -> TfliteModel | list[NotLowered]:
     # It writes warnings about TensorFlow's kernels there, which say nothing about the function.
     with words_on_stderr(), context:
         module = ir.Module.parse(text)
-        bound_gathers(module)
+        for operation in _operations(module):
+            if operation.name == "stablehlo.gather":
+                _bound(operation.operation)
         converter_api_ext.set_signature(module.operation, _SIGNATURE, inputs, outputs)
         config = converter_api_ext.ConvertToTFLConfig()
         config.canonicalizing_inf_as_min_max_float = False
@@ -139,22 +143,31 @@ def _foreign(module: Any) -> list[NotLowered]:
         name = operation.name
         if _TARGET in operation.attributes:
             name = f"{name} of {operation.attributes[_TARGET].value}"
-        places.setdefault(name, []).append(place_of(str(operation.location)))
+        places.setdefault(name, []).append(place_of_location(str(operation.location)))
         return ir.WalkResult.SKIP
 
     module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
     return [_row(name, found, _NO_OPERATOR, OWN_WAY) for name, found in places.items()]
 
 
-def _loops(module: Any) -> list[NotLowered]:
-    found: list[Place] = []
+def _operations(module: Any) -> list[Any]:
+    """Return the operations of a module, each before those in it."""
+    found: list[Any] = []
 
     def visit(operation: Any) -> Any:
-        if operation.name == "tfl.while":
-            found.append(place_of(str(operation.location)))
+        found.append(operation)
         return ir.WalkResult.ADVANCE
 
-    module.operation.walk(visit)
+    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return found
+
+
+def _loops(module: Any) -> list[NotLowered]:
+    found = [
+        place_of_location(str(operation.location))
+        for operation in _operations(module)
+        if operation.name == "tfl.while"
+    ]
     return [_row("while", found, _LOOP, _UNROLLED)] if found else []
 
 
@@ -189,8 +202,7 @@ def _named(module: Any) -> dict[str, str]:
     """Give each operation a name, which its tensor gets; returns the place of each by name."""
     taken: set[str] = set()
     places: dict[str, str] = {}
-
-    def visit(operation: Any) -> Any:
+    for operation in _operations(module):
         if operation.name == "func.return":
             for index, value in enumerate(operation.operands):
                 maker = value.owner
@@ -198,12 +210,46 @@ def _named(module: Any) -> dict[str, str]:
                 if made_by in places:
                     places[f"{_SIGNATURE}_out{index}_output"] = places[made_by]
         elif len(operation.results):
-            place = place_of(str(operation.location))
+            place = place_of_location(str(operation.location))
             name = unused(place.scope or operation.name, taken)
             operation.location = ir.Location.name(name)
             if place.file:
                 places[name] = place.location("", True)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit, ir.WalkOrder.PRE_ORDER)
     return places
+
+
+def _bound(gather: Any) -> None:
+    """Clamp the positions of a gather of StableHLO: TFLite leaves those outside of the operand open."""
+    operand, positions = gather.operands
+    kind = ir.RankedTensorType(positions.type)
+    sign, _, bits = str(kind.element_type).rpartition("i")
+    element = np.dtype(f"{sign}int{bits}")
+    highest = _highest(gather, ir.RankedTensorType(operand.type).shape, kind.shape)
+    with ir.InsertionPoint(gather), gather.location:
+        low, high = (
+            ir.Operation.create(
+                "stablehlo.constant",
+                results=[kind],
+                attributes={"value": ir.DenseElementsAttr.get(array.astype(element), type=kind)},
+            ).result
+            for array in (np.zeros(kind.shape), highest)
+        )
+        bounded = ir.Operation.create(
+            "stablehlo.clamp", results=[kind], operands=[low, positions, high]
+        )
+    gather.operands[1] = bounded.result
+
+
+def _highest(gather: Any, sizes: list[int], shape: list[int]) -> Any:
+    """Return the greatest position of each slice that is within the operand."""
+    dimensions = str(gather.attributes["dimension_numbers"])
+    axes_found, vector_found = _AXES.search(dimensions), _VECTOR.search(dimensions)
+    axes = [int(word) for word in axes_found[1].split(",")] if axes_found else []
+    # The text leaves a number out that is 0.
+    vector = int(vector_found[1]) if vector_found else 0
+    slices = list(gather.attributes["slice_sizes"])
+    limits = [sizes[axis] - slices[axis] for axis in axes]
+    if vector == len(shape):
+        return np.full(shape, limits[0])
+    along = [-1 if axis == vector else 1 for axis in range(len(shape))]
+    return np.ascontiguousarray(np.broadcast_to(np.reshape(limits, along), shape))

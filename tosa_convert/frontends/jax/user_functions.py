@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
-from tosa_convert.frontends.jax import layout, reduce
+from tosa_convert.frontends.jax import layout
 from tosa_convert.frontends.jax.arrays import Array, NotLowered
-from tosa_convert.frontends.jax.step import Step
+from tosa_convert.frontends.jax.reductions import by_halves
+from tosa_convert.frontends.jax.scope import Step
 from tosa_convert.frontends.jax.windows import by_slices
 
 
-def _combine(step: Step) -> reduce.Combine:
+def _combine(step: Step) -> Callable[[Array, Array], Array]:
     """Return the function of the step, for arrays."""
     closed = step.params["jaxpr"]
     if not isinstance(closed, ClosedJaxpr):
@@ -35,7 +37,7 @@ def reduce_function(step: Step) -> Array:
         raise NotLowered("a reduction of several arrays together", "reduce them one by one")
     s, (a, initial) = step.scope, step.inputs
     combine = _combine(step)
-    made = reduce.by_halves(s, combine, a, step.params["dimensions"])
+    made = by_halves(s, a, step.params["dimensions"], combine)
     return combine(layout.broadcast(s, initial, made.shape, ()), made)
 
 

@@ -12,9 +12,8 @@ from jax.extend.core import Literal
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.jax.arrays import Array, NotLowered, carrier, whole_data
-from tosa_convert.frontends.jax.scope import Scope
-from tosa_convert.frontends.jax.source import Place, place_of
-from tosa_convert.frontends.jax.step import Step
+from tosa_convert.frontends.jax.scope import Scope, Step
+from tosa_convert.frontends.jax.source import Place, place_of_equation
 from tosa_convert.frontends.jax.table import CALLS, REFUSED, ROWS
 
 #: The largest constant in bytes that is computed, unless its operands are as large.
@@ -63,7 +62,7 @@ class Walk:
 
         outer = self.place
         for equation in _needed(jaxpr):
-            self.place = place_of(equation, outer)
+            self.place = place_of_equation(equation, outer)
             scope.builder.location = self.place.location(
                 equation.primitive.name, self.has_full_paths
             )
@@ -110,7 +109,6 @@ class Walk:
             carrier(aval.dtype)
         step = Step(
             scope,
-            name,
             inputs,
             equation.params,
             [tuple(aval.shape) for aval in avals],

@@ -9,65 +9,46 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.frontends.jax import layout
-from tosa_convert.frontends.jax.arithmetic import computed, extremum
+from tosa_convert.frontends.jax.arithmetic import combination
 from tosa_convert.frontends.jax.arrays import (
     Array,
     NotLowered,
     constant,
     is_float,
     is_small,
+    neutral,
 )
-from tosa_convert.frontends.jax.scope import Operand, Scope
-from tosa_convert.frontends.jax.step import Rule, Step
+from tosa_convert.frontends.jax.scope import Scope
 
 #: Most slices of a window that is not a pool of TOSA.
 _MOST_SLICES: Final = 256
 
 
-def reduce_window(word: str) -> Rule:
-    """Return the rule of a "sum", "max" or "min" of windows."""
-
-    def rule(step: Step) -> Array:
-        (a,) = step.inputs
-        return windowed(step, a, word)
-
-    return rule
-
-
-def windowed(step: Step, a: Array, word: str) -> Array:
-    """Return the sums or extremes of windows."""
-    s, params = step.scope, step.params
-    window, strides = tuple(params["window_dimensions"]), tuple(params["window_strides"])
-    padding = [(int(low), int(high)) for low, high in params["padding"]]
-    base, dilation = params["base_dilation"], params["window_dilation"]
-    neutral = _neutral(s, word, a.dtype)
+def windowed(
+    s: Scope,
+    a: Array,
+    window: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    base: Sequence[int],
+    dilation: Sequence[int],
+    word: str,
+) -> Array:
+    """Return the sums or extremes of windows. word: "add", "max" or "min"."""
+    border = neutral(word, a.dtype)
     if any(n != 1 for n in base):
-        a = layout.spread(s, a, [n - 1 for n in base], neutral)
+        a = layout.spread(s, a, [n - 1 for n in base], border)
     axes = [k for k, size in enumerate(window) if size != 1]
     is_pool = is_float(a.dtype) and 0 < len(axes) <= 2 and all(n == 1 for n in dilation)
     is_pool = is_pool and all(strides[k] == 1 for k in range(a.rank) if k not in axes)
-    low, high = (list(part) for part in zip(*padding, strict=True)) if padding else ([], [])
-    if is_pool and word in ("max", "sum") and all(size <= 255 for size in window):
+    low, high = ([int(pair[k]) for pair in padding] for k in (0, 1))
+    if is_pool and word in ("max", "add") and all(size <= 255 for size in window):
         return _pooled(s, a, word, axes, window, strides, low, high)
-    a = layout.pad(s, a, low, high, neutral)
+    a = layout.pad(s, a, low, high, border)
     kind = a.dtype
     a = s.widened(a) if is_small(kind) else a
-    made = by_slices(s, a, _combined(s, word), window, strides, dilation)
+    made = by_slices(s, a, combination(s, word), window, strides, dilation)
     return s.narrowed(made, kind) if is_small(kind) else made
-
-
-def _neutral(s: Scope, word: str, dtype: Any) -> Operand:
-    """Return the element that leaves a sum or an extreme as it is."""
-    if word == "sum":
-        return 0
-    neutral: float = s.lowest(dtype) if word == "max" else s.highest(dtype)
-    return neutral
-
-
-def _combined(s: Scope, word: str) -> Callable[[Array, Array], Array]:
-    if word == "sum":
-        return lambda x, y: computed(s, "add", x, y)
-    return lambda x, y: extremum(s, f"{word}imum", x, y)
 
 
 def by_slices(
@@ -88,18 +69,12 @@ def by_slices(
         count = (a.shape[axis] - (size - 1) * spread - 1) // stride + 1
         made: Array | None = None
         for position in range(size):
-            part = _slice_at(s, a, axis, position * spread, stride, count)
+            start = position * spread
+            part = layout.part(s, a, axis, start, start + (count - 1) * stride + 1, stride)
             made = part if made is None else combine(made, part)
         assert made is not None
         a = made
     return a
-
-
-def _slice_at(s: Scope, a: Array, axis: int, start: int, stride: int, count: int) -> Array:
-    """`count` elements along an axis, by `stride`."""
-    starts, stops, steps = [0] * a.rank, list(a.shape), [1] * a.rank
-    starts[axis], stops[axis], steps[axis] = start, start + (count - 1) * stride + 1, stride
-    return layout.cut(s, a, starts, stops, steps)
 
 
 def _pooled(
@@ -123,7 +98,7 @@ def _pooled(
     pooled_pads = {axis: (low[axis], high[axis]) for axis in axes} if inside else {}
     for axis in pooled_pads:
         low[axis] = high[axis] = 0
-    a = layout.pad(s, a, low, high, _neutral(s, word, a.dtype))
+    a = layout.pad(s, a, low, high, neutral(word, a.dtype))
     others = [k for k in range(a.rank) if k not in axes]
     spatial = list(axes) if len(axes) == 2 else [-1, *axes]
     # Dimensions before the window are the batch, the others the channels.
@@ -152,21 +127,25 @@ def _pooled(
 # -- the gradient of pooling ---------------------------------------------------------------------
 
 
-def select_and_scatter_add(step: Step) -> Array:
+def select_and_scatter_add(
+    s: Scope,
+    source: Array,
+    operand: Array,
+    window: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    select: Any,
+) -> Array:
     """Add each source element at its window's extreme, the first of equal ones."""
-    s, (source, operand), params = step.scope, step.inputs, step.params
-    window, strides = tuple(params["window_dimensions"]), tuple(params["window_strides"])
-    padding = [(int(low), int(high)) for low, high in params["padding"]]
     if math.prod(window) > _MOST_SLICES or not is_float(operand.dtype):
         reason = f"the gradient of a pool of {operand.dtype} with a window of {list(window)}"
         raise NotLowered(reason, "use a smaller window")
-    is_max = str(params["select_prim"]) == "ge"
-    border = -np.inf if is_max else np.inf
+    is_max = str(select) == "ge"
     low, high = zip(*padding, strict=True)
-    padded = layout.pad(s, operand, low, high, border)
+    padded = layout.pad(s, operand, low, high, neutral("max" if is_max else "min", operand.dtype))
     positions = list(np.ndindex(*window))
     parts = [_window_part(s, padded, position, strides, source.shape) for position in positions]
-    best, chosen = parts[0], s.zero(np.int32)
+    best, chosen = parts[0], constant(np.int32(0))
     for index, part in enumerate(parts[1:], 1):
         is_better = s.greater(part, best) if is_max else s.greater(best, part)
         chosen = s.select(is_better, constant(np.int32(index)), chosen)
