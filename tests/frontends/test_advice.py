@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch_mlir", reason="torch-mlir is not installed")
-report: Any = importlib.import_module("tosa_convert.frontends.torch.unlowered_report")
-dialect: Any = importlib.import_module("tosa_convert.frontends.torch.dialect")
+from tosa_convert.frontends.advice import advice
 
 
 @pytest.mark.parametrize(
@@ -35,12 +33,29 @@ dialect: Any = importlib.import_module("tosa_convert.frontends.torch.dialect")
     ],
 )
 def test_each_kind_of_operator_has_its_advice(operator: str, said: str) -> None:
-    (row,) = report.report({dialect.Unlowered(operator, "", "why"): 2})
-    assert said in row.hint
-    assert (row.operator, row.count, row.reason) == (operator, 2, "why")
+    assert said in advice("torch", operator)
+
+
+@pytest.mark.parametrize(
+    ("operator", "said"),
+    [
+        ("CUMSUM", "constant axis"),
+        ("slice", "computed position"),
+        ("DYNAMIC_UPDATE_SLICE", "mask"),
+        ("UNIQUE", "--partial"),
+    ],
+)
+def test_operators_of_tflite_have_advice_of_their_own(operator: str, said: str) -> None:
+    assert said in advice("tflite", operator)
 
 
 def test_what_a_framework_knows_comes_first() -> None:
+    pytest.importorskip("torch_mlir", reason="torch-mlir is not installed")
+    report: Any = importlib.import_module("tosa_convert.frontends.torch.unlowered_report")
+    dialect: Any = importlib.import_module("tosa_convert.frontends.torch.dialect")
+    (row,) = report.report({dialect.Unlowered("aten.sort", "", "why"): 2})
+    assert (row.operator, row.count, row.reason) == ("aten.sort", 2, "why")
+    assert row.hint == advice("torch", "aten.sort")
     rows = {dialect.Unlowered(name, "", ""): 1 for name in ("onnx.Relu", "onnx.Loop")}
     found = report.report(rows, lambda name: "export older" if name == "onnx.Relu" else "")
     assert [row.hint.partition(":")[0] for row in found] == [

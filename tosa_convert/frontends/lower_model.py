@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.frontends.advice import advice
 from tosa_convert.frontends.examples import read_examples
 from tosa_convert.frontends.process.interface import Interface, NotLowered
 from tosa_convert.frontends.process.request import Request, numeric_shapes
@@ -179,10 +180,9 @@ def _without(
 
 def _with_hints(cut: Cut) -> Cut:
     """Add advice to the operators of TFLite, which their converter does not give."""
-    from tosa_convert.frontends.unlowered_error import advice
-
     operators = [
-        one if one.hint else replace(one, hint=advice(one.operator)) for one in cut.operators
+        one if one.hint else replace(one, hint=advice("tflite", one.operator))
+        for one in cut.operators
     ]
     return replace(cut, operators=tuple(operators))
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from tosa_convert.errors import Finding
+from tosa_convert.frontends.advice import advice
 from tosa_convert.frontends.process.interface import NotLowered
 from tosa_convert.frontends.source_places import line_of, name_of, place_text
 
@@ -16,18 +17,7 @@ _COMPANIONS: Final = frozenset(
     {"tfl.pseudo_qconst", "tfl.pseudo_const", "tfl.no_value", "tfl.yield"}
 )
 
-#: Operator of TFLite -> what to write in its place.
-_ADVICE: Final[Mapping[str, str]] = {
-    "embedding_lookup": "use a gather: tf.gather(table, ids)",
-    "cumsum": "give the input fixed sizes and a constant axis, or multiply by a triangular matrix",
-    "topk_v2": "give the input fixed sizes and the count as a constant, or select on the host",
-    "conv_3d_transpose": "give the input fixed sizes, float32 elements and constant weights",
-    "slice": "give begin and size as constants: TOSA has no slice that starts at a computed position",
-    "dynamic_update_slice": "select with a mask: tf.where(tf.range(n) == position, update, old)",
-    "rfft2d": "compute the spectrum on the host, or as a product with the matrix of the transform",
-}
 _NO_LOWERING: Final = " has no lowering to TOSA"
-_OTHERWISE: Final = "write it with other operators, or leave it to the caller with --partial"
 
 
 class Operation(Protocol):
@@ -60,14 +50,9 @@ def leftover_rows(
             operator=name.upper() if operation.name.startswith("tfl.") else operation.name,
             where=line_of(source_places.get(tensor, ""))
             or (operation.where if index is None else place_text(index, tensor)),
-            hint=advice(name),
+            hint=advice("tflite", name),
             index=index,
         )
-
-
-def advice(operator: str) -> str:
-    """Return what would help with an operator of TFLite."""
-    return _ADVICE.get(operator.lower(), _OTHERWISE)
 
 
 def findings(rows: Sequence[NotLowered], source: str) -> Iterator[Finding]:
@@ -81,7 +66,7 @@ def findings(rows: Sequence[NotLowered], source: str) -> Iterator[Finding]:
         reason = f": {row.reason}" if row.reason else ""
         where = f"{source}: {row.where}" if row.where else source
         message = f"{row.operator}{_NO_LOWERING}{times}{reason}"
-        hint = row.hint or (advice(row.operator) if row.index is not None else "")
+        hint = row.hint or (advice("tflite", row.operator) if row.index is not None else "")
         yield Finding("not-lowered", where, message, hint)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from torch_mlir import ir
 from torch_mlir.dialects import func as func_dialect
 
+from tosa_convert.frontends.advice import advice
 from tosa_convert.frontends.partial.cut import Cut, CutOperator, Operand
 from tosa_convert.frontends.process.interface import Interface, Value
 from tosa_convert.frontends.torch.dialect import (
@@ -21,7 +22,7 @@ from tosa_convert.frontends.torch.dialect import (
     run_passes,
     unlowered_operations,
 )
-from tosa_convert.frontends.torch.unlowered_report import advice, place
+from tosa_convert.frontends.torch.unlowered_report import place
 
 #: Times that operators are cut out of one module: without some, others come to light.
 _ROUNDS: Final = 4
@@ -102,7 +103,7 @@ class Cutter:
                     results=tuple(results),
                     attributes=_attributes(operation),
                     reason=row.reason,
-                    hint=advice(row.operator),
+                    hint=advice("torch", row.operator),
                 )
             )
             for result in list(operation.results):

@@ -16,6 +16,7 @@ from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 from torch.export.graph_signature import InputKind, OutputKind, TensorArgument
 
 from tosa_convert.errors import fail
+from tosa_convert.frontends.advice import advice
 from tosa_convert.frontends.examples import write_examples
 from tosa_convert.frontends.partial.cut import Cut, CutOperator, Operand
 from tosa_convert.frontends.process.interface import (
@@ -52,7 +53,7 @@ from tosa_convert.frontends.torch.facts import (
     training_remarks,
 )
 from tosa_convert.frontends.torch.signature import input_names, output_names
-from tosa_convert.frontends.torch.unlowered_report import advice, locate, place
+from tosa_convert.frontends.torch.unlowered_report import locate, place
 
 _INTEGERS: Final = "TOSA-1.0+INT"
 _FLOATS: Final = "TOSA-1.0+FP"
@@ -215,7 +216,7 @@ def _rows(reading: Reading, reasons: Mapping[str, str], quantised: bool) -> Iter
         if (name, reason) in rows:
             rows[name, reason].count += 1
             continue
-        hint = _NOT_QUANTISED if quantised and _is_float(node) else advice(name)
+        hint = _NOT_QUANTISED if quantised and _is_float(node) else advice("torch", name)
         taken = (tensor for one in tensors_in(node.args) for tensor in results_of(one))
         if any(getattr(tensor, "dtype", None) == torch.int64 for tensor in taken):
             hint = _WIDE
@@ -352,7 +353,7 @@ class _Writer:
             results=results,
             attributes={key: _plain(value) for key, value in node.kwargs.items()},
             reason=self.reasons.get(node.name, _STAYS),
-            hint=advice(name),
+            hint=advice("torch", name),
         )
 
     def _operand(self, one: Any) -> Operand:

@@ -6,62 +6,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from tosa_convert.frontends.advice import advice
 from tosa_convert.frontends.process.interface import NotLowered
 
 if TYPE_CHECKING:
     from tosa_convert.frontends.torch.dialect import Unlowered
 
-#: Pattern of an operator's name -> what would help. The first that matches counts.
-_ADVICE: Final = (
-    (
-        r"dropout|bernoulli|aten\.rand|normal_|normal\b|multinomial|poisson|exponential|onnx\.(Random|Multi)",
-        "TOSA has no random numbers: export in evaluation mode, or make the noise an input",
-    ),
-    (
-        r"nonzero|unique|masked_select|bincount|NonZero|NonMaxSuppression|Compress|Unique",
-        "the size of its result depends on the data, and TOSA's shapes are static: select with a mask"
-        " of fixed size, or leave it to the program around the network",
-    ),
-    (
-        r"complex|fft|stft|view_as_real|DFT|STFT|polar",
-        "TOSA computes on real tensors: write the transform as a product with a matrix of cosines and"
-        " one of sines",
-    ),
-    (
-        r"linalg|cholesky|\binv|\bqr|\bsvd|Det$",
-        "it is an algorithm with loops: compute it outside the network",
-    ),
-    (
-        r"size\.int|Int\.Tensor|Int\.bool|Bool\.|\.item|sym_|runtime\.assert|onnx\.(Range|Shape)",
-        "a size is computed at run time: fix the sizes of the inputs with --input-shape",
-    ),
-    (
-        r"per_channel",
-        "convert with --via executorch or --via litert-torch, or quantise per tensor",
-    ),
-    (
-        r"Loop|Scan|prim\.If|higher_order|cond|while",
-        "unroll it, or use torch.where: torch-mlir has no control flow for TOSA",
-    ),
-    (r"ReverseSequence", "gather the steps in the reversed order of each row"),
-    (r"Sequence|Optional|String|TfIdf|onnx\.(Regex|Label)", "TOSA has tensors of numbers only"),
-    (
-        r"QLinear|Integer|DynamicQuantize|onnx\.Q[A-Z]",
-        "export the form with QuantizeLinear and DequantizeLinear around float operators (QDQ)",
-    ),
-    (
-        r"onnx\.(LSTM|GRU|RNN)\b",
-        "unroll it: torch exports a loop over cells as simple operators",
-    ),
-    (r"bicubic|cubic", "use bilinear or nearest interpolation"),
-    (
-        r"sort|topk|TopK|kthvalue|median",
-        "TOSA does not sort: use max and argmax for the largest, or sort outside the network",
-    ),
-    (r"loss|Loss", "compute the loss outside the network, which inference does not need"),
-    (r"_backward", "export the forward pass only"),
-)
-_DEFAULT: Final = "write it with other operators, or leave it to the caller with --partial"
 _FRAME: Final = re.compile(r'"([^"]*)":(\d+)')
 _NAMED: Final = re.compile(r'loc\("([^"]*)"')
 
@@ -86,14 +36,10 @@ def report(
             where=place(unlowered.location),
             count=count,
             reason=unlowered.reason,
-            hint=(advise(unlowered.operator) if advise else "") or advice(unlowered.operator),
+            hint=(advise(unlowered.operator) if advise else "")
+            or advice("torch", unlowered.operator),
         )
     return list(rows.values())
-
-
-def advice(operator: str) -> str:
-    """Return what would help with an operator."""
-    return next((text for pattern, text in _ADVICE if re.search(pattern, operator)), _DEFAULT)
 
 
 def locate(node: Any) -> str:
