@@ -21,7 +21,7 @@ from tosa_convert.formats.mlir.bytecode.attributes import (
     Type,
     TypeAttr,
 )
-from tosa_convert.formats.mlir.bytecode.format import DENSE_ARRAY, FLOAT, INTEGER, TYPE
+from tosa_convert.formats.mlir.bytecode.format import FLOAT, INTEGER, TYPE
 from tosa_convert.formats.mlir.bytecode.varint import encode_varint, to_zigzag
 from tosa_convert.formats.mlir.types import TypeWriter, int_bits, is_stored_as
 from tosa_convert.graph.constant import ELEMENT_BYTES
@@ -227,17 +227,7 @@ class AttributeWriter:
     def list(self, values: tuple[int, ...], bits: int) -> bytes:
         """Integers as an array<i32: ...> or array<i64: ...>."""
         raw = np.array(values, f"<i{bits // 8}").tobytes()
-        return self.encoder.attributes(
-            b"".join(
-                (
-                    self.numbers[DENSE_ARRAY],
-                    self.types.builtin(f"i{bits}"),
-                    self.numbers[len(values)],
-                    encode_varint(len(raw)),
-                    raw,
-                )
-            )
-        )
+        return self.encoder.dense_array(self.types.builtin(f"i{bits}"), len(values), raw)
 
     def enum(self, value: IntEnum) -> bytes:
         """Encode a member of an enum."""

@@ -215,13 +215,12 @@ class TypeWriter:
             f"!tosa.block_scaled<{scale.shape.name}:{scale.dtype.mlir}:{dtype.mlir}>"
         )
 
-    def ranked(self, shape: Iterable[int], element: bytes) -> bytes:
-        """Encode the tensor type of these sizes."""
+    def ranked(self, shape: Iterable[int], element: bytes, encoding: bytes = b"") -> bytes:
+        """Encode the tensor type of these sizes. encoding: the number of its attribute, or nothing."""
         numbers, dynamic = self.numbers, self.dynamic_size
         sizes = [numbers[to_zigzag(dynamic if size == DYNAMIC else size)] for size in shape]
-        return self.types(
-            numbers[code.RANKED_TENSOR_TYPE] + numbers[len(sizes)] + b"".join(sizes) + element
-        )
+        kind = code.RANKED_TENSOR_TYPE_WITH_ENCODING if encoding else code.RANKED_TENSOR_TYPE
+        return self.types(b"".join((numbers[kind], encoding, numbers[len(sizes)], *sizes, element)))
 
     def tensor(self, tensor: Tensor) -> bytes:
         """Encode the type of a tensor; shape None is unranked."""
@@ -245,14 +244,5 @@ class TypeWriter:
     def function(self, inputs: list[bytes], outputs: list[bytes]) -> bytes:
         """Encode the type of a function."""
         numbers = self.numbers
-        return self.types(
-            b"".join(
-                (
-                    numbers[code.FUNCTION_TYPE],
-                    numbers[len(inputs)],
-                    *inputs,
-                    numbers[len(outputs)],
-                    *outputs,
-                )
-            )
-        )
+        parts = numbers[len(inputs)], *inputs, numbers[len(outputs)], *outputs
+        return self.types(numbers[code.FUNCTION_TYPE] + b"".join(parts))

@@ -126,26 +126,15 @@ def declared_variables(graph: Graph) -> list[tuple[str, Tensor]]:
         for tensor in block.tensors.values():
             if not tensor.variable:
                 continue
-            symbol = tensor.variable_name or tensor.name
+            symbol, place = tensor.variable_name or tensor.name, f'{where} tensor "{tensor.name}"'
             first = variables.setdefault(symbol, tensor)
             if (first.dtype, first.shape) != (tensor.dtype, tensor.shape):
-                findings.append(
-                    Finding(
-                        "malformed-tensor",
-                        f'{where} tensor "{tensor.name}"',
-                        f"variable @{symbol} is {tensor.dtype} {tensor.shape} here and "
-                        f"{first.dtype} {first.shape} elsewhere",
-                    )
-                )
+                message = f"variable @{symbol} is {tensor.dtype} {tensor.shape} here and "
+                message += f"{first.dtype} {first.shape} elsewhere"
+                findings.append(Finding("malformed-tensor", place, message))
             if tensor.shape is None:
-                findings.append(
-                    Finding(
-                        "unsupported-shape",
-                        f'{where} tensor "{tensor.name}"',
-                        f"variable @{symbol} is unranked",
-                        "give the variable a rank",
-                    )
-                )
+                message, hint = f"variable @{symbol} is unranked", "give the variable a rank"
+                findings.append(Finding("unsupported-shape", place, message, hint))
         findings += _misused(where, block)
     if findings:
         raise TosaConvertError(findings)

@@ -248,6 +248,11 @@ class Encoder:
         head = self.numbers[code.DENSE_ELEMENTS] + type_ + encode_varint(len(data))
         return self.attributes.data(head, data)
 
+    def dense_array(self, element: bytes, count: int, raw: bytes) -> bytes:
+        """Return the encoded index of `array<element: ...>` of so many elements."""
+        head = self.numbers[code.DENSE_ARRAY] + element + self.numbers[count]
+        return self.attributes(head + encode_varint(len(raw)) + raw)
+
     def resource(self, type_: bytes, number: bytes) -> bytes:
         """Return the encoded index of an attribute of this type with the elements of a resource."""
         return self.attributes(self.numbers[code.DENSE_RESOURCE] + type_ + number)

@@ -39,21 +39,6 @@ def _sorted(*slots: Slot) -> Layout:
     return tuple(sorted(slots, key=lambda slot: slot.name))
 
 
-def _of_operators() -> dict[str, tuple[Layout, ...]]:
-    return {
-        spec.mlir: (
-            _sorted(
-                *(
-                    Slot(row.name, row.kind, row.optional)
-                    for row in spec.attributes
-                    if row.kind != "region"
-                )
-            ),
-        )
-        for spec in OPERATORS
-    }
-
-
 _VARIABLE: Final = (
     Slot("initial_value", "elements", True),
     Slot("sym_name", "string"),
@@ -63,7 +48,14 @@ _VARIABLE: Final = (
 
 #: Operation -> the layouts that its blob may have, today's first.
 LAYOUTS: Final[dict[str, tuple[Layout, ...]]] = {
-    **_of_operators(),
+    **{
+        spec.mlir: (
+            _sorted(
+                *(Slot(a.name, a.kind, a.optional) for a in spec.attributes if a.kind != "region")
+            ),
+        )
+        for spec in OPERATORS
+    },
     "tosa.const": (_sorted(Slot("values", "elements")),),
     "tosa.const_shape": (_sorted(Slot("values", "elements")),),
     "tosa.variable": (

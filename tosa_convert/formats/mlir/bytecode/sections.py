@@ -1,15 +1,14 @@
 """The sections of a bytecode, which may be hostile.
 
 Each section lies inside the file, which is proven here. The data of large constants is left out of the
-sections and becomes views of the file, so that sections stay small, whatever the weights. MLIR hands
-bytecode over in pieces, and a large constant is a piece by itself, which becomes a view, too.
+sections and becomes views of the file, so that sections stay small, whatever the weights.
 
 The format: https://mlir.llvm.org/docs/BytecodeFormat
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -18,14 +17,7 @@ import numpy as np
 from tosa_convert.errors import fail
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.cursor import SECTION_NAMES, Cursor
-from tosa_convert.formats.mlir.bytecode.format import (
-    ALIGNED,
-    ATTRIBUTES_AND_TYPES,
-    FILLER,
-    MAGIC,
-    RESOURCES,
-)
-from tosa_convert.formats.mlir.bytecode.varint import decode_varint, encode_varint
+from tosa_convert.formats.mlir.bytecode.varint import decode_varint
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -33,8 +25,6 @@ if TYPE_CHECKING:
 
 #: Pieces of at most this many bytes are copied, whatever they hold.
 COPIED_BYTES: Final = 1 << 12
-#: Sections in which data lies between what the producer writes itself.
-_WITH_DATA: Final = frozenset({ATTRIBUTES_AND_TYPES, RESOURCES})
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -47,63 +37,6 @@ class Section:
     bytes: bytes = b""
     data: dict[int, memoryview] = field(default_factory=dict)
     offset: int = 0
-
-
-class SectionCollector:
-    """Sorts the pieces of one bytecode into sections as they arrive."""
-
-    def __init__(self) -> None:
-        #: Complete sections by their ids.
-        self.sections: dict[int, Section] = {}
-        self._section_id = -1
-        #: Bytes of the current section that have not arrived yet.
-        self._left = 0
-        self._copies: list[bytes] = []
-        self._length = 0
-        self._data: dict[int, memoryview] = {}
-        self._after_own_bytes = False
-        self._started = False
-
-    def add(self, size: int, copy: Callable[[], bytes], view: Callable[[], memoryview]) -> None:
-        """Take one piece: its size in bytes, and two ways to get it."""
-        if not size:
-            return
-        if not self._left:
-            self._header(copy())
-            return
-        self._left -= size
-        # The producer's own bytes and data alternate, and the size of data precedes it.
-        is_data = self._after_own_bytes and self._section_id in _WITH_DATA
-        if is_data and size > COPIED_BYTES and self._is_announced(size):
-            self._data[self._length] = view()
-        else:
-            is_data = is_data and size <= COPIED_BYTES
-            self._copies.append(copy())
-            self._length += size
-        self._after_own_bytes = not is_data
-        if not self._left:
-            self.sections[self._section_id] = Section(b"".join(self._copies), self._data)
-
-    def _is_announced(self, size: int) -> bool:
-        """Return whether the bytes before this piece end with its size, as they do before data."""
-        tail = self._copies[-1]
-        expected = encode_varint(size)
-        return tail.endswith(expected) or tail.rstrip(bytes([FILLER])).endswith(expected)
-
-    def _header(self, piece: bytes) -> None:
-        offset = 0
-        if not self._started:
-            self._started = True
-            _, offset = decode_varint(piece, len(MAGIC))
-            offset = piece.index(b"\0", offset) + 1
-        while offset < len(piece) and not self._left:
-            self._section_id = piece[offset] & ~ALIGNED
-            is_aligned = piece[offset] & ALIGNED
-            self._left, offset = decode_varint(piece, offset + 1)
-            if is_aligned:
-                # Only the filler up to the alignment follows.
-                offset = len(piece)
-        self._copies, self._length, self._data, self._after_own_bytes = [], 0, {}, False
 
 
 #: Sizes that are decoded together.

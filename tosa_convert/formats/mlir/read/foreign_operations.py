@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
+from itertools import chain
 from typing import Final, NamedTuple
 
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
@@ -57,12 +58,8 @@ def operations_named(root: Operation, names: Collection[int]) -> Iterator[Operat
 
 
 def _inside(operation: Operation) -> Iterator[Fields]:
-    return _chained(block.operations for region in operation.regions for block in region.blocks)
-
-
-def _chained(lists: Iterable[list[Fields]]) -> Iterator[Fields]:
-    for one in lists:
-        yield from one
+    blocks = (block for region in operation.regions for block in region.blocks)
+    return chain.from_iterable(block.operations for block in blocks)
 
 
 _FIRST: Final = "lower it to TOSA before exporting"

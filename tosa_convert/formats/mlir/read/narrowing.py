@@ -190,29 +190,19 @@ _MINIMUM: Final = operator("MINIMUM")
 
 
 def without_clamp(clamp: Operator, scope: Scope, narrowing: Narrowing) -> list[Operator]:
-    """Return what replaces a CLAMP of INT64 narrowed to a type that TOSA has no CLAMP of."""
+    """Return what replaces a CLAMP of INT64 narrowed to a type that TOSA has no CLAMP of.
+
+    These are operators with its location and the name of its result. Two constants and the value between
+    the two operators are added to the tensors of the block; their names begin with that of the result.
+    """
     complete = len(clamp.attributes) == len(clamp.spec.attributes)
     if not complete or len(clamp.inputs) != 1 or len(clamp.outputs) != 1:
         return [clamp]  # it has or gets a finding
-    if scope.tensors[clamp.outputs[0]].shape is None:
-        return [clamp]  # the bounds would need the rank of the operand, which is unknown
-    narrowing.replaced_clamps += 1
-    return as_maximum_and_minimum(clamp, scope)
-
-
-def as_maximum_and_minimum(clamp: Operator, scope: Scope) -> list[Operator]:
-    """Operators that compute a CLAMP of INT32, with its location and the name of its result.
-
-    Two constants and the value between the two operators are added to the tensors of the block; their
-    names begin with that of the result.
-
-    Args:
-        clamp: the operator; its bounds are INT32, and the rank of its result is known.
-        scope: the state of its block.
-    """
     (value,), (result,) = clamp.inputs, clamp.outputs
     shape = scope.tensors[result].shape
-    assert shape is not None
+    if shape is None:
+        return [clamp]  # the bounds would need the rank of the operand, which is unknown
+    narrowing.replaced_clamps += 1
     between = _add(scope, f"{result}_maximum", shape)
     made = []
     for spec, name, operand, output in (

@@ -379,6 +379,7 @@ class OperatorReader:
                     "" if blocks else "an empty region must yield its inputs",
                 )
                 continue
+            is_open = not operation.regions[index].is_isolated
             scope.pending.append(
                 PendingRegion(
                     Region(name, [Block(given.block or f"{name}_bb0")]),
@@ -386,11 +387,9 @@ class OperatorReader:
                     operation,
                     given.inputs,
                     given.outputs,
-                    scope.item.in_function and not operation.regions[index].is_isolated,
+                    scope.item.in_function and is_open,
                     operator,
-                    scope
-                    if self.captures is not None and not operation.regions[index].is_isolated
-                    else None,
+                    scope if self.captures is not None and is_open else None,
                 )
             )
 

@@ -12,7 +12,6 @@ from tosa_convert.formats.mlir.attributes import AttributeWriter
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.attributes import TensorType, bit_width
 from tosa_convert.formats.mlir.bytecode.encode import Encoder, LocationEntries
-from tosa_convert.formats.mlir.bytecode.varint import encode_varint
 from tosa_convert.formats.mlir.text.numbers import BadNumber, bits_of, integers, is_number
 from tosa_convert.formats.mlir.text.parse.cursor import Aliases, TextCursor
 from tosa_convert.formats.mlir.text.parse.elements import ElementParser, Resources
@@ -143,10 +142,6 @@ class AttributeParser:
         """Return the encoded index of the attribute that MLIR prints as `text`."""
         return self.encoder.attributes.text(text)
 
-    def type(self, number: bytes) -> bytes:
-        """Encode a type, given by its encoded index, as an attribute."""
-        return self.encoder.attributes(self.encoder.numbers[code.TYPE] + number)
-
     def unit(self) -> bytes:
         """Encode an attribute that says nothing but that it is there."""
         return self.encoder.attributes(self.encoder.numbers[code.UNIT])
@@ -207,7 +202,7 @@ class AttributeParser:
             return parse(self, start)
         type_ = self.types.optional()
         if type_ is not None:
-            return self.type(type_.number)
+            return self.writer.type(type_.number)
         return None if bare is None else bare(name)
 
     def _symbol(self) -> bytes:
@@ -285,21 +280,6 @@ class AttributeParser:
 
     # -- words --------------------------------------------------------------------------------
 
-    def _bool(self, start: int) -> bytes:
-        return self.writer.integer(self.cursor.data[start] == ord("t"), 1)
-
-    def _unit_word(self, start: int) -> bytes:
-        return self.unit()
-
-    def _dense(self, start: int) -> bytes:
-        return self.elements.dense()[0]
-
-    def _sparse(self, start: int) -> bytes:
-        return self.elements.sparse()[0]
-
-    def _resource(self, start: int) -> bytes:
-        return self.resource()[1]
-
     def _integers(self, start: int) -> bytes:
         """`array<i64: 1, 2>`."""
         cursor = self.cursor
@@ -343,9 +323,7 @@ class AttributeParser:
         if tokens:
             width = element_bytes(element)
             raw = bits.view("u1").reshape(len(tokens), -1)[:, :width].tobytes()
-        numbers = self.encoder.numbers
-        parts = [numbers[code.DENSE_ARRAY], self.types.number(element), numbers[len(tokens)]]
-        return self.encoder.attributes(b"".join([*parts, encode_varint(len(raw)), raw]))
+        return self.encoder.dense_array(self.types.number(element), len(tokens), raw)
 
     def _location(self, start: int) -> bytes:
         self.cursor.at = start
@@ -369,18 +347,18 @@ class AttributeParser:
         return self._in_angles(start)
 
 
+#: Words that begin an attribute -> what parses the rest; `start` is where the word begins.
 _WORDS: Final[dict[bytes, Callable[[AttributeParser, int], bytes]]] = {
-    b"true": AttributeParser._bool,
-    b"false": AttributeParser._bool,
-    b"unit": AttributeParser._unit_word,
-    b"dense": AttributeParser._dense,
-    b"sparse": AttributeParser._sparse,
-    b"dense_resource": AttributeParser._resource,
+    b"true": lambda parser, start: parser.writer.integer(1, 1),
+    b"false": lambda parser, start: parser.writer.integer(0, 1),
+    b"unit": lambda parser, start: parser.unit(),
+    b"dense": lambda parser, start: parser.elements.dense()[0],
+    b"sparse": lambda parser, start: parser.elements.sparse()[0],
+    b"dense_resource": lambda parser, start: parser.resource()[1],
     b"array": AttributeParser._integers,
     b"loc": AttributeParser._location,
-    b"affine_map": AttributeParser._in_angles,
-    b"affine_set": AttributeParser._in_angles,
-    b"strided": AttributeParser._in_angles,
-    b"opaque": AttributeParser._in_angles,
     b"distinct": AttributeParser._distinct,
+    **dict.fromkeys(
+        (b"affine_map", b"affine_set", b"strided", b"opaque"), AttributeParser._in_angles
+    ),
 }

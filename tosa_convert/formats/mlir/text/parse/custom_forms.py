@@ -153,7 +153,7 @@ class CustomForms:
             cursor.refuse(f"found a variable of type {type_.type}, expected a ranked tensor", at)
         shape = type_.type.shape
         element = self.types.number(type_.type.element)
-        attributes["type"] = self.attributes.type(element)
+        attributes["type"] = self.attributes.writer.type(element)
         attributes["var_shape"] = self.attributes.sizes(shape)
 
     def _typed_value(self) -> tuple[Parsed, bytes]:
@@ -322,7 +322,7 @@ class CustomForms:
     def signature(self, results: tuple[Type, ...] = ()) -> bytes:
         """Encode the type of the last function, with results of these types."""
         number = self.types.number(FunctionType(self.inputs, results))
-        return self.attributes.type(number)
+        return self.attributes.writer.type(number)
 
     def _results(self) -> list[tuple[Parsed, Dictionary]]:
         """Parse the types of a function's results with their attributes."""
@@ -378,7 +378,7 @@ class CustomForms:
             attributes["value"] = self.attributes()
             cursor.expect(b")")
         cursor.expect(b":", "':' and the type of the global")
-        attributes["type"] = self.attributes.type(self.types().number)
+        attributes["type"] = self.attributes.writer.type(self.types().number)
         self._more_attributes(operation)
 
     def global_load(self, operation: ParsedOperation) -> None:

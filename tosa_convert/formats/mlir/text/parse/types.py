@@ -8,10 +8,8 @@ from typing import Final, NamedTuple
 from tosa_convert.formats.mlir.bytecode.attributes import FunctionType, TensorType, Type
 from tosa_convert.formats.mlir.bytecode.encode import Encoder
 from tosa_convert.formats.mlir.bytecode.format import (
-    RANKED_TENSOR_TYPE_WITH_ENCODING,
     UNRANKED_TENSOR_TYPE,
 )
-from tosa_convert.formats.mlir.bytecode.varint import encode_varint, to_zigzag
 from tosa_convert.formats.mlir.text.parse.cursor import Aliases, TextCursor
 from tosa_convert.formats.mlir.types import TypeWriter
 
@@ -213,29 +211,15 @@ class TypeParser:
     def _encode(self, type_: Type) -> bytes:
         if isinstance(type_, TensorType):
             element = self.writer.builtin(type_.element)
-            if type_.encoded:
-                return self._with_encoding(type_, element)
-            if type_.shape is None:
-                numbers = self.encoder.numbers
-                return self.encoder.types(numbers[UNRANKED_TENSOR_TYPE] + element)
-            return self.writer.ranked(type_.shape, element)
+            if type_.shape is None and not type_.encoded:
+                return self.encoder.types(self.encoder.numbers[UNRANKED_TENSOR_TYPE] + element)
+            # An encoding is of no use to anybody: the unknown location stands for it.
+            encoding = self.encoder.unknown if type_.encoded else b""
+            return self.writer.ranked(type_.shape or (), element, encoding)
         if isinstance(type_, FunctionType):
             inputs, results = (list(map(self.number, types)) for types in type_)
             return self.writer.function(inputs, results)
         return self.writer.builtin(type_)
-
-    def _with_encoding(self, type_: TensorType, element: bytes) -> bytes:
-        numbers = self.encoder.numbers
-        shape = type_.shape or ()
-        sizes = [encode_varint(to_zigzag(-(2**63) if size < 0 else size)) for size in shape]
-        # The encoding itself is of no use to anybody: the unknown location stands for it.
-        return self.encoder.types(
-            numbers[RANKED_TENSOR_TYPE_WITH_ENCODING]
-            + self.encoder.unknown
-            + numbers[len(sizes)]
-            + b"".join(sizes)
-            + element
-        )
 
 
 def _size(found: re.Match[bytes]) -> int:

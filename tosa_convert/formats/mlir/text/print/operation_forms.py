@@ -191,17 +191,18 @@ class OperationForms:
 
     def properties(self, name: str, index: int) -> str:
         """Format an operation's own attributes in generic form."""
-        inherent = self._inherent.get(name, _NO_NAMES)
-        pairs = self.bytecode.dictionary(index).items()
-        shown = {key: self.attributes(value) for key, value in pairs if key in inherent}
+        shown = self._shown(name, index, are_own=True)
         return f" <{dictionary(shown)}>" if shown else ""
 
     def discardable(self, name: str, index: int) -> str:
         """Format an operation's other attributes in generic form."""
-        inherent = self._inherent.get(name, _NO_NAMES)
-        pairs = self.bytecode.dictionary(index).items()
-        shown = {key: self.attributes(value) for key, value in pairs if key not in inherent}
+        shown = self._shown(name, index, are_own=False)
         return f" {dictionary(shown)}" if shown else ""
+
+    def _shown(self, name: str, index: int, *, are_own: bool) -> dict[str, str]:
+        own = self._inherent.get(name, _NO_NAMES)
+        pairs = self.bytecode.dictionary(index).items()
+        return {key: self.attributes(value) for key, value in pairs if (key in own) is are_own}
 
     def name(self, dictionary: int, key: str) -> str:
         """Format the symbol that an operation's attribute names."""
