@@ -182,8 +182,11 @@ def test_programs_with_control_flow_and_variables_give_what_the_model_gives(seed
     arrays = input_arrays(graph, None, seed)
     right = run_program(Program(graph), arrays, RunOptions(engine="reference-model"))
     found = run_program(Program(graph), arrays, RunOptions(engine="numpy"))
-    assert not differences("", right.outputs, found.outputs)
-    assert not differences("", right.variables, found.variables)
+    # Regions have operators of any kind.
+    kinds = {op.spec.name for _, block in graph.blocks() for op in block.operators}
+    inexact = min(kinds & ROUNDED_OTHERWISE, default="")
+    assert not differences(inexact, right.outputs, found.outputs)
+    assert not differences(inexact, right.variables, found.variables)
 
 
 @pytest.mark.usefixtures("refmodel")

@@ -124,6 +124,17 @@ def is_float(kind: np.dtype[Any]) -> bool:
     return kind.kind == "f" or kind.name.startswith(("float", "bfloat"))
 
 
+def new_result(target: Type, precision: Precision) -> Array:
+    """Return memory for a result in its type; see `store`."""
+    assert target.dtype is not None
+    kind = np.float64 if _stays_wide(target.dtype, precision) else target.dtype.numpy
+    return np.empty(target.shape, kind)
+
+
+def _stays_wide(element: DType, precision: Precision) -> bool:
+    return element.is_float and precision != "own" and element.name != "FP8UE8M0"
+
+
 def store(result: Array, target: Type, precision: Precision) -> Array:
     """Convert a result to its element type: floating point is rounded to nearest, ties to even.
 
@@ -134,8 +145,8 @@ def store(result: Array, target: Type, precision: Precision) -> Array:
     if element is None:
         return np.asarray(result, np.int64).reshape(-1)
     array = np.asarray(result)
-    is_number = element.is_float or (element.name == "MXINT8" and array.dtype.kind == "f")
-    if is_number and precision != "own" and element.name != "FP8UE8M0":
+    is_number = element.name == "MXINT8" and array.dtype.kind == "f" and precision != "own"
+    if is_number or _stays_wide(element, precision):
         return array.astype(np.float64, copy=False).reshape(shape)
     return array.astype(element.numpy, copy=False).reshape(shape)
 

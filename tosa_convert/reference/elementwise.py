@@ -117,11 +117,11 @@ def compute_minimum(call: Call) -> Array:
 
 def compute_clamp(call: Call) -> Array:
     """Return the element within min_val and max_val; NaN stays, or is min_val if nan_mode is IGNORE."""
-    value = call.value("input")
+    value = call.raw("input") if call.is_integer else call.value("input")
     low, high = (np.asarray(call.attributes[name], value.dtype) for name in ("min_val", "max_val"))
     if ignores_nan(call):
         return np.fmin(np.fmax(value, low), high)
-    return np.minimum(np.maximum(value, low), high)
+    return np.clip(value, low, high)
 
 
 def ignores_nan(call: Call) -> bool:
@@ -198,10 +198,33 @@ def _rounded_once(function: Callable[[Array], Array], text: str, name: str = "in
 
 
 def sigmoid(value: Array) -> Array:
-    """Return 1 / (1 + exp(-x)), without overflow."""
-    small = np.exp(-np.abs(value))
-    result: Array = np.where(value < 0, small, 1.0) / (1.0 + small)
-    return result
+    """Return 1 / (1 + exp(-x)); where exp overflows that is 0."""
+    result: Array = np.negative(value)
+    np.exp(result, out=result)
+    result += 1
+    return np.reciprocal(result, out=result)
+
+
+#: In FP32 erf(x) is 1 from here on. Before, -log(1 - erf(x)) / x is nearly this polynomial, whose error
+#: weighs as much as it changes erf(x), relative to erf(x).
+_ERF_END_FP32: Final = 4.0
+_ERF_COEFFICIENTS_FP32: Final = (
+    *(1.1283792, 0.63661653, 0.1028144, -0.01932168, 0.00020566820, 0.00125178),
+    *(-0.00038101216, 0.00004070946),
+)
+
+
+def error_function_fp32(value: Array) -> Array:
+    """Return erf(x) of an FP32 array, with an error of at most 3 units in the last place."""
+    size = np.minimum(np.abs(value), np.float32(_ERF_END_FP32))
+    coefficients = np.array(_ERF_COEFFICIENTS_FP32, np.float32)
+    result = size * coefficients[-1]
+    for coefficient in coefficients[-2::-1]:
+        result += coefficient
+        result *= size
+    # 1 - exp(-result), which expm1 gives exactly for small numbers.
+    np.expm1(np.negative(result, out=result), out=result)
+    return np.copysign(result, value, out=result)
 
 
 #: erf(x) / x is a polynomial of this degree on each of so many pieces from 0 to _ERF_END, beyond which
@@ -209,8 +232,6 @@ def sigmoid(value: Array) -> Array:
 _ERF_END: Final = 6.0
 _ERF_PIECES: Final = 256
 _ERF_DEGREE: Final = 6
-#: Elements that are computed at a time, so that intermediate values stay in the cache.
-_ERF_CHUNK: Final = 1 << 14
 
 
 @cache
@@ -230,16 +251,9 @@ def _erf_coefficients() -> Array:
 
 
 def error_function(value: Array) -> Array:
-    """Return erf(x) of an FP64 array, with an error of at most 4e-15."""
-    flat = np.ascontiguousarray(value).reshape(-1)
-    result = np.empty_like(flat)
-    for start in range(0, flat.size, _ERF_CHUNK):
-        part = slice(start, start + _ERF_CHUNK)
-        result[part] = _error_function_of_chunk(flat[part])
-    return result.reshape(value.shape)
-
-
-def _error_function_of_chunk(value: Array) -> Array:
+    """Return erf(x) of an FP64 array, with an error of at most 4e-15; see `error_function_fp32`."""
+    if value.dtype == np.float32:
+        return error_function_fp32(value)
     coefficients = _erf_coefficients()
     size = np.minimum(np.abs(value), _ERF_END)
     scaled = np.where(np.isnan(size), 0.0, size) * (_ERF_PIECES / _ERF_END)
@@ -265,9 +279,15 @@ OPERATIONS: Final[dict[str, Operation]] = {
     "CEIL": _of(np.ceil, "Return the least integer that is not less.", "input1"),
     "CLAMP": compute_clamp,
     "CLZ": count_leading_zeros,
-    "COS": _rounded_once(np.cos, "Return the cosine of an angle in radians"),
+    "COS": _of(
+        np.cos,
+        "Return the cosine of an angle in radians, within 2 units in the last place.",
+        "input1",
+    ),
     "EQUAL": _of(np.equal, "Return whether both are equal; NaN equals nothing.", *BINARY),
-    "ERF": _rounded_once(error_function, "Return the error function", "input"),
+    "ERF": _of(
+        error_function, "Return the error function, within 3 units in the last place.", "input"
+    ),
     "EXP": _rounded_once(np.exp, "Return e to the power of the operand"),
     "FLOOR": _of(np.floor, "Return the greatest integer that is not greater.", "input1"),
     "GREATER": _of(np.greater, "Return whether input1 > input2; false for NaN.", *BINARY),
@@ -296,7 +316,11 @@ OPERATIONS: Final[dict[str, Operation]] = {
     ),
     "SELECT": select,
     "SIGMOID": _rounded_once(sigmoid, "Return 1 / (1 + exp(-x))", "input"),
-    "SIN": _rounded_once(np.sin, "Return the sine of an angle in radians"),
+    "SIN": _of(
+        np.sin,
+        "Return the sine of an angle in radians, within 2 units in the last place.",
+        "input1",
+    ),
     "SUB": compute_subtract,
     "TANH": _rounded_once(np.tanh, "Return the hyperbolic tangent", "input"),
 }

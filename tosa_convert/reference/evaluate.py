@@ -38,6 +38,7 @@ from tosa_convert.reference.call import (
     refuse_undefined,
     store,
 )
+from tosa_convert.reference.parts import compute_in_parts
 from tosa_convert.reference.scaled_tensors import (
     SCALE_SUFFIX,
     Scaled,
@@ -179,16 +180,16 @@ class Machine:
         targets = tuple(_type_of(block, name) for name in operator.outputs)
         types = tuple(_type_of(block, name) for name in operator.inputs)
         call = Call(spec, tuple(map(plain, operands)), types, attributes, targets, self.precision)
-        function = self._function(call, where)
+        function = _refusing_overflow(self._function(call, where))
         with np.errstate(all="ignore"), _errors_at(where, spec.name):
             _refuse_zero_points(call)
             first = block.tensors.get(operator.outputs[0]) if operator.outputs else None
             scales = scales_type(first) if first is not None and first.scale is not None else None
             if scales is None and not any(isinstance(value, Scaled) for value in operands):
-                found = function(call)
+                found: Any = compute_in_parts(call, function)
+                found = function(call) if found is None else found
             else:
                 found = compute_scaled(call, operands, function, scales, where)
-            _refuse_overflow(call, found)
             if scales is not None:
                 data = store(found.data, targets[0], self.precision)
                 return {operator.outputs[0]: Scaled(data, store(found.scale, scales, "own"))}
@@ -285,6 +286,17 @@ def _refuse_zero_points(call: Call) -> None:
             wrong &= point != MIDDLE_OF_UINT16
         if element is not INT8:
             refuse_undefined(call, wrong, f"a zero point of {element}")
+
+
+def _refusing_overflow(function: Operation) -> Operation:
+    """Return an operation that refuses what does not fit; see `_refuse_overflow`."""
+
+    def compute(call: Call) -> Any:
+        found = function(call)
+        _refuse_overflow(call, found)
+        return found
+
+    return compute
 
 
 def _is_inexact(call: Call) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.reference.call import Array
+from tosa_convert.reference.parts import PART, slices
 
 #: Bits of a sum that FP32 and FP64 hold exactly.
 _EXACT: Final = ((np.float32, 1 << 24), (np.float64, 1 << 53))
@@ -15,21 +16,34 @@ _LEAST_TERMS: Final = 64
 
 
 class Products:
-    """Multiplies matrices of two tensors, in the fastest type that gives exact sums of integers.
+    """Multiplies by a matrix, in the fastest type that gives exact sums of integers.
 
     kind: the type that operands are converted to.
-    terms: how many products of elements are added exactly in this type.
     """
 
-    def __init__(self, left: Array, right: Array, terms: int) -> None:
-        self.kind: np.dtype[Any] = np.result_type(left, right)
-        self.terms = self._count = terms
-        self._is_integer = self.kind.kind != "f"
-        if not self._is_integer:
+    def __init__(self, largest: int | None, right: Array, point: int = 0) -> None:
+        """Choose the type.
+
+        Args:
+            largest: the greatest absolute value of the left operands; None for floating point.
+            right: the matrix.
+            point: the zero point of the matrix.
+        """
+        self._count = terms = right.shape[-2]
+        self._is_integer = largest is not None
+        self.kind: np.dtype[Any] = right.dtype
+        self.terms = terms
+        if largest is None:
             return
-        largest = max(1, largest_of(left)) * max(1, largest_of(right))
+        largest, most = max(1, largest), max(1, largest_of(right, point))
+        sum_of_all = most * terms
+        if largest * sum_of_all >= _EXACT[0][1] >= largest * most * _LEAST_TERMS:
+            sum_of_all = _largest_sum(right, point)
         for kind, exact in _EXACT:
-            self.kind, self.terms = np.dtype(kind), exact // largest
+            self.kind = np.dtype(kind)
+            if largest * sum_of_all < exact:
+                return
+            self.terms = exact // (largest * most)
             if self.terms >= min(terms, _LEAST_TERMS):
                 return
         self.kind, self.terms = np.dtype(np.int64), terms
@@ -52,7 +66,7 @@ class Products:
         for start in range(0, count, self.terms):
             end = min(start + self.terms, count)
             part = self._finish(left[..., start:end] @ right[..., start:end, :])
-            total = part if total is None else total + part
+            total = part if total is None else np.add(total, part, out=total)
         assert total is not None
         return total
 
@@ -60,6 +74,19 @@ class Products:
         return product.astype(np.int64, copy=False) if self._is_integer else product
 
 
-def largest_of(array: Array) -> int:
-    """Return the largest absolute value."""
-    return max(abs(int(array.min())), abs(int(array.max()))) if array.size else 0
+def _largest_sum(matrix: Array, point: int) -> int:
+    """Return a bound of the sums of the absolute values of columns without their zero point."""
+    sums = np.zeros(matrix.shape[1], np.float64)
+    for part in slices(matrix.shape, PART, whole=1):
+        values = matrix[part].astype(np.float32)
+        values -= point
+        sums += np.abs(values, out=values).sum(axis=0)
+    # Sums in FP32 are rounded by far less than 1 %.
+    return int(float(sums.max(initial=1.0)) * 1.01)
+
+
+def largest_of(array: Array, point: int = 0) -> int:
+    """Return the largest absolute value of an array without its zero point."""
+    if not array.size:
+        return 0
+    return max(abs(int(array.min()) - point), abs(int(array.max()) - point))

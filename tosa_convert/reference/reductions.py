@@ -12,10 +12,15 @@ from tosa_convert.reference.call import (
     Operation,
     describe,
     integer_limits,
+    new_result,
     refuse_undefined,
 )
 from tosa_convert.reference.elementwise import ignores_nan
+from tosa_convert.reference.parts import reduce_in_parts
 from tosa_convert.reference.products import Products, largest_of
+
+#: Bytes of a block of a matrix that is converted for a product.
+_BLOCK_BYTES: Final = 4 << 20
 
 
 def find_maximum(call: Call) -> Array:
@@ -24,49 +29,102 @@ def find_maximum(call: Call) -> Array:
     NaN is greater than every number; if nan_mode is IGNORE it is passed over, and the index is 0 where
     there is nothing else.
     """
-    value = call.value("input")
-    axis = call.attributes["axis"]
-    if ignores_nan(call) and not call.is_integer:
-        value = np.where(np.isnan(value), -np.inf, value)
-    found: Array = np.argmax(value, axis=axis)
+    ignores = ignores_nan(call) and not call.is_integer
+
+    def find(part: Array, axis: int) -> Array:
+        value = call.widened(part)
+        if ignores:
+            value = np.where(np.isnan(value), -np.inf, value)
+        if axis == value.ndim - 1:
+            return np.asarray(np.argmax(value, axis=axis))
+        return _position_of(np.max(value, axis=axis, keepdims=True), value, axis)
+
+    value, axis = call.raw("input"), call.attributes["axis"]
+    return reduce_in_parts(value, axis, find, np.dtype(np.intp), is_turned=False).squeeze(axis)
+
+
+def _position_of(largest: Array, value: Array, axis: int) -> Array:
+    """Return where the largest element first is, or NaN."""
+    count = value.shape[axis]
+    if largest.dtype.kind == "f" and np.isnan(largest).any():
+        return np.asarray(np.argmax(value, axis=axis))
+    # numpy copies for `argmax` across an axis. The first one has the most elements from it on.
+    left = np.arange(count, 0, -1, dtype=np.int32).reshape(-1, *[1] * (value.ndim - 1 - axis))
+    found: Array = count - np.max((value == largest) * left, axis=axis)
     return found
 
 
 def multiply_matrices(call: Call) -> Array:
     """Return the products of the matrices of each batch, (a - a_zp) @ (b - b_zp); integers are exact."""
-    left, right = call.value("a"), call.value("b")
-    if call.is_integer:
-        left, right = left - call.number("a_zp"), right - call.number("b_zp")
-    return _product(left, right)
+    return _product(call, call.raw("b"))
 
 
 def multiply_by_transposed(call: Call) -> Array:
     """Return the products of the matrices of a and the transposed ones of b; see `multiply_matrices`."""
-    left, right = call.value("a"), call.value("b")
-    if call.is_integer:
-        left, right = left - call.number("a_zp"), right - call.number("b_zp")
-    return _product(left, right.swapaxes(-1, -2))
+    return _product(call, call.raw("b").swapaxes(-1, -2))
 
 
 def multiply_block_scaled(call: Call) -> Array:
     """Return the product of the numbers that block-scaled a and transposed b stand for, in FP32."""
     from tosa_convert.reference.block_scaled import scaled
 
-    return _product(scaled(call, "a"), scaled(call, "b").swapaxes(-1, -2))
+    return np.asarray(scaled(call, "a") @ scaled(call, "b").swapaxes(-1, -2))
 
 
-def _product(left: Array, right: Array) -> Array:
-    products = Products(left, right, left.shape[-1])
-    return products.multiply(products.convert(left), products.convert(right))
+def _product(call: Call, right: Array) -> Array:
+    left = call.raw("a")
+    points = (call.number("a_zp"), call.number("b_zp")) if call.is_integer else (0, 0)
+    result = new_result(call.result, call.precision)
+    for target, a, b in zip(result, left, right, strict=True):
+        if a.dtype == b.dtype == target.dtype and not call.is_integer:
+            np.matmul(a, b, out=target)
+            continue
+        products = _products(call, a, b, points)
+        step = max(1, _BLOCK_BYTES // max(1, len(b) * products.kind.itemsize))
+        for columns in _steps(b.shape[1], step):
+            two = _converted(call, b[:, columns], points[1], products.kind)
+            for rows in _steps(len(a), step):
+                one = _converted(call, a[rows], points[0], products.kind)
+                target[rows, columns] = products.multiply(one, two)
+    return result
 
 
-def _reduce(function: Any, text: str) -> Operation:
-    """Return an operation that keeps the axis, with one element."""
+def _products(call: Call, a: Array, b: Array, points: tuple[int, int]) -> Products:
+    if not call.is_integer:
+        return Products(None, call.widened(b[:, :0]))
+    # Sums of absolute values are those of the smaller matrix.
+    if a.size < b.size:
+        return Products(largest_of(b, points[1]), a.T, points[0])
+    return Products(largest_of(a, points[0]), b, points[1])
+
+
+def _steps(count: int, step: int) -> list[slice]:
+    return [slice(start, start + step) for start in range(0, count, step)]
+
+
+def _converted(call: Call, array: Array, point: int, kind: np.dtype[Any]) -> Array:
+    """Return elements in the type of the products, without their zero point."""
+    if not call.is_integer:
+        return call.widened(array)
+    result: Array = array.astype(kind)
+    if point:
+        result -= kind.type(point)
+    return result
+
+
+def _reduce(function: Any, text: str, kind: type | None = None) -> Operation:
+    """Return an operation that keeps the axis, with one element; `kind` is what it computes in."""
 
     def compute(call: Call) -> Array:
-        value = call.value("input")
-        result: Array = function.reduce(value, axis=call.attributes["axis"], keepdims=True)
-        return result
+        value = call.raw("input")
+        computed = np.dtype(kind or call.widened(value[:0]).dtype)
+
+        def reduce(part: Array, axis: int) -> Array:
+            wide = call.widened(part).astype(computed, copy=False)
+            result: Array = function.reduce(wide, axis=axis)
+            return result
+
+        return reduce_in_parts(value, call.attributes["axis"], reduce, computed)
 
     return describe(compute, text)
 
@@ -81,7 +139,7 @@ def add(call: Call) -> Array:
 
     Integers are added in their order, and all sums on the way have to fit.
     """
-    value, axis = call.value("input"), call.attributes["axis"]
+    value, axis = call.raw("input"), call.attributes["axis"]
     if call.is_integer:
         low, high = integer_limits(call.result.dtype)
         if value.shape[axis] * largest_of(value) > high:
@@ -90,7 +148,10 @@ def add(call: Call) -> Array:
             rounded = np.cumsum(value, axis=axis, dtype=np.float64)
             wrong = (sums < low) | (sums > high) | (np.abs(rounded - sums) > 2.0**62)
             refuse_undefined(call, wrong, f"it does not fit {call.result.dtype}")
-    return np.asarray(value.sum(axis=axis, keepdims=True, dtype=value.dtype))
+    return np.asarray(_ADD(call))
+
+
+_ADD: Final = _reduce(np.add, "")
 
 
 def transform(call: Call) -> tuple[Array, Array]:
@@ -135,11 +196,10 @@ OPERATIONS: Final[dict[str, Operation]] = {
         np.fmin,
         "Return the least element along the axis; NaN if one is NaN, unless nan_mode is IGNORE.",
     ),
-    "REDUCE_PRODUCT": describe(
-        lambda call: np.prod(
-            call.value("input").astype(np.float64), axis=call.attributes["axis"], keepdims=True
-        ),
+    "REDUCE_PRODUCT": _reduce(
+        np.multiply,
         "Return the product of the elements along the axis, computed in FP64 and rounded once.",
+        np.float64,
     ),
     "REDUCE_SUM": add,
     "RFFT2D": transform_real,

@@ -6,19 +6,26 @@ The elements outside the image are those of value zero: the zero point is subtra
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from tosa_convert.reference.call import Array, Call, Operation, integer_limits
+from tosa_convert.reference.call import (
+    Array,
+    Call,
+    Operation,
+    integer_limits,
+    is_float,
+    new_result,
+)
 from tosa_convert.reference.elementwise import ignores_nan
-from tosa_convert.reference.products import Products
+from tosa_convert.reference.parts import PART
+from tosa_convert.reference.products import Products, largest_of
 
 #: Bytes of the windows that are copied for one product of matrices.
-_COPIED_BYTES: Final = 8 << 20
+_COPIED_BYTES: Final = 2 << 20
 #: Bytes of the sums of a depthwise convolution that are added to at a time.
 _SUMMED_BYTES: Final = 1 << 18
 
@@ -29,57 +36,73 @@ def convolve(call: Call) -> Array:
     CONV2D and CONV3D. The sums of integers are exact; those of floating point are those of BLAS in FP32,
     which adds in an order of its own, as the specification allows.
     """
-    image, weight = _shifted(call, "input", "weight")
     pad, stride, dilation = (call.attributes[name] for name in ("pad", "stride", "dilation"))
-    return _convolve(call, image, weight, pad, stride, dilation)
+    return _convolve(call, _image(call), _filters(call), pad, stride, dilation)
 
 
 def _convolve(
     call: Call,
-    image: Array,
+    image: Image,
     weight: Array,
     pad: Sequence[int],
     stride: Sequence[int],
     dilation: Sequence[int],
 ) -> Array:
     kernel = weight.shape[1:-1]
-    products = Products(image, weight, math.prod(weight.shape[1:]))
-    matrix = products.convert(weight).reshape(weight.shape[0], -1).T
-    padded = pad_image(products.convert(image), pad, call.outside)
-    windows = _windows(padded, kernel, stride, dilation)
-    rows = windows.shape[1]
-    step = max(1, _COPIED_BYTES // max(1, windows[:1, :1].size * padded.itemsize))
-    parts = []
-    for batch, start in itertools.product(range(len(windows)), range(0, rows, step)):
-        # [rows, ..., channels, window...] -> [positions, window..., channels]
-        part = np.moveaxis(windows[batch, start : start + step], len(kernel), -1)
-        flat = part.reshape(-1, matrix.shape[0])
-        parts.append(products.multiply(flat, matrix))
-    shape = (*windows.shape[: len(kernel) + 1], weight.shape[0])
-    return np.concatenate(parts).reshape(shape) + call.value("bias")
+    matrix = weight.reshape(weight.shape[0], -1).T
+    products = Products(image.largest, matrix)
+    matrix = products.convert(matrix)
+    bias = call.value("bias")
+    result = new_result(call.result, call.precision)
+    flat_result = result.reshape(len(result), result.shape[1], -1, len(weight))
+    copied = matrix.shape[0] * flat_result.shape[2] * products.kind.itemsize
+    step = max(1, _COPIED_BYTES // max(1, copied))
+    border = Border(pad, stride, dilation, call.outside)
+    for batch, rows in _blocks(result, step):
+        padded = border.around(image, batch, rows, kernel, products.kind)
+        # [positions..., channels, window...] -> [positions..., window..., channels]
+        part = np.moveaxis(_windows(padded, kernel, stride, dilation), len(kernel), -1)
+        found = products.multiply(part.reshape(-1, matrix.shape[0]), matrix)
+        target = flat_result[batch, rows]
+        target[...] = (found + bias).reshape(target.shape)
+    return result
 
 
 def convolve_depthwise(call: Call) -> Array:
     """Return the sums over the window alone, for each channel and multiplier; see `convolve`."""
-    image, weight = _shifted(call, "input", "weight")
-    height, width, channels, multiplier = weight.shape
-    attributes = call.attributes
-    kind = Products(image, weight, height * width).sum_kind
-    padded = pad_image(image.astype(kind, copy=False), attributes["pad"], call.outside)
-    weight = weight.astype(kind, copy=False)
-    if multiplier > 1:
-        padded = np.repeat(padded, multiplier, axis=-1)
-    weight = weight.reshape(height, width, channels * multiplier)
-    windows = _windows(padded, (height, width), attributes["stride"], attributes["dilation"])
-    total = np.empty(windows.shape[:4], kind)
-    step = max(1, _SUMMED_BYTES // max(1, total[:1, :1].nbytes))
-    for batch, start in itertools.product(range(len(total)), range(0, total.shape[1], step)):
-        part = windows[batch, start : start + step]
-        sums = total[batch, start : start + step]
-        sums[...] = 0
+    image, weight = _image(call), _filters(call)
+    height, width, _, multiplier = weight.shape
+    stride, dilation = call.attributes["stride"], call.attributes["dilation"]
+    products = Products(image.largest, weight.reshape(height * width, -1))
+    kind = products.sum_kind
+    result = new_result(call.result, call.precision)
+    columns, outputs = result.shape[2:]
+    factors = weight.reshape(height, width, outputs).astype(kind)
+    line = [columns, outputs]
+    if factors.size * columns <= max(result.size, PART):
+        # numpy multiplies long lines faster than those of the channels alone.
+        factors = np.tile(factors, columns)
+        line = [columns * outputs]
+    bias = call.value("bias").astype(kind)
+    step = max(1, _SUMMED_BYTES // max(1, columns * outputs * kind.itemsize))
+    border = Border(call.attributes["pad"], stride, dilation, call.outside)
+    for batch, rows in _blocks(result, step):
+        padded = border.around(image, batch, rows, (height, width), kind)
+        if multiplier > 1:
+            padded = np.repeat(padded, multiplier, axis=-1)
+        phases = [np.ascontiguousarray(padded[:, x :: stride[1]]) for x in range(stride[1])]
+        count = result[batch, rows].shape[0]
+        sums = np.empty((count, *line), kind)
+        sums.reshape(count, columns, outputs)[...] = bias
+        product = np.empty_like(sums)
         for y, x in itertools.product(range(height), range(width)):
-            sums += part[..., y, x] * weight[y, x]
-    return total + call.value("bias")
+            first, phase = divmod(x * dilation[1], stride[1])
+            lines = phases[phase][y * dilation[0] :: stride[0]][:count]
+            flat = lines.reshape(count, -1)[:, first * outputs : (first + columns) * outputs]
+            np.multiply(flat.reshape(sums.shape), factors[y, x], out=product)
+            sums += product
+        result[batch, rows] = sums.reshape(count, columns, outputs)
+    return result
 
 
 def convolve_transposed(call: Call) -> Array:
@@ -88,14 +111,14 @@ def convolve_transposed(call: Call) -> Array:
     The product of the element at (y, x) with the weight at (ky, kx) is added at
     (y * stride + ky + out_pad_top, x * stride + kx + out_pad_left).
     """
-    image, weight = _shifted(call, "input", "weight")
-    count, height, width, channels = image.shape
+    image, weight = _image(call), _filters(call)
+    count, height, width, channels = image.array.shape
     outputs, kernel_y, kernel_x, _ = weight.shape
     top, _, left, _ = call.attributes["out_pad"]
     stride_y, stride_x = call.attributes["stride"]
     _, rows, columns, _ = call.result.shape
-    products = Products(image, weight, channels)
-    flat = products.convert(image).reshape(-1, channels)
+    products = Products(image.largest, weight.reshape(-1, channels).T)
+    flat = image.convert(image.array, products.kind).reshape(-1, channels)
     matrices = products.convert(weight)
     sums: Any = np.zeros(
         (
@@ -104,7 +127,7 @@ def convolve_transposed(call: Call) -> Array:
             max((width - 1) * stride_x + kernel_x + max(left, 0), columns - min(left, 0)),
             outputs,
         ),
-        np.int64 if call.is_integer else image.dtype,
+        np.int64 if call.is_integer else products.kind,
     )
     for ky, kx in itertools.product(range(kernel_y), range(kernel_x)):
         part = products.multiply(flat, matrices[:, ky, kx].T).reshape(count, height, width, outputs)
@@ -121,19 +144,22 @@ def convolve_transposed(call: Call) -> Array:
 
 def pool_maximum(call: Call) -> Array:
     """Return the greatest element of each window, without those outside the image."""
-    value = call.value("input")
+    image = Image(call.raw("input"), 0, call.widened)
     kernel, stride, pad = _pooling(call)
-    least = -np.inf if not call.is_integer else np.iinfo(value.dtype).min
+    kind = image.array.dtype if call.is_integer else call.widened(image.array[:0]).dtype
+    least = -np.inf if not call.is_integer else np.iinfo(kind).min
     function = np.fmax if ignores_nan(call) else np.maximum
-    windows = _windows(pad_image(value, pad, least), kernel, stride, (1, 1))
-    result = windows[..., 0, 0]
-    for y, x in itertools.islice(itertools.product(*map(range, kernel)), 1, None):
-        result = function(result, windows[..., y, x])
-    if ignores_nan(call):
-        # A window with nothing but NaN is NaN.
-        numbers = pad_image((~np.isnan(value)).astype(np.int32), pad, 0)
-        counts = _windows(numbers, kernel, stride, (1, 1)).sum(axis=(-2, -1))
-        result = np.where(counts > 0, result, np.nan)
+    result = new_result(call.result, call.precision)
+    border = Border(pad, stride, (1, 1), least)
+    for batch, rows in _blocks(result, _pooled_rows(result)):
+        padded = border.around(image, batch, rows, kernel, kind)
+        largest = _combine(padded, kernel, stride, function)
+        if ignores_nan(call):
+            # A window with nothing but NaN is NaN.
+            is_number = ~np.isnan(border.around(image, batch, rows, kernel, kind, np.nan))
+            counted = _combine(is_number, kernel, stride, np.logical_or)
+            largest[~counted] = np.nan
+        result[batch, rows] = largest
     return result
 
 
@@ -143,36 +169,73 @@ def pool_average(call: Call) -> Array:
     Integers: the sum of (input - input_zp) times a reciprocal of the count, as a multiplier of 31 bits
     and a shift, rounded half up; then output_zp is added, and the result saturates.
     """
-    value = call.value("input")
+    image = _image(call)
     kernel, stride, pad = _pooling(call)
-    if call.is_integer:
-        value = value.astype(np.int64) - call.number("input_zp")
-    windows = _windows(pad_image(value, pad, call.outside), kernel, stride, (1, 1))
-    total = np.zeros(windows.shape[:4], value.dtype)
-    for y, x in itertools.product(*map(range, kernel)):
-        total += windows[..., y, x]
-    _, height, width, _ = value.shape
-    rows = _counts(height, kernel[0], stride[0], pad[:2])
-    columns = _counts(width, kernel[1], stride[1], pad[2:])
-    counts = (rows[:, None] * columns)[None, :, :, None]
-    if not call.is_integer:
-        return np.divide(total, counts.astype(value.dtype))
+    _, height, width, _ = image.array.shape
+    if image.largest is None:
+        kind = call.widened(image.array[:0]).dtype
+    else:
+        fits = kernel[0] * kernel[1] * image.largest < 1 << 31
+        kind = np.dtype(np.int32 if fits else np.int64)
+    by_row = _counts(height, kernel[0], stride[0], pad[:2])
+    by_column = _counts(width, kernel[1], stride[1], pad[2:])
+    result = new_result(call.result, call.precision)
+    border = Border(pad, stride, (1, 1), call.outside)
+    for batch, rows in _blocks(result, _pooled_rows(result)):
+        padded = border.around(image, batch, rows, kernel, kind)
+        total = _combine(padded, kernel, stride, np.add)
+        counts = (by_row[rows, None] * by_column)[:, :, None]
+        if call.is_integer:
+            result[batch, rows] = _rounded_mean(call, total, counts)
+        else:
+            total /= counts.astype(kind)
+            result[batch, rows] = total
+    return result
+
+
+def _rounded_mean(call: Call, total: Array, counts: Array) -> Array:
     # The greatest power of two below the count, times 2^30, divided by the count.
     bits = np.ceil(np.log2(counts)).astype(np.int64)
     multiplier = (((np.int64(1) << 30) + 1) << bits) // counts
     shift = 30 + bits
-    scaled = (total * multiplier + (np.int64(1) << (shift - 1))) >> shift
+    scaled = total * multiplier
+    scaled += np.int64(1) << (shift - 1)
+    scaled >>= shift
     low, high = integer_limits(call.result.dtype)
-    return np.asarray(np.clip(scaled + call.number("output_zp"), low, high))
+    point = call.number("output_zp")
+    if point:
+        scaled += point
+    return np.asarray(np.clip(scaled, low, high, out=scaled))
+
+
+def _pooled_rows(result: Array) -> int:
+    return max(1, PART // max(1, result[:1, :1].size))
+
+
+def _combine(padded: Array, kernel: Sequence[int], stride: Sequence[int], function: Any) -> Array:
+    """Combine the elements of each window of a padded image by a function of two."""
+    windows = _windows(padded, kernel, stride, (1, 1))
+    if kernel == (1, 1):
+        return windows[..., 0, 0].copy()
+    # Rows of windows first, then their columns: each element takes part in fewer steps.
+    tall = _windows(padded, (kernel[0], 1), (stride[0], 1), (1, 1))
+    column = tall[..., 0, 0]
+    for y in range(1, kernel[0]):
+        column = function(column, tall[..., y, 0])
+    wide = _windows(column, (1, kernel[1]), (1, stride[1]), (1, 1))
+    result = wide[..., 0, 0]
+    for x in range(1, kernel[1]):
+        result = function(result, wide[..., 0, x])
+    return np.asarray(result)
 
 
 def convolve_block_scaled(call: Call) -> Array:
     """Return the convolution of the numbers that block-scaled data and weights stand for."""
     from tosa_convert.reference.block_scaled import scaled
 
-    image, weight = scaled(call, "input"), scaled(call, "weight")
+    image = Image(scaled(call, "input"), 0, call.widened)
     pad, stride, dilation = (call.sizes(name) for name in ("pad", "stride", "dilation"))
-    return _convolve(call, image, weight, pad, stride, dilation)
+    return _convolve(call, image, scaled(call, "weight"), pad, stride, dilation)
 
 
 def _pooling(call: Call) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
@@ -185,33 +248,113 @@ def _pooling(call: Call) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, .
     return kernel, stride, pad
 
 
-def _shifted(call: Call, *names: str) -> Iterator[Array]:
-    """Iterate over operands without their zero points."""
-    for name in names:
-        value = call.value(name)
-        point = f"{name}_zp"
-        yield value - call.number(point) if call.is_integer and call.has(point) else value
+class Image(NamedTuple):
+    """A tensor that is converted a part at a time.
+
+    point: the zero point, which is subtracted. widen: converts elements to a type of numpy's own.
+    """
+
+    array: Array
+    point: int
+    widen: Callable[[Array], Array]
+
+    @property
+    def largest(self) -> int | None:
+        """Return the greatest absolute value of integers without the zero point."""
+        if is_float(self.array.dtype):
+            return None
+        is_native = self.array.dtype.kind == "i"
+        return largest_of(self.array if is_native else self.widen(self.array), self.point)
+
+    def convert(self, part: Array, kind: np.dtype[Any]) -> Array:
+        """Return a part of the tensor as a new array."""
+        wide = part if part.dtype.kind in "bi" else self.widen(part)
+        result = wide.astype(kind)
+        if self.point:
+            result -= kind.type(self.point)
+        return result
+
+
+class Border(NamedTuple):
+    """The elements around an image, and how windows move over it."""
+
+    pad: Sequence[int]
+    stride: Sequence[int]
+    dilation: Sequence[int]
+    value: float
+
+    def around(
+        self,
+        image: Image,
+        batch: int,
+        rows: slice,
+        kernel: Sequence[int],
+        kind: np.dtype[Any],
+        value: float | None = None,
+    ) -> Array:
+        """Return the part of a padded image that some rows of the result are computed of.
+
+        Its first axis is that of the rows.
+        """
+        source = image.array[batch]
+        extent = (kernel[0] - 1) * self.dilation[0] + 1
+        start = rows.start * self.stride[0] - self.pad[0]
+        stop = (rows.stop - 1) * self.stride[0] + extent - self.pad[0]
+        inside = slice(max(start, 0), max(min(stop, len(source)), 0))
+        part = image.convert(source[inside], kind)
+        count = len(part)
+        before = min(max(-start, 0), stop - start)
+        pad = (before, stop - start - before - count, *self.pad[2:])
+        padded: Array = pad_image(part[None], pad, self.value if value is None else value)[0]
+        return padded
+
+
+def _image(call: Call) -> Image:
+    """Return the input, of which its zero point is to be subtracted."""
+    has_point = call.is_integer and call.has("input_zp")
+    return Image(call.raw("input"), call.number("input_zp") if has_point else 0, call.widened)
+
+
+def _filters(call: Call) -> Array:
+    """Return the weights without their zero point."""
+    weight = call.value("weight")
+    return weight - call.number("weight_zp") if call.is_integer else weight
+
+
+def _blocks(result: Array, step: int) -> Iterator[tuple[int, slice]]:
+    """Iterate over the batches of a result, and blocks of their rows."""
+    batches, rows = result.shape[:2]
+    for batch, start in itertools.product(range(batches), range(0, rows, step)):
+        yield batch, slice(start, min(start + step, rows))
 
 
 def pad_image(image: Array, pad: Sequence[int], value: float) -> Array:
     """Return an image with a border around its spatial axes; `image` itself if there is none."""
     if not any(pad):
         return image
-    sizes = [(0, 0), *zip(pad[::2], pad[1::2], strict=True), (0, 0)]
-    return np.pad(image, sizes, constant_values=value)
+    sizes = [
+        0,
+        *(a + n + b for a, n, b in zip(pad[::2], image.shape[1:], pad[1::2], strict=False)),
+        0,
+    ]
+    sizes[0], sizes[-1] = image.shape[0], image.shape[-1]
+    result = np.full(sizes, value, image.dtype)
+    starts = zip(pad[::2], image.shape[1:], strict=False)
+    result[(slice(None), *(slice(a, a + n) for a, n in starts))] = image
+    return result
 
 
 def _windows(
     image: Array, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
 ) -> Array:
-    """Return a view [batch, positions..., channels, window...] of a padded image."""
-    axes = tuple(range(1, 1 + len(kernel)))
+    """Return a view [positions..., channels, window...] of a padded image."""
+    axes = tuple(range(len(kernel)))
     extents = tuple((size - 1) * step + 1 for size, step in zip(kernel, dilation, strict=True))
     over: Any = sliding_window_view
     view = over(image, extents, axes)
     strided = tuple(slice(None, None, step) for step in stride)
     dilated = tuple(slice(None, None, step) for step in dilation)
-    found: Array = view[(slice(None), *strided, slice(None), *dilated)]
+    found: Array = view[(*strided, slice(None), *dilated)]
     return found
 
 

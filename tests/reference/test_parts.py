@@ -1,0 +1,167 @@
+"""Large tensors are computed a part at a time: the same numbers, and little memory besides them."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tosa_convert import golden
+from tosa_convert.builder import Builder
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden.running.programs import input_arrays
+from tosa_convert.graph import OPERATORS
+from tosa_convert.reference import parts, windows
+from tosa_convert.reference.evaluate import OPERATIONS, Machine
+
+#: Operators that are computed in parts, and those whose parts are blocks of rows.
+IN_PARTS = sorted({spec.name for spec in OPERATORS if spec.elementwise} | {"RESCALE"})
+IN_ROWS = ["CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "MAX_POOL2D", "AVG_POOL2D", "RESIZE"]
+REDUCED = ["REDUCE_SUM", "REDUCE_MAX", "REDUCE_ALL", "ARGMAX"]
+
+
+@pytest.mark.parametrize("kind", [*IN_PARTS, *IN_ROWS, *REDUCED])
+def test_parts_have_the_numbers_of_the_whole(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if kind == "SELECT":
+        pytest.skip("a shape that follows from nothing has no operands that could be drawn")
+    for seed in range(4):
+        graph = golden.generate(seed=seed, operators=1, kinds=[kind])
+        inputs = input_arrays(graph, None, seed)
+        whole = Machine(graph).run(inputs)
+        with monkeypatch.context() as changed:
+            for module, name in (
+                (parts, "PART"),
+                (windows, "PART"),
+                (windows, "_COPIED_BYTES"),
+                (windows, "_SUMMED_BYTES"),
+            ):
+                changed.setattr(module, name, 3)
+            found = Machine(graph).run(inputs)
+        for name, expected in whole.items():
+            if expected.dtype.kind == "f" and kind in (*IN_ROWS, "REDUCE_SUM"):
+                np.testing.assert_allclose(found[name], expected, rtol=1e-4, atol=1e-5)
+            else:
+                np.testing.assert_array_equal(found[name], expected)
+
+
+def test_results_that_are_looked_up_are_those_that_are_computed() -> None:
+    def program(dtype: str, count: int, make: Callable[[Any, Any], Any]) -> Any:
+        b = Builder("main")
+        b.output(make(b, b.input("x", dtype, (count,))), name="y")
+        return b.graph()
+
+    def rescale(b: Any, x: Any) -> Any:
+        scale = b.const(np.array([1 << 30], np.int32)), b.const(np.array([33], np.int8))
+        return b.rescale(x, *scale, rounding_mode="SINGLE_ROUND", dtype="INT8")
+
+    rows: list[tuple[str, int, Callable[[Any, Any], Any]]] = [
+        ("INT8", 8, rescale),
+        ("FP16", 16, lambda b, x: b.exp(x)),
+        ("BF16", 16, lambda b, x: b.sin(x)),
+    ]
+    for dtype, bits, make in rows:
+        small, many = 1 << 10, parts._WORTH_LOOKING_UP << max(bits, 14)
+        large = program(dtype, many, make)
+        x = input_arrays(large, None, 1)["x"]
+        found = Machine(large).run({"x": x})["y"]
+        for start in range(0, 4 * small, small):
+            part = x[start : start + small]
+            expected = Machine(program(dtype, small, make)).run({"x": part})["y"]
+            assert found[start : start + small].tobytes() == expected.tobytes()
+
+
+def test_a_value_that_is_not_there_is_not_refused() -> None:
+    """The table of INT16 has a jump, which no element of the input meets."""
+    entries = np.zeros(513, np.int16)
+    entries[0], entries[1] = -32768, 32767
+    b = Builder("main")
+    b.output(b.table(b.input("x", "INT16", (1 << 19,)), b.const(entries)), name="y")
+    x = np.full(1 << 19, 100, np.int16)
+    assert not Machine(b.graph()).run({"x": x})["y"].any()
+    x[-1] = -32768
+    with pytest.raises(TosaConvertError, match="16 bits"):
+        Machine(b.graph()).run({"x": x})
+
+
+def conv(b: Any, x: Any) -> Any:
+    weight = np.ones((x.shape[-1], 3, 3, x.shape[-1]))
+    zeros = np.zeros(x.shape[-1])
+    if x.dtype.name == "INT8":
+        integers = b.const(weight, "INT8"), b.const(zeros, "INT32"), 3, 0
+        return b.conv2d(x, *integers, pad=(1, 1, 1, 1))
+    floats = b.const(weight, "FP16"), b.const(zeros, "FP16")
+    return b.conv2d(x, *floats, pad=(1, 1, 1, 1), acc_type="FP32")
+
+
+def depthwise(b: Any, x: Any) -> Any:
+    weight = b.const(np.ones((3, 3, x.shape[-1], 1), np.int8))
+    bias = b.const(np.zeros(x.shape[-1], np.int32))
+    return b.depthwise_conv2d(x, weight, bias, 3, 0, pad=(1, 1, 1, 1))
+
+
+def rescale(b: Any, x: Any) -> Any:
+    count = x.shape[-1]
+    scale = b.const(np.full(count, 1 << 30, np.int32)), b.const(np.full(count, 38, np.int8))
+    return b.rescale(x, *scale, per_channel=True, rounding_mode="SINGLE_ROUND", dtype="INT8")
+
+
+SHAPE = (1, 512, 256, 32)
+EYE = np.eye(2048, dtype=np.int8)[None]
+LARGE: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
+    "INT32 ADD": ("INT32", lambda b, x: b.add(x, x)),
+    "FP16 EXP": ("FP16", lambda b, x: b.exp(x)),
+    "FP32 ERF": ("FP32", lambda b, x: b.erf(x)),
+    "INT8 RESCALE": ("INT8", rescale),
+    "FP32 CAST": ("FP32", lambda b, x: b.cast(x, dtype="INT8")),
+    "INT8 CONV2D": ("INT8", conv),
+    "FP16 CONV2D": ("FP16", conv),
+    "INT8 DEPTHWISE_CONV2D": ("INT8", depthwise),
+    "INT8 MAX_POOL2D": ("INT8", lambda b, x: b.max_pool2d(x, kernel=(3, 3), stride=(1, 1))),
+    "INT8 AVG_POOL2D": ("INT8", lambda b, x: b.avg_pool2d(x, kernel=(3, 3), stride=(1, 1))),
+    "INT8 REDUCE_MAX": ("INT8", lambda b, x: b.reduce_max(x, axis=1)),
+    "INT8 MATMUL": ("INT8", lambda b, x: b.matmul(b.reshape(x, (1, 2048, 2048)), b.const(EYE))),
+    "INT8 MATMUL of few rows": (
+        "INT8",
+        lambda b, x: b.matmul(b.const(EYE[:, :8]), b.reshape(x, (1, 2048, 2048))),
+    ),
+    "a chain": ("FP32", lambda b, x: b.abs(b.exp(b.negate(b.add(x, x))))),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LARGE)
+def test_memory_is_at_most_three_times_the_live_tensors(name: str) -> None:
+    dtype, make = LARGE[name]
+    b = Builder("main")
+    b.output(make(b, b.input("x", dtype, SHAPE)), name="y")
+    graph = b.graph()
+    inputs = input_arrays(graph, None, 1)
+    live = max(_live_bytes(graph))
+    assert live > 3 << 20
+    gc.collect()
+    tracemalloc.start()
+    try:
+        Machine(graph).run(inputs)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # The input was there before. Parts have a size of their own.
+    assert peak + inputs["x"].nbytes <= 3 * live + (1 << 20)
+
+
+def _live_bytes(graph: Any) -> list[int]:
+    """Return the bytes of operands and results of each operator that computes something."""
+    tensors = graph.main.tensors
+    found = []
+    for op in graph.main.operators:
+        if op.spec.name in OPERATIONS:
+            names = {name for name in (*op.inputs, *op.outputs) if name in tensors}
+            sizes = [
+                tensors[n].dtype.numpy.itemsize * int(np.prod(tensors[n].shape)) for n in names
+            ]
+            found.append(sum(sizes))
+    return found

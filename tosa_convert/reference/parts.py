@@ -1,0 +1,140 @@
+"""Compute operators on large tensors a part at a time, so that intermediate values stay in the cache.
+
+Only memory for the result itself grows with the tensors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.reference.call import Array, Call, Operation, Type, new_result
+
+#: Elements that are computed at a time.
+PART: Final = 1 << 15
+#: Tensors with this many elements for each value of their type are computed by looking up results.
+_WORTH_LOOKING_UP: Final = 4
+#: Operators on integers that take longer than that. Those on floating point do, since numpy computes
+#: with FP32 alone.
+_LOOKED_UP: Final = frozenset(("NEGATE", "RESCALE", "TABLE"))
+#: Axes of at most this many elements are reduced faster across them than along them.
+_SHORT: Final = 128
+
+
+def compute_in_parts(call: Call, function: Operation) -> Array | None:
+    """Return the result of an operator on elements, in its type; None if it is another or small.
+
+    Args:
+        call: the operator.
+        function: what it computes, in any type that holds the values.
+    """
+    # The other operands of RESCALE can have an element for each channel.
+    has_channels = call.spec.name == "RESCALE"
+    count = call.spec.elementwise or int(has_channels)
+    if not count or math.prod(call.result.shape) <= PART:
+        return None
+    shape = call.result.shape
+    operands = call.operands[:count]
+    is_slow = not call.is_integer or call.spec.name in _LOOKED_UP
+    result = new_result(call.result, call.precision)
+    if count == 1 and is_slow and not (has_channels and call.attributes["per_channel"]):
+        entries = _results_by_code(call, function)
+        if entries is not None:
+            for part in slices(shape, PART):
+                result[part] = entries.take(_codes(operands[0][part]))
+            return result
+    for part in slices(shape, PART, whole=int(has_channels)):
+        target = result[part]
+        parts = (*(_part_of(operand, part) for operand in operands), *call.operands[count:])
+        kind = Type(call.result.dtype, target.shape)
+        target[...] = function(replace(call, operands=parts, results=(kind,)))
+    return result
+
+
+def _results_by_code(call: Call, function: Operation) -> Array | None:
+    """Return the results of all values of a short type, in the order of their codes.
+
+    None if there are many of them for the elements that there are, or if one is refused.
+    """
+    operand, element = call.operands[0], call.types[0].dtype
+    bits = operand.itemsize * 8
+    if element is None or element.name == "BOOL" or element.bits != bits or bits > 16:
+        return None
+    if operand.size < _WORTH_LOOKING_UP << bits:
+        return None
+    values = np.arange(1 << bits, dtype=f"u{operand.itemsize}").view(operand.dtype)
+    kind = Type(call.result.dtype, values.shape)
+    entries = new_result(kind, call.precision)
+    with contextlib.suppress(TosaConvertError):
+        part = replace(call, operands=(values, *call.operands[1:]), results=(kind,))
+        entries[...] = function(part)
+        return entries
+    return None
+
+
+def _codes(array: Array) -> Array:
+    return np.ascontiguousarray(array).view(f"u{array.itemsize}")
+
+
+def slices(shape: Sequence[int], size: int, whole: int = 0) -> Iterator[tuple[slice, ...]]:
+    """Iterate over parts of a shape of about `size` elements, which are next to each other.
+
+    whole: how many axes, from the last one, are not cut.
+    """
+    axis, inner = len(shape) - 1, 1
+    while axis > 0 and (inner * shape[axis] <= size or len(shape) - axis <= whole):
+        inner *= shape[axis]
+        axis -= 1
+    step = max(1, size // max(1, inner))
+    outer = [[slice(index, index + 1) for index in range(count)] for count in shape[:axis]]
+    cut = [slice(start, start + step) for start in range(0, shape[axis], step)]
+    yield from itertools.product(*outer, cut, *[[slice(None)]] * (len(shape) - axis - 1))
+
+
+def _part_of(operand: Array, part: tuple[slice, ...]) -> Array:
+    """Return what belongs to a part of the result; axes of one element are broadcast."""
+    pairs = zip(operand.shape, part, strict=True)
+    return operand[tuple(slice(None) if size == 1 else cut for size, cut in pairs)]
+
+
+def reduce_in_parts(
+    array: Array,
+    axis: int,
+    reduce: Callable[[Array, int], Array],
+    kind: np.dtype[Any],
+    *,
+    is_turned: bool = True,
+) -> Array:
+    """Return an array with one element along an axis.
+
+    Args:
+        array: any array with at least one axis.
+        axis: the axis that is reduced.
+        reduce: returns an array without the axis of this number.
+        kind: the numpy type of the result.
+        is_turned: let `reduce` work across a short axis instead of along it.
+    """
+    axis %= array.ndim
+    sizes = array.shape
+    count, inner = sizes[axis], math.prod(sizes[axis + 1 :])
+    cube = array.reshape(-1, count, inner)
+    result = np.empty((len(cube), inner), kind)
+    if inner == 1 and not (is_turned and count <= _SHORT):
+        table = array.reshape(-1, count)
+        for rows, _ in slices(result.shape, max(1, PART // max(1, count))):
+            result[rows, 0] = reduce(table[rows], 1)
+        return result.reshape(*sizes[:axis], 1)
+    for rows, columns in slices(result.shape, max(1, PART // max(1, count))):
+        part = cube[rows, :, columns]
+        if inner == 1:
+            result[rows] = reduce(np.ascontiguousarray(part.transpose(1, 0, 2)), 0)
+        else:
+            result[rows, columns] = reduce(part, 1)
+    return result.reshape(*sizes[:axis], 1, *sizes[axis + 1 :])
