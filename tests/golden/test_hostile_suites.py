@@ -20,7 +20,7 @@ import tosa_convert as tc
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import read_npy
-from tosa_convert.golden.suite import data_generation
+from tosa_convert.golden.suite import descriptor
 from tosa_convert.golden.suite.descriptor import read_descriptor
 from tosa_convert.golden.suite.engine import answered
 from tosa_convert.golden.suite.journal import STATUSES, Answer, Journal
@@ -337,7 +337,7 @@ def test_damaged_descriptors_are_errors_of_their_case(
     every: int, case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The official library ends its process on some of these descriptors.
-    monkeypatch.setattr(data_generation, "_library", lambda: lambda *given: False)
+    monkeypatch.setattr(descriptor, "_library", lambda: lambda *given: False)
     rule = {"mode": "ULP", "data_type": "INT32", "ulp_info": {"ulp": 1}}
     described(
         case,

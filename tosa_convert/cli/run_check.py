@@ -22,14 +22,14 @@ from tosa_convert.errors import printable
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.backends.runners import Backend
-from tosa_convert.golden.checking.check import with_initial_states
-from tosa_convert.golden.checking.check_runs import (
+from tosa_convert.golden.checking.check import (
     CheckPlan,
     OpenBackend,
     calibration_inputs,
     check_inputs,
     runs_as_json,
     seeded_inputs,
+    with_initial_states,
 )
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.golden.running.variable_states import with_variables

@@ -21,9 +21,8 @@ from tosa_convert.golden.arrays.slots import slots
 from tosa_convert.golden.backends.runners import Backend, Record, Runner, with_slot_types
 from tosa_convert.golden.bisection.align_steps import align
 from tosa_convert.golden.bisection.cases import Case, Divergence, Kind
-from tosa_convert.golden.bisection.single_operators import Group, Judged, Operators
+from tosa_convert.golden.bisection.single_operators import Group, Judged, Operators, smallest_group
 from tosa_convert.golden.bisection.whole_program import WholeProgram, repeated
-from tosa_convert.golden.bisection.wrong_in_groups import smallest_group
 from tosa_convert.golden.checking.check import as_backend, check_outputs, with_initial_states
 from tosa_convert.golden.running.control_flow import ITERATIONS, region_runs, why_not_runnable
 from tosa_convert.golden.running.explain_failure import signature

@@ -1,17 +1,24 @@
-"""The public function `check`: run a program on the reference model and on a backend, and compare."""
+"""A program on the reference model and on a backend: on one set of inputs, or on several."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tosa_convert.golden.accuracy.comparison import Comparison
+import numpy as np
+
+from tosa_convert import api
+from tosa_convert.errors import Findings, fail
+from tosa_convert.golden.accuracy.comparison import Comparison, compare, in_type_of
 from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES, Tolerances
 from tosa_convert.golden.accuracy.verdict import judge
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
-from tosa_convert.golden.arrays.scratch import scratch_folder
-from tosa_convert.golden.arrays.slots import SCALE_SUFFIX
+from tosa_convert.golden.arrays.npz import npz_pieces, stored_arrays
+from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder
+from tosa_convert.golden.arrays.slots import SCALE_SUFFIX, Slot, coerce
 from tosa_convert.golden.backends.other_model import OtherModel, refuse_same_engine
 from tosa_convert.golden.backends.runners import (
     Backend,
@@ -24,17 +31,19 @@ from tosa_convert.golden.running.programs import (
     Program,
     as_graph,
     input_arrays,
+    input_slots,
     output_slots,
 )
+from tosa_convert.golden.running.random_inputs import Ranges, random_inputs
 from tosa_convert.golden.running.run_graph import run_program
-from tosa_convert.golden.running.run_options import TIMEOUT, Engine, RunOptions
+from tosa_convert.golden.running.run_options import DEFAULT_RUN, TIMEOUT, Engine, RunOptions
 from tosa_convert.golden.running.variable_states import (
     STATE_PREFIX,
     state_slots,
     variables_of,
     with_variables,
 )
-from tosa_convert.graph.model import Graph
+from tosa_convert.graph.model import Graph, quoted
 from tosa_convert.io.options import ReadOptions
 
 
@@ -212,3 +221,201 @@ def _recorded_outputs(graph: Graph, backend: Record, inputs: Mapping[str, Array]
     others = computed | {name + SCALE_SUFFIX for name in computed} | set(inputs)
     keys = [key for key in backend.arrays if key in outputs or key not in others]
     return with_slot_types(LazyArrays(keys, backend.arrays.__getitem__), outputs)
+
+
+#: Opens a backend for one set of inputs.
+OpenBackend = Callable[[Mapping[str, Array]], Backend]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckPlan:
+    """How each set of inputs is checked.
+
+    repeat: runs of the backend on the same inputs, which must be equal bit for bit.
+    save: a folder that gets a folder for each set of inputs.
+    reference: another backend whose outputs are expected instead of the reference model's; they are
+        compared within the tolerances, and integers bit for bit.
+    """
+
+    tolerances: Tolerances = NO_TOLERANCES
+    options: RunOptions = DEFAULT_RUN
+    repeat: int = 1
+    save: Path | None = None
+    reference: OpenBackend | None = None
+
+
+def check_inputs(
+    graph: Graph, inputs: Mapping[str, Array], name: str, opener: OpenBackend, plan: CheckPlan
+) -> Comparison:
+    """Compare a program with a backend on one set of inputs.
+
+    Args:
+        graph: the program.
+        inputs: an array for each of its inputs.
+        name: of the folder that saves them.
+        opener: the backend.
+        plan: how they are checked.
+
+    Raises:
+        TosaConvertError: as `check`; "option-conflict" if recorded results are to be repeated.
+    """
+    backend = opener(inputs)
+    if plan.repeat > 1 and isinstance(backend, Record) and backend.files is None:
+        message = "recorded results cannot be computed again"
+        raise fail("option-conflict", "--repeat", message, "name a backend that runs")
+    with scratch_folder() as folder:
+        for part in ("reference", "backend", "judged"):
+            (folder / part).mkdir()
+        actual = backend_outputs(graph, inputs, backend, folder / "backend")
+        if plan.reference is None:
+            refuse_same_engine(backend, plan.options)
+            golden = reference_outputs(graph, inputs, plan.options)
+            result = compare_with(
+                graph, inputs, golden, actual, folder / "judged", plan.tolerances, plan.options
+            )
+        else:
+            other = plan.reference(inputs)
+            if isinstance(other, OtherModel):
+                refuse_same_engine(backend, other.options)
+            outputs = backend_outputs(graph, inputs, other, folder / "reference")
+            golden = _in_program_types(graph, outputs, other.name)
+            plan.tolerances.refuse_unmatched(golden)
+            result = compare(golden, actual, tolerances=plan.tolerances)
+        changed: dict[str, str] = {}
+        for number in range(2, plan.repeat + 1):
+            again = folder / f"again{number}"
+            again.mkdir()
+            other = opener(inputs) if isinstance(backend, Record) else backend
+            further = backend_outputs(graph, inputs, other, again)
+            for key in actual:
+                if key not in changed and (text := _difference(actual[key], further.get(key))):
+                    changed[key] = f"run {number} on the same inputs {text}"
+        result = _with_changes(result, changed)
+        if plan.save is not None:
+            _save(graph, inputs, golden, actual, result, plan.save / name)
+        return result
+
+
+def _in_program_types(graph: Graph, found: Mapping[str, Array], name: str) -> dict[str, Array]:
+    """Return a backend's outputs in the program's types, for others to be compared with them.
+
+    Raises TosaConvertError("backend-failed") with a finding for each array of another shape or type: two
+    backends that agree about it are both wrong.
+    """
+    findings = Findings()
+    arrays = dict(found)
+    for slot in _result_slots(graph):
+        if slot.key in arrays and slot.nbytes:
+            wanted = np.broadcast_to(np.zeros((), slot.dtype.numpy), slot.shape)
+            arrays[slot.key], _, problem = in_type_of(wanted, arrays[slot.key])
+            if problem:
+                findings.add("backend-failed", f"{name}: {quoted(slot.key)}", problem)
+    findings.raise_if_any()
+    return arrays
+
+
+def _result_slots(graph: Graph) -> list[Slot]:
+    """Return the slots of a program's outputs, and of the states of its variables."""
+    return [*output_slots(graph), *state_slots(graph).values()]
+
+
+def _difference(one: Array, other: Array | None) -> str:
+    """Describe how another run differs, bit for bit."""
+    if other is None:
+        return "gives no such output"
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return f"gives {other.dtype}{list(other.shape)}"
+    bits = [
+        np.ascontiguousarray(a).reshape(-1).view(np.uint8).reshape(a.size, -1) for a in (one, other)
+    ]
+    count = int(np.count_nonzero((bits[0] != bits[1]).any(axis=1))) if one.size else 0
+    return f"gives other values in {count} of {one.size} elements" if count else ""
+
+
+def _with_changes(result: Comparison, changed: Mapping[str, str]) -> Comparison:
+    """Mark tensors that change from run to run as failed."""
+    rows = tuple(
+        replace(row, ok=False, problem=f"nondeterministic: {changed[row.name]}")
+        if row.name in changed
+        else row
+        for row in result.tensors
+    )
+    return replace(result, tensors=rows)
+
+
+def _save(
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    golden: Mapping[str, Array],
+    actual: Mapping[str, Array],
+    result: Comparison,
+    folder: Path,
+) -> None:
+    """Write a folder that `suite` runs as a case, too."""
+    with OutputFolder(folder) as target:
+        target.write("model.tosa", api.encode(api.stamp(graph)))
+        target.write("inputs.npz", npz_pieces(inputs))
+        target.write("expected.npz", npz_pieces(golden))
+        # What has another shape is not read, and would be zeros.
+        keys = [s.key for s in _result_slots(graph) if s.key in actual]
+        shapes = {slot.key: slot.shape for slot in _result_slots(graph)}
+        found = LazyArrays([k for k in keys if actual[k].shape == shapes[k]], actual.__getitem__)
+        target.write("found.npz", npz_pieces(found))
+        target.write("comparison.json", [result.to_json().encode() + b"\n"])
+
+
+def seeded_inputs(
+    graph: Graph, given: Mapping[str, Array], first: int, count: int, ranges: Ranges
+) -> Iterator[tuple[str, dict[str, Array]]]:
+    """Random inputs of several seeds, each with its name; those that are given stay."""
+    slots = input_slots(graph)
+    for seed in range(first, first + count):
+        yield f"seed-{seed}", {**random_inputs(graph, slots, seed, ranges), **given}
+
+
+def calibration_inputs(
+    graph: Graph, path: Path, given: Mapping[str, Array]
+) -> Iterator[tuple[str, dict[str, Array]]]:
+    """Iterate over the samples of an `.npz` file whose arrays have samples as their first dimension.
+
+    Args:
+        graph: the program.
+        path: the file, with arrays by the names of inputs.
+        given: arrays of the inputs that the file does not have.
+
+    Raises:
+        TosaConvertError: "file-error", and "input-mismatch" for an array that is not a number of
+            samples of its input.
+    """
+    arrays = dict(stored_arrays(path))
+    slots = {slot.key: slot for slot in input_slots(graph)}
+    findings = Findings()
+    counts = {key: array.shape[0] for key, array in arrays.items() if array.shape}
+    for key, array in arrays.items():
+        where = f'{path}: "{key}"'
+        if key not in slots:
+            findings.add("input-mismatch", where, f"the inputs are {', '.join(slots) or 'none'}")
+        elif not array.shape or array.shape[1:] != slots[key].shape:
+            wanted = ", ".join(["samples", *map(str, slots[key].shape)])
+            message = f"found shape {list(array.shape)}, expected [{wanted}]"
+            findings.add("input-mismatch", where, message)
+        elif counts[key] != next(iter(counts.values())):
+            message = f"found {counts[key]} samples, and {next(iter(counts.values()))} before"
+            findings.add("input-mismatch", where, message)
+    if not arrays or not all(counts.values()):
+        findings.add("input-mismatch", str(path), "it has no samples")
+    for key in slots:
+        if key not in arrays and key not in given:
+            findings.add("input-mismatch", str(path), f'it has no array for the input "{key}"')
+    findings.raise_if_any()
+    samples = zip(*(array.rows() for array in arrays.values()), strict=True)
+    for number, sample in enumerate(samples):
+        own = {key: coerce(slots[key], row) for key, row in zip(arrays, sample, strict=True)}
+        yield f"sample-{number}", {**given, **own}
+
+
+def runs_as_json(results: Mapping[str, Comparison]) -> str:
+    """Several comparisons as one JSON text."""
+    rows: list[dict[str, Any]] = [{"run": name, **row.to_dict()} for name, row in results.items()]
+    content = {"ok": all(row.ok for row in results.values()) and bool(rows), "runs": rows}
+    return json.dumps(content, indent=1, allow_nan=False)

@@ -13,15 +13,7 @@ from typing import Final
 
 from tosa_convert.builder import Builder
 from tosa_convert.errors import fail
-from tosa_convert.golden.random_graphs import (
-    block_scaled,
-    control,
-    data_layout,
-    elementwise,
-    reductions,
-    shapes,
-    variables,
-)
+from tosa_convert.golden.random_graphs import control, elementwise, tensors
 from tosa_convert.golden.random_graphs.builder import RULES, RandomBuilder
 from tosa_convert.graph.dtypes import V1_0
 from tosa_convert.graph.model import Graph
@@ -37,7 +29,7 @@ NOT_GENERATED: Final = {
     "CUSTOM": "only its implementation defines what it computes",
 }
 #: Importing these modules registers their rules.
-_MODULES: Final = (block_scaled, control, elementwise, data_layout, shapes, variables, reductions)
+_MODULES: Final = (control, elementwise, tensors)
 
 
 def generate(seed: int, operators: int, *, kinds: Sequence[str] | None = None) -> Graph:

@@ -11,7 +11,7 @@ import shlex
 from typing import Final
 
 from tosa_convert.errors import Finding
-from tosa_convert.golden.running.index_ranges import indexed, integer_inputs
+from tosa_convert.golden.running.random_inputs import indexed, integer_inputs
 from tosa_convert.graph.locations import UNLOCATED
 from tosa_convert.graph.model import (
     Block,

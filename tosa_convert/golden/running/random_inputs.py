@@ -10,6 +10,7 @@ import fnmatch
 import math
 import zlib
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import ml_dtypes
@@ -18,9 +19,9 @@ import numpy as np
 from tosa_convert.errors import Findings, fail, suggest
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.slots import SCALE_SUFFIX, Slot
-from tosa_convert.golden.running.index_ranges import indexed
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import INT32_MAX, Block, Graph, Operator, quoted
+from tosa_convert.graph.opset import OperatorSpec
 
 #: Ranges of inputs: (pattern of the name, lowest, highest).
 Ranges = Sequence[tuple[str, float, float]]
@@ -167,3 +168,48 @@ def _limit(operator: Operator, position: int, block: Block) -> tuple[float, floa
         case "positive":
             return 0.05, 4.0
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """What an operator indexes.
+
+    position: the operand that has the indices. tensor: the one that is indexed.
+    rows: its size in dimension 1: an index is at least 0 and less than this.
+    """
+
+    position: int
+    tensor: str
+    rows: int
+
+
+def indexed(block: Block, spec: OperatorSpec, operands: Sequence[str]) -> Indexed | None:
+    """Return what an operator indexes, or None if it indexes nothing or a tensor of unknown size."""
+    rows = [spec.operand(i, len(operands)).domain for i in range(len(operands))]
+    if "index" not in rows:
+        return None
+    tensor = block.tensors.get(operands[0])
+    if tensor is None or tensor.shape is None or len(tensor.shape) < 2 or tensor.shape[1] < 1:
+        return None
+    return Indexed(rows.index("index"), tensor.name, tensor.shape[1])
+
+
+def integer_inputs(block: Block, name: str) -> list[str]:
+    """Return the integer inputs of a block that a tensor is computed from, in the block's order."""
+    producers = {output: op for op in block.operators for output in op.outputs}
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        tensor = waiting.pop()
+        if tensor in found:
+            continue
+        found.add(tensor)
+        producer: Operator | None = producers.get(tensor)
+        waiting += producer.inputs if producer is not None else ()
+    return [
+        name
+        for name in dict.fromkeys(block.inputs)
+        if name in found
+        and name in block.tensors
+        and block.tensors[name].dtype.name.startswith("INT")
+    ]

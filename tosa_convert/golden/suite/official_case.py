@@ -25,8 +25,13 @@ from tosa_convert.golden.arrays.slots import Slot, load_npy, save_npy, slot_file
 from tosa_convert.golden.running import reference_model_process
 from tosa_convert.golden.running.programs import Program, input_slots, load_program, output_slots
 from tosa_convert.golden.running.run_graph import link_or_copy
-from tosa_convert.golden.suite.data_generation import generate_data
-from tosa_convert.golden.suite.descriptor import NAME, case_file, described_run, read_descriptor
+from tosa_convert.golden.suite.descriptor import (
+    NAME,
+    case_file,
+    described_run,
+    generate_data,
+    read_descriptor,
+)
 from tosa_convert.graph.model import Graph
 from tosa_convert.process.child import describe_exit
 

@@ -30,7 +30,7 @@ from tosa_convert.golden.backends.runners import (
     with_slot_types,
 )
 from tosa_convert.golden.checking.check import check
-from tosa_convert.golden.reduction.data_reduction import nonzero_elements, reduce_data
+from tosa_convert.golden.reduction.shrinking import nonzero_elements, reduce_data
 from tosa_convert.golden.running.programs import (
     Program,
     input_arrays,
