@@ -7,6 +7,7 @@ an `.npz`, or TFLite, torch or ONNX Runtime on the original model).
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -271,37 +272,31 @@ def open_folder(folder: Path) -> LazyArrays:
     return npy_files(files)
 
 
-def _with_output_types(graph: Graph, arrays: Mapping[str, Array]) -> LazyArrays:
-    """Return the arrays in the types of the outputs and states, if these hold the same elements."""
-    outputs = {slot.key: slot for slot in output_slots(graph)}
-    return with_slot_types(arrays, {**state_slots(graph), **outputs})
-
-
 def with_slot_types(arrays: Mapping[str, Array], by_key: Mapping[str, Slot]) -> LazyArrays:
-    """Return the arrays, those that have a slot as `as_slot_type` returns them."""
-    return LazyArrays(
-        arrays, lambda key: as_slot_type(by_key[key], arrays[key]) if key in by_key else arrays[key]
-    )
+    """Return the arrays in the types of their slots, if these hold the same elements.
 
-
-def as_slot_type(slot: Slot, array: Array) -> Array:
-    """Return the array in the slot's type if it holds the same elements in another notation.
-
-    Any other array is returned unchanged: the comparison judges the difference.
+    Others are returned unchanged: the comparison judges the difference.
     """
-    try:
-        return coerce(slot, array)
-    except TosaConvertError:
+
+    def read(key: str) -> Array:
+        array = arrays[key]
+        with contextlib.suppress(TosaConvertError):
+            return coerce(by_key[key], array) if key in by_key else array
         return array
 
+    return LazyArrays(arrays, read)
 
-class Iree:
-    """IREE for the host: compiles the sub-graph, as MLIR, and runs it."""
 
-    name = text = "iree"
+class _Isolated:
+    """A backend that computes a part of a program in a process of its own.
 
-    def __init__(self, python: str, timeout: float, keep: Path | None = None) -> None:
-        self.python, self.timeout, self.keep = python, timeout, keep
+    name, text: as for Runner. keep: a folder for the parts on which it fails.
+    original: a file to run instead of the whole program as this package would write it.
+    """
+
+    def __init__(self, name: str, text: str, timeout: float, keep: Path | None) -> None:
+        self.name, self.text, self.timeout, self.keep = name, text, timeout, keep
+        self.original: Path | None = None
 
     def compute(
         self,
@@ -313,134 +308,109 @@ class Iree:
     ) -> Mapping[str, Array]:
         """See Runner."""
         part = part_of(graph, names, cuts)
-        path = folder / "part.mlir"
-        write_scratch(path, [_text_for_iree(part)])
-        given = [inputs[slot.key] for slot in input_slots(part)]
-        with failures_kept("iree", folder, self.keep):
-            outputs, _ = run_worker(self.python, "iree", str(path), given, self.timeout, folder)
-        answer = _with_output_types(part, by_position(part, outputs, "iree"))
+        self.write(part, folder, self.original if part is graph else None)
+        given = {slot.key: inputs[slot.key] for slot in input_slots(part)}
+        with failures_kept(self.name, folder, self.keep):
+            answer = self.run(part, given, folder)
+        outputs = {slot.key: slot for slot in output_slots(part)}
+        return with_slot_types(answer, {**state_slots(part), **outputs})
+
+    def write(self, part: Graph, folder: Path, original: Path | None) -> None:
+        """Write the program."""
+        pieces = api.encode(part) if original is None else [map_file(original)]
+        write_scratch(folder / "model.tosa", pieces)
+
+    def run(self, part: Graph, inputs: Mapping[str, Array], folder: Path) -> Mapping[str, Array]:
+        """Run the program that was written; return its outputs, and its states if they are known."""
+        raise NotImplementedError
+
+    def inside(self, output: str, attribute: str) -> Runner:
+        """See Runner."""
+        return self
+
+
+class Iree(_Isolated):
+    """IREE for the host: compiles the sub-graph, as MLIR, and runs it."""
+
+    def __init__(self, python: str, timeout: float, keep: Path | None = None) -> None:
+        super().__init__("iree", "iree", timeout, keep)
+        self.python = python
+
+    def write(self, part: Graph, folder: Path, original: Path | None) -> None:
+        """Write the graph in MLIR's generic text, which any bindings read, with every constant dense.
+
+        IREE 3.13 compiles a RESCALE whose multipliers are a resource so that it gives zeros.
+        """
+        data = b"".join(api.encode(part))
+        module = api.import_tosa_func_from_flatbuffer(data, constants="dense", validate=False)
+        asm: str = module.operation.get_asm(print_generic_op_form=True)
+        write_scratch(folder / "part.mlir", [asm.encode()])
+
+    def run(self, part: Graph, inputs: Mapping[str, Array], folder: Path) -> Mapping[str, Array]:
+        """Run it by IREE."""
+        path, given = str(folder / "part.mlir"), list(inputs.values())
+        outputs, _ = run_worker(self.python, "iree", path, given, self.timeout, folder)
+        answer = by_position(part, outputs, "iree")
         wide = {slot.key for slot in output_slots(part) if slot.dtype is INT48}
         # The upper 16 of the 64 bits in which IREE gives an i48 are not its sign.
         return LazyArrays(answer, lambda k: answer[k] << 16 >> 16 if k in wide else answer[k])
 
-    def inside(self, output: str, attribute: str) -> Runner:
-        """See Runner."""
-        return self
 
-
-def _text_for_iree(graph: Graph) -> bytes:
-    """Return the graph in MLIR's generic text, which any bindings read, with every constant dense.
-
-    IREE 3.13 compiles a RESCALE whose multipliers are a resource so that it gives zeros.
-    """
-    data = b"".join(api.encode(graph))
-    module = api.import_tosa_func_from_flatbuffer(data, constants="dense", validate=False)
-    asm: str = module.operation.get_asm(print_generic_op_form=True)
-    return asm.encode()
-
-
-class PythonFile:
-    """A Python file with a function `run`, which gets a program and arrays, and returns arrays.
-
-    original: a file to run instead of the whole program as this package would write it.
-    """
+class PythonFile(_Isolated):
+    """A Python file with a function `run`, which gets a program and arrays, and returns arrays."""
 
     def __init__(self, path: str, python: str, timeout: float, keep: Path | None = None) -> None:
-        self.name, self.python, self.timeout, self.keep = path, python, timeout, keep
-        self.text = os.path.abspath(path)
-        self.original: Path | None = None
+        super().__init__(path, os.path.abspath(path), timeout, keep)
+        self.python = python
 
-    def compute(
-        self,
-        graph: Graph,
-        names: list[str],
-        inputs: Mapping[str, Array],
-        cuts: list[str],
-        folder: Path,
-    ) -> Mapping[str, Array]:
-        """See Runner."""
-        part = part_of(graph, names, cuts)
-        _write_program(folder / "model.tosa", part, self.original if part is graph else None)
-        ins = [slot.key for slot in input_slots(part)]
+    def run(self, part: Graph, inputs: Mapping[str, Array], folder: Path) -> Mapping[str, Array]:
+        """Call the function in a child process."""
         outs = [slot.key for slot in output_slots(part)]
-        text = json.dumps({"inputs": ins, "outputs": outs})
+        text = json.dumps({"inputs": list(inputs), "outputs": outs})
         write_scratch(folder / "names.json", [text.encode()])
-        given = [inputs[key] for key in ins]
-        with failures_kept(self.name, folder, self.keep):
-            outputs, _ = run_worker(self.python, "python", self.text, given, self.timeout, folder)
-        return _with_output_types(part, by_position(part, outputs, self.name))
-
-    def inside(self, output: str, attribute: str) -> Runner:
-        """See Runner."""
-        return self
+        given = list(inputs.values())
+        outputs, _ = run_worker(self.python, "python", self.text, given, self.timeout, folder)
+        return by_position(part, outputs, self.name)
 
 
-def _write_program(path: Path, graph: Graph, original: Path | None) -> None:
-    if original is None:
-        write_scratch(path, api.encode(graph))
-    else:
-        write_scratch(path, [map_file(original)])
-
-
-class Command:
+class Command(_Isolated):
     """Any command: `{model}`, `{inputs}`, `{outputs}` in its words, or the three appended to them.
 
     With `{input_dir}` and `{output_dir}` it reads in0.npy, in1.npy, ... and writes out0.npy, ... in the
     program's order instead.
-    original: as for `PythonFile`.
     """
 
     def __init__(self, words: list[str], timeout: float, keep: Path | None = None) -> None:
-        self.name, self.words, self.timeout, self.keep = words[0], words, timeout, keep
-        self.original: Path | None = None
         # Absolute: the text is also used in another working folder.
-        self.text = shlex.join(os.path.abspath(w) if os.path.isfile(w) else w for w in words)
+        text = shlex.join(os.path.abspath(w) if os.path.isfile(w) else w for w in words)
+        super().__init__(words[0], text, timeout, keep)
+        self.words = words
 
-    def compute(
-        self,
-        graph: Graph,
-        names: list[str],
-        inputs: Mapping[str, Array],
-        cuts: list[str],
-        folder: Path,
-    ) -> Mapping[str, Array]:
-        """See Runner."""
-        part = part_of(graph, names, cuts)
-        _write_program(folder / "model.tosa", part, self.original if part is graph else None)
-        paths = {
-            "{model}": str(folder / "model.tosa"),
-            "{inputs}": str(folder / "in.npz"),
-            "{outputs}": str(folder / "out.npz"),
-        }
+    def run(self, part: Graph, inputs: Mapping[str, Array], folder: Path) -> Mapping[str, Array]:
+        """Run the command on files."""
+        files = {"{model}": "model.tosa", "{inputs}": "in.npz", "{outputs}": "out.npz"}
         folders = {"{input_dir}": str(folder / "in"), "{output_dir}": str(folder / "out")}
+        paths = {mark: str(folder / name) for mark, name in files.items()}
         words = with_paths(self.words, paths | folders, appended=list(paths))
         with_folders = any(mark in word for word in self.words for mark in folders)
-        slots = input_slots(part)
         if with_folders:
             for path in folders.values():
                 os.mkdir(path)
-            for number, slot in enumerate(slots):
-                write_npy(folder / "in" / f"in{number}.npy", inputs[slot.key])
+            for number, array in enumerate(inputs.values()):
+                write_npy(folder / "in" / f"in{number}.npy", array)
         else:
-            pairs = ((slot.key, inputs[slot.key]) for slot in slots)
-            write_scratch(folder / "in.npz", npz_pieces(pairs))
-        with failures_kept(self.name, folder, self.keep):
-            ended = run_backend(words, self.timeout, self.name)
-            refuse_failure(ended, self.name)
-            if with_folders:
-                answer: Mapping[str, Array] = by_position(
-                    part, numbered(folder / "out", "out"), self.name
-                )
-            elif (folder / "out.npz").exists():
-                answer = unpack_npz(folder / "out.npz", folder, shapes_of_results(part))
-            else:
-                raise fail("backend-failed", self.name, last_words(ended, " and no outputs"))
-            for name in answer:
-                answer[name]  # a damaged array is found here
+            write_scratch(folder / "in.npz", npz_pieces(inputs))
+        ended = run_backend(words, self.timeout, self.name)
+        refuse_failure(ended, self.name)
+        answer: Mapping[str, Array]
+        if with_folders:
+            answer = by_position(part, numbered(folder / "out", "out"), self.name)
+        elif (folder / "out.npz").exists():
+            answer = unpack_npz(folder / "out.npz", folder, shapes_of_results(part))
+        else:
+            raise fail("backend-failed", self.name, last_words(ended, " and no outputs"))
+        for name in answer:
+            answer[name]  # a damaged array is found here
         for name in ("in.npz", "out.npz"):
             (folder / name).unlink(missing_ok=True)
-        return _with_output_types(part, answer)
-
-    def inside(self, output: str, attribute: str) -> Runner:
-        """See Runner."""
-        return self
+        return answer

@@ -244,16 +244,10 @@ class _Search:
         """
         operator = self.graph.main.operators[index]
         names = [n for n in operator.outputs if n in self.graph.main.tensors]
-        cuts, indices = self.operators.operands(index, self.operators.computed)
         group = Group()
-        group.add(names, cuts, indices)
-        part = extract(self.graph, names, cuts)
-        needed = {slot.key: batch.golden[slot.key] for slot in input_slots(part)}
-        given = {**self.operators.inputs, **needed}
+        group.add(names, *self.operators.operands(index, self.operators.computed))
         comparison = self.operators.run_group(backend, group, batch.golden, folder).comparison
-        actual, changing = repeated(backend, self.graph, names, given, cuts)
-        expected = {key: batch.golden[key] for key in self.operators.keys(names)}
-        case = Case(part, needed, expected, actual, comparison)
+        case, changing = self.case(backend, group, batch, comparison)
         if not changing and not comparison.ok:
             inner = self.search_regions(backend, index, batch) if operator.spec.regions else None
             return inner or self.divergence([index], case, "by-itself")
@@ -261,6 +255,18 @@ class _Search:
         if not changing and wrong_in is not None:
             found = self.beside_others(backend, index, batch, folder, wrong_in)
         return found or self.divergence([index], case, "nondeterministic")
+
+    def case(
+        self, backend: Runner, group: Group, batch: Batch, comparison: Comparison
+    ) -> tuple[Case, set[str]]:
+        """Return a group as a case, and the keys of results that change from run to run."""
+        names, cuts = group.names, list(group.cuts)
+        part = extract(self.graph, names, cuts)
+        needed = {slot.key: batch.golden[slot.key] for slot in input_slots(part)}
+        given = {**self.operators.inputs, **needed}
+        actual, changing = repeated(backend, self.graph, names, given, cuts)
+        expected = {key: batch.golden[key] for key in self.operators.keys(names)}
+        return Case(part, needed, expected, actual, comparison), changing
 
     def beside_others(
         self, backend: Runner, index: int, batch: Batch, folder: Path, group: Group
@@ -276,16 +282,10 @@ class _Search:
         if not is_wrong(group):
             return None
         group = smallest_group(self.operators, index, group, is_wrong)
-        names, cuts = group.names, list(group.cuts)
-        part = extract(self.graph, names, cuts)
-        needed = {slot.key: batch.golden[slot.key] for slot in input_slots(part)}
-        given = {**self.operators.inputs, **needed}
-        actual, changing = repeated(backend, self.graph, names, given, cuts)
         indices = {i for between in group.indices.values() for i in between}
+        case, changing = self.case(backend, group, batch, judged(group).comparison)
         if changing or len(indices) < 2:
             return None
-        expected = {key: batch.golden[key] for key in self.operators.keys(names)}
-        case = Case(part, needed, expected, actual, judged(group).comparison)
         return self.divergence(sorted(indices), case, "in-context")
 
     def search_regions(self, backend: Runner, index: int, batch: Batch) -> Divergence | None:
