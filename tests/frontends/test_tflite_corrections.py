@@ -20,8 +20,8 @@ from tosa_convert.frontends.process.interface import Interface
 from tosa_convert.frontends.process.request import Request
 from tosa_convert.frontends.read_result import finish
 from tosa_convert.frontends.tflite.lowerings import find
-from tosa_convert.frontends.tflite.lowerings.correction import Correction
 from tosa_convert.frontends.tflite.lowerings.find import CORRECTIONS
+from tosa_convert.frontends.tflite.lowerings.lowering import Correction
 from tosa_convert.frontends.tflite.read import operator_name, read_tflite
 from tosa_convert.golden.backends import worker
 from tosa_convert.io.options import ReadOptions

@@ -22,9 +22,8 @@ from tosa_convert.frontends.process.interface import PROGRAM_FILE
 from tosa_convert.frontends.process.request import Request
 from tosa_convert.frontends.read_result import read_program
 from tosa_convert.frontends.source_places import name_of
-from tosa_convert.frontends.tflite.lowerings.correction import OtherFormError, group_of
-from tosa_convert.frontends.tflite.lowerings.decomposition import Given
 from tosa_convert.frontends.tflite.lowerings.find import DECOMPOSITIONS, Decomposed, Wanted
+from tosa_convert.frontends.tflite.lowerings.lowering import Given, OtherFormError, group_of
 from tosa_convert.frontends.tflite.lowerings.writer import Writer
 from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
 from tosa_convert.frontends.tflite.read import TfliteFile

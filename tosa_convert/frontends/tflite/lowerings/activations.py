@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,10 +15,12 @@ from tosa_convert.frontends.tflite.lowerings.arithmetic import (
     rounded,
     single,
 )
-from tosa_convert.frontends.tflite.lowerings.correction import Correction, Group, OtherFormError
-from tosa_convert.frontends.tflite.lowerings.decomposition import (
+from tosa_convert.frontends.tflite.lowerings.lowering import (
+    Correction,
     Decomposition,
     Given,
+    Group,
+    OtherFormError,
     between,
     sizes_of,
 )
@@ -121,15 +123,6 @@ def _lower_activation(group: Group, facts: Bounds, write: Writer) -> None:
         write.operators += group.operators
 
 
-#: The activation of any operator but the pooling ones, whose activation the converter leaves out.
-ACTIVATION: Final = Correction(
-    "the activation of the operator",
-    "the converter rounds its bounds otherwise",
-    _find_activation,
-    _lower_activation,
-)
-
-
 @dataclass(frozen=True, slots=True)
 class _Rescaled:
     """sizes: multiplier and shift of each RESCALE."""
@@ -189,11 +182,6 @@ def _with_multiplier(rescale: Operator, sizes: Sequence[int], write: Writer) -> 
         raise OtherFormError
     inputs = (rescale.inputs[0], *scales, *rescale.inputs[3:])
     return write.rounding(rescale, "DOUBLE_ROUND", inputs)
-
-
-_RELU: Final = Correction(
-    "RELU", "the converter divides the scales in another precision", _find_relu, _lower_relu
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,29 +249,37 @@ def _lower_pool(group: Group, facts: _Pool, write: Writer) -> None:
         clamp(write, facts.bounds, value, group.result)
 
 
-_POOL: Final = Correction(
-    "the pooling operator",
-    "the converter leaves its activation out, and rounds averages of unsigned numbers otherwise",
-    _find_pool,
-    _lower_pool,
-)
-
-DECOMPOSITIONS: Final[Mapping[str, Decomposition[Any]]] = {
+DECOMPOSITIONS: Final[dict[str, Decomposition[Any]]] = {
     "L2_POOL_2D": Decomposition(_find_root_of_mean_square, _lower_root_of_mean_square),
 }
 
-CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = {
-    **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D"), (_POOL,)),
-    **dict.fromkeys(
-        ("ADD", "SUB", "MUL", "CONV_2D", "TRANSPOSE_CONV", "DEPTHWISE_CONV_2D"), (ACTIVATION,)
+CORRECTIONS: Final[tuple[Correction[Any], ...]] = (
+    Correction(
+        "the pooling operator",
+        "the converter leaves its activation out, and rounds averages of unsigned numbers otherwise",
+        _find_pool,
+        _lower_pool,
+        names=("AVERAGE_POOL_2D", "MAX_POOL_2D"),
     ),
-    **dict.fromkeys(("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"), (_RELU,)),
-    "LEAKY_RELU": (
-        Correction(
-            "LEAKY_RELU",
-            "the converter's multipliers come from another precision, and it rounds once more",
-            _find_leaky_relu,
-            _lower_leaky_relu,
-        ),
+    # Of any operator but the pooling ones, whose activation the converter leaves out.
+    Correction(
+        "the activation of the operator",
+        "the converter rounds its bounds otherwise",
+        _find_activation,
+        _lower_activation,
+        names=tuple(name for name in _ACTIVATION_FIELD if not name.endswith("POOL_2D")),
     ),
-}
+    Correction(
+        "RELU",
+        "the converter divides the scales in another precision",
+        _find_relu,
+        _lower_relu,
+        names=("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"),
+    ),
+    Correction(
+        "LEAKY_RELU",
+        "the converter's multipliers come from another precision, and it rounds once more",
+        _find_leaky_relu,
+        _lower_leaky_relu,
+    ),
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,10 +16,12 @@ from tosa_convert.frontends.tflite.lowerings.arithmetic import (
     scaled_down,
     single,
 )
-from tosa_convert.frontends.tflite.lowerings.correction import Correction, Group, OtherFormError
-from tosa_convert.frontends.tflite.lowerings.decomposition import (
+from tosa_convert.frontends.tflite.lowerings.lowering import (
+    Correction,
     Decomposition,
     Given,
+    Group,
+    OtherFormError,
     between,
     ranked,
 )
@@ -312,7 +314,7 @@ def _lower_saturated(group: Group, bounds: tuple[int, int], write: Writer) -> No
     write.emit("CAST", [write.between(value, *bounds)], results=[group.result])
 
 
-DECOMPOSITIONS: Final[Mapping[str, Decomposition[Any]]] = {
+DECOMPOSITIONS: Final[dict[str, Decomposition[Any]]] = {
     "EQUAL": _comparison(lambda b, x, y: b.equal(x, y)),
     "NOT_EQUAL": _comparison(lambda b, x, y: b.logical_not(b.equal(x, y))),
     "GREATER": _comparison(lambda b, x, y: b.greater(x, y)),
@@ -330,23 +332,15 @@ DECOMPOSITIONS: Final[Mapping[str, Decomposition[Any]]] = {
     "ABS": Decomposition(_find_abs, _lower_abs),
     "FAKE_QUANT": Decomposition(_find_fake_quant, _lower_fake_quant),
 }
-CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = {
-    "CAST": (
-        Correction(
-            "CAST", "the converter rounds to the nearest", _find_truncated, _lower_truncated
-        ),
+CORRECTIONS: Final[tuple[Correction[Any], ...]] = (
+    Correction("CAST", "the converter rounds to the nearest", _find_truncated, _lower_truncated),
+    Correction(
+        "QUANTIZE", "numbers out of the range wrap around", _find_saturated, _lower_saturated
     ),
-    "QUANTIZE": (
-        Correction(
-            "QUANTIZE", "numbers out of the range wrap around", _find_saturated, _lower_saturated
-        ),
+    Correction(
+        "BITWISE_XOR",
+        "the highest bit of unsigned numbers is inverted, and 16 bits saturate",
+        _find_unsigned_bits,
+        _lower_unsigned_bits,
     ),
-    "BITWISE_XOR": (
-        Correction(
-            "BITWISE_XOR",
-            "the highest bit of unsigned numbers is inverted, and 16 bits saturate",
-            _find_unsigned_bits,
-            _lower_unsigned_bits,
-        ),
-    ),
-}
+)

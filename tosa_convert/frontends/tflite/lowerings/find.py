@@ -22,8 +22,7 @@ from tosa_convert.frontends.tflite.lowerings import (
     reductions,
     resize,
 )
-from tosa_convert.frontends.tflite.lowerings.correction import Correction
-from tosa_convert.frontends.tflite.lowerings.decomposition import Decomposition
+from tosa_convert.frontends.tflite.lowerings.lowering import Correction, Decomposition
 from tosa_convert.frontends.tflite.read import Operator, TfliteFile, expected_form, operator_name
 
 #: Operator that the converter does not lower in every form -> how it is decomposed.
@@ -35,15 +34,20 @@ DECOMPOSITIONS: Final[Mapping[str, Decomposition[Any]]] = {
     **products.DECOMPOSITIONS,
     **reductions.DECOMPOSITIONS,
 }
+_ROWS: Final[tuple[Correction[Any], ...]] = (
+    *elementwise.CORRECTIONS,
+    *functions.CORRECTIONS,
+    *movement.CORRECTIONS,
+    *normalization.CORRECTIONS,
+    *products.CORRECTIONS,
+    *activations.CORRECTIONS,
+    *resize.CORRECTIONS,
+)
 #: Operator that the converter lowers to other numbers in some form -> how that is corrected, in order.
-CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = {
-    **activations.CORRECTIONS,
-    **elementwise.CORRECTIONS,
-    **functions.CORRECTIONS,
-    **movement.CORRECTIONS,
-    **normalization.CORRECTIONS,
-    **products.CORRECTIONS,
-    **resize.CORRECTIONS,
+CORRECTIONS: Final = {
+    name: tuple(row for row in _ROWS if name in row.applies_to())
+    for one in _ROWS
+    for name in one.applies_to()
 }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -12,7 +11,7 @@ from tosa_convert.frontends.tflite.lowerings.arithmetic import (
     fixed_point,
     single,
 )
-from tosa_convert.frontends.tflite.lowerings.correction import Correction, Group, OtherFormError
+from tosa_convert.frontends.tflite.lowerings.lowering import Correction, Group, OtherFormError
 from tosa_convert.frontends.tflite.read import Operator, TfliteFile, operator_name
 
 if TYPE_CHECKING:
@@ -34,27 +33,17 @@ _INPUT_BITS: Final = 12
 _LARGEST_MULTIPLIER: Final = 32767
 _LARGEST_SHIFT: Final = 30
 _POWER_OF_TWO: Final = 1e-3
-#: The logistic function in TFLite's kernels: 65,536 / (1 + exp(-i / 24)) for i from 0 to 255. By
-#: experiment, with TANH of LiteRT 2.3.0 at numbers that need no interpolation. They are up to one off.
-_TEXT: Final = """
-32768 33451 34133 34813 35493 36169 36843 37513 38180 38841 39498 40149 40794 41432 42064 42688
-43304 43912 44511 45102 45683 46255 46817 47369 47911 48443 48964 49475 49975 50464 50942 51409
-51865 52311 52745 53169 53581 53983 54374 54755 55125 55485 55834 56174 56503 56823 57133 57433
-57724 58007 58280 58544 58800 59048 59288 59519 59743 59959 60168 60370 60565 60753 60935 61110
-61279 61441 61599 61750 61896 62036 62172 62302 62428 62549 62666 62778 62886 62990 63090 63186
-63279 63368 63454 63536 63615 63691 63765 63835 63903 63968 64030 64090 64148 64204 64257 64308
-64357 64405 64450 64494 64536 64576 64614 64652 64687 64721 64754 64786 64816 64845 64873 64900
-64926 64950 64974 64997 65019 65039 65060 65079 65097 65115 65132 65149 65164 65179 65194 65208
-65221 65234 65246 65258 65269 65280 65291 65301 65310 65319 65328 65337 65345 65352 65360 65367
-65374 65381 65387 65393 65399 65404 65410 65415 65420 65425 65429 65433 65438 65442 65445 65449
-65453 65456 65459 65462 65465 65468 65471 65474 65476 65479 65481 65483 65485 65488 65489 65491
-65493 65495 65497 65498 65500 65501 65503 65504 65505 65507 65508 65509 65510 65511 65512 65513
-65514 65515 65516 65517 65517 65518 65519 65520 65520 65521 65522 65522 65523 65523 65524 65524
-65525 65525 65526 65526 65526 65527 65527 65528 65528 65528 65529 65529 65529 65529 65530 65530
-65530 65530 65531 65531 65531 65531 65531 65532 65532 65532 65532 65532 65532 65533 65533 65533
-65533 65533 65533 65533 65533 65534 65534 65534 65534 65534 65534 65534 65534 65534 65534 65535
+#: The logistic function in TFLite's kernels: 65,536 / (1 + exp(-i / 24)) for i from 0 to 255, rounded,
+#: and one more at these places. By experiment, with TANH of LiteRT 2.3.0 at numbers that need no
+#: interpolation.
+_ABOVE: Final = """
+4 8 12 14 15 16 17 19 20 21 22 25 27 28 29 30 31 33 34 35 37 39 40 41 43 44 45 46 49 50 54 62 63 64
+66 82 86 93 100 103 112 116 135 255
 """
-_ELEMENTS: Final = [int(number) - _LOWEST for number in _TEXT.split()]
+_ELEMENTS: Final = [
+    round(65536 / (1 + math.exp(-place / 24))) + (str(place) in _ABOVE.split()) - _LOWEST
+    for place in range(256)
+]
 #: Elements of a constant divisor of which the quotient is computed again.
 _MOST_ELEMENTS: Final = 4096
 
@@ -273,47 +262,41 @@ def _lower_interpolated(group: Group, facts: _Scaled, write: Writer) -> None:
     write.emit("CAST", [last], results=[group.result])
 
 
-def _interpolated(operator: str) -> Correction[_Scaled]:
-    return Correction(
-        f"{operator} of int16",
-        "the converter interpolates in other numbers",
-        _find_interpolated,
-        _lower_interpolated,
-    )
-
-
-CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = {
-    "ABS": (
-        Correction(
-            "ABS of int8",
-            "the converter fails with it, so the model has a placeholder for it",
-            find_abs_table,
-            _lower_table,
-        ),
+CORRECTIONS: Final[tuple[Correction[Any], ...]] = (
+    Correction(
+        "ABS of int8",
+        "the converter fails with it, so the model has a placeholder for it",
+        find_abs_table,
+        _lower_table,
+        names=("ABS",),
     ),
-    "EXP": (
-        Correction(
-            "the function of int16",
-            "the converter's TABLE has 16 bits, without those that are interpolated",
-            _find_exponential,
-            _lower_exponential,
-        ),
+    Correction(
+        "the function of int16",
+        "the converter's TABLE has 16 bits, without those that are interpolated",
+        _find_exponential,
+        _lower_exponential,
+        names=("EXP",),
     ),
-    "FLOOR_MOD": (
-        Correction(
-            "FLOOR_MOD",
-            "the converter writes x/y - floor(x/y), which is not multiplied by y",
-            _find_floor_mod,
-            _lower_floor_mod,
-        ),
+    Correction(
+        "FLOOR_MOD",
+        "the converter writes x/y - floor(x/y), which is not multiplied by y",
+        _find_floor_mod,
+        _lower_floor_mod,
     ),
-    "GELU": (
-        Correction(
-            "GELU",
-            "the converter writes the approximation by tanh",
-            _find_exact_gelu,
-            _lower_exact_gelu,
-        ),
+    Correction(
+        "GELU",
+        "the converter writes the approximation by tanh",
+        _find_exact_gelu,
+        _lower_exact_gelu,
     ),
-    **{name: (_interpolated(name),) for name in ("LOGISTIC", "TANH")},
-}
+    *(
+        Correction(
+            f"{name} of int16",
+            "the converter interpolates in other numbers",
+            _find_interpolated,
+            _lower_interpolated,
+            names=(name,),
+        )
+        for name in ("LOGISTIC", "TANH")
+    ),
+)

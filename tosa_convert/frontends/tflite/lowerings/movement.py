@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.recipes import scatter_rows
-from tosa_convert.frontends.tflite.lowerings.correction import Correction, Group, OtherFormError
-from tosa_convert.frontends.tflite.lowerings.decomposition import (
+from tosa_convert.frontends.tflite.lowerings.lowering import (
+    Correction,
     Decomposition,
     Given,
+    Group,
+    OtherFormError,
     around,
     broadcast,
     ranked,
@@ -290,7 +292,7 @@ def _lower_unsigned_zeros(group: Group, facts: bool, write: Writer) -> None:
     ]
 
 
-DECOMPOSITIONS: Final[Mapping[str, Decomposition[Any]]] = {
+DECOMPOSITIONS: Final[dict[str, Decomposition[Any]]] = {
     "STRIDED_SLICE": Decomposition(_find_strided_slice, _lower_strided_slice),
     "SLICE": Decomposition(_find_whole, _lower_copy),
     "PAD": Decomposition(_find_whole, _lower_copy),
@@ -305,13 +307,11 @@ DECOMPOSITIONS: Final[Mapping[str, Decomposition[Any]]] = {
     "SPARSE_TO_DENSE": Decomposition(_find_sparse_to_dense, _lower_sparse_to_dense),
     "EMBEDDING_LOOKUP": Decomposition(_find_embedding_lookup, _lower_embedding_lookup),
 }
-CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = {
-    "SCATTER_ND": (
-        Correction(
-            "SCATTER_ND",
-            "unsigned numbers get 128 for 0",
-            _find_unsigned_zeros,
-            _lower_unsigned_zeros,
-        ),
+CORRECTIONS: Final[tuple[Correction[Any], ...]] = (
+    Correction(
+        "SCATTER_ND",
+        "unsigned numbers get 128 for 0",
+        _find_unsigned_zeros,
+        _lower_unsigned_zeros,
     ),
-}
+)

@@ -7,15 +7,16 @@ TFLite's kernel rounds the exact function. A result in the middle of two steps c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.tflite.lowerings.arithmetic import OFFSETS, RANGES
-from tosa_convert.frontends.tflite.lowerings.correction import Correction, Group, OtherFormError
-from tosa_convert.frontends.tflite.lowerings.decomposition import (
+from tosa_convert.frontends.tflite.lowerings.lowering import (
+    Correction,
     Decomposition,
     Given,
+    Group,
+    OtherFormError,
     around,
 )
 from tosa_convert.frontends.tflite.read import Operator, TfliteFile
@@ -207,19 +208,18 @@ def _lower_saturated_difference(group: Group, facts: bool, write: Writer) -> Non
         write.operators.append(one)
 
 
-DECOMPOSITIONS: Final[Mapping[str, Decomposition[Any]]] = {
+DECOMPOSITIONS: Final[dict[str, Decomposition[Any]]] = {
     "SOFTMAX": Decomposition(_find_softmax, _lower_softmax),
     "LOG_SOFTMAX": Decomposition(_find_log_softmax, _lower_log_softmax),
     "L2_NORMALIZATION": Decomposition(_find_normalization, _lower_normalization),
     "LOCAL_RESPONSE_NORMALIZATION": Decomposition(_find_local_response, _lower_local_response),
 }
-CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = {
-    "SOFTMAX": (
-        Correction(
-            "SOFTMAX of int16",
-            "the distance to the largest element wraps around",
-            _find_saturated_difference,
-            _lower_saturated_difference,
-        ),
+CORRECTIONS: Final[tuple[Correction[Any], ...]] = (
+    Correction(
+        "SOFTMAX of int16",
+        "the distance to the largest element wraps around",
+        _find_saturated_difference,
+        _lower_saturated_difference,
+        names=("SOFTMAX",),
     ),
-}
+)

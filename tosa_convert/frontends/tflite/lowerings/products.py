@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from tosa_convert.frontends.tflite.lowerings.activations import ACTIVATION
 from tosa_convert.frontends.tflite.lowerings.arithmetic import (
     ACTIVATIONS,
     multiplier_and_shift,
     narrow_multiplier_and_shift,
     single,
 )
-from tosa_convert.frontends.tflite.lowerings.correction import Correction, Group, OtherFormError
-from tosa_convert.frontends.tflite.lowerings.decomposition import (
+from tosa_convert.frontends.tflite.lowerings.lowering import (
+    Correction,
     Decomposition,
     Given,
+    Group,
+    OtherFormError,
     between,
     broadcast,
     sizes_of,
@@ -235,25 +235,23 @@ def _lower_accumulated(group: Group, facts: _Rows, write: Writer) -> None:
         )
 
 
-DECOMPOSITIONS: Final[Mapping[str, Decomposition[Any]]] = {
+DECOMPOSITIONS: Final[dict[str, Decomposition[Any]]] = {
     "BATCH_MATMUL": Decomposition(_find_batch_matmul, _lower_batch_matmul),
     "CONV_3D_TRANSPOSE": Decomposition(_find_transposed_convolution, _lower_transposed_convolution),
 }
-CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = {
-    "FULLY_CONNECTED": (
-        Correction(
-            "FULLY_CONNECTED",
-            # By experiment: TFLite's reference kernel, unlike those of convolutions, rounds once.
-            "the converter's RESCALE rounds twice",
-            _find_rounded_twice,
-            change=_round_once,
-        ),
-        Correction(
-            "FULLY_CONNECTED of int16",
-            "the converter's multiplier has 16 bits",
-            _find_accumulated,
-            _lower_accumulated,
-        ),
-        ACTIVATION,
+CORRECTIONS: Final[tuple[Correction[Any], ...]] = (
+    Correction(
+        "FULLY_CONNECTED",
+        # By experiment: TFLite's reference kernel, unlike those of convolutions, rounds once.
+        "the converter's RESCALE rounds twice",
+        _find_rounded_twice,
+        change=_round_once,
     ),
-}
+    Correction(
+        "FULLY_CONNECTED of int16",
+        "the converter's multiplier has 16 bits",
+        _find_accumulated,
+        _lower_accumulated,
+        names=("FULLY_CONNECTED",),
+    ),
+)

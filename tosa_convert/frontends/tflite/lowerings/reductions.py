@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.recipes import cumulate, reduce_by_halves
-from tosa_convert.frontends.tflite.lowerings.decomposition import Decomposition, Given, sizes_of
+from tosa_convert.frontends.tflite.lowerings.lowering import Decomposition, Given, sizes_of
 from tosa_convert.frontends.tflite.read import Operator, TfliteFile, operator_name
 
 if TYPE_CHECKING:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from tosa_convert.frontends.tflite.lowerings.correction import Correction, Group, OtherFormError
+from tosa_convert.frontends.tflite.lowerings.lowering import Correction, Group, OtherFormError
 from tosa_convert.frontends.tflite.read import Operator, TfliteFile, operator_name
 from tosa_convert.rules.resize_axis import ResizeAxis
 
@@ -131,10 +130,12 @@ def _rescaled(rescale: TosaOperator, write: Writer) -> TosaOperator:
     return write.rounding(rescale, "SINGLE_ROUND", (value, multiplier, shift, *zeros))
 
 
-_RESIZED: Final = Correction(
-    "the resizing operator",
-    "the converter rounds positions to the nearest, and interpolates more exactly than TFLite",
-    _find_resized,
-    _lower_resized,
+CORRECTIONS: Final[tuple[Correction[Any], ...]] = (
+    Correction(
+        "the resizing operator",
+        "the converter rounds positions to the nearest, and interpolates more exactly than TFLite",
+        _find_resized,
+        _lower_resized,
+        names=tuple(_FIELDS),
+    ),
 )
-CORRECTIONS: Final[Mapping[str, tuple[Correction[Any], ...]]] = dict.fromkeys(_FIELDS, (_RESIZED,))

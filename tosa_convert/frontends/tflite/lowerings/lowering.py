@@ -1,23 +1,89 @@
-"""What a correction is: a fault of the converter, and what replaces the operators of such a lowering.
+"""What a row of the table of lowerings is: a decomposition or a correction, and steps of several.
 
-The operators of one lowering have one location. They are replaced if they have the form that the
-converter is known to write; an operator whose lowering has another form is refused.
+The operators of a lowering that is corrected have one location. They are replaced if they have the form
+that the converter is known to write; an operator whose lowering has another form is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
 from tosa_convert.frontends.tflite.read import TfliteFile
 
 if TYPE_CHECKING:
+    from tosa_convert.builder import Builder
+    from tosa_convert.builder.values import Value
     from tosa_convert.frontends.tflite.lowerings.writer import Writer
     from tosa_convert.graph.model import Block, Operator
 
+
 Facts = TypeVar("Facts")
+
+
+class Given(NamedTuple):
+    """What an operator is decomposed from.
+
+    operands: its operands, without those that it leaves out. constants: their elements; None for an
+    operand that is not constant. dtypes: their types in TFLite.
+    shape, dtype: those of the first result.
+
+    Unsigned integers are signed ones with the same bits.
+    """
+
+    operands: Sequence[Value]
+    constants: Sequence[Any]
+    dtypes: Sequence[str]
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decomposition(Generic[Facts]):
+    """Both halves of the decomposition of an operator that the converter does not lower.
+
+    find: returns the facts of an operator in a model; True if operands and results say everything; None
+        or False for one that is left to the converter. It may raise IndexError, ValueError or
+        ZeroDivisionError for operands that TFLite does not take.
+    lower: returns the results, computed by operators of TOSA.
+    """
+
+    find: Callable[[TfliteFile, TfliteOperator], Facts | None]
+    lower: Callable[[Builder, Given, Facts], list[Value]]
+
+
+def sizes_of(value: Value) -> tuple[int, ...]:
+    return tuple(value.shape or ())
+
+
+def ranked(b: Builder, value: Value, rank: int) -> Value:
+    """Put sizes of 1 in front of those of the value, for a broadcast."""
+    shape = sizes_of(value)
+    return value if len(shape) == rank else b.reshape(value, (1,) * (rank - len(shape)) + shape)
+
+
+def broadcast(b: Builder, value: Value, shape: Sequence[int]) -> Value:
+    """Repeat the value to a shape."""
+    value = ranked(b, value, len(shape))
+    times = [size // own for size, own in zip(shape, sizes_of(value), strict=True)]
+    return value if max(times, default=1) == 1 else b.tile(value, times)
+
+
+def around(value: Value, axis: int) -> tuple[int, int, int]:
+    """Count the elements before an axis, along it, and after it."""
+    shape = sizes_of(value)
+    return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+
+
+def between(b: Builder, value: Value, bounds: Sequence[float | None]) -> Value:
+    """Clamp the value to a lower and an upper bound; None means no bound."""
+    low, high = bounds
+    if low is not None:
+        value = b.maximum(value, low)
+    return value if high is None else b.minimum(value, high)
 
 
 class OtherFormError(Exception):
@@ -60,6 +126,7 @@ class Correction(Generic[Facts]):
     """Both halves of the correction of a lowering that computes other numbers than TFLite.
 
     operator: what messages call it. fault: what is wrong with its lowering.
+    names: the operators of TFLite that it is for; by default `operator`.
     find: returns the facts of an operator in a model, or True; None or False if its lowering is right.
     lower: adds the corrected operators of a lowering with the writer. It raises OtherFormError, or
         ValueError for a number that does not fit its type.
@@ -73,6 +140,11 @@ class Correction(Generic[Facts]):
     lower: Callable[[Group, Facts, Writer], None] | None = None
     change: Callable[[Operator], Operator] | None = None
     seen_in: str = "2026.2.0"
+    names: tuple[str, ...] = ()
+
+    def applies_to(self) -> tuple[str, ...]:
+        """Return the operators of TFLite that it is for."""
+        return self.names or (self.operator,)
 
 
 def group_of(block: Block, operators: list[Operator]) -> Group:
