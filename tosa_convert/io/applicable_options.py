@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final, Literal, NamedTuple
 
-from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.errors import Findings, fail
 from tosa_convert.io.formats import FORMATS, Format
 from tosa_convert.io.options import Weights
 
@@ -23,14 +23,14 @@ FORMS: Final[Mapping[Form, str]] = {
     **{name: FORMATS[name] for name in FORMATS},
 }
 
-_FILES: Final = frozenset[Form](FORMATS)
-_MLIR_TEXT: Final = frozenset[Form](("mlir",))
-_MLIR: Final = frozenset[Form](("mlir", "mlirbc", "module"))
-_ALL: Final = frozenset[Form](FORMS)
-_PROGRAMS: Final = frozenset[Form](("mlir", "mlirbc", "tosa", "module"))
-_NOT_GRAPH: Final = frozenset[Form]((*FORMATS, "module", "model"))
+_TEXT: Final = frozenset[Form](("mlir",))
+_BYTECODE: Final = frozenset[Form](("mlirbc",))
+_TOSA: Final = frozenset[Form](("tosa",))
+_MODULE: Final = frozenset[Form](("module",))
 _MODEL: Final = frozenset[Form](("model",))
-_NONE: Final = frozenset[Form]()
+_FILES: Final = frozenset[Form](FORMATS)
+_ALL: Final = frozenset[Form](FORMS)
+_MLIR: Final = _TEXT | _BYTECODE | _MODULE
 
 
 class OptionRow(NamedTuple):
@@ -41,9 +41,9 @@ class OptionRow(NamedTuple):
 
     name: str
     flag: str
-    inputs: frozenset[Form]
-    outputs: frozenset[Form]
     effect: str
+    inputs: frozenset[Form] = frozenset()
+    outputs: frozenset[Form] = frozenset()
 
 
 #: Keyword of the Python functions -> row.
@@ -53,107 +53,74 @@ OPTIONS: Final = {
         OptionRow(
             "func",
             "--func",
-            _MLIR | _MODEL,
-            _NONE,
             "selects a function of an MLIR module, or a signature of a TFLite model",
-        ),
-        OptionRow("names", "--names", _MLIR, _MLIR, "concerns names in MLIR, read or written"),
-        OptionRow(
-            "context",
-            "",
-            _NONE,
-            frozenset({"module"}),
-            "is the context in which a module is built",
-        ),
-        OptionRow(
-            "full_paths", "--full-paths", _MLIR | _MODEL, _NONE, "concerns locations of MLIR"
-        ),
-        OptionRow(
-            "narrow",
-            "--narrow",
             _MLIR | _MODEL,
-            _NONE,
-            "converts element types while MLIR is read",
         ),
-        OptionRow("via", "--via", _MODEL, _NONE, "chooses another route from a framework's model"),
+        OptionRow("names", "--names", "concerns names in MLIR, read or written", _MLIR, _MLIR),
+        OptionRow("context", "", "is the context in which a module is built", outputs=_MODULE),
+        OptionRow("full_paths", "--full-paths", "concerns locations of MLIR", _MLIR | _MODEL),
         OptionRow(
-            "python", "--python", _MODEL, _NONE, "names the Python that has a model's framework"
+            "narrow", "--narrow", "converts element types while MLIR is read", _MLIR | _MODEL
+        ),
+        OptionRow("via", "--via", "chooses another route from a framework's model", _MODEL),
+        OptionRow("python", "--python", "names the Python that has a model's framework", _MODEL),
+        OptionRow("timeout", "--timeout", "bounds the time of a framework's converter", _MODEL),
+        OptionRow("check", "--check", "compares a model's framework with the program", _MODEL),
+        OptionRow(
+            "partial", "--partial", "cuts out the operators of a model that do not lower", _MODEL
+        ),
+        OptionRow("arrays", "--input", "names inputs of --check", _MODEL),
+        OptionRow("random", "--random", "is the seed of the inputs of --check", _MODEL),
+        OptionRow(
+            "pass_captured", "--pass-captured", "passes values that regions of MLIR capture", _MLIR
         ),
         OptionRow(
-            "timeout", "--timeout", _MODEL, _NONE, "bounds the time of a framework's converter"
+            "input_shapes", "--input-shape", "sets shapes of arguments", _FILES | _MODULE | _MODEL
         ),
-        OptionRow(
-            "check", "--check", _MODEL, _NONE, "compares a model's framework with the program"
-        ),
-        OptionRow(
-            "partial",
-            "--partial",
-            _MODEL,
-            _NONE,
-            "cuts out the operators of a model that do not lower",
-        ),
-        OptionRow("arrays", "--input", _MODEL, _NONE, "names inputs of --check"),
-        OptionRow("random", "--random", _MODEL, _NONE, "is the seed of the inputs of --check"),
-        OptionRow(
-            "pass_captured",
-            "--pass-captured",
-            _MLIR,
-            _NONE,
-            "passes values that regions of MLIR capture",
-        ),
-        OptionRow("input_shapes", "--input-shape", _NOT_GRAPH, _NONE, "sets shapes of arguments"),
         OptionRow(
             "accept_changed_weights",
             "--accept-changed-weights",
-            frozenset({"tosa", "json"}),
-            _NONE,
             "concerns .npy weights beside a .tosa or .json file",
+            _FILES - _MLIR,
         ),
-        OptionRow("copy", "", _FILES, _NONE, "concerns files and buffers"),
-        OptionRow("constants", "", _NONE, frozenset({"module"}), "concerns constants of a module"),
+        OptionRow("copy", "", "concerns files and buffers", _FILES),
+        OptionRow("constants", "", "concerns constants of a module", outputs=_MODULE),
         OptionRow(
             "bytecode_version",
             "--bytecode-version",
-            _NONE,
-            frozenset({"mlirbc"}),
             "chooses the version of the MLIR bytecode that is written",
+            outputs=_BYTECODE,
         ),
         OptionRow(
             "dialect",
             "",
-            frozenset({"mlir", "mlirbc"}),
-            frozenset({"mlir", "mlirbc", "tosa"}),
             "is the month of an older MLIR, or the version of an older .tosa file",
+            _TEXT | _BYTECODE,
+            _TEXT | _BYTECODE | _TOSA,
         ),
-        OptionRow("generic", "--generic", _NONE, _MLIR_TEXT, "chooses a syntax of MLIR text"),
+        OptionRow("generic", "--generic", "chooses a syntax of MLIR text", outputs=_TEXT),
         OptionRow(
-            "locations",
-            "--no-locations",
-            _NONE,
-            _MLIR_TEXT,
-            "says whether MLIR text has locations",
+            "locations", "--no-locations", "says whether MLIR text has locations", outputs=_TEXT
         ),
-        OptionRow("elide", "--elide", _NONE, _MLIR_TEXT, "leaves constants out of MLIR text"),
-        OptionRow("weights", "--weights", _NONE, _FILES, "says where constants are stored"),
-        OptionRow("verify", "--verify", _NONE, _FILES, "reads the result back"),
+        OptionRow("elide", "--elide", "leaves constants out of MLIR text", outputs=_TEXT),
+        OptionRow("weights", "--weights", "says where constants are stored", outputs=_FILES),
+        OptionRow("verify", "--verify", "reads the result back", outputs=_FILES),
         OptionRow(
             "validate",
             "--no-validate",
-            _NONE,
-            _PROGRAMS,
             "concerns programs that are written as .tosa or MLIR, which are validated",
+            outputs=_MLIR | _TOSA,
         ),
-        OptionRow("tosa_version", "--tosa-version", _ALL, _ALL, "sets the version of the program"),
-        OptionRow("input_names", "--input-names", _ALL, _ALL, "renames arguments"),
-        OptionRow("output_names", "--output-names", _ALL, _ALL, "renames results"),
+        OptionRow("tosa_version", "--tosa-version", "sets the version of the program", _ALL, _ALL),
+        OptionRow("input_names", "--input-names", "renames arguments", _ALL, _ALL),
+        OptionRow("output_names", "--output-names", "renames results", _ALL, _ALL),
         OptionRow(
             "consumer",
             "--for",
-            _NONE,
-            frozenset({"tosa", "mlir", "mlirbc"}),
             "chooses the form of a .tosa or MLIR file for the program that opens it",
+            outputs=_TEXT | _BYTECODE | _TOSA,
         ),
-        OptionRow("limits", "--limit", _ALL, _ALL, "bounds the resources that are used"),
+        OptionRow("limits", "--limit", "bounds the resources that are used", _ALL, _ALL),
     )
 }
 
@@ -184,18 +151,13 @@ def refuse_inapplicable(
     Raises:
         TosaConvertError: "option-conflict", with a finding for each such option.
     """
-    findings = [
-        Finding(
-            "option-conflict",
-            where,
-            f"the option {_shown(row)} does not apply to {_direction(read_from, written_as)}",
-            f"it {row.effect}; leave it out",
-        )
-        for row in OPTIONS.values()
-        if row.name in given and read_from not in row.inputs and written_as not in row.outputs
-    ]
-    if findings:
-        raise TosaConvertError(findings)
+    findings = Findings(len(OPTIONS) + 1)
+    for row in OPTIONS.values():
+        if row.name in given and read_from not in row.inputs and written_as not in row.outputs:
+            option = f"{row.name} ({row.flag})" if row.flag else row.name
+            message = f"the option {option} does not apply to {_direction(read_from, written_as)}"
+            findings.add("option-conflict", where, message, f"it {row.effect}; leave it out")
+    findings.raise_if_any()
 
 
 def refuse_weights(file_format: Format, weights: Weights) -> None:
@@ -206,16 +168,8 @@ def refuse_weights(file_format: Format, weights: Weights) -> None:
     """
     choices, reason = WEIGHTS_OF[file_format]
     if weights not in choices:
-        raise fail(
-            "option-conflict",
-            "weights",
-            f'weights="{weights}" does not apply to {FORMATS[file_format]}: {reason}',
-            "use " + " or ".join(choices),
-        )
-
-
-def _shown(row: OptionRow) -> str:
-    return f"{row.name} ({row.flag})" if row.flag else row.name
+        message = f'weights="{weights}" does not apply to {FORMATS[file_format]}: {reason}'
+        raise fail("option-conflict", "weights", message, "use " + " or ".join(choices))
 
 
 def _direction(read_from: Form | None, written_as: Form | None) -> str:
