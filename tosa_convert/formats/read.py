@@ -307,12 +307,10 @@ def annotate(opened: Input) -> Annotation:
         TosaConvertError: "option-conflict" for another format.
     """
     if opened.format != "tosa":
-        raise fail(
-            "option-conflict",
-            opened.where,
-            f"its bytes cannot be shown: it is {FORMATS[opened.format]}, not a TOSA flatbuffer",
-            "convert it to .tosa first",
+        message = (
+            f"its bytes cannot be shown: it is {FORMATS[opened.format]}, not a TOSA flatbuffer"
         )
+        raise fail("option-conflict", opened.where, message, "convert it to .tosa first")
     from tosa_convert.formats.flatbuffer.annotate import Annotation
 
     return Annotation(opened.data)

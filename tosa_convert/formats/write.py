@@ -105,12 +105,10 @@ def _encode_080(graph: Graph, options: WriteOptions) -> Iterator[Any]:
             "version of .tosa files that is written",
         )
     if options.weights not in ("auto", "embedded"):
-        raise fail(
-            "option-conflict",
-            "weights",
-            f'weights="{options.weights}": a file of TOSA {OLDER_TOSA} stores its weights inside',
-            "use embedded",
+        message = (
+            f'weights="{options.weights}": a file of TOSA {OLDER_TOSA} stores its weights inside'
         )
+        raise fail("option-conflict", "weights", message, "use embedded")
     from tosa_convert.eras.current_to_older.form_080 import form_080
     from tosa_convert.eras.current_to_older.program import downgrade_graph
     from tosa_convert.formats.flatbuffer.write_080 import plan
@@ -151,12 +149,9 @@ def render(
 
     refuse_weights(file_format, options.weights)
     if _size_beside(graph, file_format, options.weights) is not None:
-        raise fail(
-            "option-conflict",
-            "weights",
-            "the weights would be stored in a folder beside the file, and there is no file",
-            "give the output a name, or use weights='embedded'",
-        )
+        message = "the weights would be stored in a folder beside the file, and there is no file"
+        hint = "give the output a name, or use weights='embedded'"
+        raise fail("option-conflict", "weights", message, hint)
     columns = refuse_unsound(graph)
     _refuse_invalid(graph, file_format, options, columns)
     return _render_sound(graph, file_format, options, columns)
@@ -225,12 +220,8 @@ def _bytecode_version(options: WriteOptions, state: str) -> int:
     from tosa_convert.eras.dialect_states import BYTECODE, BYTECODE_1
 
     if state < BYTECODE:
-        raise fail(
-            "option-conflict",
-            "dialect",
-            f"no MLIR of {options.dialect} reads bytecode, which there is since {BYTECODE}",
-            "write MLIR text",
-        )
+        message = f"no MLIR of {options.dialect} reads bytecode, which there is since {BYTECODE}"
+        raise fail("option-conflict", "dialect", message, "write MLIR text")
     most = int(state >= BYTECODE_1)
     if options.bytecode_version > 1:
         raise fail(
@@ -348,12 +339,9 @@ def _compare_with(graph: Graph, written: Input, path: str, options: WriteOptions
     found = with_weights(read(written, reading), path, reading)
     difference = compare(graph, found, names=names == "retain")
     if difference is not None:
-        raise fail(
-            "verification-failed",
-            path,
-            f"what was written reads back differently: {difference}",
-            "the output was discarded; this is a defect of the converter, please report it",
-        )
+        message = f"what was written reads back differently: {difference}"
+        hint = "the output was discarded; this is a defect of the converter, please report it"
+        raise fail("verification-failed", path, message, hint)
 
 
 def _refuse_unverifiable(
@@ -363,13 +351,11 @@ def _refuse_unverifiable(
     if not options.verify or file_format == "json":
         return
     if options.dialect and (file_format == "tosa" or _older_state(options)):
-        raise fail(
-            "option-conflict",
-            path,
+        message = (
             "the option verify does not apply to a program in an older form: upgraded, it has other "
-            "constants",
-            "leave out verify",
+            "constants"
         )
+        raise fail("option-conflict", path, message, "leave out verify")
     if file_format == "tosa":
         return
     from tosa_convert.graph.extract import unrun_regions
@@ -399,12 +385,9 @@ def _refuse_special_file(
     if not regular and not os.path.isdir(path):
         option = "verify" if options.verify else "weights"
         reason = "read back" if options.verify else "have a folder of weights beside it"
-        raise fail(
-            "option-conflict",
-            path,
-            f"the option {option} does not apply: a pipe or device cannot {reason}",
-            f"write the {FORMS[file_format]} to a regular file",
-        )
+        message = f"the option {option} does not apply: a pipe or device cannot {reason}"
+        hint = f"write the {FORMS[file_format]} to a regular file"
+        raise fail("option-conflict", path, message, hint)
 
 
 def _size_beside(graph: Graph, file_format: Format, weights: Weights) -> int | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from tosa_convert.graph.dtypes import INT4, DType, dtype
-from tosa_convert.graph.packing import BLOCK, pack_blocks, sign_extend, unpack
+from tosa_convert.graph.packing import BLOCK, pack, sign_extend, unpack
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -143,27 +143,13 @@ class Constant:
         """Iterate over the data as it is in a file, in pieces with `nbytes` bytes in total."""
         if self.is_view:
             yield self.buffer
-        elif self.splat:
-            yield from self._splat_chunks()
+        elif self.dtype.is_packed:
+            yield from (pack(block, self.dtype.bits).data for block in self.raw_blocks())
         else:
-            yield from pack_blocks(np.frombuffer(self.buffer, np.uint8), self.dtype.bits)
-
-    def _splat_chunks(self) -> Iterator[memoryview]:
-        if self.dtype.is_packed:
-            element = np.frombuffer(self.buffer, np.uint8)
-            left = self.count
-            while left:
-                block = np.repeat(element, min(left, BLOCK))
-                yield from pack_blocks(block, self.dtype.bits)
-                left -= len(block)
-            return
-        size = len(self.buffer)
-        block_bytes = bytes(self.buffer) * max(1, min(self.count, BLOCK // size))
-        left_bytes = self.count * size
-        while left_bytes:
-            piece = memoryview(block_bytes)[: min(left_bytes, len(block_bytes))]
-            yield piece
-            left_bytes -= len(piece)
+            size = len(self.buffer)
+            piece = memoryview(bytes(self.buffer) * max(1, min(self.count, BLOCK // size)))
+            for start in range(0, self.count * size, len(piece)):
+                yield piece[: self.count * size - start]
 
     def packed(self) -> memoryview:
         """Return the data as it is in a file. Copied unless `is_view`."""
@@ -177,12 +163,9 @@ class Constant:
         A view where possible.
         """
         width = self.dtype.element_bytes
-        raw = np.frombuffer(self.buffer, np.uint8)
         if self.splat:
-            return np.broadcast_to(raw, (self.count, width))
-        if self.dtype.is_packed and not self.unpacked:
-            raw = unpack(raw, self.dtype.bits, self.count)
-        return raw.reshape(self.count, width)
+            return np.broadcast_to(np.frombuffer(self.buffer, np.uint8), (self.count, width))
+        return self._range(0, self.count).reshape(self.count, width)
 
     def numpy(self) -> npt.NDArray[Any]:
         """Return the elements as a one-dimensional, read-only array of `dtype.numpy`.
@@ -260,11 +243,7 @@ class Constant:
             return False
         if self.splat and other.splat:
             return self.buffer == other.buffer
-        for start in range(0, self.count, BLOCK):
-            stop = min(start + BLOCK, self.count)
-            if not np.array_equal(self._range(start, stop), other._range(start, stop)):
-                return False
-        return True
+        return all(map(np.array_equal, self.raw_blocks(), other.raw_blocks()))
 
     def _range(self, start: int, stop: int) -> npt.NDArray[np.uint8]:
         """Unpacked bytes of the elements from `start` to `stop`; `start` is a multiple of BLOCK."""
@@ -296,10 +275,7 @@ class Constant:
             return False
         if self.splat:
             return self.buffer[0] & 0x0F == 8
-        for start in range(0, self.count, BLOCK):
-            if (self._range(start, min(start + BLOCK, self.count)) & 0x0F == 8).any():
-                return True
-        return False
+        return any((block & 0x0F == 8).any() for block in self.raw_blocks())
 
 
 def address_of(buffer: memoryview) -> int:

@@ -6,7 +6,6 @@ The least significant bits come first: element 0 of a 4-bit type is the low nibb
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,12 +61,6 @@ def unpack(packed: Bytes, bits: int, count: int) -> Bytes:
         )
         return quads.reshape(-1)[:count]
     raise ValueError(f"elements of {bits} bits are not packed")
-
-
-def pack_blocks(elements: Bytes, bits: int) -> Iterator[memoryview]:
-    """`pack` for BLOCK elements at a time, so that memory use does not depend on the tensor."""
-    for start in range(0, len(elements), BLOCK):
-        yield pack(elements[start : start + BLOCK], bits).data
 
 
 def sign_extend(elements: npt.NDArray[Any], bits: int) -> npt.NDArray[np.int8]:

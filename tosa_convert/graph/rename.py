@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from tosa_convert.errors import Finding, TosaConvertError
-from tosa_convert.graph.model import Block, Graph, in_usual_order, quoted, require_graphs
+from tosa_convert.graph.model import (
+    Block,
+    Graph,
+    Operator,
+    ShapeValue,
+    Tensor,
+    in_usual_order,
+    quoted,
+    require_graphs,
+)
 from tosa_convert.graph.names import unused_name
+
+Value = TypeVar("Value", Tensor, ShapeValue)
 
 
 def rename(
@@ -98,9 +110,8 @@ def _pair(
 ) -> list[Finding]:
     """Add old name -> new name for each value; return the findings about them."""
     if isinstance(new, str):
-        return [
-            Finding("option-conflict", option, f"found the text {new!r}, expected a list of names")
-        ]
+        message = f"found the text {new!r}, expected a list of names"
+        return [Finding("option-conflict", option, message)]
     if len(new) != len(old):
         message = f"found {len(new)} names for {len(old)} {what}: {', '.join(map(quoted, old))}"
         return [Finding("option-conflict", option, message, "give a name for each")]
@@ -132,30 +143,24 @@ def _renamed_block(block: Block, renamed: dict[str, str]) -> Block:
     def new(names: Sequence[str]) -> list[str]:
         return [renamed.get(name, name) for name in names]
 
-    tensors = {
-        (name := renamed.get(tensor.name, tensor.name)): replace(tensor, name=name)
-        if tensor.name in renamed
-        else tensor
-        for tensor in block.tensors.values()
-    }
-    shapes = {
-        (name := renamed.get(shape.name, shape.name)): replace(shape, name=name)
-        if shape.name in renamed
-        else shape
-        for shape in block.shapes.values()
-    }
+    def with_names(op: Operator) -> Operator:
+        if renamed.keys().isdisjoint((*op.inputs, *op.outputs)):
+            return op
+        return replace(op, inputs=tuple(new(op.inputs)), outputs=tuple(new(op.outputs)))
+
     return replace(
         block,
         inputs=new(block.inputs),
         outputs=new(block.outputs),
-        operators=[
-            replace(
-                operator, inputs=tuple(new(operator.inputs)), outputs=tuple(new(operator.outputs))
-            )
-            if not renamed.keys().isdisjoint((*operator.inputs, *operator.outputs))
-            else operator
-            for operator in block.operators
-        ],
-        tensors=in_usual_order(tensors),
-        shapes=dict(sorted(shapes.items())),
+        operators=list(map(with_names, block.operators)),
+        tensors=in_usual_order(_renamed_values(block.tensors, renamed)),
+        shapes=dict(sorted(_renamed_values(block.shapes, renamed).items())),
     )
+
+
+def _renamed_values(values: Mapping[str, Value], renamed: Mapping[str, str]) -> dict[str, Value]:
+    rows = [
+        replace(row, name=renamed[row.name]) if row.name in renamed else row
+        for row in values.values()
+    ]
+    return {row.name: row for row in rows}

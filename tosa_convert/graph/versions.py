@@ -154,12 +154,8 @@ def version_findings(graph: Graph, version: Version) -> Iterator[Finding]:
 
 
 def _too_low(where: str, what: str, since: tuple[int, int], version: Version) -> Finding:
-    return Finding(
-        "version-too-low",
-        where,
-        f"{what} needs TOSA {since[0]}.{since[1]}; {version} does not have it",
-        "request TOSA 1.1, or omit the version",
-    )
+    message = f"{what} needs TOSA {since[0]}.{since[1]}; {version} does not have it"
+    return Finding("version-too-low", where, message, "request TOSA 1.1, or omit the version")
 
 
 def _is_within(block: Block, limit: tuple[int, int]) -> bool:

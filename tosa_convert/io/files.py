@@ -98,12 +98,9 @@ def read_at_most(file: Any, limit: int, where: str) -> memoryview:
 
 def too_large(where: str, found: object, limit: int) -> TosaConvertError:
     """Make the error for an input of more bytes than `--limit input-bytes` allows."""
-    return fail(
-        "too-large",
-        where,
-        f"the input has {found} bytes, the limit is {limit}",
-        "to accept it, raise the limit: --limit input-bytes=N, or limits={'input-bytes': N}",
-    )
+    message = f"the input has {found} bytes, the limit is {limit}"
+    hint = "to accept it, raise the limit: --limit input-bytes=N, or limits={'input-bytes': N}"
+    return fail("too-large", where, message, hint)
 
 
 def open_regular(path: PathLike) -> BinaryIO:
@@ -349,12 +346,9 @@ def same_file(one: PathLike, other: PathLike) -> bool:
 def refuse_same_file(source: PathLike, target: PathLike) -> None:
     """Raise TosaConvertError("would-overwrite-input") if both are one file."""
     if same_file(source, target):
-        raise fail(
-            "would-overwrite-input",
-            os.fspath(target),
-            "the output is the input file",
-            "choose another name for the output",
-        )
+        message = "the output is the input file"
+        hint = "choose another name for the output"
+        raise fail("would-overwrite-input", os.fspath(target), message, hint)
 
 
 def replace_file(

@@ -197,12 +197,8 @@ def is_saved_model(path: str | os.PathLike[str]) -> bool:
 def refuse_model_directory(path: str | os.PathLike[str]) -> None:
     """Raise TosaConvertError("unrecognised-input") if the path is a directory that holds a model."""
     if is_saved_model(path):
-        raise fail(
-            "unrecognised-input",
-            os.fspath(path),
-            f"the input is {_SAVED_MODEL.what}, expected {_expected()}",
-            _SAVED_MODEL.hint,
-        )
+        message = f"the input is {_SAVED_MODEL.what}, expected {_expected()}"
+        raise fail("unrecognised-input", os.fspath(path), message, _SAVED_MODEL.hint)
 
 
 def of_path(path: str | os.PathLike[str]) -> Format:

@@ -241,12 +241,8 @@ class WriteOptions:
             message = f"found {self.elide!r}, expected a number of elements"
             raise fail("option-conflict", "elide", message)
         if self.verify:
-            raise fail(
-                "option-conflict",
-                "elide",
-                "verify does not apply: text without its constants cannot be read back",
-                "leave out verify or elide",
-            )
+            message = "verify does not apply: text without its constants cannot be read back"
+            raise fail("option-conflict", "elide", message, "leave out verify or elide")
 
 
 def given_options(options: ReadOptions | WriteOptions) -> set[str]:

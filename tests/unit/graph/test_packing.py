@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tosa_convert.graph import packing
-from tosa_convert.graph.packing import pack, pack_blocks, sign_extend, unpack
+from tosa_convert.graph import Constant, constant, dtype, packing
+from tosa_convert.graph.packing import pack, sign_extend, unpack
 
 
 def by_hand(elements: list[int], bits: int) -> bytes:
@@ -42,9 +42,10 @@ def test_bits_above_the_element_do_not_reach_its_neighbours(bits: int) -> None:
 
 @pytest.mark.parametrize("bits", [4, 6])
 def test_packing_in_blocks_is_packing_at_once(bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing, "BLOCK", 8)
+    monkeypatch.setattr(constant, "BLOCK", 8)
     elements = np.arange(37, dtype=np.uint8) & np.uint8((1 << bits) - 1)
-    pieces = list(pack_blocks(elements, bits))
+    element = dtype("INT4" if bits == 4 else "FP6E2M3")
+    pieces = list(Constant(element, 37, elements, unpacked=True).chunks())
     assert len(pieces) == 5
     assert b"".join(pieces) == pack(elements, bits).tobytes()
 

@@ -129,13 +129,11 @@ class Columns:
         """Charge bytes of memory to the budget; a negative number returns what was released."""
         self.budget -= memory
         if self.budget < 0:
-            raise fail(
-                "malformed-flatbuffer",
-                what,
+            message = (
                 f"a file of {self.size} bytes describes more than it could hold: "
-                "it refers to the same tables over and over",
-                _LIMIT_HINT,
+                "it refers to the same tables over and over"
             )
+            raise fail("malformed-flatbuffer", what, message, _LIMIT_HINT)
 
     def values(self, name: str, positions: Positions, what: str) -> npt.NDArray[np.int64]:
         """Read a value of numpy type `name` at each position; u64 is clamped to the int64 range."""

@@ -372,11 +372,9 @@ class _Reader:
         if self.out_of_line_bytes > file_size:
             self.columns.charge(min(size, file_size), "TosaTensor.offset")
         if offset > file_size or size > file_size - offset:
-            report(
-                "missing-data",
-                f"its data is {size} bytes at {offset}, the file ends at {file_size}",
-                "the data after the flatbuffer was cut off; copy the whole file",
-            )
+            message = f"its data is {size} bytes at {offset}, the file ends at {file_size}"
+            hint = "the data after the flatbuffer was cut off; copy the whole file"
+            report("missing-data", message, hint)
             return None
         return self.columns.buffer[offset : offset + size]
 

@@ -138,12 +138,8 @@ class _Reader:
     def refuse(self, path: str, item: Operator | OldOperation, reason: str, hint: str) -> None:
         """Report an operator that has no form today."""
         name = item.label.upper() if isinstance(item, OldOperation) else item.spec.name
-        self.findings.add(
-            "cannot-upgrade",
-            f"{path} operator {name}",
-            f"it has no form in TOSA 1.0: {reason}",
-            hint,
-        )
+        message = f"it has no form in TOSA 1.0: {reason}"
+        self.findings.add("cannot-upgrade", f"{path} operator {name}", message, hint)
 
     # -- tensors ------------------------------------------------------------------------------
 

@@ -84,12 +84,9 @@ def plan(
         if result.size < SIZE_LIMIT:
             return result
         if out_of_line is False:
-            raise fail(
-                "too-large",
-                "",
-                f"the file would have {result.size} bytes, a flatbuffer ends at {SIZE_LIMIT}",
-                "store the weights after it (weights='offset') or beside it (weights='npy')",
-            )
+            message = f"the file would have {result.size} bytes, a flatbuffer ends at {SIZE_LIMIT}"
+            hint = "store the weights after it (weights='offset') or beside it (weights='npy')"
+            raise fail("too-large", "", message, hint)
     result = _Writer(graph, producer, columns, out_of_line=True).plan()
     if len(result.head) >= SIZE_LIMIT:
         raise fail(

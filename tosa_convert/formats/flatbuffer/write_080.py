@@ -51,12 +51,8 @@ def plan(graph: Graph) -> Plan:
     """
     result = _Writer().plan(graph)
     if result.size >= SIZE_LIMIT:
-        raise fail(
-            "too-large",
-            "",
-            f"the file would have {result.size} bytes, a flatbuffer ends at {SIZE_LIMIT}",
-            "TOSA 0.80 stores weights only inside the file",
-        )
+        message = f"the file would have {result.size} bytes, a flatbuffer ends at {SIZE_LIMIT}"
+        raise fail("too-large", "", message, "TOSA 0.80 stores weights only inside the file")
     return result
 
 

@@ -64,13 +64,11 @@ def _check_regular(status: os.stat_result, where: str) -> None:
     reparse = getattr(status, "st_file_attributes", 0) & 0x400
     if not stat.S_ISREG(status.st_mode) or reparse:
         is_link = stat.S_ISLNK(status.st_mode) or reparse
-        raise fail(
-            "unsafe-path",
-            where,
+        message = (
             f"it is {'a symbolic link' if is_link else 'not a regular file'}; weights are read only "
-            "from regular files in their folder",
-            "copy the file itself into the folder",
+            "from regular files in their folder"
         )
+        raise fail("unsafe-path", where, message, "copy the file itself into the folder")
 
 
 def view(folder: Path, name: str, *, mapped: bool) -> memoryview:

@@ -95,12 +95,9 @@ def load(text: bytes, where: str) -> list[Entry]:
         raise fail("malformed-weights", where, f"not a {FORMAT} manifest", _HINT)
     version = content.get("version")
     if type(version) is not int or version != VERSION:
-        raise fail(
-            "malformed-weights",
-            where,
-            f"its version is {_shown(version)}, expected {VERSION}",
-            "the manifest is damaged, or a newer release of tosa-convert wrote it",
-        )
+        message = f"its version is {_shown(version)}, expected {VERSION}"
+        hint = "the manifest is damaged, or a newer release of tosa-convert wrote it"
+        raise fail("malformed-weights", where, message, hint)
     reader = _Reader(where)
     reader.check_keys("", content, ("format", "version", "producer", "constants"))
     reader.has_type("producer", content.get("producer"), str)

@@ -110,12 +110,9 @@ def array(file: memoryview, where: str, row: DType, shape: tuple[int, ...]) -> m
     """
     found = _read_header(file, where)
     if found.fortran_order:
-        raise fail(
-            "malformed-weights",
-            where,
-            "the array is in Fortran order, expected C order",
-            "save it with numpy.save(path, numpy.ascontiguousarray(array))",
-        )
+        message = "the array is in Fortran order, expected C order"
+        hint = "save it with numpy.save(path, numpy.ascontiguousarray(array))"
+        raise fail("malformed-weights", where, message, hint)
     if found.descr != DESCR[row]:
         raise fail(
             "mismatched-weights",
@@ -132,12 +129,9 @@ def array(file: memoryview, where: str, row: DType, shape: tuple[int, ...]) -> m
         needed *= size
     present = len(file) - found.end
     if present != needed:
-        raise fail(
-            "malformed-weights",
-            where,
-            f"{present} bytes after the header, {row} of shape {list(shape)} needs {needed}",
-            "the file was truncated or extended: write it again",
-        )
+        message = f"{present} bytes after the header, {row} of shape {list(shape)} needs {needed}"
+        hint = "the file was truncated or extended: write it again"
+        raise fail("malformed-weights", where, message, hint)
     return file[found.end :]
 
 

@@ -78,12 +78,9 @@ def _targets(graph: Graph, entries: list[Entry], where: str) -> dict[Entry, tupl
         owner = blocks.get((entry.region, entry.block))
         tensor = None if owner is None else owner.tensors.get(entry.tensor)
         if owner is None or tensor is None:
-            findings.add(
-                "undefined-name",
-                path,
-                "the program does not have this tensor",
-                "these weights belong to another program, or to another version of it",
-            )
+            message = "the program does not have this tensor"
+            hint = "these weights belong to another program, or to another version of it"
+            findings.add("undefined-name", path, message, hint)
             continue
         problem = _problem(entry, tensor)
         if problem:
@@ -122,12 +119,9 @@ def _check_complete(graph: Graph, targets: dict[Entry, tuple[Block, Tensor]], wh
             ("scale_data", scales is not None and scales.data is None),
         ):
             if missing and (id(block), tensor.name, part) not in given:
-                findings.add(
-                    "missing-data",
-                    f"{path} tensor {quoted(tensor.name)}",
-                    f"neither the program nor {where} has the constant's {part}",
-                    _OTHER_VERSION,
-                )
+                message = f"neither the program nor {where} has the constant's {part}"
+                hint = _OTHER_VERSION
+                findings.add("missing-data", f"{path} tensor {quoted(tensor.name)}", message, hint)
     findings.raise_if_any()
 
 

@@ -140,19 +140,13 @@ def _check(graph: Graph, selected: list[_Selected]) -> None:
     for region in graph.regions:
         for block in region.blocks:
             if (region.name, block.name) in seen:
-                findings.add(
-                    "duplicate-name",
-                    block_path(region.name, block.name),
-                    "two blocks have these names, by which the manifest identifies constants",
-                )
+                message = "two blocks have these names, by which the manifest identifies constants"
+                findings.add("duplicate-name", block_path(region.name, block.name), message)
             seen.add((region.name, block.name))
     for row in selected:
         if len(row.shape) > npy.MAX_RANK:
-            findings.add(
-                "unsupported-shape",
-                str(row),
-                f"it has {len(row.shape)} dimensions, an .npy file at most {npy.MAX_RANK}",
-            )
+            message = f"it has {len(row.shape)} dimensions, an .npy file at most {npy.MAX_RANK}"
+            findings.add("unsupported-shape", str(row), message)
     findings.raise_if_any()
 
 

@@ -104,11 +104,8 @@ def version(major: int, minor: int, patch: int, draft: bool, report: Report) -> 
         absent = [f"no {name}" for name, number in fields.items() if number < 0]
         which = "no" if len(absent) == len(fields) else " and ".join(absent)
         said = f"states {which} version of TOSA" if absent else f"is TOSA {found}"
-        report(
-            "unsupported-version",
-            f"the file {said}; readable versions are " + ", ".join(map(str, READABLE)),
-            _version_hint(major, minor),
-        )
+        message = f"the file {said}; readable versions are " + ", ".join(map(str, READABLE))
+        report("unsupported-version", message, _version_hint(major, minor))
     return found
 
 
@@ -324,19 +321,13 @@ def _constant(
     report: Report,
 ) -> Constant | None:
     if count is None:
-        report(
-            "data-length",
-            f"{len(data)} bytes of {what} for the dynamic shape {sizes(shape)}",
-            "constant data needs a static shape",
-        )
+        message = f"{len(data)} bytes of {what} for the dynamic shape {sizes(shape)}"
+        report("data-length", message, "constant data needs a static shape")
         return None
     needed = dtype.wire_bytes(count)
     if len(data) < needed:
-        report(
-            "data-length",
-            f"{len(data)} bytes of {what}, {count} x {dtype} need {needed}",
-            "the weight is truncated; write the file again",
-        )
+        message = f"{len(data)} bytes of {what}, {count} x {dtype} need {needed}"
+        report("data-length", message, "the weight is truncated; write the file again")
         return None
     # Writers pad to 8 bytes. The padding is remembered, so that a file can be written back as it was.
     padding = len(data) - needed

@@ -78,12 +78,9 @@ def overlay(diagram: Diagram, result: Any, where: str = "") -> Overlay:
         raise _not_a_result(where, "none of the fields `tensors`, `runs`, `first` and `answers`")
     if not found.rows:
         names = ", ".join(found.unmatched[:4]) or "none"
-        raise fail(
-            "option-conflict",
-            where,
-            f"the result of {found.source} is about nothing in the program; it has {names}",
-            "give the result of the same program, with the same names",
-        )
+        message = f"the result of {found.source} is about nothing in the program; it has {names}"
+        hint = "give the result of the same program, with the same names"
+        raise fail("option-conflict", where, message, hint)
     return found
 
 

@@ -9,7 +9,14 @@ from itertools import pairwise
 from typing import Final
 
 from tosa_convert.graph.model import Operator, value_text
-from tosa_convert.views.structural_diff.changes import Change, Detail, Item, Subject
+from tosa_convert.views.structural_diff.changes import (
+    Change,
+    ChangeKind,
+    Detail,
+    Item,
+    Subject,
+    alone,
+)
 from tosa_convert.views.structural_diff.dataflow import Flow
 from tosa_convert.views.structural_diff.operator_details import (
     Partners,
@@ -65,10 +72,8 @@ class BlockChanges:
             values = [flow.value(found) for found in names]
             text = f"{value_text(name, None)}: {type_text(values[0] if values else None)}"
             return self._made(side, max(flow.positions[node], -1), name, names, text)
-        text = flow.block.operator_text(operator)
-        return self._made(
-            side, flow.positions[node], operator.spec.name, names, text, operator.location
-        )
+        place, text = flow.positions[node], flow.block.operator_text(operator)
+        return self._made(side, place, operator.spec.name, names, text, operator.location)
 
     def _made(
         self,
@@ -87,11 +92,8 @@ class BlockChanges:
 
     def _alone(self, side: int, subject: Subject, node: int, constants: int = 0) -> Change:
         """Return the change for what only one of the blocks has."""
-        item = self._item(side, node)
         users = self._users(side, node) if subject == "constant" else ()
-        if side:
-            return Change("added", subject, None, item, (), users, constants)
-        return Change("removed", subject, item, None, (), users, constants)
+        return alone(side, subject, self._item(side, node), users, constants)
 
     def _users(self, side: int, node: int) -> tuple[str, ...]:
         """Return the operators that take a constant."""
@@ -128,17 +130,12 @@ class BlockChanges:
             names = left.names[one], right.names[other]
             details = [*type_details("input", left.value(names[0]), right.value(names[1]))]
             # The types of a region's inputs follow those of the operands of what runs it.
-            kind = "changed" if self.is_main or self.compared.names else "retyped"
+            kind: ChangeKind = "changed" if self.is_main or self.compared.names else "retyped"
             if self.compared.names and names[0] != names[1]:
                 details.append(Detail("name", *names))
             if details:
-                yield Change(
-                    "retyped" if kind == "retyped" else "changed",
-                    "input",
-                    self._item(0, one),
-                    self._item(1, other),
-                    tuple(details),
-                )
+                items = self._item(0, one), self._item(1, other)
+                yield Change(kind, "input", *items, tuple(details))
         for side in (0, 1):
             for node in self._unpaired(side, "input"):
                 yield self._alone(side, "input", node)
@@ -308,10 +305,8 @@ class BlockChanges:
             for index, value in enumerate(values):
                 if waiting[value]:
                     waiting[value] -= 1
-                elif side:
-                    yield Change("added", "output", None, self._output_item(1, index))
                 else:
-                    yield Change("removed", "output", self._output_item(0, index), None)
+                    yield alone(side, "output", self._output_item(side, index))
 
     def _output(self, index: int, detail: Detail) -> Change:
         items = self._output_item(0, index), self._output_item(1, index)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from tosa_convert.graph.model import counted
@@ -101,6 +101,15 @@ class Change:
         return f"{self.kind} {self.subject}{name}" + (f": {details}" if details else "")
 
 
+def alone(
+    side: int, subject: Subject, item: Item, users: tuple[str, ...] = (), with_constants: int = 0
+) -> Change:
+    """Return the change for what only one program has, the left one (0) or the right one (1)."""
+    if side:
+        return Change("added", subject, None, item, (), users, with_constants)
+    return Change("removed", subject, item, None, (), users, with_constants)
+
+
 @dataclass(frozen=True, slots=True)
 class Diff:
     """The differences of two programs. It is false if there are none.
@@ -187,28 +196,14 @@ def _change(change: Change) -> dict[str, Any]:
 def _item(item: Item | None) -> dict[str, Any] | None:
     if item is None:
         return None
-    return {
-        "region": item.region,
-        "block": item.block,
-        "index": None if item.index < 0 else item.index,
-        "name": item.name,
-        "results": list(item.results),
-        "text": item.text,
-        "location": item.location,
-    }
+    index = None if item.index < 0 else item.index
+    return asdict(item) | {"index": index, "results": list(item.results)}
 
 
 def _detail(detail: Detail) -> dict[str, Any]:
     row: dict[str, Any] = {"what": detail.what, "left": detail.left, "right": detail.right}
     found = detail.elements
-    row["elements"] = found and {
-        "elements": found.elements,
-        "different": found.different,
-        "first": found.first,
-        "nans": found.nans,
-        "max_absolute": _number(found.max_absolute),
-        "max_relative": _number(found.max_relative),
-    }
+    row["elements"] = found and {name: _number(value) for name, value in asdict(found).items()}
     return row
 
 

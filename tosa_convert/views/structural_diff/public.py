@@ -10,7 +10,7 @@ from tosa_convert.graph.extract import unrun_regions
 from tosa_convert.graph.model import Graph, Region, counted, require_graphs, value_text
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.views.structural_diff.block_changes import BlockChanges, Compared
-from tosa_convert.views.structural_diff.changes import Change, Detail, Diff, Item, Subject
+from tosa_convert.views.structural_diff.changes import Change, Detail, Diff, Item, alone
 from tosa_convert.views.structural_diff.keys import Keys
 from tosa_convert.views.structural_diff.operator_details import Partners
 from tosa_convert.views.structural_diff.regions import Program, RegionPairs
@@ -160,7 +160,7 @@ def _paired_regions(found: RegionPairs, compared: Compared) -> Iterator[Change]:
         counts = len(pair[0].blocks), len(pair[1].blocks)
         for side, region in enumerate(pair):
             for block in region.blocks[min(counts) :]:
-                yield _alone(side, "block", _block_item(region.name, block.name))
+                yield alone(side, "block", _block_item(region.name, block.name))
 
 
 def _unpaired_regions(found: RegionPairs) -> Iterator[Change]:
@@ -170,11 +170,7 @@ def _unpaired_regions(found: RegionPairs) -> Iterator[Change]:
     ):
         for index, region in enumerate(program.graph.regions):
             if index not in paired:
-                yield _alone(side, "region", _region_item(region))
-
-
-def _alone(side: int, subject: Subject, item: Item) -> Change:
-    return Change("added", subject, None, item) if side else Change("removed", subject, item, None)
+                yield alone(side, "region", _region_item(region))
 
 
 def _region_item(region: Region) -> Item:
