@@ -209,9 +209,7 @@ def _older_state(options: WriteOptions) -> str:
 
 
 def _bytecode_version(options: WriteOptions, state: str) -> int:
-    """Return the version of bytecode for a state of the dialect.
-
-    In older ones attributes have their names.
+    """Return the version of bytecode for a state of the dialect: in older ones attributes have names.
 
     Raises TosaConvertError("option-conflict") if there was no bytecode, or not this version.
     """

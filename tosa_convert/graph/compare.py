@@ -167,7 +167,6 @@ class _Regions:
             self.pending.append((left, right))
 
     def root(self, key: tuple[int, int]) -> tuple[int, int]:
-        """Return the root of a region's tree."""
         while (parent := self.parents.setdefault(key, key)) != key:
             self.parents[key] = self.parents[parent]
             key = parent

@@ -90,10 +90,7 @@ def _check_cuts(block: Block, cuts: Iterable[str], used: Container[str]) -> None
 def _without_results(
     block: Block, operators: list[Operator], cuts: Sequence[str]
 ) -> tuple[list[Operator], dict[str, Tensor]]:
-    """Rename the results that became inputs. Return the operators, and the tensors of the new names.
-
-    An operator with several results remains for one of them while another becomes an input.
-    """
+    """Rename results that became inputs, of operators that remain for another result."""
     renamed: dict[str, Tensor] = {}
     result = []
     for op in operators:

@@ -175,10 +175,7 @@ class Operator:
         return f"Operator({self._text(None)})"
 
     def _text(self, element: DType | None) -> str:
-        """Format the operator in a line.
-
-        element: the type of values of kind `element`, if it is known.
-        """
+        """Format the operator in a line; element: the type of values of that kind, if known."""
         outputs = _listed(map(_plain, self.outputs))
         text = f"{self.spec.name}({_listed(map(_plain, self.inputs), 8)})"
         rows = self._attribute_texts(element)

@@ -128,7 +128,6 @@ def _pair(
 
 
 def _clashes(main: Block, renamed: dict[str, str]) -> list[Finding]:
-    """Return a finding for each name that two values would have."""
     findings = []
     taken = {name: name for name in (*main.tensors, *main.shapes) if name not in renamed}
     for before, after in renamed.items():

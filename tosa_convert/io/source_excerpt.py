@@ -81,7 +81,6 @@ def _width(cells: list[tuple[str, int]]) -> int:
 
 
 def _fitting(cells: list[tuple[str, int]], room: int) -> list[tuple[str, int]]:
-    """Return the first cells that fit into `room` columns."""
     for index, (_, width) in enumerate(cells):
         room -= width
         if room < 0:

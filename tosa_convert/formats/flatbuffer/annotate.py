@@ -247,7 +247,6 @@ class Annotation:
         self._table(ROOT, _U32.unpack_from(self.buffer, 0)[0], 0)
 
     def _table(self, name: str, at: int, place: int) -> None:
-        """Describe a table and all that it refers to."""
         if self._was_seen(at, name, place):
             return
         offsets = self._vtable(name, at, place)
@@ -282,7 +281,6 @@ class Annotation:
             self._data_after(fields, place)
 
     def _within(self, start: int, end: int, place: int) -> None:
-        """Bytes of a table between its fields."""
         what = "padding" if not any(self.buffer[start:end]) else "no field of the schema"
         self._add(start, end, place, _Form(what))
 
@@ -314,7 +312,6 @@ class Annotation:
         return [table_size, *slots]
 
     def _field(self, row: Field, fields: dict[str, int], place: int) -> None:
-        """Describe what a field of a table refers to."""
         start = fields[row.name]
         inner = self._place(place, row.name)
         target = start + _U32.unpack_from(self.buffer, start)[0]
@@ -379,7 +376,6 @@ class Annotation:
         return True
 
     def _data_after(self, fields: dict[str, int], place: int) -> None:
-        """Describe the data that a tensor has after the flatbuffer."""
         for name, size_name in (("offset", "size"), ("scale_offset", "scale_size")):
             if name not in fields or size_name not in fields:
                 continue
@@ -394,10 +390,7 @@ class Annotation:
 
 
 def _problem(row: Field | None, start: int, free: int, end: int) -> str:
-    """Describe what is wrong with a field at `start`.
-
-    The bytes from `free` to the table's `end` are free.
-    """
+    """Describe what is wrong with a field at `start`; bytes from `free` to the table's end are free."""
     if row is None:
         return "is not in the schema"
     if start + row.width > end:

@@ -91,10 +91,7 @@ class KnownStrings:
     def _matches(
         self, places: Positions
     ) -> Iterator[tuple[Positions, Texts, npt.NDArray[np.bool_]]]:
-        """Find the runs that have some of the positions.
-
-        Yields for each: the positions' indices in the run, its strings, and which positions it has.
-        """
+        """Find runs that have some positions: their indices, the strings, and which it has."""
         for known, texts in self._runs:
             index = np.searchsorted(known, places)
             index[index == len(known)] = 0
@@ -320,10 +317,7 @@ class Columns:
         return np.repeat(starts, lengths) + within * width
 
     def tables(self, places: Positions, what: str) -> tuple[Positions, list[int]]:
-        """Return the positions of the tables in all vectors.
-
-        Also returns the number of tables in each vector.
-        """
+        """Return the positions of the tables in all vectors, and their number in each vector."""
         starts, lengths = self.vectors(places, 4, what)
         return self.follow(self.elements(starts, lengths, 4, what), what), lengths.tolist()
 

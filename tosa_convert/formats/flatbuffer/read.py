@@ -95,7 +95,6 @@ def read(
 
 
 def _read_old(view: memoryview, limits: Limits, upgrade: Upgrade | None) -> Graph:
-    """Read the graph of a file of TOSA 0.80."""
     from tosa_convert.eras.older_to_current.record import Upgrade
     from tosa_convert.formats.flatbuffer.read_080 import read as read_080
     from tosa_convert.io import log
@@ -175,7 +174,6 @@ class _Reader:
     # -- the graph ----------------------------------------------------------------------------
 
     def is_old(self) -> bool:
-        """Return whether the file is of TOSA 0.80."""
         columns = self.columns
         (place,) = columns.fields(ROOT, columns.root(ROOT), ("version",))
         if place[0] < 0:

@@ -91,7 +91,6 @@ class _Reader:
         self.findings = Findings(MAX_FINDINGS)
 
     def table(self, name: str, tables: Positions, *fields: str) -> list[Any]:
-        """Read the named fields of each table."""
         self.columns.charge(len(tables) * _MEMORY, f"table {name}")
         return self.columns.read(name, tables, *fields)
 
@@ -101,7 +100,6 @@ class _Reader:
         return self.columns.tables(places, f"{name}.{field}")
 
     def graph(self) -> Graph:
-        """Return the graph, with current operators."""
         root = self.columns.root(ROOT)
         tables, _ = self.inside(ROOT, root, "regions")
         (names,) = self.table("TosaRegion", tables, "name")
@@ -114,7 +112,6 @@ class _Reader:
         return Graph(V1_1_DRAFT, regions)
 
     def block(self, region: str, at: Positions) -> Block:
-        """Read one block."""
         names, inputs, outputs = (
             column[0] for column in self.table("TosaBasicBlock", at, "name", "inputs", "outputs")
         )
@@ -136,7 +133,6 @@ class _Reader:
         return block
 
     def refuse(self, path: str, item: Operator | OldOperation, reason: str, hint: str) -> None:
-        """Report an operator that has no form today."""
         name = item.label.upper() if isinstance(item, OldOperation) else item.spec.name
         message = f"it has no form in TOSA 1.0: {reason}"
         self.findings.add("cannot-upgrade", f"{path} operator {name}", message, hint)

@@ -80,7 +80,6 @@ class _Writer(Builder):
         return self.finish_embedded()
 
     def place_shorts(self) -> None:
-        """Append the vectors of 16-bit integers."""
         self.shorts.positions = places = []
         for values in self.shorts.ids:
             self.align(4)
@@ -172,7 +171,6 @@ class _Writer(Builder):
 
 
 def _fields(operator: OlderOperator) -> dict[str, Any]:
-    """Return the attributes of an operator by the names of their fields."""
     found: dict[str, Any] = {}
     for name, value in operator.own.items():
         if isinstance(value, ZeroPoints):
@@ -194,9 +192,7 @@ def _fields(operator: OlderOperator) -> dict[str, Any]:
 
 
 def _unsigned(block: Block) -> set[str]:
-    """Return the tensors that only RESCALE uses, each time as unsigned.
-
-    0.80.0 has no other mark of them.
+    """Return the tensors that only RESCALE uses, each time as unsigned: 0.80.0 has no other mark.
 
     Other tensors with unsigned elements keep a signless type and the flag of the RESCALE.
     """

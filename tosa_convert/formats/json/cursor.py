@@ -130,10 +130,7 @@ class Cursor:
         return text if text.isprintable() else ascii(text)[1:-1]
 
     def findings(self, where: str) -> list[Finding]:
-        """Return the findings in the text's order.
-
-        They have lines, columns (in bytes, from 1) and excerpts.
-        """
+        """Return the findings in order, with lines, columns (in bytes, from 1) and excerpts."""
         results = []
         line, line_start, position = 1, 0, 0
         for row in sorted(self.found, key=lambda row: row.offset):

@@ -112,7 +112,6 @@ class _Reader(Scanner):
         return DEFAULTS[table] | self.table(readers)
 
     def reader_of(self, field: Field) -> Callable[[], Any]:
-        """Return the function that reads a field's value."""
         if field.name == _TAG:
             return self.union_tag
         if field.enum:
@@ -243,10 +242,7 @@ class _Reader(Scanner):
         return start
 
     def deferred_union(self, start: int, position: int) -> dict[str, Any] | None:
-        """Read the fields of the attributes that were skipped at `position`.
-
-        None if their type is missing.
-        """
+        """Read the attributes that were skipped at `position`; None if their type is missing."""
         if self.attribute_type is None:
             self.add("attribute_type is missing, so its attributes have no meaning", at=start)
             return None

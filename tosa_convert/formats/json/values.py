@@ -226,10 +226,7 @@ class Scanner(Cursor):
         return int(digits, 16)
 
     def integer(self, low: int, high: int) -> int:
-        """Read the integer that starts here.
-
-        Returns 0 after a finding if it is not from `low` to `high`.
-        """
+        """Read the integer that starts here; 0 after a finding if it is not from `low` to `high`."""
         match = _INTEGER.match(self.buffer, self.position)
         if match is not None:
             value = int(match[0])

@@ -113,7 +113,6 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def _listed(members: Sequence[object], indent: str) -> str:
-    """Return the text of a list of integers or of quoted strings."""
     separator = f",\n{indent}{STEP}"
     return (
         f"[\n{f'{indent}{STEP}' if members else ''}{separator.join(map(str, members))}\n{indent}]"
@@ -181,10 +180,7 @@ class _Writer:
     def members(
         self, members: Iterator[Iterator[str | bytes]], indent: str
     ) -> Iterator[str | bytes]:
-        """Iterate over the text of a list of objects.
-
-        Each object is an iterator of pieces, without its braces.
-        """
+        """Iterate over the text of a list of objects: each is pieces without its braces."""
         inner = indent + STEP
         opening = f"[\n{inner}{{\n"
         for member in members:

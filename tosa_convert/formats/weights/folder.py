@@ -72,9 +72,7 @@ def _check_regular(status: os.stat_result, where: str) -> None:
 
 
 def view(folder: Path, name: str, *, mapped: bool) -> memoryview:
-    """Return the bytes of a file in the folder.
-
-    A link is refused, even if it replaces the file meanwhile.
+    """Return the bytes of a file in the folder. A link is refused, even one that replaces it meanwhile.
 
     A mapped file must not be truncated while the view is in use. Replacing the folder, as `replacing`
     does, is safe.

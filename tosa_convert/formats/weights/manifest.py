@@ -155,7 +155,6 @@ class _Reader:
         self.findings.add(code, f"{self.where}: {path}".rstrip(": "), message, _HINT)
 
     def check_keys(self, path: str, members: dict[str, Any], expected: Sequence[str]) -> bool:
-        """Return whether an object has just the expected keys."""
         before = len(self.findings)
         for key in members:
             if key not in expected:

@@ -154,7 +154,6 @@ class _Loader:
         return os.fspath(self.folder / entry.file)
 
     def arrays(self, entries: list[Entry]) -> dict[Entry, memoryview]:
-        """Read the elements of each file."""
         findings = Findings()
         sizes = {}
         for entry in entries:

@@ -61,10 +61,7 @@ Named = TypeVar("Named", Tensor, ShapeValue)
 
 
 def default_of(field: Field) -> Any:
-    """Return the value of an absent field.
-
-    It is the schema's default, something empty, or None for a table.
-    """
+    """Return the value of an absent field: its default, something empty, or None for a table."""
     match field.kind:
         case "bool":
             return bool(field.default)

@@ -187,10 +187,7 @@ def _of_counts(numbers: npt.NDArray[Any], times: npt.NDArray[np.int64]) -> Stati
 
 
 def _as_numbers(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return an array of a type that numpy computes with.
-
-    BOOL is 0 and 1, types of ml_dtypes are widened.
-    """
+    """Return numbers that numpy computes with: BOOL is 0 and 1, types of ml_dtypes are widened."""
     if array.dtype.kind == "b":
         return array.view(np.uint8)
     if array.dtype.type.__module__ == "numpy":

@@ -34,10 +34,7 @@ def box_lines(node: Node, diagram: Diagram) -> list[str]:
 
 
 def _constants(node: Node, diagram: Diagram) -> Iterator[str]:
-    """Iterate over the operands that are constants.
-
-    Weights are shown by their sizes, single elements by their values.
-    """
+    """Iterate over constant operands: weights by their sizes, single elements by their values."""
     for slot, number in node.inputs:
         value = diagram.values[number]
         if value.producer is not None or value.data is None:
@@ -88,10 +85,7 @@ def short_sizes(sizes: Sequence[int] | None) -> str:
 
 
 def clipped(text: str) -> str:
-    """Return a text for one line of a box.
-
-    A long one is without its middle; control characters are replaced.
-    """
+    """Return a text for a line of a box: without its middle if it is long, and printable."""
     plain = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:1000])
     if len(plain) <= CHARACTERS and len(text) <= 1000:
         return plain

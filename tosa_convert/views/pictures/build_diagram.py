@@ -133,10 +133,7 @@ class _Builder:
 
 
 def _shown_operators(block: Block) -> Iterator[tuple[int, Operator]]:
-    """Iterate over the operators that get a box.
-
-    A constant gets one only if it is an output, or has no user.
-    """
+    """Iterate over operators that get a box; constants only if they are outputs or have no user."""
     used = {name for operator in block.operators for name in operator.inputs}
     outputs = set(block.outputs)
     for number, operator in enumerate(block.operators):
@@ -215,7 +212,6 @@ class _ScopeGroups:
 
 
 def _divide(diagram: Diagram, number: int) -> None:
-    """Divide a group of very many items into ranges."""
     items = diagram.groups[number].items
     if len(items) <= _MOST_ITEMS:
         return

@@ -139,10 +139,7 @@ class _GroupLayout:
         return {vertex: position for position, vertex in enumerate(inside)}
 
     def _short_enough(self, pairs: list[tuple[int, int]]) -> set[tuple[int, int]]:
-        """Return the pairs that are routed.
-
-        They are the shortest, as long as there are not too many bends.
-        """
+        """Return the shortest pairs, as long as there are not too many bends."""
         row = [0] * (len(self.items) + 2)
         for start, end in pairs:  # sorted, so that `start` has its row already
             row[end] = max(row[end], row[start] + 1)

@@ -91,12 +91,10 @@ class BlockChanges:
         return self.partners.right if side else self.partners.left
 
     def _alone(self, side: int, subject: Subject, node: int, constants: int = 0) -> Change:
-        """Return the change for what only one of the blocks has."""
         users = self._users(side, node) if subject == "constant" else ()
         return alone(side, subject, self._item(side, node), users, constants)
 
     def _users(self, side: int, node: int) -> tuple[str, ...]:
-        """Return the operators that take a constant."""
         flow = self._flow(side)
         texts = []
         for user, position, _ in flow.uses[node][:_NAMED_USERS]:

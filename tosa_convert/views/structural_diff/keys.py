@@ -218,10 +218,7 @@ def _constants(graph: Graph) -> Iterator[Constant]:
 
 
 def _whole(data: Constant) -> Hashable:
-    """Return what tells apart constants that begin alike.
-
-    It takes no time for a splat, however large.
-    """
+    """Return what tells apart constants that begin alike; a splat takes no time, however large."""
     uniform = data.uniform()
     if uniform is not None:
         return bytes(uniform)

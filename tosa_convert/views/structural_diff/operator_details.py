@@ -260,10 +260,7 @@ def _cut(name: str) -> str:
 
 
 def takes_changed(partners: Partners, one: int, other: int, changed: set[int]) -> bool:
-    """Return whether operands of an operator differ.
-
-    They do if one has another type, is another value, or is a constant that changed.
-    """
+    """Return whether an operand has another type, is another value, or a constant that changed."""
     left, right = partners.left, partners.right
     for edge, other_edge in zip(left.operands[one], right.operands[other], strict=False):
         if edge.node in changed or not partners.same(edge, other_edge):

@@ -164,7 +164,6 @@ def _paired_regions(found: RegionPairs, compared: Compared) -> Iterator[Change]:
 
 
 def _unpaired_regions(found: RegionPairs) -> Iterator[Change]:
-    """Iterate over the regions that only one program has."""
     for side, (program, paired) in enumerate(
         ((found.left, set(found.pairs)), (found.right, set(found.pairs.values())))
     ):

@@ -108,10 +108,7 @@ class RegionPairs:
         return self.keys.region_number(program.graph, name)
 
     def _pair_all(self, waiting: list[tuple[int, int]], *, equal: bool = False) -> None:
-        """Pair regions, and those that their paired operators run.
-
-        equal: operators correspond by position.
-        """
+        """Pair regions, and those that paired operators run; equal: these correspond by position."""
         while waiting:
             one, other = waiting.pop(0)
             if one in self.pairs or other in self._taken or not 0 <= other < len(self.right.flows):
