@@ -104,9 +104,9 @@ def _compare_graphs(left: Graph, right: Graph, options: _Options) -> None:
     if options.names:
         _same("number of regions", len(left.regions), len(right.regions))
     _compare_variables(left, right)
-    regions = _Regions(left, right)
-    regions.compare(left.regions[:1], right.regions[:1], options)
-    regions.compare(left.regions, right.regions, options)
+    regions = _Regions(left, right, options)
+    regions.compare(left.regions[:1], right.regions[:1])
+    regions.compare(left.regions, right.regions)
 
 
 def _compare_variables(left: Graph, right: Graph) -> None:
@@ -138,7 +138,8 @@ def _symbol(tensor: Tensor) -> str:
 class _Regions:
     """Which regions of two graphs correspond: those that corresponding operators run."""
 
-    def __init__(self, left: Graph, right: Graph) -> None:
+    def __init__(self, left: Graph, right: Graph, options: _Options) -> None:
+        self.options = options
         self.left = {region.name: region for region in left.regions}
         self.right = {region.name: region for region in right.regions}
         #: Pairs that remain to be compared.
@@ -146,7 +147,7 @@ class _Regions:
         #: Regions, by side and identity, form trees: regions of one tree are equal.
         self.parents: dict[tuple[int, int], tuple[int, int]] = {}
 
-    def compare(self, left: list[Region], right: list[Region], options: _Options) -> None:
+    def compare(self, left: list[Region], right: list[Region]) -> None:
         """Compare regions that do not correspond to others yet, in their order, and those they run."""
         left = [region for region in left if (0, id(region)) not in self.parents]
         right = [region for region in right if (1, id(region)) not in self.parents]
@@ -154,7 +155,18 @@ class _Regions:
         for pair in zip(left, right, strict=True):
             self.correspond(*pair)
         while self.pending:
-            _compare_regions(*self.pending.popleft(), options, self)
+            self.compare_blocks(*self.pending.popleft())
+
+    def compare_blocks(self, left: Region, right: Region) -> None:
+        """Compare two regions. Those that their operators run remain to be compared."""
+        path = f'region "{left.name}"'
+        if self.options.names:
+            _same(f"{path} name", left.name, right.name)
+        _same(f"{path} number of blocks", len(left.blocks), len(right.blocks))
+        for block, other in zip(left.blocks, right.blocks, strict=True):
+            if self.options.names:
+                _same(f"{path} block name", block.name, other.name)
+            _BlockComparison(self, f'{path} block "{block.name}"', block, other).run()
 
     def correspond(self, left: Region, right: Region) -> None:
         """Compare two regions, unless it follows from others that they are equal.
@@ -173,23 +185,9 @@ class _Regions:
         return key
 
 
-def _compare_regions(left: Region, right: Region, options: _Options, regions: _Regions) -> None:
-    """Compare two regions. Those that their operators run remain to be compared."""
-    path = f'region "{left.name}"'
-    if options.names:
-        _same(f"{path} name", left.name, right.name)
-    _same(f"{path} number of blocks", len(left.blocks), len(right.blocks))
-    for block, other in zip(left.blocks, right.blocks, strict=True):
-        if options.names:
-            _same(f"{path} block name", block.name, other.name)
-        _BlockComparison(options, regions, f'{path} block "{block.name}"', block, other).run()
-
-
 class _BlockComparison:
-    def __init__(
-        self, options: _Options, regions: _Regions, path: str, left: Block, right: Block
-    ) -> None:
-        self.options = options
+    def __init__(self, regions: _Regions, path: str, left: Block, right: Block) -> None:
+        self.options = regions.options
         self.regions = regions
         self.path = path
         self.left = left

@@ -6,6 +6,7 @@ its type names. The bit layouts were checked against the reference model (docs/f
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +17,7 @@ V1_0: Final = (1, 0)
 V1_1: Final = (1, 1)
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DType:
     """An element type. There is one object for each: compare with `is`.
 
@@ -32,25 +34,13 @@ class DType:
         (4, 'i4', 2)
     """
 
-    __slots__ = ("bits", "code", "mlir", "name", "numpy_name", "since", "state")
-
-    def __init__(
-        self,
-        name: str,
-        code: int,
-        bits: int,
-        numpy_name: str,
-        mlir: str,
-        since: tuple[int, int] = V1_0,
-        state: str = "",
-    ) -> None:
-        self.name: Final = name
-        self.code: Final = code
-        self.bits: Final = bits
-        self.numpy_name: Final = numpy_name
-        self.mlir: Final = mlir
-        self.since: Final = since
-        self.state: Final = state
+    name: str
+    code: int
+    bits: int
+    numpy_name: str
+    mlir: str
+    since: tuple[int, int] = V1_0
+    state: str = ""
 
     def __repr__(self) -> str:
         return self.name

@@ -184,22 +184,6 @@ class ReadOptions:
         """
         return cls(**_values_of(cls, keywords))
 
-    @classmethod
-    def from_dict(cls, row: Mapping[str, Any]) -> ReadOptions:
-        """Restore the options that `dataclasses.asdict` made a dictionary of.
-
-        Also after a trip through JSON.
-        """
-        shapes = {name: tuple(sizes) for name, sizes in row["input_shapes"].items()}
-        return cls(
-            **{
-                **row,
-                "narrow": tuple(row["narrow"]),
-                "input_shapes": shapes,
-                "limits": Limits(**row["limits"]),
-            }
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class WriteOptions:
@@ -269,15 +253,11 @@ _CONVERTED: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 def _values_of(options: type, keywords: Mapping[str, Any]) -> dict[str, Any]:
+    given = {row.name: keywords[row.name] for row in fields(options) if row.name in keywords}
     return {
-        row.name: _CONVERTED.get(row.name, _unchanged)(keywords[row.name])
-        for row in fields(options)
-        if row.name in keywords
+        name: _CONVERTED[name](value) if name in _CONVERTED else value
+        for name, value in given.items()
     }
-
-
-def _unchanged(value: Any) -> Any:
-    return value
 
 
 def parse_limit(text: str) -> tuple[str, int]:

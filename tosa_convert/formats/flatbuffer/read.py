@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import accumulate, compress
+from itertools import accumulate, compress, islice
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
@@ -401,12 +401,8 @@ def _split(values: list[Any], counts: Sequence[int]) -> list[list[Any]]:
     """Consecutive parts of a list, of these lengths."""
     if len(counts) == 1:
         return [values]
-    parts = []
-    position = 0
-    for count in counts:
-        parts.append(values[position : position + count])
-        position += count
-    return parts
+    left = iter(values)
+    return [list(islice(left, count)) for count in counts]
 
 
 class _Members:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -155,15 +156,9 @@ class _Writer:
     def __init__(self, graph: Graph, producer: SoftwareVersion) -> None:
         self.graph = graph
         self.producer = producer
-        self.strings: dict[str, str] = {}
         self.attributes: dict[Hashable, str] = {}
-        self.formatters: dict[str, ByteListFormatter] = {}
-
-    def quoted(self, text: str) -> str:
-        result = self.strings.get(text)
-        if result is None:
-            result = self.strings[text] = quoted(text)
-        return result
+        self.quoted = cache(quoted)
+        self.formatter = cache(ByteListFormatter)
 
     def pieces(self) -> Iterator[str | bytes]:
         graph = self.graph
@@ -287,12 +282,6 @@ class _Writer:
             yield f"[\n\n{indent}]"
             return
         yield from self.formatter(indent).pieces(_padded(data))
-
-    def formatter(self, indent: str) -> ByteListFormatter:
-        formatter = self.formatters.get(indent)
-        if formatter is None:
-            formatter = self.formatters[indent] = ByteListFormatter(indent)
-        return formatter
 
 
 def _padded(data: Constant) -> Iterator[memoryview]:

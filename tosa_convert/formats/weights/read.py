@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from tosa_convert.errors import Findings, TosaConvertError
+from tosa_convert.errors import Findings, TosaConvertError, fail
 from tosa_convert.formats.weights import npy
 from tosa_convert.formats.weights.folder import files_to_map, manifest_of, size_of, view
 from tosa_convert.formats.weights.manifest import NAME, Entry
@@ -22,6 +22,7 @@ from tosa_convert.io.options import DEFAULT_LIMITS, Limits
 
 #: Bytes that are hashed at a time.
 HASH_BYTES: Final = 1 << 22
+Made = TypeVar("Made")
 _OTHER_VERSION: Final = "these weights belong to another version of the program"
 
 
@@ -147,67 +148,53 @@ class _Loader:
     def load(self, entries: list[Entry]) -> dict[Entry, Constant]:
         arrays = self.arrays(entries)
         if self.checked and not self.accept_changed:
-            self.check_sums(entries, arrays)
-        return self.constants(entries, arrays)
+            _made(entries, lambda entry: self.check_sum(entry, arrays[entry]))
+        return _made(entries, lambda entry: self.constant(entry, arrays[entry]))
 
     def path(self, entry: Entry) -> str:
         return os.fspath(self.folder / entry.file)
 
     def arrays(self, entries: list[Entry]) -> dict[Entry, memoryview]:
         findings = Findings()
-        sizes = {}
-        for entry in entries:
-            try:
-                sizes[entry] = size_of(self.folder, entry.file)
-            except TosaConvertError as error:
-                findings.extend(error.findings)
+        sizes = _made(entries, lambda entry: size_of(self.folder, entry.file), findings)
         # If not all files can be mapped, the largest are.
         order = sorted(sizes, key=sizes.__getitem__, reverse=True)
-        mapped = 0 if self.copy else files_to_map()
-        arrays: dict[Entry, memoryview] = {}
-        for index, entry in enumerate(order):
-            try:
-                file = view(self.folder, entry.file, mapped=index < mapped)
-                row = dtype(entry.dtype)
-                arrays[entry] = npy.array(file, self.path(entry), row, entry.shape)
-            except TosaConvertError as error:
-                findings.extend(error.findings)
+        mapped = set[Entry]() if self.copy else set(order[: files_to_map()])
+
+        def array(entry: Entry) -> memoryview:
+            file = view(self.folder, entry.file, mapped=entry in mapped)
+            return npy.array(file, self.path(entry), dtype(entry.dtype), entry.shape)
+
+        arrays = _made(order, array, findings)
         findings.raise_if_any()
         return arrays
 
-    def check_sums(self, entries: list[Entry], arrays: dict[Entry, memoryview]) -> None:
-        findings = Findings()
-        for entry in entries:
-            digest = hashlib.sha256()
-            for start in range(0, len(arrays[entry]), HASH_BYTES):
-                digest.update(arrays[entry][start : start + HASH_BYTES])
-            if digest.hexdigest() != entry.sha256:
-                findings.add(
-                    "changed-weights",
-                    self.path(entry),
-                    f"its elements are not those that were written for {entry}",
-                    "to accept edited weights, pass --accept-changed-weights "
-                    "(accept_changed_weights=True)",
-                )
-        findings.raise_if_any()
+    def check_sum(self, entry: Entry, array: memoryview) -> None:
+        digest = hashlib.sha256()
+        for start in range(0, len(array), HASH_BYTES):
+            digest.update(array[start : start + HASH_BYTES])
+        if digest.hexdigest() != entry.sha256:
+            message = f"its elements are not those that were written for {entry}"
+            option = "--accept-changed-weights (accept_changed_weights=True)"
+            hint = f"to accept edited weights, pass {option}"
+            raise fail("changed-weights", self.path(entry), message, hint)
 
-    def constants(
-        self, entries: list[Entry], arrays: dict[Entry, memoryview]
-    ) -> dict[Entry, Constant]:
-        findings = Findings()
-        constants = {}
-        for entry in entries:
-            row, count = dtype(entry.dtype), math.prod(entry.shape)
-            try:
-                constants[entry] = npy.constant(
-                    arrays[entry],
-                    self.path(entry),
-                    row,
-                    count,
-                    entry.padding,
-                    checked=self.checked,
-                )
-            except TosaConvertError as error:
-                findings.extend(error.findings)
-        findings.raise_if_any()
-        return constants
+    def constant(self, entry: Entry, array: memoryview) -> Constant:
+        row, count, where = dtype(entry.dtype), math.prod(entry.shape), self.path(entry)
+        return npy.constant(array, where, row, count, entry.padding, checked=self.checked)
+
+
+def _made(
+    entries: Iterable[Entry], make: Callable[[Entry], Made], findings: Findings | None = None
+) -> dict[Entry, Made]:
+    """Make something of each entry. Raise the findings of all that fail, or add them to `findings`."""
+    found = Findings() if findings is None else findings
+    made = {}
+    for entry in entries:
+        try:
+            made[entry] = make(entry)
+        except TosaConvertError as error:
+            found.extend(error.findings)
+    if findings is None:
+        found.raise_if_any()
+    return made

@@ -52,41 +52,53 @@ FIELDS: Final = {
     "body_branch": "body_graph",
 }
 
-#: Members of union Attribute, in order after NONE, with the slots of their tables.
+#: Members of union Attribute, in order after NONE: their names, the operators that have them, and the
+#: slots of their tables.
 _ATTRIBUTES: Final = (
-    ("Pool", "pad:[i32] kernel:[i32] stride:[i32] input_zp:i32 output_zp:i32 accum_dtype:u32"),
+    (
+        "Pool",
+        "AVG_POOL2D MAX_POOL2D",
+        "pad:[i32] kernel:[i32] stride:[i32] input_zp:i32 output_zp:i32 accum_dtype:u32",
+    ),
     (
         "Conv",
+        "CONV2D CONV3D DEPTHWISE_CONV2D",
         "pad:[i32] stride:[i32] dilation:[i32] input_zp:i32 weight_zp:i32 local_bound:bool",
     ),
     (
         "TransposeConv",
+        "TRANSPOSE_CONV2D",
         "out_pad:[i32] stride:[i32] output_shape:[i32] input_zp:i32 weight_zp:i32 local_bound:bool",
     ),
-    ("Pad", "padding:[i32] pad_const_int:i32 pad_const_fp:[u8]"),
-    ("Axis", "axis:i32"),
-    ("Reshape", "new_shape:[i32]"),
-    ("Slice", "start:[i32] size:[i32]"),
-    ("Tile", "multiples:[i32]"),
-    ("Resize", "scale:[i16] offset:[i16] border:[i16] mode:u32"),
-    ("Clamp", "min_int:i32 max_int:i32 min_fp:[u8] max_fp:[u8]"),
+    ("Pad", "PAD", "padding:[i32] pad_const_int:i32 pad_const_fp:[u8]"),
+    (
+        "Axis",
+        "ARGMAX CONCAT REVERSE REDUCE_ANY REDUCE_ALL REDUCE_MAX REDUCE_MIN REDUCE_PRODUCT REDUCE_SUM",
+        "axis:i32",
+    ),
+    ("Reshape", "RESHAPE", "new_shape:[i32]"),
+    ("Slice", "SLICE", "start:[i32] size:[i32]"),
+    ("Tile", "TILE", "multiples:[i32]"),
+    ("Resize", "RESIZE", "scale:[i16] offset:[i16] border:[i16] mode:u32"),
+    ("Clamp", "CLAMP", "min_int:i32 max_int:i32 min_fp:[u8] max_fp:[u8]"),
     (
         "Rescale",
+        "RESCALE",
         "input_zp:i32 output_zp:i32 multiplier:[i32] shift:[i32] scale32:bool double_round:bool "
         "per_channel:bool input_unsigned:bool output_unsigned:bool",
     ),
-    ("Mul", "shift:i32"),
-    ("ArithmeticRightShift", "round:bool"),
-    ("CondIf", "then_branch:string else_branch:string"),
-    ("WhileLoop", "cond_branch:string body_branch:string"),
-    ("Transpose", "perms:[i32]"),
-    ("Table", "table:[i16]"),
-    ("MatMul", "a_zp:i32 b_zp:i32"),
-    ("FullyConnected", "input_zp:i32 weight_zp:i32"),
-    ("Negate", "input1_zp:i32 output_zp:i32"),
-    ("Custom", "operator_name:string domain_name:string implementation_attrs:[u8]"),
-    ("FFT", "inverse:bool local_bound:bool"),
-    ("RFFT", "local_bound:bool"),
+    ("Mul", "MUL", "shift:i32"),
+    ("ArithmeticRightShift", "ARITHMETIC_RIGHT_SHIFT", "round:bool"),
+    ("CondIf", "COND_IF", "then_branch:string else_branch:string"),
+    ("WhileLoop", "WHILE_LOOP", "cond_branch:string body_branch:string"),
+    ("Transpose", "TRANSPOSE", "perms:[i32]"),
+    ("Table", "TABLE", "table:[i16]"),
+    ("MatMul", "MATMUL", "a_zp:i32 b_zp:i32"),
+    ("FullyConnected", "FULLY_CONNECTED", "input_zp:i32 weight_zp:i32"),
+    ("Negate", "NEGATE", "input1_zp:i32 output_zp:i32"),
+    ("Custom", "CUSTOM", "operator_name:string domain_name:string implementation_attrs:[u8]"),
+    ("FFT", "FFT2D", "inverse:bool local_bound:bool"),
+    ("RFFT", "RFFT2D", "local_bound:bool"),
 )
 
 
@@ -98,40 +110,12 @@ def _table(name: str, slots: str) -> Table:
 
 #: The tables by the value of `attribute_type`.
 ATTRIBUTES: Final = {
-    code: _table(name, slots) for code, (name, slots) in enumerate(_ATTRIBUTES, start=1)
+    code: _table(name, slots) for code, (name, _, slots) in enumerate(_ATTRIBUTES, start=1)
 }
-
-_KINDS: Final = {name: code for code, (name, _) in enumerate(_ATTRIBUTES, start=1)}
 
 #: Operator -> the `attribute_type` that it has, if it has one.
 ATTRIBUTE_OF: Final = {
-    **dict.fromkeys(("AVG_POOL2D", "MAX_POOL2D"), _KINDS["Pool"]),
-    **dict.fromkeys(("CONV2D", "CONV3D", "DEPTHWISE_CONV2D"), _KINDS["Conv"]),
-    "TRANSPOSE_CONV2D": _KINDS["TransposeConv"],
-    "FULLY_CONNECTED": _KINDS["FullyConnected"],
-    "MATMUL": _KINDS["MatMul"],
-    "NEGATE": _KINDS["Negate"],
-    "CLAMP": _KINDS["Clamp"],
-    "ARITHMETIC_RIGHT_SHIFT": _KINDS["ArithmeticRightShift"],
-    "MUL": _KINDS["Mul"],
-    "TABLE": _KINDS["Table"],
-    **dict.fromkeys(
-        (
-            *("ARGMAX", "CONCAT", "REVERSE", "REDUCE_ANY", "REDUCE_ALL", "REDUCE_MAX"),
-            *("REDUCE_MIN", "REDUCE_PRODUCT", "REDUCE_SUM"),
-        ),
-        _KINDS["Axis"],
-    ),
-    "PAD": _KINDS["Pad"],
-    "RESHAPE": _KINDS["Reshape"],
-    "SLICE": _KINDS["Slice"],
-    "TILE": _KINDS["Tile"],
-    "TRANSPOSE": _KINDS["Transpose"],
-    "RESIZE": _KINDS["Resize"],
-    "RESCALE": _KINDS["Rescale"],
-    "CUSTOM": _KINDS["Custom"],
-    "COND_IF": _KINDS["CondIf"],
-    "WHILE_LOOP": _KINDS["WhileLoop"],
-    "FFT2D": _KINDS["FFT"],
-    "RFFT2D": _KINDS["RFFT"],
+    operator: code
+    for code, (_, operators, _) in enumerate(_ATTRIBUTES, start=1)
+    for operator in operators.split()
 }
