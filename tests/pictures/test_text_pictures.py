@@ -16,8 +16,7 @@ from unit.building import branching, example, graph, op, tensor
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, tosa_flatbuffer
-from tosa_convert.views.pictures.html_page import asset
-from tosa_convert.views.pictures.page_data import escaped_json
+from tosa_convert.views.pictures.html_page import asset, escaped_json
 
 needs_layout = pytest.mark.usefixtures("_layout")
 SVG = "{http://www.w3.org/2000/svg}"

@@ -145,26 +145,28 @@ def render(
         TosaConvertError: the graph is not sound or not valid, or does not fit the format;
             "option-conflict" for weights that would be stored beside the file.
     """
-    from tosa_convert.graph.verify import refuse_unsound
-
     refuse_weights(file_format, options.weights)
     if _size_beside(graph, file_format, options.weights) is not None:
         message = "the weights would be stored in a folder beside the file, and there is no file"
         hint = "give the output a name, or use weights='embedded'"
         raise fail("option-conflict", "weights", message, hint)
-    columns = refuse_unsound(graph)
-    _refuse_invalid(graph, file_format, options, columns)
+    columns = _refuse_wrong(graph, file_format, options)
     return _render_sound(graph, file_format, options, columns)
 
 
-def _refuse_invalid(
-    graph: Graph, written_as: Form, options: WriteOptions, columns: Mapping[str, BlockColumns]
-) -> None:
-    """Refuse a sound graph that TOSA does not allow, unless the output is only to be looked at."""
+def _refuse_wrong(graph: Graph, written_as: Form, options: WriteOptions) -> dict[str, BlockColumns]:
+    """Refuse a graph that is not sound, or that TOSA does not allow; return its columns.
+
+    An output that is only to be looked at need not be allowed.
+    """
+    from tosa_convert.graph.verify import refuse_unsound
+
+    columns = refuse_unsound(graph)
     if options.validate and written_as != "json" and options.elide is None:
         from tosa_convert.rules.public import refuse_invalid
 
         refuse_invalid(graph, columns)
+    return columns
 
 
 def _render_sound(
@@ -247,19 +249,10 @@ def to_module(graph: Graph, context: Any, options: WriteOptions = _WRITE_OPTIONS
     Raises:
         TosaConvertError: the graph is not sound or not valid, or MLIR's verifier refuses the module.
     """
-    from tosa_convert.graph.verify import refuse_unsound
-
-    columns = refuse_unsound(graph)
-    _refuse_invalid(graph, "module", options, columns)
-    return _module(graph, context, options, columns)
-
-
-def _module(
-    graph: Graph, context: Any, options: WriteOptions, columns: Mapping[str, BlockColumns]
-) -> Any:
     from tosa_convert.formats.bindings.packages import bindings_of
     from tosa_convert.formats.bindings.write import write
 
+    columns = _refuse_wrong(graph, "module", options)
     with garbage_collection_paused():
         return write(
             graph,
@@ -298,15 +291,12 @@ def save(
         TosaConvertError: the graph is not sound or not valid, or does not fit the format;
             "option-conflict", "file-error" or "verification-failed". The old file is left as it was.
     """
-    from tosa_convert.graph.verify import refuse_unsound
-
     target = os.fsdecode(path)
     refuse_weights(file_format, options.weights)
     size_beside = _size_beside(graph, file_format, options.weights)
     _refuse_special_file(target, file_format, options, beside=size_beside is not None)
     _refuse_unverifiable(graph, target, file_format, options)
-    columns = refuse_unsound(graph)
-    _refuse_invalid(graph, file_format, options, columns)
+    columns = _refuse_wrong(graph, file_format, options)
     written = graph
     if size_beside is not None:
         from tosa_convert.formats.weights.write import without

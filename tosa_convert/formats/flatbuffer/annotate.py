@@ -273,16 +273,13 @@ class Annotation:
             self._add(start, start + width, self._place(place, row.name), _Form(what, kind, row))
             fields[row.name] = start
             end = start + width
-        self._within(end, at + offsets[0], place)
+        between = "no field of the schema" if any(self.buffer[end : at + offsets[0]]) else "padding"
+        self._add(end, at + offsets[0], place, _Form(between))
         for row in layout:
             if row.is_offset and row.name in fields:
                 self._field(row, fields, place)
         if name == "TosaTensor":
             self._data_after(fields, place)
-
-    def _within(self, start: int, end: int, place: int) -> None:
-        what = "padding" if not any(self.buffer[start:end]) else "no field of the schema"
-        self._add(start, end, place, _Form(what))
 
     def _vtable(self, name: str, at: int, place: int) -> list[int] | None:
         """Return the size of a table and the distance of each slot's value; None if it has no vtable."""

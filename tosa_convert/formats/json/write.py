@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterator, Sequence
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -281,13 +282,8 @@ class _Writer:
         if data is None:
             yield f"[\n\n{indent}]"
             return
-        yield from self.formatter(indent).pieces(_padded(data))
-
-
-def _padded(data: Constant) -> Iterator[memoryview]:
-    yield from data.chunks()
-    if data.padding:
-        yield memoryview(bytes(data.padding))
+        padding = [memoryview(bytes(data.padding))] if data.padding else []
+        yield from self.formatter(indent).pieces(chain(data.chunks(), padding))
 
 
 def _version(version: Version) -> str:

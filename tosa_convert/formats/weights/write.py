@@ -85,9 +85,8 @@ def write(
                     digest,
                 )
             )
-        text = manifest.dump(
-            entries, f"{producer.modifier} {_release(producer)}" if producer else ""
-        )
+        by = producer and f"{producer.modifier} {producer.major}.{producer.minor}.{producer.micro}"
+        text = manifest.dump(entries, by or "")
         _write_file(fresh / manifest.NAME, iter((memoryview(text),)))
     return _without(graph, selected)
 
@@ -95,10 +94,6 @@ def write(
 def without(graph: Graph, *, larger_than: int = 0) -> Graph:
     """Return the graph that `write` returns, without writing anything."""
     return _without(graph, list(_selected(graph, larger_than)))
-
-
-def _release(version: SoftwareVersion) -> str:
-    return f"{version.major}.{version.minor}.{version.micro}"
 
 
 @dataclass(frozen=True, slots=True)

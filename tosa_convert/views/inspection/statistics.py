@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tosa_convert.graph.constant import Constant
 
 if TYPE_CHECKING:
-    from tosa_convert.graph.dtypes import DType
+    pass
 
 #: Bins of a histogram.
 BINS: Final = 32
@@ -151,13 +151,8 @@ def _counted_codes(constant: Constant) -> tuple[npt.NDArray[Any], npt.NDArray[np
     for block in constant.raw_blocks():
         codes = block if width == 1 else block.view("<u2")
         times += np.bincount(codes, minlength=len(times))
-    return _all_numbers(dtype), times
-
-
-def _all_numbers(dtype: DType) -> npt.NDArray[Any]:
-    width = dtype.element_bytes
-    codes = np.arange(1 << (8 * width), dtype=f"<u{width}")
-    return _as_numbers(Constant(dtype, len(codes), codes.view(np.uint8), unpacked=True).numpy())
+    every = np.arange(len(times), dtype=f"<u{width}").view(np.uint8)
+    return _as_numbers(Constant(dtype, len(times), every, unpacked=True).numpy()), times
 
 
 def _of_counts(numbers: npt.NDArray[Any], times: npt.NDArray[np.int64]) -> Statistics:

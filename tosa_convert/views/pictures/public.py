@@ -145,7 +145,6 @@ def _pieces(
 
         return svg(title, diagram, rows, errors)
     from tosa_convert.views.inspection.summary import summarize
-    from tosa_convert.views.pictures.html_page import html_page
-    from tosa_convert.views.pictures.page_data import page_data
+    from tosa_convert.views.pictures.html_page import html_page, page_data
 
     return [html_page(page_data(title, graph, summarize(graph), diagram, rows, errors))]

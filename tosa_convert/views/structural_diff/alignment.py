@@ -68,6 +68,7 @@ class _Alignment:
         self.keys = keys
         self.left = Side(left, numbers[0], [-1] * len(left))
         self.right = Side(right, numbers[1], [-1] * len(right))
+        self.sides = self.left, self.right
 
     def run(self) -> list[int]:
         self._boundary()
@@ -128,10 +129,8 @@ class _Alignment:
         remaining = self._remaining(self.left), self._remaining(self.right)
         if not all(remaining):
             return 0
-        forward = [self._forward(s, n, level) for s, n in zip(self._sides, remaining, strict=True)]
-        backward = [
-            self._backward(s, n, level) for s, n in zip(self._sides, remaining, strict=True)
-        ]
+        forward = [self._forward(s, n, level) for s, n in zip(self.sides, remaining, strict=True)]
+        backward = [self._backward(s, n, level) for s, n in zip(self.sides, remaining, strict=True)]
 
         def both(side: int, node: int) -> Hashable:
             return forward[side][node], backward[side][node]
@@ -147,10 +146,6 @@ class _Alignment:
         if level.types:
             found += self._pair_alike(remaining, level)
         return found
-
-    @property
-    def _sides(self) -> tuple[Side, Side]:
-        return self.left, self.right
 
     def _forward(self, side: Side, remaining: Sequence[int], level: Level) -> list[int]:
         """Return a key of each remaining node and all that it depends on, up to nodes with a partner."""
@@ -185,12 +180,15 @@ class _Alignment:
         return [-2 - partner if partner >= 0 else -1 for partner in side.partners]
 
     def _grouped(
-        self, remaining: tuple[list[int], list[int]], key: Callable[[int, int], Hashable]
+        self, remaining: tuple[list[int], list[int]], key: Callable[[int, int], Hashable | None]
     ) -> _Groups:
+        """Group the nodes of both sides by their keys, without those whose key is None."""
         groups: _Groups = {}
         for side, nodes in enumerate(remaining):
             for node in nodes:
-                groups.setdefault(key(side, node), ([], []))[side].append(node)
+                found = key(side, node)
+                if found is not None:
+                    groups.setdefault(found, ([], []))[side].append(node)
         return groups
 
     def _pair_classes(self, groups: _Groups) -> int:
@@ -233,33 +231,32 @@ class _Alignment:
         neighbours: tuple[Sequence[Sequence[object]], Sequence[Sequence[object]]],
     ) -> int:
         """Pair nodes that have neighbours and a key that no other node of their block has."""
-        groups: _Groups = {}
-        for number, (side, nodes) in enumerate(zip(self._sides, remaining, strict=True)):
-            for node in nodes:
-                if side.partners[node] < 0 and neighbours[number][node]:
-                    groups.setdefault(keys[number][node], ([], []))[number].append(node)
-        return self._pair_single(groups)
+
+        def key(side: int, node: int) -> Hashable | None:
+            is_free = self.sides[side].partners[node] < 0
+            return keys[side][node] if is_free and neighbours[side][node] else None
+
+        return self._pair_single(self._grouped(remaining, key))
 
     def _pair_alike(self, remaining: tuple[list[int], list[int]], level: Level) -> int:
         """Pair operators that are unique together with their nearest neighbours."""
-        groups: _Groups = {}
-        for number, (side, nodes) in enumerate(zip(self._sides, remaining, strict=True)):
+
+        def key(number: int, node: int) -> Hashable | None:
+            side = self.sides[number]
             flow, keys = side.flow, side.keys
-            for node in nodes:
-                if side.partners[node] < 0 and flow.kinds[node] == "operator":
-                    taken = tuple(keys.at(level, p) for p, _ in flow.operands[node])
-                    users = tuple(sorted((keys.at(level, u), i) for u, i, _ in flow.uses[node]))
-                    key = (keys.at(level, node), taken, users)
-                    groups.setdefault(key, ([], []))[number].append(node)
-        return self._pair_single(groups)
+            if side.partners[node] >= 0 or flow.kinds[node] != "operator":
+                return None
+            taken = tuple(keys.at(level, p) for p, _ in flow.operands[node])
+            users = tuple(sorted((keys.at(level, u), i) for u, i, _ in flow.uses[node]))
+            return keys.at(level, node), taken, users
+
+        return self._pair_single(self._grouped(remaining, key))
 
     def _pair_single(self, groups: _Groups) -> int:
-        found = 0
-        for one, other in groups.values():
-            if len(one) == len(other) == 1:
-                self.pair(one[0], other[0])
-                found += 1
-        return found
+        found = [(one, other) for one, other in groups.values() if len(one) == len(other) == 1]
+        for (one,), (other,) in found:
+            self.pair(one, other)
+        return len(found)
 
     # -- along edges -------------------------------------------------------------------------------
 
@@ -309,7 +306,7 @@ class _Alignment:
     def _gaps(self) -> None:
         """Align the operators that are left between the same paired operators, in their order."""
         gaps: dict[int, tuple[list[int], list[int]]] = {}
-        for number, side in enumerate(self._sides):
+        for number, side in enumerate(self.sides):
             before = -1
             for node, kind in enumerate(side.flow.kinds):
                 if kind != "operator":

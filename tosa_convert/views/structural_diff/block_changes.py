@@ -207,9 +207,7 @@ class BlockChanges:
         return counts, folded
 
     def _changed_node(self, one: int, other: int) -> Change | None:
-        left, right = self.partners.left.operators[one], self.partners.right.operators[other]
-        assert left is not None
-        assert right is not None
+        left, right = self.partners.operators(one, other)
         if self.partners.left.kinds[one] == "constant":
             return self._changed_constant(one, other, left, right)
         details = list(operator_details(self.partners, one, other))

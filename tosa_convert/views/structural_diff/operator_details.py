@@ -32,6 +32,13 @@ class Partners:
     of_right: list[int]
     regions: Mapping[str, str]
 
+    def operators(self, one: int, other: int) -> tuple[Operator, Operator]:
+        """Return the operators of two nodes, which must have them."""
+        left, right = self.left.operators[one], self.right.operators[other]
+        assert left is not None
+        assert right is not None
+        return left, right
+
     def same(self, one: Edge, other: Edge) -> bool:
         """Return whether two values correspond."""
         return self.of_left[one.node] == other.node and one.result == other.result
@@ -143,9 +150,7 @@ def _data_text(data: Constant | None) -> str:
 
 def operator_details(partners: Partners, one: int, other: int) -> Iterator[Detail]:
     """Iterate over how two operators differ: in what they are, their attributes, and what they take."""
-    left, right = partners.left.operators[one], partners.right.operators[other]
-    assert left is not None
-    assert right is not None
+    left, right = partners.operators(one, other)
     if left.spec is not right.spec:
         yield Detail("operator", left.spec.name, right.spec.name)
     for what, counts in (
@@ -163,9 +168,7 @@ def operator_details(partners: Partners, one: int, other: int) -> Iterator[Detai
 
 
 def _attribute_details(partners: Partners, one: int, other: int) -> Iterator[Detail]:
-    left, right = partners.left.operators[one], partners.right.operators[other]
-    assert left is not None
-    assert right is not None
+    left, right = partners.operators(one, other)
     rows = {row.name: row for row in left.spec.attributes}
     others = {row.name: row for row in right.spec.attributes}
     for name in dict.fromkeys((*rows, *others)):
@@ -211,9 +214,7 @@ def _attribute_text(flow: Flow, operator: Operator, row: AttributeSpec | None) -
 
 def _operand_details(partners: Partners, one: int, other: int) -> Iterator[Detail]:
     operands, others = partners.left.operands[one], partners.right.operands[other]
-    left, right = partners.left.operators[one], partners.right.operators[other]
-    assert left is not None
-    assert right is not None
+    left, right = partners.operators(one, other)
     if len(left.inputs) != len(right.inputs):
         return
     for position, (edge, other_edge) in enumerate(zip(operands, others, strict=False)):
