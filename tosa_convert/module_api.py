@@ -12,15 +12,18 @@ from tosa_convert.formats.write import AnyPath, stamp
 from tosa_convert.io.applicable_options import refuse_inapplicable, refuse_weights
 from tosa_convert.io.files import Progress
 from tosa_convert.io.formats import Format
-from tosa_convert.io.keywords import (
+from tosa_convert.io.options import (
     BuildKeywords,
     ExportKeywords,
     ImportKeywords,
     ModuleKeywords,
+    ReadOptions,
+    TosaVersion,
+    WriteOptions,
+    given_options,
     refuse_unexpected,
     takes_keywords,
 )
-from tosa_convert.io.options import ReadOptions, TosaVersion, WriteOptions, given_options
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

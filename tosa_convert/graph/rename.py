@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from tosa_convert.errors import Finding, TosaConvertError
+from tosa_convert.errors import Findings
 from tosa_convert.graph.model import (
     Block,
     Graph,
@@ -51,17 +51,18 @@ def rename(
     require_graphs(graph)
     main = graph.main
     renamed: dict[str, str] = {}
-    findings: list[Finding] = []
+    findings = Findings()
     for option, what, new, old in (
         ("input_names", "arguments", input_names, main.inputs),
         ("output_names", "results", output_names, main.outputs),
     ):
         if new is not None:
-            findings += _pair(option, what, new, old, renamed)
-    if not findings:
-        findings += _clashes(main, renamed)
-    if findings:
-        raise TosaConvertError(findings)
+            for problem in _pair(what, new, old, renamed):
+                findings.add("option-conflict", option, *problem)
+    findings.raise_if_any()
+    for clash in _clashes(main, renamed):
+        findings.add("option-conflict", "names", clash, "choose another name")
+    findings.raise_if_any()
     if not renamed:
         return graph
     return _with_main(graph, _renamed_block(main, renamed))
@@ -106,36 +107,30 @@ def _with_main(graph: Graph, main: Block) -> Graph:
 
 
 def _pair(
-    option: str, what: str, new: Sequence[str], old: Sequence[str], renamed: dict[str, str]
-) -> list[Finding]:
-    """Add old name -> new name for each value; return the findings about them."""
+    what: str, new: Sequence[str], old: Sequence[str], renamed: dict[str, str]
+) -> Iterator[tuple[str, str]]:
+    """Add old name -> new name for each value; iterate over what is wrong, and what to do."""
     if isinstance(new, str):
-        message = f"found the text {new!r}, expected a list of names"
-        return [Finding("option-conflict", option, message)]
-    if len(new) != len(old):
+        yield f"found the text {new!r}, expected a list of names", ""
+    elif len(new) != len(old):
         message = f"found {len(new)} names for {len(old)} {what}: {', '.join(map(quoted, old))}"
-        return [Finding("option-conflict", option, message, "give a name for each")]
-    findings = []
-    for before, after in zip(old, new, strict=True):
-        if not isinstance(after, str) or not after:
-            message = f"found {after!r}, expected a name"
-            findings.append(Finding("option-conflict", option, message))
-        elif renamed.setdefault(before, after) != after:
-            message = f"{quoted(before)} would get two names: {renamed[before]!r} and {after!r}"
-            hint = "one value is returned twice, or an argument is returned; give it one name"
-            findings.append(Finding("option-conflict", option, message, hint))
-    return findings
+        yield message, "give a name for each"
+    else:
+        for before, after in zip(old, new, strict=True):
+            if not isinstance(after, str) or not after:
+                yield f"found {after!r}, expected a name", ""
+            elif renamed.setdefault(before, after) != after:
+                found = f"{renamed[before]!r} and {after!r}"
+                hint = "one value is returned twice, or an argument is returned; give it one name"
+                yield f"{quoted(before)} would get two names: {found}", hint
 
 
-def _clashes(main: Block, renamed: dict[str, str]) -> list[Finding]:
-    findings = []
+def _clashes(main: Block, renamed: dict[str, str]) -> Iterator[str]:
     taken = {name: name for name in (*main.tensors, *main.shapes) if name not in renamed}
     for before, after in renamed.items():
         if after in taken:
-            message = f"{quoted(taken[after])} and {quoted(before)} would both be called {after!r}"
-            findings.append(Finding("option-conflict", "names", message, "choose another name"))
+            yield f"{quoted(taken[after])} and {quoted(before)} would both be called {after!r}"
         taken[after] = before
-    return findings
 
 
 def _renamed_block(block: Block, renamed: dict[str, str]) -> Block:

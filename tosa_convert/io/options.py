@@ -1,17 +1,19 @@
 """The options of reading and writing, as values that are passed as arguments.
 
 `api` and the command line make these values; the adapters take them as arguments. Nothing here changes
-after it was made, and no module stores an option.
+after it was made, and no module stores an option. A public function takes `**options:
+Unpack[ReadKeywords]`, so that an option is one field of its keywords and one of the values.
 """
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, Final, Literal, cast, get_args
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, Final, Literal, TypedDict, TypeVar, cast, get_args
 
-from tosa_convert.errors import Finding, TosaConvertError, fail, refuse_unknown
+from tosa_convert.errors import Findings, TosaConvertError, fail, near_match, refuse_unknown
 
 Names = Literal["retain", "generate"]
 Weights = Literal["auto", "embedded", "offset", "npy"]
@@ -73,16 +75,15 @@ class Limits:
     )
 
     def __post_init__(self) -> None:
-        findings = []
+        findings = Findings()
         for row in fields(self):
             value = getattr(self, row.name)
             least, most = row.metadata["least"], row.metadata["most"]
             if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
                 where = f"limit {row.name.replace('_', '-')}"
                 message = f"found {value!r}, expected a whole number from {least} to {most}"
-                findings.append(Finding("option-conflict", where, message))
-        if findings:
-            raise TosaConvertError(findings)
+                findings.add("option-conflict", where, message)
+        findings.raise_if_any()
 
 
 DEFAULT_LIMITS: Final = Limits()
@@ -140,14 +141,13 @@ def shapes_of(given: Shapes | None) -> dict[str, tuple[int | str, ...]]:
 
 def _refuse_unknown_rows(rows: Iterable[tuple[str, object, Collection[object]]]) -> None:
     """Raise TosaConvertError("option-conflict") with a finding for each value that is not a choice."""
-    findings: list[Finding] = []
+    findings = Findings()
     for option, value, choices in rows:
         try:
             refuse_unknown(option, value, choices)
         except TosaConvertError as error:
-            findings += error.findings
-    if findings:
-        raise TosaConvertError(findings)
+            findings.extend(error.findings)
+    findings.raise_if_any()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -274,6 +274,121 @@ def parse_limit(text: str) -> tuple[str, int]:
     if not equals or not value.isdecimal() or not value.isascii() or len(value) > _DIGITS:
         raise fail("option-conflict", f"--limit {text[:200]}", "expected NAME=N, a whole number")
     return name, int(value)
+
+
+class ModuleKeywords(TypedDict, total=False):
+    """Keywords of the functions that read MLIR modules; `tosa_convert.load` documents each of them."""
+
+    func: str | None
+    names: Names
+    full_paths: bool
+    narrow: str | Iterable[str]
+    pass_captured: bool
+    input_shapes: Shapes | None
+
+
+class ReadKeywords(ModuleKeywords, total=False):
+    """Keywords of `tosa_convert.load`."""
+
+    dialect: str
+    accept_changed_weights: bool
+    copy: bool
+    limits: LimitsLike
+
+
+class WriteKeywords(TypedDict, total=False):
+    """Keywords of the functions that write files; `tosa_convert.save` documents each of them."""
+
+    weights: Weights
+    names: Names
+    bytecode_version: int
+    dialect: str
+    generic: bool
+    locations: bool
+    elide: int | None
+    verify: bool
+    validate: bool
+    limits: LimitsLike
+
+
+class BuildKeywords(TypedDict, total=False):
+    """Keywords of the functions that build modules; `tosa_convert.to_module` documents each of them."""
+
+    names: Names
+    constants: Constants
+    validate: bool
+    limits: LimitsLike
+
+
+class ImportKeywords(BuildKeywords, total=False):
+    """Keywords of `tosa_convert.import_tosa_func_from_flatbuffer`, which documents each of them."""
+
+    accept_changed_weights: bool
+    copy: bool
+
+
+class ExportKeywords(ModuleKeywords, total=False):
+    """Keywords of `tosa_convert.export_tosa_func_to_flatbuffer`, which documents each of them."""
+
+    tosa_version: TosaVersion
+    to: Literal["tosa", "json"] | None
+    weights: Weights
+    input_names: Sequence[str] | None
+    output_names: Sequence[str] | None
+    verify: bool
+    validate: bool
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def takes_keywords(keywords: Any, **defaults: Any) -> Callable[[_Function], _Function]:
+    """Give a function that takes `**options: Unpack[keywords]` the signature that lists them.
+
+    `inspect.signature`, `help` and completion show it, and `refuse_unexpected` reads it.
+
+    Args:
+        keywords: a TypedDict.
+        defaults: those of keywords that are fields neither of `ReadOptions` nor of `WriteOptions`.
+    """
+    for row in (*fields(WriteOptions), *fields(ReadOptions)):
+        value = None if row.default is MISSING or row.name == "limits" else row.default
+        defaults.setdefault(row.name, value)
+
+    def with_signature(function: _Function) -> _Function:
+        own = inspect.signature(function)
+        listed = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=defaults[name],
+                annotation=getattr(annotation, "__forward_arg__", annotation),
+            )
+            for name, annotation in keywords.__annotations__.items()
+        ]
+        kept = [row for row in own.parameters.values() if row.kind is not row.VAR_KEYWORD]
+        signature = own.replace(parameters=[*kept, *listed])
+        setattr(function, "__signature__", signature)  # noqa: B010
+        return function
+
+    return with_signature
+
+
+def refuse_unexpected(function: Callable[..., Any], keywords: Mapping[str, object]) -> None:
+    """Raise TypeError for keywords that the signature of a function does not have, as a call does.
+
+    Example:
+        >>> def f(*, names="retain"): ...
+        >>> refuse_unexpected(f, {"name": "generate"})
+        Traceback (most recent call last):
+        TypeError: f() got an unexpected keyword argument 'name'; did you mean 'names'?
+    """
+    known = inspect.signature(function).parameters
+    for name in keywords:
+        if name not in known:
+            hint = near_match(name, known)
+            message = f"{function.__name__}() got an unexpected keyword argument {name!r}"
+            raise TypeError(f"{message}; did you mean {hint!r}?" if hint else message)
 
 
 #: Digits of the largest limit.

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
-from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError, fail
+from tosa_convert.errors import Findings, TosaConvertError, fail
 from tosa_convert.formats.flatbuffer.columns import Columns
 from tosa_convert.formats.wire import lift
 from tosa_convert.formats.wire.layout import ATTRIBUTES, ROOT
@@ -136,7 +136,7 @@ def addresses_of_data_after(buffer: memoryview, limits: Limits = DEFAULT_LIMITS)
 class _Reader:
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
-        self.findings: list[Finding] = []
+        self.findings = Findings()
         #: Bytes after the flatbuffer that tensors refer to, counted once for each reference.
         self.out_of_line_bytes = 0
 
@@ -149,10 +149,7 @@ class _Reader:
     # -- findings -----------------------------------------------------------------------------
 
     def add(self, where: str, code: str, message: str, hint: str = "") -> None:
-        """Record a finding; raises when there are MAX_FINDINGS."""
-        self.findings.append(Finding(code, where, message, hint))
-        if len(self.findings) == MAX_FINDINGS:
-            raise TosaConvertError(self.findings)
+        self.findings.add(code, where, message, hint)
 
     def add_for_operator(
         self,
@@ -196,8 +193,7 @@ class _Reader:
         names, blocks_at = self.table("TosaRegion", tables, "name", "blocks")
         block_tables, counts = columns.tables(blocks_at, "TosaRegion.blocks")
         blocks = _split(self.blocks(block_tables, names, counts), counts)
-        if self.findings:
-            raise TosaConvertError(self.findings)
+        self.findings.raise_if_any()
         return Graph(version, list(map(Region, names, blocks)), producer)
 
     def version(self, table: Positions) -> Version:
