@@ -10,8 +10,13 @@ from typing import Any, Final
 import pytest
 
 import tosa_convert as tc
-from tosa_convert.io import keywords
-from tosa_convert.io.options import ReadOptions, WriteOptions
+from tosa_convert.io.options import (
+    BuildKeywords,
+    ReadKeywords,
+    ReadOptions,
+    WriteKeywords,
+    WriteOptions,
+)
 
 FUNCTIONS: Final[tuple[Callable[..., Any], ...]] = (
     *(tc.load, tc.save, tc.dumps, tc.from_module, tc.to_module),
@@ -24,11 +29,11 @@ def names_of(options: type) -> set[str]:
 
 
 def test_load_takes_each_option_of_reading() -> None:
-    assert names_of(ReadOptions) == set(keywords.ReadKeywords.__annotations__)
+    assert names_of(ReadOptions) == set(ReadKeywords.__annotations__)
 
 
 def test_files_and_modules_together_take_each_option_of_writing() -> None:
-    files, modules = keywords.WriteKeywords, keywords.BuildKeywords
+    files, modules = WriteKeywords, BuildKeywords
     assert names_of(WriteOptions) == {*files.__annotations__, *modules.__annotations__}
 
 
