@@ -131,12 +131,13 @@ def _pow(call: Call) -> Array:
     element = call.types[0].dtype
     assert element is not None
     unit = 2.0 ** -int(_row_of(element).nmant)
-    base, exponent = call.value("input1"), np.abs(call.value("input2"))
-    logarithm = np.abs(np.log(base))
-    of_log = exponent * np.maximum(_LOG * logarithm, _LOG_NEAR_ZERO) * unit
-    of_exp = (_EXP_CONSTANT[element.name] + _EXP * exponent * logarithm) * unit
-    error = np.expm1(of_log) + of_exp
-    return np.where(exponent == 0, 0.0, np.power(base, call.value("input2")) * error)
+    base, exponent = call.value("input1"), call.value("input2")
+    logarithm, power = np.log(base), np.power(base, exponent)
+    of_log = np.abs(exponent) * np.maximum(_LOG * np.abs(logarithm), _LOG_NEAR_ZERO) * unit
+    argument = exponent * logarithm + of_log
+    of_exp = (_EXP_CONSTANT[element.name] + _EXP * np.abs(argument)) * unit
+    error = power * np.expm1(of_log) + np.maximum(power, _smallest_normal(element)) * of_exp
+    return np.where(exponent == 0, 0.0, error)
 
 
 def _row_of(element: DType) -> Any:
