@@ -78,11 +78,10 @@ def convolve_depthwise(call: Call) -> Array:
     result = new_result(call.result, call.precision)
     columns, outputs = result.shape[2:]
     factors = weight.reshape(height, width, outputs).astype(kind)
-    line = [columns, outputs]
-    if factors.size * columns <= max(result.size, PART):
+    is_flat = stride[1] == 1 and factors.size * columns <= max(result.size, PART)
+    if is_flat:
         # numpy multiplies long lines faster than those of the channels alone.
         factors = np.tile(factors, columns)
-        line = [columns * outputs]
     bias = call.value("bias").astype(kind)
     step = max(1, _SUMMED_BYTES // max(1, columns * outputs * kind.itemsize))
     border = Border(call.attributes["pad"], stride, dilation, call.outside)
@@ -90,18 +89,22 @@ def convolve_depthwise(call: Call) -> Array:
         padded = border.around(image, batch, rows, (height, width), kind)
         if multiplier > 1:
             padded = np.repeat(padded, multiplier, axis=-1)
-        phases = [np.ascontiguousarray(padded[:, x :: stride[1]]) for x in range(stride[1])]
-        count = result[batch, rows].shape[0]
-        sums = np.empty((count, *line), kind)
-        sums.reshape(count, columns, outputs)[...] = bias
+        windows = _windows(padded, (height, width), stride, dilation)
+        flat = padded.reshape(len(padded), -1)
+        sums = np.empty((len(windows), columns, outputs), kind)
+        sums[...] = bias
+        if is_flat:
+            sums = sums.reshape(len(sums), -1)
         product = np.empty_like(sums)
         for y, x in itertools.product(range(height), range(width)):
-            first, phase = divmod(x * dilation[1], stride[1])
-            lines = phases[phase][y * dilation[0] :: stride[0]][:count]
-            flat = lines.reshape(count, -1)[:, first * outputs : (first + columns) * outputs]
-            np.multiply(flat.reshape(sums.shape), factors[y, x], out=product)
+            part = windows[..., y, x]
+            if is_flat:
+                start = x * dilation[1] * outputs
+                lines = flat[y * dilation[0] :: stride[0]][: len(sums)]
+                part = lines[:, start : start + columns * outputs]
+            np.multiply(part, factors[y, x], out=product)
             sums += product
-        result[batch, rows] = sums.reshape(count, columns, outputs)
+        result[batch, rows] = sums.reshape(-1, columns, outputs)
     return result
 
 
@@ -118,7 +121,7 @@ def convolve_transposed(call: Call) -> Array:
     stride_y, stride_x = call.attributes["stride"]
     _, rows, columns, _ = call.result.shape
     products = Products(image.largest, weight.reshape(-1, channels).T)
-    flat = image.convert(image.array, products.kind).reshape(-1, channels)
+    flat = image.convert(products.kind).reshape(-1, channels)
     matrices = products.convert(weight)
     sums: Any = np.zeros(
         (
@@ -266,13 +269,17 @@ class Image(NamedTuple):
         is_native = self.array.dtype.kind == "i"
         return largest_of(self.array if is_native else self.widen(self.array), self.point)
 
-    def convert(self, part: Array, kind: np.dtype[Any]) -> Array:
-        """Return a part of the tensor as a new array."""
-        wide = part if part.dtype.kind in "bi" else self.widen(part)
-        result = wide.astype(kind)
-        if self.point:
-            result -= kind.type(self.point)
+    def convert(self, kind: np.dtype[Any]) -> Array:
+        """Return the whole tensor as a new array."""
+        result = np.empty(self.array.shape, kind)
+        self.fill(result, self.array)
         return result
+
+    def fill(self, target: Array, part: Array) -> None:
+        """Write a part of the tensor into an array of another type."""
+        target[...] = part if part.dtype.kind in "bi" else self.widen(part)
+        if self.point:
+            target -= target.dtype.type(self.point)
 
 
 class Border(NamedTuple):
@@ -300,12 +307,18 @@ class Border(NamedTuple):
         extent = (kernel[0] - 1) * self.dilation[0] + 1
         start = rows.start * self.stride[0] - self.pad[0]
         stop = (rows.stop - 1) * self.stride[0] + extent - self.pad[0]
-        inside = slice(max(start, 0), max(min(stop, len(source)), 0))
-        part = image.convert(source[inside], kind)
-        count = len(part)
+        first = min(max(start, 0), len(source))
+        inside = slice(first, max(min(stop, len(source)), first))
+        count = inside.stop - inside.start
         before = min(max(-start, 0), stop - start)
-        pad = (before, stop - start - before - count, *self.pad[2:])
-        padded: Array = pad_image(part[None], pad, self.value if value is None else value)[0]
+        middle = zip(self.pad[2::2], source.shape[1:], self.pad[3::2], strict=False)
+        shape = (stop - start, *(a + n + b for a, n, b in middle), source.shape[-1])
+        fill = self.value if value is None else value
+        padded = np.full(shape, fill, kind) if any(self.pad) else np.empty(shape, kind)
+        starts = (before, *self.pad[2::2])
+        sizes = (count, *source.shape[1:-1])
+        place = tuple(slice(a, a + n) for a, n in zip(starts, sizes, strict=True))
+        image.fill(padded[place], source[inside])
         return padded
 
 
@@ -326,22 +339,6 @@ def _blocks(result: Array, step: int) -> Iterator[tuple[int, slice]]:
     batches, rows = result.shape[:2]
     for batch, start in itertools.product(range(batches), range(0, rows, step)):
         yield batch, slice(start, min(start + step, rows))
-
-
-def pad_image(image: Array, pad: Sequence[int], value: float) -> Array:
-    """Return an image with a border around its spatial axes; `image` itself if there is none."""
-    if not any(pad):
-        return image
-    sizes = [
-        0,
-        *(a + n + b for a, n, b in zip(pad[::2], image.shape[1:], pad[1::2], strict=False)),
-        0,
-    ]
-    sizes[0], sizes[-1] = image.shape[0], image.shape[-1]
-    result = np.full(sizes, value, image.dtype)
-    starts = zip(pad[::2], image.shape[1:], strict=False)
-    result[(slice(None), *(slice(a, a + n) for a, n in starts))] = image
-    return result
 
 
 def _windows(
