@@ -15,7 +15,7 @@ from tosa_convert.builder import Builder
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.running.programs import input_arrays
 from tosa_convert.graph import OPERATORS
-from tosa_convert.reference import parts, windows
+from tosa_convert.reference import conversion, parts, windows
 from tosa_convert.reference.evaluate import OPERATIONS, Machine
 
 #: Operators that are computed in parts, and those whose parts are blocks of rows.
@@ -35,6 +35,7 @@ def test_parts_have_the_numbers_of_the_whole(kind: str, monkeypatch: pytest.Monk
         with monkeypatch.context() as changed:
             for module, name in (
                 (parts, "PART"),
+                (conversion, "PART"),
                 (windows, "PART"),
                 (windows, "_COPIED_BYTES"),
                 (windows, "_SUMMED_BYTES"),
@@ -122,6 +123,10 @@ LARGE: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "INT8 DEPTHWISE_CONV2D": ("INT8", depthwise),
     "INT8 MAX_POOL2D": ("INT8", lambda b, x: b.max_pool2d(x, kernel=(3, 3), stride=(1, 1))),
     "INT8 AVG_POOL2D": ("INT8", lambda b, x: b.avg_pool2d(x, kernel=(3, 3), stride=(1, 1))),
+    "INT8 RESIZE": (
+        "INT8",
+        lambda b, x: b.resize(x, (4, 2, 4, 2), (0, 0), (2, 2), mode="BILINEAR", dtype="INT32"),
+    ),
     "INT8 REDUCE_MAX": ("INT8", lambda b, x: b.reduce_max(x, axis=1)),
     "INT8 MATMUL": ("INT8", lambda b, x: b.matmul(b.reshape(x, (1, 2048, 2048)), b.const(EYE))),
     "INT8 MATMUL of few rows": (

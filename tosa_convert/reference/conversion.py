@@ -8,7 +8,15 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.graph.dtypes import ResizeMode, RoundingMode
-from tosa_convert.reference.call import Array, Call, Operation, integer_limits, refuse_undefined
+from tosa_convert.reference.call import (
+    Array,
+    Call,
+    Operation,
+    integer_limits,
+    new_result,
+    refuse_undefined,
+)
+from tosa_convert.reference.parts import PART, slices
 from tosa_convert.reference.products import largest_of
 
 #: With DOUBLE_ROUND, shifts of more bits than this round a second time.
@@ -145,7 +153,7 @@ def resize(call: Call) -> Array:
     weighs the four around it; the weights of integers are multiples of 1 / scale_n, and the sum is not
     divided again.
     """
-    image = call.value("input")
+    image = call.raw("input")
     scales, offsets = call.sizes("scale"), call.sizes("offset")
     _, height, width, _ = image.shape
     _, rows, columns, _ = call.result.shape
@@ -153,11 +161,35 @@ def resize(call: Call) -> Array:
     x = _positions(columns, width, scales[2], scales[3], offsets[1])
     if call.attributes["mode"] == ResizeMode.NEAREST:
         nearest_y, nearest_x = (np.where(2 * f >= n, b, a) for a, b, f, n in (y, x))
-        return image[:, nearest_y][:, :, nearest_x]
+        return image[:, nearest_y[:, None], nearest_x]
+    kind = call.widened(image[:0]).dtype
     if call.is_integer:
-        image = image.astype(np.int64)
-    mixed = _mix(image, y, 1, is_integer=call.is_integer)
-    return _mix(mixed, x, 2, is_integer=call.is_integer)
+        is_large = largest_of(image) * scales[0] * scales[2] >= 1 << 31
+        kind = np.dtype(np.int64 if is_large else np.int32)
+    late_y, late_x = _weights(y, kind), _weights(x, kind)
+    whole_y, whole_x = (n if call.is_integer else 1 for n in (scales[0], scales[2]))
+    result = new_result(call.result, call.precision)
+    for part in slices(result.shape, PART, whole=2):
+        batch, row = part[:2]
+        late = late_y[row, None, None]
+        mixed = _widen(call, image[batch][:, y[0][row]], kind) * (whole_y - late)
+        mixed += _widen(call, image[batch][:, y[1][row]], kind) * late
+        late = late_x[:, None]
+        found = np.take(mixed, x[0], 2) * (whole_x - late)
+        found += np.take(mixed, x[1], 2) * late
+        result[part] = found
+    return result
+
+
+def _widen(call: Call, array: Array, kind: np.dtype[Any]) -> Array:
+    wide: Array = (array if call.is_integer else call.widened(array)).astype(kind, copy=False)
+    return wide
+
+
+def _weights(positions: _Positions, kind: np.dtype[Any]) -> Array:
+    """Return the weight of the second element of each pair; a numerator for integers."""
+    _, _, numerators, denominator = positions
+    return (numerators if kind.kind == "i" else numerators / denominator).astype(kind)
 
 
 #: For each element of an axis of the result: the two elements of the image, and the distance from the
@@ -171,20 +203,6 @@ def _positions(count: int, size: int, numerator: int, denominator: int, offset: 
     fraction = places - first * numerator
     last = size - 1
     return np.clip(first, 0, last), np.clip(first + 1, 0, last), fraction, numerator
-
-
-def _mix(image: Array, positions: _Positions, axis: int, *, is_integer: bool) -> Array:
-    first, second, numerators, denominator = positions
-    shape = [1, 1, 1, 1]
-    shape[axis] = -1
-    if is_integer:
-        late = numerators.reshape(shape)
-        early = denominator - late
-    else:
-        late = (numerators / denominator).astype(image.dtype).reshape(shape)
-        early = 1 - late
-    result: Array = np.take(image, first, axis) * early + np.take(image, second, axis) * late
-    return result
 
 
 OPERATIONS: Final[dict[str, Operation]] = {
