@@ -17,9 +17,15 @@ from tosa_convert.golden.accuracy.comparison import (
     compare,
     count_text,
 )
-from tosa_convert.golden.accuracy.criteria import Criterion, ToleranceCheck, criterion_for
-from tosa_convert.golden.accuracy.error_bounds import Rule
-from tosa_convert.golden.accuracy.network_accuracy import measured
+from tosa_convert.golden.accuracy.criteria import (
+    NETWORK_LABEL,
+    Criterion,
+    NetworkCheck,
+    Spread,
+    ToleranceCheck,
+    criterion_for,
+)
+from tosa_convert.golden.accuracy.error_bounds import EXACT, FLOATS, Rule
 from tosa_convert.golden.accuracy.user_tolerances import Tolerances
 from tosa_convert.golden.running.random_inputs import draw
 from tosa_convert.graph import dtype
@@ -289,17 +295,37 @@ def test_the_statistics_of_errors_are_those_of_their_definitions() -> None:
     assert statistics.cosine == pytest.approx(wide @ other / sizes)
 
 
-def test_a_network_may_err_a_multiple_of_the_references_error() -> None:
+def test_a_network_may_err_a_multiple_of_its_spread() -> None:
     exact = np.linspace(1, 2, 64)
-    golden = exact.astype(np.float32)
-    check = measured(dtype("FP32"), golden, exact, [exact * (1 + 1e-6)])
-    for factor, ok in ((5, True), (20, False)):
+    right = exact.astype(np.float32)
+    check = NetworkCheck(dtype("FP32"), Spread(exact, sigma=exact * 1e-6))
+    for factor, ok in ((3, True), (5, False)):
         found = (exact * (1 + factor * 1e-6)).astype(np.float32)
-        tensor, result = one(golden, found, checks={"t": check})
+        tensor, result = one(right, found, checks={"t": check})
         assert result.ok == ok
-        assert tensor.rule == "network, 10 times the reference's error"
-    zeros = np.zeros_like(golden)
-    assert not one(golden, zeros, checks={"t": check})[1].ok
-    infinite = golden.copy()
+        assert tensor.rule == NETWORK_LABEL
+    for factor, ok in ((7, True), (9, False)):
+        found = right.copy()
+        found[5] *= np.float32(1 + factor * 1e-6)
+        assert one(right, found, checks={"t": check})[1].ok == ok
+    zeros = np.zeros_like(right)
+    assert not one(right, zeros, checks={"t": check})[1].ok
+    infinite = right.copy()
     infinite[3] = np.inf
-    assert not one(golden, infinite, checks={"t": check})[1].ok
+    assert not one(right, infinite, checks={"t": check})[1].ok
+
+
+@pytest.mark.parametrize("kind", ["FP32", "FP16", "BF16", "FP8E5M2"])
+def test_an_exact_operator_may_flush_subnormal_numbers_of_floating_point(kind: str) -> None:
+    row = dtype(kind)
+    least = FLOATS[kind][1]
+    expected = (np.array([0.5, -0.75, 1.0, 2.0]) * least).astype(row.numpy)
+    flushed = expected.copy()
+    flushed[:2] = 0
+    check = {"t": ToleranceCheck(EXACT, row)}
+    assert one(expected, flushed, checks=check)[1].ok == (kind != "FP8E5M2")
+    flushed[2] = 0
+    assert not one(expected, flushed, checks=check)[1].ok
+    negated = expected.copy()
+    negated[0] = -negated[0]
+    assert not one(expected, negated, checks=check)[1].ok

@@ -92,10 +92,11 @@ class Machine:
         """
         main = self.graph.main
         yield from self._block(
-            main, [self._argument(main, name, inputs) for name in main.inputs], outputs, Inside()
+            main, [self.argument(main, name, inputs) for name in main.inputs], outputs, Inside()
         )
 
-    def _argument(self, block: Block, name: str, inputs: Mapping[str, Array]) -> Value:
+    def argument(self, block: Block, name: str, inputs: Mapping[str, Array]) -> Value:
+        """Return the value of an input of the main block."""
         given = self._given(inputs[name])
         tensor = block.tensors.get(name)
         if tensor is None or tensor.scale is None:
@@ -111,13 +112,13 @@ class Machine:
         kept = frozenset(block.outputs)
         for index, operator in enumerate(block.operators):
             path = operator_path(where, index, operator)
-            operands = [self._value(block, values, name) for name in operator.inputs]
+            operands = [self.value(block, values, name) for name in operator.inputs]
             results: dict[str, Value] = {}
             if operator.spec.regions:
                 enter = partial(inside.enter, index, operator)
                 yield from self._control_flow(operator, operands, results, enter)
             else:
-                results.update(self._compute(block, operator, operands, path))
+                results.update(self.compute(block, operator, operands, path))
             values.update(results)
             taken = _arrays(dict(zip(operator.inputs, operands, strict=True)))
             yield Step(operator, index, block, taken, _arrays(results), path, inside)
@@ -126,9 +127,10 @@ class Machine:
                 if last_use.get(name, -1) <= index and name not in kept:
                     values.pop(name, None)
         for name in block.outputs:
-            outputs.update(by_key(name, self._value(block, values, name)))
+            outputs.update(by_key(name, self.value(block, values, name)))
 
-    def _value(self, block: Block, values: Mapping[str, Value], name: str) -> Value:
+    def value(self, block: Block, values: Mapping[str, Value], name: str) -> Value:
+        """Return the value of an operand: one of `values`, a constant, or the state of a variable."""
         if name in values:
             return values[name]
         tensor = block.tensors.get(name)
@@ -158,13 +160,14 @@ class Machine:
         wide = self.precision != "own" and is_float(array.dtype)
         return array.astype(np.float64) if wide else array
 
-    def _compute(
+    def compute(
         self, block: Block, operator: Operator, operands: Sequence[Value], where: str
     ) -> dict[str, Value]:
+        """Return the results of an operator without regions, by name."""
         spec = operator.spec
         if spec in (CONST, CONST_SHAPE):
             (name,) = operator.outputs
-            return {name: self._value(block, {}, name)}
+            return {name: self.value(block, {}, name)}
         if spec is VARIABLE:
             return {}
         if spec is VARIABLE_READ:
@@ -173,13 +176,8 @@ class Machine:
             tensor = block.tensors[operator.outputs[0]]
             self.variables[tensor.variable_name or tensor.name] = plain(operands[0])
             return {}
-        attributes = {
-            name: value if (number := block.element_of(operator, name)) is None else number
-            for name, value in operator.attributes.items()
-        }
-        targets = tuple(_type_of(block, name) for name in operator.outputs)
-        types = tuple(_type_of(block, name) for name in operator.inputs)
-        call = Call(spec, tuple(map(plain, operands)), types, attributes, targets, self.precision)
+        call = call_of(block, operator, operands, self.precision)
+        targets = call.results
         function = _refusing_overflow(self._function(call, where))
         with np.errstate(all="ignore"), _errors_at(where, spec.name):
             _refuse_zero_points(call)
@@ -211,6 +209,16 @@ class Machine:
                 "register one that computes it",
             )
         return self.custom[key]
+
+    def control_flow(
+        self, index: int, operator: Operator, operands: Sequence[Value]
+    ) -> dict[str, Value]:
+        """Return the results of an operator of the main block that has regions, by name."""
+        results: dict[str, Value] = {}
+        enter = partial(Inside().enter, index, operator)
+        for _ in self._control_flow(operator, operands, results, enter):
+            pass
+        return results
 
     def _control_flow(
         self,
@@ -255,6 +263,19 @@ def _arrays(values: Mapping[str, Value]) -> dict[str, Array]:
     return {
         key: array for name, value in values.items() for key, array in by_key(name, value).items()
     }
+
+
+def call_of(
+    block: Block, operator: Operator, operands: Sequence[Value], precision: Precision
+) -> Call:
+    """Return an operator of a block with the values of its operands."""
+    attributes = {
+        name: value if (number := block.element_of(operator, name)) is None else number
+        for name, value in operator.attributes.items()
+    }
+    targets = tuple(_type_of(block, name) for name in operator.outputs)
+    types = tuple(_type_of(block, name) for name in operator.inputs)
+    return Call(operator.spec, tuple(map(plain, operands)), types, attributes, targets, precision)
 
 
 def _refuse_overflow(call: Call, found: Any) -> None:

@@ -54,25 +54,26 @@ def _dot_product(block: Block, operator: Operator, result: Tensor) -> Rule:
     operands = [block.tensors[operator.inputs[index]] for index in factors]
     output = result.dtype.name
     is_block_scaled = any(row.name == "block_size" for row in spec.attributes)
-    accumulator = "FP32" if is_block_scaled else _accumulator(operator, output)
+    summed_in = "FP32" if is_block_scaled else accumulator(operator, output)
     # Errors of an accumulator with more bits add up as a random walk does: by the root of its
     # excess of bits.
-    excess = max(0, FLOATS[accumulator][0] - FLOATS[output][0])
-    terms = math.ceil(_length(block, operator) / math.pow(2.0, excess / 2))
+    excess = max(0, FLOATS[summed_in][0] - FLOATS[output][0])
+    terms = math.ceil(terms_of_sum(block, operator) / math.pow(2.0, excess / 2))
     is_scaled = is_block_scaled or any(t.scale is not None for t in operands)
     if "bias" in rows:
         # One more term, if the bias is not known to be zero.
         data = block.tensors[operator.inputs[rows.index("bias")]].data
         terms += is_scaled or data is None or bool(data.elements().any())
     is_narrow = any(t.dtype.bits <= 8 or t.scale is not None for t in operands)
-    if spec.multiply_accumulates and accumulator == "FP32" and is_narrow:
+    if spec.multiply_accumulates and summed_in == "FP32" and is_narrow:
         # Units with fewer bits than FP32 may multiply operands of at most 8 bits.
         return Rule("dot-product", float(min(_NARROW_UNITS * terms, _NARROW_MOST)))
     is_fp32 = output == "FP32" and all(t.dtype.name == "FP32" for t in operands)
     return Rule("dot-product", (6.0 if is_fp32 else 2.0) * terms)
 
 
-def _accumulator(operator: Operator, output: str) -> str:
+def accumulator(operator: Operator, output: str) -> str:
+    """Return the element type in which an operator adds."""
     chosen = operator.attributes.get("acc_type")
     name = chosen.name if isinstance(chosen, DType) else output
     # A reduction accumulates sums of BF16 in FP32.
@@ -83,8 +84,8 @@ _NARROW_UNITS: Final = 2048
 _NARROW_MOST: Final = 131072
 
 
-def _length(block: Block, operator: Operator) -> int:
-    """Return the number of values in the sum that gives an element of the result."""
+def terms_of_sum(block: Block, operator: Operator) -> int:
+    """Count the values in the sum that gives an element of the result."""
     products = operator.spec.multiply_accumulates
     if not products:
         return _LENGTHS[operator.spec.family](block, operator)

@@ -356,6 +356,7 @@ class _Totals:
             # An infinite difference never passes, not even relative to an infinite value.
             limit = self.criterion.atol + self.criterion.rtol * size
             is_failing = ~((difference <= limit) & np.isfinite(difference))
+            is_failing &= ~((other == 0) & (size < self.criterion.least))
             score = difference
         else:
             is_failing, score = ~by_rule[0][where], by_rule[1][where]

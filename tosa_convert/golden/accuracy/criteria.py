@@ -9,19 +9,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.golden.accuracy.error_bounds import EXACT, FLOATS, Rule, numbers
+from tosa_convert.golden.accuracy.error_bounds import EXACT, FLOATS, Rule, may_flush, numbers
 from tosa_convert.golden.accuracy.user_tolerances import Tolerances, is_integer
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.dtypes import DType
 
-#: The multiple of the reference model's own error that a result of a network may err.
-NETWORK_MULTIPLE: Final = 10.0
+#: How many times its spread an element may err; a row or channel; and a whole tensor, by the root of
+#: the mean of squares.
+ELEMENT_MULTIPLE: Final = 8.0
+GROUP_MULTIPLE: Final = 5.0
+WHOLE_MULTIPLE: Final = 4.0
+#: Elements of the smallest row or channel that is judged by itself.
+SMALLEST_GROUP: Final = 8
 #: How reports call the criterion of a measured error.
-NETWORK_LABEL: Final = f"network, {NETWORK_MULTIPLE:g} times the reference's error"
+NETWORK_LABEL: Final = f"network, {ELEMENT_MULTIPLE:g} times the measured error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,77 +45,137 @@ class ToleranceCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class NetworkCheck:
-    """The error that the reference model itself makes in a tensor of a network.
+class Spread:
+    """How far apart correct implementations are in a tensor; see `network_accuracy`.
 
-    exact: the result that was computed in FP64. root: the root of the sum of squared errors.
-    largest: the largest error. unsure: elements for which the reference's own results are not all
-        finite; any value is accepted there.
+    exact: the result that was computed in FP64; integers, BOOL and indices in their own type.
+    sigma: of each floating-point number, the root of the mean square of its errors.
+    low, high: of each other element, the least and the greatest value that it may have.
+    possible: for an index of a largest element, whether each index may be the result: the last
+        dimension is that of the operand.
+    unsure: floating-point elements that are finite in some implementations only.
     """
 
-    dtype: DType
     exact: Array
-    root: float
-    largest: float
+    sigma: Array | None = None
+    low: Array | None = None
+    high: Array | None = None
+    possible: Array | None = None
     unsure: Array | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkCheck:
+    """The spread of a tensor of a network, and its element type."""
+
+    dtype: DType
+    spread: Spread
 
 
 Check = ToleranceCheck | NetworkCheck
 
 
-@dataclass(slots=True)
 class NetworkTotals:
-    """The errors of a tensor against the exact result, over the parts that were compared."""
+    """Judges the elements of a tensor by its spread; then its rows, its channels and the whole.
 
-    check: NetworkCheck
-    squares: float = 0.0
-    largest: float = 0.0
+    A row has the elements that differ in the last index only, a channel those with the same one.
+    """
+
+    def __init__(self, check: NetworkCheck) -> None:
+        self.check = check
+        shape = check.spread.exact.shape
+        self.length = shape[-1] if shape else 1
+        self.by_row = np.zeros(max(math.prod(shape[:-1]), 1))
+        self.by_channel = np.zeros(self.length)
 
     def add(self, part: slice, expected: Array, actual: Array) -> tuple[Array, Array]:
         """Judge each element of a part. Return whether it is accepted, and its error as a fraction."""
-        check = self.check
-        exact = check.exact.reshape(-1)[part].astype(np.float64)
-        found, golden = numbers(actual, check.dtype), numbers(expected, check.dtype)
-        unsure = (
-            np.zeros(found.shape, np.bool_)
-            if check.unsure is None
-            else check.unsure.reshape(-1)[part]
+        if self.check.spread.sigma is None:
+            return self._add_discrete(part, actual)
+        return self._add_numbers(part, self.check.spread.sigma, expected, actual)
+
+    def _add_discrete(self, part: slice, actual: Array) -> tuple[Array, Array]:
+        spread = self.check.spread
+        assert spread.low is not None
+        assert spread.high is not None
+        wide = np.float64 if actual.dtype == np.bool_ or actual.dtype.kind not in "biu" else None
+        exact, low, high, found = (
+            array.astype(wide) if wide else array
+            for array in (
+                *(whole.reshape(-1)[part] for whole in (spread.exact, spread.low, spread.high)),
+                actual,
+            )
         )
+        allowed = np.asarray((found >= low) & (found <= high))
+        if spread.possible is not None:
+            choices = spread.possible.reshape(-1, spread.possible.shape[-1])[part]
+            is_index = (found >= 0) & (found < choices.shape[-1])
+            index = np.where(is_index, found, 0).astype(np.intp)
+            allowed = is_index & choices[np.arange(len(index)), index]
+        return allowed, np.where(found == exact, 0.0, np.where(allowed, 1.0, np.inf))
+
+    def _add_numbers(
+        self, part: slice, sigma: Array, expected: Array, actual: Array
+    ) -> tuple[Array, Array]:
+        check, spread = self.check, self.check.spread
+        _, least, most, _ = FLOATS[check.dtype.name]
+        exact = spread.exact.reshape(-1)[part]
+        limit = sigma.reshape(-1)[part] * ELEMENT_MULTIPLE
+        found, golden = numbers(actual, check.dtype), numbers(expected, check.dtype)
         with np.errstate(all="ignore"):
             errors = np.abs(found - exact)
-        same = (found == golden) | (np.isnan(found) & np.isnan(golden))
-        # An infinity or NaN is right only if both results of the reference have it.
-        errors = np.where(np.isfinite(errors), errors, np.where(same, 0.0, np.inf))
-        errors = np.where(unsure, 0.0, errors)
-        limit = check.largest * NETWORK_MULTIPLE
-        finite = errors[np.isfinite(errors)]
-        with np.errstate(over="ignore"):
-            self.squares += float(np.square(finite).sum())
-        self.largest = max(self.largest, float(errors.max(initial=0.0)))
+            size = np.abs(exact)
+            is_flushed = (found == 0) & (size < least + limit)
+            overflows = np.isinf(found) & (np.sign(found) == np.sign(exact)) & (size + limit > most)
+        # An infinity or NaN is right if the reference has it, or where the spread reaches it.
+        same = (found == exact) | (found == golden) & ~np.isfinite(found)
+        same |= np.isnan(found) & (np.isnan(golden) | np.isnan(exact))
+        if spread.unsure is not None:
+            same |= spread.unsure.reshape(-1)[part]
+        errors = np.where(same | is_flushed | overflows, 0.0, errors)
+        errors = np.where(np.isnan(errors), np.inf, errors)
+        squares = np.square(np.where(np.isfinite(errors), errors, 0.0))
+        places = np.arange(part.start, part.start + len(errors))
+        rows, channels = places // self.length, places % self.length
+        first = int(rows[0]) if len(rows) else 0
+        sums = np.bincount(rows - first, squares)
+        self.by_row[first : first + len(sums)] += sums
+        self.by_channel += np.bincount(channels, squares, minlength=self.length)
         with np.errstate(all="ignore"):
             fractions = np.where(errors == 0, 0.0, errors / limit)
-        return errors <= limit, np.where(np.isnan(fractions), np.inf, fractions)
+        return errors <= limit, fractions
 
     def fraction(self) -> float:
-        """Return the errors of the whole tensor as a fraction of what is allowed; above 1 fails."""
-        pairs = ((math.sqrt(self.squares), self.check.root), (self.largest, self.check.largest))
-        ratios = [
-            0.0 if error == 0 else (error / (limit * NETWORK_MULTIPLE) if limit else math.inf)
-            for error, limit in pairs
-        ]
-        return max(ratios)
+        """Return the errors of the worst row, channel or whole as a fraction; above 1 fails."""
+        sigma = self.check.spread.sigma
+        if sigma is None or not sigma.size:
+            return 0.0
+        allowed = np.square(sigma).reshape(-1, self.length)
+        groups = [(self.by_row.sum(), allowed.sum(), WHOLE_MULTIPLE)]
+        if self.length >= SMALLEST_GROUP:
+            groups += zip(self.by_row, allowed.sum(axis=1), repeat(GROUP_MULTIPLE))
+        if len(allowed) >= SMALLEST_GROUP:
+            groups += zip(self.by_channel, allowed.sum(axis=0), repeat(GROUP_MULTIPLE))
+        squares, limits, multiples = (
+            np.array(column, np.float64) for column in zip(*groups, strict=True)
+        )
+        with np.errstate(all="ignore"):
+            ratios = np.sqrt(squares / limits) / multiples
+        return float(np.max(np.where(squares == 0, 0.0, ratios)))
 
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
     """The criterion for the elements of one tensor: a tolerance, a rule of TOSA, or a measured error.
 
-    label: how reports call it. check: if given, it decides instead of the tolerance.
+    label: how reports call it. least: a number whose size is less may be zero. check: if given, it
+        decides instead of the tolerance.
     """
 
     label: str
     atol: float = 0.0
     rtol: float = 0.0
+    least: float = 0.0
     check: ToleranceCheck | None = None
     network: NetworkCheck | None = field(default=None)
 
@@ -139,7 +205,8 @@ def criterion_for(
         if isinstance(check, NetworkCheck):
             return Criterion(NETWORK_LABEL, network=check)
         if check.rule == EXACT:
-            return Criterion(str(check.rule))
+            least = FLOATS[check.dtype.name][1] if may_flush(check.dtype) else 0.0
+            return Criterion(str(check.rule), least=least)
         if check.rule.kind == "steps":
             return Criterion(str(check.rule), max(atol, check.rule.amount), rtol)
         if check.exact is not None:

@@ -131,7 +131,7 @@ class Rule:
         low, high, error = self.limits(reference, bounds, dtype)
         with np.errstate(invalid="ignore"):
             good = (result >= low) & (result <= high)
-            if dtype.name not in _SUBNORMALS_REQUIRED:
+            if may_flush(dtype):
                 # A result that may be subnormal may be flushed to zero.
                 nearest = np.minimum(np.abs(low), np.abs(high))
                 nearest = np.where((low <= 0) & (high >= 0), 0.0, nearest)
@@ -141,6 +141,16 @@ class Rule:
                 unbounded |= np.isinf(low) | np.isinf(high)
             good |= np.isnan(result) & unbounded
         return np.asarray(np.where(np.isnan(reference), np.isnan(result), good))
+
+
+def may_flush(dtype: DType) -> bool:
+    """Return whether a subnormal number of an element type may become zero."""
+    return dtype.name in FLOATS and dtype.name not in _SUBNORMALS_REQUIRED
+
+
+def same_values(one: Array, other: Array) -> Array:
+    """Return whether elements are equal; NaN equals NaN, and 0 equals -0."""
+    return np.asarray((one == other) | (np.isnan(one) & np.isnan(other)))
 
 
 def numbers(array: Array, dtype: DType) -> Array:

@@ -9,18 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.bounds_of_operators import rules
 from tosa_convert.golden.accuracy.comparison import Comparison, compare
-from tosa_convert.golden.accuracy.criteria import NETWORK_LABEL, Check, ToleranceCheck
+from tosa_convert.golden.accuracy.criteria import (
+    Check,
+    NetworkCheck,
+    Spread,
+    ToleranceCheck,
+)
 from tosa_convert.golden.accuracy.error_bounds import EXACT, Rule
-from tosa_convert.golden.accuracy.network_accuracy import measured, with_noise
+from tosa_convert.golden.accuracy.network_accuracy import measure
 from tosa_convert.golden.accuracy.user_tolerances import Tolerances
-from tosa_convert.golden.arrays.by_name import Array, LazyArrays
+from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.slots import SCALE_SUFFIX
 from tosa_convert.golden.running.run_graph import bounds_in_folder, run_in_folder
 from tosa_convert.golden.running.run_options import RunOptions
@@ -28,9 +32,6 @@ from tosa_convert.golden.running.variable_states import STATE_PREFIX, with_final
 from tosa_convert.graph.dtypes import BLOCK_SCALE
 from tosa_convert.graph.extract import extract
 from tosa_convert.graph.model import Graph, operator_path
-
-#: Runs with noise for a network's error.
-NOISY_RUNS: Final = 2
 
 
 class LazyChecks(Mapping[str, Check]):
@@ -80,9 +81,8 @@ def judge(
     """
     compared = [key for key in golden if key in actual]
     places = origins(graph) if at is None else at
-    first = _new(folder, "first")
-    checks, more = checks_for(graph, compared, inputs, golden, first, tolerances, options)
-    result = compare(
+    checks, more = checks_for(graph, compared, inputs, golden, folder, tolerances, options)
+    return compare(
         golden,
         actual,
         tolerances=tolerances,
@@ -90,23 +90,6 @@ def judge(
         origins=places,
         notes=(*notes, *more),
     )
-    unsure = [t.name for t in result.failures if t.rule == NETWORK_LABEL and not t.problem]
-    if not unsure:
-        return result
-    # Noise only allows more, and costs runs: tensors that pass without it need none.
-    second = _new(folder, "second")
-    checks, _ = checks_for(
-        graph, unsure, inputs, golden, second, tolerances, options, noisy_runs=NOISY_RUNS
-    )
-    again = compare(
-        LazyArrays(unsure, golden.__getitem__),
-        LazyArrays(unsure, actual.__getitem__),
-        tolerances=tolerances,
-        checks=checks,
-        origins=places,
-    )
-    rows = {tensor.name: tensor for tensor in again.tensors}
-    return replace(result, tensors=tuple(rows.get(t.name, t) for t in result.tensors))
 
 
 def origins(graph: Graph) -> dict[str, tuple[str, str]]:
@@ -127,12 +110,8 @@ def checks_for(
     folder: Path,
     tolerances: Tolerances,
     options: RunOptions,
-    noisy_runs: int = 0,
 ) -> tuple[Mapping[str, Check], tuple[str, ...]]:
-    """Return the check of each array that no tolerance names, and notes; see `judge`.
-
-    noisy_runs: runs with noise for the error of a network.
-    """
+    """Return the check of each array that no tolerance names, and notes; see `judge`."""
     graph, states = with_final_states(graph)
     all_rules = rules(graph)
     block = graph.main
@@ -163,7 +142,7 @@ def checks_for(
     if not inexact:
         return LazyChecks(makers), ()
     try:
-        more = _inexact_checks(graph, inexact, inputs, golden, folder, options, noisy_runs)
+        more = _inexact_checks(graph, inexact, inputs, folder, options)
     except TosaConvertError as error:
         if not error.code.startswith("refmodel-"):
             raise
@@ -182,10 +161,8 @@ def _inexact_checks(
     graph: Graph,
     inexact: Mapping[str, tuple[str, Rule | None]],
     inputs: Mapping[str, Array],
-    golden: Mapping[str, Array],
     folder: Path,
     options: RunOptions,
-    noisy_runs: int,
 ) -> dict[str, Callable[[], Check]]:
     """Return the checks against results of runs in FP64, which stay in the folder."""
     block = graph.main
@@ -196,13 +173,18 @@ def _inexact_checks(
         for name in op.outputs
         if op.spec.name == "RESIZE" and (rule := names.get(name)) and rule.kind == "max-relative"
     }
-    part = extract(graph, list(dict.fromkeys((*names, *operands.values()))))
-    has_rules = any(rule is not None for rule in names.values())
-    precise = replace(options, precise=True, bounds=has_rules)
-    exact = run_in_folder(_new(folder, "exact"), part, inputs, precise)
-    bounds = bounds_in_folder(folder / "exact", part) if has_rules else {}
+    ruled = [name for name, rule in names.items() if rule is not None]
+    exact: Mapping[str, Array] = {}
+    bounds: Mapping[str, Array] = {}
+    if ruled:
+        part = extract(graph, list(dict.fromkeys((*ruled, *operands.values()))))
+        precise = replace(options, precise=True, bounds=True)
+        exact = run_in_folder(_new(folder, "exact"), part, inputs, precise)
+        bounds = bounds_in_folder(folder / "exact", part)
     network = [name for name, rule in names.items() if rule is None]
-    noisy = _runs_with_noise(graph, network, inputs, folder, precise, noisy_runs)
+    spreads: Mapping[str, Spread] = {}
+    if network:
+        spreads = measure(extract(graph, network), inputs, network, options.timeout)
 
     def by_rule(name: str, rule: Rule) -> Callable[[], Check]:
         def make() -> Check:
@@ -215,40 +197,13 @@ def _inexact_checks(
 
         return make
 
-    def by_network(key: str, name: str) -> Callable[[], Check]:
-        return lambda: measured(
-            block.tensors[name].dtype,
-            golden[key],
-            exact[name],
-            (arrays[name] for arrays in noisy),
-        )
+    def by_network(name: str) -> Callable[[], Check]:
+        return lambda: NetworkCheck(block.tensors[name].dtype, spreads[name])
 
     return {
-        key: by_network(key, name) if rule is None else by_rule(name, rule)
+        key: by_network(name) if rule is None else by_rule(name, rule)
         for key, (name, rule) in inexact.items()
     }
-
-
-def _runs_with_noise(
-    graph: Graph,
-    names: list[str],
-    inputs: Mapping[str, Array],
-    folder: Path,
-    precise: RunOptions,
-    count: int,
-) -> list[LazyArrays]:
-    """Run with noise, and return the tensors of the runs that the reference model does not refuse."""
-    results = []
-    for seed in range(count if names else 0):
-        noisy = with_noise(extract(graph, names), seed)
-        place = _new(folder, f"noise{seed}")
-        try:
-            results.append(run_in_folder(place, noisy, inputs, replace(precise, bounds=False)))
-        except TosaConvertError as error:
-            # Noise can move an index out of range or a value out of a type.
-            if not error.code.startswith("refmodel-"):
-                raise
-    return results
 
 
 def _new(folder: Path, name: str) -> Path:

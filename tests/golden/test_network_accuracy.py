@@ -1,0 +1,233 @@
+"""Faults that are small beside the largest numbers of a tensor, or behind an operator that decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from golden.conftest import Builder
+
+from tosa_convert import golden
+from tosa_convert.golden.accuracy.criteria import NETWORK_LABEL
+from tosa_convert.golden.accuracy.network_accuracy import measure
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.graph import Graph, dtype
+
+Inputs = dict[str, Array]
+NUMPY = golden.RunOptions(engine="numpy")
+#: Makes a wrong output of the right one.
+Fault = Callable[[Array], Array]
+
+
+def normal(shape: tuple[int, ...], seed: int, scale: float = 1.0) -> Array:
+    return np.random.default_rng(seed).normal(size=shape) * scale
+
+
+def products(kind: str, scales: tuple[float, ...], size: int = 64) -> tuple[Builder, list[str]]:
+    """Two matrix products for each scale, so that no rule of one operator is about the result."""
+    b = Builder()
+    x = b.input("x", kind, (1, size, size))
+    b.const("zero", kind, [0.0])
+    results = []
+    shape, accumulator = (1, size, size), {"acc_type": dtype("FP32")}
+    for number, scale in enumerate(scales):
+        for step, factor in enumerate((size**-0.5, scale * size**-0.5)):
+            b.const(f"w{number}{step}", kind, normal(shape, 10 * number + step, factor))
+        operands = [x, f"w{number}0", "zero", "zero"]
+        middle = b.op("MATMUL", operands, f"m{number}", kind, shape, **accumulator)
+        operands = [middle, f"w{number}1", "zero", "zero"]
+        results.append(b.op("MATMUL", operands, f"y{number}", kind, shape, **accumulator))
+    return b, results
+
+
+def concatenated() -> tuple[Graph, Inputs]:
+    """Numbers of about 1,000 beside numbers of about 0.001."""
+    b, parts = products("FP32", (1e3, 1e-3))
+    y = b.op("CONCAT", parts, "y", "FP32", (1, 64, 128), axis=2)
+    return b.graph(y), {"x": normal((1, 64, 64), 7).astype(np.float32)}
+
+
+def stacked() -> tuple[Graph, Inputs]:
+    """The same, one above the other."""
+    b, parts = products("FP32", (1e3, 1e-3))
+    y = b.op("CONCAT", parts, "y", "FP32", (1, 128, 64), axis=1)
+    return b.graph(y), {"x": normal((1, 64, 64), 7).astype(np.float32)}
+
+
+def rounded(kind: str, scale: float = 20.0) -> tuple[Graph, Inputs]:
+    """Integers of inexact numbers."""
+    b, parts = products(kind, (scale,))
+    y = b.op("CAST", parts, "y", "INT8", (1, 64, 64))
+    return b.graph(y), {"x": normal((1, 64, 64), 7).astype(dtype(kind).numpy)}
+
+
+def compared() -> tuple[Graph, Inputs]:
+    """Which of two inexact numbers is larger."""
+    b, parts = products("FP32", (1.0, 1.0))
+    y = b.op("GREATER", parts, "y", "BOOL", (1, 64, 64))
+    return b.graph(y), {"x": normal((1, 64, 64), 7).astype(np.float32)}
+
+
+def chosen() -> tuple[Graph, Inputs]:
+    """Which element of a row is the largest."""
+    b, parts = products("FP16", (1.0,))
+    y = b.op("ARGMAX", parts, "y", "INT32", (1, 64), axis=2)
+    return b.graph(y), {"x": normal((1, 64, 64), 7).astype(np.float16)}
+
+
+def softmax() -> tuple[Graph, Inputs]:
+    """Numbers from 1 down to 1e-30 in each row."""
+    b, parts = products("FP32", (20.0,))
+    shape = (1, 64, 64)
+    top = b.op("REDUCE_MAX", parts, "top", "FP32", (1, 64, 1), axis=2)
+    low = b.op("SUB", [*parts, top], "low", "FP32", shape)
+    e = b.op("EXP", [low], "e", "FP32", shape)
+    total = b.op("REDUCE_SUM", [e], "sum", "FP32", (1, 64, 1), axis=2)
+    inverse = b.op("RECIPROCAL", [total], "inverse", "FP32", (1, 64, 1))
+    b.const("shift", "INT8", [0])
+    y = b.op("MUL", [e, inverse, "shift"], "y", "FP32", shape)
+    return b.graph(y), {"x": normal((1, 64, 64), 7).astype(np.float32)}
+
+
+def zero_below(limit: float) -> Fault:
+    return lambda y: np.where(np.abs(y) < limit, y.dtype.type(0), y)
+
+
+def one_more(every: int, step: int = 1) -> Fault:
+    def change(y: Array) -> Array:
+        flat = y.reshape(-1).astype(np.int64)
+        flat[::every] += step
+        return np.clip(flat, -128, 127).astype(y.dtype).reshape(y.shape)
+
+    return change
+
+
+def negated_first(y: Array) -> Array:
+    changed = y.copy()
+    changed[0, 0, 0] = not changed[0, 0, 0]
+    return changed
+
+
+def second_half_zero(y: Array) -> Array:
+    changed = y.copy()
+    changed[..., y.shape[-1] // 2 :] = 0
+    return changed
+
+
+def moved_element(factor: float) -> Fault:
+    """One element of the small half a little wrong."""
+
+    def change(y: Array) -> Array:
+        changed = y.copy()
+        changed[0, 3, -3] *= factor
+        return changed
+
+    return change
+
+
+FAULTS: dict[str, tuple[Callable[[], tuple[Graph, Inputs]], Fault]] = {
+    "the small half of a row is zero": (concatenated, second_half_zero),
+    "an element of the small half is wrong": (concatenated, moved_element(1.001)),
+    "small rows are zero": (stacked, zero_below(0.01)),
+    "the tail of a softmax is zero": (softmax, zero_below(1e-9)),
+    "every integer after FP16 is one more": (lambda: rounded("FP16"), one_more(1)),
+    "every 500th integer after FP16 is eight more": (lambda: rounded("FP16"), one_more(500, 8)),
+    "every integer after BF16 is one more": (lambda: rounded("BF16"), one_more(1)),
+    "an integer after FP32 is one more": (lambda: rounded("FP32"), one_more(5000)),
+    "a comparison is wrong": (compared, negated_first),
+    "an index is wrong": (chosen, one_more(64)),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_that_is_small_beside_others_fails(name: str) -> None:
+    make, fault = FAULTS[name]
+    graph, inputs = make()
+    right = golden.run(graph, inputs, NUMPY).outputs
+    honest = golden.check(graph, right, inputs, engine="numpy")
+    assert honest.ok, honest
+    assert {row.rule for row in honest.tensors} == {NETWORK_LABEL}
+    wrong = {key: fault(array) for key, array in right.items()}
+    assert not golden.check(graph, wrong, inputs, engine="numpy").ok
+
+
+def test_an_unsure_integer_may_be_its_two_neighbours_and_nothing_else() -> None:
+    b, parts = products("FP32", (20.0,))
+    graph = b.graph(b.op("CAST", parts, "y", "INT8", (1, 64, 64)))
+    inputs = {"x": normal((1, 64, 64), 7).astype(np.float32)}
+    before = measure(b.graph("y0"), inputs, ["y0"])["y0"].exact
+    # A weight moves one number to the border between two integers.
+    block = graph.main
+    weight = block.tensors["w01"]
+    assert weight.data is not None
+    values = weight.data.numpy().reshape(1, 64, 64).astype(np.float64)
+    values[0, :, 0] *= (np.floor(before[0, 0, 0]) + 0.5) / before[0, 0, 0]
+    b.block.tensors.pop("w01")
+    b.block.operators = [op for op in b.block.operators if op.outputs != ("w01",)]
+    constant = b.const("w01", "FP32", values)
+    moved = b.block.operators.pop()
+    b.block.operators.insert(0, moved)
+    assert constant == "w01"
+    graph = b.graph("y")
+    spread = measure(graph, inputs, ["y"])["y"]
+    assert spread.low is not None
+    assert spread.high is not None
+    low, high = int(spread.low[0, 0, 0]), int(spread.high[0, 0, 0])
+    assert high == low + 1
+    assert np.count_nonzero(spread.low != spread.high) < 20
+    right = golden.run(graph, inputs, NUMPY).outputs["y"]
+    for value in range(low - 1, high + 2):
+        changed = right.copy()
+        changed[0, 0, 0] = value
+        found = golden.check(graph, {"y": changed}, inputs, engine="numpy")
+        assert found.ok == (low <= value <= high), value
+
+
+def test_an_overflow_is_unsure_only_near_the_largest_number() -> None:
+    b, parts = products("FP16", (4e4,))
+    graph = b.graph(*parts)
+    inputs = {"x": normal((1, 64, 64), 7).astype(np.float16)}
+    right = golden.run(graph, inputs, NUMPY).outputs["y0"]
+    assert np.isinf(right).any()
+    assert golden.check(graph, {"y0": right}, inputs, engine="numpy").ok
+    for wrong in (np.where(np.isinf(right), np.float16(-1), right), np.abs(right)):
+        assert not golden.check(graph, {"y0": wrong}, inputs, engine="numpy").ok
+
+
+@pytest.mark.parametrize("kind", ["FP32", "FP16", "BF16"])
+def test_a_function_may_err_as_far_as_tosa_allows(kind: str) -> None:
+    b = Builder()
+    x = b.input("x", kind, (1, 256))
+    b.const("shift", "INT8", [0])
+    sine = b.op("SIN", [x], "s", kind, (1, 256))
+    square = b.op("MUL", [sine, x, "shift"], "m", kind, (1, 256))
+    b.op("TANH", [square], "y", kind, (1, 256))
+    row: Any = dtype(kind).numpy
+    given = np.random.default_rng(1).uniform(-3, 3, (1, 256)).astype(row)
+
+    def computed(relative: float) -> Array:
+        wide = given.astype(np.float64)
+        s = (np.sin(wide) * (1 + relative)).astype(row).astype(np.float64)
+        return np.asarray(np.tanh((s * wide).astype(row).astype(np.float64)).astype(row))
+
+    graph = b.graph("y")
+    assert golden.check(graph, {"y": computed(1e-5)}, {"x": given}, engine="numpy").ok
+    assert not golden.check(graph, {"y": computed(-2.0)}, {"x": given}, engine="numpy").ok
+
+
+def test_subnormal_numbers_may_be_flushed() -> None:
+    b = Builder()
+    x = b.input("x", "FP32", (1, 64))
+    e = b.op("EXP", [x], "e", "FP32", (1, 64))
+    b.const("shift", "INT8", [0])
+    y = b.op("MUL", [e, e, "shift"], "y", "FP32", (1, 64))
+    given = {"x": np.linspace(-50, -40, 64, dtype=np.float32).reshape(1, 64)}
+    graph = b.graph(y)
+    right = golden.run(graph, given, NUMPY).outputs["y"]
+    least = float(np.finfo(np.float32).tiny)
+    assert (right < least).any()
+    assert golden.check(graph, {"y": zero_below(least)(right)}, given, engine="numpy").ok
+    wrong = zero_below(1e3 * least)(right)
+    assert not golden.check(graph, {"y": wrong}, given, engine="numpy").ok
