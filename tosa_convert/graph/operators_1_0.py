@@ -198,7 +198,7 @@ ROWS_1_0: Final = (
     ),
     Row("ABS", "elementwise", "input1", _NUMBER),
     Row("BITWISE_NOT", "elementwise", "input1", "T -> T; INT | i8 i16 i32; INT/FP | i64"),
-    Row("CEIL", "elementwise", "input1", _FLOAT, accuracy="ulp 0.5"),
+    Row("CEIL", "elementwise", "input1", _FLOAT, accuracy="ulp 0.5", is_step=True),
     Row("CLZ", "elementwise", "input1", "T -> T; INT | i32; INT/FP | i64"),
     Row(
         "COS",
@@ -215,7 +215,7 @@ ROWS_1_0: Final = (
         _FLOAT,
         accuracy="inexact: abs-error base=1; FP32 abs-error base=3",
     ),
-    Row("FLOOR", "elementwise", "input1", _FLOAT, accuracy="ulp 0.5"),
+    Row("FLOOR", "elementwise", "input1", _FLOAT, accuracy="ulp 0.5", is_step=True),
     Row("LOG", "elementwise", "input1:positive", _FLOAT, accuracy="inexact: abs-error lower=0.5"),
     Row("LOGICAL_NOT", "elementwise", "input1", _BOOL),
     Row(

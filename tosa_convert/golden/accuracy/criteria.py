@@ -14,7 +14,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.golden.accuracy.error_bounds import EXACT, FLOATS, Rule, may_flush, numbers
+from tosa_convert.golden.accuracy.error_bounds import (
+    EXACT,
+    FLOATS,
+    Rule,
+    kinds_of,
+    may_flush,
+    numbers,
+)
 from tosa_convert.golden.accuracy.user_tolerances import Tolerances, is_integer
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.dtypes import DType
@@ -53,7 +60,8 @@ class Spread:
     low, high: of each other element, the least and the greatest value that it may have.
     possible: for an index of a largest element, whether each index may be the result: the last
         dimension is that of the operand.
-    unsure: floating-point elements that are finite in some implementations only.
+    kinds: of floating-point elements that are not finite in all implementations, the bits of the kinds
+        that they may also have; see `error_bounds.kinds_of`.
     """
 
     exact: Array
@@ -61,7 +69,7 @@ class Spread:
     low: Array | None = None
     high: Array | None = None
     possible: Array | None = None
-    unsure: Array | None = None
+    kinds: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +138,10 @@ class NetworkTotals:
         # An infinity or NaN is right if the reference has it, or where the spread reaches it.
         same = (found == exact) | (found == golden) & ~np.isfinite(found)
         same |= np.isnan(found) & (np.isnan(golden) | np.isnan(exact))
-        if spread.unsure is not None:
-            same |= spread.unsure.reshape(-1)[part]
+        if spread.kinds is not None:
+            # A finite number is judged by its size, unless the exact one is not finite.
+            kinds = spread.kinds.reshape(-1)[part] & kinds_of(found)
+            same |= (kinds != 0) & ~(np.isfinite(found) & np.isfinite(exact))
         errors = np.where(same | is_flushed | overflows, 0.0, errors)
         errors = np.where(np.isnan(errors), np.inf, errors)
         squares = np.square(np.where(np.isfinite(errors), errors, 0.0))

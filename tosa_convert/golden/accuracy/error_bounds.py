@@ -153,6 +153,14 @@ def same_values(one: Array, other: Array) -> Array:
     return np.asarray((one == other) | (np.isnan(one) & np.isnan(other)))
 
 
+def kinds_of(array: Array) -> Array:
+    """Return for each number the bit of its kind: finite 1, infinity 2, minus infinity 4, NaN 8."""
+    infinite = np.where(np.signbit(array), np.uint8(4), np.uint8(2))
+    return np.where(
+        np.isfinite(array), np.uint8(1), np.where(np.isnan(array), np.uint8(8), infinite)
+    )
+
+
 def numbers(array: Array, dtype: DType) -> Array:
     """Return the values that elements encode, in float64."""
     values = array.astype(np.float64)

@@ -24,7 +24,7 @@ import numpy as np
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.accuracy.bounds_of_operators import accumulator, rule_of, terms_of_sum
 from tosa_convert.golden.accuracy.criteria import Spread, half_units
-from tosa_convert.golden.accuracy.error_bounds import FLOATS, same_values
+from tosa_convert.golden.accuracy.error_bounds import FLOATS, kinds_of, same_values
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.model import Block, Graph, Operator, operator_path
 from tosa_convert.graph.opset import VARIABLE_WRITE
@@ -146,10 +146,8 @@ def _in_step(
         where = operator_path("main", index, operator)
         pairs = zip(machines, states, strict=True)
         operands = [[m.value(block, own, name) for name in operator.inputs] for m, own in pairs]
-        possible = None
-        if _decides(block, operator):
-            operands, possible = _moved(block, operator, operands, machines[1].random)
-        for name in _compute_all(block, operator, operands, where, machines, states):
+        operands, possible = _moved(block, operator, operands, machines[1].random)
+        for name in _compute_all(index, operands, where, machines, states):
             live = zip(machines, states, strict=True)
             yield name, [own[name] for machine, own in live if machine.is_alive], possible
         for name in {*operator.inputs, *operator.outputs}:
@@ -159,25 +157,26 @@ def _in_step(
 
 
 def _compute_all(
-    block: Block,
-    operator: Operator,
+    index: int,
     operands: list[list[Value]],
     where: str,
     machines: list[_Run],
     states: list[dict[str, Value]],
 ) -> list[str]:
-    """Compute one operator in all runs; return the names of its results.
+    """Compute an operator of the main block in all runs; return the names of its results.
 
     Where all runs have the same operands it is computed once.
     """
     exact = machines[0]
+    block = exact.graph.main
+    operator = block.operators[index]
     touches_state = bool(operator.spec.regions) or operator.spec is VARIABLE_WRITE
     is_same = not touches_state and all(
         all(one is other for one, other in zip(operands[0], own, strict=True))
         for own in operands[1:]
     )
     if operator.spec.regions:
-        results: dict[str, Value] = exact.control_flow(operator, operands[0])
+        results: dict[str, Value] = exact.control_flow(index, operator, operands[0])
     else:
         results = exact.compute(block, operator, operands[0], where)
     states[0].update(results)
@@ -189,7 +188,7 @@ def _compute_all(
         found = results
         try:
             if operator.spec.regions:
-                found = machine.control_flow(operator, values)
+                found = machine.control_flow(index, operator, values)
             elif not is_same:
                 found = Machine.compute(machine, block, operator, values, where)
         except TosaConvertError:
@@ -254,17 +253,19 @@ def _bounds(
 
 
 def _decides(block: Block, operator: Operator) -> bool:
+    """Return whether the result jumps: it is discrete, or a number that does not follow its operand."""
     operands, results = (
         [block.tensors[name].dtype for name in names if name in block.tensors]
         for names in (operator.inputs, operator.outputs)
     )
-    return any(row.is_float for row in operands) and not all(row.is_float for row in results)
+    is_discrete = any(row.is_float for row in operands) and not all(row.is_float for row in results)
+    return is_discrete or operator.spec.is_step
 
 
 def _moved(
     block: Block, operator: Operator, operands: list[list[Value]], random: np.random.Generator
 ) -> tuple[list[list[Value]], Array | None]:
-    """Return the operands of each run, moved by several times their spread.
+    """Return the operands of each run, moved by several times their spread where the result can jump.
 
     The first two runs move the first operand down and up, and the others the other way. Also return
     the indices that are possible, if the result is the index of the largest element.
@@ -272,6 +273,7 @@ def _moved(
     moved = [list(own) for own in operands]
     possible = None
     sign = -1.0
+    decides = _decides(block, operator)
     for position, name in enumerate(operator.inputs):
         exact = operands[0][position]
         tensor = block.tensors.get(name)
@@ -279,14 +281,22 @@ def _moved(
             continue
         if all(own[position] is exact for own in operands):
             continue
+        is_positive = operator.spec.operand(position, len(operands[0])).domain == "positive"
+        if not decides and not is_positive:
+            continue
         sigma = _spread(block, name, [own[position] for own in operands]).sigma
         assert sigma is not None
         size = _MOVED_BY * sigma
+        # A logarithm jumps at 0 only.
+        moves = decides | (np.abs(exact) <= size)
         for number, own in enumerate(moved[1:], 1):
-            if number <= _SYSTEMATIC:
-                own[position] = exact + (sign if number % 2 else -sign) * size
-            else:
-                own[position] = exact + random.uniform(-1, 1, size.shape) * size
+            is_systematic = number <= _SYSTEMATIC
+            step = (
+                (sign if number % 2 else -sign)
+                if is_systematic
+                else random.uniform(-1, 1, size.shape)
+            )
+            own[position] = np.where(moves, exact + step * size, own[position])
         sign = -sign
         if operator.spec.name == "ARGMAX":
             axis = operator.attributes["axis"]
@@ -312,7 +322,7 @@ def _spread(
         return Spread(wide[0], low=low, high=high, possible=possible)
     exact = exact.astype(np.float64, copy=False)
     squares = np.zeros(exact.shape)
-    unsure: Array | None = None
+    kinds: Array | None = None
     for other in arrays[1:]:
         if other is arrays[0]:
             continue
@@ -321,13 +331,14 @@ def _spread(
         if not np.isfinite(error).all():
             differs = ~np.isfinite(error) & ~same_values(other, exact)
             error = np.where(np.isfinite(error), error, 0.0)
-            unsure = differs if unsure is None else unsure | differs
+            kinds = np.zeros(exact.shape, np.uint8) if kinds is None else kinds
+            kinds |= np.where(differs, kinds_of(other), np.uint8(0))
         with np.errstate(over="ignore"):
             squares += np.square(error)
     squares /= max(len(arrays) - 1, 1)
     most = FLOATS[kind][2]
     squares = np.where(np.abs(exact) <= most, np.minimum(squares, most**2), 0.0)
-    return Spread(exact, sigma=np.sqrt(_with_neighbours(squares)), unsure=unsure)
+    return Spread(exact, sigma=np.sqrt(_with_neighbours(squares)), kinds=kinds)
 
 
 def _with_neighbours(squares: Array) -> Array:
