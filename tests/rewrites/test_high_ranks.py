@@ -13,8 +13,7 @@ from rewrites.programs import kinds, program, rewritten, run
 import tosa_convert as tc
 from tosa_convert.builder import Builder, Value
 from tosa_convert.graph import Graph
-from tosa_convert.rewrites.high_ranks import MOST
-from tosa_convert.rewrites.merged_dimensions import merged, runs_of
+from tosa_convert.rewrites.high_ranks import MOST, merged, runs_of
 
 NAME = "high-ranks"
 SHAPE = (2, 3, 1, 2, 3, 2, 2, 2)

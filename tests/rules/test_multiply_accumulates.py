@@ -6,8 +6,7 @@ import pytest
 from unit.building import graph, op, tensor
 
 from tosa_convert.graph.opset import OPERATORS
-from tosa_convert.rules.amounts import Amount
-from tosa_convert.rules.multiply_accumulates import multiply_accumulates
+from tosa_convert.rules.amounts import Amount, multiply_accumulates
 
 Shape = tuple[int, ...] | None
 

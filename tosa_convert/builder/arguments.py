@@ -1,4 +1,4 @@
-"""Python arguments of a builder's functions as the values that a program has.
+"""Python arguments of a builder's functions as the values that a program has, and what stands for none.
 
 An argument of a wrong Python type is a `TypeError` that names it, what was found and what was
 expected. What TOSA forbids is a `TosaConvertError`.
@@ -6,8 +6,9 @@ expected. What TOSA forbids is a `TosaConvertError`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
+from inspect import Parameter
 from operator import index
 from typing import Any, Final
 
@@ -15,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tosa_convert.builder.values import Data, Value, dtype_of
+from tosa_convert.graph.dtypes import RoundingMode
 from tosa_convert.graph.model import DYNAMIC
-from tosa_convert.graph.opset import AttributeSpec, AttributeValue
+from tosa_convert.graph.opset import AttributeSpec, AttributeValue, OperandSpec, OperatorSpec
 
 #: The longest text of an argument in a message.
 _MOST_SHOWN: Final = 80
@@ -132,3 +134,41 @@ _OF_KIND: Final[dict[str, Callable[[str, Any], AttributeValue]]] = {
 def static(sizes: Sequence[int] | None) -> bool:
     """Return whether all sizes of a shape are known."""
     return sizes is not None and DYNAMIC not in sizes
+
+
+#: Attributes with a default that the operator table does not give them: one value for all elements.
+_EVERY_ELEMENT: Final = {"pad": 0, "out_pad": 0, "stride": 1, "dilation": 1}
+#: The defaults of other attributes. None: it follows from the operands.
+_DEFAULTS: Final[dict[str, Any]] = {
+    **dict.fromkeys(("per_channel", "input_unsigned", "output_unsigned", "inverse"), False),
+    **dict.fromkeys(("allow_broadcast", "round"), False),
+    "scale32": True,
+    "rounding_mode": RoundingMode.SINGLE_ROUND,
+    "acc_type": None,
+    "block_size": None,
+}
+
+
+def has_default(row: OperandSpec) -> bool:
+    """Return whether an operand may be left out."""
+    return row.arity == "?" or row.default is not None
+
+
+def default_of(row: AttributeSpec) -> Any:
+    """Return the value of an attribute that is left out; `Parameter.empty` if it must be given."""
+    if row.optional:
+        return row.default
+    if row.name in _EVERY_ELEMENT and row.length > 0:
+        return (_EVERY_ELEMENT[row.name],) * row.length
+    return _DEFAULTS.get(row.name, Parameter.empty)
+
+
+def complete_attributes(
+    spec: OperatorSpec, given: Mapping[str, AttributeValue]
+) -> dict[str, AttributeValue]:
+    """Return attributes in the order of the operator's row, with the defaults of those left out."""
+    if not spec.attributes and not given:
+        return {}
+    found = {row.name: given.get(row.name, default_of(row)) for row in spec.attributes}
+    known = {name: value for name, value in found.items() if value not in (None, Parameter.empty)}
+    return {**known, **given}

@@ -8,8 +8,8 @@ from functools import cached_property
 from operator import is_
 from typing import TYPE_CHECKING, Final
 
+from tosa_convert.builder.arguments import complete_attributes
 from tosa_convert.builder.block_values import BlockValues
-from tosa_convert.builder.defaults import complete_attributes
 from tosa_convert.builder.values import DTypeLike, dtype_of
 from tosa_convert.errors import fail, refuse_unknown
 from tosa_convert.graph.constant import Constant
@@ -208,8 +208,7 @@ class BlockEditor(BlockValues):
         key = (spec, *given, None, *dtypes, *draft.attributes.items())
         if self.shares_constants and key in self._defaults:
             return self._defaults[key]
-        from tosa_convert.builder.element_types import UNKNOWN, Known
-        from tosa_convert.builder.infer_results import element_of_number
+        from tosa_convert.builder.infer_results import UNKNOWN, Known, element_of_number
 
         types: list[Known] = [*given, *[UNKNOWN] * len(left_out)]
         constants, location = [], self.location

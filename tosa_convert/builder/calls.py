@@ -9,11 +9,10 @@ from typing import Any, Final, NoReturn
 import numpy as np
 
 from tosa_convert.builder import arguments
+from tosa_convert.builder.arguments import default_of, has_default
 from tosa_convert.builder.block_builder import BlockBuilder
 from tosa_convert.builder.block_state import all_or_nothing
-from tosa_convert.builder.defaults import default_of, has_default
-from tosa_convert.builder.element_types import UNKNOWN, Known
-from tosa_convert.builder.infer_results import element_of_number
+from tosa_convert.builder.infer_results import UNKNOWN, Known, element_of_number
 from tosa_convert.builder.values import DTypeLike, Value, dtype_of
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.graph.attribute_rules import attribute_problem

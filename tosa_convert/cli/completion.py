@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from tosa_convert.cli.import_numpy import import_numpy
 from tosa_convert.cli.option import ReadPath
+from tosa_convert.cli.own_process import import_numpy
 from tosa_convert.errors import TosaConvertError
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import click
 
 from tosa_convert.cli.command import Verb
 from tosa_convert.cli.completion import complete_from
-from tosa_convert.cli.import_numpy import import_numpy
 from tosa_convert.cli.option import ReadPath
+from tosa_convert.cli.own_process import import_numpy
 from tosa_convert.cli.shared_options import add_options, negated, option
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, is_saved_model, model_kind

@@ -24,8 +24,7 @@ from tosa_convert.cli.command import (
     say,
     usage_error,
 )
-from tosa_convert.cli.import_numpy import import_numpy
-from tosa_convert.cli.own_process import declare_own_process
+from tosa_convert.cli.own_process import declare_own_process, import_numpy
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.io import log
 from tosa_convert.io.files import file_error

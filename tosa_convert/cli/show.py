@@ -73,7 +73,7 @@ def show(files: tuple[str, ...], grep: str | None, jobs: int, **given: Any) -> i
         raise click.UsageError(f"--grep: not a regular expression: {error}") from None
     read = ReadOptions.of(given)
     if given["as_hex"]:
-        from tosa_convert.cli.show_bytes import show_bytes
+        from tosa_convert.cli.show_files import show_bytes
 
         if paths[0] != STANDARD:
             shown_model(paths[0], read, None, ["--hex"])

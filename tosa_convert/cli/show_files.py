@@ -1,4 +1,4 @@
-"""The work of `show`: read each file, and print what is in it."""
+"""The work of `show`: read each file, and print what is in it, on a screen or byte by byte."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.cli import show_json, show_text
+from tosa_convert.cli.command import say
 from tosa_convert.cli.files_in_directories import (
     FileFailure,
     attempt,
@@ -25,9 +26,9 @@ from tosa_convert.cli.files_in_directories import (
 from tosa_convert.cli.load_graph import open_path
 from tosa_convert.cli.shown import Shown, ShownModel
 from tosa_convert.cli.standard_streams import standard_data
-from tosa_convert.cli.text_columns import fitted
-from tosa_convert.errors import fail, printable
-from tosa_convert.formats.read import Input, Storage, open_input, read_with_storage
+from tosa_convert.cli.text_columns import fitted, one_line
+from tosa_convert.errors import CODES, fail, printable
+from tosa_convert.formats.read import Input, Storage, annotate, open_input, read_with_storage
 from tosa_convert.frontends.model_summary import KINDS, describe_data, not_described
 from tosa_convert.frontends.recognize import recognize
 from tosa_convert.io.applicable_options import refuse_inapplicable
@@ -37,6 +38,7 @@ from tosa_convert.io.options import ReadOptions, given_options
 from tosa_convert.views.inspection.summary import summarize
 
 if TYPE_CHECKING:
+    from tosa_convert.formats.read import Annotation
     from tosa_convert.graph.model import Graph
 
 #: What `--operators`, `--tensors` and `--constants` list.
@@ -214,3 +216,51 @@ def _as_lines(lines: Iterable[str]) -> Iterator[str]:
 
 def _print(texts: Iterable[str]) -> None:
     write_standard_output(text.encode("utf-8", "backslashreplace") for text in texts)
+
+
+#: Bytes of a line, and lines of a field unless all bytes are wanted.
+_PER_LINE: Final = 8
+_MOST_LINES: Final = 4
+_DAMAGED: Final = "malformed-flatbuffer"
+
+
+def show_bytes(
+    path: str, options: ReadOptions, pattern: re.Pattern[str] | None, *, in_full: bool
+) -> int:
+    """Show the bytes of a file whose field matches; returns the exit code.
+
+    in_full: also all bytes of large data.
+    """
+    opened = open_path(path, options)
+    found = annotate(opened)
+    lines = fitted(byte_lines(found, pattern, in_full=in_full))
+    write_standard_output(f"{printable(line)}\n".encode() for line in lines)
+    for error in found.errors:
+        where = f"{printable(opened.where)}: byte {error.offset}"
+        place = f"{error.path}: " if error.path else ""
+        say(f"{where}: error: {place}{error.message} [{_DAMAGED}]", err=True)
+    return int(CODES[_DAMAGED][0]) if found.errors else 0
+
+
+def byte_lines(
+    found: Annotation, pattern: re.Pattern[str] | None, *, in_full: bool
+) -> Iterator[str]:
+    """Iterate over the lines of all rows.
+
+    Each has an offset and bytes; the first line of a row also has the field with its value.
+    """
+    digits = max(4, len(f"{found.size:x}"))
+    most = found.size if in_full else _MOST_LINES * _PER_LINE
+    for row in found.rows():
+        parts = (row.path, row.what, row.value)
+        text = "  ".join(one_line(part, 200) for part in parts if part)
+        if pattern is not None and not pattern.search(text):
+            continue
+        end = min(row.end, row.start + most)
+        for start in range(row.start, end, _PER_LINE):
+            raw = found.buffer[start : min(start + _PER_LINE, end)].hex(" ")
+            line = f"{start:0{digits}x}  {raw:<{3 * _PER_LINE - 1}}  {text}"
+            yield line.rstrip()
+            text = ""
+        if end < row.end:
+            yield f"{'':{digits}}  ... {row.end - end:,} more bytes"

@@ -48,8 +48,14 @@ from tosa_convert.cli.shared_options import add_options, option
 @add_options("--func --jobs --limit")
 def validate(files: tuple[str, ...], jobs: int, output: str | None, **given: Any) -> int:
     """Report everything that TOSA forbids in programs."""
-    from tosa_convert.cli.validate_files import Checks, validate_files, validate_standard_input
-    from tosa_convert.cli.validation_report import as_json, as_sarif, as_text
+    from tosa_convert.cli.validate_files import (
+        Checks,
+        as_json,
+        as_sarif,
+        as_text,
+        validate_files,
+        validate_standard_input,
+    )
     from tosa_convert.io.files import STANDARD
     from tosa_convert.io.options import ReadOptions
     from tosa_convert.rules.profiles import parse

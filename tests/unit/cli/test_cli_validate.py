@@ -16,7 +16,7 @@ from unit.cli.test_cli import save
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
-from tosa_convert.cli.validation_report import FileReport, Status, as_json, as_sarif, as_text
+from tosa_convert.cli.validate_files import FileReport, Status, as_json, as_sarif, as_text
 from tosa_convert.errors import CODES
 from tosa_convert.graph import Graph
 

@@ -13,7 +13,7 @@ from typing import Final
 from tosa_convert.graph.extract import reachable
 from tosa_convert.graph.model import Block, Graph, Operator
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
-from tosa_convert.rules.multiply_accumulates import multiply_accumulates
+from tosa_convert.rules.amounts import multiply_accumulates
 
 #: Is told how much of a run is done, and how much there is, in any unit.
 Progress = Callable[[float, float], None]

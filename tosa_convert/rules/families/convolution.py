@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tosa_convert.graph.model import DYNAMIC
-from tosa_convert.rules.families.blocks import (
+from tosa_convert.rules.families.block_scaled import (
     block_size,
     data_shape,
     divides_into_blocks,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tosa_convert.rules.families.blocks import (
+from tosa_convert.rules.families.block_scaled import (
     block_size,
     data_shape,
     divides_into_blocks,

@@ -8,8 +8,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from tosa_convert.graph.dtypes import DType
-from tosa_convert.rules.amounts import Amount
-from tosa_convert.rules.multiply_accumulates import multiply_accumulates
+from tosa_convert.rules.amounts import Amount, multiply_accumulates
 from tosa_convert.views.inspection.memory import tensor_bytes
 from tosa_convert.views.inspection.statistics import Statistics, statistics
 from tosa_convert.views.inspection.summary import ValueSummary, summary_of

@@ -15,8 +15,7 @@ from tosa_convert.graph.model import MAX_RANK, ShapeValue, require_graphs
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.graph.opset import operator as row_of
 from tosa_convert.graph.replace_data import Part, replace_data
-from tosa_convert.rules.amounts import Amount, total
-from tosa_convert.rules.multiply_accumulates import multiply_accumulates
+from tosa_convert.rules.amounts import Amount, multiply_accumulates, total
 from tosa_convert.rules.public import TARGET_CODES, Needs, find_violations, needs
 from tosa_convert.rules.values import shape_text
 from tosa_convert.views.inspection.memory import peak_activations

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.graph.dtypes import dtype
 from tosa_convert.graph.locations import UNLOCATED
-from tosa_convert.rules.amounts import Amount
-from tosa_convert.rules.multiply_accumulates import multiply_accumulates
+from tosa_convert.rules.amounts import Amount, multiply_accumulates
 from tosa_convert.views.inspection.statistics import statistics
 from tosa_convert.views.pictures.box_text import box_size, group_lines, group_size
 from tosa_convert.views.pictures.colors import family_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from tosa_convert.rules.multiply_accumulates import multiply_accumulates
+from tosa_convert.rules.amounts import multiply_accumulates
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
