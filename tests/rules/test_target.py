@@ -1,4 +1,4 @@
-"""Targets: parsed, checked, and preserved where a format has a place for them."""
+"""Targets: checked, and preserved where a format has a place for them."""
 
 from __future__ import annotations
 
@@ -9,36 +9,25 @@ import pytest
 from unit.building import example
 
 import tosa_convert as tc
-from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.bindings.packages import Bindings
 from tosa_convert.formats.mlir import target_env
 from tosa_convert.graph.model import Version
 from tosa_convert.graph.target import Target
-from tosa_convert.rules.profiles import BY_MLIR, CAPABILITIES
-from tosa_convert.rules.target import check, parse_target
+from tosa_convert.rules.profiles import BY_MLIR, CAPABILITIES, check_target
 
 FULL = Target("8K", ("PRO-INT", "PRO-FP"), ("EXT-INT16", "EXT-MX-FP8E4M3"))
 DRAFT = Version(1, 1, 0, draft=True)
 
 
-def test_a_target_is_parsed_in_the_order_of_the_table() -> None:
-    assert parse_target("ext-mx-fp8e4m3,PRO-FP,EXT-INT16,PRO-INT", "8k") == FULL
-
-
-def test_an_unknown_level_is_refused() -> None:
-    with pytest.raises(TosaConvertError, match="found '4K', expected one of 8K, NONE"):
-        parse_target("PRO-INT", "4k")
-
-
 def test_everything_that_is_wrong_with_a_target_is_reported() -> None:
     target = Target("16K", ("PRO-INT", "PRO-HALF"), ("EXT-FFT", "EXT-SHAPE"))
-    assert [finding.message for finding in check(target, (1, 0))] == [
+    assert [finding.message for finding in check_target(target, (1, 0))] == [
         "found level 16K, expected 8K or NONE",
         "TOSA has no PRO-HALF",
         "EXT-FFT needs PRO-FP",
         "EXT-SHAPE needs TOSA 1.1",
     ]
-    assert list(check(FULL)) == []
+    assert list(check_target(FULL)) == []
 
 
 def test_the_names_of_mlir_are_those_of_the_table() -> None:

@@ -46,7 +46,7 @@ class Consumer(NamedTuple):
     computed: an output must not be an input. least: what a program has at least.
     shape_outputs: an output may be a shape.
     entry: it reads only functions with `tf.entry_function`, which no file of TOSA has.
-    limits: the hardware whose sizes and strides `spec.hardware_limits` knows.
+    limits: the hardware whose sizes and strides `consumers.unread` knows.
     lenient: it reads programs that TOSA forbids, too.
     generic_text: it reads MLIR text with attributes only in generic form.
     old_variables: it reads bytecode with variables only up to version 4.

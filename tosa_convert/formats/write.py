@@ -109,8 +109,7 @@ def _encode_080(graph: Graph, options: WriteOptions) -> Iterator[Any]:
             f'weights="{options.weights}": a file of TOSA {OLDER_TOSA} stores its weights inside'
         )
         raise fail("option-conflict", "weights", message, "use embedded")
-    from tosa_convert.eras.current_to_older.form_080 import form_080
-    from tosa_convert.eras.current_to_older.program import downgrade_graph
+    from tosa_convert.eras.current_to_older.program import downgrade_graph, form_080
     from tosa_convert.formats.flatbuffer.write_080 import plan
     from tosa_convert.graph.locations import UNLOCATED
 

@@ -14,9 +14,11 @@ from tosa_convert.errors import Findings
 from tosa_convert.graph.dtypes import V1_0, V1_1, RoundingMode
 from tosa_convert.graph.locations import located
 from tosa_convert.graph.model import operator_path
+from tosa_convert.graph.target import Target
 from tosa_convert.rules.types import Element, Need, match
 
 if TYPE_CHECKING:
+    from tosa_convert.errors import Finding
     from tosa_convert.graph.model import Block, Graph, Operator
 
 
@@ -326,3 +328,37 @@ def _missing(needs: tuple[Need, ...], has: frozenset[str], version: tuple[int, i
 
 def _alternatives(needs: tuple[Need, ...]) -> str:
     return " or ".join(" and ".join(listed(need.names).split(",")) for need in needs)
+
+
+def check_target(target: Target, version: tuple[int, int] = V1_1) -> Iterator[Finding]:
+    """Report what is wrong with a target: names that TOSA lacks, at all or in a version.
+
+    Args:
+        target: Such as a module carries.
+        version: The TOSA version of the target.
+
+    Example:
+        >>> for finding in check_target(Target("8K", ("PRO-INT",), ("EXT-BF16", "EXT-INT64")), (1, 0)):
+        ...     print(finding.message)
+        EXT-BF16 needs PRO-FP
+        EXT-INT64 needs TOSA 1.1
+    """
+    from tosa_convert.rules.levels import LEVELS
+
+    findings = Findings()
+    where = "target"
+    if target.level not in LEVELS:
+        expected = " or ".join(LEVELS)
+        findings.add("option-conflict", where, f"found level {target.level}, expected {expected}")
+    for name in (*target.profiles, *target.extensions):
+        row = CAPABILITIES.get(name)
+        if row is None:
+            findings.add("option-conflict", where, f"TOSA has no {name}")
+            continue
+        if row.profiles and not set(row.profiles) & set(target.profiles):
+            findings.add("option-conflict", where, f"{name} needs {' or '.join(row.profiles)}")
+        if row.since > version:
+            findings.add(
+                "option-conflict", where, f"{name} needs TOSA {row.since[0]}.{row.since[1]}"
+            )
+    yield from findings.rows

@@ -128,9 +128,9 @@ def _own_target(
     target: Target, version: Version
 ) -> tuple[tuple[str, ...] | None, str | None, list[Finding]]:
     """Profile and level of the target that a program carries, or else what is wrong with it."""
-    from tosa_convert.rules.target import check
+    from tosa_convert.rules.profiles import check_target
 
-    wrong = list(check(target, (version.major, version.minor)))
+    wrong = list(check_target(target, (version.major, version.minor)))
     if wrong:
         return None, None, wrong
     names = (*target.profiles, *target.extensions)

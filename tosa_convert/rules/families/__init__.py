@@ -16,10 +16,8 @@ def rules_of(spec: OperatorSpec) -> OperatorRules:
 
 def _rules_of_family(family: str) -> Rules:
     match family:
-        case "elementwise" | "activation":
+        case "elementwise" | "activation" | "reduction":
             from tosa_convert.rules.families.elementwise import RULES
-        case "reduction":
-            from tosa_convert.rules.families.reductions import RULES
         case "layout":
             from tosa_convert.rules.families.data_layout import RULES
         case "gather":
@@ -29,7 +27,7 @@ def _rules_of_family(family: str) -> Rules:
         case "convolution":
             from tosa_convert.rules.families.convolution import RULES
         case "pooling":
-            from tosa_convert.rules.families.pooling import RULES
+            from tosa_convert.rules.families.window import RULES
         case "matmul":
             from tosa_convert.rules.families.matmul import RULES
         case "fft":

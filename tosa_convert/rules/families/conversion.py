@@ -15,10 +15,10 @@ from tosa_convert.rules.families.core import (
     agree,
     first_shape,
     merged,
+    outside_text,
     rank,
     single,
 )
-from tosa_convert.rules.families.elements import outside_text
 from tosa_convert.rules.operator_view import OperatorView
 
 _INT16: Final = dtype("INT16")

@@ -23,6 +23,7 @@ from tosa_convert.rules.families.core import (
     known,
     merged,
     rank,
+    zero_point,
 )
 from tosa_convert.rules.families.window import (
     Axis,
@@ -32,7 +33,6 @@ from tosa_convert.rules.families.window import (
     numbers,
     sizes_of,
 )
-from tosa_convert.rules.families.zero_points import zero_point
 from tosa_convert.rules.operator_view import OperatorView
 
 _PLANE: Final = ("height", "width")

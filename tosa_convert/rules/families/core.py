@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
+import numpy as np
+
+from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.dtypes import INT8
 from tosa_convert.graph.model import DYNAMIC
 from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.rules.operator_view import OperatorView
@@ -232,3 +236,80 @@ def first_shape(view: OperatorView) -> tuple[ResultShape, ...]:
     """Return the shape of the first operand as that of the result."""
     value = view.inputs[0]
     return (value.shape if isinstance(value, TensorType) else value.sizes,)
+
+
+def first_outside(data: Constant, least: int, most: int | None) -> tuple[int, int] | None:
+    """Return the position of the first element outside of a range, and its value. None if there is none.
+
+    most: None for a range without an end. The elements are read in blocks, and of a splat only one.
+
+    Example:
+        >>> from tosa_convert.graph import Constant, dtype
+        >>> data = Constant(dtype("INT8"), 4, bytes([0, 1, 7, 255]))
+        >>> first_outside(data, 0, 3), first_outside(data, -1, None)
+        ((2, 7), None)
+    """
+    start = 0
+    for block in data.blocks():
+        wrong = block < least if most is None else (block < least) | (block > most)
+        if wrong.any():
+            index = int(wrong.argmax())
+            return start + index, int(block[index])
+        if data.splat:
+            break  # the other elements are the same
+        start += len(block)
+    return None
+
+
+def outside_text(view: OperatorView, name: str, least: int, most: int | None) -> str:
+    """Describe the first element of a constant operand outside of a range; "" if there is none."""
+    tensor = view.tensor(name)
+    found = None if tensor.data is None else first_outside(tensor.data, least, most)
+    return "" if found is None else f"{name} {place(tensor.shape, found[0])} is {found[1]}"
+
+
+def place(shape: tuple[int, ...] | None, position: int) -> str:
+    """Return the place of an element in a tensor of a known shape, for messages.
+
+    Example:
+        >>> place((2, 3), 4), place((5,), 4), place((), 0)
+        ('[1, 1]', '[4]', '[]')
+    """
+    if shape is None or min(shape, default=0) < 0:
+        return str(position)
+    return str([int(index) for index in np.unravel_index(position, shape)]) if shape else "[]"
+
+
+def zero_point(name: str) -> Check:
+    """Require the operand to have one element, which is 0 unless its dtype is INT8."""
+    is_single = single(name)
+
+    def check(view: OperatorView) -> Iterator[Violation]:
+        wrong_shape = [*is_single(view)]
+        yield from wrong_shape
+        tensor = view.tensor(name)
+        if wrong_shape or tensor.data is None or tensor.dtype is INT8 or is_zero(tensor.data):
+            return
+        yield Violation(
+            f"{dashed(name)}-not-zero",
+            f"{name} is {tensor.data.numpy()[0]} of {tensor.dtype}",
+            "0, as for all dtypes but INT8",
+        )
+
+    return check
+
+
+def is_zero(data: Constant) -> bool:
+    """Return whether the first element is 0 or -0.
+
+    Example:
+        >>> from tosa_convert.graph.dtypes import dtype
+        >>> is_zero(Constant(dtype("BF16"), 1, bytes([0, 0x80])))
+        True
+    """
+    # By bits, since numpy does not have most floating-point types.
+    element = data.uniform()
+    if element is None:
+        return False
+    bits = int.from_bytes(element, "little")
+    return bits == 0 or (data.dtype.is_float and bits == 1 << (data.dtype.bits - 1))

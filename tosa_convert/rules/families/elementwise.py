@@ -1,4 +1,4 @@
-"""Elementwise operators: operands of one rank, sizes that are equal or 1."""
+"""Elementwise operators: operands of one rank, sizes that are equal or 1. Reductions along an axis."""
 
 from __future__ import annotations
 
@@ -16,18 +16,35 @@ from tosa_convert.rules.families.core import (
     Rules,
     Violation,
     agree,
+    axis_of,
     dashed,
     family_rules,
     first_shape,
     known,
     listing,
+    outside_text,
     rank,
+    rank_between,
     single,
+    zero_point,
 )
-from tosa_convert.rules.families.elements import outside_text
-from tosa_convert.rules.families.zero_points import zero_point
 from tosa_convert.rules.operator_view import OperatorView
 from tosa_convert.rules.values import Shape, TensorType
+
+
+def _without_axis(view: OperatorView) -> tuple[ResultShape, ...]:
+    shape, axis = view.shape("input"), view.attributes["axis"]
+    return (None if shape is None else shape[:axis] + shape[axis + 1 :],)
+
+
+def _one_at_axis(view: OperatorView) -> tuple[ResultShape, ...]:
+    shape, axis = view.shape("input"), view.attributes["axis"]
+    return (None if shape is None else (*shape[:axis], 1, *shape[axis + 1 :]),)
+
+
+_REDUCED_RANKS: Final = (rank_between("input", 1),)
+_REDUCED_CHECKS: Final = (axis_of("input"),)
+
 
 #: The most bits that MUL of INT32 can shift a product by.
 _MAX_SHIFT: Final = 63
@@ -183,4 +200,6 @@ RULES: Final[Rules] = {
     "LOGICAL_LEFT_SHIFT": _SHIFT,
     "LOGICAL_RIGHT_SHIFT": _SHIFT,
     "MUL": _broadcast(single("shift"), mul_shift),
+    **family_rules(OperatorRules(_one_at_axis, _REDUCED_RANKS, _REDUCED_CHECKS), "reduction"),
+    "ARGMAX": OperatorRules(_without_axis, _REDUCED_RANKS, _REDUCED_CHECKS),
 }

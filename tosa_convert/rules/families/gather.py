@@ -19,10 +19,10 @@ from tosa_convert.rules.families.core import (
     known,
     listing,
     merged,
+    outside_text,
     rank,
     single,
 )
-from tosa_convert.rules.families.elements import outside_text
 from tosa_convert.rules.operator_view import OperatorView
 
 #: The names of the dimensions of each operand. Sizes of one name are equal.

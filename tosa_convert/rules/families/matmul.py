@@ -21,9 +21,9 @@ from tosa_convert.rules.families.core import (
     agree,
     merged,
     rank,
+    zero_point,
 )
 from tosa_convert.rules.families.window import sizes_of
-from tosa_convert.rules.families.zero_points import zero_point
 from tosa_convert.rules.operator_view import OperatorView
 
 _DIMENSIONS: Final = ("batch", "height", "width")
