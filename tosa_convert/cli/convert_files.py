@@ -18,9 +18,6 @@ from tosa_convert.cli.convert_file import (
     open_source,
 )
 from tosa_convert.cli.files_in_directories import (
-    FileFailure,
-    attempt,
-    crash,
     format_of,
     inputs_below,
     is_model,
@@ -34,8 +31,6 @@ from tosa_convert.io.formats import MLIR_FORMATS, Format, of_path
 
 #: An input and its output.
 Job = tuple[Path, Path]
-#: The reason why a file was not converted; None if it was.
-Failure = FileFailure | None
 
 
 def convert_many(
@@ -48,9 +43,9 @@ def convert_many(
     if folder.exists() and not folder.is_dir():
         raise click.UsageError(f"-o {output} is a file; for several inputs give a directory")
     jobs = _jobs(paths, folder, _target_format(options))
-    work = functools.partial(_convert_job, options=options)
+    work = functools.partial(_convert, options=options)
     inputs = [source for source, _ in jobs]
-    with contextlib.closing(outcomes(work, jobs, inputs, processes, _crash)) as failures:
+    with contextlib.closing(outcomes(work, jobs, inputs, processes)) as failures:
         exit_codes = [
             report_failure(source, failure)
             for source, failure in zip(inputs, failures, strict=True)
@@ -66,12 +61,9 @@ def _target_format(options: ConvertOptions) -> Format | None:
     return options.to or direction.get(options.direction)
 
 
-def _convert_job(job: Job, options: ConvertOptions) -> Failure:
-    """Convert one of many files; returns what went wrong, if something did."""
-    return attempt(functools.partial(_convert, *job, options))
-
-
-def _convert(source: Path, target: Path, options: ConvertOptions) -> None:
+def _convert(job: Job, options: ConvertOptions) -> None:
+    """Convert one of many files."""
+    source, target = job
     api.refuse_same_file(source, target)
     try:
         # `mkdir(parents=True)` calls itself for each of them, and they may be a thousand.
@@ -87,11 +79,6 @@ def _convert(source: Path, target: Path, options: ConvertOptions) -> None:
         convert_model_or_raise(error, str(source), str(target), options)
     else:
         convert_opened(opened, str(target), of_path(target), options)
-
-
-def _crash(job: Job, code: int) -> Failure:
-    """Return the failure of a file whose process died."""
-    return crash(job[0], code)
 
 
 def _jobs(paths: list[str], folder: Path, to: Format | None) -> list[Job]:

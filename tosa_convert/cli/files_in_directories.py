@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import traceback
 from collections.abc import Callable, Generator, Sequence
@@ -32,10 +33,10 @@ Result = TypeVar("Result")
 FileFailure = TosaConvertError | str
 
 
-def attempt(work: Callable[[], Result]) -> Result | FileFailure:
+def attempt(work: Callable[[Job], Result], job: Job) -> Result | FileFailure:
     """Do the work on one of many files; return the reason why it failed instead of raising it."""
     try:
-        return work()
+        return work(job)
     except TosaConvertError as error:
         return error
     except Exception:  # a bug of ours, which must not stop the other files
@@ -102,33 +103,26 @@ def outcomes(
     jobs: Sequence[Job],
     sources: Sequence[Path],
     processes: int,
-    on_death: Callable[[Job, int], Result],
-) -> Generator[Result, None, None]:
-    """Do the jobs; yields the result of each, in order.
+) -> Generator[Result | FileFailure, None, None]:
+    """Do the jobs; yields the result of each, in order, or the reason why it failed.
 
     Args:
         work: does a job.
         jobs: its arguments.
         sources: the input of each job.
         processes: how many to use; 0 for the number that is fastest.
-        on_death: makes the result of a job whose process died, from the job and the exit code.
     """
     processes = processes or _default_processes(sources)
+    attempted = functools.partial(attempt, work)
     if processes == 1:
-        yield from map(work, jobs)
+        yield from map(attempted, jobs)
         return
     from tosa_convert.cli.own_process import may_fork
     from tosa_convert.process.pool import run_jobs
 
-    done: dict[int, Result] = {}
+    done: dict[int, Result | FileFailure] = {}
     following = 0
-    results = run_jobs(
-        work,
-        jobs,
-        processes=processes,
-        on_death=on_death,
-        fork=may_fork(),
-    )
+    results = run_jobs(attempted, jobs, processes=processes, on_death=_death, fork=may_fork())
     with contextlib.closing(results):
         for index, result in results:
             done[index] = result
@@ -152,7 +146,7 @@ def _size(source: Path) -> int:
         return 0  # the work reports the problem
 
 
-def crash(source: Path, code: int) -> FileFailure:
+def _death(job: object, code: int) -> FileFailure:
     """Return the failure of a file whose process died."""
     from tosa_convert.process.child import describe_exit
 

@@ -14,8 +14,6 @@ from tosa_convert.cli import show_json, show_text
 from tosa_convert.cli.command import say
 from tosa_convert.cli.files_in_directories import (
     FileFailure,
-    attempt,
-    crash,
     findings_of,
     inputs_below,
     outcomes,
@@ -172,9 +170,12 @@ def show_files(paths: Sequence[str], view: View, processes: int) -> int:
         )
     ]
     refuse_no_inputs(paths, files)
-    work = functools.partial(_result, view=view)
-    with contextlib.closing(outcomes(work, files, files, processes, _crashed)) as found:
-        results = list(found)
+    work = functools.partial(_read, view=view)
+    with contextlib.closing(outcomes(work, files, files, processes)) as found:
+        results = [
+            one if isinstance(one, Result) else _unreadable(str(path), one)
+            for path, one in zip(files, found, strict=True)
+        ]
     if view.as_json:
         _print([show_json.document([result.content for result in results])])
     else:
@@ -183,12 +184,8 @@ def show_files(paths: Sequence[str], view: View, processes: int) -> int:
     return max((report_failure(*row) for row in failures), default=0)
 
 
-def _result(path: Path, view: View) -> Result:
-    found = attempt(functools.partial(_read, str(path), view))
-    return found if isinstance(found, Result) else _unreadable(path, found)
-
-
-def _read(name: str, view: View) -> Result:
+def _read(path: Path, view: View) -> Result:
+    name = str(path)
     if model := shown_model(name, view.read, None, _listing_flags(view)):
         return Result(name, model, show_json.model_row(model))
     opened = open_input(name, view.read)
@@ -197,14 +194,9 @@ def _read(name: str, view: View) -> Result:
     return Result(name, shown, _content(shown, graph, view) if view.as_json else {})
 
 
-def _unreadable(path: Path, failure: FileFailure) -> Result:
-    content = show_json.unreadable(str(path), findings_of(failure)[0])
-    return Result(str(path), None, content, failure)
-
-
-def _crashed(path: Path, code: int) -> Result:
-    """Return the result of a file whose process died."""
-    return _unreadable(path, crash(path, code))
+def _unreadable(name: str, failure: FileFailure) -> Result:
+    content = show_json.unreadable(name, findings_of(failure)[0])
+    return Result(name, None, content, failure)
 
 
 # -- output ----------------------------------------------------------------------------------------

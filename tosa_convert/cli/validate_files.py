@@ -20,7 +20,6 @@ from tosa_convert.cli.command import EXIT_BUG, note, report_bug
 from tosa_convert.cli.files_in_directories import (
     FileFailure,
     attempt,
-    crash,
     findings_of,
     inputs_below,
     outcomes,
@@ -32,7 +31,7 @@ from tosa_convert.cli.progress import ProgressDisplay
 from tosa_convert.cli.standard_streams import STDIN, refuse_terminal_input, write_file
 from tosa_convert.consumers.validate import validate
 from tosa_convert.errors import CODES, Finding, TosaConvertError, grouped, printable
-from tosa_convert.formats.read import Input, quoted, read
+from tosa_convert.formats.read import quoted, read
 from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.io.files import STANDARD
 from tosa_convert.io.options import ReadOptions
@@ -270,7 +269,8 @@ class Checks:
 def validate_standard_input(checks: Checks, form: Form, output: str | None) -> int:
     """Report on the program in standard input; returns the exit code."""
     refuse_terminal_input()
-    return _finish([_report(STANDARD, checks)], form, output)
+    work = functools.partial(_checked, checks=checks)
+    return _finish([_report(STDIN, attempt(work, STANDARD))], form, output)
 
 
 def validate_files(
@@ -279,38 +279,33 @@ def validate_files(
     """Report on all files; one that cannot be read does not stop the others. Returns the exit code."""
     files = [source for given in paths for source, _ in inputs_below(given)]
     refuse_no_inputs(paths, files)
-    work = functools.partial(_validate_file, checks=checks)
+    work = functools.partial(_checked, checks=checks)
     at_once = form is as_text and output is None
     reports: list[FileReport] = []
     with (
-        contextlib.closing(outcomes(work, files, files, processes, _crashed)) as results,
+        contextlib.closing(outcomes(work, files, files, processes)) as results,
         ProgressDisplay("files", len(files)) as progress,
     ):
-        for report in results:
-            reports.append(report)
+        for file, found in zip(files, results, strict=True):
+            reports.append(_report(str(file), found))
             if at_once:
-                _write(as_text([report]), None)
+                _write(as_text(reports[-1:]), None)
             progress(len(reports))
     return _finish(reports, None if at_once else form, output)
 
 
-def _validate_file(path: Path, checks: Checks) -> FileReport:
-    return _report(str(path), checks)
-
-
-def _report(path: str, checks: Checks) -> FileReport:
-    """Return the report on a file or, if it cannot be read, why; "-" is standard input."""
-    name = STDIN if path == STANDARD else path
-    found = attempt(lambda: _checked(name, open_path(path, checks.read), checks))
-    return found if isinstance(found, FileReport) else _unreadable(name, found)
-
-
-def _unreadable(name: str, failure: FileFailure) -> FileReport:
-    findings, trace = findings_of(failure)
+def _report(name: str, found: FileReport | FileFailure) -> FileReport:
+    """Return the report on a file or, if it cannot be read, why."""
+    if isinstance(found, FileReport):
+        return found
+    findings, trace = findings_of(found)
     return FileReport(name, Status.UNREADABLE, findings, trace=trace)
 
 
-def _checked(name: str, opened: Input, checks: Checks) -> FileReport:
+def _checked(path: Path | str, checks: Checks) -> FileReport:
+    """Check a file; "-" is standard input."""
+    name = STDIN if path == STANDARD else str(path)
+    opened = open_path(str(path), checks.read)
     graph = read_one_of_many(opened, checks.read, read)
     found = validate(
         graph,
@@ -327,11 +322,6 @@ def _checked(name: str, opened: Input, checks: Checks) -> FileReport:
         findings,
         needs(graph) if checks.least and allowed else None,
     )
-
-
-def _crashed(path: Path, code: int) -> FileReport:
-    """Return the report of a file whose process died."""
-    return _unreadable(str(path), crash(path, code))
 
 
 def _finish(reports: Sequence[FileReport], form: Form | None, output: str | None) -> int:
