@@ -39,13 +39,7 @@ _S = TypeVar("_S", bound="BlockState")
 class Checkpoint(NamedTuple):
     """How much a builder has. `BlockState.checkpoint` makes it."""
 
-    operators: int
-    tensors: int
-    shapes: int
-    inputs: int
-    outputs: int
-    regions: int
-    variables: int
+    counts: tuple[int, ...]
     numbers: dict[str, int]
 
 
@@ -175,17 +169,13 @@ class BlockState:
 
     def checkpoint(self) -> Checkpoint:
         """Return a point to go back to with `rollback`."""
+        return Checkpoint(tuple(map(len, self._growing())), dict(self._numbers))
+
+    def _growing(self) -> tuple[list[Any] | dict[str, Any], ...]:
+        """Return what methods add to, at the end."""
         block = self._block
-        return Checkpoint(
-            len(block.operators),
-            len(block.tensors),
-            len(block.shapes),
-            len(block.inputs),
-            len(block.outputs),
-            len(self._regions),
-            len(self._variables),
-            dict(self._numbers),
-        )
+        lists = block.operators, block.inputs, block.outputs, self._regions
+        return (*lists, block.tensors, block.shapes, self._variables)
 
     def rollback(self, checkpoint: Checkpoint) -> None:
         """Remove what was added since a checkpoint was made. Values that are gone are not used again.
@@ -202,19 +192,12 @@ class BlockState:
             Builder(Block("main", 0 operators, (x: FP32 [4]) -> ()))
         """
         block = self._block
-        del block.operators[checkpoint.operators :]
-        del block.inputs[checkpoint.inputs :]
-        del block.outputs[checkpoint.outputs :]
-        del self._regions[checkpoint.regions :]
-        self._numbers = dict(checkpoint.numbers)
-        added: tuple[tuple[dict[str, Any], int], ...] = (
-            (block.tensors, checkpoint.tensors),
-            (block.shapes, checkpoint.shapes),
-            (self._variables, checkpoint.variables),
-        )
-        for values, count in added:
+        for values, count in zip(self._growing(), checkpoint.counts, strict=True):
+            if isinstance(values, list):
+                del values[count:]
             while len(values) > count:
                 values.popitem()
+        self._numbers = dict(checkpoint.numbers)
         self._zeros = {key: v for key, v in self._zeros.items() if v.name in block.tensors}
         self._shapes = {key: v for key, v in self._shapes.items() if v.name in block.shapes}
         self._tensor_of = {key: v for key, v in self._tensor_of.items() if v in block.tensors}

@@ -71,19 +71,18 @@ class DowngradeEditor(BlockEditor):
 
     def numbers(self, name: str, what: str) -> tuple[int, ...]:
         """Return the integers of a constant that becomes an attribute."""
-        tensor = self.tensors[name]
-        if tensor.data is None or tensor.variable:
-            raise Refused(f"its {what} is not a constant", _FOLD)
-        self.read.add(name)
-        return tuple(map(int, tensor.data.numpy().tolist()))
+        return tuple(map(int, self._elements(name, what)))
 
     def only_number(self, name: str, what: str) -> float:
         """Return the only element of a constant that becomes an attribute."""
+        return float(self._elements(name, what)[0])
+
+    def _elements(self, name: str, what: str) -> Any:
         tensor = self.tensors[name]
         if tensor.data is None or tensor.variable:
             raise Refused(f"its {what} is not a constant", _FOLD)
         self.read.add(name)
-        return float(tensor.data.numpy().reshape(-1)[0])
+        return tensor.data.numpy()
 
     # -- attributes ---------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ _SIGN_FREE_FAMILIES: Final = ("layout", "gather", "control", "constant")
 def as_today(editor: Editor, operator: Operator) -> None:
     """Add an operator to the editor's, changed or with others so that it means today what it meant."""
     spec, is_old = operator.spec, editor.upgrade.is_old
-    if not _is_complete(operator):
+    if not spec.takes(len(operator.inputs), len(operator.outputs)):
         editor.add(operator)  # the rules of graphs refuse it
         return
     if editor.unsigned:
@@ -36,17 +36,6 @@ def as_today(editor: Editor, operator: Operator) -> None:
         _REPLACED[spec.name](editor, operator)
         return
     editor.add(operator)
-
-
-def _is_complete(operator: Operator) -> bool:
-    """Return whether an operator has as many operands and results as its row says."""
-    for values, (fewest, most) in (
-        (operator.inputs, operator.spec.operand_range()),
-        (operator.outputs, operator.spec.result_range()),
-    ):
-        if len(values) < fewest or (most is not None and len(values) > most):
-            return False
-    return True
 
 
 def _refuse_unsigned(editor: Editor, operator: Operator) -> None:
