@@ -195,6 +195,7 @@ class BlockState:
         for values, count in zip(self._growing(), checkpoint.counts, strict=True):
             if isinstance(values, list):
                 del values[count:]
+                continue
             while len(values) > count:
                 values.popitem()
         self._numbers = dict(checkpoint.numbers)

@@ -17,7 +17,7 @@ from tosa_convert.graph.model import BlockScale, Operator, ShapeValue, Tensor
 from tosa_convert.graph.opset import AttributeValue, OperandSpec, OperatorSpec
 from tosa_convert.rules.families.core import Violation
 from tosa_convert.rules.operator_view import OperatorView
-from tosa_convert.rules.types import Element, TypeRow, mismatch, rows, rows_for
+from tosa_convert.rules.types import Element, TypeRow, element_text, mismatch, rows, rows_for
 from tosa_convert.rules.validate import finding
 from tosa_convert.rules.values import READ_POSITIONS, ShapeType, TypeTable, ValueType
 from tosa_convert.rules.verdict import element_of, judge
@@ -98,11 +98,6 @@ def type_violation(
 def plain(element: Element) -> DType | None:
     """Return the element type of a tensor, without that of its scales."""
     return element[0] if isinstance(element, tuple) else element
-
-
-def element_text(element: Element) -> str:
-    """Return an element type as messages show it."""
-    return f"block-scaled {element[0]}" if isinstance(element, tuple) else str(element)
 
 
 def _selectors(spec: OperatorSpec, attributes: Mapping[str, object]) -> tuple[tuple[str, str], ...]:

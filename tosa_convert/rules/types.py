@@ -129,7 +129,7 @@ def mismatch(
         if key is not None:
             return _wrong_slot(form, form.slots(inputs, outputs), key)
     if any(form.has_operands(inputs) for form in matching):
-        found = ", ".join(map(_text, outputs[:_LISTED])) or "missing"
+        found = ", ".join(map(element_text, outputs[:_LISTED])) or "missing"
         name = spec.results[0].name if spec.results else "output"
         return TypeMismatch(f"{_dashed(name)}-list", f"the results are {found}", "other results")
     return _wrong_list(spec, inputs)
@@ -141,7 +141,7 @@ def _wrong_list(spec: OperatorSpec, inputs: Sequence[Element]) -> TypeMismatch:
     expected = "equal types" if tensors else "at least one tensor"
     if not any(row.arity == "*" for row in spec.operands):
         expected = "other operands"
-    found = f"the operands are {', '.join(map(_text, inputs[:_LISTED]))}"
+    found = f"the operands are {', '.join(map(element_text, inputs[:_LISTED]))}"
     if not inputs:
         found = "there are no operands"
     name = spec.operands[0].name if spec.operands else "input"
@@ -161,11 +161,11 @@ def _wrong_slot(form: Form, slots: list[Slot], key: Key) -> TypeMismatch:
     slot = slots[index]
     values = _listed(expected)
     context = " and ".join(
-        f"{other.name} {_text(key[position])}"
+        f"{other.name} {element_text(key[position])}"
         for position, other in enumerate(slots)
         if position != index
     )
-    message = f"{slot.name} is {_text(key[index])}" + (f" with {context}" if context else "")
+    message = f"{slot.name} is {element_text(key[index])}" + (f" with {context}" if context else "")
     return TypeMismatch(f"{_dashed(slot.name).removesuffix('-type')}-type", message, values)
 
 
@@ -195,14 +195,15 @@ def _first_repair(
     return positions[0], {row[positions[0]] for row in keys}
 
 
-def _text(element: Element | str) -> str:
+def element_text(element: Element | str) -> str:
+    """Return an element type as messages show it."""
     if element is None:
         return "!tosa.shape"
     return f"block-scaled {element[0]}" if isinstance(element, tuple) else str(element)
 
 
 def _listed(elements: Iterable[Element | str]) -> str:
-    return " or ".join(sorted({_text(element) for element in elements}, key=_order))
+    return " or ".join(sorted({element_text(element) for element in elements}, key=_order))
 
 
 def _order(text: str) -> tuple[bool, int, str]:

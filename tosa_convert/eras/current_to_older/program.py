@@ -43,7 +43,6 @@ from tosa_convert.graph.model import (
     Graph,
     Operator,
     Region,
-    Tensor,
     block_path,
     operator_path,
     quoted,
@@ -163,13 +162,9 @@ def has_form_of(graph: Graph, state: str) -> bool:
     return all(
         len(block.operators) == len(other.operators)
         and all(map(partial(_same, state), block.operators, other.operators))
-        and (state >= VARIABLE_SYMBOLS or not any(map(_is_variable, block.tensors.values())))
+        and (state >= VARIABLE_SYMBOLS or not any(row.variable for row in block.tensors.values()))
         for (_, block), (_, other) in zip(older.blocks(), today.blocks(), strict=True)
     )
-
-
-def _is_variable(tensor: Tensor) -> bool:
-    return tensor.variable
 
 
 def _same(state: str, older: Operator, today: Operator) -> bool:

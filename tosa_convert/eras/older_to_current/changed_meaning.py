@@ -61,7 +61,7 @@ def _equal_ranks(editor: Editor, operator: Operator, count: int) -> None:
     """Give operands of lower rank leading dimensions of size 1."""
     tensors = [editor.tensors.get(name) for name in operator.inputs[:count]]
     shapes = [tensor.shape for tensor in tensors if tensor is not None]
-    if len(set(map(_rank_of, shapes))) < 2:
+    if len({None if shape is None else len(shape) for shape in shapes}) < 2:
         return
     if None in shapes:
         raise Refused(
@@ -75,10 +75,6 @@ def _equal_ranks(editor: Editor, operator: Operator, count: int) -> None:
             inputs[index] = _with_rank(editor, tensor, tensor.shape, rank)
     operator.inputs = tuple(inputs)
     editor.note("operands of lower rank have leading dimensions of 1")
-
-
-def _rank_of(shape: tuple[int, ...] | None) -> int:
-    return -1 if shape is None else len(shape)
 
 
 def _with_rank(editor: Editor, tensor: Tensor, shape: tuple[int, ...], rank: int) -> str:

@@ -52,6 +52,11 @@ def zero_point_operand(edit: Editor, old: OldOperation, name: str, tensor: Tenso
     return edit.constant([value], tensor.dtype, name=f"{old.outputs[0]}_{name}")
 
 
+def zero_points(edit: Editor, old: OldOperation, **tensors: Tensor) -> list[str]:
+    """Return zero points by their names, each with the tensor that it belongs to."""
+    return [zero_point_operand(edit, old, name, tensor) for name, tensor in tensors.items()]
+
+
 def _accumulator(old: OldOperation, default: str | None) -> DType:
     found = old.attributes.get("acc_type")
     if isinstance(found, DType):
@@ -65,11 +70,8 @@ def _convolution(edit: Editor, old: OldOperation) -> tuple[list[str], DType]:
     """Return the operands of a convolution, and its accumulator."""
     image, weight = edit.operand(old, 0), edit.operand(old, 1)
     accumulator = _accumulator(old, _ACCUMULATORS.get(image.dtype.name))
-    zero_points = [
-        zero_point_operand(edit, old, "input_zp", image),
-        zero_point_operand(edit, old, "weight_zp", weight),
-    ]
-    return [*old.inputs, *zero_points], accumulator
+    points = zero_points(edit, old, input_zp=image, weight_zp=weight)
+    return [*old.inputs, *points], accumulator
 
 
 def _zero_points(
@@ -244,8 +246,7 @@ def fully_connected(edit: Editor, old: OldOperation) -> None:
         edit.reshape(weight.name, (results, 1, 1, *of_kernels), wanted=f"{stem}_weight"),
         old.inputs[2],
     ]
-    for name, operand in (("input_zp", image), ("weight_zp", weight)):
-        inputs.append(zero_point_operand(edit, old, name, operand))
+    inputs += zero_points(edit, old, input_zp=image, weight_zp=weight)
     product = edit.new_tensor(f"{stem}_conv2d", result.dtype, (count, 1, 1, results))
     edit.emit(
         "CONV2D",
@@ -265,11 +266,8 @@ def fully_connected(edit: Editor, old: OldOperation) -> None:
 def matmul(edit: Editor, old: OldOperation) -> None:
     """Zero points become operands."""
     edit.result(old)
-    zero_points = [
-        zero_point_operand(edit, old, "a_zp", edit.operand(old, 0)),
-        zero_point_operand(edit, old, "b_zp", edit.operand(old, 1)),
-    ]
-    edit.emit("MATMUL", [*old.inputs[:2], *zero_points], results=old.outputs)
+    points = zero_points(edit, old, a_zp=edit.operand(old, 0), b_zp=edit.operand(old, 1))
+    edit.emit("MATMUL", [*old.inputs[:2], *points], results=old.outputs)
 
 
 def downgrade_matmul(edit: DowngradeEditor, op: Operator) -> None:
@@ -282,11 +280,8 @@ def negate(edit: Editor, old: OldOperation) -> None:
     result = edit.result(old)
     # In releases of early 2025 the attribute has the name of today's operand.
     name = "input1_zp" if "input1_zp" in old.attributes else "input_zp"
-    zero_points = [
-        zero_point_operand(edit, old, name, edit.operand(old, 0)),
-        zero_point_operand(edit, old, "output_zp", result),
-    ]
-    edit.emit("NEGATE", [old.inputs[0], *zero_points], results=old.outputs)
+    points = zero_points(edit, old, **{name: edit.operand(old, 0)}, output_zp=result)
+    edit.emit("NEGATE", [old.inputs[0], *points], results=old.outputs)
 
 
 def downgrade_negate(edit: DowngradeEditor, op: Operator) -> None:
@@ -297,14 +292,11 @@ def downgrade_negate(edit: DowngradeEditor, op: Operator) -> None:
 def avg_pool2d(edit: Editor, old: OldOperation) -> None:
     """Zero points become operands."""
     result, image = edit.result(old), edit.operand(old, 0)
-    zero_points = [
-        zero_point_operand(edit, old, "input_zp", image),
-        zero_point_operand(edit, old, "output_zp", result),
-    ]
+    points = zero_points(edit, old, input_zp=image, output_zp=result)
     default = dtype("FP32") if image.dtype.is_float else INT32
     edit.emit(
         "AVG_POOL2D",
-        [old.inputs[0], *zero_points],
+        [old.inputs[0], *points],
         {
             "kernel": integers(old, "kernel", 2),
             "stride": integers(old, "stride", 2),
