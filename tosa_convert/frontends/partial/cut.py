@@ -57,27 +57,3 @@ class Cut:
     inputs: int
     outputs: tuple[int, ...]
     operators: tuple[CutOperator, ...]
-
-    @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Cut:
-        """Convert a row that `dataclasses.asdict` made, also by way of JSON, back to the value."""
-        operators = tuple(
-            CutOperator(
-                **{
-                    **one,
-                    "operands": tuple(map(_operand, one["operands"])),
-                    "results": tuple(one["results"]),
-                }
-            )
-            for one in row["operators"]
-        )
-        return cls(inputs=row["inputs"], outputs=tuple(row["outputs"]), operators=operators)
-
-
-def _operand(row: Mapping[str, Any]) -> Operand:
-    items = row["items"]
-    return Operand(
-        place=row["place"],
-        items=None if items is None else tuple(map(_operand, items)),
-        literal=row["literal"],
-    )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from tosa_convert.errors import Finding
 from tosa_convert.frontends.partial.cut import Cut
+from tosa_convert.frontends.process.request import restored
 
 #: Files in the folder that parent and child share.
 PROGRAM_FILE: Final = "program.mlirbc"
@@ -152,32 +153,7 @@ class Interface:
         Raises:
             ValueError, TypeError, KeyError: it is another text.
         """
-        row: dict[str, Any] = json.loads(text)
-        kinds: dict[str, Callable[[dict[str, Any]], Any]] = {
-            "inputs": _value,
-            "outputs": _value,
-            "states": lambda entry: State(**entry),
-            "not_lowered": lambda entry: NotLowered(**entry),
-            "findings": lambda entry: Finding(**entry),
-        }
-        lists: dict[str, Any] = {
-            name: list(map(make, row.pop(name))) for name, make in kinds.items()
-        }
-        cut, whole = row.pop("cut"), row.pop("whole")
-        return cls(
-            **lists,
-            **row,
-            cut=None if cut is None else Cut.from_row(cut),
-            whole=None if whole is None else _whole(whole),
-        )
-
-
-def _value(row: dict[str, Any]) -> Value:
-    shape = row.pop("shape")
-    return Value(**row, shape=None if shape is None else tuple(shape))
-
-
-def _whole(row: dict[str, Any]) -> Whole:
-    parts = [Part(**one) for one in row.pop("parts")]
-    values = list(map(_value, row.pop("values")))
-    return Whole(**row, parts=parts, values=values)
+        row = json.loads(text)
+        if not row:
+            raise ValueError("it is empty")
+        return restored(cls, row)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Final, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from tosa_convert.errors import Finding, TosaConvertError
-from tosa_convert.io.options import Narrow, narrow_types
+from tosa_convert.io.options import Narrow
 
 #: The file of a request in the folder that parent and child share.
 REQUEST_FILE: Final = "request.json"
@@ -62,11 +64,43 @@ class Request:
     @classmethod
     def from_json(cls, text: str) -> Request:
         """Return the request of a JSON text that `to_json` made."""
-        row = json.loads(text)
-        shapes = {name: tuple(sizes) for name, sizes in row.pop("input_shapes").items()}
-        cut = tuple((number, name) for number, name in row.pop("cut"))
-        narrow = narrow_types(row.pop("narrow"))
-        return cls(**row, cut=cut, input_shapes=shapes, narrow=narrow)
+        return restored(cls, json.loads(text))
+
+
+_T = TypeVar("_T")
+_hints: Final[Callable[[Any], dict[str, Any]]] = cache(get_type_hints)
+
+
+def restored(kind: type[_T], row: Any) -> _T:
+    """Return a dataclass from what JSON makes of its `dataclasses.asdict`.
+
+    Raises:
+        ValueError, TypeError, KeyError: the row is of something else.
+    """
+    if not isinstance(row, dict):
+        raise TypeError(f"found {type(row).__name__}, expected the fields of {kind.__name__}")
+    hints = _hints(kind)
+    return kind(**{name: _value(hints[name], value) for name, value in row.items()})
+
+
+def _value(hint: Any, value: Any) -> Any:
+    """Return what JSON made of a value of a type."""
+    if value is None:
+        return None
+    origin, arguments = get_origin(hint), get_args(hint)
+    has_rows = bool(arguments) and get_origin(arguments[-1]) is not None
+    if origin is UnionType:
+        return _value(next(one for one in arguments if one is not NoneType), value)
+    if is_dataclass(hint):
+        return restored(cast("type[Any]", hint), value)
+    if origin is list or arguments[1:] == (...,):
+        return origin(_value(arguments[0], one) for one in value)
+    if origin is tuple:
+        return tuple(value)
+    if origin is Mapping:
+        rows = dict(value)
+        return {name: _value(arguments[1], rows[name]) for name in rows} if has_rows else rows
+    return value
 
 
 def numeric_shapes(given: Mapping[str, tuple[int | str, ...]]) -> dict[str, tuple[int, ...]]:

@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import tosa_convert.formats.mlir.read.module
+import tosa_convert.formats.mlir.write.module  # noqa: F401 - imported while the converter works
 from tosa_convert.builder import Builder
 from tosa_convert.builder.edit import change_blocks
 from tosa_convert.errors import Finding, TosaConvertError, fail
@@ -32,12 +34,6 @@ from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.io import log
 from tosa_convert.io.options import ReadOptions, WriteOptions
-
-
-def import_adapters() -> None:
-    """Import what reads and writes programs; numpy is most of it."""
-    import tosa_convert.formats.mlir.read.module
-    import tosa_convert.formats.mlir.write.module  # noqa: F401
 
 
 def complete_program(

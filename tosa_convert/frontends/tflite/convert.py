@@ -48,9 +48,7 @@ _LINE_CHARACTERS: Final = 200
 
 def warm_up() -> None:
     """Import what completes programs; numpy is most of it."""
-    from tosa_convert.frontends.tflite.complete import import_adapters
-
-    import_adapters()
+    from tosa_convert.frontends.tflite import complete  # noqa: F401
 
 
 def lower(request: Request, folder: Path) -> Interface:

@@ -14,7 +14,7 @@ from typing import IO, Final, NoReturn
 from tosa_convert.frontends.process.interface import NotLowered
 from tosa_convert.frontends.source_places import place_text
 from tosa_convert.frontends.tflite.edit_bytes import without_operators
-from tosa_convert.frontends.tflite.read import Operator, TfliteFile, operator_name
+from tosa_convert.frontends.tflite.read import TfliteFile, operator_name
 
 #: Types of tensors whose operators are not tried alone: a handle of a variable is made by
 #: another operator.
@@ -33,45 +33,35 @@ def failing_operators(
         path: a file that may be written.
         convert: the converter; it raises RuntimeError if it fails.
     """
-    return [
-        row
-        for operator in model.operators
-        if (row := _failure(model, operator, data, path, convert)) is not None
-    ]
-
-
-def _failure(
-    model: TfliteFile,
-    operator: Operator,
-    data: bytes | memoryview,
-    path: Path,
-    convert: Callable[[Path], object],
-) -> NotLowered | None:
-    """Return why the converter fails with an operator; None if it does not."""
-    operands = [number for number in operator.inputs if number >= 0]
-    tensors = [model.tensors[number] for number in (*operands, *operator.outputs)]
-    if any(tensor.dtype in _HANDLES for tensor in tensors):
-        return None
-    given = [number for number in dict.fromkeys(operands) if not model.tensors[number].data]
-    alone = TfliteFile(model.tensors, given, operator.outputs, [operator])
-    path.write_bytes(without_operators(data, alone))
-    with words_on_stderr() as words:
-        try:
-            convert(path)
-        except CrashError as error:
-            crash = str(error)
-        except RuntimeError:
-            crash = ""
-        else:
-            return None
-    types = ", ".join(dict.fromkeys(tensor.dtype for tensor in tensors))
-    said = crash or _said(words)
-    return NotLowered(
-        operator=operator_name(operator.code),
-        where=place_text(operator.index, *(model.tensors[one].name for one in operator.outputs)),
-        reason=f"the converter fails for {types}" + (f": {said}" if said else ""),
-        index=operator.index,
-    )
+    rows = []
+    for operator in model.operators:
+        operands = [number for number in operator.inputs if number >= 0]
+        tensors = [model.tensors[number] for number in (*operands, *operator.outputs)]
+        if any(tensor.dtype in _HANDLES for tensor in tensors):
+            continue
+        given = [number for number in dict.fromkeys(operands) if not model.tensors[number].data]
+        alone = TfliteFile(model.tensors, given, operator.outputs, [operator])
+        path.write_bytes(without_operators(data, alone))
+        with words_on_stderr() as words:
+            try:
+                convert(path)
+                continue
+            except CrashError as error:
+                crash = str(error)
+            except RuntimeError:
+                crash = ""
+        types = ", ".join(dict.fromkeys(tensor.dtype for tensor in tensors))
+        said = crash or _said(words)
+        made = (model.tensors[one].name for one in operator.outputs)
+        rows.append(
+            NotLowered(
+                operator=operator_name(operator.code),
+                where=place_text(operator.index, *made),
+                reason=f"the converter fails for {types}" + (f": {said}" if said else ""),
+                index=operator.index,
+            )
+        )
+    return rows
 
 
 class CrashError(RuntimeError):
@@ -128,8 +118,5 @@ def words_on_stderr() -> Iterator[list[str]]:
 
 def _said(lines: list[str]) -> str:
     """Return the first error of MLIR, without its location, or ""."""
-    for line in lines:
-        found = re.search(r"\berror: (.*)", line)
-        if found and "Failed VHLO" not in found[1]:
-            return found[1]
-    return ""
+    errors = (found[1] for line in lines if (found := re.search(r"\berror: (.*)", line)))
+    return next((error for error in errors if "Failed VHLO" not in error), "")
