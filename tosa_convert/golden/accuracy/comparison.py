@@ -136,6 +136,11 @@ class Comparison:
         """Return the tensors that do not agree."""
         return [tensor for tensor in self.tensors if not tensor.ok]
 
+    @property
+    def what_is_wrong(self) -> str:
+        """Return the lines about tensors that do not agree, or else all; "" if everything agrees."""
+        return "" if self.ok else "\n".join(map(str, self.failures)) or str(self)
+
     def __str__(self) -> str:
         lines = [str(tensor) for tensor in self.tensors]
         lines += [

@@ -25,6 +25,7 @@ from tosa_convert.golden.accuracy.error_bounds import EXACT, Rule
 from tosa_convert.golden.accuracy.network_accuracy import measure
 from tosa_convert.golden.accuracy.user_tolerances import Tolerances
 from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.scratch import scratch_folder
 from tosa_convert.golden.arrays.slots import SCALE_SUFFIX
 from tosa_convert.golden.running.run_graph import bounds_in_folder, run_in_folder
 from tosa_convert.golden.running.run_options import RunOptions
@@ -55,7 +56,6 @@ def judge(
     inputs: Mapping[str, Array],
     golden: Mapping[str, Array],
     actual: Mapping[str, Array],
-    folder: Path,
     *,
     tolerances: Tolerances,
     options: RunOptions,
@@ -69,7 +69,6 @@ def judge(
         inputs: an array for each of its inputs.
         golden: the tensors' arrays in their own types, from the reference model.
         actual: those of the backend.
-        folder: an empty folder for the reference model's further runs.
         tolerances: for tensors by name, instead of the rules.
         options: how the reference model runs.
         at: operator and location by tensor, if not those of the graph.
@@ -81,15 +80,16 @@ def judge(
     """
     compared = [key for key in golden if key in actual]
     places = origins(graph) if at is None else at
-    checks, more = checks_for(graph, compared, inputs, golden, folder, tolerances, options)
-    return compare(
-        golden,
-        actual,
-        tolerances=tolerances,
-        checks=checks,
-        origins=places,
-        notes=(*notes, *more),
-    )
+    with scratch_folder() as folder:
+        checks, more = checks_for(graph, compared, inputs, golden, folder, tolerances, options)
+        return compare(
+            golden,
+            actual,
+            tolerances=tolerances,
+            checks=checks,
+            origins=places,
+            notes=(*notes, *more),
+        )
 
 
 def origins(graph: Graph) -> dict[str, tuple[str, str]]:
@@ -179,8 +179,8 @@ def _inexact_checks(
     if ruled:
         part = extract(graph, list(dict.fromkeys((*ruled, *operands.values()))))
         precise = replace(options, precise=True, bounds=True)
-        exact = run_in_folder(_new(folder, "exact"), part, inputs, precise)
-        bounds = bounds_in_folder(folder / "exact", part)
+        exact = run_in_folder(folder, part, inputs, precise)
+        bounds = bounds_in_folder(folder, part)
     network = [name for name, rule in names.items() if rule is None]
     spreads: Mapping[str, Spread] = {}
     if network:
@@ -204,8 +204,3 @@ def _inexact_checks(
         key: by_network(name) if rule is None else by_rule(name, rule)
         for key, (name, rule) in inexact.items()
     }
-
-
-def _new(folder: Path, name: str) -> Path:
-    (folder / name).mkdir()
-    return folder / name

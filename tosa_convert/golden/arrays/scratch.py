@@ -52,6 +52,12 @@ def scratch_folder() -> Iterator[Path]:
         remove_temporary_folder(folder)
 
 
+def subfolder(folder: Path, name: str) -> Path:
+    """Make a folder in a temporary one."""
+    (folder / name).mkdir()
+    return folder / name
+
+
 def scratch_errors(folder: PathLike) -> contextlib.AbstractContextManager[None]:
     """`file_errors` for a block that writes to a temporary folder."""
     return file_errors(folder, _HINT)

@@ -16,7 +16,7 @@ from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.accuracy.user_tolerances import Tolerances
 from tosa_convert.golden.accuracy.verdict import judge, origins
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
-from tosa_convert.golden.arrays.scratch import scratch_folder
+from tosa_convert.golden.arrays.scratch import scratch_folder, subfolder
 from tosa_convert.golden.arrays.slots import SCALE_SUFFIX, slots
 from tosa_convert.golden.backends.runners import Runner
 from tosa_convert.golden.running.intermediates import BATCH_TENSORS, Batch, batches
@@ -157,9 +157,9 @@ class Operators:
         part = extract(self.graph, group.names, group.cuts)
         given = self._given(part, golden)
         expected = LazyArrays(self.keys(group.names), golden.__getitem__)
-        own = _new(folder, "backend")
+        own = subfolder(folder, "backend")
         actual = backend.compute(self.graph, group.names, given, list(group.cuts), own)
-        comparison = self._judge(part, given, expected, actual, folder)
+        comparison = self._judge(part, given, expected, actual)
         shutil.rmtree(own)
         return Judged(group, comparison, given)
 
@@ -177,23 +177,18 @@ class Operators:
         given: Mapping[str, Array],
         expected: Mapping[str, Array],
         actual: Mapping[str, Array],
-        folder: Path,
     ) -> Comparison:
         """Compare by the operators' rules; leave out tensors that were not requested."""
         wanted = LazyArrays((key for key in actual if key in expected), actual.__getitem__)
-        judged = _new(folder, "judged")
-        result = judge(
+        return judge(
             part,
             given,
             expected,
             wanted,
-            judged,
             tolerances=self.tolerances,
             options=self.options,
             at=self.origins,
         )
-        shutil.rmtree(judged)
-        return result
 
     def judge_record(self, recorded: Mapping[str, Array]) -> Iterator[list[Judged]]:
         """Judge the operators between recorded tensors, batch by batch."""
@@ -215,10 +210,10 @@ class Operators:
         part = extract(self.graph, group.names, group.cuts)
         given = self._given(part, recorded)
         with scratch_folder() as folder:
-            golden = run_in_folder(_new(folder, "golden"), part, given, self.options)
+            golden = run_in_folder(folder, part, given, self.options)
             keys = [key for key in self.keys(group.names) if key in recorded]
             expected = LazyArrays(keys, golden.__getitem__)
-            comparison = self._judge(part, given, expected, recorded, folder)
+            comparison = self._judge(part, given, expected, recorded)
             return comparison, dict(expected) if keep else {}, given
 
     def _split(self, names: list[str]) -> Iterator[list[str]]:
@@ -236,11 +231,6 @@ class Operators:
         if batch:
             self.largest_batch = max(self.largest_batch, nbytes)
             yield batch
-
-
-def _new(folder: Path, name: str) -> Path:
-    (folder / name).mkdir()
-    return folder / name
 
 
 def smallest_group(

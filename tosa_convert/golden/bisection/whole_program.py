@@ -165,10 +165,7 @@ class WholeProgram:
         keys = [slot.key for slot in input_slots(part)]
         given = LazyArrays(keys, self.value)
         with scratch_folder() as folder:
-            own, judged = folder / "golden", folder / "judged"
-            own.mkdir()
-            judged.mkdir()
-            golden = run_in_folder(own, part, given, self.operators.options)
+            golden = run_in_folder(folder, part, given, self.operators.options)
             expected = {key: golden[key] for key in golden}
             actual = compute(cut)
             comparison = judge(
@@ -176,7 +173,6 @@ class WholeProgram:
                 given,
                 expected,
                 actual,
-                judged,
                 tolerances=self.operators.tolerances,
                 options=self.operators.options,
                 at=self.operators.origins,

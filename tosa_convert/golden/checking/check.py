@@ -17,7 +17,7 @@ from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES, Toleranc
 from tosa_convert.golden.accuracy.verdict import judge
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.npz import npz_pieces, stored_arrays
-from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder
+from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder, subfolder
 from tosa_convert.golden.arrays.slots import SCALE_SUFFIX, Slot, coerce
 from tosa_convert.golden.backends.other_model import OtherModel, refuse_same_engine
 from tosa_convert.golden.backends.runners import (
@@ -112,11 +112,8 @@ def check_outputs(
     golden = reference_outputs(graph, inputs, options)
     tolerances.refuse_unmatched(golden)
     with scratch_folder() as folder:
-        own, judged = folder / "backend", folder / "judged"
-        own.mkdir()
-        judged.mkdir()
-        actual = backend_outputs(graph, inputs, backend, own)
-        return compare_with(graph, inputs, golden, actual, judged, tolerances, options)
+        actual = backend_outputs(graph, inputs, backend, folder)
+        return compare_with(graph, inputs, golden, actual, tolerances, options)
 
 
 def reference_outputs(
@@ -133,14 +130,10 @@ def compare_with(
     inputs: Mapping[str, Array],
     golden: Mapping[str, Array],
     actual: Mapping[str, Array],
-    folder: Path,
     tolerances: Tolerances,
     options: RunOptions,
 ) -> Comparison:
-    """Compare what a backend gives with the outputs and states of the reference model.
-
-    folder: an empty folder for the reference model's further runs.
-    """
+    """Compare what a backend gives with the outputs and states of the reference model."""
     tolerances.refuse_unmatched(golden)
     notes = [
         f"variable {name}: not compared: {reason}"
@@ -159,7 +152,6 @@ def compare_with(
         inputs,
         expected,
         actual,
-        folder,
         tolerances=tolerances,
         options=options,
         notes=tuple(notes),
@@ -264,27 +256,22 @@ def check_inputs(
         message = "recorded results cannot be computed again"
         raise fail("option-conflict", "--repeat", message, "name a backend that runs")
     with scratch_folder() as folder:
-        for part in ("reference", "backend", "judged"):
-            (folder / part).mkdir()
-        actual = backend_outputs(graph, inputs, backend, folder / "backend")
+        actual = backend_outputs(graph, inputs, backend, subfolder(folder, "backend"))
         if plan.reference is None:
             refuse_same_engine(backend, plan.options)
             golden = reference_outputs(graph, inputs, plan.options)
-            result = compare_with(
-                graph, inputs, golden, actual, folder / "judged", plan.tolerances, plan.options
-            )
+            result = compare_with(graph, inputs, golden, actual, plan.tolerances, plan.options)
         else:
             other = plan.reference(inputs)
             if isinstance(other, OtherModel):
                 refuse_same_engine(backend, other.options)
-            outputs = backend_outputs(graph, inputs, other, folder / "reference")
+            outputs = backend_outputs(graph, inputs, other, subfolder(folder, "reference"))
             golden = _in_program_types(graph, outputs, other.name)
             plan.tolerances.refuse_unmatched(golden)
             result = compare(golden, actual, tolerances=plan.tolerances)
         changed: dict[str, str] = {}
         for number in range(2, plan.repeat + 1):
-            again = folder / f"again{number}"
-            again.mkdir()
+            again = subfolder(folder, f"again{number}")
             other = opener(inputs) if isinstance(backend, Record) else backend
             further = backend_outputs(graph, inputs, other, again)
             for key in actual:

@@ -165,7 +165,6 @@ def _compare_calls(
     options = RunOptions(timeout=timeout)
     found: list[Comparison] = []
     with scratch_folder() as folder:
-        (own := folder / "framework").mkdir()
         actual = call_in_a_row(
             runtime,
             model,
@@ -173,13 +172,12 @@ def _compare_calls(
             calls,
             python=python or sys.executable,
             timeout=timeout,
-            folder=own,
+            folder=folder,
         )
         program = graph
         for number, (inputs, answer) in enumerate(zip(calls, actual, strict=True), 1):
             expected = reference_outputs(program, inputs, options)
-            (judged := folder / f"judged{number}").mkdir()
-            one = compare_with(program, inputs, expected, answer, judged, NO_TOLERANCES, options)
+            one = compare_with(program, inputs, expected, answer, NO_TOLERANCES, options)
             # A state that the framework does not have does not belong to the model.
             absent = [key for key in expected if key not in answer and key not in one.missing]
             found.append(_of_call(replace(one, missing=(*one.missing, *absent)), number))

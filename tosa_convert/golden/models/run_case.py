@@ -225,11 +225,10 @@ def _one(
         rows = filter(None, map(operator_and_count, error.findings))
         status = _status(error, is_exported=answer.exported)
         return replace(answer, status=status, message=str(error), not_lowered=dict(rows))
-    message = "" if result.ok else "\n".join(map(str, result.failures)) or str(result)
     return replace(
         answer,
         status="pass" if result.ok else "wrong",
-        message=message,
+        message=result.what_is_wrong,
         outputs=len(result.tensors),
         largest_error=_largest_error(result),
     )

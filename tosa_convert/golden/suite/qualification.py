@@ -14,7 +14,7 @@ from typing import Final
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.npz import load_npz, npz_pieces
-from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder
+from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder, subfolder
 from tosa_convert.golden.arrays.slots import unpacked
 from tosa_convert.golden.backends.other_model import NUMPY, OtherModel
 from tosa_convert.golden.backends.process import PACKAGES, run_backend
@@ -159,8 +159,7 @@ def _saved_case(
         result = check(program, backend, inputs, timeout=settings.timeout)
     except TosaConvertError as error:
         return _failed(error), str(error), 0
-    message = "" if result.ok else "\n".join(map(str, result.failures)) or str(result)
-    return ("pass" if result.ok else "wrong"), message, len(result.tensors)
+    return ("pass" if result.ok else "wrong"), result.what_is_wrong, len(result.tensors)
 
 
 def _status(case: OfficialCase, name: str, settings: Qualification) -> tuple[Status, str, int]:
@@ -172,15 +171,12 @@ def _status(case: OfficialCase, name: str, settings: Qualification) -> tuple[Sta
     if backend is None:
         return "not-run", f"{settings.against} has no results of it", 0
     with scratch_folder() as folder:
-        for part in ("reference", "backend"):
-            (folder / part).mkdir()
         reference = None
         if not case.is_expected_to_fail:
-            reference = run_reference(
-                case, inputs, folder / "reference", settings.level, settings.timeout
-            )
+            own = subfolder(folder, "reference")
+            reference = run_reference(case, inputs, own, settings.level, settings.timeout)
         try:
-            found = _found(case, backend, inputs, folder / "backend")
+            found = _found(case, backend, inputs, subfolder(folder, "backend"))
         except TosaConvertError as error:
             status = _failed(error)
             if status == "refused" and case.is_expected_to_fail:
@@ -212,13 +208,11 @@ def _reduced(
 
     def wrong_on(arrays: dict[str, Array]) -> dict[str, str]:
         with scratch_folder() as folder:
-            for part in ("reference", "backend"):
-                (folder / part).mkdir()
             try:
-                reference = run_reference(
-                    case, arrays, folder / "reference", settings.level, settings.timeout
-                )
-                return problems(case, reference, _found(case, backend, arrays, folder / "backend"))
+                own = subfolder(folder, "reference")
+                reference = run_reference(case, arrays, own, settings.level, settings.timeout)
+                found = _found(case, backend, arrays, subfolder(folder, "backend"))
+                return problems(case, reference, found)
             except TosaConvertError:
                 return {}  # not the failure that is reduced
 

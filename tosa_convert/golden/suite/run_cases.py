@@ -185,5 +185,4 @@ def _ours(folder: Path, via: Via, timeout: float) -> tuple[Status, str, int]:
         options = RunOptions(timeout=timeout)
         original = run(path, inputs, options).outputs
         result = compare(original, run(graph, inputs, options).outputs)
-    message = "" if result.ok else "\n".join(map(str, result.failures)) or str(result)
-    return ("pass" if result.ok else "fail"), message, len(result.tensors)
+    return ("pass" if result.ok else "fail"), result.what_is_wrong, len(result.tensors)
