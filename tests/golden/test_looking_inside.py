@@ -70,9 +70,9 @@ def test_steps_are_those_of_numpy() -> None:
 
 
 def test_the_time_between_steps_is_not_that_of_the_run() -> None:
-    options = golden.RunOptions(engine="numpy", timeout=0.5)
+    options = golden.RunOptions(engine="numpy", timeout=0.3)
     for _ in golden.steps(chain(3), options=options, random=1):
-        time.sleep(0.3)
+        time.sleep(0.15)
 
 
 def test_numpy_gives_one_tensor_after_another_and_drops_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +174,7 @@ def test_states_are_not_those_of_a_run_that_ends_in_a_region(looping: list[str])
         assert run_verb(verb("run"), words) == 2
 
 
-@pytest.mark.parametrize("engine", ["numpy", "reference-model"])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_run_reports_how_much_is_done(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[float] = []
     options = golden.RunOptions(

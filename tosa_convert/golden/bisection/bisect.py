@@ -37,7 +37,6 @@ from tosa_convert.golden.running.variable_states import (
 from tosa_convert.golden.running.work import Progress
 from tosa_convert.graph.extract import extract, needed_operators
 from tosa_convert.graph.model import counted, operator_path
-from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.io.options import ReadOptions
 
 
@@ -398,9 +397,7 @@ class _Search:
 
     def needed(self, names: list[str]) -> list[int]:
         """List the operators that compute tensors, without constants."""
-        operators = self.graph.main.operators
-        indices = needed_operators(self.graph, names)
-        return [i for i in sorted(indices) if operators[i].spec not in (CONST, CONST_SHAPE)]
+        return self.operators.without_constants(needed_operators(self.graph, names))
 
     def search_record(self, recorded: Mapping[str, Array], known: set[str]) -> None:
         """Judge the operators between recorded tensors."""

@@ -126,8 +126,12 @@ class Operators:
                 else:
                     between.add(producer)
                     pending.append(producer)
-        indices = [i for i in sorted(between) if operators[i].spec not in (CONST, CONST_SHAPE)]
-        return list(cuts), indices
+        return list(cuts), self.without_constants(between)
+
+    def without_constants(self, indices: Iterable[int]) -> list[int]:
+        """Sort indices of operators, and leave out those of constants."""
+        operators = self.graph.main.operators
+        return [i for i in sorted(indices) if operators[i].spec not in (CONST, CONST_SHAPE)]
 
     def groups(self, names: list[str], known: Container[str]) -> list[Group]:
         """Group the tensors that can be computed from known ones in one run."""

@@ -27,7 +27,6 @@ from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.run_graph import run_in_folder
 from tosa_convert.graph.extract import computed_tensors, extract, needed_operators
 from tosa_convert.graph.model import Graph
-from tosa_convert.graph.opset import CONST, CONST_SHAPE
 
 #: How often a program runs to see whether its results change.
 REPEATS: Final = 4
@@ -98,11 +97,7 @@ class WholeProgram:
             return None
         best = shrinker.shrink(whole)
         case = self.case(best)
-        indices = [
-            index
-            for index in sorted(needed_operators(self.graph, *best))
-            if self.graph.main.operators[index].spec not in (CONST, CONST_SHAPE)
-        ]
+        indices = self.operators.without_constants(needed_operators(self.graph, *best))
         if len({index for index, _ in computed_tensors(case.graph)}) == 1:
             return "by-itself", indices, case
         kind: Kind = "in-context" if self.is_right_in_steps(best) else "within-rules"

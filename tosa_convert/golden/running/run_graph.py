@@ -29,6 +29,7 @@ from tosa_convert.golden.arrays.slots import (
 )
 from tosa_convert.golden.running import numpy_engine, reference_model_process
 from tosa_convert.golden.running.explain_failure import explain, is_nameless
+from tosa_convert.golden.running.numpy_engine import BOUNDS_PREFIX, Computed
 from tosa_convert.golden.running.programs import Program, input_slots, output_slots
 from tosa_convert.golden.running.run_options import DEFAULT_RUN, Level, RunOptions
 from tosa_convert.golden.running.variable_states import (
@@ -88,14 +89,24 @@ def run_program(
     written = [name for name in states.values() if name not in graph.main.outputs]
     if written:
         runnable = with_outputs(runnable, [*runnable.main.outputs, *dict.fromkeys(written)])
-    ins, outs = input_slots(graph), output_slots(runnable)
+    found = _computed(program, runnable, inputs, options)
     own = {slot.key for slot in output_slots(graph)}
+    return Result(
+        {key: array for key, array in found.outputs.items() if key in own},
+        final_states(graph, states, found.outputs, given),
+        {key: array for key, array in found.bounds.items() if key in own},
+        seconds=found.seconds,
+    )
+
+
+def _computed(
+    program: Program, runnable: Graph, inputs: Mapping[str, Array], options: RunOptions
+) -> Computed:
+    """Run the form of a program that is run."""
+    graph = program.graph
+    ins, outs = input_slots(graph), output_slots(runnable)
     if options.uses_numpy:
-        found = numpy_engine.compute(runnable, inputs, options)
-        states_found = final_states(graph, states, found.outputs, given)
-        outputs = {key: array for key, array in found.outputs.items() if key in own}
-        bounds = {key: array for key, array in found.bounds.items() if key in own}
-        return Result(outputs, states_found, bounds, seconds=found.seconds)
+        return numpy_engine.compute(runnable, inputs, options)
     with scratch_folder() as folder:
         for slot in ins:
             save_npy(folder / file_name(ins, slot), slot, inputs[slot.key])
@@ -105,14 +116,18 @@ def run_program(
         else:
             write_model(runnable, folder)
         seconds = execute(runnable, folder, options)
-        values, bounds = {}, {}
-        for slot in outs:
-            file = file_name(outs, slot, "out")
-            values[slot.key] = load_npy(folder / file, slot)
-            if options.bounds and slot.key in own:
-                bounds[slot.key] = load_npy(folder / f"bounds_{file}", slot)
-        outputs = {key: array for key, array in values.items() if key in own}
-        return Result(outputs, final_states(graph, states, values, given), bounds, seconds=seconds)
+        values = dict(_outputs_in(folder, outs))
+        bounds: dict[str, Array] = {}
+        if options.bounds:
+            own, lazy = output_slots(graph), _outputs_in(folder, outs, BOUNDS_PREFIX)
+            bounds = {slot.key: lazy[slot.key] for slot in own}
+        return Computed(values, bounds, seconds)
+
+
+def _outputs_in(folder: Path, outs: Sequence[Slot], prefix: str = "") -> LazyArrays:
+    """Return the arrays of a run's outputs, which are read from its folder on demand."""
+    by_key = {slot.key: (folder / f"{prefix}{file_name(outs, slot, 'out')}", slot) for slot in outs}
+    return LazyArrays(by_key, lambda key: load_npy(*by_key[key]))
 
 
 def run_graph(
@@ -143,21 +158,12 @@ def run_in_folder(
     execute(graph, folder, options)
     for path in needless:
         path.unlink(missing_ok=True)
-    by_key = {slot.key: slot for slot in outs}
-    return LazyArrays(
-        by_key,
-        lambda key: load_npy(folder / file_name(outs, by_key[key], "out"), by_key[key]),
-    )
+    return _outputs_in(folder, outs)
 
 
 def bounds_in_folder(folder: Path, graph: Graph) -> LazyArrays:
     """Read the bounds that a run of `run_in_folder` with `bounds` left in its folder, by output."""
-    outs = output_slots(graph)
-    by_key = {slot.key: slot for slot in outs}
-    return LazyArrays(
-        by_key,
-        lambda key: load_npy(folder / f"bounds_{file_name(outs, by_key[key], 'out')}", by_key[key]),
-    )
+    return _outputs_in(folder, output_slots(graph), BOUNDS_PREFIX)
 
 
 def file_name(all_slots: Sequence[Slot], slot: Slot, prefix: str = "in") -> str:
