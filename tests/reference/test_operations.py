@@ -357,3 +357,27 @@ def custom() -> Graph:
     attributes["implementation_attrs"] = b""
     block.operators.append(Operator(operator("CUSTOM"), ("x",), ("y",), attributes))
     return Graph(Version(1, 0, 0), [Region("main", [block])])
+
+
+def test_a_large_bias_is_added_exactly() -> None:
+    def make(b: Builder, x: Any, bias: Any) -> Any:
+        weight = b.const(np.full((1, 1, 1, 1), 3, np.int8))
+        return b.depthwise_conv2d(x, weight, bias)
+
+    found = computed(make, np.full((1, 1, 1, 1), 5, np.int8), i32(944471923))
+    assert found.tolist() == [[[[944471938]]]]
+
+
+def test_products_of_int16_are_exact() -> None:
+    left, right = np.full((1, 2, 3), 30001, np.int16), np.full((1, 3, 2), 29999, np.int16)
+    found = computed(lambda b, x, y: b.matmul(x, y), left, right)
+    assert (found == 3 * 30001 * 29999).all()
+
+
+def test_one_matrix_is_multiplied_with_those_of_every_batch() -> None:
+    left, right = (
+        np.arange(12, dtype=np.float32).reshape(3, 2, 2),
+        np.eye(2, dtype=np.float32)[None],
+    )
+    found = computed(lambda b, x, y: b.matmul_t(x, y), left, right)
+    assert found.tolist() == left.tolist()

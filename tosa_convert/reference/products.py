@@ -41,6 +41,7 @@ class Products:
             sum_of_all = _largest_sum(right, point)
         for kind, exact in _EXACT:
             self.kind = np.dtype(kind)
+            self.terms = terms
             if largest * sum_of_all < exact:
                 return
             self.terms = exact // (largest * most)

@@ -75,6 +75,8 @@ def _product(call: Call, right: Array) -> Array:
     left = call.raw("a")
     points = (call.number("a_zp"), call.number("b_zp")) if call.is_integer else (0, 0)
     result = new_result(call.result, call.precision)
+    # MATMUL_T takes one b for all batches.
+    right = np.broadcast_to(right, (len(left), *right.shape[1:]))
     for target, a, b in zip(result, left, right, strict=True):
         if a.dtype == b.dtype == target.dtype and not call.is_integer:
             np.matmul(a, b, out=target)

@@ -82,7 +82,10 @@ def convolve_depthwise(call: Call) -> Array:
     if is_flat:
         # numpy multiplies long lines faster than those of the channels alone.
         factors = np.tile(factors, columns)
-    bias = call.value("bias").astype(kind)
+    bias = call.value("bias")
+    # Sums that FP32 holds fit INT32, in which the bias may wrap around, as in the result.
+    is_short = kind == np.float32 and result.dtype.itemsize <= np.dtype(np.int32).itemsize
+    whole = np.dtype(np.int32 if is_short else np.int64) if call.is_integer else kind
     step = max(1, _SUMMED_BYTES // max(1, columns * outputs * kind.itemsize))
     border = Border(call.attributes["pad"], stride, dilation, call.outside)
     for batch, rows in _blocks(result, step):
@@ -92,7 +95,7 @@ def convolve_depthwise(call: Call) -> Array:
         windows = _windows(padded, (height, width), stride, dilation)
         flat = padded.reshape(len(padded), -1)
         sums = np.empty((len(windows), columns, outputs), kind)
-        sums[...] = bias
+        sums[...] = 0
         if is_flat:
             sums = sums.reshape(len(sums), -1)
         product = np.empty_like(sums)
@@ -104,7 +107,9 @@ def convolve_depthwise(call: Call) -> Array:
                 part = lines[:, start : start + columns * outputs]
             np.multiply(part, factors[y, x], out=product)
             sums += product
-        result[batch, rows] = sums.reshape(-1, columns, outputs)
+        found = sums.reshape(-1, columns, outputs).astype(whole, copy=False)
+        found += bias.astype(whole)
+        result[batch, rows] = found
     return result
 
 
