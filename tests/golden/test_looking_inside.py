@@ -258,6 +258,7 @@ def test_a_run_is_ended_in_the_middle_of_an_operator(tmp_path: Path, name: str, 
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == b"started\n"
+            time.sleep(1)  # until numpy computes
             process.send_signal(getattr(signal, name))
             process.communicate(timeout=30)
         finally:
