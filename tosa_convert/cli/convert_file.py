@@ -156,7 +156,7 @@ def convert_opened(
     """
     if output == STANDARD:
         refuse_terminal(file_format)
-    write_options = applicable(opened, file_format, options)
+    write_options = applicable(opened.format, opened.where, file_format, options)
     with quoting(opened):
         graph = _read(opened, options, context)
         write_output(graph, output, file_format, write_options, options)
@@ -186,18 +186,13 @@ def write_output(
         save(graph, output, file_format, write_options, progress)
 
 
-def applicable(opened: Input, file_format: Format, options: ConvertOptions) -> WriteOptions:
+def applicable(
+    read_from: Form, where: str, file_format: Format, options: ConvertOptions
+) -> WriteOptions:
     """Return the options for writing.
 
     Refuses all options together that do not apply to input and output.
     """
-    return applicable_to(opened.format, opened.where, file_format, options)
-
-
-def applicable_to(
-    read_from: Form, where: str, file_format: Format, options: ConvertOptions
-) -> WriteOptions:
-    """`applicable` for an input of any form."""
     write_options = options.write
     refuse_inapplicable(options.given(), where, read_from=read_from, written_as=file_format)
     refuse_weights(file_format, write_options.weights)

@@ -11,7 +11,7 @@ import click
 from tosa_convert.cli.command import say
 from tosa_convert.cli.convert_file import (
     ConvertOptions,
-    applicable_to,
+    applicable,
     inside,
     output_format,
     renamed,
@@ -86,7 +86,7 @@ def convert_model(
             output = inside(output, named, options.to or "tosa")
         refuse_same_file(model.path, output)
         file_format = output_format(output, options)
-    write_options = applicable_to("model", source, file_format, options)
+    write_options = applicable("model", source, file_format, options)
     wanted = FrontendOptions(
         via=options.via,
         python=options.python,

@@ -83,7 +83,7 @@ class Result:
 def show_one(path: str, view: View) -> int:
     """Show a file, or standard input; returns the exit code."""
     data = standard_data(view.read) if path == STANDARD else None
-    if model := shown_model(path, view.read, data, _listing_flags(view)):
+    if model := shown_model(path, view.read, data, [f"--{name}" for name in view.listings]):
         if view.as_json:
             _print([show_json.document([show_json.model_row(model)])])
         else:
@@ -129,10 +129,6 @@ def shown_model(
     if data is None:
         data = map_file(path, limit=read.limits.input_bytes)
     return ShownModel(where, describe_data(data, frontend, where, read.func))
-
-
-def _listing_flags(view: View) -> list[str]:
-    return ["--constants" if name == "weights" else f"--{name}" for name in view.listings]
 
 
 def _shown(opened: Input, graph: Graph, storage: tuple[Storage, ...]) -> Shown:
@@ -186,7 +182,7 @@ def show_files(paths: Sequence[str], view: View, processes: int) -> int:
 
 def _read(path: Path, view: View) -> Result:
     name = str(path)
-    if model := shown_model(name, view.read, None, _listing_flags(view)):
+    if model := shown_model(name, view.read, None, [f"--{name}" for name in view.listings]):
         return Result(name, model, show_json.model_row(model))
     opened = open_input(name, view.read)
     graph, storage = read_one_of_many(opened, view.read, read_with_storage)

@@ -46,7 +46,7 @@ def upgrade(source: str, output: str, json_file: str | None, **given: Any) -> No
     refuse_same_file(source, output)
     if json_file is not None:
         refuse_same_file(source, json_file)
-    write_options = applicable(opened, file_format, options)
+    write_options = applicable(opened.format, opened.where, file_format, options)
     with quoting(opened):
         graph, changes = read_upgraded(opened, options.read)
         write_output(graph, output, file_format, write_options, options)

@@ -49,6 +49,10 @@ def _is_old_pad(old: OldOperation, tensors: Mapping[str, Tensor]) -> bool:
     return old.inputs[1] in tensors or (constant is not None and constant.shape == ())
 
 
+_CONVOLUTION: Final = Rule(
+    convolution.convolution, _ZERO_POINTS, (3,), downgrade=convolution.downgrade_convolution
+)
+
 #: Operations of MLIR -> their rules. `.tosa` files of version 0.80 have the same forms.
 RULES: Final = {
     "tosa.avg_pool2d": Rule(
@@ -62,18 +66,8 @@ RULES: Final = {
         keys=frozenset({"min_int", "max_int", "min_fp", "max_fp"}),
         downgrade=elementwise.downgrade_clamp,
     ),
-    "tosa.conv2d": Rule(
-        convolution.convolution,
-        _ZERO_POINTS,
-        operands=(3,),
-        downgrade=convolution.downgrade_convolution,
-    ),
-    "tosa.conv3d": Rule(
-        convolution.convolution,
-        _ZERO_POINTS,
-        operands=(3,),
-        downgrade=convolution.downgrade_convolution,
-    ),
+    "tosa.conv2d": _CONVOLUTION,
+    "tosa.conv3d": _CONVOLUTION,
     "tosa.custom": Rule(
         elementwise.custom,
         "operator_name and domain_name",
@@ -82,12 +76,7 @@ RULES: Final = {
         downgrade=elementwise.downgrade_custom,
         since=OPERATOR_NAMES,
     ),
-    "tosa.depthwise_conv2d": Rule(
-        convolution.convolution,
-        _ZERO_POINTS,
-        operands=(3,),
-        downgrade=convolution.downgrade_convolution,
-    ),
+    "tosa.depthwise_conv2d": _CONVOLUTION,
     "tosa.fully_connected": Rule(
         convolution.fully_connected,
         "a CONV2D of images of one pixel replaces it",
@@ -106,11 +95,7 @@ RULES: Final = {
         downgrade=elementwise.downgrade_mul,
         since=SHAPES,
     ),
-    "tosa.negate": Rule(
-        convolution.negate,
-        _ZERO_POINTS,
-        downgrade=convolution.downgrade_negate,
-    ),
+    "tosa.negate": Rule(convolution.negate, _ZERO_POINTS, downgrade=convolution.downgrade_negate),
     "tosa.pad": Rule(
         data_layout.pad,
         "the padding is a shape, its value one element",
@@ -124,21 +109,13 @@ RULES: Final = {
         "multipliers, shifts and zero points are operands",
         downgrade=elementwise.downgrade_rescale,
     ),
-    "tosa.reshape": Rule(
-        data_layout.reshape,
-        _SHAPES,
-        downgrade=data_layout.downgrade_reshape,
-    ),
+    "tosa.reshape": Rule(data_layout.reshape, _SHAPES, downgrade=data_layout.downgrade_reshape),
     "tosa.resize": Rule(
         resize.resize,
         "scale, offset and border are operands",
         downgrade=resize.downgrade_resize,
     ),
-    "tosa.slice": Rule(
-        data_layout.slice_,
-        _SHAPES,
-        downgrade=data_layout.downgrade_slice,
-    ),
+    "tosa.slice": Rule(data_layout.slice_, _SHAPES, downgrade=data_layout.downgrade_slice),
     "tosa.table": Rule(elementwise.table, "the table is an operand"),
     "tosa.tile": Rule(
         data_layout.tile,

@@ -40,7 +40,32 @@ _INT16: Final = dtype("INT16")
 
 def clamp(edit: Editor, old: OldOperation) -> None:
     """Convert one pair of bounds, for integers or for floating point, to the element's type."""
-    _clamp(edit, old, "min_int", "min_fp")
+    result, image = edit.result(old), edit.operand(old, 0)
+    element = image.dtype
+    nan_mode = member(old, "nan_mode", NanPropagationMode, NanPropagationMode.PROPAGATE)
+    if element.is_float:
+        low, high = number(old, "min_fp"), number(old, "max_fp")
+        bounds = [_rounded(bound, element) for bound in (low, high)]
+    else:
+        limit = 1 << element.bits - 1
+        bounds = [
+            bytes(constant_of(np.array([max(-limit, min(bound, limit - 1))]), element).elements())
+            for bound in (integer(old, "min_int"), integer(old, "max_int"))
+        ]
+        if element not in (INT8, _INT16):
+            maximum_and_minimum(edit, image.name, result.name, (bounds[0], bounds[1]))
+            return
+    low_bytes, high_bytes = (bytes(bound).ljust(ELEMENT_BYTES, b"\0") for bound in bounds)
+    edit.emit(
+        "CLAMP",
+        old.inputs[:1],
+        {
+            "min_val": low_bytes,
+            "max_val": high_bytes,
+            "nan_mode": nan_mode,
+        },
+        results=old.outputs,
+    )
 
 
 def downgrade_clamp(edit: DowngradeEditor, op: Operator) -> None:
@@ -63,36 +88,7 @@ def downgrade_clamp(edit: DowngradeEditor, op: Operator) -> None:
 def relu_n(edit: Editor, old: OldOperation) -> None:
     """Convert to a clamp from zero."""
     old.attributes |= {"min_int": 0, "min_fp": 0.0}
-    _clamp(edit, old, "min_int", "min_fp")
-
-
-def _clamp(edit: Editor, old: OldOperation, min_int: str, min_fp: str) -> None:
-    result, image = edit.result(old), edit.operand(old, 0)
-    element = image.dtype
-    nan_mode = member(old, "nan_mode", NanPropagationMode, NanPropagationMode.PROPAGATE)
-    if element.is_float:
-        low, high = number(old, min_fp), number(old, "max_fp")
-        bounds = [_rounded(bound, element) for bound in (low, high)]
-    else:
-        limit = 1 << element.bits - 1
-        bounds = [
-            bytes(constant_of(np.array([max(-limit, min(bound, limit - 1))]), element).elements())
-            for bound in (integer(old, min_int), integer(old, "max_int"))
-        ]
-        if element not in (INT8, _INT16):
-            maximum_and_minimum(edit, image.name, result.name, (bounds[0], bounds[1]))
-            return
-    low_bytes, high_bytes = (bytes(bound).ljust(ELEMENT_BYTES, b"\0") for bound in bounds)
-    edit.emit(
-        "CLAMP",
-        old.inputs[:1],
-        {
-            "min_val": low_bytes,
-            "max_val": high_bytes,
-            "nan_mode": nan_mode,
-        },
-        results=old.outputs,
-    )
+    clamp(edit, old)
 
 
 def _rounded(bound: float, element: DType) -> bytes:
