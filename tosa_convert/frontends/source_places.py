@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from tosa_convert.graph.model import Graph, Operator
+    from tosa_convert.graph.model import Graph
 
 #: In a location: the name of a tensor, and the TFLite file.
 _TENSOR: Final = re.compile(r'"((?:[^"\\]|\\.)*)"\("(?:[^"\\]|\\.)*":0:0\)')
@@ -39,10 +39,13 @@ def with_places(graph: Graph, places: Mapping[str, str], *, has_full_paths: bool
         text = places.get(found[1], "").removeprefix("loc(").removesuffix(")")
         if not text:
             return found[0]
-        return text if has_full_paths else _LINE.sub(_without_folders, text)
+        if has_full_paths:
+            return text
+        return _LINE.sub(lambda line: f'"{os.path.basename(line[1])}":{line[2]}:', text)
 
-    for operator in _operators(graph):
-        operator.location = _TENSOR.sub(place, operator.location)
+    for block in (block for region in graph.regions for block in region.blocks):
+        for operator in block.operators:
+            operator.location = _TENSOR.sub(place, operator.location)
     return graph
 
 
@@ -70,13 +73,3 @@ def name_of(location: str) -> str:
     """Return the name in a location such as `loc("x"("model.tflite":0:0))`; of several, the first."""
     start, quote, rest = location.partition('"')
     return rest.partition('"(')[0] if start in ("loc(", "loc(fused[") and quote else ""
-
-
-def _without_folders(found: re.Match[str]) -> str:
-    return f'"{os.path.basename(found[1])}":{found[2]}:'
-
-
-def _operators(graph: Graph) -> Iterator[Operator]:
-    for region in graph.regions:
-        for block in region.blocks:
-            yield from block.operators

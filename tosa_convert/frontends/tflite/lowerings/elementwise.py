@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 #: How many bits TFLite adds to numbers of 8 bits before it compares them.
 _LEFT: Final = 8
 _LARGEST_INT16: Final = 32767
-_SHIFTED: Final = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
+#: Type -> the most places by which RIGHT_SHIFT shifts it.
+_SHIFTED: Final = {"int8": 7, "uint8": 7, "int16": 15, "uint16": 15, "int32": 31, "uint32": 31}
 #: Bits of FAKE_QUANT that the converter lowers.
 _LOWERED_BITS: Final = (8, 16)
 _INT16_TABLE: Final = 513
@@ -144,16 +145,13 @@ def _find_right_shift(model: TfliteFile, operator: Operator) -> bool:
 
 def _lower_right_shift(b: Builder, given: Given, facts: bool) -> list[Value]:
     """At most by the bits of the type, whose sign fills the upper ones."""
-    import numpy as np
-
     x, places = _ranked_operands(b, given)
-    most = 8 * np.dtype(given.dtype).itemsize - 1
     wide, wide_places = (
         one if str(one.dtype) == "INT32" else b.cast(one, dtype="int32") for one in (x, places)
     )
     if given.dtype in _MASKS:
         wide = b.bitwise_and(wide, _MASKS[given.dtype])
-    by = b.minimum(wide_places, most)
+    by = b.minimum(wide_places, _SHIFTED[given.dtype])
     if given.dtype == "uint32":
         return [b.logical_right_shift(wide, by)]
     shifted = b.arithmetic_right_shift(wide, by, round=False)
@@ -201,9 +199,7 @@ def _find_elu(model: TfliteFile, operator: Operator) -> list[int] | None:
 
 
 def _lower_elu(b: Builder, given: Given, table: list[int]) -> list[Value]:
-    import numpy as np
-
-    return [b.table(given.operands[0], b.const(np.array(table, np.int8)))]
+    return [b.table(given.operands[0], b.const(table, "int8"))]
 
 
 def _find_abs(model: TfliteFile, operator: Operator) -> tuple[int, int] | None:
@@ -217,11 +213,9 @@ def _find_abs(model: TfliteFile, operator: Operator) -> tuple[int, int] | None:
 
 def _lower_abs(b: Builder, given: Given, facts: tuple[int, int]) -> list[Value]:
     """Round to 31 bits, and then to integers."""
-    import numpy as np
-
     size = b.abs(b.cast(given.operands[0], dtype="int32"))
-    multiplier = b.const(np.array(facts[:1], np.int32))
-    shift = b.const(np.array(facts[1:], np.int8))
+    multiplier = b.const([facts[0]], "int32")
+    shift = b.const([facts[1]], "int8")
     return [
         b.rescale(
             size, multiplier, shift, scale32=True, rounding_mode="DOUBLE_ROUND", dtype="int16"

@@ -18,6 +18,7 @@ from tosa_convert.frontends.tflite.lowerings.lowering import (
     Given,
     Group,
     OtherFormError,
+    around,
     between,
     broadcast,
     sizes_of,
@@ -125,8 +126,6 @@ def _find_batch_matmul(model: TfliteFile, operator: TfliteOperator) -> _Matrices
 
 def _lower_batch_matmul(b: Builder, given: Given, facts: _Matrices) -> list[Value]:
     """MATMUL of each pair of matrices, of which the smaller batch is repeated."""
-    import numpy as np
-
     *batch, rows, columns = given.shape
     count = math.prod(batch)
     matrices = []
@@ -137,14 +136,14 @@ def _lower_batch_matmul(b: Builder, given: Given, facts: _Matrices) -> list[Valu
     dtype = given.dtype
     if facts.sizes is None:
         return [b.reshape(b.matmul(*matrices), given.shape)]
-    *zeros, result_zero = (b.const(np.array([zero], dtype)) for zero in facts.zero_points)
+    *zeros, result_zero = (b.const([zero], dtype) for zero in facts.zero_points)
     product = b.matmul(*matrices, *zeros)
     multiplier, shift = facts.sizes
     is_wide = dtype == "int16"
     found = b.rescale(
         product,
-        b.const(np.array([multiplier], np.int16 if is_wide else np.int32)),
-        b.const(np.array([shift], np.int8)),
+        b.const([multiplier], "int16" if is_wide else "int32"),
+        b.const([shift], "int8"),
         output_zp=result_zero,
         scale32=not is_wide,
         rounding_mode="SINGLE_ROUND" if is_wide else "DOUBLE_ROUND",
@@ -155,11 +154,9 @@ def _lower_batch_matmul(b: Builder, given: Given, facts: _Matrices) -> list[Valu
 
 def _spread(b: Builder, x: Value, axis: int, stride: int) -> Value:
     """Put zeros between the elements of an axis of the value."""
-    shape = tuple(x.shape or ())
-    size = shape[axis]
     if stride == 1:
         return x
-    before, after = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+    shape, (before, size, after) = sizes_of(x), around(x, axis)
     x = b.reshape(x, (before, size, 1, after))
     x = b.pad(x, [0, 0, 0, 0, 0, stride - 1, 0, 0])
     x = b.reshape(x, (before, size * stride, after))
