@@ -61,6 +61,7 @@ if __name__ == "__main__":
         consumer_tables,
         house,
         operator_tables,
+        reference_tables,
         refusal_tables,
         test_formats_doc,
         zoo_tables,
@@ -69,7 +70,8 @@ if __name__ == "__main__":
 
     test_mlir_printer.write_golden()
     regenerate_tables(ROOT / "docs" / "architecture.md", {"picture": house.picture})
-    regenerate_tables(ROOT / "docs" / "computation.md", computation_tables.TABLES)
+    computation = computation_tables.TABLES | reference_tables.TABLES
+    regenerate_tables(ROOT / "docs" / "computation.md", computation)
     regenerate_tables(ROOT / "docs" / "formats.md", test_formats_doc.TABLES)
     regenerate_tables(ROOT / "docs" / "zoo.md", zoo_tables.TABLES | consumer_tables.TABLES)
     regenerate_tables(ROOT / "docs" / "conformance.md", refusal_tables.TABLES)
