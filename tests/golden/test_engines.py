@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from golden.conftest import MakeBuilder
+from golden.official_cases import X, unary, write_case
 
 import tosa_convert as tc
 from tosa_convert import golden
@@ -17,6 +18,8 @@ from tosa_convert.cli.main import run as run_verb
 from tosa_convert.cli.main import verb
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.running import reference_model_process, work
+from tosa_convert.golden.suite.qualification import Qualification, qualify_case
+from tosa_convert.golden.suite.run_cases import run_case
 from tosa_convert.graph import Graph
 
 NUMPY = golden.RunOptions(engine="numpy")
@@ -56,6 +59,28 @@ def test_without_the_reference_model_numpy_runs_programs(network: Graph) -> None
     found = golden.bisect(network, wrong, random=1).first
     assert found is not None
     assert "ADD" in found.operators[0][1]
+
+
+@pytest.mark.usefixtures("no_model")
+def test_without_the_reference_model_numpy_judges_official_cases(tmp_path: Path) -> None:
+    write_case(tmp_path / "abs", unary("ABS"), X)
+    answer = run_case(str(tmp_path), "abs")
+    assert (answer.status, answer.message, answer.outputs) == ("pass", "", 1)
+    backend = tmp_path / "backend.py"
+    backend.write_text(
+        "import numpy as np\n"
+        "def run(model, inputs):\n"
+        "    return {'y': np.maximum(inputs['x'], 0)}  # right for numbers above 0\n"
+    )
+    settings = Qualification(against=str(backend))
+    wrong = qualify_case(str(tmp_path), "abs", settings=settings)
+    assert wrong.status == "wrong", wrong.message
+    backend.write_text(
+        backend.read_text().replace("np.maximum(inputs['x'], 0)", "abs(inputs['x'])")
+    )
+    assert qualify_case(str(tmp_path), "abs", settings=settings).status == "pass"
+    itself = qualify_case(str(tmp_path), "abs", settings=Qualification(against="numpy"))
+    assert "nothing would be compared" in itself.message
 
 
 @pytest.mark.usefixtures("no_model")

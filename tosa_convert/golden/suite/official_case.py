@@ -22,9 +22,10 @@ from tosa_convert.golden.accuracy.official_modes import Compliance, parse_compli
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.scratch import write_scratch
 from tosa_convert.golden.arrays.slots import Slot, load_npy, save_npy, slot_file
-from tosa_convert.golden.running import reference_model_process
+from tosa_convert.golden.running import numpy_engine, reference_model_process
 from tosa_convert.golden.running.programs import Program, input_slots, load_program, output_slots
 from tosa_convert.golden.running.run_graph import link_or_copy
+from tosa_convert.golden.running.run_options import DEFAULT_RUN, Level, RunOptions
 from tosa_convert.golden.suite.descriptor import (
     NAME,
     case_file,
@@ -161,6 +162,8 @@ def run_reference(
     Raises:
         TosaConvertError: "refmodel-refused", "refmodel-failed", "refmodel-timeout".
     """
+    if DEFAULT_RUN.uses_numpy:
+        return _run_on_numpy(case, inputs, folder, level, timeout)
     wanted, outs = input_slots(case.graph), output_slots(case.graph)
     for slot in wanted:
         save_npy(folder / _file(wanted, slot, "in"), slot, inputs[slot.key])
@@ -193,6 +196,19 @@ def run_reference(
         if path.exists():
             bounds[slot.key] = load_npy(path, slot)
     return Reference(folder, arrays, bounds)
+
+
+def _run_on_numpy(
+    case: OfficialCase, inputs: Mapping[str, Array], folder: Path, level: str, timeout: float
+) -> Reference:
+    """Run a case's program in FP64 on numpy; see `run_reference`."""
+    with_bounds = bool(case.description.get("test_requirements", {}).get("bounds_file_required"))
+    limit: Level = "8k" if level == "8k" else "none"
+    options = RunOptions(
+        precise=True, bounds=with_bounds, level=limit, timeout=timeout, engine="numpy"
+    )
+    found = numpy_engine.compute(case.graph, inputs, options)
+    return Reference(folder, found.outputs, found.bounds)
 
 
 def problems(

@@ -16,7 +16,7 @@ from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.npz import load_npz, npz_pieces
 from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder, subfolder
 from tosa_convert.golden.arrays.slots import unpacked
-from tosa_convert.golden.backends.other_model import NUMPY, OtherModel
+from tosa_convert.golden.backends.other_model import NUMPY, OtherModel, refuse_same_engine
 from tosa_convert.golden.backends.process import PACKAGES, run_backend
 from tosa_convert.golden.backends.runners import (
     ORIGINALS,
@@ -38,6 +38,7 @@ from tosa_convert.golden.running.programs import (
     load_program,
     output_slots,
 )
+from tosa_convert.golden.running.run_options import DEFAULT_RUN
 from tosa_convert.golden.suite.journal import Answer, Status
 from tosa_convert.golden.suite.official_case import (
     OfficialCase,
@@ -170,6 +171,7 @@ def _status(case: OfficialCase, name: str, settings: Qualification) -> tuple[Sta
     backend = _open(case, name, inputs, settings, keep)
     if backend is None:
         return "not-run", f"{settings.against} has no results of it", 0
+    refuse_same_engine(backend, DEFAULT_RUN)
     with scratch_folder() as folder:
         reference = None
         if not case.is_expected_to_fail:
