@@ -298,6 +298,21 @@ def test_data_without_a_defined_result_is_refused_with_the_operator(
     assert 'block "main" operator #' in caught.value.findings[0].where
 
 
+@pytest.mark.parametrize(
+    "kind", ["abs", "ceil", "cos", "erf", "exp", "log", "rsqrt", "sigmoid", "sin", "tanh"]
+)
+@pytest.mark.parametrize("precision", ["own", "wide", "bounds"])
+def test_a_tensor_of_rank_0_has_the_result_of_one_element(kind: str, precision: Any) -> None:
+    found = [
+        computed(
+            lambda b, x: getattr(b, kind)(x), np.full(shape, 0.5, np.float32), precision=precision
+        )
+        for shape in ((), (1,))
+    ]
+    assert found[0].shape == ()
+    assert found[0] == found[1][0]
+
+
 def test_sums_of_int64_at_the_limits_are_exact() -> None:
     found = computed(lambda b, x, y: b.add(x, y), i64(MOST64, LEAST64), i64(-1, 1))
     assert found.tolist() == [MOST64 - 1, LEAST64 + 1]

@@ -199,7 +199,8 @@ def _rounded_once(function: Callable[[Array], Array], text: str, name: str = "in
 
 def sigmoid(value: Array) -> Array:
     """Return 1 / (1 + exp(-x)); where exp overflows that is 0."""
-    result: Array = np.negative(value)
+    # Of a rank of 0 numpy gives a number, which it cannot compute in place.
+    result: Array = np.asarray(np.negative(value))
     np.exp(result, out=result)
     result += 1
     return np.reciprocal(result, out=result)
@@ -218,7 +219,7 @@ def error_function_fp32(value: Array) -> Array:
     """Return erf(x) of an FP32 array, with an error of at most 3 units in the last place."""
     size = np.minimum(np.abs(value), np.float32(_ERF_END_FP32))
     coefficients = np.array(_ERF_COEFFICIENTS_FP32, np.float32)
-    result = size * coefficients[-1]
+    result = np.asarray(size * coefficients[-1])
     for coefficient in coefficients[-2::-1]:
         result += coefficient
         result *= size
