@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
 from typing import Any, Final
 
 import onnx
 
-from tosa_convert.frontends.onnx.decompositions.decomposition import (
+from tosa_convert.frontends.onnx.decompositions.node import (
     Decomposition,
     NotDecomposedError,
     RefusedError,
@@ -41,10 +41,7 @@ def decompose(model: Any, weights: Weights) -> tuple[Any, dict[Unlowered, int]]:
         refused = {}
         if not (_decompose_once(model, weights, refused) or folded):
             break
-    found: dict[Unlowered, int] = {}
-    for row in refused.values():
-        found[row] = found.get(row, 0) + 1
-    return model, found
+    return model, Counter(refused.values())
 
 
 def infer(model: Any) -> Any:
@@ -125,11 +122,3 @@ def _replacement(node: Any, values: Values, opset: int, prefix: str) -> list[Any
         if function is not None:
             return inlined(node, function, prefix)
     return None
-
-
-def operator_counts(model: Any) -> Mapping[str, int]:
-    """Count how often each operator occurs."""
-    counts: dict[str, int] = {}
-    for node in model.graph.node:
-        counts[node.op_type] = counts.get(node.op_type, 0) + 1
-    return counts

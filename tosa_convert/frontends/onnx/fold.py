@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from onnx import helper, numpy_helper
 
-from tosa_convert.frontends.onnx.decompositions.decomposition import Values, values_of
+from tosa_convert.frontends.onnx.decompositions.node import Values, values_of
 from tosa_convert.frontends.onnx.weights import Weights, large_tensors, load_made
 
 #: Bytes of a result up to which it is computed here.
@@ -21,19 +21,10 @@ _MUCH: Final = 1 << 28
 _DATA_FILE: Final = "folded.data"
 #: Operators whose result is another one in every run, or that run others.
 _NOT_FOLDED: Final = frozenset(
-    [
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-        "Bernoulli",
-        "Multinomial",
-        "Dropout",
-        "If",
-        "Loop",
-        "Scan",
-        "SequenceMap",
-    ]
+    (
+        *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli"),
+        *("Multinomial", "Dropout", "If", "Loop", "Scan", "SequenceMap"),
+    )
 )
 
 

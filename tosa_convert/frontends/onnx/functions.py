@@ -7,30 +7,16 @@ from typing import Any, Final
 import onnx
 from onnx import defs, helper
 
-from tosa_convert.frontends.onnx.decompositions.decomposition import Values
+from tosa_convert.frontends.onnx.decompositions.node import Values
 
 #: Operators that torch-mlir does not lower, or lowers to wrong numbers, whose definition does lower.
 INLINED: Final = frozenset(
-    [
-        "AffineGrid",
-        "Attention",
-        "BlackmanWindow",
-        "HammingWindow",
-        "HannWindow",
-        "CastLike",
-        "CenterCropPad",
-        "GroupNormalization",
-        "MeanVarianceNormalization",
-        "RMSNormalization",
-        "NegativeLogLikelihoodLoss",
-        "SoftmaxCrossEntropyLoss",
-        "RotaryEmbedding",
-        "Swish",
-        "Range",
-        "LinearAttention",
-        "CausalConvWithState",
-        "FlexAttention",
-    ]
+    (
+        *("AffineGrid", "Attention", "FlexAttention", "LinearAttention", "RotaryEmbedding"),
+        *("BlackmanWindow", "HammingWindow", "HannWindow", "CastLike", "CenterCropPad", "Range"),
+        *("GroupNormalization", "MeanVarianceNormalization", "RMSNormalization", "Swish"),
+        *("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss", "CausalConvWithState"),
+    )
 )
 
 

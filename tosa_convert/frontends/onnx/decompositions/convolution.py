@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tosa_convert.frontends.onnx.decompositions.decomposition import (
-    Decomposition,
-    NotDecomposedError,
-)
+from tosa_convert.frontends.onnx.decompositions.node import Decomposition, NotDecomposedError
 
 
 def conv_transpose(e: Decomposition) -> None:

@@ -6,11 +6,7 @@ import math
 
 import numpy as np
 
-from tosa_convert.frontends.onnx.decompositions.decomposition import (
-    Decomposition,
-    NotDecomposedError,
-    RefusedError,
-)
+from tosa_convert.frontends.onnx.decompositions.node import Decomposition, RefusedError
 
 
 def asin(e: Decomposition) -> None:
@@ -52,18 +48,9 @@ def atanh(e: Decomposition) -> None:
     e.result(e.op("Mul", e.op("Log", quotient), e.like(0.5)))
 
 
-def sinh(e: Decomposition) -> None:
-    """By exponentials."""
-    _by_exponentials(e, "Sub")
-
-
-def cosh(e: Decomposition) -> None:
-    """By exponentials."""
-    _by_exponentials(e, "Add")
-
-
-def _by_exponentials(e: Decomposition, kind: str) -> None:
-    x = e.inputs[0]
+def hyperbolic(e: Decomposition) -> None:
+    """Sinh and Cosh by exponentials."""
+    x, kind = e.inputs[0], "Sub" if e.node.op_type == "Sinh" else "Add"
     both = e.op(kind, e.op("Exp", x), e.op("Exp", e.op("Neg", x)))
     e.result(e.op("Mul", both, e.like(0.5)))
 
@@ -71,8 +58,7 @@ def _by_exponentials(e: Decomposition, kind: str) -> None:
 def is_inf(e: Decomposition) -> None:
     """Comparisons with the infinities that are asked for; torch-mlir ignores the flags."""
     x = e.inputs[0]
-    if not np.issubdtype(e.numpy_type(), np.floating):
-        raise NotDecomposedError("its type is not one of numpy's")
+    e.leave_if(not np.issubdtype(e.numpy_type(), np.floating), "its type is not one of numpy's")
     positive, negative = e.attribute("detect_positive", 1), e.attribute("detect_negative", 1)
     above, below = e.op("Equal", x, e.like(np.inf)), e.op("Equal", x, e.like(-np.inf))
     if positive and negative:
@@ -86,7 +72,7 @@ def is_inf(e: Decomposition) -> None:
 def cumulative_product(e: Decomposition) -> None:
     """Products of neighbours at distances of 1, 2, 4, ...."""
     shape = e.shape(0)
-    axis = int(e.value(1).reshape(-1)[0]) % len(shape)
+    axis = e.number(1) % len(shape)
     size, x = shape[axis], e.inputs[0]
     backwards = bool(e.attribute("reverse", 0))
     if e.attribute("exclusive", 0):
@@ -112,11 +98,10 @@ def _shifted(
 def trilu(e: Decomposition) -> None:
     """Select the elements on one side of a diagonal by a constant mask; the others become zeros."""
     shape = e.shape(0)
-    offset = int(e.value(1).reshape(-1)[0]) if e.has(1) else 0
+    offset = e.number(1, 0)
     mask = np.ones(shape[-2:], bool)
     mask = np.triu(mask, offset) if e.attribute("upper", 1) else np.tril(mask, offset)
-    if 0 in shape:
-        raise NotDecomposedError("it is empty")
+    e.leave_if(0 in shape, "it is empty")
     e.result(e.op("Where", e.constant(np.broadcast_to(mask, shape)), e.inputs[0], e.like(0)))
 
 
@@ -126,8 +111,7 @@ def slice_backwards(e: Decomposition) -> None:
     starts, ends = e.value(1), e.value(2)
     axes = e.value(3) if e.has(3) else np.arange(len(starts))
     steps = e.value(4) if e.has(4) else np.ones(len(starts), np.int64)
-    if all(step > 0 for step in steps):
-        raise NotDecomposedError("every step is positive")
+    e.leave_if(all(step > 0 for step in steps), "every step is positive")
     x = e.inputs[0]
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         size = shape[axis]
@@ -152,8 +136,6 @@ def random(e: Decomposition) -> None:
 
 def dropout(e: Decomposition) -> None:
     """Refuse dropout in training, which draws random numbers, unless it keeps every element."""
-    if not e.has(2) or not bool(e.value(2)):
-        raise NotDecomposedError("it is not in training mode")
-    if (float(e.value(1)) if e.has(1) else 0.5) == 0:
-        raise NotDecomposedError("it keeps every element")
+    e.leave_if(not e.has(2) or not bool(e.value(2)), "it is not in training mode")
+    e.leave_if((float(e.value(1)) if e.has(1) else 0.5) == 0, "it keeps every element")
     random(e)

@@ -8,10 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto
 
-from tosa_convert.frontends.onnx.decompositions.decomposition import (
-    Decomposition,
-    NotDecomposedError,
-)
+from tosa_convert.frontends.onnx.decompositions.node import Decomposition
 
 #: A neighbour along one axis: its index as INT64, its weight, and whether it lies inside.
 Neighbour = tuple[str, str, str]
@@ -21,10 +18,9 @@ def grid_sample(e: Decomposition) -> None:
     """Nearest, linear and cubic, over two or three axes."""
     shape, grid = e.shape(0), e.shape(1)
     batch, channels, *sizes = shape
-    mode = e.attribute("mode", "linear").removeprefix("bi").replace("linear", "linear")
+    mode = e.attribute("mode", "linear").removeprefix("bi")
     padding = e.attribute("padding_mode", "zeros")
-    if e.type(0) != TensorProto.FLOAT:
-        raise NotDecomposedError("it is not f32")
+    e.leave_if(e.type(0) != TensorProto.FLOAT, "it is not f32")
     count = int(np.prod(grid[1:-1]))
     flat = e.reshape(e.inputs[1], [batch, count, len(sizes)])
     # The last coordinate belongs to the first axis.

@@ -7,10 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from tosa_convert.frontends.onnx.decompositions.decomposition import (
-    Decomposition,
-    NotDecomposedError,
-)
+from tosa_convert.frontends.onnx.decompositions.node import Decomposition, NotDecomposedError
 
 #: Updates that are made one after the other.
 _STEPS: Final = 64
@@ -76,8 +73,7 @@ def column_to_image(e: Decomposition) -> None:
     batch, channels, places = e.shape(0)
     channels //= int(np.prod(block))
     inputs, outputs = int(np.prod(block)) * places, int(np.prod(image))
-    if inputs * outputs > _MATRIX:
-        raise NotDecomposedError("the image is too large")
+    e.leave_if(inputs * outputs > _MATRIX, "the image is too large")
     grid = [
         (image[a] + pads[a] + pads[a + count] - (block[a] - 1) * gaps[a] - 1) // steps[a] + 1
         for a in range(count)
@@ -100,8 +96,7 @@ def scatter_nd(e: Decomposition) -> None:
     shape, indices = e.shape(0), e.shape(1)
     width = indices[-1]
     count = int(np.prod(indices[:-1]))
-    if count > _STEPS:
-        raise NotDecomposedError(f"it has {count} updates")
+    e.leave_if(count > _STEPS, f"it has {count} updates")
     places = e.reshape(e.inputs[1], [count, width])
     updates = e.reshape(e.inputs[2], [count, *shape[width:]])
     x = e.inputs[0]
@@ -119,8 +114,7 @@ def scatter_elements(e: Decomposition) -> None:
         raise NotDecomposedError("torch-mlir lowers it")
     axis = int(e.attribute("axis", 0)) % len(e.shape(0))
     count = e.shape(1)[axis]
-    if count > _STEPS:
-        raise NotDecomposedError(f"it has {count} updates")
+    e.leave_if(count > _STEPS, f"it has {count} updates")
     x = e.inputs[0]
     for index in range(count):
         place = e.slice(e.inputs[1], axis, index, index + 1)
@@ -132,8 +126,7 @@ def scatter_elements(e: Decomposition) -> None:
 
 def pad_around(e: Decomposition) -> None:
     """Mode wrap: parts of the other end, one axis after the other; torch-mlir hangs on it."""
-    if e.attribute("mode", "constant") != "wrap":
-        raise NotDecomposedError("it does not wrap around")
+    e.leave_if(e.attribute("mode", "constant") != "wrap", "it does not wrap around")
     shape = list(e.shape(0))
     pads = [int(size) for size in e.value(1).reshape(-1)]
     axes = [int(axis) % len(shape) for axis in e.value(3).reshape(-1)] if e.has(3) else None

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tosa_convert.frontends.onnx.decompositions.decomposition import (
-    Decomposition,
-    NotDecomposedError,
-)
+from tosa_convert.frontends.onnx.decompositions.node import Decomposition
 
 
 def local_response(e: Decomposition) -> None:
@@ -45,21 +42,11 @@ def lp_normalization(e: Decomposition) -> None:
 
 def of_nothing(e: Decomposition) -> None:
     """Replace a reduction over no elements by a constant, such as 0 for sums and 1 for products."""
-    neutral: dict[str, float] = {
-        "ReduceSum": 0.0,
-        "ReduceSumSquare": 0.0,
-        "ReduceL1": 0.0,
-        "ReduceL2": 0.0,
-        "ReduceLogSum": -np.inf,
-        "ReduceLogSumExp": -np.inf,
-        "ReduceProd": 1.0,
-        "ReduceMax": -np.inf,
-        "ReduceMin": np.inf,
-    }
-    if 0 not in e.shape(0):
-        raise NotDecomposedError("it has elements")
+    lowest = dict.fromkeys(("ReduceLogSum", "ReduceLogSumExp", "ReduceMax"), -np.inf)
+    neutral = {**lowest, "ReduceMin": np.inf, "ReduceProd": 1.0}
+    e.leave_if(0 not in e.shape(0), "it has elements")
     kind = e.numpy_type()
-    value = neutral[e.node.op_type]
+    value = neutral.get(e.node.op_type, 0.0)
     if np.isinf(value) and not np.issubdtype(kind, np.floating):
         limits = np.iinfo(kind) if np.issubdtype(kind, np.integer) else None
         value = (limits.min if value < 0 else limits.max) if limits else value < 0
@@ -69,18 +56,18 @@ def of_nothing(e: Decomposition) -> None:
 def composed_reduction(e: Decomposition) -> None:
     """Norms and logarithms of sums; torch-mlir computes some in f64, and does not finish."""
     kind = e.node.op_type
-    given = e.attribute("axes", [])
-    if e.has(1):
-        given = [int(axis) for axis in e.value(1).reshape(-1)]
+    given = e.value(1).reshape(-1).tolist() if e.has(1) else e.attribute("axes", [])
     x, keepdims = e.inputs[0], int(e.attribute("keepdims", 1))
     if not given and e.attribute("noop_with_empty_axes", 0):
-        e.result(_of_each_element(e))
+        # The function of each element alone.
+        alone = {"ReduceL1": "Abs", "ReduceL2": "Abs", "ReduceLogSum": "Log"}.get(kind)
+        square = e.op("Mul", x, x) if kind == "ReduceSumSquare" else x
+        e.result(square if alone is None else e.op(alone, x))
         return
     axes = given or list(range(len(e.shape(0))))
     is_float = np.issubdtype(e.numpy_type(), np.floating)
     if kind not in ("ReduceL1", "ReduceSumSquare") and not is_float:
-        if given:
-            raise NotDecomposedError("its type is not one of numpy's floating-point types")
+        e.leave_if(given, "its type is not one of numpy's floating-point types")
         # torch-mlir's importer does not read the definition of the operator without axes.
         e.result(e.reduce(kind, x, axes, keepdims))
         return
@@ -98,13 +85,3 @@ def composed_reduction(e: Decomposition) -> None:
         if not keepdims:
             most = e.reduce("ReduceMax", x, axes, 0)
         e.result(e.op("Add", e.op("Log", total), most))
-
-
-def _of_each_element(e: Decomposition) -> str:
-    """Apply the function of a composed reduction over no axes to each element alone."""
-    x = e.inputs[0]
-    if e.node.op_type == "ReduceSumSquare":
-        return e.op("Mul", x, x)
-    functions = {"ReduceL1": "Abs", "ReduceL2": "Abs", "ReduceLogSum": "Log"}
-    kind = functions.get(e.node.op_type)
-    return x if kind is None else e.op(kind, x)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tosa_convert.frontends.onnx.decompositions.decomposition import (
-    Decomposition,
-    NotDecomposedError,
-)
+from tosa_convert.frontends.onnx.decompositions.node import Decomposition, NotDecomposedError
 
 
 class Windows(NamedTuple):
@@ -25,7 +22,7 @@ class Windows(NamedTuple):
     extra: list[int]
 
 
-def windows_of(e: Decomposition) -> Windows:
+def _windows_of(e: Decomposition) -> Windows:
     """Return the windows by the attributes that all pools share."""
     sizes = e.shape(0)[2:]
     kernel = e.attribute("kernel_shape")
@@ -36,14 +33,13 @@ def windows_of(e: Decomposition) -> Windows:
     before, after = list(pads[:count]), list(pads[count:])
     automatic = e.attribute("auto_pad", "NOTSET")
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, gap, strict=True)]
-    if automatic.startswith("SAME"):
-        for axis, (size, span, step) in enumerate(zip(sizes, spans, stride, strict=True)):
+    extra = [0] * count
+    for axis, (size, span, step) in enumerate(zip(sizes, spans, stride, strict=True)):
+        if automatic.startswith("SAME"):
             total = max((math.ceil(size / step) - 1) * step + span - size, 0)
             low, high = total // 2, total - total // 2
             before[axis], after[axis] = (low, high) if automatic == "SAME_UPPER" else (high, low)
-    extra = [0] * count
-    if e.attribute("ceil_mode", 0):
-        for axis, (size, span, step) in enumerate(zip(sizes, spans, stride, strict=True)):
+        if e.attribute("ceil_mode", 0):
             room = size + before[axis] + after[axis] - span
             steps = math.ceil(room / step)
             if steps * step >= size + before[axis]:  # The last window would lie in the padding.
@@ -54,22 +50,17 @@ def windows_of(e: Decomposition) -> Windows:
 
 def average_pool(e: Decomposition) -> None:
     """Add up each window by slices, times the reciprocal of its count of elements."""
-    windows = windows_of(e)
-    if len(windows.kernel) == 2 and windows.gap == [1, 1]:
-        raise NotDecomposedError("torch-mlir lowers it")
+    windows = _windows_of(e)
+    e.leave_if(len(windows.kernel) == 2 and windows.gap == [1, 1], "torch-mlir lowers it")
     include = bool(e.attribute("count_include_pad", 0))
-    e.result(_mean(e, e.inputs[0], windows, include))
-
-
-def _mean(e: Decomposition, x: str, windows: Windows, include: bool) -> str:
-    counts = window_sums(e.shape(0)[2:], windows, include)
-    total = _reduced(e, _padded(e, x, windows, 0), windows, "Add")
-    return e.op("Mul", total, e.constant(1 / counts, e.numpy_type()))
+    counts = _window_sizes(e.shape(0)[2:], windows, include)
+    total = _reduced(e, _padded(e, e.inputs[0], windows, 0), windows, "Add")
+    e.result(e.op("Mul", total, e.constant(1 / counts, e.numpy_type())))
 
 
 def lp_pool(e: Decomposition) -> None:
     """Compute the root of the sum of powers of each window."""
-    windows, p = windows_of(e), int(e.attribute("p", 2))
+    windows, p = _windows_of(e), int(e.attribute("p", 2))
     powers = e.op("Abs", e.inputs[0])
     for _ in range(p - 1):
         powers = e.op("Mul", powers, e.op("Abs", e.inputs[0]))
@@ -82,7 +73,7 @@ def lp_pool(e: Decomposition) -> None:
 
 def max_pool(e: Decomposition) -> None:
     """Compute the maximum of each window by slices."""
-    windows = windows_of(e)
+    windows = _windows_of(e)
     if e.wants(1) or (len(windows.kernel) == 2 and windows.gap == [1, 1]):
         raise NotDecomposedError("torch-mlir lowers it, or the positions are asked for")
     kind = e.numpy_type()
@@ -93,8 +84,7 @@ def max_pool(e: Decomposition) -> None:
 def global_lp_pool(e: Decomposition) -> None:
     """Compute the norm over all axes but the first two."""
     p, axes = int(e.attribute("p", 2)), list(range(2, len(e.shape(0))))
-    if p not in (1, 2):
-        raise NotDecomposedError("another norm")
+    e.leave_if(p not in (1, 2), "another norm")
     e.result(e.reduce("ReduceL1" if p == 1 else "ReduceL2", e.inputs[0], axes))
 
 
@@ -110,15 +100,9 @@ def _padded(e: Decomposition, x: str, windows: Windows, fill: Any) -> str:
 
 def _reduced(e: Decomposition, x: str, windows: Windows, kind: str) -> str:
     """Reduce each window, one axis after the other."""
-    sizes = [
-        size + before + after + extra
-        for size, before, after, extra in zip(
-            e.shape(0)[2:], windows.before, windows.after, windows.extra, strict=True
-        )
-    ]
-    rows = zip(windows.kernel, windows.stride, windows.gap, sizes, strict=True)
-    for axis, (kernel, stride, gap, size) in enumerate(rows, 2):
-        count = (size - (kernel - 1) * gap - 1) // stride + 1
+    rows = zip(e.shape(0)[2:], *windows, strict=True)
+    for axis, (size, kernel, stride, gap, *around) in enumerate(rows, 2):
+        count = (size + sum(around) - (kernel - 1) * gap - 1) // stride + 1
         parts = [
             e.slice(x, axis, p * gap, p * gap + (count - 1) * stride + 1, stride)
             for p in range(kernel)
@@ -129,20 +113,15 @@ def _reduced(e: Decomposition, x: str, windows: Windows, kind: str) -> str:
     return x
 
 
-def window_sums(sizes: Sequence[int], windows: Windows, include: bool) -> Any:
+def _window_sizes(sizes: Sequence[int], windows: Windows, include: bool) -> Any:
     """Count the elements of the input, or of it and its padding, in each window."""
     result = np.ones((1, 1))
     rows = zip(sizes, *windows, strict=True)
-    counts = []
     for size, kernel, stride, gap, before, after, extra in rows:
         inside = np.zeros(size + before + after + extra)
         inside[: size + before + after] = 1.0 if include else 0.0
         inside[before : before + size] = 1.0
         starts = range(0, len(inside) - (kernel - 1) * gap, stride)
-        counts.append([inside[s : s + (kernel - 1) * gap + 1 : gap].sum() for s in starts])
-    for row in counts:
-        result = result[..., None] * np.array(row)
+        counts = [inside[s : s + (kernel - 1) * gap + 1 : gap].sum() for s in starts]
+        result = result[..., None] * np.array(counts)
     return result
-
-
-Reduction = Callable[[Decomposition], None]

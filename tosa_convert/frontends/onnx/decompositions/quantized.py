@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 from onnx import TensorProto
 
-from tosa_convert.frontends.onnx.decompositions.decomposition import (
-    Decomposition,
-    NotDecomposedError,
-)
+from tosa_convert.frontends.onnx.decompositions.node import Decomposition, NotDecomposedError
 
 #: Type of integers -> their least and greatest value.
 _RANGES: Final = {
@@ -31,8 +29,7 @@ _EXACT: Final = 1 << 24
 def cast(e: Decomposition) -> None:
     """To and from unsigned integers: the bits as a signed number, moved into the range."""
     source, target = e.type(0), int(e.attribute("to", TensorProto.FLOAT))
-    if e.node.doc_string == BITS or source == target:
-        raise NotDecomposedError("it keeps the bits")
+    e.leave_if(e.node.doc_string == BITS or source == target, "it keeps the bits")
     if source in _UNSIGNED:
         e.result(e.cast(widened(e, e.inputs[0], source), target))
     elif target in _UNSIGNED:
@@ -69,52 +66,29 @@ def by_int32(e: Decomposition) -> None:
     """Arithmetic and comparisons of unsigned integers on INT32."""
     kinds = [e.type(index) for index in range(len(e.inputs)) if e.has(index)]
     given = next((kind for kind in kinds if kind in _UNSIGNED), None)
-    if given is None:
-        raise NotDecomposedError("no input is unsigned")
+    e.leave_if(given is None, "no input is unsigned")
     inputs = [
         widened(e, name, e.type(index)) if e.has(index) and e.type(index) in _UNSIGNED else name
         for index, name in enumerate(e.inputs)
     ]
-    attributes = {a.name: e.attribute(a.name) for a in e.node.attribute}
-    result = e.op(e.node.op_type, *inputs, **attributes)
-    if e.output_type() in _UNSIGNED:
-        kind = e.output_type()
+    result, kind = e.op(e.node.op_type, *inputs, **e.attributes), e.output_type()
+    if kind in _UNSIGNED:
         number = e.op("Mod", result, e.constant(_RANGES[kind][1] + 1, np.int32))
-        e.result(unsigned(e, number, kind))
-    else:
-        e.result(result)
+        result = unsigned(e, number, kind)
+    e.result(result)
 
 
-def _zero_point(
-    e: Decomposition, index: int, shape: list[int], block: int, axis: int, size: int
-) -> str:
-    """Return the zero point as f32, where it is given; else ""."""
-    if not e.has(index):
-        return ""
-    wide = e.cast(widened(e, e.inputs[index], e.type(index)), TensorProto.FLOAT)
-    return _broadcast(e, wide, e.shape(index), shape, block, axis, size)
+class _Layout(NamedTuple):
+    """Where scales and zero points belong: the shape that they get, or blocks along an axis."""
+
+    shape: Sequence[int]
+    block: int = 0
+    axis: int = 0
+    size: int = 1
 
 
-def _broadcast(
-    e: Decomposition,
-    x: str,
-    given: tuple[int, ...],
-    shape: list[int],
-    block: int,
-    axis: int,
-    size: int,
-) -> str:
-    """Reshape or repeat a scale or zero point: one for all, one for each index, or one for a block."""
-    if block:
-        repeated = np.repeat(np.arange(given[axis]), block)[:size]
-        return e.op("Gather", x, e.ints(*repeated.tolist()), axis=axis)
-    if int(np.prod(given)) == 1:
-        return e.reshape(x, [])
-    return e.reshape(x, shape)
-
-
-def _layout(e: Decomposition) -> tuple[list[int], int, int, int]:
-    """Return the shape to which scales are reshaped, the block, the axis and its size."""
+def _layout(e: Decomposition) -> _Layout:
+    """Return the layout by the attributes of quantise and dequantise operators."""
     shape = e.shape(0)
     axis = int(e.attribute("axis", 1))
     axis = axis % len(shape) if shape else 0
@@ -122,22 +96,47 @@ def _layout(e: Decomposition) -> tuple[list[int], int, int, int]:
     wanted = [1] * len(shape)
     if shape and int(np.prod(e.shape(1))) != 1:
         wanted[axis] = size
-    return wanted, int(e.attribute("block_size", 0)), axis, size
+    return _Layout(wanted, int(e.attribute("block_size", 0)), axis, size)
+
+
+def _real_number(e: Decomposition, index: int) -> str:
+    """Return an input of integers as f32."""
+    return e.cast(widened(e, e.inputs[index], e.type(index)), TensorProto.FLOAT)
+
+
+def _zero_point(e: Decomposition, index: int, layout: _Layout) -> str:
+    """Return the zero point as f32, where it is given; else ""."""
+    if not e.has(index):
+        return ""
+    return _spread(e, _real_number(e, index), e.shape(index), layout)
+
+
+def _scale(e: Decomposition, index: int, layout: _Layout) -> str:
+    """Return the scale as f32."""
+    return _spread(e, e.cast(e.inputs[index], TensorProto.FLOAT), e.shape(index), layout)
+
+
+def _spread(e: Decomposition, x: str, given: tuple[int, ...], layout: _Layout) -> str:
+    """Reshape or repeat a scale or zero point: one for all, one for each index, or one for a block."""
+    if layout.block:
+        repeated = np.repeat(np.arange(given[layout.axis]), layout.block)[: layout.size]
+        return e.op("Gather", x, e.ints(*repeated.tolist()), axis=layout.axis)
+    return e.reshape(x, [] if int(np.prod(given)) == 1 else layout.shape)
 
 
 def dequantize(e: Decomposition) -> None:
     """(x - zero point) * scale, for the types and layouts that torch-mlir gets wrong."""
     block = int(e.attribute("block_size", 0))
-    if e.type(0) == TensorProto.INT8 and not block and len(e.shape(1)) < 2:
-        raise NotDecomposedError("torch-mlir lowers it")
-    if e.type(0) not in (*_RANGES, TensorProto.INT32):
-        raise NotDecomposedError("another type")
+    e.leave_if(
+        e.type(0) == TensorProto.INT8 and not block and len(e.shape(1)) < 2, "torch-mlir lowers it"
+    )
+    e.leave_if(e.type(0) not in (*_RANGES, TensorProto.INT32), "another type")
     layout = _layout(e)
-    x = e.cast(widened(e, e.inputs[0], e.type(0)), TensorProto.FLOAT)
-    zero = _zero_point(e, 2, *layout)
+    x = _real_number(e, 0)
+    zero = _zero_point(e, 2, layout)
     if zero:
         x = e.op("Sub", x, zero)
-    scale = _broadcast(e, e.cast(e.inputs[1], TensorProto.FLOAT), e.shape(1), *layout)
+    scale = _scale(e, 1, layout)
     e.result(e.cast(e.op("Mul", x, scale), e.output_type() or e.type(1)))
 
 
@@ -148,8 +147,8 @@ def quantize(e: Decomposition) -> None:
     if (kind == TensorProto.INT8 and not block) or kind not in _RANGES:
         raise NotDecomposedError("torch-mlir lowers it, or it has another type")
     layout = _layout(e)
-    scale = _broadcast(e, e.cast(e.inputs[1], TensorProto.FLOAT), e.shape(1), *layout)
-    zero = _zero_point(e, 2, *layout)
+    scale = _scale(e, 1, layout)
+    zero = _zero_point(e, 2, layout)
     e.result(_quantized(e, e.cast(e.inputs[0], TensorProto.FLOAT), scale, zero, kind))
 
 
@@ -183,73 +182,62 @@ def qlinear_conv(e: Decomposition) -> None:
         ]
         bias = e.cast(e.inputs[8], TensorProto.FLOAT)
         inputs.append(e.op("Mul", bias, e.op("Mul", *scales)))
-    attributes = {a.name: e.attribute(a.name) for a in e.node.attribute}
-    e.result(_requantized(e, e.op("Conv", *inputs, **attributes), 6))
+    e.result(_requantized(e, e.op("Conv", *inputs, **e.attributes), 6))
 
 
 def _real(e: Decomposition, index: int, axis: int) -> str:
     """Dequantise an input with its scale and zero point in f32; those of an axis lie along it."""
     rank = len(e.shape(index))
-    shape = [1] * rank
-    if int(np.prod(e.shape(index + 1))) > 1:
-        given = e.shape(index + 1)
-        if len(given) != 1:
-            raise NotDecomposedError("its scales have several axes")
+    shape, given = [1] * rank, e.shape(index + 1)
+    if int(np.prod(given)) > 1:
+        e.leave_if(len(given) != 1, "its scales have several axes")
         shape[axis] = given[0]
-    x = e.cast(widened(e, e.inputs[index], e.type(index)), TensorProto.FLOAT)
-    zero = _zero_point(e, index + 2, shape, 0, 0, 1)
-    scale = _broadcast(
-        e, e.cast(e.inputs[index + 1], TensorProto.FLOAT), e.shape(index + 1), shape, 0, 0, 1
-    )
+    x = _real_number(e, index)
+    zero = _zero_point(e, index + 2, _Layout(shape))
+    scale = _scale(e, index + 1, _Layout(shape))
     return e.op("Mul", e.op("Sub", x, zero), scale)
 
 
 def _requantized(e: Decomposition, x: str, index: int) -> str:
     """f32 quantised by the scale and the zero point from this input on."""
-    if int(np.prod(e.shape(index))) != 1:
-        raise NotDecomposedError("the result has a scale for each index")
-    scale = e.reshape(e.cast(e.inputs[index], TensorProto.FLOAT), [])
-    zero = _zero_point(e, index + 1, [], 0, 0, 1)
+    e.leave_if(int(np.prod(e.shape(index))) != 1, "the result has a scale for each index")
+    scale = _scale(e, index, _Layout([]))
+    zero = _zero_point(e, index + 1, _Layout([]))
     return _quantized(e, x, scale, zero, e.type(index + 1))
 
 
 def matmul_integer(e: Decomposition) -> None:
     """Compute the product in f32, which is exact as long as the sums stay below 2**24."""
-    terms = e.shape(0)[-1]
-    inputs = _centred(e, terms, -2)
+    inputs = _centred(e, e.shape(0)[-1], is_matrix=True)
     e.result(e.cast(e.op("MatMul", *inputs), TensorProto.INT32))
 
 
 def conv_integer(e: Decomposition) -> None:
     """Compute the convolution in f32, which is exact as long as the sums stay below 2**24."""
-    inputs = _centred(e, int(np.prod(e.shape(1)[1:])), None)
-    attributes = {a.name: e.attribute(a.name) for a in e.node.attribute}
-    e.result(e.cast(e.op("Conv", *inputs, **attributes), TensorProto.INT32))
+    inputs = _centred(e, int(np.prod(e.shape(1)[1:])), is_matrix=False)
+    e.result(e.cast(e.op("Conv", *inputs, **e.attributes), TensorProto.INT32))
 
 
-def _centred(e: Decomposition, terms: int, axis: int | None) -> list[str]:
+def _centred(e: Decomposition, terms: int, is_matrix: bool) -> list[str]:
     """Both factors less their zero points, as f32."""
-    if terms * 255 * 255 >= _EXACT:
-        raise NotDecomposedError(f"sums of {terms} products are not exact in f32")
+    e.leave_if(terms * 255 * 255 >= _EXACT, f"sums of {terms} products are not exact in f32")
     inputs = []
     for index in (0, 1):
-        x = e.cast(widened(e, e.inputs[index], e.type(index)), TensorProto.FLOAT)
+        x = _real_number(e, index)
         if e.has(index + 2):
             shape = [1] * len(e.shape(index))
             count = int(np.prod(e.shape(index + 2)))
             if count > 1:
-                if axis is None:
-                    raise NotDecomposedError("it has several zero points")
+                e.leave_if(not is_matrix, "it has several zero points")
                 shape[-2 if index == 0 else -1] = count
-            x = e.op("Sub", x, _zero_point(e, index + 2, shape, 0, 0, 1))
+            x = e.op("Sub", x, _zero_point(e, index + 2, _Layout(shape)))
         inputs.append(x)
     return inputs
 
 
 def dynamic_quantize(e: Decomposition) -> None:
     """Quantised to uint8 by its own range. Quotients are rounded once, so that ties are as in ONNX."""
-    if e.type(0) != TensorProto.FLOAT:
-        raise NotDecomposedError("it is not f32")
+    e.leave_if(e.type(0) != TensorProto.FLOAT, "it is not f32")
     axes = list(range(len(e.shape(0))))
     x, nothing = e.inputs[0], e.constant(0, np.float32)
     low = e.op("Min", e.reduce("ReduceMin", x, axes, 0), nothing)

@@ -8,10 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from tosa_convert.frontends.onnx.decompositions.decomposition import (
-    Decomposition,
-    NotDecomposedError,
-)
+from tosa_convert.frontends.onnx.decompositions.node import Decomposition
 
 #: Steps that are unrolled.
 _STEPS: Final = 1024
@@ -35,8 +32,7 @@ class _Direction:
         e, name = self.e, self.activations[number]
         if self.clip is not None:
             x = e.op("Max", e.op("Min", x, e.like(self.clip)), e.like(-self.clip))
-        if name.lower() not in _ACTIVATIONS:
-            raise NotDecomposedError(f"the activation {name} takes parameters")
+        e.leave_if(name.lower() not in _ACTIVATIONS, f"the activation {name} takes parameters")
         return e.op(_ACTIVATIONS[name.lower()], x)
 
     def gate(self, x: str, number: int) -> str:
@@ -58,8 +54,7 @@ _Step = Callable[[_Direction, str, list[str]], list[str]]
 def lstm(e: Decomposition) -> None:
     """Long short-term memory, with peepholes."""
     peepholes = e.inputs[7] if e.has(7) else ""
-    if e.attribute("input_forget", 0):
-        raise NotDecomposedError("input and forget gate are coupled")
+    e.leave_if(e.attribute("input_forget", 0), "input and forget gate are coupled")
 
     def step_of(number: int) -> _Step:
         p = _row(e, peepholes, number) if peepholes else ""
@@ -137,8 +132,7 @@ def _unroll(
     shape = e.shape(0)
     batch_first = bool(e.attribute("layout", 0))
     batch, length = (shape[0], shape[1]) if batch_first else (shape[1], shape[0])
-    if length > _STEPS:
-        raise NotDecomposedError(f"the sequence has {length} steps")
+    e.leave_if(length > _STEPS, f"the sequence has {length} steps")
     lengths = _lengths(e, batch, length)
     hidden = int(e.attribute("hidden_size", e.shape(2)[2]))
     x = e.transpose(e.inputs[0], [1, 0, 2]) if batch_first else e.inputs[0]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from tosa_convert.frontends.onnx.decompositions.decomposition import (
-    Decomposition,
-    NotDecomposedError,
-)
+from tosa_convert.frontends.onnx.decompositions.node import Decomposition
 
 #: Iterations that are unrolled.
 _ITERATIONS: Final = 256
@@ -28,69 +26,83 @@ def if_constant(e: Decomposition) -> list[Any]:
 def loop_unrolled(e: Decomposition) -> list[Any]:
     """Unroll every iteration of a loop with a known count whose condition stays true."""
     graph = e.attribute("body")
-    if not e.has(0):
-        raise NotDecomposedError("it has no trip count")
-    count = int(e.value(0).reshape(-1)[0])
-    if count > _ITERATIONS or not _condition_stays(graph):
-        raise NotDecomposedError("it is too long, or ends by a condition")
+    e.leave_if(not e.has(0), "it has no trip count")
+    count = e.number(0)
+    e.leave_if(
+        count > _ITERATIONS or not _condition_stays(graph), "it is too long, or ends by a condition"
+    )
     if e.has(1) and not bool(e.value(1).reshape(-1)[0]):
         count = 0
-    carried = list(e.node.input[2:])
-    body_inputs = [value.name for value in graph.input]
-    body_outputs = [value.name for value in graph.output]
-    nodes: list[Any] = []
-    scanned: list[list[str]] = [[] for _ in body_outputs[1 + len(carried) :]]
-    for iteration in range(count):
-        number = e.constant(iteration, np.int64)
-        true = e.constant(True, np.bool_)
-        nodes += e.nodes
-        e.nodes.clear()
-        bound = dict(zip(body_inputs, [number, true, *carried], strict=True))
-        made, names = _inlined(e, graph, bound, f"iteration{iteration}")
-        nodes += made
-        results = [names.get(name, name) for name in body_outputs[1:]]
-        carried, rows = results[: len(carried)], results[len(carried) :]
-        for rowed, row in zip(scanned, rows, strict=True):
-            rowed.append(row)
-    if not count and any(scanned):
-        raise NotDecomposedError("it has no iteration")
-    return [*nodes, *_outputs(e, carried, scanned, [0] * len(scanned), [0] * len(scanned))]
+
+    def arguments(iteration: int, carried: list[str]) -> list[str]:
+        return [e.constant(iteration, np.int64), e.constant(True, np.bool_), *carried]
+
+    # The first result is the condition.
+    results = [value.name for value in graph.output[1:]]
+    nodes, carried, rows = _unrolled(e, graph, count, e.inputs[2:], arguments, results, "iteration")
+    wanted = any(e.wants(len(carried) + index) for index in range(len(rows)))
+    e.leave_if(not count and wanted, "it has no iteration")
+    return [*nodes, *_outputs(e, carried, rows, [0] * len(rows), [0] * len(rows))]
 
 
 def scan_unrolled(e: Decomposition) -> list[Any]:
     """Unroll every step of a scan over inputs of known sizes."""
     graph, count = e.attribute("body"), int(e.attribute("num_scan_inputs"))
-    if e.opset < 9:
-        raise NotDecomposedError("the first version of Scan has a batch")
+    e.leave_if(e.opset < 9, "the first version of Scan has a batch")
     first = len(e.inputs) - count
     axes = e.attribute("scan_input_axes", [0] * count)
     directions = e.attribute("scan_input_directions", [0] * count)
     length = e.shape(first)[axes[0]]
-    if length > _ITERATIONS or not length:
-        raise NotDecomposedError(f"it has {length} steps")
-    carried = list(e.node.input[:first])
-    body_inputs = [value.name for value in graph.input]
-    body_outputs = [value.name for value in graph.output]
-    rows: list[list[str]] = [[] for _ in body_outputs[first:]]
-    nodes: list[Any] = []
-    for step in range(length):
+    e.leave_if(length > _ITERATIONS or not length, f"it has {length} steps")
+
+    def arguments(step: int, carried: list[str]) -> list[str]:
         parts = []
         for index, (axis, back) in enumerate(zip(axes, directions, strict=True)):
-            place = length - 1 - step if back else step
-            place_name = e.constant(place, np.int64)
-            parts.append(e.op("Gather", e.inputs[first + index], place_name, axis=int(axis)))
-        nodes += e.nodes
-        e.nodes.clear()
-        bound = dict(zip(body_inputs, [*carried, *parts], strict=True))
-        made, names = _inlined(e, graph, bound, f"step{step}")
-        nodes += made
-        results = [names.get(name, name) for name in body_outputs]
-        carried = results[:first]
-        for row, result in zip(rows, results[first:], strict=True):
-            row.append(result)
+            place = e.constant(length - 1 - step if back else step, np.int64)
+            parts.append(e.op("Gather", e.inputs[first + index], place, axis=int(axis)))
+        return [*carried, *parts]
+
+    results = [value.name for value in graph.output]
+    nodes, carried, rows = _unrolled(e, graph, length, e.inputs[:first], arguments, results, "step")
     out_axes = e.attribute("scan_output_axes", [0] * len(rows))
     out_directions = e.attribute("scan_output_directions", [0] * len(rows))
     return [*nodes, *_outputs(e, carried, rows, out_axes, out_directions)]
+
+
+def _unrolled(
+    e: Decomposition,
+    graph: Any,
+    count: int,
+    carried: list[str],
+    arguments: Callable[[int, list[str]], list[str]],
+    results: list[str],
+    part: str,
+) -> tuple[list[Any], list[str], list[list[str]]]:
+    """Unroll a body; return its nodes, the last carried values, and the rows of each scanned one.
+
+    Args:
+        e: the node.
+        graph: the body.
+        count: how often it runs.
+        carried: the first values that it carries from one iteration to the next.
+        arguments: gives the inputs of an iteration, by its number and the carried values.
+        results: the outputs of the body: the carried ones, then those that are scanned.
+        part: what an iteration is called in names.
+    """
+    rows: list[list[str]] = [[] for _ in results[len(carried) :]]
+    nodes: list[Any] = []
+    for iteration in range(count):
+        given = arguments(iteration, carried)
+        nodes += e.nodes
+        e.nodes.clear()
+        bound = dict(zip((value.name for value in graph.input), given, strict=True))
+        made, names = _inlined(e, graph, bound, f"{part}{iteration}")
+        nodes += made
+        found = [names.get(name, name) for name in results]
+        carried = found[: len(carried)]
+        for row, name in zip(rows, found[len(carried) :], strict=True):
+            row.append(name)
+    return nodes, carried, rows
 
 
 def _outputs(
@@ -110,13 +122,7 @@ def _outputs(
         axis = int(axes[index - len(carried)])
         if directions[index - len(carried)]:
             row = row[::-1]
-        single = [
-            e.op("Unsqueeze", name, e.ints(axis))
-            if e.opset >= 13
-            else e.op("Unsqueeze", name, axes=[axis])
-            for name in row
-        ]
-        e.result(e.op("Concat", *single, axis=axis), index)
+        e.result(e.op("Concat", *(e.unsqueeze(name, axis) for name in row), axis=axis), index)
     return e.nodes
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tosa_convert.frontends.onnx.decompositions.decomposition import (
+from tosa_convert.frontends.onnx.decompositions.node import (
     Decomposition,
     NotDecomposedError,
     RefusedError,
@@ -42,8 +42,7 @@ def resize(e: Decomposition) -> None:
     _refuse_unclear_corners(e, mode)
     x, outside = e.inputs[0], []
     floating = np.issubdtype(e.numpy_type(), np.floating)
-    if mode != "nearest" and not floating:
-        raise NotDecomposedError("it interpolates integers")
+    e.leave_if(mode != "nearest" and not floating, "it interpolates integers")
     for row in axes:
         positions = _positions(row, _coordinates(e))
         if _coordinates(e) == "tf_crop_and_resize":
@@ -164,8 +163,7 @@ def _lowers_right(e: Decomposition, mode: str, axes: list[_Axis]) -> bool:
 def _by_scales(e: Decomposition, axes: list[_Axis]) -> None:
     """Rewrite Resize as torch-mlir lowers it: with scales instead of sizes, without torch's own name."""
     positions = _coordinates(e)
-    if not e.has(3) and positions != "pytorch_half_pixel":
-        raise NotDecomposedError("torch-mlir lowers it")
+    e.leave_if(not e.has(3) and positions != "pytorch_half_pixel", "torch-mlir lowers it")
     # Both have the same positions where more than one element is wanted.
     positions = positions.removeprefix("pytorch_")
     scales = e.constant([row.scale for row in axes], np.float32)
@@ -217,20 +215,10 @@ def _select(e: Decomposition, x: str, row: _Axis, positions: Matrix) -> str:
         return x
     times = row.wanted // row.size
     if np.array_equal(indices, np.repeat(np.arange(row.size), times)):
-        after = (
-            e.op("Unsqueeze", x, e.ints(row.axis + 1))
-            if e.opset >= 13
-            else e.op("Unsqueeze", x, axes=[row.axis + 1])
-        )
-        wide = e.op("Concat", *[after] * times, axis=row.axis + 1)
-        shape = [0] * row.axis + [row.wanted, *[-1] * 0]
-        return e.op("Reshape", wide, e.constant(np.array([*shape, *_after(e, row.axis)], np.int64)))
+        wide = e.op("Concat", *[e.unsqueeze(x, row.axis + 1)] * times, axis=row.axis + 1)
+        # The axes after this one have their old sizes: they are resized from the first to the last.
+        return e.reshape(wide, [*[0] * row.axis, row.wanted, *e.shape(0)[row.axis + 1 :]])
     return e.op("Gather", x, e.ints(*indices.tolist()), axis=row.axis)
-
-
-def _after(e: Decomposition, axis: int) -> list[int]:
-    """Return the sizes after an axis: axes are resized from the first to the last."""
-    return list(e.shape(0))[axis + 1 :]
 
 
 def _multiply(e: Decomposition, x: str, row: _Axis, matrix: Matrix) -> str:

@@ -6,26 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from tosa_convert.frontends.onnx.decompositions.decomposition import (
-    Decomposition,
-    NotDecomposedError,
-)
+from tosa_convert.frontends.onnx.decompositions.node import Decomposition
 
 
 def dft(e: Decomposition) -> None:
     """Forward, inverse, one-sided, and back from one side."""
     shape = e.shape(0)
     rank = len(shape)
-    if e.opset >= 20:
-        axis = int(e.value(2).reshape(-1)[0]) if e.has(2) else -2
-    else:
-        axis = int(e.attribute("axis", 1))
-    axis %= rank
+    axis = (e.number(2, -2) if e.opset >= 20 else int(e.attribute("axis", 1))) % rank
     order = [a for a in range(rank - 1) if a != axis] + [axis, rank - 1]
     x = e.transpose(e.inputs[0], order)
     inverse, onesided = bool(e.attribute("inverse", 0)), bool(e.attribute("onesided", 0))
     size = shape[axis]
-    length = int(e.value(1).reshape(-1)[0]) if e.has(1) else 0
+    length = e.number(1, 0)
     if inverse and onesided:
         length = length or 2 * (size - 1)
         used, matrix = _from_one_side(length, size)
@@ -73,15 +66,10 @@ def _from_one_side(length: int, size: int) -> tuple[int, Any]:
 def stft(e: Decomposition) -> None:
     """Frames, gathered and windowed, times the matrix of a transform."""
     shape = e.shape(0)
-    if len(shape) == 3 and shape[2] != 1:
-        raise NotDecomposedError("the signal is complex")
-    step = int(e.value(1).reshape(-1)[0])
-    if e.has(3):
-        length = int(e.value(3).reshape(-1)[0])
-    elif e.has(2):
-        length = e.shape(2)[0]
-    else:
-        raise NotDecomposedError("neither a window nor a length of frames")
+    e.leave_if(len(shape) == 3 and shape[2] != 1, "the signal is complex")
+    step = e.number(1)
+    e.leave_if(not e.has(3) and not e.has(2), "neither a window nor a length of frames")
+    length = e.number(3) if e.has(3) else e.shape(2)[0]
     frames = (shape[1] - length) // step + 1
     indices = np.arange(frames)[:, None] * step + np.arange(length)
     signal = e.reshape(e.inputs[0], [shape[0], shape[1]])

@@ -18,10 +18,7 @@ from tosa_convert.frontends.onnx.decompositions import (
     resize,
     spectral,
 )
-from tosa_convert.frontends.onnx.decompositions.decomposition import (
-    Decomposition,
-    NotDecomposedError,
-)
+from tosa_convert.frontends.onnx.decompositions.node import Decomposition, NotDecomposedError
 
 
 def first_that_applies(
@@ -47,8 +44,8 @@ DECOMPOSITIONS: Final[dict[str, Callable[[Decomposition], None]]] = {
     "Asin": elementwise.asin,
     "Asinh": elementwise.asinh,
     "Atanh": elementwise.atanh,
-    "Cosh": elementwise.cosh,
-    "Sinh": elementwise.sinh,
+    "Cosh": elementwise.hyperbolic,
+    "Sinh": elementwise.hyperbolic,
     "IsInf": elementwise.is_inf,
     "CumProd": elementwise.cumulative_product,
     "Trilu": elementwise.trilu,
@@ -86,37 +83,17 @@ DECOMPOSITIONS: Final[dict[str, Callable[[Decomposition], None]]] = {
     "ConvInteger": quantized.conv_integer,
     "Dropout": elementwise.dropout,
     **dict.fromkeys(
-        [
-            "Bernoulli",
-            "Multinomial",
-            "RandomNormal",
-            "RandomNormalLike",
-            "RandomUniform",
+        (
+            *("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"),
             "RandomUniformLike",
-        ],
+        ),
         elementwise.random,
     ),
     **dict.fromkeys(
-        [
-            "Add",
-            "Sub",
-            "Mul",
-            "Div",
-            "Mod",
-            "Max",
-            "Min",
-            "Pow",
-            "Greater",
-            "GreaterOrEqual",
-            "Less",
-            "LessOrEqual",
-            "Relu",
-            "Clip",
-            "ReduceMean",
-            "TopK",
-            "ArgMax",
-            "ArgMin",
-        ],
+        (
+            *("Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Pow", "Greater", "GreaterOrEqual"),
+            *("Less", "LessOrEqual", "Relu", "Clip", "ReduceMean", "TopK", "ArgMax", "ArgMin"),
+        ),
         quantized.by_int32,
     ),
     **dict.fromkeys(

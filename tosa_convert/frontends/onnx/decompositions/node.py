@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,10 +65,14 @@ class Decomposition:
         self._values = values
         self.prefix = prefix
         self._attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        self._made: dict[str, tuple[int, tuple[int, ...]]] = {}
         self.inputs: list[str] = list(node.input)
 
     # -- what the node has ------------------------------------------------------------------------
+
+    def leave_if(self, condition: bool, why: str) -> None:
+        """Raise NotDecomposedError if the condition holds: the node stays as it is."""
+        if condition:
+            raise NotDecomposedError(why)
 
     def has(self, index: int) -> bool:
         """Return whether the input is given."""
@@ -85,19 +89,30 @@ class Decomposition:
             return value.decode()
         return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
 
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Return the values of all attributes."""
+        return {name: self.attribute(name) for name in self._attributes}
+
     def shape(self, index: int) -> tuple[int, ...]:
         """Return the sizes of an input. Raises NotDecomposedError if they are not all known."""
-        found = self._values.shape(self.inputs[index])
-        if found is None:
-            raise NotDecomposedError(f"the shape of {self.inputs[index]} is not fixed")
-        return found
+        return self._shape(self.inputs[index])
 
     def output_shape(self, index: int = 0) -> tuple[int, ...]:
         """Return the sizes of an output. Raises NotDecomposedError if they are not all known."""
-        found = self._values.shape(self.node.output[index])
+        return self._shape(self.node.output[index])
+
+    def _shape(self, name: str) -> tuple[int, ...]:
+        found = self._values.shape(name)
         if found is None:
-            raise NotDecomposedError(f"the shape of {self.node.output[index]} is not fixed")
+            raise NotDecomposedError(f"the shape of {name} is not fixed")
         return found
+
+    def number(self, index: int, default: int | None = None) -> int:
+        """Return the number that a constant input is; `default` if it may be left out, and is."""
+        if default is not None and not self.has(index):
+            return default
+        return int(self.value(index).reshape(-1)[0])
 
     def type(self, index: int) -> int:
         """Return the element type of an input, as an enumerator of `onnx.TensorProto`."""
@@ -107,14 +122,10 @@ class Decomposition:
         """Return the element type of an output."""
         return self._values.element_type(self.node.output[index])
 
-    def is_constant(self, index: int) -> bool:
-        """Return whether the value of an input is known."""
-        return self.has(index) and self.inputs[index] in self._values.constants
-
     def value(self, index: int) -> np.ndarray[Any, Any]:
         """Return the value of an input. Raises NotDecomposedError if it is not a constant."""
-        if not self.is_constant(index):
-            raise NotDecomposedError(f"{self.inputs[index]} is not a constant")
+        known = self.has(index) and self.inputs[index] in self._values.constants
+        self.leave_if(not known, f"{self.inputs[index]} is not a constant")
         found: np.ndarray[Any, Any] = self._values.constants[self.inputs[index]]
         return found
 
@@ -124,8 +135,7 @@ class Decomposition:
         Raises NotDecomposedError if it is unknown.
         """
         kind = self.type(index)
-        if not kind:
-            raise NotDecomposedError(f"the type of {self.inputs[index]} is not known")
+        self.leave_if(not kind, f"the type of {self.inputs[index]} is not known")
         return helper.tensor_dtype_to_np_dtype(kind)
 
     # -- what replaces it -------------------------------------------------------------------------
@@ -179,9 +189,11 @@ class Decomposition:
             "Slice", name, self.ints(start), self.ints(end), self.ints(axis), self.ints(step)
         )
 
-    def sum(self, name: str, axes: Sequence[int], keepdims: int = 1) -> str:
-        """Add the sum over axes; return its name."""
-        return self.op("ReduceSum", name, self.ints(*axes), keepdims=keepdims)
+    def unsqueeze(self, name: str, axis: int) -> str:
+        """Add an axis of size 1, in the form of the operator set."""
+        if self.opset >= 13:
+            return self.op("Unsqueeze", name, self.ints(axis))
+        return self.op("Unsqueeze", name, axes=[axis])
 
     def reduce(self, kind: str, name: str, axes: Sequence[int], keepdims: int = 1) -> str:
         """Add a reduction over axes in the form of the operator set: axes were attributes once."""
@@ -213,8 +225,3 @@ def values_of(model: Any, weights: Weights) -> Values:
         values.types[tensor.name] = kind
         values.constants[tensor.name] = weights.array(tensor)
     return values
-
-
-def attributes_of(node: Any) -> Mapping[str, Any]:
-    """Return the attributes of a node by name."""
-    return {a.name: helper.get_attribute_value(a) for a in node.attribute}
