@@ -43,20 +43,8 @@ _SYMBOL: Final = re.compile(r"[a-z]+\d+\Z")
 _FUNCTIONS: Final = frozenset(
     [
         *("Abs", "Add", "And", "Eq", "Ge", "Gt", "Integer", "Le", "Lt", "Max", "Min", "Mod", "Mul"),
-        *(
-            "Ne",
-            "Not",
-            "Or",
-            "Piecewise",
-            "Pow",
-            "Rational",
-            "ceiling",
-            "exp",
-            "floor",
-            "log",
-            "sqrt",
-        ),
-        *("False", "True", "int_oo", "oo"),
+        *("Ne", "Not", "Or", "Piecewise", "Pow", "Rational", "ceiling", "exp", "floor", "log"),
+        *("sqrt", "False", "True", "int_oo", "oo"),
     ]
 )
 #: Lines of what torch says that a message repeats.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -20,29 +21,27 @@ from tosa_convert.frontends.process.interface import (
     Value,
 )
 from tosa_convert.frontends.process.request import Request
-from tosa_convert.frontends.torch import decompositions as torch_decompositions
-from tosa_convert.frontends.torch import unsigned as torch_unsigned
 from tosa_convert.frontends.torch.cut import Cutter
+from tosa_convert.frontends.torch.decompositions import decompositions, decompositions_of
 from tosa_convert.frontends.torch.dialect import (
     TO_TOSA,
     NotLoweredError,
     Unlowered,
-    counted,
     lower_or_list,
 )
 from tosa_convert.frontends.torch.export import (
     arrays_of,
     example_tensors,
-    freeze_shapes,
     load_program,
     placeholder_values,
 )
 from tosa_convert.frontends.torch.facts import (
     float_remarks,
-    open_size_remarks,
+    remarks_of,
     training_remarks,
 )
 from tosa_convert.frontends.torch.import_program import import_program
+from tosa_convert.frontends.torch.integers import wrong_operators
 from tosa_convert.frontends.torch.signature import (
     Signature,
     input_names,
@@ -59,20 +58,17 @@ _OBJECT: Final = "it is an object, and programs have tensors only"
 def warm_up() -> None:
     """Import what the first export imports; for a process that many models share."""
     program = torch.export.export(torch.nn.ReLU(), (torch.zeros(1),))
-    program.run_decompositions(torch_decompositions.decompositions())
+    program.run_decompositions(decompositions())
 
 
 def lower(request: Request, folder: Path) -> Interface:
     """Lower the program of a `.pt2` file or of a factory; see `Interface`."""
     program = load_program(request)
-    if request.input_shapes:
-        program = freeze_shapes(program, request.input_shapes)
     cutter = Cutter() if request.partial else None
     try:
         module, names = lower_program(program, cutter)
     except NotLoweredError as error:
-        remarks = [*training_remarks(program), *open_size_remarks(program)]
-        return Interface(not_lowered=report(error.found), remarks=remarks)
+        return Interface(not_lowered=report(error.found), remarks=remarks_of(program))
     # By name: MLIR would pass the whole of a constant to a file of Python.
     module.operation.write_bytecode(str(folder / PROGRAM_FILE))
     write_examples(request, folder, arrays_of(example_tensors(program)))
@@ -130,7 +126,7 @@ def lower_program(program: Any, cutter: Cutter | None = None) -> tuple[Any, Sign
     Raises:
         NotLoweredError: with every operator that is left, or that cannot be cut out.
     """
-    table = torch_decompositions.decompositions()
+    table = decompositions()
     found: dict[Unlowered, int] = {}
     left: dict[Unlowered, int] = {}
     for _ in range(_ROUNDS):
@@ -150,7 +146,7 @@ def lower_program(program: Any, cutter: Cutter | None = None) -> tuple[Any, Sign
         except NotLoweredError as error:
             # The first list names the operators as the model has them.
             found, left = found or {**wrong, **error.found}, error.found
-            more = torch_decompositions.decompositions_of(row.operator for row in error.found)
+            more = decompositions_of(row.operator for row in error.found)
             if all(operator in table for operator in more):
                 break
             table = {**more, **table}
@@ -177,7 +173,7 @@ def _decomposed(program: Any, table: dict[Any, Any]) -> tuple[Any, Signature, di
     wrong = {
         **_objects(decomposed),
         **_random_operators(decomposed),
-        **torch_unsigned.wrong_operators(decomposed),
+        **wrong_operators(decomposed),
     }
     if any(row.reason == _OBJECT for row in wrong):
         raise NotLoweredError(wrong)
@@ -200,8 +196,8 @@ def _lower_without(
     places = {row.location for row in left}
     help_of = (row.operator for row in found if row.location not in places)
     table = {
-        **torch_decompositions.decompositions_of(help_of),
-        **torch_decompositions.decompositions(),
+        **decompositions_of(help_of),
+        **decompositions(),
     }
     decomposed, names, wrong = _decomposed(program, table)
     wrong |= _effects(decomposed)
@@ -219,14 +215,10 @@ def _lower_without(
 
 def _effects(program: Any) -> dict[Unlowered, int]:
     """Count the operators that check or print something, in an order that tokens keep."""
-    nodes = [
-        node
+    return Counter(
+        Unlowered(str(node.args[1]), locate(node), "it returns nothing but an effect")
         for node in program.graph.nodes
         if node.op == "call_function" and node.target is torch.ops.higher_order.with_effects
-    ]
-    return counted(
-        Unlowered(str(node.args[1]), locate(node), "it returns nothing but an effect")
-        for node in nodes
     )
 
 
@@ -235,16 +227,15 @@ def _objects(program: Any) -> dict[Unlowered, int]:
     specs = program.graph_signature.input_specs
     targets = [spec.target for spec in specs if spec.kind == InputKind.CUSTOM_OBJ]
     kinds = [program.constants.get(target) for target in targets]
-    return counted(Unlowered(type(one).__name__, "", _OBJECT) for one in kinds)
+    return Counter(Unlowered(type(one).__name__, "", _OBJECT) for one in kinds)
 
 
 def _random_operators(program: Any) -> dict[Unlowered, int]:
     """Count the operators that draw random numbers, which torch-mlir would lower to constants."""
-    found: dict[Unlowered, int] = {}
-    for node in program.graph.nodes:
-        tags = getattr(node.target, "tags", ())
-        if node.op == "call_function" and torch.Tag.nondeterministic_seeded in tags and node.users:
-            where = locate(node)
-            row = Unlowered(str(node.target), where, "it draws random numbers")
-            found[row] = found.get(row, 0) + 1
-    return found
+    return Counter(
+        Unlowered(str(node.target), locate(node), "it draws random numbers")
+        for node in program.graph.nodes
+        if node.op == "call_function"
+        and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        and node.users
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -16,7 +17,6 @@ from tosa_convert.frontends.torch.dialect import (
     TENSOR,
     NotLoweredError,
     Unlowered,
-    counted,
     is_part,
     lower_or_list,
     run_passes,
@@ -89,7 +89,7 @@ class Cutter:
             if (why := _why_stuck(operation))
         ]
         if stuck:
-            raise NotLoweredError(counted(stuck))
+            raise NotLoweredError(Counter(stuck))
         block = self.function.regions[0].blocks[0]
         returned = list(_terminator(block).operands)
         for operation, row in found:

@@ -7,6 +7,7 @@ f64, which TOSA does not have, or do not lower at all.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,17 +15,18 @@ from torch._decomp import decomposition_table, get_decompositions
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
 from tosa_convert.frontends.torch import elementwise, indexing, integers, windows
-from tosa_convert.frontends.torch import unsigned as torch_unsigned
 
 Decomposition = Callable[..., Any]
 aten: Any = torch.ops.aten
 
 #: Operator -> its decomposition, which may return NotImplemented for arguments that it does not take.
 OWN: dict[Any, Decomposition] = {
-    aten._to_copy.default: torch_unsigned.convert,
+    aten._to_copy.default: integers.convert,
     aten.pow.Tensor_Scalar: elementwise.power,
     aten.var_mean.correction: elementwise.variance_and_mean,
-    aten.var.correction: elementwise.variance,
+    aten.var.correction: lambda x, *args, **options: elementwise.variance_and_mean(
+        x, *args, **options
+    )[0],
     aten.asinh.default: elementwise.asinh,
     aten.acosh.default: elementwise.acosh,
     aten.atanh.default: elementwise.atanh,
@@ -39,11 +41,11 @@ OWN: dict[Any, Decomposition] = {
     aten.signbit.default: elementwise.signbit,
     aten.copysign.Tensor: elementwise.copysign,
     aten.cumprod.default: elementwise.cumulative_product,
-    aten.cummax.default: elementwise.cumulative_maximum,
-    aten.cummin.default: elementwise.cumulative_minimum,
+    aten.cummax.default: partial(elementwise.cumulative_extreme, is_maximum=True),
+    aten.cummin.default: partial(elementwise.cumulative_extreme, is_maximum=False),
     aten._cdist_forward.default: elementwise.distances,
-    aten.fmax.default: integers.largest_without_nan,
-    aten.fmin.default: integers.smallest_without_nan,
+    aten.fmax.default: partial(integers.extreme_without_nan, operator=torch.maximum),
+    aten.fmin.default: partial(integers.extreme_without_nan, operator=torch.minimum),
     aten.__lshift__.Scalar: integers.shift_left,
     aten.__rshift__.Scalar: integers.shift_right,
     aten.mm.default: integers.product_of_matrices,

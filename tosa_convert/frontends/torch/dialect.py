@@ -8,7 +8,8 @@ ones are tried once. This needs torch-mlir, not torch.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -79,9 +80,7 @@ def lower_or_list(module: Any, pipeline: str) -> None:
     try:
         run_passes(module, pipeline)
     except ir.MLIRError as error:
-        found = list_unlowered(module, pipeline)
-        if not found:
-            found = {_first_diagnostic(error): 1}
+        found = list_unlowered(module, pipeline) or {_first_diagnostic(error): 1}
         raise NotLoweredError(found) from None
 
 
@@ -137,15 +136,7 @@ def is_part(operation: Any) -> bool:
 
 def list_unlowered(module: Any, pipeline: str) -> dict[Unlowered, int]:
     """List every operator of the module that the pipeline does not lower, with its count of uses."""
-    return counted(row for _, row in unlowered_operations(module, pipeline))
-
-
-def counted(rows: Iterable[Unlowered]) -> dict[Unlowered, int]:
-    """Count how often each row occurs."""
-    found: dict[Unlowered, int] = {}
-    for row in rows:
-        found[row] = found.get(row, 0) + 1
-    return found
+    return Counter(row for _, row in unlowered_operations(module, pipeline))
 
 
 def unlowered_operations(module: Any, pipeline: str) -> list[tuple[Any, Unlowered]]:

@@ -41,11 +41,6 @@ def variance_and_mean(
     return variance, mean
 
 
-def variance(x: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
-    """Compute the variance alone, by `variance_and_mean`."""
-    return variance_and_mean(x, dim, correction=correction, keepdim=keepdim)[0]
-
-
 def asinh(x: Any) -> Any:
     """By the logarithm of the magnitude, so that large negative numbers do not cancel."""
     size = x.abs()
@@ -139,8 +134,9 @@ def cumulative_product(x: Any, dim: int, *, dtype: Any = None) -> Any:
     return x
 
 
-def _cumulative_extreme(x: Any, dim: int, later: Callable[[Any, Any], Any], fill: float) -> Any:
-    """Values and their indices; of equal values the last, as torch has it."""
+def cumulative_extreme(x: Any, dim: int, *, is_maximum: bool) -> Any:
+    """Find the largest or smallest element so far, and where it is: of equal ones the last."""
+    later, fill = (torch.gt, -math.inf) if is_maximum else (torch.lt, math.inf)
     if x.dim() == 0 or not x.is_floating_point():
         return NotImplemented
     shape = [1] * x.dim()
@@ -153,16 +149,6 @@ def _cumulative_extreme(x: Any, dim: int, later: Callable[[Any, Any], Any], fill
         x, index = torch.where(better, before, x), torch.where(better, place, index)
         step *= 2
     return x, index
-
-
-def cumulative_maximum(x: Any, dim: int) -> Any:
-    """Find the largest element so far, and where it is."""
-    return _cumulative_extreme(x, dim, torch.gt, -math.inf)
-
-
-def cumulative_minimum(x: Any, dim: int) -> Any:
-    """Find the smallest element so far, and where it is."""
-    return _cumulative_extreme(x, dim, torch.lt, math.inf)
 
 
 def distances(x: Any, y: Any, p: float, compute_mode: int | None = None) -> Any:

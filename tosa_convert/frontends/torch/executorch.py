@@ -44,20 +44,23 @@ from tosa_convert.frontends.torch.executorch_graph import (
 from tosa_convert.frontends.torch.export import (
     arrays_of,
     example_tensors,
-    freeze_shapes,
     load_program,
 )
 from tosa_convert.frontends.torch.facts import (
     is_quantised,
-    open_size_remarks,
-    training_remarks,
+    remarks_of,
 )
-from tosa_convert.frontends.torch.signature import input_names, output_names
+from tosa_convert.frontends.torch.signature import (
+    CHANGED_STATE,
+    held_tensor,
+    input_names,
+    output_names,
+    user_inputs,
+)
 from tosa_convert.frontends.torch.unlowered_report import locate, place
 
 _INTEGERS: Final = "TOSA-1.0+INT"
 _FLOATS: Final = "TOSA-1.0+FP"
-_CHANGED: Final = (OutputKind.BUFFER_MUTATION, getattr(OutputKind, "PARAMETER_MUTATION", None))
 _FRAMEWORK_HOLDS: Final = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 _STAYS: Final = "ExecuTorch leaves it in torch"
 _NOT_QUANTISED: Final = "quantise it, too; or leave it to the caller with --partial"
@@ -69,10 +72,8 @@ _MOST_LINES: Final = 4
 def lower(request: Request, folder: Path) -> Interface:
     """Lower the program of a `.pt2` file or of a factory; see `Interface`."""
     program = load_program(request)
-    if request.input_shapes:
-        program = freeze_shapes(program, request.input_shapes)
     inputs = input_names(program)
-    remarks = [*training_remarks(program), *open_size_remarks(program)]
+    remarks = remarks_of(program)
     edge, reasons = _lowered(program)
     borders = _borders(edge, inputs, output_names(program, inputs))
     reading = read_graph(edge, [*borders.arguments, *borders.results])
@@ -152,12 +153,7 @@ def _borders(program: Any, inputs: list[str], outputs: list[str]) -> _Borders:
     signature = program.graph_signature
     nodes = {node.name: node for node in program.graph.nodes}
     borders = _Borders()
-    user = [
-        spec
-        for spec in signature.input_specs
-        if spec.kind == InputKind.USER_INPUT and isinstance(spec.arg, TensorArgument)
-    ]
-    for name, spec in zip(inputs, user, strict=True):
+    for name, spec in zip(inputs, user_inputs(program, TensorArgument), strict=True):
         borders.inputs[name] = argument(nodes[spec.arg.name])
     (returned,) = (node.args[0] for node in program.graph.nodes if node.op == "output")
     names = iter(outputs)
@@ -167,7 +163,7 @@ def _borders(program: Any, inputs: list[str], outputs: list[str]) -> _Borders:
                 message = f"the program returns {node!r}, and programs have tensors only"
                 raise fail("frontend-failed", next(names), message, "return tensors only")
             borders.outputs[next(names)] = result(node)
-        elif spec.kind in _CHANGED:
+        elif spec.kind in CHANGED_STATE:
             (held,) = (one for one in signature.input_specs if one.target == spec.target)
             borders.states[spec.target] = argument(nodes[held.arg.name]), result(node)
         else:
@@ -310,9 +306,7 @@ class _Writer:
         specs = self.program.graph_signature.input_specs
         (spec,) = (one for one in specs if getattr(one.arg, "name", None) == node.name)
         assert spec.kind in _FRAMEWORK_HOLDS, spec
-        held = self.program.state_dict
-        found = held[spec.target] if spec.target in held else self.program.constants[spec.target]
-        return found.detach().cpu()
+        return held_tensor(self.program, spec)
 
     def _write_states(self) -> None:
         arrays = {}

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.export.graph_signature import InputKind, TensorArgument
+from torch.export.graph_signature import TensorArgument
 from torch.utils import _pytree as pytree
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.process.python_file import call_factory
 from tosa_convert.frontends.process.request import TRUSTED, Request
 from tosa_convert.frontends.torch.archive import load_archive
-from tosa_convert.frontends.torch.signature import input_names
+from tosa_convert.frontends.torch.signature import input_names, user_inputs
 
 
 def export_module(
@@ -73,13 +73,20 @@ def save_program(
 
 
 def load_program(request: Request) -> Any:
-    """Load the program of a `.pt2` file, or of a factory in a Python file.
+    """Load the program of a `.pt2` file, or of a factory in a Python file, with the shapes asked for.
 
     The factory returns (module, args) or (module, args, kwargs), or an exported program.
     """
+    program = _loaded(request)
+    return _with_shapes(program, request.input_shapes) if request.input_shapes else program
+
+
+def _loaded(request: Request) -> Any:
     source, member = Path(request.source), request.member
     if not member:
-        import_quantised_operators()
+        # A quantised program has these operators, which torch does not know by itself.
+        with contextlib.suppress(ImportError):  # Another release of torch has them elsewhere.
+            import torch.ao.quantization.fx._decomposed
         trusted = request.options.get(TRUSTED) == "yes"
         return load_archive(source, request.shown or request.source, trusted=trusted)
     made = call_factory(source, member, request.users_folder)
@@ -92,12 +99,6 @@ def load_program(request: Request) -> Any:
         )
         raise fail("frontend-failed", str(source), message)
     return export_module(*made)
-
-
-def import_quantised_operators() -> None:
-    """Make the operators known that a quantised program has; torch does not by itself."""
-    with contextlib.suppress(ImportError):  # Another release of torch has them elsewhere.
-        import torch.ao.quantization.fx._decomposed  # noqa: F401
 
 
 def example_tensors(program: Any) -> list[Any]:
@@ -125,11 +126,7 @@ def placeholder_values(program: Any) -> dict[str, Any]:
     It has the type and shape.
     """
     by_node = {node.name: node.meta.get("val") for node in program.graph.nodes}
-    user = [
-        spec
-        for spec in program.graph_signature.input_specs
-        if spec.kind == InputKind.USER_INPUT and isinstance(spec.arg, TensorArgument)
-    ]
+    user = user_inputs(program, TensorArgument)
     return {
         name: by_node[spec.arg.name]
         for name, spec in zip(input_names(program), user, strict=False)
@@ -137,7 +134,7 @@ def placeholder_values(program: Any) -> dict[str, Any]:
     }
 
 
-def freeze_shapes(program: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
+def _with_shapes(program: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
     """Export the program again with inputs of the given shapes; the others keep theirs.
 
     Sizes that the program shares between inputs follow: if `ids` gets a length, `mask` gets it, too.
@@ -152,12 +149,13 @@ def freeze_shapes(program: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
         name: torch.zeros(_shape(value, shapes.get(name), sizes), dtype=value.dtype)
         for name, value in values.items()
     }
-    tree = program.call_spec.in_spec
+    names = iter(input_names(program))
+    # Constants among the arguments are as the program has them.
     flat = [
-        value if name is None else tensors[name]
-        for name, value in zip(_all_names(program), _example_leaves(program), strict=True)
+        spec.arg.value if hasattr(spec.arg, "value") else tensors[next(names)]
+        for spec in user_inputs(program)
     ]
-    arguments, keywords = pytree.tree_unflatten(flat, tree)
+    arguments, keywords = pytree.tree_unflatten(flat, program.call_spec.in_spec)
     return _exported(program.module(), arguments, keywords)
 
 
@@ -190,16 +188,3 @@ def _shape(value: Any, shape: Sequence[int] | None, sizes: Mapping[str, int]) ->
             "", f"the size {missing[0]} of another input is open: give its shape, too"
         )
     return [size if isinstance(size, int) else sizes[str(size)] for size in value.shape]
-
-
-def _all_names(program: Any) -> list[str | None]:
-    """Return the name of each leaf of the arguments, None for those that are not tensors."""
-    user = [s for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT]
-    names = iter(input_names(program))
-    return [next(names) if not hasattr(spec.arg, "value") else None for spec in user]
-
-
-def _example_leaves(program: Any) -> list[Any]:
-    """Return each leaf of the arguments: constants as the program has them, None for tensors."""
-    user = [s for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT]
-    return [getattr(spec.arg, "value", None) for spec in user]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from typing import Any, Final
 
-from torch.export.graph_signature import OutputKind
-
 from tosa_convert.frontends.torch.export import placeholder_values
+from tosa_convert.frontends.torch.signature import CHANGED_STATE
 
 #: What operators call the argument that chooses between training and inference.
 _TRAINING: Final = ("train", "training", "is_training")
@@ -15,25 +15,28 @@ _TRAINING: Final = ("train", "training", "is_training")
 _QUANTISED: Final = "quantized_decomposed"
 
 
+def remarks_of(program: Any) -> list[str]:
+    """Return warnings about training mode, and about sizes that are not fixed."""
+    return [*training_remarks(program), *_open_size_remarks(program)]
+
+
 def training_remarks(program: Any) -> list[str]:
     """Return a warning if the program was exported for training."""
     found = _in_training_mode(program)
+    if not found:
+        return []
     names = ", ".join(
         f"{name} ({count} times)" if count > 1 else name for name, count in found.items()
     )
-    return (
-        [
-            f"the module was exported in training mode, in which {names} computes something else than in"
-            " inference: call module.eval() before it is exported"
-        ]
-        if found
-        else []
-    )
+    return [
+        f"the module was exported in training mode, in which {names} computes something else than in"
+        " inference: call module.eval() before it is exported"
+    ]
 
 
-def _in_training_mode(program: Any) -> dict[str, int]:
+def _in_training_mode(program: Any) -> Counter[str]:
     """Count the operators that are in training mode and compute something else than in inference."""
-    found: dict[str, int] = {}
+    found: Counter[str] = Counter()
     for node in program.graph.nodes:
         schema = getattr(node.target, "_schema", None)
         if node.op != "call_function" or schema is None:
@@ -41,12 +44,11 @@ def _in_training_mode(program: Any) -> dict[str, int]:
         given = dict(zip((one.name for one in schema.arguments), node.args, strict=False))
         given.update(node.kwargs)
         if any(given.get(name) is True for name in _TRAINING):
-            name = str(node.target).removesuffix(".default")
-            found[name] = found.get(name, 0) + 1
+            found[str(node.target).removesuffix(".default")] += 1
     return found
 
 
-def open_size_remarks(program: Any) -> list[str]:
+def _open_size_remarks(program: Any) -> list[str]:
     """Say how to fix the sizes of each input that are not fixed."""
     found = {
         name: [str(size) for size in value.shape]
@@ -71,14 +73,11 @@ def is_quantised(program: Any) -> bool:
 
 def float_remarks(program: Any) -> list[str]:
     """Warn if the program is quantised, for the route that computes it in floating point."""
-    return (
-        [
-            "the program is quantised, and its arithmetic is in floating point, between operators that"
-            " quantise and dequantise: --via executorch makes integer arithmetic of it"
-        ]
-        if is_quantised(program)
-        else []
+    text = (
+        "the program is quantised, and its arithmetic is in floating point, between operators that"
+        " quantise and dequantise: --via executorch makes integer arithmetic of it"
     )
+    return [text] if is_quantised(program) else []
 
 
 def changed_buffers(program: Any) -> list[str]:
@@ -87,5 +86,4 @@ def changed_buffers(program: Any) -> list[str]:
         warnings.simplefilter("ignore")
         # Before, the signature of a program does not say it.
         signature = program.run_decompositions({}).graph_signature
-    kinds = (OutputKind.BUFFER_MUTATION, getattr(OutputKind, "PARAMETER_MUTATION", None))
-    return [str(spec.target) for spec in signature.output_specs if spec.kind in kinds]
+    return [str(spec.target) for spec in signature.output_specs if spec.kind in CHANGED_STATE]

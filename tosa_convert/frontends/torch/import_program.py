@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Final
 
 import torch
@@ -12,7 +13,6 @@ from tosa_convert.frontends.torch.cut import Cutter
 from tosa_convert.frontends.torch.dialect import (
     NotLoweredError,
     Unlowered,
-    counted,
     new_context,
     operator_name,
     run_passes,
@@ -52,7 +52,7 @@ def import_program(program: Any, cutter: Cutter | None = None) -> Any:
         unknown = _unknown_operators(module)
         if not unknown:
             raise
-        raise NotLoweredError(counted(row for _, row in unknown)) from None
+        raise NotLoweredError(Counter(row for _, row in unknown)) from None
     return module
 
 

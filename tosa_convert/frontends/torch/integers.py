@@ -1,12 +1,37 @@
-"""Operators of integers that torch-mlir does not lower, or takes for those of signed numbers."""
+"""Operators of integers that torch-mlir does not lower, or takes for those of signed numbers.
+
+torch-mlir and TOSA's operators have unsigned 8-bit numbers as signed ones of the same bits. Conversions
+are repaired, and some operators computed in a wider type. Others for which the sign matters are refused:
+their numbers would be wrong.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
 import torch
+from torch._decomp import decomposition_table
 
+from tosa_convert.frontends.torch.dialect import Unlowered
+from tosa_convert.frontends.torch.unlowered_report import locate
+
+_PRIMS: Final[Any] = torch.ops.prims
+_ATEN: Final[Any] = torch.ops.aten
+#: Operators that move elements, or whose low 8 bits do not depend on the sign of their operands.
+_SIGN_DOES_NOT_MATTER: Final = frozenset(
+    (
+        *("view", "_unsafe_view", "reshape", "permute", "transpose", "t", "unsqueeze"),
+        *("squeeze", "expand", "slice", "select", "cat", "stack", "split", "split_with_sizes"),
+        *("clone", "alias", "copy", "constant_pad_nd", "index", "index_select", "gather"),
+        *("scatter", "index_put", "flip", "repeat", "where", "eq", "ne", "bitwise_and"),
+        *("bitwise_or", "bitwise_xor", "bitwise_not", "convert_element_type", "add", "sub"),
+        *("mul", "embedding", "roll", "full_like", "zeros_like", "ones_like", "detach"),
+        *("lift_fresh_copy", "_assert_tensor_metadata", "_to_copy", "broadcast_in_dim"),
+        *("unbind", "slice_scatter", "select_scatter"),
+    )
+)
 _WIDE: Final = torch.int32
 
 
@@ -17,7 +42,7 @@ def by_signed_numbers(operator: Any, *, keeps_type: bool) -> Callable[..., Any]:
     """
 
     def decomposed(x: Any, *others: Any, **keywords: Any) -> Any:
-        if x.dtype != torch.uint8:
+        if not _is_unsigned(x):
             return NotImplemented
         wide = [_wide(one) for one in others]
         result = operator(_wide(x), *wide, **keywords)
@@ -26,22 +51,16 @@ def by_signed_numbers(operator: Any, *, keeps_type: bool) -> Callable[..., Any]:
     return decomposed
 
 
+def _is_unsigned(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype == torch.uint8
+
+
 def _wide(value: Any) -> Any:
-    is_unsigned = isinstance(value, torch.Tensor) and value.dtype == torch.uint8
-    return value.to(_WIDE) if is_unsigned else value
+    return value.to(_WIDE) if _is_unsigned(value) else value
 
 
-def largest_without_nan(x: Any, y: Any) -> Any:
-    """`fmax`: of a number and NaN the number."""
-    return _extreme(x, y, torch.maximum)
-
-
-def smallest_without_nan(x: Any, y: Any) -> Any:
-    """`fmin`: of a number and NaN the number."""
-    return _extreme(x, y, torch.minimum)
-
-
-def _extreme(x: Any, y: Any, operator: Any) -> Any:
+def extreme_without_nan(x: Any, y: Any, *, operator: Any) -> Any:
+    """`fmax` and `fmin`: of a number and NaN the number."""
     x, y = torch.broadcast_tensors(x, y)
     if not x.is_floating_point():
         return operator(x, y)
@@ -68,3 +87,32 @@ def product_of_matrices(x: Any, y: Any) -> Any:
         return NotImplemented
     products = x.unsqueeze(-1) * y.unsqueeze(-3)
     return products.sum(-2, dtype=x.dtype)
+
+
+def convert(x: Any, *, dtype: Any = None, **keywords: Any) -> Any:
+    """`aten._to_copy`: from uint8 by way of its low 8 bits, to uint8 by way of the signed number."""
+    if dtype is not None and x.dtype != dtype:
+        if x.dtype == torch.uint8:
+            return _convert(_PRIMS.convert_element_type(x, torch.int32) & 255, dtype)
+        if dtype == torch.uint8:
+            number = _convert(x, torch.int32)
+            signed = ((number + 128) & 255) - 128
+            return _PRIMS.convert_element_type(signed, torch.uint8)
+    return decomposition_table[_ATEN._to_copy.default](x, dtype=dtype, **keywords)
+
+
+def _convert(x: Any, dtype: Any) -> Any:
+    return x if x.dtype == dtype else _PRIMS.convert_element_type(x, dtype)
+
+
+def wrong_operators(program: Any) -> dict[Unlowered, int]:
+    """Count the operators of a decomposed program that would take unsigned numbers for signed ones."""
+    reason = "torch-mlir takes uint8 for signed numbers; convert the tensor first"
+    return Counter(
+        Unlowered(str(node.target), locate(node), reason)
+        for node in program.graph.nodes
+        if node.op == "call_function"
+        and any(_is_unsigned(one.meta.get("val")) for one in node.all_input_nodes)
+        and (getattr(node.target, "_opname", None) or str(node.target).split(".")[1])
+        not in _SIGN_DOES_NOT_MATTER
+    )

@@ -18,14 +18,12 @@ from tosa_convert.frontends.tflite.convert import lower_file
 from tosa_convert.frontends.torch.export import (
     arrays_of,
     example_tensors,
-    freeze_shapes,
     load_program,
 )
 from tosa_convert.frontends.torch.facts import (
     changed_buffers,
     is_quantised,
-    open_size_remarks,
-    training_remarks,
+    remarks_of,
 )
 from tosa_convert.frontends.torch.signature import input_names, output_names
 
@@ -58,9 +56,7 @@ class _FlatModule(torch.nn.Module):  # type: ignore[misc, unused-ignore]
 def lower(request: Request, folder: Path) -> Interface:
     """Lower the program of a `.pt2` file or of a factory; see `Interface`."""
     program = load_program(request)
-    if request.input_shapes:
-        program = freeze_shapes(program, request.input_shapes)
-    remarks = [*training_remarks(program), *open_size_remarks(program)]
+    remarks = remarks_of(program)
     if states := changed_buffers(program):
         rows = [NotLowered(operator=one, reason=_NO_STATE, hint=_WITH_STATE) for one in states]
         return Interface(not_lowered=rows, remarks=remarks)

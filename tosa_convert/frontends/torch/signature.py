@@ -6,9 +6,9 @@ does a program say which buffers it changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from torch.export.graph_signature import (
     InputKind,
@@ -20,7 +20,8 @@ from torch.export.graph_signature import (
 )
 from torch.utils import _pytree as pytree
 
-_CHANGED_STATE = (OutputKind.BUFFER_MUTATION, getattr(OutputKind, "PARAMETER_MUTATION", None))
+#: What a result is that is the new value of a buffer or a parameter.
+CHANGED_STATE: Final = (OutputKind.BUFFER_MUTATION, getattr(OutputKind, "PARAMETER_MUTATION", None))
 
 
 @dataclass
@@ -48,12 +49,24 @@ class Signature:
     changed_inputs: list[str] = field(default_factory=list)
 
 
+def user_inputs(program: Any, *kinds: type) -> list[Any]:
+    """Return the specifications of what a program takes from its user: those of all or some kinds."""
+    return [
+        spec
+        for spec in program.graph_signature.input_specs
+        if spec.kind == InputKind.USER_INPUT and (not kinds or isinstance(spec.arg, kinds))
+    ]
+
+
+def held_tensor(program: Any, spec: Any) -> Any:
+    """Return the tensor of a parameter, a buffer or a constant, by its specification."""
+    held = program.state_dict if spec.target in program.state_dict else program.constants
+    return held[spec.target].detach().cpu()
+
+
 def input_names(program: Any) -> list[str]:
     """Return the names of the tensors that a program takes: `image`; if nested, `batch['ids']`."""
-    flat = _input_paths(program)
-    user = [
-        spec for spec in program.graph_signature.input_specs if spec.kind == InputKind.USER_INPUT
-    ]
+    flat, user = _input_paths(program), user_inputs(program)
     if len(flat) != len(user):  # Arguments that are constants are not in every release's tree.
         flat = [spec.arg.name for spec in user]
     return [
@@ -97,11 +110,7 @@ def output_names(program: Any, inputs: list[str]) -> list[str]:
         positions = pytree.tree_unflatten(range(tree.num_leaves), tree)
         for path, index in pytree.tree_flatten_with_path(positions)[0]:
             names[index] = _result_name(path) or names[index]
-    placeholders = {
-        spec.arg.name
-        for spec in program.graph_signature.input_specs
-        if spec.kind == InputKind.USER_INPUT and hasattr(spec.arg, "name")
-    }
+    placeholders = {spec.arg.name for spec in user_inputs(program) if hasattr(spec.arg, "name")}
     taken, unique = set(inputs) | placeholders, []
     for name in names:
         unique.append(_unused(name, taken))
@@ -121,17 +130,10 @@ def _result_name(path: tuple[Any, ...]) -> str | None:
 
 
 def _unused(name: str, taken: set[str]) -> str:
-    if name not in taken:
-        return name
-    return next(new for new in _numbered(f"{name}_output") if new not in taken)
-
-
-def _numbered(name: str) -> Iterator[str]:
-    yield name
-    number = 2
-    while True:
-        yield f"{name}_{number}"
-        number += 1
+    numbered = (f"{name}_output_{number}" for number in itertools.count(2))
+    return next(
+        new for new in itertools.chain((name, f"{name}_output"), numbered) if new not in taken
+    )
 
 
 def lift_state(program: Any, names: Signature) -> None:
@@ -145,7 +147,7 @@ def lift_state(program: Any, names: Signature) -> None:
     changed = {
         spec.target: position
         for position, spec in enumerate(signature.output_specs)
-        if spec.kind in _CHANGED_STATE
+        if spec.kind in CHANGED_STATE
     }
     arguments = [
         spec
@@ -159,8 +161,7 @@ def lift_state(program: Any, names: Signature) -> None:
     for position, spec in enumerate(arguments):
         if _is_state(spec, changed):
             result = changed[spec.target]
-            value = _value(program, spec)
-            names.states.append(State(spec.target, position, result, value))
+            names.states.append(State(spec.target, position, result, held_tensor(program, spec)))
     inputs = [spec.arg.name for spec in arguments if not _is_state(spec, changed)]
     by_placeholder = dict(zip(inputs, names.inputs, strict=True))
     for index, spec in enumerate(signature.input_specs):
@@ -170,15 +171,10 @@ def lift_state(program: Any, names: Signature) -> None:
     for index, output in enumerate(results):
         if output.kind == OutputKind.USER_INPUT_MUTATION:
             names.changed_inputs.append(by_placeholder[output.target])
-        if output.kind in (*_CHANGED_STATE, OutputKind.USER_INPUT_MUTATION):
+        if output.kind in (*CHANGED_STATE, OutputKind.USER_INPUT_MUTATION):
             output = OutputSpec(OutputKind.USER_OUTPUT, output.arg, None)
         signature.output_specs[index] = output
 
 
 def _is_state(spec: Any, changed: dict[str, int]) -> bool:
     return spec.kind in (InputKind.BUFFER, InputKind.PARAMETER) and spec.target in changed
-
-
-def _value(program: Any, spec: Any) -> Any:
-    held = program.state_dict if spec.target in program.state_dict else program.constants
-    return held[spec.target].detach().cpu()
