@@ -143,7 +143,7 @@ OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
         for name in ("api", "module_api")
     },
     "golden.backends.worker": ({"iree", "jax", "torch"}, "a script that another Python runs"),
-    "frontends.jax.arrays": ({"ml_dtypes"}, "JAX has bfloat16 from there"),
+    "frontends.jax.scope": ({"ml_dtypes"}, "JAX has bfloat16 from there"),
     "frontends.torch.archive": ({"sympy"}, "torch writes sizes with it, and brings it"),
     "frontends.onnx.convert": ({"google"}, "ONNX brings protobuf, whose errors it raises"),
 }

@@ -12,17 +12,17 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.jax.arrays import (
+from tosa_convert.frontends.jax.scope import (
     BOOL,
     INT32,
     Array,
     NotLowered,
+    Scope,
     carrier,
     is_float,
     is_small,
     is_unsigned,
 )
-from tosa_convert.frontends.jax.scope import Scope
 
 _UINT32: Final = np.dtype(np.uint32)
 _INT32_MIN: Final = -(2**31)

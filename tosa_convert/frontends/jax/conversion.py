@@ -6,23 +6,19 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.jax.arithmetic import (
-    float_to_uint32,
-    truncated,
-    uint32_to_float,
-)
-from tosa_convert.frontends.jax.arrays import (
+from tosa_convert.frontends.jax.arithmetic import float_to_uint32, truncated, uint32_to_float
+from tosa_convert.frontends.jax.scope import (
     BOOL,
     FLOAT32,
     INT32,
     Array,
     NotLowered,
+    Scope,
     carrier,
     is_float,
     is_small,
     is_unsigned,
 )
-from tosa_convert.frontends.jax.scope import Scope
 
 _INT64: Final = np.dtype(np.int64)
 _NARROW: Final = "cast to int32 first"

@@ -9,16 +9,17 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.frontends.jax.arithmetic import computed, divided
-from tosa_convert.frontends.jax.arrays import (
+from tosa_convert.frontends.jax.conversion import converted
+from tosa_convert.frontends.jax.scope import (
     FLOAT32,
     INT32,
     Array,
     NotLowered,
+    Operand,
+    Scope,
     constant,
     is_float,
 )
-from tosa_convert.frontends.jax.conversion import converted
-from tosa_convert.frontends.jax.scope import Operand, Scope
 
 #: Integer exponents up to this one are products.
 _MOST_PRODUCTS: Final = 64

@@ -12,10 +12,8 @@ import numpy as np
 from tosa_convert.builder import Builder
 from tosa_convert.builder.values import Value
 from tosa_convert.frontends.jax import layout
-from tosa_convert.frontends.jax.arrays import BOOL, Array, constant
-from tosa_convert.frontends.jax.indexing import as_rows, from_rows, rows_at
-from tosa_convert.frontends.jax.scattering import write_rows
-from tosa_convert.frontends.jax.scope import Scope, Step
+from tosa_convert.frontends.jax.indexing import as_rows, from_rows, rows_at, write_rows
+from tosa_convert.frontends.jax.scope import BOOL, Array, Scope, Step, constant
 
 #: A loop is unrolled if its iterations together have at most this many equations.
 UNROLLED_EQUATIONS: Final = 1024

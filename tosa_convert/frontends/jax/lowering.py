@@ -14,15 +14,15 @@ from jax.tree_util import SequenceKey, keystr, tree_flatten_with_path
 
 from tosa_convert.builder import Builder
 from tosa_convert.errors import Finding, TosaConvertError
-from tosa_convert.frontends.jax.arrays import (
+from tosa_convert.frontends.jax.modules import State, Variables, state_of
+from tosa_convert.frontends.jax.scope import (
     RANDOM_ADVICE,
     Array,
     NotLowered,
+    Scope,
     carrier,
     refuse_empty,
 )
-from tosa_convert.frontends.jax.modules import State, Variables, state_of
-from tosa_convert.frontends.jax.scope import Scope
 from tosa_convert.frontends.jax.walk import Problem, Walk
 from tosa_convert.frontends.main_block import with_own_outputs
 from tosa_convert.frontends.process.interface import Value

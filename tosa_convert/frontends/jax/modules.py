@@ -12,8 +12,7 @@ import numpy as np
 
 from tosa_convert.builder.values import Variable
 from tosa_convert.errors import fail
-from tosa_convert.frontends.jax.arrays import Array, Data, carrier
-from tosa_convert.frontends.jax.scope import Scope
+from tosa_convert.frontends.jax.scope import Array, Data, Scope, carrier
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,18 @@ import numpy as np
 
 from tosa_convert.frontends.jax import layout
 from tosa_convert.frontends.jax.arithmetic import combination, ordered, unordered
-from tosa_convert.frontends.jax.arrays import (
+from tosa_convert.frontends.jax.functions import logsumexp2
+from tosa_convert.frontends.jax.scope import (
     BOOL,
     INT32,
     Array,
+    Scope,
     carrier,
     is_float,
     is_small,
     is_unsigned,
 )
-from tosa_convert.frontends.jax.functions import logsumexp2
-from tosa_convert.frontends.jax.scope import Scope
+from tosa_convert.frontends.recipes import reduce_by_halves
 
 
 def _merged(a: Array, axes: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -65,14 +66,14 @@ def by_halves(
     sizes, reduced = _merged(a, axes)
     a = layout.reshape(s, a, sizes)
     for axis in reduced:
-        while a.shape[axis] > 1:
-            size, half = a.shape[axis], a.shape[axis] // 2
-            joined = combine(*layout.split(s, a, [half, half], axis))
-            if size % 2:
-                odd = layout.part(s, a, axis, size - 1, size)
-                joined = layout.concatenate(s, [joined, odd], axis)
-            a = joined
+        part = partial(_part, s, axis)
+        join = partial(layout.concatenate, s, axis=axis)
+        a = reduce_by_halves(a, a.shape[axis], combine, part, join)
     return layout.reshape(s, a, result)
+
+
+def _part(s: Scope, axis: int, a: Array, start: int, stop: int) -> Array:
+    return layout.part(s, a, axis, start, stop)
 
 
 def summed(s: Scope, a: Array, axes: Sequence[int]) -> Array:

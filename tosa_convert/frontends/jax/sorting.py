@@ -9,15 +9,9 @@ import numpy as np
 
 from tosa_convert.frontends.jax import layout
 from tosa_convert.frontends.jax.arithmetic import ordered, sorted_before
-from tosa_convert.frontends.jax.arrays import (
-    INT32,
-    Array,
-    NotLowered,
-    constant,
-)
 from tosa_convert.frontends.jax.indexing import as_rows, from_rows
 from tosa_convert.frontends.jax.reductions import summed
-from tosa_convert.frontends.jax.scope import Scope, Step
+from tosa_convert.frontends.jax.scope import INT32, Array, NotLowered, Scope, Step, constant
 
 #: Most pairs that are compared.
 _MOST_PAIRS: Final = 1 << 22

@@ -9,21 +9,18 @@ from typing import Final
 
 from tosa_convert.frontends.jax import (
     arithmetic,
-    contraction,
     conversion,
-    convolution,
     functions,
     indexing,
     layout,
     loops,
+    products,
     reductions,
-    scattering,
     sorting,
     user_functions,
     windows,
 )
-from tosa_convert.frontends.jax.arrays import Array, carrier
-from tosa_convert.frontends.jax.scope import Rule, Scope, Step
+from tosa_convert.frontends.jax.scope import Array, Rule, Scope, Step, carrier
 
 #: Lowers an operation by its operands, and by what its parameters say: (scope, *operands, *values).
 Function = Callable[..., Array | Sequence[Array]]
@@ -205,17 +202,17 @@ ROWS: Final[dict[str, Row]] = {
     "reduce_window": Row(user_functions.reduce_window_function),
     # Products, reading and writing at computed indices, control flow.
     "clamp": Row(_rule(arithmetic.clamp)),
-    "conv_general_dilated": Row(convolution.conv_general_dilated),
-    "dot_general": Row(contraction.dot_general),
+    "conv_general_dilated": Row(products.conv_general_dilated),
+    "dot_general": Row(products.dot_general),
     "select_n": Row(_rule(arithmetic.select_n)),
     "sort": Row(sorting.sort),
     "top_k": Row(sorting.top_k),
     "dynamic_slice": Row(indexing.dynamic_slice),
-    "dynamic_update_slice": Row(scattering.dynamic_update_slice),
+    "dynamic_update_slice": Row(indexing.dynamic_update_slice),
     "gather": Row(indexing.gather),
-    "scatter": Row(partial(scattering.scatter, word="set")),
+    "scatter": Row(partial(indexing.scatter, word="set")),
     **{
-        f"scatter-{word}": Row(partial(scattering.scatter, word=word))
+        f"scatter-{word}": Row(partial(indexing.scatter, word=word))
         for word in ("add", "max", "min", "mul", "sub")
     },
     "cond": Row(loops.cond),

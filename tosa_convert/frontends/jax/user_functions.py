@@ -9,9 +9,8 @@ import jax
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
 from tosa_convert.frontends.jax import layout
-from tosa_convert.frontends.jax.arrays import Array, NotLowered
 from tosa_convert.frontends.jax.reductions import by_halves
-from tosa_convert.frontends.jax.scope import Step
+from tosa_convert.frontends.jax.scope import Array, NotLowered, Step
 from tosa_convert.frontends.jax.windows import by_slices
 
 

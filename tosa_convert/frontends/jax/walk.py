@@ -11,8 +11,7 @@ import numpy as np
 from jax.extend.core import Literal
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.frontends.jax.arrays import Array, NotLowered, carrier, whole_data
-from tosa_convert.frontends.jax.scope import Scope, Step
+from tosa_convert.frontends.jax.scope import Array, NotLowered, Scope, Step, carrier, whole_data
 from tosa_convert.frontends.jax.source import Place, place_of_equation
 from tosa_convert.frontends.jax.table import CALLS, REFUSED, ROWS
 

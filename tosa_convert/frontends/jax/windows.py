@@ -10,15 +10,15 @@ import numpy as np
 
 from tosa_convert.frontends.jax import layout
 from tosa_convert.frontends.jax.arithmetic import combination
-from tosa_convert.frontends.jax.arrays import (
+from tosa_convert.frontends.jax.scope import (
     Array,
     NotLowered,
+    Scope,
     constant,
     is_float,
     is_small,
     neutral,
 )
-from tosa_convert.frontends.jax.scope import Scope
 
 #: Most slices of a window that is not a pool of TOSA.
 _MOST_SLICES: Final = 256

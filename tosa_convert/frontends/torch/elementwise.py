@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from tosa_convert.frontends.recipes import cumulate
+
 
 def power(x: Any, exponent: Any) -> Any:
     """Small whole powers as products: TOSA's POW is undefined for negative numbers."""
@@ -127,11 +129,7 @@ def cumulative_product(x: Any, dim: int, *, dtype: Any = None) -> Any:
     x = x.to(dtype or (x.dtype if x.is_floating_point() else torch.int64))
     if x.dim() == 0:
         return x.clone()
-    step = 1
-    while step < x.shape[dim]:
-        x = x * _shifted(x, dim, step, 1)
-        step *= 2
-    return x
+    return cumulate(x, x.shape[dim], torch.mul, lambda part, count: _shifted(part, dim, count, 1))
 
 
 def cumulative_extreme(x: Any, dim: int, *, is_maximum: bool) -> Any:
@@ -142,13 +140,15 @@ def cumulative_extreme(x: Any, dim: int, *, is_maximum: bool) -> Any:
     shape = [1] * x.dim()
     shape[dim] = x.shape[dim]
     index = torch.arange(x.shape[dim], device=x.device).reshape(shape).expand(x.shape)
-    step = 1
-    while step < x.shape[dim]:
-        before, place = _shifted(x, dim, step, fill), _shifted(index, dim, step, 0)
-        better = later(before, x)
-        x, index = torch.where(better, before, x), torch.where(better, place, index)
-        step *= 2
-    return x, index
+
+    def best(now: Any, before: Any) -> Any:
+        better = later(before[0], now[0])
+        return [torch.where(better, old, new) for old, new in zip(before, now, strict=True)]
+
+    def moved(now: Any, count: int) -> Any:
+        return _shifted(now[0], dim, count, fill), _shifted(now[1], dim, count, 0)
+
+    return tuple(cumulate((x, index), x.shape[dim], best, moved))
 
 
 def distances(x: Any, y: Any, p: float, compute_mode: int | None = None) -> Any:

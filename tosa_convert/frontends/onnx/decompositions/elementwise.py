@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
 from tosa_convert.frontends.onnx.decompositions.node import Decomposition, RefusedError
+from tosa_convert.frontends.recipes import cumulate
 
 
 def asin(e: Decomposition) -> None:
@@ -77,11 +79,11 @@ def cumulative_product(e: Decomposition) -> None:
     backwards = bool(e.attribute("reverse", 0))
     if e.attribute("exclusive", 0):
         x = _shifted(e, x, shape, axis, 1, backwards)
-    step = 1
-    while step < size:
-        x = e.op("Mul", x, _shifted(e, x, shape, axis, step, backwards))
-        step *= 2
-    e.result(x)
+
+    def moved(values: str, count: int) -> str:
+        return _shifted(e, values, shape, axis, count, backwards)
+
+    e.result(cumulate(x, size, partial(e.op, "Mul"), moved))
 
 
 def _shifted(
