@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import onnx
@@ -63,59 +64,68 @@ def _known(values: Values, name: str) -> bytes:
 
 def inlined(node: Any, function: Any, prefix: str) -> list[Any]:
     """Return the nodes of a function's body in place of the node that calls it."""
-    names = dict(zip(function.input, node.input, strict=False))
+    names = dict.fromkeys(function.input, "")
+    names.update(zip(function.input, node.input, strict=False))
     names.update(zip(function.output, node.output, strict=False))
-    for name in function.input:
-        names.setdefault(name, "")
     given = {attribute.name: attribute for attribute in node.attribute}
     given.update({a.name: a for a in function.attribute_proto if a.name not in given})
-    nodes = [_renamed(inner, names, given, prefix) for inner in function.node]
-    # An output may be one of the inputs.
-    return [*nodes, *_unmade_outputs(node, function, nodes, names)]
-
-
-def _unmade_outputs(node: Any, function: Any, nodes: list[Any], names: dict[str, str]) -> list[Any]:
+    nodes = copied(function.node, names, prefix, given)
+    for inner in nodes:
+        inner.name = prefix
     made = {output for inner in nodes for output in inner.output}
-    return [
+    # An output may be one of the inputs.
+    return nodes + [
         helper.make_node("Identity", [names[name]], [output])
         for name, output in zip(function.output, node.output, strict=False)
         if output and output not in made and name in function.input
     ]
 
 
-def _renamed(inner: Any, names: dict[str, str], given: dict[str, Any], prefix: str) -> Any:
+def copied(
+    nodes: Iterable[Any], names: dict[str, str], prefix: str, given: Mapping[str, Any] | None = None
+) -> list[Any]:
+    """Copy the nodes of a body. Values that they make get a prefix, and are added to `names`.
+
+    Args:
+        nodes: the nodes, in order.
+        names: names of the body -> names outside of it. Others stay as they are.
+        prefix: what the names of values begin with.
+        given: the attributes to which the nodes may refer.
+    """
+    found = []
+    for inner in nodes:
+        node = _bound(inner, names, given or {})
+        for index, name in enumerate(node.output):
+            if name:
+                node.output[index] = names.setdefault(name, f"{prefix}/{name}")
+        found.append(node)
+    return found
+
+
+def _bound(inner: Any, names: Mapping[str, str], given: Mapping[str, Any]) -> Any:
+    """Copy a node, with what names and references to attributes stand for, also in its graphs."""
     node = onnx.NodeProto()
     node.CopyFrom(inner)
-    node.name = prefix
-    for field in (node.input, node.output):
-        for index, name in enumerate(field):
-            if name:
-                field[index] = names.setdefault(name, f"{prefix}/{name}")
+    node.input[:] = [names.get(name, name) for name in inner.input]
     del node.attribute[:]
     for attribute in inner.attribute:
-        bound = _bound(attribute, names, given, prefix)
-        if bound is not None:
-            node.attribute.append(bound)
+        if attribute.ref_attr_name and attribute.ref_attr_name not in given:
+            continue
+        bound = node.attribute.add()
+        bound.CopyFrom(given[attribute.ref_attr_name] if attribute.ref_attr_name else attribute)
+        bound.name = attribute.name
+        if attribute.HasField("g"):
+            _bind_graph(bound.g, names, given)
     return node
 
 
-def _bound(attribute: Any, names: dict[str, str], given: dict[str, Any], prefix: str) -> Any | None:
-    """Replace references in an attribute by the caller's values; None if the caller lacks them."""
-    if attribute.ref_attr_name:
-        if attribute.ref_attr_name not in given:
-            return None
-        bound = onnx.AttributeProto()
-        bound.CopyFrom(given[attribute.ref_attr_name])
-        bound.name = attribute.name
-        return bound
-    if not attribute.HasField("g"):
-        return attribute
-    bound = onnx.AttributeProto()
-    bound.CopyFrom(attribute)
-    inner = dict(names)  # Values of the outer body are visible inside.
-    nodes = [_renamed(node, inner, given, prefix) for node in attribute.g.node]
-    del bound.g.node[:]
-    bound.g.node.extend(nodes)
-    for value in (*bound.g.output, *bound.g.input):
-        value.name = inner.get(value.name, value.name)
-    return bound
+def _bind_graph(graph: Any, names: Mapping[str, str], given: Mapping[str, Any]) -> None:
+    """Bind what a nested graph uses of the graphs around it, in place."""
+    own = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    own |= {output for node in graph.node for output in node.output}
+    outer = {name: new for name, new in names.items() if name not in own}
+    nodes = [_bound(node, outer, given) for node in graph.node]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    for value in graph.output:
+        value.name = outer.get(value.name, value.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -35,6 +35,10 @@ class _Direction:
         e.leave_if(name.lower() not in _ACTIVATIONS, f"the activation {name} takes parameters")
         return e.op(_ACTIVATIONS[name.lower()], x)
 
+    def plus(self, x: str, bias: str) -> str:
+        """Add the bias, if there is one."""
+        return self.e.op("Add", x, bias) if bias else x
+
     def gate(self, x: str, number: int) -> str:
         """Slice the columns of one gate."""
         return self.e.slice(x, 1, number * self.hidden, (number + 1) * self.hidden)
@@ -57,7 +61,7 @@ def lstm(e: Decomposition) -> None:
     e.leave_if(e.attribute("input_forget", 0), "input and forget gate are coupled")
 
     def step_of(number: int) -> _Step:
-        p = _row(e, peepholes, number) if peepholes else ""
+        p = e.slice(peepholes, 0, number, number + 1) if peepholes else ""
         return lambda d, x, states: _lstm_step(d, x, states, p)
 
     _unroll(e, 4, ["Sigmoid", "Tanh", "Tanh"], step_of, states=2)
@@ -65,9 +69,7 @@ def lstm(e: Decomposition) -> None:
 
 def _lstm_step(d: _Direction, x: str, states: list[str], peepholes: str) -> list[str]:
     e, (h, c) = d.e, states
-    total = e.op("Add", x, e.op("MatMul", h, d.recurrent))
-    if d.recurrent_bias:
-        total = e.op("Add", total, d.recurrent_bias)
+    total = d.plus(e.op("Add", x, e.op("MatMul", h, d.recurrent)), d.recurrent_bias)
     i, o, f, g = (d.gate(total, number) for number in range(4))
     if peepholes:
         pi, po, pf = (d.gate(peepholes, number) for number in range(3))
@@ -89,9 +91,7 @@ def gru(e: Decomposition) -> None:
 
 def _gru_step(d: _Direction, x: str, states: list[str], after: bool) -> list[str]:
     e, (h,) = d.e, states
-    product = e.op("MatMul", h, d.recurrent)
-    if d.recurrent_bias:
-        product = e.op("Add", product, d.recurrent_bias)
+    product = d.plus(e.op("MatMul", h, d.recurrent), d.recurrent_bias)
     z = d.activate(0, e.op("Add", d.gate(x, 0), d.gate(product, 0)))
     r = d.activate(0, e.op("Add", d.gate(x, 1), d.gate(product, 1)))
     if after:
@@ -110,16 +110,86 @@ def rnn(e: Decomposition) -> None:
 
     def step(d: _Direction, x: str, states: list[str]) -> list[str]:
         total = e.op("Add", x, e.op("MatMul", states[0], d.recurrent))
-        if d.recurrent_bias:
-            total = e.op("Add", total, d.recurrent_bias)
-        return [d.activate(0, total)]
+        return [d.activate(0, d.plus(total, d.recurrent_bias))]
 
     _unroll(e, 1, ["Tanh"], lambda _: step, states=1)
 
 
-def _row(e: Decomposition, x: str, number: int) -> str:
-    """Slice the part of a direction, keeping the axis; that makes vectors rows."""
-    return e.slice(x, 0, number, number + 1)
+class _Layer:
+    """What the directions of an operator share: its sequence, its sizes, and how they lie."""
+
+    def __init__(self, e: Decomposition, gates: int) -> None:
+        self.e, self.gates = e, gates
+        self.batch_first = bool(e.attribute("layout", 0))
+        first, second, *_ = e.shape(0)
+        self.batch, self.length = (first, second) if self.batch_first else (second, first)
+        e.leave_if(self.length > _STEPS, f"the sequence has {self.length} steps")
+        lengths = e.value(4).reshape(self.batch).astype(np.int64) if e.has(4) else self.length
+        #: The lengths of the sequences; None if all are whole.
+        self.lengths: Any = None if np.all(lengths == self.length) else lengths
+        self.hidden = int(e.attribute("hidden_size", e.shape(2)[2]))
+        self.x = self.swapped(e.inputs[0])
+
+    def swapped(self, name: str) -> str:
+        """Exchange the axes of batch and time, or of batch and direction, if the batch comes first."""
+        return self.e.transpose(name, [1, 0, 2]) if self.batch_first else name
+
+    def row(self, x: str, number: int) -> str:
+        """Slice the part of a direction, keeping the axis; that makes vectors rows."""
+        return self.e.slice(x, 0, number, number + 1)
+
+    def direction(self, number: int, names: list[str]) -> _Direction:
+        """Return the weights of a direction. names: its activations."""
+        e, width = self.e, self.gates * self.hidden
+        weights = e.reshape(self.row(e.inputs[1], number), [width, e.shape(1)[2]])
+        weights = e.transpose(weights, [1, 0])
+        recurrent = e.reshape(self.row(e.inputs[2], number), [width, self.hidden])
+        bias = recurrent_bias = ""
+        if e.has(3):
+            both = self.row(e.inputs[3], number)
+            bias, recurrent_bias = e.slice(both, 1, 0, width), e.slice(both, 1, width, 2 * width)
+        recurrent = e.transpose(recurrent, [1, 0])
+        clip = e.attribute("clip")
+        return _Direction(e, weights, recurrent, bias, recurrent_bias, self.hidden, names, clip)
+
+    def initial(self, index: int, number: int) -> str:
+        """Return the state of a direction before the first step: an input, or zeros."""
+        e = self.e
+        if not e.has(index):
+            return e.constant(np.zeros((self.batch, self.hidden)), e.numpy_type())
+        return e.reshape(self.row(self.swapped(e.inputs[index]), number), [self.batch, self.hidden])
+
+    def run(
+        self, d: _Direction, states: list[str], step: _Step, backwards: bool
+    ) -> tuple[list[str], list[str]]:
+        """Run a direction over the steps; return the outputs by time, and the last states."""
+        e = self.e
+        products = d.plus(e.op("MatMul", self.x, d.weights), d.bias)
+        width = e.shape(1)[1]
+        outputs = [""] * self.length
+        for time in reversed(range(self.length)) if backwards else range(self.length):
+            now = e.reshape(e.slice(products, 0, time, time + 1), [self.batch, width])
+            new = step(d, now, states)
+            if self.lengths is None:
+                states, outputs[time] = new, new[0]
+            else:
+                runs = e.constant((time < self.lengths)[:, None])
+                states = [e.op("Where", runs, b, a) for a, b in zip(states, new, strict=True)]
+                outputs[time] = e.op("Where", runs, new[0], e.like(0))
+        return outputs, states
+
+    def results(self, sequences: list[list[str]], ends: list[list[str]]) -> None:
+        """Y, and the last states that are asked for."""
+        e, sizes = self.e, [self.batch, self.hidden]
+        if e.wants(0):
+            steps = [e.reshape(step, [1, 1, *sizes]) for outputs in sequences for step in outputs]
+            y = e.op("Concat", *steps, axis=0)
+            y = e.transpose(e.reshape(y, [len(sequences), self.length, *sizes]), [1, 0, 2, 3])
+            e.result(e.transpose(y, [2, 0, 1, 3]) if self.batch_first else y, 0)
+        for index in range(len(ends[0])):
+            if e.wants(index + 1):
+                rows = [e.reshape(end[index], [1, *sizes]) for end in ends]
+                e.result(self.swapped(e.op("Concat", *rows, axis=0)), index + 1)
 
 
 def _unroll(
@@ -129,109 +199,17 @@ def _unroll(
     step_of: Callable[[int], _Step],
     states: int,
 ) -> None:
-    shape = e.shape(0)
-    batch_first = bool(e.attribute("layout", 0))
-    batch, length = (shape[0], shape[1]) if batch_first else (shape[1], shape[0])
-    e.leave_if(length > _STEPS, f"the sequence has {length} steps")
-    lengths = _lengths(e, batch, length)
-    hidden = int(e.attribute("hidden_size", e.shape(2)[2]))
-    x = e.transpose(e.inputs[0], [1, 0, 2]) if batch_first else e.inputs[0]
+    """Unroll all directions. step_of: gives the step of a direction, by its number."""
+    layer = _Layer(e, gates)
     direction = e.attribute("direction", "forward")
     ways = [False, True] if direction == "bidirectional" else [direction == "reverse"]
     given = e.attribute("activations", activations * len(ways))
     sequences, ends = [], []
     for number, backwards in enumerate(ways):
         names = given[number * len(activations) : (number + 1) * len(activations)]
-        d = _direction(e, number, gates, hidden, names)
-        initial = [_initial(e, 5 + s, number, batch, hidden, batch_first) for s in range(states)]
-        outputs, last = _run(d, x, initial, step_of(number), (length, batch, backwards), lengths)
+        d = layer.direction(number, names)
+        initial = [layer.initial(5 + state, number) for state in range(states)]
+        outputs, last = layer.run(d, initial, step_of(number), backwards)
         sequences.append(outputs)
         ends.append(last)
-    _results(e, sequences, ends, (length, batch, hidden), batch_first)
-
-
-def _lengths(
-    e: Decomposition, batch: int, length: int
-) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
-    """Return the lengths of the sequences, or None if all are whole."""
-    if not e.has(4):
-        return None
-    lengths: np.ndarray[tuple[int], np.dtype[np.int64]] = e.value(4).reshape(batch).astype(np.int64)
-    return None if (lengths == length).all() else lengths
-
-
-def _direction(
-    e: Decomposition, number: int, gates: int, hidden: int, names: list[str]
-) -> _Direction:
-    size = e.shape(1)[2]
-    weights = e.transpose(e.reshape(_row(e, e.inputs[1], number), [gates * hidden, size]), [1, 0])
-    recurrent = e.reshape(_row(e, e.inputs[2], number), [gates * hidden, hidden])
-    bias = recurrent_bias = ""
-    if e.has(3):
-        both = _row(e, e.inputs[3], number)
-        bias = e.slice(both, 1, 0, gates * hidden)
-        recurrent_bias = e.slice(both, 1, gates * hidden, 2 * gates * hidden)
-    clip = e.attribute("clip")
-    return _Direction(
-        e, weights, e.transpose(recurrent, [1, 0]), bias, recurrent_bias, hidden, names, clip
-    )
-
-
-def _initial(
-    e: Decomposition, index: int, number: int, batch: int, hidden: int, batch_first: bool
-) -> str:
-    if not e.has(index):
-        return e.constant(np.zeros((batch, hidden)), e.numpy_type())
-    state = e.transpose(e.inputs[index], [1, 0, 2]) if batch_first else e.inputs[index]
-    return e.reshape(_row(e, state, number), [batch, hidden])
-
-
-def _run(
-    d: _Direction,
-    x: str,
-    states: list[str],
-    step: _Step,
-    layout: tuple[int, int, bool],
-    lengths: np.ndarray[tuple[int], np.dtype[np.int64]] | None,
-) -> tuple[list[str], list[str]]:
-    """Run a direction over the steps; return the outputs in the order of time, and the last states."""
-    e = d.e
-    length, batch, backwards = layout
-    products = e.op("MatMul", x, d.weights)
-    if d.bias:
-        products = e.op("Add", products, d.bias)
-    width = e.shape(1)[1]
-    outputs = [""] * length
-    for time in reversed(range(length)) if backwards else range(length):
-        now = e.reshape(e.slice(products, 0, time, time + 1), [batch, width])
-        new = step(d, now, states)
-        if lengths is None:
-            states, outputs[time] = new, new[0]
-        else:
-            runs = e.constant((time < lengths)[:, None])
-            states = [e.op("Where", runs, b, a) for a, b in zip(states, new, strict=True)]
-            outputs[time] = e.op("Where", runs, new[0], e.like(0))
-    return outputs, states
-
-
-def _results(
-    e: Decomposition,
-    sequences: list[list[str]],
-    ends: list[list[str]],
-    sizes: tuple[int, int, int],
-    batch_first: bool,
-) -> None:
-    """Y, and the last states that are asked for."""
-    length, batch, hidden = sizes
-    if e.wants(0):
-        steps = [
-            e.reshape(step, [1, 1, batch, hidden]) for outputs in sequences for step in outputs
-        ]
-        y = e.op("Concat", *steps, axis=0)
-        y = e.transpose(e.reshape(y, [len(sequences), length, batch, hidden]), [1, 0, 2, 3])
-        e.result(e.transpose(y, [2, 0, 1, 3]) if batch_first else y, 0)
-    for index in range(len(ends[0])):
-        if e.wants(index + 1):
-            rows = [e.reshape(end[index], [1, batch, hidden]) for end in ends]
-            last = e.op("Concat", *rows, axis=0)
-            e.result(e.transpose(last, [1, 0, 2]) if batch_first else last, index + 1)
+    layer.results(sequences, ends)

@@ -10,6 +10,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tosa_convert.frontends.onnx.decompositions.node import Decomposition
+from tosa_convert.frontends.onnx.functions import copied
 
 #: Iterations that are unrolled.
 _ITERATIONS: Final = 256
@@ -20,7 +21,11 @@ def if_constant(e: Decomposition) -> list[Any]:
     taken = bool(e.value(0).reshape(-1)[0])
     graph = e.attribute("then_branch" if taken else "else_branch")
     nodes, names = _inlined(e, graph, {}, "branch")
-    return [*nodes, *_identities(names, [o.name for o in graph.output], e.node.output)]
+    return nodes + [
+        helper.make_node("Identity", [names.get(value.name, value.name)], [output])
+        for value, output in zip(graph.output, e.node.output, strict=True)
+        if output
+    ]
 
 
 def loop_unrolled(e: Decomposition) -> list[Any]:
@@ -150,44 +155,10 @@ def _inlined(
     Outer values keep theirs.
     """
     prefix = f"{e.prefix}/{part}"
-    names = dict(bound)
-    nodes = []
-    for tensor in graph.initializer:
-        names[tensor.name] = f"{prefix}/{tensor.name}"
-        nodes.append(helper.make_node("Constant", [], [names[tensor.name]], value=tensor))
-    for inner in graph.node:
-        node = onnx.NodeProto()
-        node.CopyFrom(inner)
-        for index, name in enumerate(node.input):
-            node.input[index] = names.get(name, name)
-        for index, name in enumerate(node.output):
-            if name:
-                names[name] = node.output[index] = f"{prefix}/{name}"
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                _rename_outer(attribute.g, names)
-        nodes.append(node)
-    return nodes, names
-
-
-def _rename_outer(graph: Any, names: dict[str, str]) -> None:
-    """Rename what a nested graph uses of the graphs around it."""
-    own = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
-    own |= {output for node in graph.node for output in node.output}
-    outer = {name: new for name, new in names.items() if name not in own}
-    for node in graph.node:
-        for index, name in enumerate(node.input):
-            node.input[index] = outer.get(name, name)
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                _rename_outer(attribute.g, outer)
-    for value in graph.output:
-        value.name = outer.get(value.name, value.name)
-
-
-def _identities(names: dict[str, str], inner: list[str], outer: Any) -> list[Any]:
-    return [
-        helper.make_node("Identity", [names.get(name, name)], [output])
-        for name, output in zip(inner, outer, strict=True)
-        if output
+    initial = {tensor.name: f"{prefix}/{tensor.name}" for tensor in graph.initializer}
+    names = {**bound, **initial}
+    constants = [
+        helper.make_node("Constant", [], [initial[tensor.name]], value=tensor)
+        for tensor in graph.initializer
     ]
+    return constants + copied(graph.node, names, prefix), names
