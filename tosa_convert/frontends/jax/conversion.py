@@ -36,7 +36,9 @@ def converted(s: Scope, a: Array, dtype: Any) -> Array:
     if source == BOOL:
         return _from_bool(s, a, target)
     if target == BOOL:
-        return _to_bool(s, a)
+        if is_float(source):
+            return s.negation(s.equal(a, 0))
+        return s.cast(s.viewed(a, carrier(source)), BOOL)
     if is_float(source):
         return _float_to_float(s, a, target) if is_float(target) else _to_integer(s, a, target)
     return _to_float(s, a, target) if is_float(target) else _integer_to_integer(s, a, target)
@@ -51,12 +53,6 @@ def _from_bool(s: Scope, a: Array, target: np.dtype[Any]) -> Array:
     if kind == _INT64:
         return s.viewed(s.cast(s.cast(a, INT32), kind), target)
     return s.viewed(s.cast(a, kind), target)
-
-
-def _to_bool(s: Scope, a: Array) -> Array:
-    if is_float(a.dtype):
-        return s.negation(s.equal(a, 0))
-    return s.cast(s.viewed(a, carrier(a.dtype)), BOOL)
 
 
 def _float_to_float(s: Scope, a: Array, target: np.dtype[Any]) -> Array:

@@ -238,82 +238,68 @@ CALLS: Final = frozenset(
     )
 )
 
-_RANDOM: Final = (
-    "random numbers that depend on arguments: TOSA does not have them",
-    "draw them outside and pass them as an argument, or use a constant key",
-)
-_LINEAR_ALGEBRA: Final = (
-    "TOSA does not have decompositions and solvers of linear algebra",
-    "compute it outside and pass the result as an argument",
-)
-_COMPLEX: Final = (
-    "TOSA does not have complex numbers",
-    "compute with real and imaginary parts as two arrays",
-)
-_SPECIAL: Final = (
-    "TOSA does not have this function",
-    "approximate it with functions that lower, such as exp, log and erf",
-)
-#: Special functions that litert-converter writes with operators of TFLite.
-_SPECIAL_IN_TFLITE: Final = (
-    "TOSA does not have this function",
-    "--via litert-converter takes the route through TFLite, which has it; or approximate it with "
-    "functions that lower, such as exp, log and erf",
-)
-_CALLBACK: Final = (
-    "it calls Python, which a program of TOSA cannot",
-    "remove it, or compute it outside and pass the result as an argument",
-)
-_DEVICES: Final = (
-    "it communicates between devices; a program of TOSA runs on one",
-    "lower the function for one device, outside of shard_map and pmap",
-)
-_REFERENCE: Final = (
-    "it reads or writes a mutable array",
-    "return the new value, as functions of jax.numpy do",
-)
-
-#: Primitives without a lowering -> why, and what would help.
-REFUSED: Final[dict[str, tuple[str, str]]] = {
-    **dict.fromkeys(
+#: Why primitives have no lowering, and what would help.
+_REFUSALS: Final = (
+    (
+        "random numbers that depend on arguments: TOSA does not have them",
+        "draw them outside and pass them as an argument, or use a constant key",
         (
             *("random_bits", "random_seed", "random_split", "random_fold_in", "random_wrap"),
             *("random_unwrap", "random_clone", "random_gamma", "threefry2x32", "threefry4x32"),
             *("rng_bit_generator", "rng_uniform", "philox2x32", "philox4x32", "iota_2x32_shape"),
         ),
-        _RANDOM,
     ),
-    **dict.fromkeys(
+    (
+        "TOSA does not have decompositions and solvers of linear algebra",
+        "compute it outside and pass the result as an argument",
         (
             *("cholesky", "cholesky_update", "lu", "lu_pivots_to_permutation", "qr", "geqrf"),
-            *("geqp3", "ormqr", "householder_product", "eig", "eigh", "svd", "schur"),
-            *("hessenberg", "triangular_solve", "tridiagonal", "tridiagonal_solve"),
-            *("custom_linear_solve", "symmetric_product"),
+            *("geqp3", "ormqr", "householder_product", "eig", "eigh", "svd", "schur", "hessenberg"),
+            *("triangular_solve", "tridiagonal", "tridiagonal_solve", "custom_linear_solve"),
+            *("symmetric_product",),
         ),
-        _LINEAR_ALGEBRA,
     ),
-    **dict.fromkeys(("complex", "conj", "real", "imag", "fft"), _COMPLEX),
-    **dict.fromkeys(
+    (
+        "TOSA does not have complex numbers",
+        "compute with real and imaginary parts as two arrays",
+        ("complex", "conj", "real", "imag", "fft"),
+    ),
+    (
+        "TOSA does not have this function",
+        "approximate it with functions that lower, such as exp, log and erf",
         (
-            *("igamma", "igammac", "igamma_grad_a", "nextafter"),
-            *("regularized_incomplete_beta", "mulhi"),
+            *("igamma", "igammac", "igamma_grad_a", "nextafter", "regularized_incomplete_beta"),
+            *("mulhi",),
         ),
-        _SPECIAL,
     ),
-    **dict.fromkeys(
-        ("bessel_i0e", "bessel_i1e", "digamma", "lgamma", "polygamma", "zeta"), _SPECIAL_IN_TFLITE
+    # litert-converter writes these special functions with operators of TFLite.
+    (
+        "TOSA does not have this function",
+        "--via litert-converter takes the route through TFLite, which has it; or approximate it "
+        "with functions that lower, such as exp, log and erf",
+        ("bessel_i0e", "bessel_i1e", "digamma", "lgamma", "polygamma", "zeta"),
     ),
-    **dict.fromkeys(
-        ("pure_callback", "io_callback", "debug_callback", "debug_print", "ffi_call"), _CALLBACK
+    (
+        "it calls Python, which a program of TOSA cannot",
+        "remove it, or compute it outside and pass the result as an argument",
+        ("pure_callback", "io_callback", "debug_callback", "debug_print", "ffi_call"),
     ),
-    **dict.fromkeys(
+    (
+        "it communicates between devices; a program of TOSA runs on one",
+        "lower the function for one device, outside of shard_map and pmap",
         (
             *("all_gather", "all_to_all", "psum", "pmax", "pmin", "ppermute", "reduce_scatter"),
             *("axis_index", "shard_map", "xla_pmap", "psum_invariant", "all_gather_invariant"),
         ),
-        _DEVICES,
     ),
-    **dict.fromkeys(
-        ("get", "swap", "addupdate", "new_ref", "empty_ref", "freeze", "run_state"), _REFERENCE
+    (
+        "it reads or writes a mutable array",
+        "return the new value, as functions of jax.numpy do",
+        ("get", "swap", "addupdate", "new_ref", "empty_ref", "freeze", "run_state"),
     ),
+)
+
+#: Primitive without a lowering -> why, and what would help.
+REFUSED: Final[dict[str, tuple[str, str]]] = {
+    name: (reason, advice) for reason, advice, names in _REFUSALS for name in names
 }

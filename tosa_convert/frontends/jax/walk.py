@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -86,7 +86,9 @@ class Walk:
                 Array(aval.dtype, aval.shape, np.zeros(aval.shape, aval.dtype)) for aval in results
             ]
         if name in CALLS:
-            return self.run(scope, _inner(equation.params), inputs)
+            names = ("jaxpr", "call_jaxpr", "fun_jaxpr", "call")
+            inner = next(equation.params[key] for key in names if key in equation.params)
+            return self.run(scope, inner, inputs)
         try:
             folded = _folded(equation, inputs) if _is_folded(equation, inputs) else None
             return folded or self.lowered(scope, equation, inputs)
@@ -154,13 +156,6 @@ def _placeholder(scope: Scope, aval: Any) -> Array:
     if 0 in shape:
         return Array(dtype, shape)
     return Array(dtype, shape, None, scope.builder.const(np.zeros((1,) * len(shape), kind)))
-
-
-def _inner(params: Mapping[str, Any]) -> Any:
-    """Return the jaxpr of a call."""
-    return next(
-        params[name] for name in ("jaxpr", "call_jaxpr", "fun_jaxpr", "call") if name in params
-    )
 
 
 def _needed(jaxpr: Any) -> list[Any]:

@@ -157,7 +157,11 @@ def _computed(node: Any, values: Values, model: Any) -> list[np.ndarray[Any, Any
     if node.op_type in _NOT_FOLDED or node.domain not in ("", "ai.onnx"):
         return None
     if node.op_type in ("Shape", "Size") and values.shape(node.input[0]) is not None:
-        return [_sizes(node, values.shape(node.input[0]) or ())]
+        shape = values.shape(node.input[0]) or ()
+        if node.op_type == "Size":
+            return [np.array(int(np.prod(shape)), np.int64)]
+        given = {a.name: a.i for a in node.attribute}
+        return [np.array(shape[given.get("start", 0) : given.get("end", len(shape))], np.int64)]
     if not all(name in values.constants for name in node.input if name):
         return None
     outputs = [values.shape(name) for name in node.output if name]
@@ -166,38 +170,29 @@ def _computed(node: Any, values: Values, model: Any) -> list[np.ndarray[Any, Any
     return _evaluate(node, values, model)
 
 
-def _sizes(node: Any, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    if node.op_type == "Size":
-        return np.array(int(np.prod(shape)), np.int64)
-    attributes = {a.name: a.i for a in node.attribute}
-    return np.array(shape[attributes.get("start", 0) : attributes.get("end", len(shape))], np.int64)
-
-
 def _evaluate(node: Any, values: Values, model: Any) -> list[np.ndarray[Any, Any]] | None:
     from onnx.reference import ReferenceEvaluator
 
-    names = [name for name in dict.fromkeys(node.input) if name]
+    arrays = {name: values.constants[name] for name in node.input if name}
     graph = helper.make_graph(
         [node],
         "constant",
-        [_info(name, values.constants[name]) for name in names],
+        [
+            helper.make_tensor_value_info(
+                name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+            )
+            for name, array in arrays.items()
+        ],
         [helper.make_empty_tensor_value_info(name) for name in node.output if name],
     )
     alone = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            found = ReferenceEvaluator(alone).run(
-                None, {name: values.constants[name] for name in names}
-            )
+            found = ReferenceEvaluator(alone).run(None, arrays)
     except Exception:  # What onnx's own Python cannot compute is left to the lowering.
         return None
     if not all(isinstance(array, (np.ndarray, np.generic)) for array in found):
         return None
-    arrays = iter(np.asarray(array) for array in found)
-    return [next(arrays) if name else np.zeros(0) for name in node.output]
-
-
-def _info(name: str, array: np.ndarray[Any, Any]) -> Any:
-    kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-    return helper.make_tensor_value_info(name, kind, array.shape)
+    results = iter(np.asarray(array) for array in found)
+    return [next(results) if name else np.zeros(0) for name in node.output]

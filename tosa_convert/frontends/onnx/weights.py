@@ -111,17 +111,15 @@ class Weights:
 
     def _file(self, location: str, tensor: str) -> Array:
         if location not in self._files:
-            path = self._own.get(location) or self._given(location, tensor)
+            # One out of the model's folder is refused.
+            what = f"the external data of {tensor}"
+            path = self._own.get(location) or Path(path_below(self.folder, location, what))
             try:
                 self._files[location] = _mapped(path)
             except OSError as error:
                 text = f"its external data is in {location}: {error.strerror}"
                 raise fail("missing-data", tensor, text, _BESIDE) from None
         return self._files[location]
-
-    def _given(self, location: str, tensor: str) -> Path:
-        """Return the path of a file that a model names; refuse one out of the model's folder."""
-        return Path(path_below(self.folder, location, f"the external data of {tensor}"))
 
 
 def load(path: Path) -> tuple[Any, Weights]:
