@@ -37,6 +37,7 @@ from tosa_convert.frontends.tflite.read import read_tflite
 from tosa_convert.graph.model import Graph
 from tosa_convert.io.options import ReadOptions
 
+_NAME: Final = "litert-converter"
 #: The signature of the model.
 _SIGNATURE: Final = "serving_default"
 #: Dialects of what can be written as a TFLite model.
@@ -268,9 +269,6 @@ def _highest(gather: Any, sizes: list[int], shape: list[int]) -> Any:
         return np.full(shape, limits[0])
     along = [-1 if axis == vector else 1 for axis in range(len(shape))]
     return np.ascontiguousarray(np.broadcast_to(np.reshape(limits, along), shape))
-
-
-_NAME: Final = "litert-converter"
 
 
 def lower(request: Request, folder: Path) -> Interface:
