@@ -192,22 +192,15 @@ def _without_large_int4(graph: Graph) -> Graph:
 def _regions(graph: Graph) -> Iterator[RegionSummary]:
     for region in graph.regions:
         blocks = region.blocks
+        found = [multiply_accumulates(op, block) for block in blocks for op in block.operators]
         yield RegionSummary(
             region.name,
             tuple(summary_of(block, name) for block in blocks[:1] for name in block.inputs),
             tuple(summary_of(block, name) for block in blocks[:1] for name in block.outputs),
             sum(len(block.operators) for block in blocks),
-            total(amount for block in blocks for amount in block_work(block)),
+            total(work for work in found if work is not None),
             max(map(peak_activations, blocks), key=lambda peak: peak.value, default=Amount(0)),
         )
-
-
-def block_work(block: Block) -> Iterator[Amount]:
-    """Iterate over the multiply-accumulates of each operator that has any."""
-    for operator in block.operators:
-        amount = multiply_accumulates(operator, block)
-        if amount is not None:
-            yield amount
 
 
 def summary_of(block: Block, name: str) -> ValueSummary:
