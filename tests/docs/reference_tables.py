@@ -18,7 +18,7 @@ _COUNTS = {
     "elements": "their elements",
     "equal": "results equal bit for bit",
     "within the rule": "floating-point results within TOSA's rule",
-    "equal in FP64": "of these, results and bounds equal in FP64",
+    "equal in FP64": "results and bounds of floating point equal in FP64",
     "near, no rule": "results of loops, which have no rule, equal to 1e-4 or better",
 }
 

@@ -113,7 +113,7 @@ EXPLAINED: Final = (
         "MUL with a shift of another type than INT32",
         "tosa-convert",
         "the model ignores the shift",
-        "MUL: `REQUIRE(is_same<in_t,int32_t>() || shift == 0)`",
+        "MUL: REQUIRE of `is_same<in_t,int32_t>()` or `shift == 0`",
     ),
 )
 
