@@ -82,10 +82,10 @@ def convolve_depthwise(call: Call) -> Array:
     if is_flat:
         # numpy multiplies long lines faster than those of the channels alone.
         factors = np.tile(factors, columns)
-    bias = call.value("bias")
     # Sums that FP32 holds fit INT32, in which the bias may wrap around, as in the result.
     is_short = kind == np.float32 and result.dtype.itemsize <= np.dtype(np.int32).itemsize
     whole = np.dtype(np.int32 if is_short else np.int64) if call.is_integer else kind
+    bias = np.tile(call.value("bias").astype(whole), columns if is_flat else 1)
     step = max(1, _SUMMED_BYTES // max(1, columns * outputs * kind.itemsize))
     border = Border(call.attributes["pad"], stride, dilation, call.outside)
     for batch, rows in _blocks(result, step):
@@ -94,22 +94,22 @@ def convolve_depthwise(call: Call) -> Array:
             padded = np.repeat(padded, multiplier, axis=-1)
         windows = _windows(padded, (height, width), stride, dilation)
         flat = padded.reshape(len(padded), -1)
-        sums = np.empty((len(windows), columns, outputs), kind)
-        sums[...] = 0
-        if is_flat:
-            sums = sums.reshape(len(sums), -1)
-        product = np.empty_like(sums)
+        line = [columns * outputs] if is_flat else [columns, outputs]
+        sums, product = (np.empty((len(windows), *line), kind) for _ in range(2))
         for y, x in itertools.product(range(height), range(width)):
             part = windows[..., y, x]
             if is_flat:
                 start = x * dilation[1] * outputs
                 lines = flat[y * dilation[0] :: stride[0]][: len(sums)]
                 part = lines[:, start : start + columns * outputs]
-            np.multiply(part, factors[y, x], out=product)
-            sums += product
-        found = sums.reshape(-1, columns, outputs).astype(whole, copy=False)
-        found += bias.astype(whole)
-        result[batch, rows] = found
+            if y == x == 0:
+                np.multiply(part, factors[y, x], out=sums)
+            else:
+                np.multiply(part, factors[y, x], out=product)
+                sums += product
+        found = sums.astype(whole, copy=False)
+        found += bias
+        result[batch, rows] = found.reshape(-1, columns, outputs)
     return result
 
 
