@@ -396,3 +396,11 @@ def test_one_matrix_is_multiplied_with_those_of_every_batch() -> None:
     )
     found = computed(lambda b, x, y: b.matmul_t(x, y), left, right)
     assert found.tolist() == left.tolist()
+
+
+def test_one_bias_is_added_to_every_channel() -> None:
+    def make(b: Builder, x: Any, bias: Any) -> Any:
+        return b.depthwise_conv2d(x, b.const(np.full((1, 1, 3, 2), 2, np.int8)), bias)
+
+    found = computed(make, np.full((1, 2, 4, 3), 5, np.int8), i32(7))
+    assert (found == 17).all()

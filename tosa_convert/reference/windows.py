@@ -85,7 +85,9 @@ def convolve_depthwise(call: Call) -> Array:
     # Sums that FP32 holds fit INT32, in which the bias may wrap around, as in the result.
     is_short = kind == np.float32 and result.dtype.itemsize <= np.dtype(np.int32).itemsize
     whole = np.dtype(np.int32 if is_short else np.int64) if call.is_integer else kind
-    bias = np.tile(call.value("bias").astype(whole), columns if is_flat else 1)
+    bias = np.broadcast_to(call.value("bias").astype(whole), outputs)
+    if is_flat:
+        bias = np.tile(bias, columns)
     step = max(1, _SUMMED_BYTES // max(1, columns * outputs * kind.itemsize))
     border = Border(call.attributes["pad"], stride, dilation, call.outside)
     for batch, rows in _blocks(result, step):
