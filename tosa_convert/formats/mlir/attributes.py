@@ -125,7 +125,6 @@ class AttributeReader:
         return row.enum[name]
 
     def _check_element(self, index: int, of: Type) -> None:
-        """Refuse a number that is not of the element type of a tensor."""
         attribute = self.bytecode.attribute(index)
         if isinstance(of, TensorType) and isinstance(attribute, ScalarAttr):
             found = of._replace(element=str(attribute.type))
@@ -217,11 +216,9 @@ class AttributeWriter:
         return self.encoder.string_attribute(value)
 
     def type(self, type_: bytes) -> bytes:
-        """Encode a type as an attribute."""
         return self.encoder.attributes(self.numbers[TYPE] + type_)
 
     def integer(self, value: int, bits: int) -> bytes:
-        """Encode a signless integer."""
         return self.bits(INTEGER, self.types.builtin(f"i{bits}"), value, bits)
 
     def list(self, values: tuple[int, ...], bits: int) -> bytes:
@@ -230,7 +227,6 @@ class AttributeWriter:
         return self.encoder.dense_array(self.types.builtin(f"i{bits}"), len(values), raw)
 
     def enum(self, value: IntEnum) -> bytes:
-        """Encode a member of an enum."""
         enum = type(value).__name__
         member = MLIR_MEMBERS.get((enum, value.name), value.name)
         return self.encoder.attributes.text(f"#tosa.{MNEMONICS[enum]}<{member}>")

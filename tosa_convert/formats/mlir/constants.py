@@ -381,7 +381,6 @@ class ConstantWriter:
         self.name_numbers: dict[str, int] = {}
 
     def shape(self, shape: ShapeValue) -> bytes:
-        """Encode the sizes of a constant shape."""
         data = shape.data
         return self.sizes(b"" if data is None else bytes(data.packed()))
 
@@ -430,7 +429,6 @@ class ConstantWriter:
         return self.encoder.add_resource(name, data.buffer, resource_alignment(data.dtype))
 
     def dense(self, tensor: Tensor) -> bytes:
-        """Encode a dense attribute."""
         data, scale = tensor.data, tensor.scale
         assert data is not None
         if scale is not None:

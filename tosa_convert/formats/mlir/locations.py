@@ -130,7 +130,6 @@ class LocationReader:
         return words_of(self.bytecode.bytes)
 
     def _text(self, index: int) -> str:
-        """Return the text of one location."""
         text = self.others.get(index)
         if text is not None:
             return text
@@ -236,7 +235,6 @@ class LocationReader:
         return [f"fused{metadata}[", *inner[1:], "]"]
 
     def numbers(self, index: int) -> tuple[int, list[int]]:
-        """Decode the kind of an encoded location and the integers after it."""
         data, offset = self.bytecode.bytes, self.bytecode.starts[index]
         end = self.bytecode.starts[index + 1]
         numbers = []

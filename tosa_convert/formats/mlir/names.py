@@ -156,12 +156,10 @@ class Namer:
         self.regions: set[str] = set()
 
     def input(self) -> str:
-        """Return the name of the next argument."""
         self.inputs += 1
         return f"TosaInput_{self.inputs - 1}"
 
     def output(self) -> str:
-        """Return the name of the next returned value."""
         self.outputs += 1
         return f"TosaOutput_{self.outputs - 1}"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.attributes import TensorType, Type
 from tosa_convert.formats.mlir.bytecode.varint import to_zigzag
-from tosa_convert.formats.mlir.read.narrowing import QUANTISED
+from tosa_convert.formats.mlir.read.narrowing import QUANT, QUANTISED
 from tosa_convert.graph.dtypes import BY_MLIR, BlockShape, DType
 from tosa_convert.graph.model import DYNAMIC, INT32_MAX, BlockScale, Tensor, element_count
 
@@ -139,7 +139,6 @@ class TypeReader:
         )
 
     def tensor(self, type_: TensorType) -> ValueType:
-        """Read a tensor type without an encoding."""
         shape, element = type_.shape, type_.element
         if shape is not None and any(size > INT32_MAX for size in shape):
             return ValueType(
@@ -157,9 +156,7 @@ class TypeReader:
         storage = self.narrowing.storage(element)
         if storage is not None:
             dtype, unsigned = storage
-            return ValueType(
-                dtype, shape, narrowed=self.narrowing.quantised, count=count, unsigned=unsigned
-            )
+            return ValueType(dtype, shape, narrowed=QUANT, count=count, unsigned=unsigned)
         if element.startswith("ui") and element[1:] in BY_MLIR:
             return ValueType(BY_MLIR[element[1:]], shape, count=count, unsigned=True)
         scaled = re.match(_BLOCK_SCALED, element)
@@ -192,7 +189,6 @@ class TypeWriter:
         self.dynamic_size = _DYNAMIC
 
     def builtin(self, text: str) -> bytes:
-        """Encode the element type that MLIR prints as `text`."""
         number = self.elements.get(text)
         if number is None:
             number = self.elements[text] = self._builtin(text)
@@ -208,7 +204,6 @@ class TypeWriter:
         return self.types.text(text)
 
     def element(self, dtype: DType, scale: BlockScale | None = None) -> bytes:
-        """Encode an element type."""
         if scale is None:
             return self.builtin(dtype.mlir)
         return self.builtin(
@@ -223,7 +218,6 @@ class TypeWriter:
         return self.types(b"".join((numbers[kind], encoding, numbers[len(sizes)], *sizes, element)))
 
     def tensor(self, tensor: Tensor) -> bytes:
-        """Encode the type of a tensor; shape None is unranked."""
         scale, shape = tensor.scale, tensor.shape
         key = (tensor.dtype, shape)
         number = self.tensors.get(key) if scale is None else None
@@ -238,11 +232,9 @@ class TypeWriter:
         return number
 
     def shape(self, rank: int) -> bytes:
-        """Encode the !tosa.shape type."""
         return self.builtin(f"!tosa.shape<{rank}>")
 
     def function(self, inputs: list[bytes], outputs: list[bytes]) -> bytes:
-        """Encode the type of a function."""
         numbers = self.numbers
         parts = numbers[len(inputs)], *inputs, numbers[len(outputs)], *outputs
         return self.types(numbers[code.FUNCTION_TYPE] + b"".join(parts))

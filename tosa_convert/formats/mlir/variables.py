@@ -164,6 +164,5 @@ def _misused(where: str, block: Block) -> Iterator[Finding]:
 
 
 def _natural_order(name: str) -> tuple[str, int]:
-    """Return a sort key that puts Variable_10 after Variable_9."""
     stem = name.rstrip("0123456789")
     return stem, int(name[len(stem) :] or -1)

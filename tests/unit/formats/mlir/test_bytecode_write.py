@@ -21,6 +21,7 @@ from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 from tosa_convert.formats.mlir.bytecode.sections import read_sections
 from tosa_convert.formats.mlir.bytecode.tables import Resource, Tables, decode_resources
 from tosa_convert.formats.mlir.names import NAME_ATTRIBUTE
+from tosa_convert.formats.mlir.write import columns
 from tosa_convert.formats.mlir.write.function import FunctionWriter
 from tosa_convert.formats.mlir.write.module import encode_module
 from tosa_convert.golden.random_graphs import RULES, generate
@@ -409,7 +410,7 @@ def test_operators_written_all_at_once_equal_others(
     names: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graphs = [*(generate(seed, 14) for seed in range(24)), generate(1, 150), repeated()]
-    quick = FunctionWriter.all_at_once
+    quick = columns.write_all_at_once
     taken: list[bool] = []
 
     def noted(*args: Any) -> bytes | None:
@@ -418,10 +419,10 @@ def test_operators_written_all_at_once_equal_others(
         return encoded
 
     monkeypatch.setattr(sys.modules["tosa_convert.graph.verify"], "_MIN_COLUMNS", 1)
-    monkeypatch.setattr(FunctionWriter, "all_at_once", noted)
+    monkeypatch.setattr(columns, "write_all_at_once", noted)
     found = [tc.dumps(graph, "mlirbc", names=names) for graph in graphs]
     assert {True, False} == set(taken)
-    monkeypatch.setattr(FunctionWriter, "all_at_once", lambda *_: None)
+    monkeypatch.setattr(columns, "write_all_at_once", lambda *_: None)
     assert [tc.dumps(graph, "mlirbc", names=names) for graph in graphs] == found
 
 

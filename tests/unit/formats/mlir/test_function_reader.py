@@ -8,7 +8,7 @@ import pytest
 
 import tosa_convert as tc
 from tosa_convert.formats.mlir.bytecode import operations
-from tosa_convert.formats.mlir.read.function import FunctionReader
+from tosa_convert.formats.mlir.read import columns
 from tosa_convert.golden.random_graphs import generate
 from tosa_convert.io.options import Names
 
@@ -39,7 +39,7 @@ def test_operations_read_all_at_once_equal_others(
     for seed in range(12):
         data = tc.dumps(generate(seed, 14), "mlirbc", names=names)
         cases += [data, *(damaged(data, chance) for _ in range(25))]
-    quick = FunctionReader._all_at_once
+    quick = columns.read_all_at_once
     taken: list[bool] = []
 
     def counted(*args: object) -> bool:
@@ -47,10 +47,10 @@ def test_operations_read_all_at_once_equal_others(
         return taken[-1]
 
     monkeypatch.setattr(operations, "_MIN_COLUMNS", 2)
-    monkeypatch.setattr(FunctionReader, "_all_at_once", counted)
+    monkeypatch.setattr(columns, "read_all_at_once", counted)
     found = [outcome(data, names) for data in cases]
     assert {True, False} == set(taken)
     assert len(set(found)) > len(cases) // 4
-    monkeypatch.setattr(FunctionReader, "_all_at_once", lambda *_: False)
+    monkeypatch.setattr(columns, "read_all_at_once", lambda *_: False)
     for data, expected in zip(cases, found, strict=True):
         assert outcome(data, names) == expected

@@ -15,6 +15,7 @@ from tosa_convert.formats.mlir.locations import LocationReader
 from tosa_convert.formats.mlir.text.parse import module as text_module
 from tosa_convert.formats.mlir.text.parse.module import parse
 from tosa_convert.formats.mlir.text.print.module import module_text
+from tosa_convert.io.options import WriteOptions
 
 
 def bytecode(text: str) -> Bytecode:
@@ -23,7 +24,8 @@ def bytecode(text: str) -> Bytecode:
 
 def printed(text: str) -> str:
     """The module of a text as tosa-opt prints it in generic form, without locations."""
-    return b"".join(module_text(bytecode(text), generic=True, locations=False)).decode()
+    options = WriteOptions(generic=True, locations=False)
+    return b"".join(module_text(bytecode(text), options)).decode()
 
 
 def function(line: str, result: str = "tensor<2xf32>", argument: str = "tensor<2xf32>") -> str:

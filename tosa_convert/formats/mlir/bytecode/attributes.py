@@ -135,7 +135,6 @@ def bit_width(type_: Type) -> int:
 
 
 def _float_width(type_: str) -> int:
-    """Return the width of a type such as f32 or f8E4M3FN."""
     if type_[0] != "f":
         return 0
     return _number(type_[1:].partition("E")[0])

@@ -53,14 +53,12 @@ class Cursor:
         return malformed(self.where, self.base + (self.at if at is None else at), message)
 
     def byte(self, what: str) -> int:
-        """Return the byte at the cursor and move past it."""
         if self.at >= self.end:
             self.refuse(f"{what} is outside its section")
         self.at += 1
         return self.data[self.at - 1]
 
     def varint(self, what: str) -> int:
-        """Decode the varint at the cursor and move past it."""
         at = self.at
         if at >= self.end:
             self.refuse(f"{what} is outside its section")

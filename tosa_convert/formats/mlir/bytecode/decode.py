@@ -101,7 +101,6 @@ class Bytecode(Tables):
         return other
 
     def string(self, index: int) -> bytes:
-        """Return the bytes of a string attribute."""
         # The kind comes first, because attributes of other kinds may refer to more attributes.
         value = self.attribute(index) if self._begins_as_string(index) else None
         if not isinstance(value, bytes):
@@ -184,7 +183,6 @@ class Bytecode(Tables):
     # -- attributes ---------------------------------------------------------------------------
 
     def attribute(self, index: int) -> Attribute:
-        """Return the attribute with this index."""
         try:
             return self._attributes[index]
         except KeyError:
@@ -371,7 +369,6 @@ class Bytecode(Tables):
         return _OPAQUE, end
 
     def _key(self, index: int) -> str:
-        """Return the text of a string attribute that is a key of dictionaries."""
         raw = self.string(index)
         # Equal keys share their text, which many attributes may have.
         key = self._keys[index] = self._key_texts.setdefault(raw, raw.decode("utf-8", "replace"))
@@ -405,7 +402,6 @@ class Bytecode(Tables):
     # -- types --------------------------------------------------------------------------------
 
     def type(self, index: int) -> Type:
-        """Return the type with this index."""
         try:
             return self._types[index]
         except KeyError:

@@ -147,7 +147,6 @@ class Encoder:
         self.unknown = self.attributes(self.numbers[code.UNKNOWN_LOCATION])
 
     def string(self, value: str | bytes) -> bytes:
-        """Return the encoded index of a string; it may have any bytes."""
         raw = value.encode() if isinstance(value, str) else value
         number = self.strings.get(raw)
         if number is None:
@@ -155,14 +154,12 @@ class Encoder:
         return number
 
     def dialect(self, name: str) -> bytes:
-        """Return the encoded index of a dialect."""
         number = self.dialects.get(name)
         if number is None:
             number = self.dialects[name] = self.numbers[len(self.dialects)]
         return number
 
     def operation(self, name: str) -> bytes:
-        """Return the encoded index of an operation's name."""
         operation = self.operations.get(name)
         if operation is None:
             dialect, _, stem = name.partition(".")
@@ -180,7 +177,6 @@ class Encoder:
     # -- attributes that dialects share -------------------------------------------------------
 
     def string_attribute(self, value: str | bytes) -> bytes:
-        """Return the encoded index of a string attribute."""
         raw = value.encode() if isinstance(value, str) else value
         number = self.string_attributes.get(raw)
         if number is None:
@@ -190,12 +186,10 @@ class Encoder:
         return number
 
     def name(self, name: str) -> bytes:
-        """Return the encoded index of an attribute's name as a string attribute; most recur often."""
         number = self.names[name] = self.string_attribute(name)
         return number
 
     def array(self, elements: Sequence[bytes]) -> bytes:
-        """Return the encoded index of an array of attributes."""
         return self.attributes(
             self.numbers[code.ARRAY] + self.numbers[len(elements)] + b"".join(elements)
         )
@@ -307,7 +301,6 @@ class Encoder:
         return pieces
 
     def _dialects(self) -> bytes:
-        """Encode the names of dialects and of operations."""
         numbers, version = self.numbers, self.version
         shift = int(version >= code.DIALECTS_HAVE_VERSIONS)
         parts = [numbers[len(self.dialects)]]
@@ -355,11 +348,9 @@ class LocationEntries:
         self.fused: dict[bytes, tuple[bytes, ...]] = {}
 
     def string(self, text: str | bytes) -> bytes:
-        """Encode a string attribute."""
         return self.encoder.string_attribute(text)
 
     def make(self, tag: int, *parts: bytes) -> bytes:
-        """Encode the location with this tag and these parts."""
         return self.attributes(self.numbers[tag] + b"".join(parts))
 
     def place(self, name: str | bytes, places: list[int]) -> bytes:
@@ -373,7 +364,6 @@ class LocationEntries:
         return self.make(code.FILE_RANGE_LOCATION, file, numbers[len(places)], *parts)
 
     def name(self, name: str | bytes, child: bytes) -> bytes:
-        """Encode a location with a name."""
         return self.make(code.NAME_LOCATION, self.string(name), child)
 
     def fuse(self, locations: list[bytes]) -> bytes:
@@ -394,7 +384,6 @@ class LocationEntries:
 
 
 def _filler(offset: int, alignment: int) -> bytes:
-    """Return the bytes up to the next multiple of `alignment`."""
     return bytes((code.FILLER,)) * (-offset % alignment)
 
 

@@ -63,15 +63,12 @@ class OperationColumns:
     operand_counts: Numbers
 
     def numbers(self) -> tuple[Numbers, Numbers, Numbers]:
-        """Return the indices of names, of locations and of dictionaries."""
         return self.names, self.locations, self.attributes
 
     def result_count(self) -> int:
-        """Return how many results all operations have."""
         return int((self.types >= 0).sum())
 
     def only(self, index: int) -> OperationColumns:
-        """Return the columns of one of the operations."""
         end = int(self.operand_counts[: index + 1].sum())
         chosen = slice(index, index + 1)
         start = end - int(self.operand_counts[index])

@@ -89,7 +89,6 @@ class Block:
         self._operations.append(operation)
 
     def last(self) -> Operation | None:
-        """Return the last operation, or None."""
         if self.columns is not None:
             return Operation(*next(operations_of(self.columns.only(len(self.columns.names) - 1))))
         return Operation(*self._operations[-1]) if self._operations else None
@@ -381,7 +380,6 @@ def largest_numbers(operation: Operation) -> tuple[int, int, int]:
 
 
 def operations_of(columns: OperationColumns) -> Iterator[Fields]:
-    """Return the operations in columns."""
     fields = (*columns.numbers(), columns.types, columns.operand_counts, columns.firsts)
     before = 0
     for first_row in range(0, len(columns.names), _AT_ONCE):

@@ -119,7 +119,6 @@ class PropertyTable:
                 self._places.append((start, start + size))
 
     def cursor(self, number: int) -> Cursor:
-        """Return a cursor at the start of a blob."""
         section = self._section
         if number >= len(self._places):
             section.refuse(f"found properties {number}, expected less than {len(self._places)}", 0)

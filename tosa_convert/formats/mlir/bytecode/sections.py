@@ -222,7 +222,6 @@ def _without(data: memoryview, place: tuple[int, int], left_out: list[tuple[int,
 def _dense_data(
     data: memoryview, places: dict[int, tuple[int, int]], offsets: Section, where: str
 ) -> list[tuple[int, int]]:
-    """Find where the file has the data of large dense attributes."""
     start, end = places[code.ATTRIBUTES_AND_TYPES]
     sizes = entry_sizes(offsets, end - start, where)
     found: list[tuple[int, int]] = []
@@ -244,7 +243,6 @@ def _dense_data(
 def _blobs(
     data: memoryview, places: dict[int, tuple[int, int]], offsets: Section, where: str
 ) -> list[tuple[int, int]]:
-    """Find where the file has the data of large resources."""
     at, end = places[code.RESOURCES]
     cursor = Cursor(offsets.bytes, 0, len(offsets.bytes), offsets.offset, where)
     found: list[tuple[int, int]] = []

@@ -130,7 +130,6 @@ class Varints(dict[int, bytes]):
         return encoded
 
     def fill(self, count: int) -> None:
-        """Encode the numbers below `count`."""
         start = self.filled
         for width in range(1, 5):
             stop, marker = min(count, 1 << 7 * width), 1 << (width - 1)
@@ -144,6 +143,5 @@ class Varints(dict[int, bytes]):
 
 
 def _rows(matrix: npt.NDArray[np.uint8]) -> list[bytes]:
-    """Return the rows of a matrix of bytes."""
     rows: list[bytes] = np.ascontiguousarray(matrix).view(f"V{matrix.shape[1]}").ravel().tolist()
     return rows

@@ -182,5 +182,4 @@ class _ColumnReader:
                 reader.read(operators[index], self.operation(some.start + index), scope)
 
     def operation(self, index: int) -> Operation:
-        """Return one of the operations."""
         return Operation(*next(operations_of(self.columns.only(index))))

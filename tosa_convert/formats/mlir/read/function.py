@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice, zip_longest
 from typing import TYPE_CHECKING, Final, cast
 
@@ -25,7 +25,6 @@ from tosa_convert.formats.mlir.read.narrowing import Narrowing, without_clamp
 from tosa_convert.formats.mlir.read.operator import ANY_NUMBER, OperatorReader
 from tosa_convert.formats.mlir.read.scope import CapturedValues, PendingRegion, Scope
 from tosa_convert.formats.mlir.read.select_function import signature_of
-from tosa_convert.formats.mlir.types import ValueType
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import (
@@ -34,7 +33,7 @@ from tosa_convert.graph.opset import (
     operator,
 )
 from tosa_convert.graph.versions import V1_1_DRAFT
-from tosa_convert.io.options import Names
+from tosa_convert.io.options import ReadOptions
 
 if TYPE_CHECKING:
     from tosa_convert.eras.older_to_current.old_operation import OldOperation
@@ -52,8 +51,7 @@ _CLAMP: Final = operator("CLAMP")
 class FunctionReader:
     """Reads one function.
 
-    bytecode: the func.func operation. names: "retain" keeps the names that the module carries.
-    full_paths: keep the folders of file names in locations.
+    bytecode: the func.func operation. options: `names` and `full_paths` apply.
     captures: passes in what regions capture, instead of refusing it; else None.
     upgrade: what is noted about old operations; None until there is one.
     """
@@ -61,19 +59,16 @@ class FunctionReader:
     def __init__(
         self,
         bytecode: Bytecode,
-        names: Names,
-        full_paths: bool,
+        options: ReadOptions,
         narrowing: Narrowing,
         captures: CapturedValues | None = None,
         upgrade: Upgrade | None = None,
     ) -> None:
         self.bytecode = bytecode
-        self.retain = names == "retain"
+        self.retain = options.names == "retain"
         self.narrowing = narrowing
         self.captures = captures
-        self.reader = OperatorReader(
-            bytecode, narrowing, captures, retain=self.retain, full_paths=full_paths
-        )
+        self.reader = OperatorReader(bytecode, options, narrowing, captures)
         self.report = self.reader.report
         self.namer = self.reader.namer
         self.regions: list[Region] = []
@@ -85,7 +80,6 @@ class FunctionReader:
 
     @property
     def symbol(self) -> str:
-        """Return the function's name."""
         attributes = self.bytecode.dictionary(self.bytecode.root.attributes)
         return text_of(self.bytecode, attributes.get("sym_name")) or ""
 
@@ -137,7 +131,6 @@ class FunctionReader:
             yield from map(self.bytecode.rooted, operations_named(self.bytecode.root, {number}))
 
     def _main(self) -> PendingRegion:
-        """Return the function's own region."""
         # Readers of files expect the first block to be called main; the region may keep its name.
         name = self.symbol if self.retain else "main"
         self.namer.regions.add(name)
@@ -186,11 +179,7 @@ class FunctionReader:
         self._operations(block)
         # Those of the operations have been read, and no others are kept.
         self.reader.location([*body.locations, last.location])
-        for value in last.operands:
-            name = scope.values.get(value)
-            if name is None:
-                name = self.reader.captured(last, value, scope)
-            block.outputs.append(name)
+        block.outputs += map(self._value_of(last), last.operands)
         if in_function:
             self._check_signature(body, last)
         # The order of tosa-opt: variables, the last declared first, then everything by name.
@@ -211,7 +200,6 @@ class FunctionReader:
             self.unsigned[id(block)] = scope.unsigned
 
     def _check_signature(self, body: bytecode_operations.Block, last: Operation) -> None:
-        """Report arguments and returned values that are not of the function's type."""
         bytecode, types = self.bytecode, self.bytecode.type
         signature = signature_of(bytecode, bytecode.root)
         if signature is None or not self.symbol:
@@ -319,18 +307,15 @@ class FunctionReader:
 
     def _operations(self, block: Block) -> None:
         """Read a block's operations except the last."""
-        if self.scope.item.body.columns is not None and self._all_at_once(block):
-            return
+        if self.scope.item.body.columns is not None:
+            from tosa_convert.formats.mlir.read.columns import read_all_at_once
+
+            if read_all_at_once(self.reader, self.scope, block):
+                return
         operations = self._live_operations()
         # There may be so many findings in the first that the others are not read.
         while some := list(islice(operations, _AT_ONCE)):
             self._one_by_one(block, some, self.reader.location([fields[1] for fields in some]))
-
-    def _all_at_once(self, block: Block) -> bool:
-        """Read the operations of a large block in columns; False if they are not that ordinary."""
-        from tosa_convert.formats.mlir.read.columns import read_all_at_once
-
-        return read_all_at_once(self.reader, self.scope, block)
 
     def _one_by_one(self, block: Block, operations: list[Fields], locations: list[str]) -> None:
         """Read any operations, and report what is wrong with them."""
@@ -355,7 +340,7 @@ class FunctionReader:
             try:
                 inputs = tuple([values[operand] for operand in operands])
             except KeyError:
-                inputs = self._captured_inputs(Operation(*fields))
+                inputs = tuple(map(self._value_of(Operation(*fields)), operands))
             outputs: tuple[str, ...] = ()
             value_type = None
             for type_index in type_indices:
@@ -383,21 +368,18 @@ class FunctionReader:
             operator = Operator(spec, inputs, outputs, {}, location)
             if spec is _CAST and narrowing and self._is_identity(operator):
                 operator.spec = IDENTITY
-            if attributes != -1 or spec.attributes:
-                self._complete(operator, fields, value_type)
+            if (attributes != -1 or spec.attributes) and not (
+                len(type_indices) == 1
+                and reader.is_completed(
+                    operator, name, attributes, type_indices[0], value_type, scope
+                )
+            ):
+                reader.read(operator, Operation(*fields), scope)
             if spec is _CLAMP and value_type is not None and value_type.narrowed == "i64":
                 items += without_clamp(operator, scope, self.narrowing)
                 continue
             append(operator)
         self.namer.results = count
-
-    def _complete(self, operator: Operator, fields: Fields, value_type: ValueType | None) -> None:
-        """Give an operator what its attributes say. value_type: of its last result."""
-        name, _, attributes, types, _, _, _ = fields
-        if len(types) != 1 or not self.reader.is_completed(
-            operator, name, attributes, types[0], value_type, self.scope
-        ):
-            self.reader.read(operator, Operation(*fields), self.scope)
 
     def _old(
         self, fields: Fields, inputs: tuple[str, ...], outputs: tuple[str, ...], location: str
@@ -408,7 +390,6 @@ class FunctionReader:
         return self._old_operations().read(fields, inputs, outputs, location, self.scope)
 
     def _old_operations(self) -> OldOperations:
-        """Return what reads operations of older releases."""
         if self.old is None:
             from tosa_convert.eras.older_to_current.record import Upgrade
             from tosa_convert.formats.mlir.read.old_operations import OldOperations
@@ -450,16 +431,11 @@ class FunctionReader:
                 continue
             yield fields
 
-    def _captured_inputs(self, operation: Operation) -> tuple[str, ...]:
-        """Return an operation's inputs if one of them is not a value of this block."""
-        values = self.scope.values
-        return tuple(
-            [
-                values[value]
-                if value in values
-                else self.reader.captured(operation, value, self.scope)
-                for value in operation.operands
-            ]
+    def _value_of(self, operation: Operation) -> Callable[[int], str]:
+        """Return what names the values that an operation uses, those from outside included."""
+        scope, captured = self.scope, self.reader.captured
+        return lambda value: (
+            scope.values[value] if value in scope.values else captured(operation, value, scope)
         )
 
     def _is_identity(self, operator: Operator) -> bool:
@@ -472,7 +448,6 @@ class FunctionReader:
 
 
 def _attributes_and_results(body: bytecode_operations.Block) -> Iterator[tuple[int, int, int, int]]:
-    """Iterate over each operation's name index, attributes index, result count and first result."""
     columns = body.columns
     if columns is None:
         for name, _, attributes, types, _, first, _ in body.operations:

@@ -138,7 +138,7 @@ def read_module(
 
             captures = CapturedValues()
         root = bytecode.rooted(function.operation)
-        reader = FunctionReader(root, options.names, options.full_paths, narrowing, captures, noted)
+        reader = FunctionReader(root, options, narrowing, captures, noted)
         try:
             declared = variables
             if others:
@@ -160,7 +160,6 @@ def read_module(
 
 
 def _target(bytecode: Bytecode) -> TargetEnv:
-    """Return the target environment of the module, and the TOSA version that it asks for."""
     if bytecode.names[bytecode.root.name] != MODULE:
         return TargetEnv(None, None)
     attributes = bytecode.dictionary(bytecode.root.attributes)

@@ -30,6 +30,7 @@ _FP32: Final = dtype("FP32")
 #: Element type in MLIR -> the type of its constants before narrowing, and the narrower type.
 TARGETS: Final = {"i64": (INT64, INT32), "f64": (_FP64, _FP32)}
 
+#: The name of quantised types among the elements.
 QUANT: Final = "quant"
 #: A quantised type with the integer that it is stored as, which may have bounds.
 QUANTISED: Final = re.compile(r"!quant\.(?:uniform|any)<([iu])([0-9]{1,3})[<:,>]")
@@ -43,9 +44,6 @@ class Narrowing:
 
     Element types are in MLIR's notation: "i64", "f64".
     """
-
-    #: The name of quantised types among the elements.
-    quantised: Final = QUANT
 
     def __init__(self, elements: Collection[Narrow] = ()) -> None:
         self.elements = frozenset(elements)
@@ -81,7 +79,6 @@ class Narrowing:
         return TARGETS[element][0] if element in TARGETS and element in self.elements else None
 
     def add(self, element: str, name: str) -> None:
-        """Note that the tensor `name` was narrowed."""
         self.narrowed[element].append(name)
 
     def bound(self, element: str, value: Any, *, upper: bool) -> Any:
@@ -222,7 +219,6 @@ def without_clamp(clamp: Operator, scope: Scope, narrowing: Narrowing) -> list[O
 
 
 def _add(scope: Scope, name: str, shape: tuple[int, ...]) -> str:
-    """Add a tensor of INT32 to a block, by this name or a similar one."""
     # Names that are not in `taken` are generated and have another form.
     name = unused_name(name, scope.taken)
     scope.taken.add(name)

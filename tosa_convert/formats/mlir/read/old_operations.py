@@ -89,7 +89,6 @@ class OldOperations:
         return None
 
     def count_renamed(self, names: Iterable[str]) -> None:
-        """Note operations that only have another name today, by their old names."""
         for name in names:
             self.upgrade.is_old = True
             today = RENAMED[name].partition(".")[2]

@@ -35,6 +35,7 @@ from tosa_convert.graph.opset import (
     operator,
 )
 from tosa_convert.io import log
+from tosa_convert.io.options import ReadOptions
 
 #: Attributes of an operation besides those of its row.
 _OWN_ATTRIBUTES: Final = {
@@ -75,28 +76,26 @@ _MEANINGFUL_WHEN_TRUE: Final = {("CAST", "input_unsigned")}
 class OperatorReader:
     """Reads the operations of one function.
 
-    captures: passes in what regions capture; else None. retain: keep the names that the module carries.
+    captures: passes in what regions capture; else None. retain: keep the names that the module has.
     """
 
     def __init__(
         self,
         bytecode: Bytecode,
+        options: ReadOptions,
         narrowing: Narrowing,
         captures: CapturedValues | None,
-        *,
-        retain: bool,
-        full_paths: bool,
     ) -> None:
         self.bytecode = bytecode
         self.captures = captures
-        self.retain = retain
+        self.retain = options.names == "retain"
         self.narrowing = narrowing
         self.types = TypeReader(bytecode, narrowing)
         self.attributes = AttributeReader(bytecode, narrowing)
-        self.location = LocationReader(bytecode, full_paths=full_paths)
+        self.location = LocationReader(bytecode, full_paths=options.full_paths)
         self.report = Report(bytecode.names, self.location)
         self.constants = ConstantReader(
-            bytecode, self.types, narrowing, self.report, pad_resources=retain
+            bytecode, self.types, narrowing, self.report, pad_resources=self.retain
         )
         self.namer = Namer()
         #: The names that an earlier import noted for regions, by the names that they have now.
@@ -122,7 +121,6 @@ class OperatorReader:
         self.value_names: list[str] | None = None
 
     def name(self, operation: Operation) -> str:
-        """Return the operation's full name."""
         return self.bytecode.names[operation.name]
 
     def is_completed(

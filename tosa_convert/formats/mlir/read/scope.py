@@ -199,7 +199,6 @@ def _copied(scope: Scope, value: int, constant: Tensor | ShapeValue, *, is_unsig
 
 
 def _declared(scope: Scope, wanted: Tensor | ShapeValue) -> str:
-    """Add a value to a block, by its name or a similar one."""
     # Names that are not in `taken` are generated and have another form.
     wanted.name = unused_name(wanted.name, scope.taken)
     scope.taken.add(wanted.name)

@@ -154,7 +154,6 @@ def _with_body(functions: list[Function]) -> list[Function]:
 
 
 def _top_level(bytecode: Bytecode) -> list[Operation]:
-    """Return the operations to select from."""
     root = bytecode.root
     name = bytecode.names[root.name]
     if name == FUNCTION:
@@ -188,7 +187,6 @@ def _functions(bytecode: Bytecode, operations: list[Operation]) -> list[Function
 
 
 def _called(func: str, functions: list[Function]) -> Function:
-    """Return the function of a name."""
     name = func.removeprefix("@")
     for function in functions:
         if function.name == name:

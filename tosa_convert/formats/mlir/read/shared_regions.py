@@ -96,7 +96,6 @@ def _runs(region: Region) -> Iterator[tuple[Operator, str, str]]:
 
 
 def _rename(region: Region, names: Mapping[str, str]) -> None:
-    """Have a region's operators run the regions of other names."""
     for operator, attribute, name in _runs(region):
         operator.attributes[attribute] = names.get(name, name)
 

@@ -64,7 +64,6 @@ def float_text(bits: int, element: str) -> str:
 
 
 def _scientific(value: float) -> str:
-    """Six digits, as in 1.250000e-01."""
     digits, exponent = _digits(value, _SHORT) if value else ("0", 0)
     power = exponent + len(digits) - 1
     return f"{digits[0]}.{digits[1:]:0<{_SHORT}}e{'-' if power < 0 else '+'}{abs(power):02}"
@@ -170,7 +169,6 @@ def _integers(tokens: Sequence[bytes], element: str) -> npt.NDArray[Any]:
 
 
 def integers(tokens: Sequence[bytes], element: str) -> list[int]:
-    """Return the bits of integers; see `bits_of`."""
     width = bit_width(element)
     least = 0 if element[0] == "u" else -1 << (width - 1)
     most = (1 << width) - 1 if element[0] != "s" else (1 << (width - 1)) - 1
@@ -187,7 +185,6 @@ def integers(tokens: Sequence[bytes], element: str) -> list[int]:
 
 
 def _unusual_integer(token: bytes, element: str) -> int:
-    """Parse an integer in hexadecimal, or a word."""
     text = token.strip()
     if text in _WORDS and element == _BOOL:
         return int(_WORDS[text])
@@ -246,7 +243,6 @@ def powers_of_two(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint8]:
 
 
 def _rounded(values: npt.NDArray[np.float64], kind: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Round numbers once, to the nearest, ties to even."""
     if kind == BY_MLIR["f8E8M0FNU"].numpy:
         return powers_of_two(values)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -86,7 +86,6 @@ class _ColumnWriter:
         self.results = self.attributes
 
     def encode(self, locations: list[str], values: dict[str, bytes]) -> bytes:
-        """Encode the operators."""
         columns = self.columns
         encoded_locations = self.writer.locations.together(locations)
         self.add_to_tables()

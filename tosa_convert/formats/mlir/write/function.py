@@ -182,7 +182,6 @@ class FunctionWriter:
             warn_of_regions(self.graph, written)
 
     def value_type(self, block: Block, name: str) -> bytes:
-        """Encode the type of a tensor or shape."""
         tensor = block.tensors.get(name)
         if tensor is not None:
             return self.types.tensor(tensor)
@@ -196,7 +195,11 @@ class FunctionWriter:
         # The first piece is set when the values are counted.
         body.parts.append(b"")
         locations = self.locations_of(block)
-        encoded = self.all_at_once(block, body, locations, values) if self.columns else None
+        columns, encoded = self.columns.get(body.region.name), None
+        if columns is not None:
+            from tosa_convert.formats.mlir.write.columns import write_all_at_once
+
+            encoded = write_all_at_once(self, block, body, columns, locations, values)
         if encoded is None:
             pieces = self.one_by_one(block, body, self.locations.all(locations), values)
             value_count = len(values)
@@ -207,17 +210,6 @@ class FunctionWriter:
         pieces.append(terminating(self.encoder, terminator, returned))
         body.parts[0] = self.begin(block, value_count)
         body.parts.append(b"".join(pieces))
-
-    def all_at_once(
-        self, block: Block, body: Body, locations: list[str], values: dict[str, bytes]
-    ) -> bytes | None:
-        """Encode the operators of a large block in columns; None if they are not that ordinary."""
-        from tosa_convert.formats.mlir.write.columns import write_all_at_once
-
-        columns = self.columns.get(body.region.name)
-        if columns is None:
-            return None
-        return write_all_at_once(self, block, body, columns, locations, values)
 
     def named_results(self, block: Block, outputs: list[tuple[str, ...]]) -> set[int]:
         """Return the positions of the operators whose results' names reading would not generate."""
@@ -337,7 +329,6 @@ class FunctionWriter:
                 self.symbols[tensor.name] = tensor.variable_name or tensor.name
 
     def locations_of(self, block: Block) -> list[str]:
-        """Return the location of each operator, as text."""
         if not self.by_path:
             return [operator.location for operator in block.operators]
         where = f'block "{block.name}"'
@@ -381,7 +372,6 @@ class FunctionWriter:
     # -- attributes ---------------------------------------------------------------------------
 
     def variable_attributes(self, symbol: str, tensor: Tensor) -> dict[str, bytes]:
-        """Return the attributes of the operation that declares a variable."""
         sizes = np.array(tensor.shape or (), "<i8").tobytes()
         attributes = {
             "sym_name": self.encoder.string_attribute(symbol),

@@ -82,7 +82,6 @@ class LocationWriter(LocationEntries):
         return plain.which + self.attributes.add_run(plain.joined, plain.sizes)
 
     def remember(self, texts: Sequence[str], numbers: Numbers) -> None:
-        """Note the numbers of texts in the cache."""
         encoded = map(self.numbers.__getitem__, numbers.tolist())
         self.cache.update(zip(texts, encoded, strict=True))
 
@@ -123,7 +122,6 @@ class LocationWriter(LocationEntries):
         return found
 
     def head(self, start: str) -> bytes:
-        """Return the encoding of `loc("file"`."""
         return self.numbers[code.FILE_LOCATION] + self.string(start[len('loc("') : -1])
 
 

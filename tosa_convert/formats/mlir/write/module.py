@@ -86,7 +86,6 @@ def encode_module(
 
 
 def _module(writer: FunctionWriter, operations: list[bytes], count: int, state: str) -> list[bytes]:
-    """Return the module of these operations."""
     graph, encoder = writer.graph, writer.encoder
     numbers, string = encoder.numbers, encoder.string_attribute
     version = graph.version
@@ -117,7 +116,6 @@ def _module(writer: FunctionWriter, operations: list[bytes], count: int, state: 
 
 
 def _variable(writer: FunctionWriter, number: int, symbol: str, tensor: Tensor) -> bytes:
-    """Encode the operation that declares a variable."""
     encoder = writer.encoder
     attributes = writer.variable_attributes(symbol, tensor)
     names: tuple[tuple[str, bytes], ...] = ()

@@ -77,7 +77,6 @@ class OlderFunctionWriter(FunctionWriter):
     def identity(
         self, block: Block, operator: Operator
     ) -> tuple[OperatorSpec, tuple[str, ...], tuple[str, ...], Pairs]:
-        """Return the same as for the current dialect, by the names of the state."""
         spec, inputs, outputs, pairs = super().identity(block, operator)
         return self._named(spec, name_in(self.state, spec.mlir)), inputs, outputs, pairs
 
@@ -91,7 +90,6 @@ class OlderFunctionWriter(FunctionWriter):
         own: Pairs = (),
         is_named: bool,
     ) -> tuple[int, bytes]:
-        """Encode the attributes of the state."""
         assert isinstance(operator, OlderOperator)
         if spec is CONST or spec is CONST_SHAPE:
             key = "values" if self.state >= OPERANDS else "value"
@@ -103,7 +101,6 @@ class OlderFunctionWriter(FunctionWriter):
         return self.encoder.attributes_of(spec.mlir, own)
 
     def variable_attributes(self, symbol: str, tensor: Tensor) -> dict[str, bytes]:
-        """Return the attributes of the operation that declares a variable."""
         found = super().variable_attributes(symbol, tensor)
         if self.state < VARIABLE_SHAPES:
             del found["var_shape"]
@@ -147,6 +144,5 @@ class OlderFunctionWriter(FunctionWriter):
         return encoder.attributes.text(f"#tosa.{value.kind}_quant<{texts}>")
 
     def _float(self, value: float) -> bytes:
-        """Encode a number of FP32."""
         (bits,) = struct.unpack("<I", _NUMBER.pack(value))
         return self.attributes.bits(FLOAT, self.types.builtin("f32"), bits, 32)

@@ -38,7 +38,6 @@ class Body:
 
     @property
     def block(self) -> Block:
-        """Return the region's only block."""
         return self.region.blocks[0]
 
     def finish(self, encoder: Encoder) -> None:

@@ -14,7 +14,7 @@ from tosa_convert.formats.mlir.bytecode.attributes import TensorType, bit_width
 from tosa_convert.formats.mlir.bytecode.encode import Encoder, LocationEntries
 from tosa_convert.formats.mlir.text.numbers import BadNumber, bits_of, integers, is_number
 from tosa_convert.formats.mlir.text.parse.cursor import Aliases, TextCursor
-from tosa_convert.formats.mlir.text.parse.elements import ElementParser, Resources
+from tosa_convert.formats.mlir.text.parse.elements import RESOURCE_NAME, ElementParser, Resources
 from tosa_convert.formats.mlir.text.parse.locations import LocationParser
 from tosa_convert.formats.mlir.text.parse.types import Parsed, TypeParser
 from tosa_convert.formats.mlir.text.print.elements import element_bytes
@@ -29,7 +29,6 @@ _SYMBOL: Final = re.compile(rb"@(?:[\w$.-]+)?")
 _DIALECT_ATTRIBUTE: Final = re.compile(rb"#[\w$-]+(?:\.[\w$.-]+)?")
 _KEY: Final = re.compile(rb"[A-Za-z_][\w$.]*")
 _PLAIN_DICTIONARY: Final = re.compile(rb'\{[^{}"\n]*\}')
-_RESOURCE_NAME: Final = re.compile(rb"[\w$.-]+")
 _MNEMONIC: Final = re.compile(rb"[A-Z][A-Z0-9_]*(?![\w.])")
 _ENUM_TEXT: Final = re.compile(r"#(\w+)<(\w+)\s*")
 
@@ -98,7 +97,6 @@ class AttributeParser:
         return self._dictionaries.get((operation, text))
 
     def dictionary(self, bare: BareValue | None = None) -> Dictionary:
-        """Parse the attributes in braces."""
         cursor = self.cursor
         cursor.expect(b"{")
         pairs: Dictionary = {}
@@ -107,13 +105,7 @@ class AttributeParser:
                 cursor.expect(b",", "',' or '}'")
             cursor.skip()
             at = cursor.at
-            quoted = cursor.string()
-            found = None if quoted is not None else cursor.match(_KEY)
-            if quoted is None and found is None:
-                raise cursor.unexpected("the name of an attribute")
-            raw = quoted if found is None else found[0]
-            assert raw is not None
-            name = raw.decode("utf-8", "replace")
+            name = cursor.name(_KEY, "the name of an attribute").decode("utf-8", "replace")
             if name in pairs:
                 cursor.refuse(f"the attribute {name} is there twice", at)
             cursor.bound(len(pairs) + 1, "attributes in a dictionary")
@@ -139,7 +131,6 @@ class AttributeParser:
         return self._array(f"i{bits}", b"[", b"]")
 
     def text(self, text: str) -> bytes:
-        """Return the encoded index of the attribute that MLIR prints as `text`."""
         return self.encoder.attributes.text(text)
 
     def unit(self) -> bytes:
@@ -157,12 +148,7 @@ class AttributeParser:
         cursor.expect(b"<")
         cursor.skip()
         at = cursor.at
-        name = cursor.string()
-        if name is None:
-            found = cursor.match(_RESOURCE_NAME)
-            if found is None:
-                raise cursor.unexpected("the name of a resource")
-            name = found[0]
+        name = cursor.name(RESOURCE_NAME, "the name of a resource")
         cursor.expect(b">")
         cursor.expect(b":", "':' and the type of the constant")
         type_ = self.types()
@@ -225,7 +211,6 @@ class AttributeParser:
         return self.encoder.array(numbers)
 
     def _number(self, token: re.Match[bytes]) -> bytes:
-        """Parse an integer or a float, with its type."""
         cursor, text = self.cursor, token[0]
         is_decimal = b"." in text
         if cursor.accept(b":"):

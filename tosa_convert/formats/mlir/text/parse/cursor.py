@@ -69,7 +69,6 @@ class TextCursor:
         return fail(code, self.source.where(at), message, hint, excerpt_at(self.data, at))
 
     def refuse(self, message: str, at: int | None = None, hint: str = "") -> NoReturn:
-        """Raise the error."""
         raise self.error(message, at, hint)
 
     def unexpected(self, what: str) -> TosaConvertError:
@@ -104,7 +103,6 @@ class TextCursor:
     # -- tokens -------------------------------------------------------------------------------
 
     def skip(self) -> None:
-        """Skip blanks and comments."""
         data, at = self.data, self.at
         while at < self._size and data[at] in _BLANK_BYTES:
             blank = _BLANK.match(data, at)
@@ -150,18 +148,15 @@ class TextCursor:
             raise self.unexpected(what or repr(token.decode()))
 
     def word(self) -> bytes:
-        """Take an identifier; nothing if there is none."""
         found = self.match(_WORD)
         return found[0] if found else b""
 
     def peek_word(self) -> bytes:
-        """Return the identifier that is next; nothing if there is none."""
         self.skip()
         found = _WORD.match(self.data, self.at)
         return found[0] if found else b""
 
     def accept_word(self, word: bytes) -> bool:
-        """Take an identifier if it is next."""
         if self.peek_word() == word:
             self.at += len(word)
             return True
@@ -181,7 +176,6 @@ class TextCursor:
         return None
 
     def string(self) -> bytes | None:
-        """Take a string literal; its bytes."""
         span = self.string_span()
         if span is None:
             return None
@@ -196,8 +190,17 @@ class TextCursor:
             self.refuse(message, span[0] + wrong)
         return unescape_bytes(raw)
 
+    def name(self, pattern: re.Pattern[bytes], what: str) -> bytes:
+        """Take a name: a string literal, or what a pattern matches."""
+        quoted = self.string()
+        if quoted is not None:
+            return quoted
+        found = self.match(pattern)
+        if found is None:
+            raise self.unexpected(what)
+        return found[0]
+
     def skip_balanced(self, opened: bytes, what: str) -> None:
-        """Take a bracket and everything up to the one that closes it."""
         start = self.at
         self.expect(opened, what)
         closing = bytearray(_CLOSED_BY[opened])

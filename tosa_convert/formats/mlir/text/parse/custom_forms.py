@@ -20,7 +20,7 @@ from tosa_convert.formats.mlir.text.parse.operations import (
     Steps,
 )
 from tosa_convert.formats.mlir.text.parse.types import Parsed
-from tosa_convert.graph.opset import BY_MLIR, OPERATORS, AttributeSpec
+from tosa_convert.graph.opset import BY_MLIR, OPERATORS
 
 _MEMBER: Final = re.compile(rb"[A-Za-z_]\w*")
 _INTEGER: Final = re.compile(rb"-?[0-9]{1,10}(?=\s*\))")
@@ -67,13 +67,13 @@ class CustomForms:
         return None if member is None else self.attributes.text(f"#{enum}<{member[0].decode()}>")
 
     def dictionary(self, operation: str) -> Dictionary:
-        """Parse the attributes in braces, if they are next."""
         return self.attributes.optional_dictionary(operation, self.bare)
 
     def clauses(self, operation: ParsedOperation) -> None:
         """Attributes as IREE prints them since October 2026: `axis(1) nan_mode<IGNORE>`."""
         cursor = self.cursor
-        rows = _rows(operation.name)
+        spec = BY_MLIR.get(operation.name)
+        rows = {row.name: row for row in spec.attributes} if spec is not None else {}
         while True:
             clause = cursor.match(_CLAUSE)
             if clause is None:
@@ -131,14 +131,10 @@ class CustomForms:
             return  # MLIR prints it after no operands, too.
         self.operations.check_types(operation.operands, types, at)
 
-    def tosa_yield(self, operation: ParsedOperation) -> None:
-        self._values_and_types(operation)
-
     def variable(self, operation: ParsedOperation) -> None:
         """`@v = dense<1> : tensor<2xi8>` or `@v : tensor<2xi8>`."""
         cursor, attributes = self.cursor, operation.attributes
-        if cursor.peek_word() in (b"private", b"public", b"nested"):
-            attributes["sym_visibility"] = self.attributes.encoder.string_attribute(cursor.word())
+        self._visibility(attributes)
         attributes["sym_name"] = self._symbol()
         attributes.update(self.dictionary(operation.name))
         cursor.skip()
@@ -157,7 +153,6 @@ class CustomForms:
         attributes["var_shape"] = self.attributes.sizes(shape)
 
     def _typed_value(self) -> tuple[Parsed, bytes]:
-        """Parse a constant and its type."""
         cursor = self.cursor
         word = cursor.word()
         if word == b"dense":
@@ -166,6 +161,11 @@ class CustomForms:
         if word == b"dense_resource":
             return self.attributes.resource()
         raise cursor.unexpected("a constant: dense<...> or dense_resource<...>")
+
+    def _visibility(self, attributes: Dictionary) -> None:
+        if self.cursor.peek_word() in (b"private", b"public", b"nested"):
+            word = self.cursor.word()
+            attributes["sym_visibility"] = self.attributes.encoder.string_attribute(word)
 
     def _symbol(self) -> bytes:
         return self.attributes.encoder.string_attribute(self.attributes.symbol())
@@ -290,8 +290,7 @@ class CustomForms:
         """`private @f(%a: T {...}) -> (T {...}) attributes {...} {...}`."""
         cursor, encoder = self.cursor, self.operations.encoder
         attributes = operation.attributes
-        if cursor.peek_word() in (b"private", b"public", b"nested"):
-            attributes["sym_visibility"] = encoder.string_attribute(cursor.word())
+        self._visibility(attributes)
         attributes["sym_name"] = self._symbol()
         arguments = self.operations.arguments()
         results: list[tuple[Parsed, Dictionary]] = []
@@ -325,7 +324,6 @@ class CustomForms:
         return self.attributes.writer.type(number)
 
     def _results(self) -> list[tuple[Parsed, Dictionary]]:
-        """Parse the types of a function's results with their attributes."""
         cursor = self.cursor
         if not cursor.accept(b"("):
             return [(self.types(), {})]
@@ -368,9 +366,8 @@ class CustomForms:
 
     def global_variable(self, operation: ParsedOperation) -> None:
         """`ml_program.global private mutable @g(dense<1> : T) : T`."""
-        cursor, encoder, attributes = self.cursor, self.operations.encoder, operation.attributes
-        if cursor.peek_word() in (b"private", b"public", b"nested"):
-            attributes["sym_visibility"] = encoder.string_attribute(cursor.word())
+        cursor, attributes = self.cursor, operation.attributes
+        self._visibility(attributes)
         if cursor.accept_word(b"mutable"):
             attributes["is_mutable"] = self.attributes.unit()
         attributes["sym_name"] = self._symbol()
@@ -395,16 +392,11 @@ class CustomForms:
         self._values_and_types(operation)
 
 
-def _rows(operation: str) -> dict[str, AttributeSpec]:
-    spec = BY_MLIR.get(operation)
-    return {} if spec is None else {row.name: row for row in spec.attributes}
-
-
 #: The forms of operations that are not printed as most of TOSA's are.
 _FORMS: Final[
     dict[str, Callable[[CustomForms, ParsedOperation], Iterator[ParsedRegion] | None]]
 ] = {
-    "tosa.yield": CustomForms.tosa_yield,
+    "tosa.yield": CustomForms._values_and_types,
     "tosa.variable": CustomForms.variable,
     "tosa.variable_read": CustomForms.variable_read,
     "tosa.variable_write": CustomForms.variable_write,

@@ -192,7 +192,6 @@ class ElementParser:
         return self._encode(type_, value, self._tokens(text, value, start))
 
     def _listed_strings(self) -> list[bytes]:
-        """Strings in lists; nothing if there is something else."""
         cursor = self.cursor
         strings: list[bytes] = []
         while True:
@@ -232,7 +231,6 @@ class ElementParser:
         return start, cursor.at
 
     def _type(self) -> Parsed:
-        """Parse the type after a colon."""
         self.cursor.expect(b":", "':' and the type of the constant")
         return self.types()
 
@@ -290,7 +288,6 @@ class ElementParser:
 
 
 def _brackets(shape: tuple[int, ...]) -> bytes:
-    """Return the brackets and commas of nested lists of this shape."""
     text = b""
     for size in reversed(shape):
         text = b"[" + b",".join([text] * size) + b"]"
@@ -314,7 +311,7 @@ def hex_bytes(cursor: TextCursor, start: int, end: int) -> memoryview:
 
 
 _RESOURCES_BEGIN: Final = re.compile(rb"^[ \t]*\{-#", re.MULTILINE)
-_RESOURCE_KEY: Final = re.compile(rb"[\w$.-]+")
+RESOURCE_NAME: Final = re.compile(rb"[\w$.-]+")
 _DIALECTS: Final = b"dialect_resources"
 #: The data of a resource begins with its alignment in this many bytes.
 _ALIGNMENT_BYTES: Final = 4
@@ -396,12 +393,7 @@ class Resources:
         while not cursor.accept(b"}"):
             cursor.skip()
             at = cursor.at
-            name = cursor.string()
-            if name is None:
-                found = cursor.match(_RESOURCE_KEY)
-                if found is None:
-                    raise cursor.unexpected("the name of a resource")
-                name = found[0]
+            name = cursor.name(RESOURCE_NAME, "the name of a resource")
             if name in self._entries:
                 cursor.refuse("the resource is there twice", at)
             cursor.expect(b":")

@@ -249,7 +249,6 @@ class _ModuleParser:
         return False
 
     def _alias(self, name: bytes) -> None:
-        """Take the definition of an alias."""
         aliases, cursor, attributes = self.attributes.aliases, self.cursor, self.attributes
         is_type = name.startswith(b"!")
         aliases.resolve(name, cursor.at, attributes.types.alias if is_type else attributes)

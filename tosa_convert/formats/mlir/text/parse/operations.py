@@ -86,7 +86,6 @@ class ParsedRegion:
         return value
 
     def types_of(self, values: Sequence[int]) -> list[bytes]:
-        """Return the encoded types of values."""
         if len(self.types) == 1:
             return list(map(self.types[0].__getitem__, values))
         room = self.room
@@ -247,7 +246,6 @@ class OperationParser:
                 return parsed
 
     def value(self) -> int:
-        """Parse the value that is next."""
         cursor = self.cursor
         found = cursor.match(_VALUE)
         if found is None:
@@ -332,7 +330,6 @@ class OperationParser:
         return [parsed.number for parsed in inputs], [parsed.number for parsed in results]
 
     def type_list(self) -> list[bytes]:
-        """Types, separated by commas."""
         types = [self.types().number]
         while self.cursor.accept(b","):
             types.append(self.types().number)

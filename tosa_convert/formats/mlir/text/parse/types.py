@@ -81,7 +81,6 @@ class TypeParser:
         return self._type()
 
     def number(self, type_: Type) -> bytes:
-        """Return the encoded index of a type."""
         number = self._numbers.get(type_)
         if number is None:
             number = self._numbers[type_] = self._encode(type_)
@@ -92,7 +91,6 @@ class TypeParser:
         return Parsed(type_, self.number(type_))
 
     def in_parentheses(self) -> list[Parsed]:
-        """Types in parentheses."""
         cursor = self.cursor
         cursor.expect(b"(")
         types: list[Parsed] = []
@@ -140,7 +138,6 @@ class TypeParser:
         return None
 
     def _text(self, start: int) -> str:
-        """Return the text since an offset."""
         return bytes(self.cursor.data[start : self.cursor.at]).decode("utf-8", "replace")
 
     def _tensor(self, head: re.Match[bytes]) -> Type:
@@ -201,7 +198,6 @@ class TypeParser:
         return self.aliases.resolve(name, start, self.alias)
 
     def alias(self) -> Type:
-        """Parse the type that an alias stands for."""
         # Up to April 2022 the keyword `type` came before it.
         self.cursor.accept_word(b"type")
         return self().type

@@ -85,7 +85,6 @@ class AttributePrinter:
         return self.text(self.bytecode.attribute(index))
 
     def text(self, value: Attribute) -> str:
-        """Format an attribute."""
         if value is None:
             return "unit"
         if isinstance(value, bytes):
@@ -110,7 +109,6 @@ class AttributePrinter:
         return _ELLIPSIS
 
     def type(self, type_: Type) -> str:
-        """Format a type."""
         return str(type_)
 
     def array(self, value: DenseArrayAttr) -> str:
@@ -211,7 +209,6 @@ def bare(name: bytes) -> str:
 
 
 def symbol(name: bytes) -> str:
-    """Format a reference to a symbol, such as `@main`."""
     return f"@{bare(name)}"
 
 

@@ -62,7 +62,6 @@ def element_texts(data: memoryview, element: str) -> list[str]:
 
 
 def element_bytes(element: str) -> int:
-    """Bytes of one element in memory."""
     return -(-bit_width(element) // 8)
 
 
@@ -136,7 +135,6 @@ def elements_pieces(
 
 
 def hex_pieces(data: memoryview) -> Iterator[bytes]:
-    """Bytes in hexadecimal."""
     for start in range(0, len(data), CHUNK_BYTES):
         yield hexlify(data[start : start + CHUNK_BYTES]).upper()
 

@@ -55,46 +55,30 @@ def write(
 
     Args:
         graph: a sound graph: `verify` finds nothing in it.
-        options: those of `encode_module`, and `generic`, `locations` and `elide`; see `module_text`.
+        options: those of `encode_module` and of `module_text` apply.
         columns: see `encode_module`.
         state: see there, too; the text for an older MLIR is generic.
 
     Raises:
         TosaConvertError: MLIR cannot express the graph.
     """
-    bytecode = Bytecode(
-        sections_in_pieces(encode_module(graph, options, columns=columns, state=state).pieces)
-    )
-    return module_text(
-        bytecode,
-        generic=options.generic,
-        locations=options.locations,
-        elide=options.elide,
-        older=bool(state),
-    )
+    pieces = encode_module(graph, options, columns=columns, state=state).pieces
+    return module_text(Bytecode(sections_in_pieces(pieces)), options, older=bool(state))
 
 
 def module_text(
-    bytecode: Bytecode,
-    *,
-    generic: bool = False,
-    locations: bool = True,
-    elide: int | None = None,
-    older: bool = False,
+    bytecode: Bytecode, options: WriteOptions = _WRITE_OPTIONS, *, older: bool = False
 ) -> Iterator[bytes]:
     """Iterate over the text of a module, in pieces.
 
     Args:
         bytecode: the module, such as `encode_module` writes it: every region has one block.
-        generic: print every operation in generic form.
-        locations: print the locations of operations.
-        elide: leave out constants of more elements than this; such a text cannot be read back.
+        options: `generic`, `locations` and `elide` apply. A text without some constants cannot be read
+            back.
         older: print in generic form what every release of MLIR reads: all attributes of an operation
             in one dictionary, and booleans in lists.
     """
-    return _Printer(
-        bytecode, generic=generic or older, locations=locations, elide=elide, older=older
-    ).pieces()
+    return _Printer(bytecode, options, older=older).pieces()
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -119,28 +103,19 @@ class _Frame:
 class _Printer:
     """Prints one module."""
 
-    def __init__(
-        self,
-        bytecode: Bytecode,
-        *,
-        generic: bool,
-        locations: bool,
-        elide: int | None,
-        older: bool,
-    ) -> None:
+    def __init__(self, bytecode: Bytecode, options: WriteOptions, *, older: bool) -> None:
+        generic, locations = options.generic or older, options.locations
         self.bytecode = bytecode
         self.generic = generic
-        self.attributes = AttributePrinter(bytecode, elide, lists_booleans=older)
-        self.forms = OperationForms(
-            bytecode, self.attributes, generic=generic, inherent={} if older else INHERENT
-        )
+        self.attributes = AttributePrinter(bytecode, options.elide, lists_booleans=older)
+        inherent = {} if older else INHERENT
+        self.forms = OperationForms(bytecode, self.attributes, generic=generic, inherent=inherent)
         self.namer = ValueNamer(bytecode, generic=generic)
         self.aliases = LocationAliases(bytecode, self._used_locations() if locations else ())
         self.argument_location = " loc(unknown)" if locations else ""
         self.lines: list[str] = []
 
     def pieces(self) -> Iterator[bytes]:
-        """Iterate over the text."""
         yield "".join(self.aliases.before()).encode()
         yield from self._operations()
         yield from _joined(self.aliases.at_end())
@@ -294,7 +269,6 @@ def _results(names: list[str]) -> str:
 
 
 def _joined(lines: Iterable[str]) -> Iterator[bytes]:
-    """Lines in larger pieces."""
     rows = iter(lines)
     while piece := "".join(islice(rows, _LINES)):
         yield piece.encode()

@@ -121,14 +121,12 @@ class OperationForms:
     # -- parts of operations ------------------------------------------------------------------
 
     def type(self, index: int) -> str:
-        """Return the type with this index as text."""
         text = self._types.get(index)
         if text is None:
             text = self._types[index] = self.attributes.type(self.bytecode.type(index))
         return text
 
     def types(self, indices: Sequence[int]) -> str:
-        """Types, separated by commas."""
         return ", ".join(map(self.type, indices))
 
     def signature(self, operands: list[int], results: list[int], values: Values) -> str:
@@ -190,12 +188,10 @@ class OperationForms:
         return text
 
     def properties(self, name: str, index: int) -> str:
-        """Format an operation's own attributes in generic form."""
         shown = self._shown(name, index, are_own=True)
         return f" <{dictionary(shown)}>" if shown else ""
 
     def discardable(self, name: str, index: int) -> str:
-        """Format an operation's other attributes in generic form."""
         shown = self._shown(name, index, are_own=False)
         return f" {dictionary(shown)}" if shown else ""
 
@@ -309,7 +305,6 @@ class OperationForms:
         )
 
     def _listed(self, pairs: dict[str, int], key: str, count: int) -> list[str]:
-        """Format the dictionaries of arguments or results."""
         listed = self.bytecode.attribute(pairs[key]) if key in pairs else [-1] * count
         assert isinstance(listed, list)
         return [self.merged("", index) for index in listed]
