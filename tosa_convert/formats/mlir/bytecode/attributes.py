@@ -128,16 +128,11 @@ def bit_width(type_: Type) -> int:
         return 0
     if type_ == "index":
         return 64
-    digits = type_.lstrip("sui")
     if type_[0] in "sui":
-        return _number(digits)
-    return {"bf16": 16, "tf32": 19}.get(type_) or _float_width(type_)
-
-
-def _float_width(type_: str) -> int:
-    if type_[0] != "f":
-        return 0
-    return _number(type_[1:].partition("E")[0])
+        return _number(type_.lstrip("sui"))
+    if type_[0] == "f":  # f32 or f8E4M3FN
+        return _number(type_[1:].partition("E")[0])
+    return {"bf16": 16, "tf32": 19}.get(type_, 0)
 
 
 def _number(digits: str) -> int:

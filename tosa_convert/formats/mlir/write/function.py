@@ -194,7 +194,10 @@ class FunctionWriter:
         self.enter(block)
         # The first piece is set when the values are counted.
         body.parts.append(b"")
-        locations = self.locations_of(block)
+        locations = [operator.location for operator in block.operators]
+        if self.by_path:
+            where = f'block "{block.name}"'
+            locations = [operator_path(where, *item) for item in enumerate(block.operators)]
         columns, encoded = self.columns.get(body.region.name), None
         if columns is not None:
             from tosa_convert.formats.mlir.write.columns import write_all_at_once
@@ -327,12 +330,6 @@ class FunctionWriter:
         for tensor in block.tensors.values():
             if tensor.variable:
                 self.symbols[tensor.name] = tensor.variable_name or tensor.name
-
-    def locations_of(self, block: Block) -> list[str]:
-        if not self.by_path:
-            return [operator.location for operator in block.operators]
-        where = f'block "{block.name}"'
-        return [operator_path(where, *item) for item in enumerate(block.operators)]
 
     def row(self, spec: OperatorSpec) -> list[bytes]:
         """Return the beginnings of an operator's encoding, by HAS_ flags."""

@@ -110,13 +110,12 @@ class OperationForms:
         """Return the form of the operations whose name has this index."""
         form = self._forms.get(number)
         if form is None:
-            form = self._forms[number] = self._form(self.bytecode.names[number])
+            name = self.bytecode.names[number]
+            form = Form(name, f"{name} ", "", is_generic=False, special=_SPECIAL.get(name))
+            if self.generic or name in _GENERIC:
+                form = Form(name, f'"{name}"(', ")", is_generic=True)
+            self._forms[number] = form
         return form
-
-    def _form(self, name: str) -> Form:
-        if self.generic or name in _GENERIC:
-            return Form(name, f'"{name}"(', ")", is_generic=True)
-        return Form(name, f"{name} ", "", is_generic=False, special=_SPECIAL.get(name))
 
     # -- parts of operations ------------------------------------------------------------------
 
