@@ -25,7 +25,7 @@ def read(module_or_func: Any, options: ReadOptions = _READ_OPTIONS) -> Graph:
     Args:
         module_or_func: a module, a func.func, or the operation of either, of any MLIR bindings. With a
             function, its module is read for variables and for the TOSA version.
-        options: as for `mlir.module_reader.read_module`.
+        options: as for `mlir.read.module.read_module`.
 
     Returns:
         The graph. Its constants are views of memory that the module's context owns.
