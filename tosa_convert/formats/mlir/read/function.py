@@ -25,6 +25,7 @@ from tosa_convert.formats.mlir.read.narrowing import Narrowing, without_clamp
 from tosa_convert.formats.mlir.read.operator import ANY_NUMBER, OperatorReader
 from tosa_convert.formats.mlir.read.scope import CapturedValues, PendingRegion, Scope
 from tosa_convert.formats.mlir.read.select_function import signature_of
+from tosa_convert.formats.mlir.types import ValueType
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import (
@@ -368,18 +369,21 @@ class FunctionReader:
             operator = Operator(spec, inputs, outputs, {}, location)
             if spec is _CAST and narrowing and self._is_identity(operator):
                 operator.spec = IDENTITY
-            if (attributes != -1 or spec.attributes) and not (
-                len(type_indices) == 1
-                and reader.is_completed(
-                    operator, name, attributes, type_indices[0], value_type, scope
-                )
-            ):
-                reader.read(operator, Operation(*fields), scope)
+            if attributes != -1 or spec.attributes:
+                self._complete(operator, fields, value_type)
             if spec is _CLAMP and value_type is not None and value_type.narrowed == "i64":
                 items += without_clamp(operator, scope, self.narrowing)
                 continue
             append(operator)
         self.namer.results = count
+
+    def _complete(self, operator: Operator, fields: Fields, value_type: ValueType | None) -> None:
+        """Give an operator what its attributes say. value_type: of its last result."""
+        name, _, attributes, types, _, _, _ = fields
+        if len(types) != 1 or not self.reader.is_completed(
+            operator, name, attributes, types[0], value_type, self.scope
+        ):
+            self.reader.read(operator, Operation(*fields), self.scope)
 
     def _old(
         self, fields: Fields, inputs: tuple[str, ...], outputs: tuple[str, ...], location: str
