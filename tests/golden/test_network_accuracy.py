@@ -231,3 +231,15 @@ def test_subnormal_numbers_may_be_flushed() -> None:
     assert golden.check(graph, {"y": zero_below(least)(right)}, given, engine="numpy").ok
     wrong = zero_below(1e3 * least)(right)
     assert not golden.check(graph, {"y": wrong}, given, engine="numpy").ok
+
+
+@pytest.mark.parametrize("value", [2.0, np.inf])
+def test_a_number_without_dimensions_is_measured(value: float) -> None:
+    b = Builder()
+    e = b.op("TANH", [b.input("x", "FP32", ())], "e", "FP32", ())
+    graph = b.graph(b.op("EXP", [e], "y", "FP32", ()))
+    right = np.exp(np.tanh(np.float32(value)))
+    for factor, ok in ((1, True), (1.001, False)):
+        found = {"y": np.asarray(right * factor, np.float32)}
+        result = golden.check(graph, found, {"x": np.float32(value)}, engine="numpy")
+        assert result.ok == ok, result

@@ -34,7 +34,7 @@ from tosa_convert.reference.evaluate import Machine, call_of
 from tosa_convert.reference.scaled_tensors import Scaled, Value, plain
 
 #: Runs with errors.
-RUNS: Final = 8
+RUNS: Final = 6
 #: Of these, runs in which the error of a function has one sign in all elements of a result.
 _SYSTEMATIC: Final = 2
 #: How many times their spread the operands of an operator that decides are moved.
@@ -81,13 +81,18 @@ class _Run(Machine):
         found = dict(results)
         for name, error in errors.items():
             exact = plain(found[name])
-            sizes = error.of_rounding * self.random.uniform(-1, 1, exact.shape)
+            is_systematic = self.number <= _SYSTEMATIC
+            changed = np.asarray(error.of_rounding * self._shares(exact.shape))
             if error.of_function is not None:
-                is_systematic = self.number <= _SYSTEMATIC
-                signs = self.random.uniform(-1, 1, (1,) if is_systematic else exact.shape)
-                sizes += (np.sign(signs) if is_systematic else signs) * error.of_function
-            changed = np.where(np.isfinite(exact), exact + sizes, exact)
-            if self.number <= _SYSTEMATIC:
+                shares = (
+                    self._shares(exact.shape) if not is_systematic else np.sign(self._shares(()))
+                )
+                changed += shares * error.of_function
+            changed += exact
+            infinite = ~np.isfinite(exact)
+            if infinite.any():
+                changed[infinite] = exact[infinite]
+            if is_systematic:
                 changed[np.abs(changed) < error.least] = 0.0
             if self.number == 1:
                 changed = np.where(
@@ -95,6 +100,13 @@ class _Run(Machine):
                 )
             found[name] = changed
         return found
+
+    def _shares(self, shape: tuple[int, ...]) -> Array:
+        """Return random numbers between -1 and 1."""
+        shares = np.asarray(self.random.random(shape, np.float32))
+        shares *= 2
+        shares -= 1
+        return shares
 
 
 def measure(
