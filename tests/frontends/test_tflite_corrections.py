@@ -21,7 +21,7 @@ from tosa_convert.frontends.process.request import Request
 from tosa_convert.frontends.read_result import finish
 from tosa_convert.frontends.tflite.lowerings import find
 from tosa_convert.frontends.tflite.lowerings.find import CORRECTIONS
-from tosa_convert.frontends.tflite.lowerings.lowering import Correction
+from tosa_convert.frontends.tflite.lowerings.lowering import Correction, is_found
 from tosa_convert.frontends.tflite.read import operator_name, read_tflite
 from tosa_convert.golden.backends import worker
 from tosa_convert.io.options import ReadOptions
@@ -52,7 +52,7 @@ def corrected(row: Correction[Any]) -> Iterator[Program]:
     for program in itertools.chain(rare_programs(), all_programs()):
         model = read_tflite(program.data())
         if program.operator in operators and any(
-            operator_name(one.code) in operators and row.find(model, one) is not None
+            operator_name(one.code) in operators and is_found(row.find(model, one))
             for one in model.operators
         ):
             yield program

@@ -22,7 +22,7 @@ from tosa_convert.frontends.tflite.lowerings import (
     reductions,
     resize,
 )
-from tosa_convert.frontends.tflite.lowerings.lowering import Correction, Decomposition
+from tosa_convert.frontends.tflite.lowerings.lowering import Correction, Decomposition, is_found
 from tosa_convert.frontends.tflite.read import Operator, TfliteFile, expected_form, operator_name
 
 #: Operator that the converter does not lower in every form -> how it is decomposed.
@@ -134,7 +134,7 @@ def without_decomposed(model: TfliteFile) -> tuple[TfliteFile, Decomposed | None
         model: the facts of the whole model; it is not changed.
     """
     found = ((one.index, _facts(model, one)) for one in model.operators)
-    facts = {index: one for index, one in found if one is not None and one is not False}
+    facts = {index: one for index, one in found if is_found(one)}
     if not facts:
         return model, None
     by_index = {one.index: one for one in model.operators}
@@ -170,5 +170,5 @@ def find_corrections(model: TfliteFile) -> Iterator[Wanted]:
         with expected_form(model, operator.index, name):
             for row in CORRECTIONS.get(name, ()):
                 facts = row.find(model, operator)
-                if facts is not None and facts is not False:
+                if is_found(facts):
                     yield Wanted(model.result(operator).name, row, facts)

@@ -55,6 +55,11 @@ class Decomposition(Generic[Facts]):
     lower: Callable[[Builder, Given, Facts], list[Value]]
 
 
+def is_found(facts: Any) -> bool:
+    """Return whether `find` of a row found an operator that the row is for."""
+    return facts is not None and facts is not False
+
+
 def sizes_of(value: Value) -> tuple[int, ...]:
     return tuple(value.shape or ())
 
