@@ -43,6 +43,7 @@ VALUES = {
     "--profile": ("PRO-INT", "ext-int16"),
     "--range": ("a=0:1", "b=0:1"),
     "--rtol": ("a:1", "b:2"),
+    "--until": ("a*", "b*"),
 }
 
 
