@@ -313,6 +313,17 @@ def test_a_tensor_of_rank_0_has_the_result_of_one_element(kind: str, precision: 
     assert found[0] == found[1][0]
 
 
+@pytest.mark.parametrize("nan", [0.5, math.nan])
+def test_pools_of_one_element_leave_their_input_alone(nan: float) -> None:
+    x = f32(1, 2, nan, 4).reshape(1, 2, 2, 1)
+    x.flags.writeable = False
+    window: dict[str, Any] = {"kernel": [1, 1], "stride": [1, 1], "pad": [0] * 4}
+    found = computed(lambda b, v: b.avg_pool2d(v, acc_type="FP32", **window), x)
+    np.testing.assert_array_equal(found, x)
+    found = computed(lambda b, v: b.max_pool2d(v, nan_mode="IGNORE", **window), x)
+    np.testing.assert_array_equal(found, x)
+
+
 def test_sums_of_int64_at_the_limits_are_exact() -> None:
     found = computed(lambda b, x, y: b.add(x, y), i64(MOST64, LEAST64), i64(-1, 1))
     assert found.tolist() == [MOST64 - 1, LEAST64 + 1]

@@ -168,7 +168,7 @@ def pool_maximum(call: Call) -> Array:
             # A window with nothing but NaN is NaN.
             is_number = ~np.isnan(border.around(image, batch, rows, kernel, kind, np.nan))
             counted = _combine(is_number, kernel, stride, np.logical_or)
-            largest[~counted] = np.nan
+            largest = np.where(counted, largest, np.nan)
         result[batch, rows] = largest
     return result
 
@@ -198,8 +198,8 @@ def pool_average(call: Call) -> Array:
         if call.is_integer:
             result[batch, rows] = _rounded_mean(call, total, counts)
         else:
-            total /= counts.astype(kind)
-            result[batch, rows] = total
+            # A window of one element is a view of the image, which stays as it is.
+            result[batch, rows] = total / counts.astype(kind)
     return result
 
 
