@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,7 @@ def _loaded(request: Request) -> Any:
     if not member:
         # A quantised program has these operators, which torch does not know by itself.
         with contextlib.suppress(ImportError):  # Another release of torch has them elsewhere.
-            import torch.ao.quantization.fx._decomposed
+            importlib.import_module("torch.ao.quantization.fx._decomposed")
         trusted = request.options.get(TRUSTED) == "yes"
         return load_archive(source, request.shown or request.source, trusted=trusted)
     made = call_factory(source, member, request.users_folder)
