@@ -28,7 +28,7 @@ from tosa_convert.graph.dtypes import DType
 
 #: How many times its spread an element may err; a row or channel; and a whole tensor, by the root of
 #: the mean of squares.
-ELEMENT_MULTIPLE: Final = 8.0
+ELEMENT_MULTIPLE: Final = 6.0
 GROUP_MULTIPLE: Final = 5.0
 WHOLE_MULTIPLE: Final = 4.0
 #: Elements of the smallest row or channel that is judged by itself.
@@ -133,7 +133,7 @@ class NetworkTotals:
         with np.errstate(all="ignore"):
             errors = np.abs(found - exact)
             size = np.abs(exact)
-            is_flushed = (found == 0) & (size < least + limit)
+            is_flushed = (found == 0) & (size < least + limit) & may_flush(check.dtype)
             overflows = np.isinf(found) & (np.sign(found) == np.sign(exact)) & (size + limit > most)
         # An infinity or NaN is right if the reference has it, or where the spread reaches it.
         same = (found == exact) | (found == golden) & ~np.isfinite(found)

@@ -33,7 +33,8 @@ FLOATS: Final[dict[str, tuple[int, float, float, bool]]] = {
 }
 #: The number that the MXINT8 code 1 encodes.
 MXINT8_UNIT: Final = 1 / 64
-_SUBNORMALS_REQUIRED: Final = frozenset(("FP8E4M3", "FP8E5M2"))
+#: Types whose subnormal numbers may become zero.
+_FLUSHED: Final = frozenset(("FP32", "FP16", "BF16"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ class Rule:
 
 def may_flush(dtype: DType) -> bool:
     """Return whether a subnormal number of an element type may become zero."""
-    return dtype.name in FLOATS and dtype.name not in _SUBNORMALS_REQUIRED
+    return dtype.name in _FLUSHED
 
 
 def same_values(one: Array, other: Array) -> Array:

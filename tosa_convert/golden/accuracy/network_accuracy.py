@@ -24,8 +24,16 @@ import numpy as np
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.accuracy.bounds_of_operators import accumulator, rule_of, terms_of_sum
 from tosa_convert.golden.accuracy.criteria import Spread, half_units
-from tosa_convert.golden.accuracy.error_bounds import FLOATS, kinds_of, same_values
+from tosa_convert.golden.accuracy.error_bounds import (
+    FLOATS,
+    MXINT8_UNIT,
+    kinds_of,
+    may_flush,
+    numbers,
+    same_values,
+)
 from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Graph, Operator, operator_path
 from tosa_convert.graph.opset import VARIABLE_WRITE
 from tosa_convert.reference.bounds import BOUNDS
@@ -192,7 +200,7 @@ def _compute_all(
     else:
         results = exact.compute(block, operator, operands[0], where)
     states[0].update(results)
-    errors = {} if touches_state else _errors_of(block, operator, operands[0], results)
+    errors = {} if touches_state else _errors_of(block, operator, operands[0], results, is_same)
     for machine, own, values in zip(machines[1:], states[1:], operands[1:], strict=True):
         if not machine.is_alive:
             own.update(results)
@@ -210,9 +218,17 @@ def _compute_all(
 
 
 def _errors_of(
-    block: Block, operator: Operator, operands: Sequence[Value], results: Mapping[str, Value]
+    block: Block,
+    operator: Operator,
+    operands: Sequence[Value],
+    results: Mapping[str, Value],
+    is_certain: bool = False,
 ) -> dict[str, _Errors]:
-    """Return the errors that implementations of an operator have; nothing for what is exact."""
+    """Return the errors that implementations of an operator have; nothing for what is exact.
+
+    is_certain: no run has errors in the operands. Then an operator that is correctly rounded has the
+        same result in all implementations, or is not rounded; else only what is rounded errs.
+    """
     errors = {}
     for name, value in results.items():
         tensor = block.tensors.get(name)
@@ -224,7 +240,10 @@ def _errors_of(
         half = half_units(value, tensor.dtype)
         of_function = None
         with np.errstate(all="ignore"):
-            if rule is not None and rule.kind == "dot-product":
+            if not operator.spec.is_inexact:
+                away = np.abs(value - _rounded(value, tensor.dtype))
+                half = np.nan_to_num(away) if is_certain else half * (away != 0)
+            elif rule is not None and rule.kind == "dot-product":
                 unit = 2.0 ** (-1 - FLOATS[accumulator(operator, tensor.dtype.name)][0])
                 # Errors of additions grow with the partial sums: as the sum of the terms' sizes if
                 # their signs vary, and with the root of their number if they do not.
@@ -237,8 +256,16 @@ def _errors_of(
                     bounds = _bounds(block, operator, operands, name, value)
                 allowed = rule.limits(value, bounds, tensor.dtype)[2]
                 of_function = np.where(np.isfinite(allowed), allowed, 0.0)
-        errors[name] = _Errors(of_function, half, *FLOATS[tensor.dtype.name][1:3])
+        _, least, most, _ = FLOATS[tensor.dtype.name]
+        least = least if may_flush(tensor.dtype) else 0.0
+        errors[name] = _Errors(of_function, half, least, most)
     return errors
+
+
+def _rounded(value: Array, row: DType) -> Array:
+    """Return numbers rounded to an element type, in FP64."""
+    code = np.rint(value / MXINT8_UNIT) if row.name == "MXINT8" else value
+    return numbers(code.astype(row.numpy), row)
 
 
 def _bounds(
