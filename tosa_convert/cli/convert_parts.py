@@ -14,7 +14,7 @@ from tosa_convert.errors import printable
 from tosa_convert.formats.write import stamp
 from tosa_convert.graph.model import Graph
 from tosa_convert.io.files import file_error, replace_file
-from tosa_convert.io.temporary import hold, release, remove_left, temporary_path
+from tosa_convert.io.temporary import create_locked, release, remove_left, temporary_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,11 +48,11 @@ def write_parts(
     programs = [f"{stem}.{number}{extension}" for number in range(len(parts.programs))]
     constants = [f"{stem}.constants.npz"] if parts.constants else []
     interface = f"{stem}.json"
+    scratch = temporary_path(os.path.join(folder, stem))
     try:
-        os.mkdir(scratch := temporary_path(os.path.join(folder, stem)))
+        _, lock = create_locked(scratch, lambda: os.mkdir(scratch))
     except OSError as error:
         raise file_error(folder, error, "written") from None
-    lock = hold(scratch)
     try:
         for name, program in zip(programs, parts.programs, strict=True):
             graph = stamp(program, options.tosa_version)

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final, TextIO
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.io.formats import refuse_model_directory
-from tosa_convert.io.temporary import hold, release, remove_left, temporary_path
+from tosa_convert.io.temporary import create_locked, release, remove_left, temporary_path
 from tosa_convert.process.ending_signals import removed_if_ended, signals_deferred
 
 #: The path that means standard input or standard output.
@@ -407,8 +407,7 @@ def _replace(
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     # A new file gets the permissions that the umask allows, not those of a temporary file.
     try:
-        descriptor = os.open(temporary, flags, 0o666)
-        lock = hold(descriptor)
+        descriptor, lock = create_locked(temporary, lambda: os.open(temporary, flags, 0o666))
         with (
             open(descriptor, "wb", buffering=0) as file,
             removed_if_ended(lambda: os.unlink(temporary)),

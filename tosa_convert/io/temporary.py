@@ -13,7 +13,10 @@ import re
 import shutil
 import stat
 import sys
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+T = TypeVar("T")
 
 #: Characters of the target's name in the name of its temporary file. A character takes up to 4 bytes,
 #: and a name has at most 255.
@@ -28,6 +31,31 @@ def temporary_path(target: str | os.PathLike[str], extension: str = "part") -> s
     return os.path.join(folder, hidden)
 
 
+def create_locked(path: str | os.PathLike[str], create: Callable[[], T]) -> tuple[T, int]:
+    """Create a temporary file or folder, and lock it.
+
+    Another write may remove it as a leftover before it is locked. Then it is created again.
+
+    Args:
+        path: where it is created.
+        create: creates it; the result of a file is its descriptor.
+
+    Returns:
+        What `create` returned, and what `release` takes.
+
+    Raises:
+        OSError: from `create`.
+    """
+    while True:
+        created = create()
+        lock = hold(created if isinstance(created, int) else path)
+        if os.path.lexists(path):
+            return created, lock
+        release(lock)
+        if isinstance(created, int):
+            os.close(created)
+
+
 def hold(opened: int | str | os.PathLike[str]) -> int:
     """Lock a temporary file, by its descriptor, or a folder; return what `release` takes."""
     if sys.platform == "win32":
@@ -36,7 +64,8 @@ def hold(opened: int | str | os.PathLike[str]) -> int:
     with contextlib.suppress(OSError):
         # The lock stays until this copy is closed, too.
         held = os.dup(opened) if isinstance(opened, int) else os.open(opened, os.O_RDONLY)
-        _lock(held)
+        # Who removes leftovers has it for a moment.
+        _lock(held, waits=True)
     return held
 
 
@@ -47,12 +76,15 @@ def release(held: int) -> None:
             os.close(held)
 
 
-def _lock(descriptor: int) -> None:
-    """Raise OSError if another process has the lock, or if the file system has none."""
+def _lock(descriptor: int, *, waits: bool = False) -> None:
+    """Lock a file or folder.
+
+    Raises OSError if the file system has no locks, and if another process has it, unless `waits`.
+    """
     if sys.platform != "win32":
         import fcntl
 
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 @functools.cache

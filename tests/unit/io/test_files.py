@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import stat
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.io import files
+from tosa_convert.io import files, temporary
 from tosa_convert.io.files import gathered, map_file, replace_file, same_file, write_pieces
 
 POSIX = pytest.mark.skipif(
@@ -214,6 +215,26 @@ def test_many_writers_of_one_file_leave_one_of_their_files(tmp_path: Path) -> No
         thread.join()
     assert target.read_bytes() in contents
     assert listing(tmp_path) == ["model.tosa"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such locks")
+def test_a_temporary_file_that_is_taken_for_a_leftover_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, calls = tmp_path / "model.tosa", []
+    real = temporary.hold
+
+    def hold(opened: int | str | os.PathLike[str]) -> int:
+        calls.append(opened)
+        if len(calls) == 1:
+            temporary.remove_left.__wrapped__(str(tmp_path))
+            assert listing(tmp_path) == []
+        return real(opened)
+
+    monkeypatch.setattr(temporary, "hold", hold)
+    assert replace_file(target, [b"content"]) == 7
+    assert target.read_bytes() == b"content"
+    assert len(calls) == 2
 
 
 def test_a_mapped_file_may_be_replaced_while_it_is_read(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.weights import manifest
 from tosa_convert.io.files import REGULAR_FLAGS, file_error, sync_folder
 from tosa_convert.io.options import DEFAULT_LIMITS, Limits
-from tosa_convert.io.temporary import hold, release, remove_left, temporary_path
+from tosa_convert.io.temporary import create_locked, release, remove_left, temporary_path
 
 #: Smaller files are read, larger ones are mapped: a mapping costs a page and two system calls.
 MAP_BYTES: Final = 1 << 16
@@ -151,8 +151,7 @@ def replacing(folder: Path) -> Iterator[Path]:
         fresh, old = (Path(temporary_path(target, extension)) for extension in ("part", "old"))
         identity = None
         try:
-            fresh.mkdir()
-            lock = hold(fresh)
+            _, lock = create_locked(fresh, fresh.mkdir)
             identity = _identity(fresh)
             yield fresh
             sync_folder(fresh)
