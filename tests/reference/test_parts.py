@@ -39,6 +39,7 @@ def test_parts_have_the_numbers_of_the_whole(kind: str, monkeypatch: pytest.Monk
                 (windows, "PART"),
                 (windows, "_COPIED_BYTES"),
                 (windows, "_SUMMED_BYTES"),
+                (windows, "_WEIGHTS"),
             ):
                 changed.setattr(module, name, 3)
             found = Machine(graph).run(inputs)
@@ -110,6 +111,17 @@ def rescale(b: Any, x: Any) -> Any:
     return b.rescale(x, *scale, per_channel=True, rounding_mode="SINGLE_ROUND", dtype="INT8")
 
 
+def connected(b: Any, x: Any) -> Any:
+    """A convolution whose weights are most of what is live."""
+    weight = b.reshape(x, (1024, 1, 1, 4096))
+    line = b.const(np.ones((1, 1, 1, 4096), weight.dtype.numpy))
+    is_int = weight.dtype.name == "INT8"
+    bias = b.const(np.zeros(1024, np.int32 if is_int else weight.dtype.numpy))
+    if is_int:
+        return b.conv2d(line, weight, bias, 3, 1)
+    return b.conv2d(line, weight, bias, acc_type="FP32")
+
+
 SHAPE = (1, 512, 256, 32)
 EYE = np.eye(2048, dtype=np.int8)[None]
 LARGE: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
@@ -120,6 +132,8 @@ LARGE: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "FP32 CAST": ("FP32", lambda b, x: b.cast(x, dtype="INT8")),
     "INT8 CONV2D": ("INT8", conv),
     "FP16 CONV2D": ("FP16", conv),
+    "INT8 CONV2D of large weights": ("INT8", connected),
+    "FP16 CONV2D of large weights": ("FP16", connected),
     "INT8 DEPTHWISE_CONV2D": ("INT8", depthwise),
     "INT8 MAX_POOL2D": ("INT8", lambda b, x: b.max_pool2d(x, kernel=(3, 3), stride=(1, 1))),
     "INT8 AVG_POOL2D": ("INT8", lambda b, x: b.avg_pool2d(x, kernel=(3, 3), stride=(1, 1))),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from tosa_convert.reference.call import (
     Array,
     Call,
     Operation,
+    Type,
     integer_limits,
     is_float,
     new_result,
@@ -26,6 +28,8 @@ from tosa_convert.reference.products import Products, largest_of
 
 #: Bytes of the windows that are copied for one product of matrices.
 _COPIED_BYTES: Final = 2 << 20
+#: Weights that are converted to wider types at a time.
+_WEIGHTS: Final = 1 << 20
 #: Bytes of the sums of a depthwise convolution that are added to at a time.
 _SUMMED_BYTES: Final = 1 << 18
 
@@ -37,7 +41,20 @@ def convolve(call: Call) -> Array:
     which adds in an order of its own, as the specification allows.
     """
     pad, stride, dilation = (call.attributes[name] for name in ("pad", "stride", "dilation"))
-    return _convolve(call, _image(call), _filters(call), pad, stride, dilation)
+    image, weight = _image(call), call.raw("weight")
+    outputs = len(weight)
+    step = max(1, _WEIGHTS // max(1, weight[0].size))
+    if step >= outputs:
+        return _convolve(call, image, _filters(call), pad, stride, dilation)
+    result = new_result(call.result, call.precision)
+    for start in range(0, outputs, step):
+        part = slice(start, start + step)
+        data, weight, bias, *points = call.operands
+        operands = (data, weight[part], bias[part] if bias.size > 1 else bias, *points)
+        kind = Type(call.result.dtype, result[..., part].shape)
+        group = replace(call, operands=operands, results=(kind,))
+        result[..., part] = _convolve(group, image, _filters(group), pad, stride, dilation)
+    return result
 
 
 def _convolve(
