@@ -468,3 +468,16 @@ def test_a_file_that_is_not_an_archive_is_a_file_error(tmp_path: Path) -> None:
     for name in ("a.npz", "text.npz", "missing.npz"):
         fails("file-error", partial(load_npz, tmp_path / name))
         fails("file-error", partial(open_npz, tmp_path / name))
+
+
+def test_random_indices_fit_the_rows_behind_a_cast(builder: MakeBuilder) -> None:
+    b = builder()
+    x = b.input("x", "INT64", (1, 64))
+    cast = b.op("CAST", [x], "cast", "INT32", (1, 64))
+    shape = b.shape("shape", [4, 16])
+    moved = b.op("RESHAPE", [cast, shape], "moved", "INT32", (4, 16))
+    b.const("values", "FP32", np.zeros((4, 7, 3)))
+    graph = b.graph(b.op("GATHER", ["values", moved], "y", "FP32", (4, 16, 3)))
+    found = random_inputs(graph, input_slots(graph), 0)["x"]
+    assert found.min() == 0
+    assert found.max() == 6

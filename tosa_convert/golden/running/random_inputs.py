@@ -141,15 +141,21 @@ def draw(
 
 
 def _limits(block: Block) -> dict[str, tuple[float, float]]:
-    """Ranges of inputs that an operator uses directly as indices, shifts, divisors or bases."""
+    """Return the ranges of inputs that an operator uses as indices, shifts, divisors or bases.
+
+    Between the two may be casts, and operators that only move elements.
+    """
     limits: dict[str, tuple[float, float]] = {}
-    inputs = set(block.inputs)
+    source = {name: name for name in block.inputs}
     for op in block.operators:
+        if not op.spec.takes(len(op.inputs), len(op.outputs)):
+            continue
         for position, name in enumerate(op.inputs):
-            if name in inputs and op.spec.takes(len(op.inputs), len(op.outputs)):
-                limit = _limit(op, position, block)
-                if limit is not None:
-                    limits[name] = limit
+            if name in source and (limit := _limit(op, position, block)) is not None:
+                limits[source[name]] = limit
+        keeps_values = op.spec.accuracy in ("operand", "cast")
+        if keeps_values and len(op.outputs) == 1 and op.inputs[0] in source:
+            source[op.outputs[0]] = source[op.inputs[0]]
     return limits
 
 
