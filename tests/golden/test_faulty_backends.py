@@ -366,15 +366,17 @@ def test_a_program_that_returns_a_tensor_twice_is_compared() -> None:
 
 @pytest.mark.slow
 def test_errors_within_each_rule_that_add_up_are_reported_as_such() -> None:
-    """A TANH may err 12 units in the last place, a sum of two half as much as these allow."""
+    """A product of 8 terms may err 48 units, a sum of two far less: orders of a sum differ by a few."""
     b = Builder()
     b.input("x", "FP32", X["x"].shape)
-    b.op("REVERSE", ["x"], "r", "FP32", X["x"].shape, axis=2)
-    b.op("TANH", ["x"], "one", "FP32", X["x"].shape)
-    b.op("TANH", ["r"], "two", "FP32", X["x"].shape)
+    b.const("weight", "FP32", np.ones((1, 8, 8)))
+    b.const("zero", "FP32", [0.0])
+    b.op("REVERSE", ["x"], "r", "FP32", X["x"].shape, axis=1)
+    for source, name in (("x", "one"), ("r", "two")):
+        b.op("MATMUL", [source, "weight", "zero", "zero"], name, "FP32", X["x"].shape)
     graph = b.graph(b.op("ADD", ["one", "two"], "sum", "FP32", X["x"].shape))
     places = ('loc("one")', 'loc("two")')
-    backend = Faulty(change=moved(1 + 11 * 2.0**-23), places=places)
+    backend = Faulty(change=moved(1 + 40 * 2.0**-24), places=places)
     result = agreed(graph, backend, {"x": np.abs(X["x"]) + np.float32(1)})
     kind, operators = named(result)
     assert kind == "within-rules"

@@ -184,3 +184,20 @@ def _live_bytes(graph: Any) -> list[int]:
             ]
             found.append(sum(sizes))
     return found
+
+
+@pytest.mark.parametrize("shift", [20, 40])
+def test_a_transposed_tensor_is_rescaled_like_a_copy_of_it(shift: int) -> None:
+    def program(is_transposed: bool) -> Any:
+        b = Builder("main")
+        x = b.input("x", "INT32", (3, 5) if is_transposed else (5, 3))
+        value = b.transpose(x, perms=(1, 0)) if is_transposed else x
+        scale = b.const(np.array([1 << 16], np.int32)), b.const(np.array([shift], np.int8))
+        y = b.rescale(value, *scale, per_channel=False, rounding_mode="SINGLE_ROUND", dtype="INT32")
+        b.output(y, name="y")
+        return b.graph()
+
+    x = np.arange(-7000, 8000, 1000, dtype=np.int32).reshape(3, 5)
+    found = Machine(program(True)).run({"x": x})["y"]
+    expected = Machine(program(False)).run({"x": np.ascontiguousarray(x.T)})["y"]
+    np.testing.assert_array_equal(found, expected)

@@ -96,7 +96,8 @@ def rescale(call: Call) -> Array:
         product -= (value < 0) * (2 * more)
     if (shift >= 32).all():
         # Faster than a shift of 64 bits.
-        product = np.ascontiguousarray(product.view(np.int32)[..., _UPPER::2])
+        halves = np.ascontiguousarray(product).view(np.int32)
+        product = np.ascontiguousarray(halves[..., _UPPER::2])
         product >>= (shift - 32).astype(np.int32)
     else:
         product >>= shift

@@ -86,28 +86,29 @@ class _Run(Machine):
         self, results: Mapping[str, Value], errors: Mapping[str, _Errors]
     ) -> dict[str, Value]:
         """Return results with random errors of at most this size."""
-        found = dict(results)
-        for name, error in errors.items():
-            exact = plain(found[name])
-            is_systematic = self.number <= _SYSTEMATIC
-            changed = np.asarray(error.of_rounding * self._shares(exact.shape))
-            if error.of_function is not None:
-                shares = (
-                    self._shares(exact.shape) if not is_systematic else np.sign(self._shares(()))
-                )
-                changed += shares * error.of_function
-            changed += exact
-            infinite = ~np.isfinite(exact)
-            if infinite.any():
-                changed[infinite] = exact[infinite]
-            if is_systematic:
-                changed[np.abs(changed) < error.least] = 0.0
-            if self.number == 1:
-                changed = np.where(
-                    np.abs(changed) > error.most, np.copysign(np.inf, changed), changed
-                )
-            found[name] = changed
-        return found
+        with np.errstate(all="ignore"):
+            changed = {
+                name: self._with_error(plain(results[name]), error)
+                for name, error in errors.items()
+            }
+        return {**results, **changed}
+
+    def _with_error(self, exact: Array, error: _Errors) -> Array:
+        is_systematic = self.number <= _SYSTEMATIC
+        changed = np.asarray(error.of_rounding * self._shares(exact.shape))
+        if error.of_function is not None:
+            shares = self._shares(exact.shape) if not is_systematic else np.sign(self._shares(()))
+            changed += shares * error.of_function
+        changed += exact
+        infinite = ~np.isfinite(exact)
+        if infinite.any():
+            changed[infinite] = exact[infinite]
+        if is_systematic:
+            changed[np.abs(changed) < error.least] = 0.0
+        if self.number == 1:
+            overflows = np.abs(changed) > error.most
+            changed = np.where(overflows, np.copysign(np.inf, changed), changed)
+        return changed
 
     def _shares(self, shape: tuple[int, ...]) -> Array:
         """Return random numbers between -1 and 1."""

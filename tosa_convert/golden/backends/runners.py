@@ -309,7 +309,8 @@ class _Isolated:
         """See Runner."""
         part = part_of(graph, names, cuts)
         self.write(part, folder, self.original if part is graph else None)
-        given = {slot.key: inputs[slot.key] for slot in input_slots(part)}
+        # Read when they are written: they may be files.
+        given = LazyArrays([slot.key for slot in input_slots(part)], inputs.__getitem__)
         with failures_kept(self.name, folder, self.keep):
             answer = self.run(part, given, folder)
         outputs = {slot.key: slot for slot in output_slots(part)}
