@@ -1,4 +1,4 @@
-"""The rows of `operators.py`: an operator of large tensors for each operator and kind of element."""
+"""Make the rows of `operators.py`: large tensors for each operator and element type."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Make = Callable[..., Any]
 
 
 class Row(NamedTuple):
-    """An operator to measure.
+    """Describe an operator to measure.
 
     inputs: the element type and the shape of each.
     limit: how many times as fast as the reference model it is to be; None for a figure alone.
@@ -35,7 +35,7 @@ class Row(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name by which --only chooses it."""
+        """Return the name by which --only chooses it."""
         return f"{self.operator} {self.about}"
 
 

@@ -48,7 +48,7 @@ OURS, FEWEST = 0.3, 3
 
 @dataclass
 class Measured:
-    """The seconds of one operator, ours and of the reference model."""
+    """Hold the seconds of one operator, ours and of the reference model."""
 
     row: Row
     ours: float
@@ -56,7 +56,7 @@ class Measured:
 
     @property
     def ratio(self) -> float:
-        """How many times as fast ours is."""
+        """Return how many times as fast ours is."""
         return self.model / self.ours
 
     @property
@@ -129,7 +129,7 @@ def markdown(found: Sequence[Measured]) -> str:
 
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         description="Compare our definitions of operators with the reference model."
     )

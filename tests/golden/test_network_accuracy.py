@@ -110,6 +110,24 @@ def negated_first(y: Array) -> Array:
     return changed
 
 
+def outlier() -> tuple[Graph, Inputs]:
+    """One row, in which one number is a million times as large as the others."""
+    b, parts = products("FP32", (1.0,))
+    b.shape("start", [0, 5, 0])
+    b.shape("size", [1, 1, 64])
+    row = b.op("SLICE", [*parts, "start", "size"], "row", "FP32", (1, 1, 64))
+    b.const("factors", "FP32", [[[1e6] + [1.0] * 63]])
+    b.const("shift", "INT8", [0])
+    y = b.op("MUL", [row, "factors", "shift"], "y", "FP32", (1, 1, 64))
+    return b.graph(y), {"x": normal((1, 64, 64), 7).astype(np.float32)}
+
+
+def doubled(y: Array) -> Array:
+    changed = y.copy()
+    changed[0, 0, 9] *= 2
+    return changed
+
+
 def second_half_zero(y: Array) -> Array:
     changed = y.copy()
     changed[..., y.shape[-1] // 2 :] = 0
@@ -130,6 +148,7 @@ def moved_element(factor: float) -> Fault:
 FAULTS: dict[str, tuple[Callable[[], tuple[Graph, Inputs]], Fault]] = {
     "the small half of a row is zero": (concatenated, second_half_zero),
     "an element of the small half is wrong": (concatenated, moved_element(1.001)),
+    "a number beside an outlier is doubled": (outlier, doubled),
     "small rows are zero": (stacked, zero_below(0.01)),
     "the tail of a softmax is zero": (softmax, zero_below(1e-9)),
     "every integer after FP16 is one more": (lambda: rounded("FP16"), one_more(1)),

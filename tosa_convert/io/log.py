@@ -118,7 +118,7 @@ def collected_warnings() -> Iterator[list[str]]:
 
 
 def shows_debug() -> bool:
-    """Return whether messages of `debug` are shown; nobody asked if logging is not imported."""
+    """Return whether messages of `debug` are shown: never while logging is not imported."""
     logging = sys.modules.get("logging")
     return logging is not None and logging.getLogger(NAME).isEnabledFor(logging.DEBUG)
 

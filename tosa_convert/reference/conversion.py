@@ -55,7 +55,7 @@ def cast(call: Call) -> Array:
         rounded[is_nan] = 0
     if target.bits <= 32:
         return np.asarray(rounded, np.int32)
-    # The greatest INT64 is no FP64.
+    # FP64 cannot hold the greatest INT64.
     result: Array = np.where(rounded >= high, high, 0)
     inside = rounded < high
     result[inside] = rounded[inside].astype(np.int64)

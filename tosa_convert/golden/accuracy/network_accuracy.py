@@ -49,6 +49,8 @@ _SYSTEMATIC: Final = 2
 _MOVED_BY: Final = 6.0
 #: The weight of an element's neighbours in its spread: its own has few runs.
 _NEIGHBOURS: Final = 0.25
+#: How many times the lower quartile of its neighbours' squares counts.
+_OUTLIERS: Final = 16.0
 
 
 class _Errors(NamedTuple):
@@ -382,10 +384,22 @@ def _spread(
 
 
 def _with_neighbours(squares: Array) -> Array:
-    """Return the squares moved towards the mean of the row or of the channel, whichever is less."""
+    """Return the squares moved towards the mean of the row or of the channel, whichever is less.
+
+    A mean is limited by the lower quartile, so that a few large errors hide no small one.
+    """
     if squares.ndim == 0 or not squares.size:
         return squares
-    near = squares.mean(axis=-1, keepdims=True)
-    if squares.ndim > 1 and squares.size > squares.shape[-1]:
-        near = np.minimum(near, squares.mean(axis=tuple(range(squares.ndim - 1)), keepdims=True))
-    return np.asarray(squares + _NEIGHBOURS * (near - squares))
+    table = squares.reshape(-1, squares.shape[-1])
+    near = _near(table, 1)
+    if len(table) > 1:
+        near = np.minimum(near, _near(table, 0))
+    return np.asarray((table + _NEIGHBOURS * (near - table)).reshape(squares.shape))
+
+
+def _near(table: Array, axis: int) -> Array:
+    """Return the mean along an axis, limited by the lower quartile of what is not zero."""
+    ordered = np.sort(np.where(table > 0, table, np.inf), axis=axis)
+    quarter = np.count_nonzero(table, axis=axis, keepdims=True) // 4
+    quartile = np.take_along_axis(ordered, quarter, axis=axis)
+    return np.minimum(table.mean(axis=axis, keepdims=True), _OUTLIERS * quartile)

@@ -87,7 +87,7 @@ def _header(file: Any) -> tuple[Shape, np.dtype[Any], bool] | None:
 
 
 def _of_another_shape(file: Any, shape: Shape | None) -> Array | None:
-    """Return what stands for an array of another shape than the expected; None if it has that shape.
+    """Return a substitute for an array of an unexpected shape; None if it has the expected one.
 
     file: at its start; the header is read. Raises ValueError for elements that are no numbers.
     """

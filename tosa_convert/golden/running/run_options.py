@@ -56,7 +56,7 @@ class RunOptions:
 
 
 def chosen_engine(engine: Engine) -> Engine:
-    """Return what "auto" stands for here; another engine is returned as it is.
+    """Return the engine that "auto" selects here; another engine is returned as it is.
 
     Raises TosaConvertError("missing-refmodel") if $TOSA_REFERENCE_MODEL does not name a program.
     """

@@ -233,8 +233,8 @@ class Aliases:
 
     def __init__(self, cursor: TextCursor) -> None:
         self.cursor = cursor
-        #: Name with its `#` or `!` -> the offset of what it stands for; None while that is parsed, then
-        #: what it stands for, that offset, and where its definition ends.
+        #: Alias with its `#` or `!` -> the offset of its definition; None while that is parsed, then
+        #: its value, that offset, and where its definition ends.
         self._known: dict[bytes, int | tuple[Any, int, int] | None] = {}
         for definition in _DEFINITION.finditer(cursor.data):
             if definition[1] in self._known:
@@ -249,7 +249,7 @@ class Aliases:
         return name in self._known
 
     def resolve(self, name: bytes, at: int, parse: Callable[[], Value]) -> Value:
-        """Return what an alias stands for.
+        """Return the value of an alias.
 
         Args:
             name: the alias with its `#` or `!`.

@@ -44,7 +44,7 @@ class ParsedRegion:
     parent: the region around it whose values it may use; None if it is isolated.
     room: more than any region of the text has values.
     names: values by their names in the text, with those of the regions around.
-    groups: how many values a name stands for, if it is several.
+    groups: how many values a name has, if it has several.
     types: the types of the values of this region, and of each region around it.
     blocks: how many it has. count, rows: the operations of the last one: how many, and their encoding.
     hint: what to do if it uses a value that is not defined.
@@ -191,7 +191,7 @@ _ISOLATED: Final = frozenset({"builtin.module", "func.func"})
 #: A parser of an operation that has regions: yields each region when its text is next, and is resumed
 #: after it.
 Steps = Iterator[ParsedRegion]
-#: The names of results, each with how many it stands for.
+#: The names of results, each with its number of results.
 ResultNames = list[tuple[bytes, int]]
 #: The types of operands and of results.
 Signature = tuple[list[bytes], list[bytes]]
@@ -258,7 +258,7 @@ class OperationParser:
         return value
 
     def result_names(self) -> ResultNames:
-        """Parse the names before an equals sign, each with how many results it stands for."""
+        """Parse the names before an equals sign, each with its number of results."""
         cursor = self.cursor
         names: ResultNames = []
         if not cursor.peek(b"%"):

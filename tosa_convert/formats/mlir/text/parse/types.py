@@ -209,7 +209,7 @@ class TypeParser:
             element = self.writer.builtin(type_.element)
             if type_.shape is None and not type_.encoded:
                 return self.encoder.types(self.encoder.numbers[UNRANKED_TENSOR_TYPE] + element)
-            # An encoding is of no use to anybody: the unknown location stands for it.
+            # No reader uses an encoding, so the unknown location takes its place.
             encoding = self.encoder.unknown if type_.encoded else b""
             return self.writer.ranked(type_.shape or (), element, encoding)
         if isinstance(type_, FunctionType):
