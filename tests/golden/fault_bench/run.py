@@ -1,0 +1,140 @@
+"""Every fault of the bench: whether `check` finds it and `bisect` names its operator.
+
+    PYTHONPATH=tests python tests/golden/fault_bench/run.py [--engine ENGINE] [--verify] [KIND ...]
+
+KIND is a part of the names of the kinds to run. ENGINE computes the reference: `numpy`, or
+`reference-model`. Prints a row for each kind, every fault that was missed, and the totals; the exit code
+is 1 if less than 97 % of the faults are found, or named. `--verify` also verifies that each row is a
+fault, and that the same machine without it passes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from golden.fault_bench.fault import Fault, FaultyMachine, Inputs
+from golden.fault_bench.reality import shows_fault
+from golden.fault_bench.rows import all_faults
+
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden.bisection.bisect import bisect
+from tosa_convert.golden.checking.check import check, seeded_inputs
+from tosa_convert.golden.running.run_options import Engine
+
+#: The share of the faults that must be found, and named.
+REQUIRED: Final = 0.97
+SEEDS: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the verbs said about a fault.
+
+    found: whether `check` failed. named: whether `bisect` named the operator. text: what is wrong.
+    """
+
+    fault: Fault
+    found: bool
+    named: bool
+    text: str = ""
+
+
+def inputs_of(fault: Fault) -> dict[str, Inputs]:
+    """Return the inputs that `check --seeds 2` runs, by name."""
+    return dict(seeded_inputs(fault.program(), {}, 0, SEEDS, ()))
+
+
+def judge(fault: Fault, engine: Engine = "numpy") -> Answer:
+    """Run both verbs on a fault."""
+    graph, backend = fault.program(), fault.backend()
+    failing = None
+    try:
+        for name, arrays in inputs_of(fault).items():
+            if not check(graph, backend, arrays, engine=engine).ok:
+                failing = name, arrays
+                break
+        if failing is None:
+            return Answer(fault, False, False, "every check passes")
+        name, arrays = failing
+        result = bisect(graph, fault.backend(), arrays, engine=engine)
+    except TosaConvertError as error:
+        return Answer(fault, failing is not None, False, f"error: {error}")
+    if result.first is None:
+        return Answer(fault, True, False, f"{name}: nothing is named: {result}")
+    allowed = (fault.location,) if isinstance(fault.location, str) else fault.location
+    places = [row[2] for row in result.first.operators]
+    if allowed is not None and not set(places) <= set(allowed):
+        return Answer(fault, True, False, f"{name}: {places} are named: {result}")
+    return Answer(fault, True, True)
+
+
+def unfit(fault: Fault, honest: dict[Any, str]) -> str:
+    """Return why a row is not a fault, or "".
+
+    honest: what was found for programs without a fault, which is filled.
+    """
+    graph, sets = fault.program(), inputs_of(fault)
+    key = getattr(fault.program, "func", fault.program), getattr(fault.program, "args", ())
+    if key not in honest:
+        wrong = [name for name, a in sets.items() if not check(graph, FaultyMachine(), a).ok]
+        honest[key] = f"without the fault {wrong} fail" if wrong else ""
+    if honest[key]:
+        return honest[key]
+    given = [*sets.values(), *([fault.witness()] if fault.witness else [])]
+    return "" if shows_fault(fault, given) else "no inputs show it"
+
+
+def table(answers: Iterable[Answer], by: str) -> list[str]:
+    """Return a row for each value of an attribute: how many faults, found, named."""
+    groups: dict[str, list[Answer]] = defaultdict(list)
+    for answer in answers:
+        groups[getattr(answer.fault, by)].append(answer)
+    width = max(map(len, groups), default=0)
+    rows = [f"{by:{width}}  faults  found  named"]
+    for name, group in groups.items():
+        found, named = sum(a.found for a in group), sum(a.named for a in group)
+        rows.append(f"{name:{width}}  {len(group):6}  {found:5}  {named:5}")
+    return rows
+
+
+def main() -> int:
+    """Print the tables."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--engine", choices=("numpy", "reference-model"), default="numpy")
+    parser.add_argument("--verify", action="store_true")
+    parser.add_argument("kinds", nargs="*", default=[""])
+    given = parser.parse_args()
+    faults = [f for f in all_faults() if any(text in f.title for text in given.kinds)]
+    repeated = [title for title, count in Counter(f.title for f in faults).items() if count > 1]
+    if repeated:
+        parser.error(f"faults with the same title: {repeated}")
+    start, answers = time.monotonic(), []
+    for fault in faults:
+        answers.append(judge(fault, given.engine))
+        if answers[-1].text:
+            print(f"MISSED {fault.family}: {fault.title}: {answers[-1].text}\n", flush=True)
+    for by in ("kind", "dtype", "family"):
+        print(*table(answers, by), "", sep="\n")
+    problems = []
+    if given.verify:
+        honest: dict[Any, str] = {}
+        problems = [f"{f.title}: {text}" for f in faults if (text := unfit(f, honest))]
+        print(*problems, f"{len(problems)} rows are no faults", sep="\n")
+    total = len(answers)
+    found, named = sum(a.found for a in answers), sum(a.named for a in answers)
+    kinds = len({fault.kind for fault in faults})
+    print(
+        f"{kinds} kinds, {total} faults: {found} found ({found / total:.1%}), {named} named "
+        f"({named / total:.1%}), {time.monotonic() - start:.0f} s"
+    )
+    return int(min(found, named) < REQUIRED * total or bool(problems))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
