@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,10 +18,12 @@ from tosa_convert.cli import run_model
 from tosa_convert.cli.main import run as run_verb
 from tosa_convert.cli.main import verb
 from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.golden.arrays.npz import load_npz
 from tosa_convert.golden.running import reference_model_process, work
 from tosa_convert.golden.suite.qualification import Qualification, qualify_case
 from tosa_convert.golden.suite.run_cases import run_case
 from tosa_convert.graph import Graph
+from tosa_convert.process.child import Ended
 
 NUMPY = golden.RunOptions(engine="numpy")
 #: What a run gives that does not take place.
@@ -62,6 +65,33 @@ def test_without_the_reference_model_numpy_runs_programs(network: Graph) -> None
 
 
 @pytest.mark.usefixtures("no_model")
+def test_without_the_reference_model_numpy_reduces_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    b = Builder("main")
+    scaled = b.mul(b.input("x", "FP32", (1, 2, 4)), b.const(np.full((1, 2, 4), 2, np.float32)))
+    real, imaginary = b.fft2d(scaled, b.negate(scaled))
+    b.output(b.add(real, b.exp(imaginary)), name="y")
+
+    def judge(words: list[str], **_: object) -> Ended:
+        main, given = tc.load(words[1]).main, load_npz(words[2])
+        assert sorted(given) == sorted(main.inputs)
+        return Ended(int(any(op.spec.name == "FFT2D" for op in main.operators)), "bad")
+
+    monkeypatch.setattr("tosa_convert.golden.reduction.reduce.run_command", judge)
+    tc.save(b.graph(), tmp_path / "m.tosa")
+    words = [str(tmp_path / "m.tosa"), "--random", "1", "--command", "true {model} {inputs}"]
+    words += ["--expect-exit", "1", "--expect-text", "bad", "--work", str(tmp_path / "work")]
+    assert run_verb(verb("reduce"), words) == 0
+    reduced = tc.load(tmp_path / "work" / "reduced.tosa").main
+    assert [op.spec.name for op in reduced.operators] == ["FFT2D"]
+    with np.load(tmp_path / "work" / "inputs.npz") as given:
+        expected = golden.run(b.graph(), random=1, intermediates="*").intermediates
+        for name in reduced.inputs:
+            np.testing.assert_array_equal(given[name], expected[name])
+
+
+@pytest.mark.usefixtures("no_model")
 def test_without_the_reference_model_numpy_judges_official_cases(tmp_path: Path) -> None:
     write_case(tmp_path / "abs", unary("ABS"), X)
     answer = run_case(str(tmp_path), "abs")
@@ -89,6 +119,39 @@ def test_without_the_reference_model_it_can_still_be_asked_for(network: Graph) -
     with pytest.raises(TosaConvertError) as caught:
         golden.run(network, options=options, random=1)
     assert caught.value.code == "missing-refmodel"
+
+
+def test_the_engine_is_a_keyword_of_run_or_a_field_of_its_options(
+    network: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_model(*given: object) -> None:
+        raise AssertionError("the reference model was to run")
+
+    monkeypatch.setattr(reference_model_process, "run", no_model)
+    monkeypatch.setattr(reference_model_process, "locate", lambda: Path("model"))
+    expected = golden.run(network, options=NUMPY, random=1).outputs["y"]
+    for options in (golden.RunOptions(), NUMPY):
+        result = golden.run(network, options=options, random=1, engine="numpy", intermediates="*")
+        np.testing.assert_array_equal(result.outputs["y"], expected)
+    with pytest.raises(AssertionError, match="was to run"):
+        golden.run(network, random=1, engine="reference-model")
+    assert golden.run(network, options=NUMPY, random=1, engine="auto").outputs["y"].size
+
+
+@pytest.mark.parametrize(
+    ("given", "keyword", "message"),
+    [
+        ("numpy", "reference-model", "and the options have engine='numpy'"),
+        ("reference-model", "numpy", "and the options have engine='reference-model'"),
+        ("auto", "nump", "numpy"),
+    ],
+)
+def test_two_different_engines_and_unknown_ones_are_refused(
+    network: Graph, given: Any, keyword: Any, message: str
+) -> None:
+    with pytest.raises(TosaConvertError, match=message) as caught:
+        golden.run(network, options=golden.RunOptions(engine=given), random=1, engine=keyword)
+    assert caught.value.code == "option-conflict"
 
 
 @pytest.mark.usefixtures("refmodel")

@@ -12,7 +12,7 @@ from tosa_convert.golden.running.intermediates import iterate_tensors
 from tosa_convert.golden.running.numpy_engine import compute_steps
 from tosa_convert.golden.running.programs import AS_IT_IS, as_graph, input_arrays, load_program
 from tosa_convert.golden.running.run_graph import Result, run_program
-from tosa_convert.golden.running.run_options import DEFAULT_RUN, RunOptions
+from tosa_convert.golden.running.run_options import DEFAULT_RUN, Engine, RunOptions
 from tosa_convert.golden.running.variable_states import with_variables
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.io.options import ReadOptions
@@ -27,9 +27,10 @@ def run(
     variables: Mapping[str, Any] | None = None,
     intermediates: str | Sequence[str] | None = None,
     random: int | None = None,
+    engine: Engine = "auto",
     read: ReadOptions = AS_IT_IS,
 ) -> Result:
-    """Run a program on the TOSA reference model.
+    """Run a program on the TOSA reference model, or on numpy.
 
     Args:
         program: a Graph, a module of any MLIR bindings, bytes, or a path to anything that
@@ -41,6 +42,8 @@ def run(
         intermediates: a pattern such as `"*"`, or several such as `["layer_1*"]`, for tensors of
             the main block that the result holds as well.
         random: a seed, 0 or more, for inputs that are not given.
+        engine: what computes the answer: "reference-model", "numpy", or "auto", as the options say, and
+            otherwise the reference model if it is installed, else numpy.
         read: how to read a file or module, such as `ReadOptions(func="main")`, or
             `ReadOptions(input_shapes={"x": (1, 4)})` for arguments with dynamic dimensions.
 
@@ -51,7 +54,8 @@ def run(
         TosaConvertError: `input-mismatch` before anything runs, `unsupported-shape` for a shape
             that is not static, `refmodel-refused` naming the operator, the rule and the shapes,
             `refmodel-failed`, `refmodel-timeout`, `missing-refmodel`, `undefined-name` for a
-            pattern that nothing matches, `file-error` if the temporary folder cannot be written.
+            pattern that nothing matches, `option-conflict` for an engine other than that of the
+            options, `file-error` if the temporary folder cannot be written.
 
     Example:
         >>> from tosa_convert import golden
@@ -60,6 +64,7 @@ def run(
         >>> sorted(result.outputs) == sorted(graph.main.outputs)
         True
     """
+    options = options.with_engine(engine)
     loaded = load_program(program, read)
     arrays = input_arrays(loaded.graph, inputs, random)
     collected: dict[str, Array] = {}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, get_args
 
-from tosa_convert.errors import refuse_unknown
+from tosa_convert.errors import fail, refuse_unknown
 from tosa_convert.golden.running import reference_model_process
 from tosa_convert.golden.running.work import Progress
 
@@ -53,6 +53,19 @@ class RunOptions:
     def uses_numpy(self) -> bool:
         """Return whether programs run on numpy."""
         return chosen_engine(self.engine) == "numpy"
+
+    def with_engine(self, engine: Engine) -> RunOptions:
+        """Return these options with an engine that was given beside them; "auto" gives none.
+
+        Raises TosaConvertError("option-conflict") for an unknown engine, or if both name another one.
+        """
+        if engine in ("auto", self.engine):
+            return self
+        chosen = replace(self, engine=engine)
+        if self.engine != "auto":
+            message = f"engine={engine!r}, and the options have engine={self.engine!r}"
+            raise fail("option-conflict", "engine", message, "give one of them")
+        return chosen
 
 
 def chosen_engine(engine: Engine) -> Engine:
