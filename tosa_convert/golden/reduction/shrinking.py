@@ -65,8 +65,7 @@ class Shrinker:
 
     def with_earlier_output(self, best: Cut) -> Cut:
         """Take one computed value as the only output: by bisection first, then one by one."""
-        part = self.extract(best)
-        names = [name for _, name in computed_tensors(part)]
+        names = self._computed(best)
         low, high = 0, len(names) - 1
         while low < high:
             middle = (low + high) // 2
@@ -83,8 +82,7 @@ class Shrinker:
 
     def with_later_inputs(self, best: Cut) -> Cut:
         """Make computed values inputs: by bisection along the order first, then one by one."""
-        part = self.extract(best)
-        names = [name for _, name in computed_tensors(part) if name not in best[0]]
+        names = [name for name in self._computed(best) if name not in best[0]]
         low, high = 0, len(names)
         while low < high:
             middle = (low + high + 1) // 2
@@ -98,6 +96,14 @@ class Shrinker:
             if candidate != best and self.is_smaller(candidate, best) and self.fails(candidate):
                 best = candidate
         return best
+
+    def _computed(self, cut: Cut) -> list[str]:
+        """List the tensors of the graph that a candidate computes.
+
+        A result that became an input, of an operator that remains for another result, has a new name.
+        """
+        names = [name for _, name in computed_tensors(self.extract(cut))]
+        return [name for name in names if name in self.graph.main.tensors]
 
     def is_smaller(self, one: Cut, other: Cut) -> bool:
         """Return whether a candidate has fewer operators than another."""
