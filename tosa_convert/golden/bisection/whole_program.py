@@ -16,7 +16,7 @@ import numpy as np
 
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.accuracy.verdict import judge
-from tosa_convert.golden.arrays.by_name import Array, LazyArrays
+from tosa_convert.golden.arrays.by_name import Array, LazyArrays, differing_elements
 from tosa_convert.golden.arrays.scratch import scratch_folder, write_npy
 from tosa_convert.golden.arrays.slots import Slot, slots
 from tosa_convert.golden.backends.runners import Runner
@@ -53,8 +53,9 @@ def repeated(
 
 def _same(one: Array, other: Array) -> bool:
     """Return whether two arrays are equal bit for bit."""
-    left, right = (np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in (one, other))
-    return one.dtype == other.dtype and np.array_equal(left, right)
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    return not differing_elements(one, other)
 
 
 class WholeProgram:

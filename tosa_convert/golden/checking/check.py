@@ -15,7 +15,7 @@ from tosa_convert.errors import Findings, fail
 from tosa_convert.golden.accuracy.comparison import Comparison, compare, in_type_of
 from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES, Tolerances
 from tosa_convert.golden.accuracy.verdict import judge
-from tosa_convert.golden.arrays.by_name import Array, LazyArrays
+from tosa_convert.golden.arrays.by_name import Array, LazyArrays, differing_elements
 from tosa_convert.golden.arrays.npz import npz_pieces, stored_arrays
 from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder, subfolder
 from tosa_convert.golden.arrays.slots import SCALE_SUFFIX, Slot, coerce
@@ -312,10 +312,7 @@ def _difference(one: Array, other: Array | None) -> str:
         return "gives no such output"
     if one.shape != other.shape or one.dtype != other.dtype:
         return f"gives {other.dtype}{list(other.shape)}"
-    bits = [
-        np.ascontiguousarray(a).reshape(-1).view(np.uint8).reshape(a.size, -1) for a in (one, other)
-    ]
-    count = int(np.count_nonzero((bits[0] != bits[1]).any(axis=1))) if one.size else 0
+    count = differing_elements(one, other)
     return f"gives other values in {count} of {one.size} elements" if count else ""
 
 
