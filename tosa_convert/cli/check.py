@@ -31,7 +31,7 @@ from tosa_convert.cli.shared_options import add_options, option
 )
 @option(
     "--calibration",
-    excludes=("--seeds", "--random", "--range"),
+    excludes=("--seeds", "--random", "--range", "--edges"),
     type=ReadPath(),
     metavar="NPZ",
     help="Check each sample of a file: arrays by input with a further first dimension.",

@@ -255,6 +255,12 @@ SHARED: Final[dict[str, dict[str, Any]]] = dict(
             help="Another range for the random values of the inputs whose name matches NAME.",
         ),
         _row(
+            "--edges",
+            is_flag=True,
+            help="Edge inputs instead of random ones, from the same seed: zeros, ties, limits of types, "
+            "NaN, infinities, subnormal numbers, the first and the last index.",
+        ),
+        _row(
             "--variables",
             type=ReadPath(),
             metavar="NPZ",

@@ -9,6 +9,7 @@ from tosa_convert.golden.backends.runners import Backend, Record, Runner, open_b
 from tosa_convert.golden.bisection.bisect import Bisection, bisect
 from tosa_convert.golden.bisection.cases import Case, Divergence, save_case
 from tosa_convert.golden.checking.check import check
+from tosa_convert.golden.edges.edge_inputs import edge_inputs
 from tosa_convert.golden.random_graphs import generate
 from tosa_convert.golden.reduction.reduce import Failure, Reduction, reduce
 from tosa_convert.golden.running.intermediates import Intermediate, iterate_tensors
@@ -37,6 +38,7 @@ __all__ = [
     "bisect",
     "check",
     "compare",
+    "edge_inputs",
     "generate",
     "input_arrays",
     "iterate_tensors",

@@ -320,6 +320,11 @@ def _refusing_overflow(function: Operation) -> Operation:
     return compute
 
 
+def operation_of(call: Call) -> Operation:
+    """Return what computes an operator in its own precision; it refuses what TOSA leaves undefined."""
+    return _refusing_overflow(OPERATIONS[call.spec.name])
+
+
 def _is_inexact(call: Call) -> bool:
     element = call.result.dtype
     return element is not None and element.is_float
