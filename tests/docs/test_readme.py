@@ -35,6 +35,7 @@ RUN = {
     "docs/formats.md": ("torch-mlir",),
     "docs/frontends.md": (),
     "docs/golden.md": ("torch-mlir", "tosa-tools"),
+    "docs/power.md": ("fast-sugiyama",),
     "docs/report.md": ("tosa-tools", "fast-sugiyama"),
     "docs/rewrites.md": (),
     "docs/show.md": (),

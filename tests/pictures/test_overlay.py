@@ -1,4 +1,4 @@
-"""Errors along the graph: results of check, bisect and suite, and texts that are none."""
+"""Errors along the graph: results of check, bisect, suite and power, and texts that are none."""
 
 from __future__ import annotations
 
@@ -78,6 +78,18 @@ def test_a_suite_colours_all_operators_of_a_kind() -> None:
     assert found.unmatched == ["TANH"]
 
 
+def test_power_colours_tensors_by_the_smallest_element_that_is_seen() -> None:
+    ratios = {"check": 2.0, "bisect": None}
+    seen = {"y": None, "s": 2.0, "m": 1e-5, "x": 1.0}
+    power = [{"name": name, "seen_at": at, "worst_ratio": ratios} for name, at in seen.items()]
+    found = of_example({"power": power, "notes": []})
+    assert found.source == "power"
+    assert [row.ok for row in found.rows] == [False, False, True, True]
+    assert [row.size for row in found.rows] == [1e6, 2.0, 1.0, 0.0]
+    assert found.rows[0].text.startswith("check reports no change of one element; check: 2 times")
+    assert found.rows[3].text.endswith("bisect: no effect")
+
+
 def test_a_result_of_another_program_is_refused() -> None:
     with pytest.raises(TosaConvertError, match="about nothing in the program; it has other"):
         of_example(compared(other=1).to_dict())
@@ -89,7 +101,7 @@ def test_a_result_of_another_program_is_refused() -> None:
 )
 def test_what_is_not_a_result_is_refused(result: Any) -> None:
     with pytest.raises(
-        TosaConvertError, match="not a result that check, bisect or suite wrote"
+        TosaConvertError, match="not a result that check, bisect, suite or power wrote"
     ) as info:
         of_example(result)
     assert info.value.findings[0].code == "file-error"
@@ -118,5 +130,7 @@ def test_numbers_out_of_range_are_refused_or_shown(field: str, number: str, tmp_
 
 def test_a_result_that_is_nested_too_deep_is_refused(tmp_path: Path) -> None:
     (tmp_path / "r.json").write_text("[" * 100_000)
-    with pytest.raises(TosaConvertError, match="not a result that check, bisect or suite wrote"):
+    with pytest.raises(
+        TosaConvertError, match="not a result that check, bisect, suite or power wrote"
+    ):
         read_result(tmp_path / "r.json")

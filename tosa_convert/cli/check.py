@@ -16,25 +16,12 @@ from tosa_convert.cli.shared_options import add_options, option
 @click.argument("model", type=ReadPath())
 @option("--against", required=True, multiple=True, distinct=str, more="May be repeated.")
 @add_options(RUN_OPTIONS)
-@add_options("--original --python --keep --atol --rtol --variables --json")
+@add_options("--original --python --keep --atol --rtol --variables --seeds --calibration --json")
 @option(
     "--reference",
     type=NamesFile(),
     metavar="BACKEND",
     help="Compare with another backend instead of the reference model, within the tolerances.",
-)
-@option(
-    "--seeds",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Check random inputs of N seeds, from that of --random (0 by default) on.",
-)
-@option(
-    "--calibration",
-    excludes=("--seeds", "--random", "--range", "--edges"),
-    type=ReadPath(),
-    metavar="NPZ",
-    help="Check each sample of a file: arrays by input with a further first dimension.",
 )
 @option(
     "--repeat",

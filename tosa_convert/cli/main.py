@@ -57,6 +57,7 @@ SECTIONS: Final = {
         "bisect": "tosa_convert.cli.bisect",
         "check": "tosa_convert.cli.check",
         "generate": "tosa_convert.cli.generate",
+        "power": "tosa_convert.cli.power",
         "reduce": "tosa_convert.cli.reduce",
         "run": "tosa_convert.cli.run",
         "suite": "tosa_convert.cli.suite",

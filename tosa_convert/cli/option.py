@@ -19,10 +19,10 @@ MESSAGES: Final = "Help and messages"
 #: Heading in the help -> the options below it, of whatever verb, in their order.
 SECTIONS: Final = {
     "Output": "--output --to --export-to-flatbuffer --import-from-flatbuffer --count --verify "
-    "--no-validate --save-inputs --save-variables --bounds --intermediates --pattern --inside "
+    "--no-validate --save-inputs --save-variables --bounds --intermediates --inside "
     "--until --print --precise --work --resume",
-    "Selection": "--outputs --inputs --seed --size --only --list --operators --tensors --constants "
-    "--grep --hex --all-bytes --as --scopes --errors",
+    "Selection": "--outputs --inputs --seed --size --only --pattern --max-tensors --list --operators "
+    "--tensors --constants --grep --hex --all-bytes --as --scopes --errors",
     "Comparison": "--against --reference --frontends --through --original --atol --rtol --repeat "
     "--compare-names --compare-locations --ignore-order --max-cases",
     "Failures": "--command --expect-exit --expect-text --xfail --refused --baseline --case --keep "
@@ -35,7 +35,7 @@ SECTIONS: Final = {
     "Weights": "--weights --accept-changed-weights --larger-than --parameters",
     "Target": "--for --tosa-version --spec-version --profile --level --least",
     "Framework models": "--via --partial --check",
-    "Values of inputs": "--input --random --range --edges --seeds --calibration --variables",
+    "Values of inputs": "--input --random --range --seeds --calibration --variables",
     "Processes and limits": "--jobs --engine --python --scheduler --timeout --limit --batch-mib",
     MESSAGES: "--quiet --verbose --version --help",
 }

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     "--errors",
     type=ReadPath(),
     metavar="JSON",
-    help="Show a result as colour: the JSON that check, bisect or suite wrote.",
+    help="Show a result as colour: the JSON that check, bisect, suite or power wrote.",
 )
 @option(
     "--scopes",

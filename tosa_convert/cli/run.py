@@ -12,9 +12,7 @@ from tosa_convert.cli.option import ReadPath, WritePath
 from tosa_convert.cli.shared_options import add_options, option
 
 #: Options of the verbs that run programs: what is run, and on which inputs.
-RUN_OPTIONS: Final = (
-    "--input --random --range --edges --input-shape --func --narrow --engine --timeout"
-)
+RUN_OPTIONS: Final = "--input --random --range --input-shape --func --narrow --engine --timeout"
 
 
 @click.command("run", cls=Verb)
@@ -34,14 +32,7 @@ RUN_OPTIONS: Final = (
     type=WritePath(),
     help="Write every computed tensor, with its operator and location.",
 )
-@option(
-    "--pattern",
-    multiple=True,
-    needs=("--intermediates",),
-    metavar="GLOB",
-    shell_complete=complete_tensors(tensors_of),
-    help="Only intermediates whose name matches.",
-)
+@option("--pattern", needs=("--intermediates",))
 @option(
     "--inside",
     needs=("--intermediates",),

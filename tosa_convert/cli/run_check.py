@@ -14,7 +14,6 @@ from tosa_convert.cli.run_model import (
     parse_ranges,
     program_and_inputs,
     program_of,
-    refuse_all_given,
     tolerances_of,
     variables_of,
 )
@@ -28,12 +27,10 @@ from tosa_convert.golden.checking.check import (
     OpenBackend,
     calibration_inputs,
     check_inputs,
-    edge_sets,
     runs_as_json,
     seeded_inputs,
     with_initial_states,
 )
-from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.golden.running.variable_states import with_variables
 from tosa_convert.graph.model import Graph, counted
@@ -45,7 +42,7 @@ NamedInputs = Iterator[tuple[str, dict[str, Array]]]
 def run_check(model: str, options: Mapping[str, Any]) -> int:
     """Check a model as the options say; returns the exit code."""
     tolerances = tolerances_of(options)
-    program_graph, sets = _inputs(model, options)
+    program_graph, sets = named_inputs(model, options)
     states = variables_of(program_graph, options)
     graph = with_variables(program_graph, states)
     reference = options["reference"]
@@ -88,12 +85,11 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
     return 0 if ok else 1
 
 
-def _inputs(model: str, options: Mapping[str, Any]) -> tuple[Graph, NamedInputs]:
+def named_inputs(model: str, options: Mapping[str, Any]) -> tuple[Graph, NamedInputs]:
     """Return the program, and the sets of inputs that the options ask for."""
     if not options["seeds"] and not options["calibration"]:
         program, arrays = program_and_inputs(model, options)
-        kind = "edges" if options["edges"] else "seed"
-        name = "given" if options["random"] is None else f"{kind}-{options['random']}"
+        name = "given" if options["random"] is None else f"seed-{options['random']}"
         return program.graph, iter([(name, arrays)])
     graph = program_of(model, options).graph
     given = given_arrays(graph, options)
@@ -102,12 +98,7 @@ def _inputs(model: str, options: Mapping[str, Any]) -> tuple[Graph, NamedInputs]
             graph, Path(copy_standard_input(options["calibration"])), given
         )
     ranges = parse_ranges(options["ranges"])
-    first, count = options["random"] or 0, options["seeds"]
-    if options["edges"]:
-        refuse_all_given(input_slots(graph), given)
-        graph = with_variables(graph, variables_of(graph, options))
-        return graph, edge_sets(graph, given, first, count, ranges)
-    return graph, seeded_inputs(graph, given, first, count, ranges)
+    return graph, seeded_inputs(graph, given, options["random"] or 0, options["seeds"], ranges)
 
 
 def _opener(

@@ -14,6 +14,7 @@ from tosa_convert.cli.completion import (
     complete_from,
     complete_functions,
     complete_tensors,
+    tensors_of,
 )
 from tosa_convert.cli.option import ArrayFile, Folder, NamesFile, Option, ReadPath, WritePath
 from tosa_convert.consumers.readers import every_reader, reader_named, releases
@@ -255,10 +256,24 @@ SHARED: Final[dict[str, dict[str, Any]]] = dict(
             help="Another range for the random values of the inputs whose name matches NAME.",
         ),
         _row(
-            "--edges",
-            is_flag=True,
-            help="Edge inputs instead of random ones, from the same seed: zeros, ties, limits of types, "
-            "NaN, infinities, subnormal numbers, the first and the last index.",
+            "--seeds",
+            type=click.IntRange(1),
+            metavar="N",
+            help="Use random inputs of N seeds, from that of --random (0 by default) on.",
+        ),
+        _row(
+            "--calibration",
+            excludes=("--seeds", "--random", "--range"),
+            type=ReadPath(),
+            metavar="NPZ",
+            help="Use each sample of a file: arrays by input with a further first dimension.",
+        ),
+        _row(
+            "--pattern",
+            multiple=True,
+            metavar="GLOB",
+            shell_complete=complete_tensors(tensors_of),
+            help="Only tensors whose name matches. May be repeated.",
         ),
         _row(
             "--variables",

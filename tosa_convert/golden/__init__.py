@@ -1,8 +1,8 @@
 """Golden answers: run programs on the TOSA reference model and compare other programs with it.
 
-The public functions are `run`, `check`, `bisect`, `reduce`, `generate` and `compare`. They read and
-write programs through `tosa_convert.load` and `tosa_convert.save`. The reference model runs in a child
-process; the extra `refmodel` installs it.
+The public functions are `run`, `check`, `bisect`, `power`, `reduce`, `generate` and `compare`. They
+read and write programs through `tosa_convert.load` and `tosa_convert.save`. The reference model runs in
+a child process; the extra `refmodel` installs it.
 
 Importing this package is cheap: the modules are imported when a function is first used.
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Divergence,
         Failure,
         Intermediate,
+        Power,
         Record,
         Reduction,
         Result,
@@ -36,11 +37,11 @@ if TYPE_CHECKING:
         bisect,
         check,
         compare,
-        edge_inputs,
         generate,
         input_arrays,
         iterate_tensors,
         open_backend,
+        power,
         reduce,
         run,
         save_case,
@@ -55,6 +56,7 @@ __all__ = [
     "Divergence",
     "Failure",
     "Intermediate",
+    "Power",
     "Record",
     "Reduction",
     "Result",
@@ -66,11 +68,11 @@ __all__ = [
     "bisect",
     "check",
     "compare",
-    "edge_inputs",
     "generate",
     "input_arrays",
     "iterate_tensors",
     "open_backend",
+    "power",
     "reduce",
     "run",
     "save_case",

@@ -35,6 +35,7 @@ READS = {
     "diff": ["-", "m.tosa"],
     "doctor": ["-", "--for", "flatc"],
     "extract": ["-", "--outputs", "y", "-o", "out.tosa"],
+    "power": ["-", *RUN],
     "reduce": ["-", "--command", "false", "--expect-exit", "1", "--work", "work"],
     "repack": ["-", "-o", "out.tosa"],
     "report": ["--dot"],
@@ -63,7 +64,7 @@ WRITES = {
 OTHERS = {"data", "frontends", "generate", "suite"}
 #: Verbs whose -o is not a program.
 REPORTS = {"report", "run", "validate", "weights export"}
-NEED_REFERENCE = {"bisect", "check", "run", "suite"}
+NEED_REFERENCE = {"bisect", "check", "power", "run", "suite"}
 AGAINST = "m.tosa --random 1 --against other.tosa"
 SUITE = "suite cases --against false --jobs 1"
 #: Option that names a file to read -> a command with it, and a file.
@@ -74,6 +75,9 @@ READ_OPTIONS = {
     "check --input": ("check m.tosa --against other.tosa -i {}", "x.npz"),
     "check --variables": (f"check {AGAINST} --variables {{}}", "no.npz"),
     "data paths": ("data {}", "x.npz"),
+    "power --calibration": ("power m.tosa --calibration {}", "samples.npz"),
+    "power --input": ("power m.tosa -i {}", "x.npz"),
+    "power --variables": ("power m.tosa --random 1 --variables {}", "no.npz"),
     "reduce --input": ("reduce m.tosa --command false --expect-exit 1 --work work -i {}", "x.npz"),
     "report --errors": ("report m.tosa --dot --errors {}", "errors.json"),
     "run --input": ("run m.tosa -i {}", "x.npz"),

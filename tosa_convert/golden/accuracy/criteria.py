@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from itertools import repeat
 from typing import Any, Final
 
 import numpy as np
@@ -144,6 +143,13 @@ class NetworkTotals:
             same |= (kinds != 0) & ~(np.isfinite(found) & np.isfinite(exact))
         errors = np.where(same | is_flushed | overflows, 0.0, errors)
         errors = np.where(np.isnan(errors), np.inf, errors)
+        self.add_errors(part, errors)
+        with np.errstate(all="ignore"):
+            fractions = np.where(errors == 0, 0.0, errors / limit)
+        return errors <= limit, fractions
+
+    def add_errors(self, part: slice, errors: Array) -> None:
+        """Add the errors of a part to those of its rows, its channels and the whole."""
         squares = np.square(np.where(np.isfinite(errors), errors, 0.0))
         places = np.arange(part.start, part.start + len(errors))
         rows, channels = places // self.length, places % self.length
@@ -151,27 +157,30 @@ class NetworkTotals:
         sums = np.bincount(rows - first, squares)
         self.by_row[first : first + len(sums)] += sums
         self.by_channel += np.bincount(channels, squares, minlength=self.length)
-        with np.errstate(all="ignore"):
-            fractions = np.where(errors == 0, 0.0, errors / limit)
-        return errors <= limit, fractions
 
     def fraction(self) -> float:
         """Return the errors of the worst row, channel or whole as a fraction; above 1 fails."""
+        group, whole = self.deviations()
+        return max(group / GROUP_MULTIPLE, whole / WHOLE_MULTIPLE)
+
+    def deviations(self) -> tuple[float, float]:
+        """Return the errors of the worst row or channel, and of the whole, in spreads."""
         sigma = self.check.spread.sigma
         if sigma is None or not sigma.size:
-            return 0.0
+            return 0.0, 0.0
         allowed = np.square(sigma).reshape(-1, self.length)
-        groups = [(self.by_row.sum(), allowed.sum(), WHOLE_MULTIPLE)]
+        ratios = [0.0]
         if self.length >= SMALLEST_GROUP:
-            groups += zip(self.by_row, allowed.sum(axis=1), repeat(GROUP_MULTIPLE))
+            ratios.append(_largest_ratio(self.by_row, allowed.sum(axis=1)))
         if len(allowed) >= SMALLEST_GROUP:
-            groups += zip(self.by_channel, allowed.sum(axis=0), repeat(GROUP_MULTIPLE))
-        squares, limits, multiples = (
-            np.array(column, np.float64) for column in zip(*groups, strict=True)
-        )
-        with np.errstate(all="ignore"):
-            ratios = np.sqrt(squares / limits) / multiples
-        return float(np.max(np.where(squares == 0, 0.0, ratios)))
+            ratios.append(_largest_ratio(self.by_channel, allowed.sum(axis=0)))
+        return max(ratios), _largest_ratio(self.by_row.sum(), allowed.sum())
+
+
+def _largest_ratio(squares: Array, allowed: Array) -> float:
+    """Return the root of the largest quotient; 0 where nothing deviates."""
+    with np.errstate(all="ignore"):
+        return float(np.max(np.where(squares == 0, 0.0, np.sqrt(squares / allowed))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,9 +227,7 @@ def criterion_for(
             least = FLOATS[check.dtype.name][1] if may_flush(check.dtype) else 0.0
             return Criterion(str(check.rule), least=least)
         if check.rule.kind == "steps":
-            return Criterion(
-                str(check.rule), max(atol, check.rule.amount), max(rtol, check.rule.base)
-            )
+            return Criterion(str(check.rule), max(atol, check.rule.amount), rtol)
         if check.exact is not None:
             return Criterion(str(check.rule), check=check)
     if is_integer(element_type) and not (atol or rtol):

@@ -144,20 +144,54 @@ def measure(
     result: dict[str, Spread] = {}
     end = time.monotonic() + timeout * len(machines)
     for name, values, possible in _in_step(machines, inputs):
-        if timeout and time.monotonic() > end:
-            message = f"the runs that measure its accuracy took longer than {timeout:g} s each"
-            raise fail("refmodel-timeout", f'"{name}"', message, "allow more time")
+        _refuse_late(name, timeout, end)
         if name in wanted:
             result[name] = _spread(graph.main, name, values, possible)
     return result
 
 
+def independent_runs(
+    graph: Graph, inputs: Mapping[str, Array], count: int, timeout: float = 0.0
+) -> Iterator[tuple[str, list[Array]]]:
+    """Iterate over the tensors of the main block, with the data of the exact run and of further ones.
+
+    The errors of these runs are drawn independently of those that `measure` draws, and nothing moves the
+    operands of operators that decide: each is what one correct implementation may compute.
+
+    Args:
+        graph: the program.
+        inputs: an array for each of its inputs.
+        count: of the runs with errors.
+        timeout: seconds for each run; 0 for no limit.
+
+    Raises:
+        TosaConvertError: as `measure`.
+    """
+    machines = [_Run(graph, "wide")]
+    for number in range(count):
+        random = np.random.default_rng(RUNS + 1 + number)
+        machines.append(_Run(graph, "wide", number=1 + number % RUNS, random=random))
+    end = time.monotonic() + timeout * len(machines)
+    for name, values, _ in _in_step(machines, inputs, moves=False):
+        _refuse_late(name, timeout, end)
+        yield name, [plain(value) for value in values]
+
+
+def _refuse_late(name: str, timeout: float, end: float) -> None:
+    """Raise TosaConvertError("refmodel-timeout") after the end of the time for all runs."""
+    if timeout and time.monotonic() > end:
+        message = f"the runs that measure its accuracy took longer than {timeout:g} s each"
+        raise fail("refmodel-timeout", f'"{name}"', message, "allow more time")
+
+
 def _in_step(
-    machines: list[_Run], inputs: Mapping[str, Array]
+    machines: list[_Run], inputs: Mapping[str, Array], *, moves: bool = True
 ) -> Iterator[tuple[str, list[Value], Array | None]]:
     """Compute the main block in all runs; iterate over each tensor's values in the runs that go on.
 
     With them come, for an index of the largest element, the indices that are possible.
+
+    moves: move the operands of operators that decide by several times their spread.
     """
     block = machines[0].graph.main
     last_use = {name: index for index, op in enumerate(block.operators) for name in op.inputs}
@@ -169,7 +203,9 @@ def _in_step(
         where = operator_path("main", index, operator)
         pairs = zip(machines, states, strict=True)
         operands = [[m.value(block, own, name) for name in operator.inputs] for m, own in pairs]
-        operands, possible = _moved(block, operator, operands, machines[1].random)
+        possible = None
+        if moves:
+            operands, possible = _moved(block, operator, operands, machines[1].random)
         for name in _compute_all(index, operands, where, machines, states):
             live = zip(machines, states, strict=True)
             yield name, [own[name] for machine, own in live if machine.is_alive], possible

@@ -1,4 +1,4 @@
-"""Errors along the graph: the JSON result of `check`, `bisect` or `suite` on the nodes of a diagram."""
+"""Errors along the graph: the JSON result of `check`, `bisect`, `suite` or `power` on the nodes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from tosa_convert.io.files import JSON_BYTES, PathLike, map_file, parse_json
 if TYPE_CHECKING:
     from tosa_convert.views.pictures.diagram import Diagram
 
-_RESULT: Final = "a result that check, bisect or suite wrote as JSON"
+_RESULT: Final = "a result that check, bisect, suite or power wrote as JSON"
 #: Statuses of a case of `suite` in which the backend gave no right result.
 _WRONG: Final = ("wrong", "fail", "crashed", "error", "refused")
 #: The share of the bound that stands for a wrong result that has no bound.
 _NO_BOUND: Final = 1e6
+#: The share of a tensor's largest number that a change may be to have the colour of what is right.
+_SMALL: Final = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,8 @@ class NodeError:
 
     node: its number. ok: whether the result accepts it.
     size: the error as a share of what is allowed, more than 1 if it is wrong; for a result of `suite`
-        the share of wrong cases. text: the same in words.
+        the share of wrong cases; for one of `power` how large a change is seen, from 0 for one of _SMALL
+        to 1 for one as large as the tensor's largest number. text: the same in words.
     """
 
     node: int
@@ -50,7 +53,7 @@ class Overlay:
 
 
 def read_result(path: PathLike) -> Any:
-    """Read a file that `check --json`, `bisect --json` or `suite --json-report` wrote.
+    """Read a file that `check --json`, `bisect --json`, `power --json` or `suite --json-report` wrote.
 
     Raises:
         TosaConvertError: "file-error" if it cannot be read, or is not such a result.
@@ -75,7 +78,9 @@ def overlay(diagram: Diagram, result: Any, where: str = "") -> Overlay:
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise _not_a_result(where, f"{type(error).__name__}: {error}") from None
     if found is None:
-        raise _not_a_result(where, "none of the fields `tensors`, `runs`, `first` and `answers`")
+        raise _not_a_result(
+            where, "none of the fields `tensors`, `runs`, `first`, `answers` and `power`"
+        )
     if not found.rows:
         names = ", ".join(found.unmatched[:4]) or "none"
         message = f"the result of {found.source} is about nothing in the program; it has {names}"
@@ -93,6 +98,8 @@ def _rows(diagram: Diagram, result: Any) -> Overlay | None:
         return None
     if "answers" in result:
         return _of_suite(diagram, result["answers"])
+    if "power" in result:
+        return _of_power(diagram, result["power"])
     if "runs" in result:
         rows = [row for run in result["runs"] for row in run["tensors"]]
         return _of_tensors(diagram, "check", rows)
@@ -184,6 +191,33 @@ def _of_suite(diagram: Diagram, answers: Iterable[Mapping[str, Any]]) -> Overlay
             found.rows.append(NodeError(number, not bad, 1 + 1000 * size if bad else 0.0, text))
     found.unmatched = sorted(ran.keys() - seen)
     return _worst_first(found)
+
+
+def _of_power(diagram: Diagram, rows: Iterable[Mapping[str, Any]]) -> Overlay:
+    """Return how large a change of an element is when `check` reports it, on each changed tensor."""
+    found = Overlay("power")
+    producers = _producers(diagram)
+    for row in rows:
+        name, seen_at = str(row["name"]), row["seen_at"]
+        if name not in producers:
+            found.unmatched.append(name)
+            continue
+        share = _NO_BOUND if seen_at is None else _finite(float(seen_at))
+        size = max(0.0, 1 - math.log(max(share, _SMALL)) / math.log(_SMALL))
+        text = "check reports no change of one element"
+        if seen_at is not None:
+            text = f"check reports an element that is wrong by {share:.2g} of the largest number"
+        ratios = {verb: _ratio_text(row["worst_ratio"][verb]) for verb in ("check", "bisect")}
+        text += "".join(f"; {verb}: {ratio}" for verb, ratio in ratios.items())
+        found.rows.append(
+            NodeError(producers[name], share <= 1, size if share <= 1 else share, text)
+        )
+    return _worst_first(found)
+
+
+def _ratio_text(ratio: Any) -> str:
+    """Return how far what a verb reports is above the noise."""
+    return "no effect" if ratio is None else f"{float(ratio):.3g} times the noise"
 
 
 def _producers(diagram: Diagram) -> dict[str, int]:

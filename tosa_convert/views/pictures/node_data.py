@@ -27,7 +27,8 @@ def error_node_data(diagram: Diagram, overlay: Overlay) -> dict[str, Any]:
         for _, value in diagram.nodes[row.node].outputs:
             results[diagram.values[value].name] = {"value": row.size}
     rows = [{"value": value, "bgColor": color} for value, color in _THRESHOLDS]
-    return {"name": f"error ({overlay.source})", "results": results, "thresholds": rows}
+    name = "power" if overlay.source == "power" else f"error ({overlay.source})"
+    return {"name": name, "results": results, "thresholds": rows}
 
 
 def work_node_data(graph: Graph) -> dict[str, Any]:

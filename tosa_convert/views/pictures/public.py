@@ -74,8 +74,8 @@ def report(
             "model-explorer" for values and colours that Model Explorer lays over its own picture: the
             errors, or, without `errors`, the multiply-accumulates of each operator. By default the
             extension of `path` says it, if it is .svg, .dot or .gv; otherwise it is "html".
-        errors: a result of `check`, `bisect` or `suite`, which is shown as colour: what `check` and
-            `bisect` return, or the file or the content of what the verbs write as JSON.
+        errors: a result of `check`, `bisect`, `suite` or `power`, which is shown as colour: what these
+            functions return, or the file or the content of what the verbs write as JSON.
         scopes: where groups of operators come from. "names": common folders of the names of tensors,
             such as those of "encoder/layer_1/add" or "layers.0.conv"; "locations": those of the names in
             locations; "auto": whichever has more of them; "none": no groups.

@@ -1,4 +1,4 @@
-// Errors of a result of check, bisect or suite, as colours.
+// Errors of a result of check, bisect, suite or power, as colours.
 
 const errors = data.errors;
 let showErrors = errors !== null;
@@ -38,7 +38,13 @@ function showLegend() {
     mark.style.background = color;
     legend.append(element("span", {}, mark, text));
   };
-  if (showErrors) {
+  if (showErrors && errors.source === "power") {
+    entry(palette.right, "one wrong element is seen from 0.001 % of the largest number");
+    entry(palette.within, "from 100 %");
+    entry(palette.wrong, "only if it is larger");
+    entry(palette.worst, "never: no output changes, or too little");
+    entry(palette["no-data"], "not in the result of power");
+  } else if (showErrors) {
     const isSuite = errors.source === "suite";
     entry(palette.right, isSuite ? "all cases right" : "no difference");
     if (!isSuite) entry(palette.within, "near the bound");

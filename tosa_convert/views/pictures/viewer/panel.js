@@ -56,7 +56,8 @@ function aboutErrors() {
   }
   const unmatched = errors.unmatched.length
     ? quiet(`In the result, but not in the program: ${errors.unmatched.slice(0, 8).join(", ")}`) : null;
-  return section(`Errors of ${errors.source}, the worst first`, list, unmatched);
+  const title = errors.source === "power" ? "What check sees least of" : `Errors of ${errors.source}, the worst first`;
+  return section(title, list, unmatched);
 }
 
 function findingBox(finding, hasPlace) {
@@ -76,7 +77,7 @@ function aboutNode(number) {
   return [
     element("h2", {}, node.title),
     quiet(place ? `${kind} in ${place}` : kind),
-    ...(row ? section("Error", element("div", { class: row.ok ? "" : "finding" }, row.text)) : []),
+    ...(row ? section(errors.source === "power" ? "Power of the checks" : "Error", element("div", { class: row.ok ? "" : "finding" }, row.text)) : []),
     ...section("Findings", ...(node.findings ?? []).map((index) => findingBox(data.findings[index], false))),
     ...section("Attributes", table(node.attributes ?? [])),
     ...section("About", table(rows)),
@@ -104,7 +105,7 @@ function aboutGroup(number) {
     element("h2", {}, group.label),
     quiet([group.kind, placeOf(~number)].filter(Boolean).join(" in ")),
     groupButton(number),
-    ...(row ? section("Worst error inside", link(nodes[row.node].title, itemOf(row.node)), quiet(row.text)) : []),
+    ...(row ? section(errors.source === "power" ? "Least seen inside" : "Worst error inside", link(nodes[row.node].title, itemOf(row.node)), quiet(row.text)) : []),
     ...section("Operators", table(rows)),
   ];
 }

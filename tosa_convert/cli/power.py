@@ -1,0 +1,58 @@
+"""`power`: how small a wrong number `check` and `bisect` report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tosa_convert.cli.command import Verb, say
+from tosa_convert.cli.option import ReadPath
+from tosa_convert.cli.run import RUN_OPTIONS
+from tosa_convert.cli.shared_options import add_options, option
+
+
+@click.command("power", cls=Verb)
+@click.argument("model", type=ReadPath())
+@add_options(RUN_OPTIONS)
+@add_options("--atol --rtol --variables --seeds --calibration --pattern --json")
+@option(
+    "--max-tensors",
+    type=click.IntRange(1),
+    default=50,
+    metavar="N",
+    help="Change at most N tensors, spread evenly; 50 by default.",
+)
+def power(model: str, **options: Any) -> int:
+    """Measure how small a wrong number check and bisect report in each tensor of MODEL.
+
+    One element, one channel and all elements of a tensor are changed, and the program runs on from
+    there. Beside the smallest change that is reported is the smallest one that is larger than the
+    errors of correct implementations.
+    """
+    import json
+
+    from tosa_convert.cli.progress import RunProgress
+    from tosa_convert.cli.run_check import named_inputs
+    from tosa_convert.cli.run_model import tolerances_of, variables_of
+    from tosa_convert.golden.detection.power import power_of_runs
+    from tosa_convert.golden.running.run_options import RunOptions
+    from tosa_convert.golden.running.variable_states import with_variables
+
+    graph, sets = named_inputs(model, options)
+    graph = with_variables(graph, variables_of(graph, options))
+    with RunProgress("power") as progress:
+        result = power_of_runs(
+            graph,
+            sets,
+            patterns=options["pattern"] or ("*",),
+            max_tensors=options["max_tensors"],
+            tolerances=tolerances_of(options),
+            options=RunOptions(timeout=options["timeout"], engine=options["engine"]),
+            progress=progress.report,
+        )
+    if options["as_json"]:
+        click.echo(json.dumps(result.to_dict(), indent=1, allow_nan=False))
+    else:
+        say(str(result))
+    return 0

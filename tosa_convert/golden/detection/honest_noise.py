@@ -1,0 +1,134 @@
+"""How far apart correct implementations are: what no check may report.
+
+Runs with errors that implementations have are drawn independently of those from which the verdict's
+spread is measured. A change whose effect is no larger than that of one of them, in each element, row,
+channel and in the whole, may be the work of a correct implementation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Final
+
+import numpy as np
+
+from tosa_convert.golden.accuracy.criteria import NetworkCheck, NetworkTotals, Spread
+from tosa_convert.golden.accuracy.error_bounds import FLOATS, numbers, same_values
+from tosa_convert.golden.accuracy.network_accuracy import independent_runs
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.model import Graph
+from tosa_convert.reference.call import is_float
+
+#: Independent runs.
+_RUNS: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """What independent runs make of a tensor.
+
+    dtype: its element type. sigma: of each floating-point number, the root of the mean square of their
+        errors. element, group, whole: the largest errors of a run, in multiples of it: of an element, of
+        a row or a channel, and of the whole. low, high: of each other element, the least and the
+        greatest value.
+    """
+
+    dtype: DType
+    spread: Spread
+    element: float = 0.0
+    group: float = 0.0
+    whole: float = 0.0
+
+    def is_exceeded(self, before: Array, after: Array) -> bool:
+        """Return whether a change has a larger effect than the errors of every run."""
+        if self.spread.sigma is None:
+            low, high = self.spread.low, self.spread.high
+            assert low is not None
+            assert high is not None
+            wide = after.astype(low.dtype)
+            return bool(np.any((after != before) & ((wide < low) | (wide > high))))
+        one, other = numbers(before, self.dtype), numbers(after, self.dtype)
+        with np.errstate(all="ignore"):
+            effect = np.where(same_values(one, other), 0.0, np.abs(other - one))
+        if not np.isfinite(effect).all():
+            return True
+        found = _deviations(self.dtype, self.spread, effect)
+        limits = self.element, self.group, self.whole
+        return any(own > limit for own, limit in zip(found, limits, strict=True))
+
+
+@dataclass(slots=True)
+class HonestRuns:
+    """The noise of some tensors, and the largest error in each of the others.
+
+    largest: by tensor, in its numbers.
+    """
+
+    noises: dict[str, Noise] = field(default_factory=dict)
+    largest: dict[str, float] = field(default_factory=dict)
+
+
+def measure_noise(
+    graph: Graph, inputs: Mapping[str, Array], wanted: Collection[str], timeout: float
+) -> HonestRuns:
+    """Measure how far independent runs are from the exact one.
+
+    Args:
+        graph: the program.
+        inputs: an array for each of its inputs.
+        wanted: names of tensors of the main block.
+        timeout: seconds for each run.
+
+    Raises:
+        TosaConvertError: as `network_accuracy.measure`.
+    """
+    found = HonestRuns()
+    for name, values in independent_runs(graph, inputs, _RUNS, timeout):
+        tensor = graph.main.tensors.get(name)
+        if tensor is None or not values[0].size:
+            continue
+        errors = _errors(tensor.dtype, values)
+        found.largest[name] = max((float(e.max()) for e in errors), default=0.0)
+        if name in wanted:
+            found.noises[name] = _noise(tensor.dtype, values, errors)
+    return found
+
+
+def _errors(row: DType, values: Sequence[Array]) -> list[Array]:
+    """Return the distances of each run that differs from the exact one, where they are finite."""
+    wide = [numbers(v, row) if row.name in FLOATS else v.astype(np.float64) for v in values]
+    errors = []
+    for value, other in zip(values[1:], wide[1:], strict=True):
+        if value is values[0]:
+            continue
+        with np.errstate(all="ignore"):
+            error = np.abs(other - wide[0])
+        errors.append(np.where(np.isfinite(error), error, 0.0))
+    return errors
+
+
+def _noise(row: DType, values: Sequence[Array], errors: Sequence[Array]) -> Noise:
+    if row.name not in FLOATS:
+        wide = [array.astype(np.float64) if is_float(array.dtype) else array for array in values]
+        low, high = reduce(np.minimum, wide), reduce(np.maximum, wide)
+        return Noise(row, Spread(wide[0], low=low, high=high))
+    exact = numbers(values[0], row)
+    squares = sum((np.square(error) for error in errors), np.zeros(exact.shape))
+    spread = Spread(exact, sigma=np.sqrt(squares / max(len(errors), 1)))
+    found = [_deviations(row, spread, error) for error in errors]
+    none = 0.0, 0.0, 0.0
+    return Noise(row, spread, *(max(column) for column in zip(none, *found, strict=True)))
+
+
+def _deviations(row: DType, spread: Spread, errors: Array) -> tuple[float, float, float]:
+    """Return errors as multiples of a spread: of an element, a row or channel, and the whole."""
+    assert spread.sigma is not None
+    totals = NetworkTotals(NetworkCheck(row, spread))
+    flat = errors.reshape(-1)
+    totals.add_errors(slice(0, flat.size), flat)
+    with np.errstate(all="ignore"):
+        ratios = np.where(flat == 0, 0.0, flat / spread.sigma.reshape(-1))
+    return float(ratios.max(initial=0.0)), *totals.deviations()
