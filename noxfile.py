@@ -172,6 +172,20 @@ def mlir(session: nox.Session) -> None:
     session.run("python", "tests/oracle/compare_refusals.py", "--state", str(state))
 
 
+@nox.session(name="compare-reference")
+def compare_reference(session: nox.Session) -> None:
+    """Compare the definitions in numpy with the reference model, on random programs and edge values.
+
+    `-- ARGS` such as `--programs 1000`, and `--publish` for the table of docs/computation.md.
+    It continues where it was stopped. Two hours on two processors.
+    """
+    session.install(".[test]")
+    session.run("python", "tests/oracle/official_suite.py", str(SUITE), "--subset", "full")
+    state = str(SUITE.with_name(f"{SUITE.name}.reference"))
+    script = "tests/oracle/compare_reference.py"
+    session.run("python", script, str(SUITE), "--state", state, *session.posargs)
+
+
 @nox.session
 def specification(session: nox.Session) -> None:
     """Compare the tables with a `tosa.xml` of the specification, at `-- PATH`, which is never copied."""

@@ -15,15 +15,22 @@ import numpy as np
 import pytest
 from golden.conftest import MakeBuilder
 
+from tosa_convert.builder import Builder as Blocks
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.accuracy.bounds_of_operators import FORMULAS, bound, rule_of, rules
+from tosa_convert.golden.accuracy.bounds_of_operators import (
+    FORMULAS,
+    INEXACT_RESCALE,
+    bound,
+    rule_of,
+    rules,
+)
 from tosa_convert.golden.accuracy.error_bounds import EXACT, FLOATS, Rule
 from tosa_convert.golden.arrays.slots import Slot, save_npy
 from tosa_convert.golden.backends.runners import Record
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.running import reference_model_process
 from tosa_convert.golden.running.run import run
-from tosa_convert.golden.running.run_options import RunOptions
+from tosa_convert.golden.running.run_options import Engine, RunOptions
 from tosa_convert.graph import Graph, Operator, Region, dtype, operator
 from tosa_convert.graph.dtypes import BlockSize, ResizeMode, RoundingMode
 from tosa_convert.graph.opset import OPERATORS
@@ -187,7 +194,27 @@ def test_integers_are_exact_but_for_an_inexact_rescale(builder: MakeBuilder) -> 
     graph: Graph = b.graph("SINGLE_ROUND")
     judged = {op.outputs[0]: rule_of(graph.main, op, op.outputs[0]) for op in graph.main.operators}
     assert judged["SINGLE_ROUND"] == judged["DOUBLE_ROUND"] == EXACT
-    assert judged["INEXACT_ROUND"] == Rule("steps", 1.0)
+    assert judged["INEXACT_ROUND"] == INEXACT_RESCALE
+
+
+@pytest.mark.usefixtures("refmodel")
+@pytest.mark.parametrize("engine", ["numpy", "reference-model"])
+def test_an_inexact_rescale_may_err_as_far_as_the_reference_model_says(engine: Engine) -> None:
+    b = Blocks("main")
+    scale = b.const([(1 << 30) + 12345], "INT32"), b.const([30], "INT8")
+    x = b.input("x", "INT32", (1000,))
+    scaled = b.rescale(x, *scale, rounding_mode="INEXACT_ROUND", scale32=True, dtype="INT32")
+    b.output(scaled, name="y")
+    graph = b.graph()
+    values = np.linspace(-(1 << 29), (1 << 29) - 1, 1000).astype(np.int32)
+    model = run(graph, {"x": values}, RunOptions(engine="reference-model", bounds=True))
+    for limit in (model.outputs["y"], model.bounds["y"]):
+        assert np.abs(limit - run(graph, {"x": values}, engine=engine).outputs["y"]).max() > 100
+        assert check(graph, {"y": limit}, {"x": values}, engine=engine).ok
+        beyond = {"y": limit + np.where(limit > values, 300, -300).astype(np.int32)}
+        result = check(graph, beyond, {"x": values}, engine=engine)
+        assert not result.ok
+        assert "steps 1 + 4.8e-07 of the value" in str(result)
 
 
 def test_the_bound_of_a_sum_of_products_depends_on_its_length_and_accumulator(

@@ -228,27 +228,28 @@ class _Comparison:
             if key == result and (rule is None or rule.kind not in ("exact", "steps")):
                 inexact[result] = rule
                 continue
-            self._exact(key, name, left, right, "", steps=rule.amount if rule is not None else 0)
+            self._exact(key, name, left, right, "", EXACT if rule is None else rule)
         for name in computed(graph):
             if name in graph.main.shapes:
                 self.found.counts["results"] += 1
         self._inexact(graph, given, inexact, ours.outputs)
 
     def _exact(
-        self, key: str, name: str, left: Array, right: Array, where: str, steps: float = 0
+        self, key: str, name: str, left: Array, right: Array, where: str, rule: Rule = EXACT
     ) -> None:
-        """Compare results bit for bit; NaN of any bits are equal. steps: how far integers may differ."""
+        """Compare results bit for bit; NaN of any bits are equal. rule: how far integers may differ."""
         what = f"{self._operator(name)}{where and ' ' + where}"
         if (left.dtype, left.shape) != (right.dtype, right.shape):
             self._differ(key, f"{what}: {left.dtype}{left.shape} and {right.dtype}{right.shape}")
             return
         a, b = _numbers(left), _numbers(right)
         same = (a == b) | ((a != a) & (b != b))
-        if steps and not same.all():
-            same = np.abs(a.astype(np.int64) - b.astype(np.int64)) <= steps
+        if rule != EXACT and not same.all():
+            wide = b.astype(np.int64)
+            same = np.abs(a.astype(np.int64) - wide) <= rule.amount + rule.base * np.abs(wide)
         if not same.all():
             index = tuple(np.argwhere(~same)[0])
-            kind = "other results of INEXACT_ROUND" if steps else "other results"
+            kind = "other results" if rule == EXACT else "other results of INEXACT_ROUND"
             self._differ(key, f"{what}: {kind}", f"{left[index]} and {right[index]}")
             return
         if a.dtype.kind == "f" and (np.signbit(a) != np.signbit(b))[a == 0].any():

@@ -7,14 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tosa_convert.builder import Builder
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.running.programs import Program, input_arrays
 from tosa_convert.golden.running.run_graph import run_program
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph import Block, BlockScale, Graph, Operator, Region, Tensor, dtype, operator
-from tosa_convert.graph.dtypes import BLOCK_SCALE, BLOCK_SCALED, BlockShape, DType
+from tosa_convert.graph.dtypes import BLOCK_SCALE, BLOCK_SCALED, BlockShape, BlockSize, DType
 from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.versions import V1_1_DRAFT
+from tosa_convert.reference.call import Precision
 from tosa_convert.reference.evaluate import Machine
 
 
@@ -142,3 +144,24 @@ def test_casts_to_blocks_in_fp64_give_what_the_model_gives(element: DType) -> No
         for engine in ("numpy", "reference-model")
     ]
     np.testing.assert_allclose(found[0], found[1], rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("kind", ["RESHAPE_BLOCK_SCALED", "ROW_GATHER_BLOCK_SCALED"])
+def test_moved_codes_of_mxint8_are_numbers_in_fp64(kind: str) -> None:
+    codes, size = np.arange(-64, 64, dtype=np.int8).reshape(1, 4, 32), BlockSize.BLOCK_SIZE_32
+    b = Builder("main")
+    x, scale = b.input("x", "MXINT8", (1, 4, 32)), b.input("s", "FP8UE8M0", (1, 4, 1))
+    if kind == "RESHAPE_BLOCK_SCALED":
+        moved = b.reshape_block_scaled(x, (1, 2, 64), input_scale=scale, block_size=size)
+    else:
+        indices = b.const(np.array([[0, 2]], np.int32))
+        moved = b.row_gather_block_scaled(x, indices, 2, values_scale=scale, block_size=size)
+    assert isinstance(moved, tuple)
+    for value, name in zip(moved, ("y", "y_scale"), strict=True):
+        b.output(value, name=name)
+    inputs = {"x": codes, "s": np.ones((1, 4, 1)).astype(BLOCK_SCALE.numpy)}
+    given: dict[Precision, Any] = {"own": codes, "wide": codes / 64, "bounds": codes / 64}
+    for precision, expected in given.items():
+        found = Machine(b.graph(), precision).run(inputs)["y"]
+        assert found.dtype == expected.dtype, precision
+        np.testing.assert_array_equal(found.reshape(-1), expected.reshape(-1))

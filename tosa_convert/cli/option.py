@@ -35,7 +35,7 @@ SECTIONS: Final = {
     "Weights": "--weights --accept-changed-weights --larger-than --parameters",
     "Target": "--for --tosa-version --spec-version --profile --level --least",
     "Framework models": "--via --partial --check",
-    "Values of inputs": "--input --random --range --seeds --calibration --variables",
+    "Values of inputs": "--input --random --range --edges --seeds --calibration --variables",
     "Processes and limits": "--jobs --engine --python --scheduler --timeout --limit --batch-mib",
     MESSAGES: "--quiet --verbose --version --help",
 }

@@ -12,7 +12,9 @@ from tosa_convert.cli.option import ReadPath, WritePath
 from tosa_convert.cli.shared_options import add_options, option
 
 #: Options of the verbs that run programs: what is run, and on which inputs.
-RUN_OPTIONS: Final = "--input --random --range --input-shape --func --narrow --engine --timeout"
+RUN_OPTIONS: Final = (
+    "--input --random --range --edges --input-shape --func --narrow --engine --timeout"
+)
 
 
 @click.command("run", cls=Verb)

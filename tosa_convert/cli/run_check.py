@@ -14,6 +14,7 @@ from tosa_convert.cli.run_model import (
     parse_ranges,
     program_and_inputs,
     program_of,
+    refuse_all_given,
     tolerances_of,
     variables_of,
 )
@@ -27,10 +28,12 @@ from tosa_convert.golden.checking.check import (
     OpenBackend,
     calibration_inputs,
     check_inputs,
+    edge_sets,
     runs_as_json,
     seeded_inputs,
     with_initial_states,
 )
+from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.golden.running.variable_states import with_variables
 from tosa_convert.graph.model import Graph, counted
@@ -89,7 +92,8 @@ def named_inputs(model: str, options: Mapping[str, Any]) -> tuple[Graph, NamedIn
     """Return the program, and the sets of inputs that the options ask for."""
     if not options["seeds"] and not options["calibration"]:
         program, arrays = program_and_inputs(model, options)
-        name = "given" if options["random"] is None else f"seed-{options['random']}"
+        kind = "edges" if options["edges"] else "seed"
+        name = "given" if options["random"] is None else f"{kind}-{options['random']}"
         return program.graph, iter([(name, arrays)])
     graph = program_of(model, options).graph
     given = given_arrays(graph, options)
@@ -98,7 +102,12 @@ def named_inputs(model: str, options: Mapping[str, Any]) -> tuple[Graph, NamedIn
             graph, Path(copy_standard_input(options["calibration"])), given
         )
     ranges = parse_ranges(options["ranges"])
-    return graph, seeded_inputs(graph, given, options["random"] or 0, options["seeds"], ranges)
+    first, count = options["random"] or 0, options["seeds"]
+    if options["edges"]:
+        refuse_all_given(input_slots(graph), given)
+        graph = with_variables(graph, variables_of(graph, options))
+        return graph, edge_sets(graph, given, first, count, ranges)
+    return graph, seeded_inputs(graph, given, first, count, ranges)
 
 
 def _opener(

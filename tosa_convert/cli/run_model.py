@@ -27,6 +27,7 @@ from tosa_convert.golden.arrays.npz import Shape, load_npz, npz_pieces, read_npy
 from tosa_convert.golden.arrays.scratch import npy_pieces
 from tosa_convert.golden.arrays.slots import Slot, match
 from tosa_convert.golden.backends.runners import Backend, open_backend
+from tosa_convert.golden.edges.edge_inputs import find_edge_inputs
 from tosa_convert.golden.running.intermediates import (
     Intermediate,
     find_tensors,
@@ -76,11 +77,22 @@ def program_and_inputs(model: str, options: Mapping[str, Any]) -> tuple[Program,
             "no inputs: give -i NAME=FILE.npy, -i FILE.npz or --random SEED; the inputs are "
             + ", ".join(map(str, slots))
         )
-    if options["ranges"] and options["random"] is None:
-        raise click.UsageError("--range needs --random SEED")
+    for option, flag in (("ranges", "--range"), ("edges", "--edges")):
+        if options[option] and options["random"] is None:
+            raise click.UsageError(f"{flag} needs --random SEED")
     ranges = parse_ranges(options["ranges"])
     _note_long_run(program.graph, options)
+    if options["edges"]:
+        refuse_all_given(slots, arrays)
+        graph = with_variables(program.graph, variables_of(program.graph, options))
+        return program, find_edge_inputs(graph, options["random"], arrays, ranges).arrays
     return program, input_arrays(program.graph, arrays, options["random"], ranges)
+
+
+def refuse_all_given(slots: Iterable[Slot], given: Mapping[str, Array]) -> None:
+    """Raise click.UsageError if no input is left for which --edges could find values."""
+    if all(slot.key in given for slot in slots):
+        raise click.UsageError("--edges does not apply: -i gives every input")
 
 
 def _note_long_run(graph: Graph, options: Mapping[str, Any]) -> None:
@@ -361,7 +373,7 @@ def backend_of(
 
 def variables_of(graph: Graph, options: Mapping[str, Any]) -> dict[str, Array]:
     """Return the initial states that --variables gives; data of another shape is not read."""
-    if not options["variables"]:
+    if not options.get("variables"):  # `reduce` has no such option
         return {}
     slots = state_slots(graph)
     shapes = {key.removeprefix(STATE_PREFIX): slot.shape for key, slot in slots.items()}

@@ -256,6 +256,12 @@ SHARED: Final[dict[str, dict[str, Any]]] = dict(
             help="Another range for the random values of the inputs whose name matches NAME.",
         ),
         _row(
+            "--edges",
+            is_flag=True,
+            help="Edge inputs instead of random ones, from the same seed: zeros, ties, limits of types, "
+            "NaN, infinities, subnormal numbers, the first and the last index.",
+        ),
+        _row(
             "--seeds",
             type=click.IntRange(1),
             metavar="N",
@@ -263,7 +269,7 @@ SHARED: Final[dict[str, dict[str, Any]]] = dict(
         ),
         _row(
             "--calibration",
-            excludes=("--seeds", "--random", "--range"),
+            excludes=("--seeds", "--random", "--range", "--edges"),
             type=ReadPath(),
             metavar="NPZ",
             help="Use each sample of a file: arrays by input with a further first dimension.",

@@ -11,6 +11,7 @@ from tosa_convert.golden.bisection.cases import Case, Divergence, save_case
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.detection.power import power
 from tosa_convert.golden.detection.results import Power
+from tosa_convert.golden.edges.edge_inputs import edge_inputs
 from tosa_convert.golden.random_graphs import generate
 from tosa_convert.golden.reduction.reduce import Failure, Reduction, reduce
 from tosa_convert.golden.running.intermediates import Intermediate, iterate_tensors
@@ -40,6 +41,7 @@ __all__ = [
     "bisect",
     "check",
     "compare",
+    "edge_inputs",
     "generate",
     "input_arrays",
     "iterate_tensors",

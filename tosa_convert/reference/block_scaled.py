@@ -25,8 +25,8 @@ def scaled(call: Call, name: str) -> Array:
     return multiply(numbers_of(data, call.type_of(f"{name}_data").dtype, wide), scale.astype(wide))
 
 
-def numbers_of(data: Array, element: DType | None, wide: type) -> Array:
-    """Return elements as numbers."""
+def numbers_of(data: Array, element: DType | None, wide: type = np.float64) -> Array:
+    """Return elements as numbers; those of MXINT8 are codes in INT8, or numbers already."""
     numbers: Array = data.astype(wide)
     if element is not None and element.name == "MXINT8" and data.dtype.kind == "i":
         numbers /= _MXINT8_UNIT

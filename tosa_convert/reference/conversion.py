@@ -67,8 +67,9 @@ def rescale(call: Call) -> Array:
 
     With `per_channel` the last axis has a multiplier and a shift for each element. Rounding is half up;
     with DOUBLE_ROUND, a shift of more than 31 bits first rounds away from zero at bit 30. An
-    implementation of INEXACT_ROUND may differ from this by one. Shifts are from 2 to 62; with
-    `scale32` a value has at most as many bits as the shift, and without, the scaled value has 32.
+    implementation of INEXACT_ROUND may scale with an error of 2^-22 of the value. Shifts are from 2 to
+    62; with `scale32` a value has at most as many bits as the shift, and without, the scaled value has
+    32.
     """
     attributes = call.attributes
     value = _with_sign(call.raw("input"), is_unsigned=attributes["input_unsigned"])

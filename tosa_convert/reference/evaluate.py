@@ -12,9 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.errors import Finding, TosaConvertError, fail
-from tosa_convert.graph.constant import Constant
-from tosa_convert.graph.dtypes import INT8, INT16, MIDDLE_OF_UINT16
-from tosa_convert.graph.model import Block, Graph, Operator, ShapeValue, operator_path
+from tosa_convert.graph.dtypes import BLOCK_SCALE, INT8, INT16, MIDDLE_OF_UINT16, DType
+from tosa_convert.graph.model import Block, Graph, Operator, ShapeValue, Tensor, operator_path
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE, VARIABLE_READ, VARIABLE_WRITE
 from tosa_convert.reference import (
     block_scaled,
@@ -24,6 +23,7 @@ from tosa_convert.reference import (
     reductions,
     windows,
 )
+from tosa_convert.reference.block_scaled import numbers_of
 from tosa_convert.reference.bounds import BOUNDS
 from tosa_convert.reference.call import (
     Array,
@@ -97,11 +97,13 @@ class Machine:
 
     def argument(self, block: Block, name: str, inputs: Mapping[str, Array]) -> Value:
         """Return the value of an input of the main block."""
-        given = self._given(inputs[name])
         tensor = block.tensors.get(name)
-        if tensor is None or tensor.scale is None:
+        if tensor is None:
+            return self._given(inputs[name], None)
+        given = self._given(inputs[name], tensor.dtype)
+        if tensor.scale is None:
             return given
-        return Scaled(given, self._given(inputs[name + SCALE_SUFFIX]))
+        return Scaled(given, self._given(inputs[name + SCALE_SUFFIX], BLOCK_SCALE))
 
     def _block(
         self, block: Block, arguments: Sequence[Value], outputs: dict[str, Array], inside: Inside
@@ -135,30 +137,33 @@ class Machine:
             return values[name]
         tensor = block.tensors.get(name)
         if tensor is not None and tensor.variable:
-            return self._state(tensor.variable_name or name, tensor.data, tensor.shape or ())
+            return self._state(tensor.variable_name or name, tensor)
         value = tensor or block.shapes[name]
         data = value.data
         if data is None:
             raise fail("input-mismatch", f'"{name}"', "its value is not known")
         shape = (value.rank,) if isinstance(value, ShapeValue) else tuple(value.shape or ())
-        array = self._given(data.numpy().reshape(shape))
+        array = self._given(data.numpy().reshape(shape), tensor.dtype if tensor else None)
         if tensor is None or tensor.scale is None or tensor.scale.data is None:
             return array
         scale = tensor.scale.data.numpy().reshape(scales_type(tensor).shape)
-        return Scaled(array, self._given(scale))
+        return Scaled(array, self._given(scale, BLOCK_SCALE))
 
-    def _state(self, name: str, data: Constant | None, shape: tuple[int, ...]) -> Array:
+    def _state(self, name: str, tensor: Tensor) -> Array:
         if name not in self.variables:
-            if data is None:
+            if tensor.data is None:
                 hint = "give it an initial value"
                 raise fail("input-mismatch", f'variable "{name}"', "it has no value yet", hint)
-            self.variables[name] = self._given(data.numpy().reshape(shape))
+            array = tensor.data.numpy().reshape(tensor.shape or ())
+            self.variables[name] = self._given(array, tensor.dtype)
         return self.variables[name]
 
-    def _given(self, array: Array) -> Array:
+    def _given(self, array: Array, element: DType | None) -> Array:
         """Return an array that was given in the type that this run computes it in."""
-        wide = self.precision != "own" and is_float(array.dtype)
-        return array.astype(np.float64) if wide else array
+        if self.precision == "own":
+            return array
+        is_code = element is not None and element.name == "MXINT8"
+        return numbers_of(array, element) if is_code or is_float(array.dtype) else array
 
     def compute(
         self, block: Block, operator: Operator, operands: Sequence[Value], where: str
@@ -318,6 +323,11 @@ def _refusing_overflow(function: Operation) -> Operation:
         return found
 
     return compute
+
+
+def operation_of(call: Call) -> Operation:
+    """Return what computes an operator in its own precision; it refuses what TOSA leaves undefined."""
+    return _refusing_overflow(OPERATIONS[call.spec.name])
 
 
 def _is_inexact(call: Call) -> bool:

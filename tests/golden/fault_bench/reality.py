@@ -27,10 +27,11 @@ def shows_fault(fault: Fault, inputs: Iterable[Inputs]) -> bool:
     """Return whether some of the inputs show the fault.
 
     An output is wrong if its rule refuses it; behind several inexact operators, which no rule is about,
-    if it differs and the faulty operator breaks its own rule, or if it is grossly wrong.
+    if it differs and the faulty operator breaks its own rule. If no operator of the run is at the place
+    of the fault, or has regions, it is wrong if it is grossly so.
     """
     graph, backend = fault.program(), fault.backend()
-    breaks_rule = False
+    breaks_rule: bool | None = None
 
     def watched(at: At, results: list[Value]) -> list[Value]:
         nonlocal breaks_rule
@@ -41,7 +42,7 @@ def shows_fault(fault: Fault, inputs: Iterable[Inputs]) -> bool:
     original = backend.operator
     backend.operator = watched  # type: ignore[method-assign]
     for arrays in inputs:
-        breaks_rule = False
+        breaks_rule = None
         try:
             right, wrong = (_run(machine, graph, arrays) for machine in (FaultyMachine(), backend))
         except TosaConvertError:
@@ -73,15 +74,21 @@ def _dtype(graph: Graph, key: str) -> DType:
 
 
 def _is_wrong(
-    graph: Graph, arrays: Inputs, key: str, expected: Array, found: Array, *, breaks_rule: bool
+    graph: Graph,
+    arrays: Inputs,
+    key: str,
+    expected: Array,
+    found: Array,
+    *,
+    breaks_rule: bool | None,
 ) -> bool:
     rule = rules(graph).get(key)
     if rule == EXACT:
         return True
     if rule is not None:
         return _refused(rule, extract(graph, [key]), arrays, key, found)
-    if breaks_rule:
-        return True
+    if breaks_rule is not None:
+        return breaks_rule
     dtype = _dtype(graph, key)
     if not dtype.is_float:
         return False  # a correct implementation may decide otherwise
@@ -102,11 +109,11 @@ def _refused(rule: Rule, part: Graph, arrays: Inputs, key: str, found: Array) ->
     return not rule.accepts(found, precise.outputs[key], bounds, dtype).all()
 
 
-def _breaks_rule(at: At, changed: list[Value]) -> bool:
+def _breaks_rule(at: At, changed: list[Value]) -> bool | None:
     """Return whether results are not what the rule of their operator permits for its operands."""
     block, op = at.block, at.op
     if op.spec.regions:
-        return False
+        return None
     for name, right, found in zip(op.outputs, at.again(), changed, strict=True):
         rule, dtype = rule_of(block, op, name), block.tensors[name].dtype
         if isinstance(right, Scaled) or isinstance(found, Scaled):

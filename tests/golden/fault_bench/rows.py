@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
 
-from golden.fault_bench import kinds_inputs
 from golden.fault_bench.fault import Fault
 
-#: The files with rows; each has a function `faults`.
-FILES: Final = (kinds_inputs,)
+
+def files() -> list[str]:
+    """Return the names of the files that may have rows, in a function `faults`."""
+    here = Path(__file__).parent
+    paths = [*here.glob("kinds_*.py"), *here.glob("strangers_*.py")]
+    return sorted(path.stem for path in paths)
 
 
-def all_faults() -> list[Fault]:
-    """Return every fault."""
-    return [fault for file in FILES for fault in file.faults()]
+def all_faults(names: Sequence[str] = ()) -> list[Fault]:
+    """Return every fault, or those of some files."""
+    modules = [import_module(f"golden.fault_bench.{name}") for name in names or files()]
+    return [fault for module in modules if hasattr(module, "faults") for fault in module.faults()]

@@ -1,11 +1,12 @@
 """Every fault of the bench: whether `check` finds it and `bisect` names its operator.
 
-    PYTHONPATH=tests python tests/golden/fault_bench/run.py [--engine ENGINE] [--verify] [KIND ...]
+    PYTHONPATH=tests python tests/golden/fault_bench/run.py [KIND ...]
+        [--engine ENGINE] [--verify] [--file NAME]
 
-KIND is a part of the names of the kinds to run. ENGINE computes the reference: `numpy`, or
-`reference-model`. Prints a row for each kind, every fault that was missed, and the totals; the exit code
-is 1 if less than 97 % of the faults are found, or named. `--verify` also verifies that each row is a
-fault, and that the same machine without it passes.
+KIND is a part of the titles of the faults to run, and NAME a file of them such as kinds_inputs. ENGINE
+computes the reference: `numpy`, or `reference-model`. Prints a row for each kind, every fault that was
+missed, and the totals; the exit code is 1 if less than 97 % of the faults are found, or named.
+`--verify` also verifies that each row is a fault, and that the same machine without it passes.
 """
 
 from __future__ import annotations
@@ -52,9 +53,9 @@ def inputs_of(fault: Fault) -> dict[str, Inputs]:
 
 def judge(fault: Fault, engine: Engine = "numpy") -> Answer:
     """Run both verbs on a fault."""
-    graph, backend = fault.program(), fault.backend()
     failing = None
     try:
+        graph, backend = fault.program(), fault.backend()
         for name, arrays in inputs_of(fault).items():
             if not check(graph, backend, arrays, engine=engine).ok:
                 failing = name, arrays
@@ -79,7 +80,10 @@ def unfit(fault: Fault, honest: dict[Any, str]) -> str:
 
     honest: what was found for programs without a fault, which is filled.
     """
-    graph, sets = fault.program(), inputs_of(fault)
+    try:
+        graph, sets = fault.program(), inputs_of(fault)
+    except TosaConvertError as error:
+        return str(error)
     key = getattr(fault.program, "func", fault.program), getattr(fault.program, "args", ())
     if key not in honest:
         wrong = [name for name, a in sets.items() if not check(graph, FaultyMachine(), a).ok]
@@ -108,9 +112,10 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--engine", choices=("numpy", "reference-model"), default="numpy")
     parser.add_argument("--verify", action="store_true")
+    parser.add_argument("--file", action="append", default=[])
     parser.add_argument("kinds", nargs="*", default=[""])
     given = parser.parse_args()
-    faults = [f for f in all_faults() if any(text in f.title for text in given.kinds)]
+    faults = [f for f in all_faults(given.file) if any(text in f.title for text in given.kinds)]
     repeated = [title for title, count in Counter(f.title for f in faults).items() if count > 1]
     if repeated:
         parser.error(f"faults with the same title: {repeated}")

@@ -227,7 +227,9 @@ def criterion_for(
             least = FLOATS[check.dtype.name][1] if may_flush(check.dtype) else 0.0
             return Criterion(str(check.rule), least=least)
         if check.rule.kind == "steps":
-            return Criterion(str(check.rule), max(atol, check.rule.amount), rtol)
+            return Criterion(
+                str(check.rule), max(atol, check.rule.amount), max(rtol, check.rule.base)
+            )
         if check.exact is not None:
             return Criterion(str(check.rule), check=check)
     if is_integer(element_type) and not (atol or rtol):

@@ -47,7 +47,7 @@ class Rule:
         the dot product's unit, the number of factors, or integer steps.
     base, lower, divisor, magnitude, floor: the terms of "abs-error", as the official descriptors
         name them. base: for "max-relative" the fraction of the largest operand, of which `amount`
-        units in the last place of 1 are the least.
+        units in the last place of 1 are the least; for "steps" a fraction of the result, in addition.
     largest: for "max-relative" the size of the largest operand.
     """
 
@@ -67,6 +67,8 @@ class Rule:
 
     def __str__(self) -> str:
         plain = self.kind in ("exact", "abs-error", "bounds")
+        if self.kind == "steps" and self.base:
+            return f"steps {self.amount:g} + {self.base:.2g} of the value"
         return self.kind if plain else f"{self.kind} {self.amount:g}"
 
     def limits(

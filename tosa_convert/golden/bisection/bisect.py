@@ -24,10 +24,11 @@ from tosa_convert.golden.bisection.cases import Case, Divergence, Kind
 from tosa_convert.golden.bisection.single_operators import Group, Judged, Operators, smallest_group
 from tosa_convert.golden.bisection.whole_program import WholeProgram, repeated
 from tosa_convert.golden.checking.check import as_backend, check_outputs, with_initial_states
+from tosa_convert.golden.edges.edge_inputs import chosen_inputs
 from tosa_convert.golden.running.control_flow import ITERATIONS, region_runs, why_not_runnable
 from tosa_convert.golden.running.explain_failure import signature
 from tosa_convert.golden.running.intermediates import BATCH_BYTES, Batch
-from tosa_convert.golden.running.programs import AS_IT_IS, as_graph, input_arrays, input_slots
+from tosa_convert.golden.running.programs import AS_IT_IS, as_graph, input_slots
 from tosa_convert.golden.running.run_options import TIMEOUT, Engine, RunOptions
 from tosa_convert.golden.running.variable_states import (
     STATE_PREFIX,
@@ -103,6 +104,7 @@ def bisect(
     inputs: Mapping[str, Any] | None = None,
     *,
     random: int | None = None,
+    edges: bool = False,
     variables: Mapping[str, Any] | None = None,
     tolerances: Tolerances = NO_TOLERANCES,
     find_all: bool = False,
@@ -119,6 +121,7 @@ def bisect(
         against: a backend from `golden.open_backend`, the text that names one, or arrays by tensor.
         inputs: an array for each input, by name, in exactly its element type and shape.
         random: a seed, 0 or more, for inputs that are not given.
+        edges: take `golden.edge_inputs` of that seed instead of random ones.
         variables: initial states by name, for both sides; the others start as the program says.
         tolerances: for tensors by name, instead of the rules.
         find_all: go on after the first operator that is wrong by itself, and name all of them.
@@ -149,7 +152,7 @@ def bisect(
         'operator #1 ABS'
     """
     graph = as_graph(program, read)
-    arrays = input_arrays(graph, inputs, random)
+    arrays = chosen_inputs(graph, inputs, random, edges=edges, variables=variables)
     backend = as_backend(against, graph, arrays, timeout)
     graph, backend = with_initial_states(graph, backend, variables or {})
     options = RunOptions(timeout=timeout, engine=engine)

@@ -26,11 +26,11 @@ from tosa_convert.golden.backends.runners import (
     open_backend,
     with_slot_types,
 )
+from tosa_convert.golden.edges.edge_inputs import chosen_inputs, find_edge_inputs
 from tosa_convert.golden.running.programs import (
     AS_IT_IS,
     Program,
     as_graph,
-    input_arrays,
     input_slots,
     output_slots,
 )
@@ -53,6 +53,7 @@ def check(
     inputs: Mapping[str, Any] | None = None,
     *,
     random: int | None = None,
+    edges: bool = False,
     variables: Mapping[str, Any] | None = None,
     tolerances: Tolerances = NO_TOLERANCES,
     timeout: float = TIMEOUT,
@@ -71,6 +72,7 @@ def check(
             `variable:NAME` is the state of a variable after the run.
         inputs: an array for each input, by name, in exactly its element type and shape.
         random: a seed, 0 or more, for inputs that are not given.
+        edges: take `golden.edge_inputs` of that seed instead of random ones.
         variables: initial states by name, for both sides; the others start as the program says.
         tolerances: for tensors by name, instead of the rules.
         timeout: seconds for one run of either.
@@ -92,7 +94,7 @@ def check(
         True
     """
     graph = as_graph(program, read)
-    arrays = input_arrays(graph, inputs, random)
+    arrays = chosen_inputs(graph, inputs, random, edges=edges, variables=variables)
     backend = as_backend(against, graph, arrays, timeout)
     graph, backend = with_initial_states(graph, backend, variables or {})
     return check_outputs(
@@ -355,6 +357,14 @@ def seeded_inputs(
     slots = input_slots(graph)
     for seed in range(first, first + count):
         yield f"seed-{seed}", {**random_inputs(graph, slots, seed, ranges), **given}
+
+
+def edge_sets(
+    graph: Graph, given: Mapping[str, Array], first: int, count: int, ranges: Ranges
+) -> Iterator[tuple[str, dict[str, Array]]]:
+    """Edge inputs of several seeds, each with its name; those that are given stay."""
+    for seed in range(first, first + count):
+        yield f"edges-{seed}", find_edge_inputs(graph, seed, given, ranges).arrays
 
 
 def calibration_inputs(

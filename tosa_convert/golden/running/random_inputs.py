@@ -9,7 +9,7 @@ import contextlib
 import fnmatch
 import math
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -56,12 +56,14 @@ def random_inputs(
     if seed < 0:
         raise fail("option-conflict", "random", f"found the seed {seed}, expected 0 or more")
     slots = list(wanted)
-    limits: dict[str, tuple[float, float]] = _limits(graph.main) | _ranges(slots, ranges)
+    limits: dict[str, tuple[float, float]] = limits_of_inputs(graph.main) | requested_ranges(
+        slots, ranges
+    )
     return {slot.key: random_array(slot, seed, limits.get(slot.key)) for slot in slots}
 
 
-def _ranges(slots: list[Slot], ranges: Ranges) -> dict[str, tuple[float, float]]:
-    """Return the requested range of each input that has one."""
+def requested_ranges(slots: list[Slot], ranges: Ranges) -> dict[str, tuple[float, float]]:
+    """Return the requested range of each input that has one; see `random_inputs`."""
     found: dict[str, tuple[float, float]] = {}
     findings = Findings()
     for pattern, low, high in ranges:
@@ -140,7 +142,13 @@ def draw(
     return generator.uniform(low, high, shape).astype(np.float32).astype(target)
 
 
-def _limits(block: Block) -> dict[str, tuple[float, float]]:
+#: The domains of operands that have a range of their own; see `OperandSpec`.
+DOMAINS: Final = ("index", "shift", "divisor", "positive")
+
+
+def limits_of_inputs(
+    block: Block, domains: Collection[str] = DOMAINS
+) -> dict[str, tuple[float, float]]:
     """Return the ranges of inputs that an operator uses as indices, shifts, divisors or bases.
 
     Between the two may be casts, and operators that only move elements.
@@ -151,6 +159,8 @@ def _limits(block: Block) -> dict[str, tuple[float, float]]:
         if not op.spec.takes(len(op.inputs), len(op.outputs)):
             continue
         for position, name in enumerate(op.inputs):
+            if op.spec.operand(position, len(op.inputs)).domain not in domains:
+                continue
             if name in source and (limit := _limit(op, position, block)) is not None:
                 limits[source[name]] = limit
         keeps_values = op.spec.accuracy in ("operand", "cast")

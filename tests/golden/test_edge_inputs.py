@@ -1,0 +1,183 @@
+"""Inputs at the edges: their values, that programs run with them, and the options for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from golden.operator_programs import OPERATORS_WITH_FAULTS, program
+
+import tosa_convert as tc
+from tosa_convert import golden
+from tosa_convert.builder import Builder
+from tosa_convert.cli import main
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden.arrays.npz import load_npz
+from tosa_convert.golden.edges.codes import NAN, codes_of, elements_of, limits_of
+from tosa_convert.golden.edges.edge_inputs import find_edge_inputs
+from tosa_convert.golden.edges.values import SPECIAL, edge_codes
+from tosa_convert.graph import Graph
+from tosa_convert.graph.dtypes import DTYPES
+from tosa_convert.reference.evaluate import Machine
+
+#: Types with values that have an order.
+ORDERED = [row for row in DTYPES if row.name not in ("BOOL", "FP8UE8M0")]
+
+
+@pytest.mark.parametrize("row", ORDERED, ids=str)
+def test_codes_are_those_of_the_values_in_their_order(row: Any) -> None:
+    codes = np.array(edge_codes(row, SPECIAL))
+    elements = elements_of(codes, row)
+    assert codes_of(elements, row).tolist() == codes.tolist()
+    numbers = elements[codes != NAN[row.name] if row.name in NAN else slice(None)].astype(
+        np.float64
+    )
+    assert (np.diff(numbers) >= 0).all()
+    low, high = limits_of(row)
+    assert {low, high, 0} <= set(codes.tolist())
+
+
+def unary(kind: str, dtype: str, *shape: int) -> Graph:
+    b = Builder()
+    x = b.input("x", dtype, shape)
+    b.output(getattr(b, kind)(x))
+    return b.graph()
+
+
+def test_floating_point_has_every_kind_of_number() -> None:
+    x = golden.edge_inputs(unary("abs", "fp32", 40, 40), 1)["x"]
+    assert np.isnan(x).any()
+    assert np.isposinf(x).any()
+    assert np.isneginf(x).any()
+    assert (x == np.finfo(np.float32).max).any() or (x == np.finfo(np.float32).min).any()
+    assert ((x == 0) & np.signbit(x)).any()
+    assert ((x == 0) & ~np.signbit(x)).any()
+    assert ((x != 0) & (np.abs(x) < np.finfo(np.float32).tiny)).any()
+    assert np.isfinite(x).mean() > 0.9
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+def test_integers_have_the_limits_of_their_type(dtype: str) -> None:
+    x = golden.edge_inputs(unary("bitwise_not", dtype, 40, 40), 1)["x"]
+    limits = np.iinfo(dtype)
+    assert {limits.min, limits.max, 0, -1} <= set(x.ravel().tolist())
+
+
+def test_the_same_seed_gives_the_same_inputs() -> None:
+    graph = golden.generate(3, 10)
+    one, same, other = (golden.edge_inputs(graph, seed) for seed in (1, 1, 2))
+    assert [a.tobytes() for a in one.values()] == [a.tobytes() for a in same.values()]
+    assert [a.tobytes() for a in one.values()] != [a.tobytes() for a in other.values()]
+
+
+def test_inputs_that_are_given_stay() -> None:
+    b = Builder()
+    b.output(b.add(b.input("x", "fp32", (4,)), b.input("y", "fp32", (4,))))
+    given = np.arange(4, dtype=np.float32)
+    arrays = golden.edge_inputs(b.graph(), 1, {"y": given})
+    assert list(arrays) == ["x", "y"]
+    assert arrays["y"].tolist() == given.tolist()
+
+
+@pytest.mark.parametrize("kind", ["add", "sub", "intdiv"])
+def test_inputs_move_away_from_results_that_tosa_leaves_open(kind: str) -> None:
+    b = Builder()
+    x, y = (b.input(name, "int32", (30, 30)) for name in "xy")
+    b.output(getattr(b, kind)(x, y))
+    found = find_edge_inputs(b.graph(), 1, {})
+    assert found.repairs
+    assert Machine(b.graph()).run(found.arrays)
+    assert np.abs(found.arrays["x"].astype(np.int64)).max() > 1 << 16
+
+
+def test_an_output_is_not_nan_alone() -> None:
+    b = Builder()
+    b.output(b.reduce_sum(b.input("x", "fp32", (1, 500)), axis=1))
+    found = find_edge_inputs(b.graph(), 1, {})
+    assert "too little of the outputs is a number" in found.repairs[0]
+    (result,) = Machine(b.graph()).run(found.arrays).values()
+    assert np.isfinite(result).all()
+
+
+def test_indices_are_first_and_last() -> None:
+    b = Builder()
+    values = b.const(np.zeros((1, 7, 2)), "fp32")
+    b.output(b.gather(values, b.input("index", "int32", (1, 60))))
+    index = golden.edge_inputs(b.graph(), 1)["index"]
+    assert (index.min(), index.max()) == (0, 6)
+
+
+@pytest.mark.parametrize("kind", OPERATORS_WITH_FAULTS)
+def test_the_program_of_each_operator_runs(kind: str) -> None:
+    graph = program(kind)
+    Machine(graph).run(golden.edge_inputs(graph, 1))
+
+
+def test_a_range_limits_edges() -> None:
+    graph = unary("abs", "fp32", 100)
+    x = golden.edge_inputs(graph, 1, ranges=[("x", -2.0, 3.0)])["x"]
+    assert (x.min(), x.max()) == (-2, 3)
+
+
+def test_edges_need_a_seed() -> None:
+    with pytest.raises(TosaConvertError, match="need a seed"):
+        golden.check(unary("abs", "fp32", 4), {}, edges=True)
+    with pytest.raises(TosaConvertError, match="-1"):
+        golden.edge_inputs(unary("abs", "fp32", 4), -1)
+
+
+def run(verb: str, words: str) -> int:
+    return main.run(main.verb(verb), words.split())
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "m.tosa"
+    tc.save(unary("abs", "fp32", 64), path)
+    return path
+
+
+def test_run_saves_the_edge_inputs(model: Path) -> None:
+    assert run("run", "m.tosa --random 1 --edges --engine numpy --save-inputs in.npz") == 0
+    expected = golden.edge_inputs(tc.load(model), 1)["x"]
+    assert load_npz("in.npz")["x"].tobytes() == expected.tobytes()
+
+
+#: A backend that is wrong for NaN alone.
+NO_NAN = """import numpy as np
+def run(model, inputs):
+    return {NAME: np.nan_to_num(abs(inputs['x']), posinf=np.inf)}
+"""
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_check_and_bisect_find_with_edges_what_random_inputs_do_not(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (name,) = tc.load(model).main.outputs
+    Path("b.py").write_text(NO_NAN.replace("NAME", repr(name)))
+    assert run("check", "m.tosa --random 1 --against b.py") == 0
+    assert run("check", "m.tosa --random 1 --edges --against b.py") == 1
+    assert run("check", "m.tosa --seeds 2 --edges --against b.py") == 1
+    assert "edges-1:" in capsys.readouterr().out
+    assert run("bisect", "m.tosa --random 1 --edges --against b.py") == 1
+    assert "ABS" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--edges", "--edges needs --random SEED"),
+        ("--random 1 --edges -i x=x.npy", "gives every input"),
+    ],
+)
+def test_edges_that_do_not_apply_are_refused(
+    model: Path, capsys: pytest.CaptureFixture[str], options: str, message: str
+) -> None:
+    np.save("x.npy", np.zeros(64, np.float32))
+    assert run("check", f"m.tosa --against m.tosa {options}") == 2
+    error = capsys.readouterr().err
+    assert message in error or "no inputs" in error

@@ -1,0 +1,1 @@
+"""Inputs at the edges of what operators compute, and which of those edges a program meets."""

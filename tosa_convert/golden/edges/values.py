@@ -1,0 +1,180 @@
+"""The values at the edges of each element type, and arrays that mix them with random values.
+
+Values have ranks. What spoils most of what is computed from it, such as NaN, has the highest one, so
+that a program in which it leaves nothing to compare gets only values of lower ranks.
+"""
+
+from __future__ import annotations
+
+import zlib
+from functools import cache
+from typing import Final
+
+import numpy as np
+
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.slots import SCALE_SUFFIX, Slot
+from tosa_convert.golden.edges.codes import (
+    INFINITE,
+    NAN,
+    SMALLEST_NORMAL,
+    codes_of,
+    elements_of,
+    limits_of,
+)
+from tosa_convert.golden.running.random_inputs import random_array
+from tosa_convert.graph.dtypes import DType
+
+#: Ranks of values; an input has those of its rank and of all lower ones.
+RANDOM, SMALL, MODERATE, LARGE, HUGE, SPECIAL = range(6)
+#: What reports say of an input with values of at most a rank.
+RANK_TEXTS: Final = (
+    "random values only",
+    "no values above 4 in floating point, and integers of 16 bits",
+    "no values above 256 in floating point, and integers of 24 bits",
+    "no values above 2^31",
+    "no infinity and no NaN",
+    "all values",
+)
+#: The greatest size of a number of a rank, in floating point.
+_SIZES: Final = {SMALL: 4.0, MODERATE: 256.0, LARGE: 2.0**31}
+#: The bits of an integer of a rank, if its type has more.
+_BITS: Final = {SMALL: 16, MODERATE: 24, LARGE: 31, HUGE: 63, SPECIAL: 64}
+#: Numbers near which functions and conversions turn: ties, limits of integers, ends of what EXP, TANH
+#: and SIGMOID resolve, multiples of pi/2.
+_TURNS: Final = (
+    *(0.1, 0.25, 1 / 3, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0),
+    *(np.pi / 2, np.pi, 4.5, 7.5, 8.5, 9.0, 10.0, 16.5, 17.0, 20.0, 88.5, 89.0, 104.0),
+    *(126.5, 127.0, 127.5, 128.0, 128.5, 254.5, 255.0, 255.5, 256.0, 2047.0, 2049.0, 11.0, 12.0),
+    *(32766.5, 32767.0, 32767.5, 32768.0, 32768.5, 65504.0, 65519.0, 65520.0, 1e4, 1e5),
+    *(2.0**23 - 0.5, 2.0**24, 2.0**24 + 2, 2.0**31 - 128, 2.0**31, 2.0**32, 2.0**63),
+)
+#: One of so many elements in a row has ranks above MODERATE: what they spoil is near together.
+_CLUSTER: Final = 12
+#: Shares of the elements: random values, edges, values on a coarse grid, one bit beside another element.
+_SHARES: Final = (0.3, 0.4, 0.2, 0.1)
+
+
+@cache
+def edge_codes(row: DType, rank: int) -> tuple[int, ...]:
+    """Return the codes of the values of a type at its edges, of this rank or lower, ascending."""
+    low, high = limits_of(row)
+    if row.is_float:
+        return _float_codes(row, rank, low, high)
+    if row.bits > 8:
+        most = 1 << min(row.bits - 1, _BITS[rank] - 1)
+        low, high = max(low, -most), min(high, most - 1)
+    powers = [1 << bit for bit in range(row.bits)]
+    near = [power + step for power in powers for step in (-1, 0, 1)]
+    values = {0, low, low + 1, high, high - 1, *near, *(-value for value in near)}
+    return tuple(sorted(value for value in values if low <= value <= high))
+
+
+def _float_codes(row: DType, rank: int, low: int, high: int) -> tuple[int, ...]:
+    with np.errstate(over="ignore"):
+        turns = np.array(_TURNS, np.float64).astype(row.numpy)
+    near = codes_of(turns[np.isfinite(turns.astype(np.float64))], row)
+    normal = SMALLEST_NORMAL.get(row.name, 1)
+    positive = {0, 1, 2, normal // 2, normal - 1, normal, normal + 1}
+    positive |= {int(code) + step for code in near for step in (-1, 0, 1)}
+    if rank >= HUGE:
+        positive |= {high, high - 1, (high + 1) // 2 + normal, high - normal}
+        root = np.sqrt(np.float64(elements_of(np.array([high]), row)[0]))
+        positive |= {int(codes_of(np.array([root]).astype(row.numpy), row)[0]) + n for n in (0, 1)}
+    codes = np.array(sorted(code for code in positive if 0 <= code <= high))
+    size = elements_of(codes, row).astype(np.float64)
+    codes = codes[size <= _SIZES.get(rank, np.inf)]
+    found = {*codes.tolist(), *(-codes - 1).tolist()}
+    if rank >= SPECIAL:
+        found |= {code for table in (INFINITE, NAN) if (code := table.get(row.name)) is not None}
+        found |= {-code - 1 for code in [INFINITE.get(row.name)] if code is not None}
+    return tuple(sorted(found))
+
+
+def edge_array(
+    slot: Slot,
+    seed: int,
+    rank: int = SPECIAL,
+    limit: tuple[float, float] | None = None,
+    usual: tuple[float, float] | None = None,
+) -> Array:
+    """Return an array of random values and of values at the edges of its type.
+
+    Args:
+        slot: the input.
+        seed: with the name of the input, it decides the values.
+        rank: the highest one of a value; RANDOM gives what `random_array` does.
+        limit: lowest and highest value, of an index or by the user's wish.
+        usual: the same of random values.
+    """
+    array = random_array(slot, seed, limit or usual)
+    row = slot.dtype
+    if rank == RANDOM or not array.size or row.name == "BOOL":
+        return array
+    generator = np.random.default_rng([seed, zlib.crc32(slot.key.encode()), 1])
+    if row.name == "FP8UE8M0" or slot.key.endswith(SCALE_SUFFIX):
+        return array
+    codes = codes_of(array, row).reshape(-1)
+    kinds = generator.choice(len(_SHARES), codes.size, p=_SHARES)
+    kinds[generator.integers(codes.size)] = 1
+    calm = min(rank, MODERATE) if row.is_float else rank
+    for kind, values in ((1, _edges(row, calm, limit)), (2, _grid(row, rank, limit, generator))):
+        if len(values):
+            chosen = kinds == kind
+            codes[chosen] = generator.choice(values, int(chosen.sum()))
+    beside = np.flatnonzero(kinds == 3)
+    neighbour = codes[generator.integers(codes.size, size=beside.size)]
+    codes[beside] = neighbour ^ 1 if row.bits > 4 else neighbour
+    if rank > calm:
+        louder = np.setdiff1d(_edges(row, rank, limit), _edges(row, calm, limit))
+        count = -(-codes.size // _CLUSTER)
+        start = int(generator.integers(codes.size - count + 1))
+        if len(louder):
+            # Each infinity and NaN, if there is room; and as many of them as of huge numbers.
+            special = np.setdiff1d(louder, _edges(row, min(rank, HUGE), limit))
+            chosen = generator.choice(louder, count)
+            if len(special):
+                first = generator.permutation(special)[:count]
+                more = generator.choice(special, count)
+                chosen = np.where(generator.integers(0, 2, count) == 1, more, chosen)
+                chosen[: len(first)] = first
+            codes[start : start + count] = generator.permutation(chosen)
+    if limit is not None:
+        codes = np.clip(codes, *_code_limits(row, limit))
+    return elements_of(codes, row).reshape(slot.shape)
+
+
+def _code_limits(row: DType, limit: tuple[float, float]) -> tuple[int, int]:
+    if not row.is_float:
+        low, high = limits_of(row)
+        return max(low, int(limit[0])), min(high, int(limit[1]))
+    low, high = codes_of(np.array(limit, np.float64).astype(row.numpy), row).tolist()
+    return min(low, high), max(low, high)
+
+
+def _edges(row: DType, rank: int, limit: tuple[float, float] | None) -> Array:
+    """Return the codes of edges inside of a limit, with its ends."""
+    codes = np.array(edge_codes(row, rank), np.int64)
+    if limit is None:
+        return codes
+    low, high = _code_limits(row, limit)
+    return np.array([low, high, *codes[(codes >= low) & (codes <= high)]], np.int64)
+
+
+def _grid(
+    row: DType, rank: int, limit: tuple[float, float] | None, generator: np.random.Generator
+) -> Array:
+    """Return codes of values that repeat: halves of floating point, and integers of every size."""
+    if row.is_float:
+        with np.errstate(over="ignore"):
+            halves = (np.arange(-24, 25) / 2).astype(row.numpy)
+        codes = codes_of(halves, row)
+    else:
+        low, high = limits_of(row)
+        bits = min(row.bits, _BITS[rank]) - 1
+        sizes = generator.integers(0, 1 << bits, 64) >> generator.integers(0, max(bits, 1), 64)
+        codes = np.clip(np.where(generator.integers(0, 2, 64) == 1, sizes, -sizes), low, high)
+    if limit is not None:
+        low, high = _code_limits(row, limit)
+        codes = codes[(codes >= low) & (codes <= high)]
+    return codes
