@@ -36,7 +36,8 @@ from golden.operator_programs import (
 )
 
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.bisection.bisect import Bisection, bisect
+from tosa_convert.golden.bisection.bisect import bisect
+from tosa_convert.golden.bisection.result import Bisection
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.running.run_options import Engine
 from tosa_convert.graph import Graph

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
 import numpy as np
 import pytest
+from golden.faulty_backends import TARGET, Faulty, inputs, moved, one_element, program
 from golden.numpy_backend import NumpyBackend, Values
 
 from tosa_convert.builder import Builder, Value
+from tosa_convert.errors import fail
 from tosa_convert.golden.arrays.by_name import Array, differing_elements
+from tosa_convert.golden.backends.other_model import part_of
 from tosa_convert.golden.bisection.bisect import bisect
+from tosa_convert.golden.bisection.result import Bisection
+from tosa_convert.golden.running.run import run
 from tosa_convert.graph import Graph, Operator
 
 pytestmark = pytest.mark.usefixtures("refmodel")
@@ -117,3 +125,162 @@ def test_arrays_that_were_not_read_are_compared_without_being_made() -> None:
     one, other = (np.array([0, value, np.nan], np.float32) for value in (1, 2))
     assert differing_elements(one, other) == 1
     assert differing_elements(np.zeros((0, 3)), np.ones((0, 3))) == 0
+
+
+class Refusing(Faulty):
+    """Refuses parts of a program."""
+
+    refuses: Callable[[Graph, list[str]], bool]
+
+    def compute(
+        self,
+        graph: Graph,
+        names: list[str],
+        inputs: Mapping[str, Array],
+        cuts: list[str],
+        folder: Path,
+    ) -> Mapping[str, Array]:
+        part = part_of(graph, names, cuts)
+        if part is not graph and self.refuses(part, names):
+            raise fail("backend-refused", "refusing", "no kernel for this part")
+        return super().compute(graph, names, inputs, cuts, folder)
+
+
+def refusing(refuses: Callable[[Graph, list[str]], bool], *places: str) -> Refusing:
+    backend = Refusing(change=one_element, places=places)
+    backend.refuses = refuses
+    return backend
+
+
+def all_parts(part: Graph, names: list[str]) -> bool:
+    return True
+
+
+def short_parts(part: Graph, names: list[str]) -> bool:
+    """Parts with the target that begin with it, and intermediate results of the whole program."""
+    locations = [op.location for op in part.main.operators]
+    return TARGET in locations and (len(names) > 1 or 'loc("second")' not in locations)
+
+
+def parts_with_target_alone(part: Graph, names: list[str]) -> bool:
+    """Parts with the target that have other inputs than the program's."""
+    locations = [op.location for op in part.main.operators]
+    return TARGET in locations and part.main.inputs != ["x"]
+
+
+def named(result: Bisection) -> tuple[str, list[str]]:
+    assert result.first is not None
+    case = result.first.case
+    assert not case.comparison.ok
+    assert any(not np.array_equal(case.expected[k], case.found[k]) for k in case.found), result
+    return result.first.kind, [row[2] for row in result.first.operators]
+
+
+@pytest.mark.parametrize("refuses", [short_parts, parts_with_target_alone])
+def test_an_operator_that_is_refused_as_a_part_is_judged_in_a_larger_one(
+    refuses: Callable[[Graph, list[str]], bool],
+) -> None:
+    result = bisect(program("TANH"), refusing(refuses, TARGET), inputs("TANH"), engine="numpy")
+    assert named(result) == ("by-itself", [TARGET])
+    assert list(result.refused) == ["operator #3 TANH"]
+    assert "refused as a part: operator #3 TANH: no kernel for this part" in str(result)
+    assert result.to_dict()["refused"] == {"operator #3 TANH": "no kernel for this part"}
+
+
+def test_a_backend_that_refuses_every_part_gets_a_verdict() -> None:
+    graph, given = program("TANH"), inputs("TANH")
+    result = bisect(graph, refusing(all_parts, TARGET), given, engine="numpy")
+    kind, places = named(result)
+    assert kind == "by-itself"
+    assert TARGET in places
+    assert len(result.refused) == 5
+    right = bisect(graph, refusing(all_parts), given, engine="numpy")
+    assert right.ok
+    assert len(right.refused) == 5
+
+
+def test_an_operator_that_no_part_may_have_is_listed_as_not_judged() -> None:
+    backend = refusing(lambda part, names: TARGET in [op.location for op in part.main.operators])
+    result = bisect(program("TANH", masked=True), backend, inputs("TANH"), engine="numpy")
+    assert result.ok
+    (note,) = result.notes
+    assert note.startswith("operator #3 TANH was not judged by itself")
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_a_fault_of_the_first_runs_is_named_as_such(runs: int) -> None:
+    backend = Faulty(change=one_element, at_first=runs)
+    kind, places = named(bisect(program("TANH"), backend, inputs("TANH"), engine="numpy"))
+    # The second run judges the operators, and the first only the outputs.
+    expected = ("first-run", ['loc("last")']) if runs == 1 else ("nondeterministic", [TARGET])
+    assert (kind, places) == expected
+
+
+def test_a_fault_of_outputs_that_are_asked_for_together_is_named_as_such() -> None:
+    graph = program("TANH")
+    graph.main.outputs.append("first")
+    backend = Faulty(change=one_element, fused_with='loc("after")', beside='loc("first")')
+    result = bisect(graph, backend, inputs("TANH"), engine="numpy")
+    kind, places = named(result)
+    assert kind == "in-context"
+    assert {TARGET, 'loc("after")', 'loc("first")'} <= set(places)
+    assert any("only if these outputs are asked for together" in note for note in result.notes)
+
+
+class WrongOnOthers(NumpyBackend):
+    """Changes the target's result where its operand is not the right one, which `second` rounds."""
+
+    def __init__(self, right: Array) -> None:
+        super().__init__()
+        self.right = right
+
+    def operator(
+        self, graph: Graph, index: int, op: Operator, values: Values, states: Values
+    ) -> Values:
+        results = super().operator(graph, index, op, values, states)
+        if op.location == 'loc("second")':
+            return {name: moved(1 + 2.0**-23)(array, 0) for name, array in results.items()}
+        if op.location == TARGET and not np.array_equal(values[op.inputs[0]], self.right):
+            return {name: one_element(array, 0) for name, array in results.items()}
+        return results
+
+
+def test_an_operator_is_judged_on_the_operands_that_the_backend_has() -> None:
+    """It is right on golden operands, and wrong on those that the operator before it gives."""
+    graph, given = program("TANH"), inputs("TANH")
+    right = run(graph, given, intermediates="second", engine="numpy").intermediates["second"]
+    result = bisect(graph, WrongOnOthers(right), given, engine="numpy")
+    assert named(result) == ("by-itself", [TARGET])
+    assert result.first is not None
+    assert not np.array_equal(result.first.case.inputs["second"], right)
+    assert result.inherits == ["last"]
+
+
+class WrongWithOneInput(NumpyBackend):
+    """Changes a result in every program with one input."""
+
+    def operator(
+        self, graph: Graph, index: int, op: Operator, values: Values, states: Values
+    ) -> Values:
+        results = super().operator(graph, index, op, values, states)
+        if op.location != FIRST or len(graph.main.inputs) > 1:
+            return results
+        return {name: array + np.float32(0.5) for name, array in results.items()}
+
+
+def test_an_operator_that_is_right_only_beside_others_is_wrong_by_itself() -> None:
+    b = Builder()
+    x = b.input("x", "fp32", (1, 4, 64))
+    first = at(b, FIRST, b.clamp(b.abs(x), min_val=-3.0, max_val=3.0))
+    b.output(b.add(first, b.sigmoid(b.tanh(x))))
+    result = bisect(b.graph(), WrongWithOneInput(), X, engine="numpy")
+    assert named(result) == ("by-itself", [FIRST])
+
+
+def test_other_operators_that_are_wrong_are_listed_as_not_examined() -> None:
+    places = ('loc("second")', TARGET)
+    backend = Faulty(change=moved(1.01), places=places)
+    result = bisect(program("TANH"), backend, inputs("TANH"), engine="numpy")
+    assert result.suspects == ["operator #3 TANH"]
+    assert result.inherits == ["last"]
+    assert "also wrong, and not examined: operator #3 TANH" in str(result)

@@ -37,7 +37,8 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import save_npz
 from tosa_convert.golden.arrays.slots import Slot
 from tosa_convert.golden.backends.runners import Record
-from tosa_convert.golden.bisection.bisect import Bisection, bisect
+from tosa_convert.golden.bisection.bisect import bisect
+from tosa_convert.golden.bisection.result import Bisection
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.running import reference_model_process
 from tosa_convert.golden.running.run import run

@@ -6,8 +6,9 @@ No module of this package has the name of a function: importing it would replace
 from tosa_convert.golden.accuracy.comparison import Comparison, TensorComparison, compare
 from tosa_convert.golden.accuracy.user_tolerances import Tolerances
 from tosa_convert.golden.backends.runners import Backend, Record, Runner, open_backend
-from tosa_convert.golden.bisection.bisect import Bisection, bisect
-from tosa_convert.golden.bisection.cases import Case, Divergence, save_case
+from tosa_convert.golden.bisection.bisect import bisect
+from tosa_convert.golden.bisection.cases import save_case
+from tosa_convert.golden.bisection.result import Bisection, Case, Divergence
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.detection.power import power
 from tosa_convert.golden.detection.results import Power

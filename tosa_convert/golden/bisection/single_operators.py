@@ -11,7 +11,9 @@ import shutil
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
+from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.accuracy.user_tolerances import Tolerances
 from tosa_convert.golden.accuracy.verdict import judge, origins
@@ -19,6 +21,7 @@ from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.scratch import scratch_folder, subfolder
 from tosa_convert.golden.arrays.slots import SCALE_SUFFIX, slots
 from tosa_convert.golden.backends.runners import Runner
+from tosa_convert.golden.bisection.result import Case
 from tosa_convert.golden.running.intermediates import BATCH_TENSORS, Batch, batches
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.run_graph import run_in_folder
@@ -26,6 +29,9 @@ from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph.extract import computed_tensors, extract
 from tosa_convert.graph.model import Graph
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE_READ, VARIABLE_WRITE
+
+#: Code of the error for a part that the backend does not compute.
+REFUSED: Final = "backend-refused"
 
 
 @dataclass(slots=True)
@@ -54,11 +60,12 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The verdict on the results of a group, and what they were computed from."""
+    """The verdict on the results of a group, what they were computed from, and the results if wrong."""
 
     group: Group
     comparison: Comparison
     given: Mapping[str, Array]
+    actual: Mapping[str, Array] = field(default_factory=dict)
 
 
 class Operators:
@@ -80,6 +87,9 @@ class Operators:
         self.producers = {name: i for i, op in enumerate(operators) for name in op.outputs}
         self.origins = origins(graph)
         self.largest_batch = 0
+        #: Operators that the backend refuses alone -> its reasons.
+        self.refused: dict[int, str] = {}
+        self._runs = 0
 
     def golden(self, names: Container[str]) -> Iterator[Batch]:
         """Golden tensors in topological order, up to `batch_bytes` at a time."""
@@ -147,12 +157,40 @@ class Operators:
             group.add(own, cuts, indices)
         return result
 
+    def group_of(self, indices: Iterable[int], names: Container[str] | None = None) -> Group:
+        """Return operators as a group.
+
+        names: the results to compute, if not all.
+        """
+        group = Group()
+        for index in sorted(indices):
+            results = self.graph.main.operators[index].outputs
+            own = [n for n in results if n in self.computed and (names is None or n in names)]
+            group.add(own, *self.operands(index, self.computed))
+        return group
+
     def judge_runner(
         self, backend: Runner, batch: Batch, names: list[str], folder: Path
     ) -> Iterator[Judged]:
-        """Judge the operators of a batch's tensors."""
-        for group in self.groups(names, self.computed):
-            yield self.run_group(backend, group, batch.golden, folder)
+        """Judge the operators of a batch's tensors.
+
+        A group that the backend refuses is split; the operators that it refuses alone are in `refused`.
+        """
+        pending = self.groups(names, self.computed)
+        while pending:
+            group = pending.pop(0)
+            try:
+                yield self.run_group(backend, group, batch.golden, folder)
+            except TosaConvertError as error:
+                if error.code != REFUSED:
+                    raise
+                indices = list(dict.fromkeys(self.producers[name] for name in group.names))
+                middle = len(indices) // 2
+                if middle:
+                    halves = indices[:middle], indices[middle:]
+                    pending[:0] = [self.group_of(half, group.names) for half in halves]
+                else:
+                    self.refused[indices[0]] = error.findings[0].message
 
     def run_group(
         self, backend: Runner, group: Group, golden: Mapping[str, Array], folder: Path
@@ -161,11 +199,38 @@ class Operators:
         part = extract(self.graph, group.names, group.cuts)
         given = self._given(part, golden)
         expected = LazyArrays(self.keys(group.names), golden.__getitem__)
-        own = subfolder(folder, "backend")
+        self._runs += 1
+        own = subfolder(folder, f"backend{self._runs}")
         actual = backend.compute(self.graph, group.names, given, list(group.cuts), own)
-        comparison = self._judge(part, given, expected, actual)
-        shutil.rmtree(own)
-        return Judged(group, comparison, given)
+        comparison = self.judge(part, given, expected, actual)
+        if comparison.ok:
+            shutil.rmtree(own)
+            return Judged(group, comparison, given)
+        return Judged(group, comparison, given, actual)
+
+    def alone(self, backend: Runner, group: Group, values: Mapping[str, Array]) -> Case | None:
+        """Run a group on a backend and the reference on the same operands; None if it is refused."""
+        cuts = list(group.cuts)
+        part = extract(self.graph, group.names, cuts)
+        given = {**self.inputs, **values}
+        keys = self.keys(group.names)
+        with scratch_folder() as folder:
+            try:
+                own = subfolder(folder, "backend")
+                answer = backend.compute(self.graph, group.names, given, cuts, own)
+            except TosaConvertError as error:
+                if error.code != REFUSED:
+                    raise
+                return None
+            found = {key: answer[key] for key in keys if key in answer}
+            golden = run_in_folder(subfolder(folder, "reference"), part, given, self.options)
+            expected = {key: golden[key] for key in keys}
+        needed = {slot.key: given[slot.key] for slot in input_slots(part)}
+        return Case(part, needed, expected, found, self.judge(part, needed, expected, found))
+
+    def of_whole(self, backend: Runner, names: list[str], folder: Path) -> Mapping[str, Array]:
+        """Run the whole program on a backend, with these tensors as outputs."""
+        return backend.compute(self.graph, names, self.inputs, [], folder)
 
     def _given(self, part: Graph, values: Mapping[str, Array]) -> LazyArrays:
         """Return all inputs of the graph, and the tensors that became inputs."""
@@ -175,7 +240,7 @@ class Operators:
             lambda key: self.inputs[key] if key in self.inputs else values[key],
         )
 
-    def _judge(
+    def judge(
         self,
         part: Graph,
         given: Mapping[str, Array],
@@ -194,10 +259,16 @@ class Operators:
             at=self.origins,
         )
 
-    def judge_record(self, recorded: Mapping[str, Array]) -> Iterator[list[Judged]]:
-        """Judge the operators between recorded tensors, batch by batch."""
-        names = [name for _, name in self.order if name in recorded]
-        for batch in self._split(names):
+    def judge_record(
+        self, recorded: Mapping[str, Array], names: Container[str] | None = None
+    ) -> Iterator[list[Judged]]:
+        """Judge the operators between recorded tensors, batch by batch.
+
+        names: the tensors to judge, if not all of them.
+        """
+        wanted = recorded if names is None else names
+        own = [name for _, name in self.order if name in recorded and name in wanted]
+        for batch in self.split(own):
             result = []
             for group in self.groups(batch, recorded):
                 comparison, _, given = self.judge_recorded_group(group, recorded, keep=False)
@@ -217,10 +288,10 @@ class Operators:
             golden = run_in_folder(folder, part, given, self.options)
             keys = [key for key in self.keys(group.names) if key in recorded]
             expected = LazyArrays(keys, golden.__getitem__)
-            comparison = self._judge(part, given, expected, recorded)
+            comparison = self.judge(part, given, expected, recorded)
             return comparison, dict(expected) if keep else {}, given
 
-    def _split(self, names: list[str]) -> Iterator[list[str]]:
+    def split(self, names: list[str]) -> Iterator[list[str]]:
         """Split the tensors into batches of at most `batch_bytes`, where single ones allow it."""
         batch: list[str] = []
         nbytes = 0
@@ -257,18 +328,8 @@ def smallest_group(
     while size:
         for start in reversed(range(0, len(others), size)):
             rest = others[:start] + others[start + size :]
-            smaller = _group(operators, group, [index, *rest])
+            smaller = operators.group_of([index, *rest], group.names)
             if is_wrong(smaller):
                 others, group = rest, smaller
         size //= 2
     return group
-
-
-def _group(operators: Operators, group: Group, indices: list[int]) -> Group:
-    """Return the part of a group that these operators compute."""
-    chosen = Group()
-    for index in sorted(indices):
-        names = [name for name in group.names if operators.producers[name] == index]
-        cuts, between = operators.operands(index, operators.computed)
-        chosen.add(names, cuts, between)
-    return chosen

@@ -110,12 +110,27 @@ def check_outputs(
     options: RunOptions,
 ) -> Comparison:
     """Compare the outputs and states of a program as it is; see `check`."""
+    with scratch_folder() as folder:
+        return run_and_compare(graph, inputs, backend, tolerances, options, folder)[1]
+
+
+def run_and_compare(
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    backend: Backend,
+    tolerances: Tolerances,
+    options: RunOptions,
+    folder: Path,
+) -> tuple[Mapping[str, Array], Comparison]:
+    """Compare the outputs and states of a program as it is; see `check`.
+
+    folder: an empty one, from which the backend's outputs, which are returned, too, are read.
+    """
     refuse_same_engine(backend, options)
     golden = reference_outputs(graph, inputs, options)
     tolerances.refuse_unmatched(golden)
-    with scratch_folder() as folder:
-        actual = backend_outputs(graph, inputs, backend, folder)
-        return compare_with(graph, inputs, golden, actual, tolerances, options)
+    actual = backend_outputs(graph, inputs, backend, folder)
+    return actual, compare_with(graph, inputs, golden, actual, tolerances, options)
 
 
 def reference_outputs(
