@@ -21,6 +21,7 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import load_npz, open_npz, read_npy, save_npz
 from tosa_convert.golden.arrays.scratch import write_npy
 from tosa_convert.golden.arrays.slots import Slot, coerce
+from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.backends.runners import Command, open_backend
 from tosa_convert.golden.bisection.bisect import bisect
 from tosa_convert.golden.bisection.cases import save_case
@@ -81,7 +82,7 @@ def test_every_type_goes_through_a_command_a_folder_an_archive_and_a_case(tmp_pa
     graph, given = copies([row for row in DTYPES if row.name in names])
     script = tmp_path / "backend.py"
     script.write_text(COPY)
-    backend = Command([sys.executable, str(script)], 60)
+    backend = Command([sys.executable, str(script)], Machine(sys.executable, 60))
     assert check(graph, backend, given).ok
     answer = run(graph, given).outputs
     save_npz(tmp_path / "answer.npz", answer)
@@ -120,7 +121,9 @@ def test_every_type_goes_through_a_command_a_folder_an_archive_and_a_case(tmp_pa
 def test_a_backend_that_fails_says_how_and_its_files_are_kept(
     chain: Graph, tmp_path: Path, program: str, expected: str
 ) -> None:
-    backend = Command([sys.executable, "-c", program], 60, tmp_path / "kept")
+    backend = Command(
+        [sys.executable, "-c", program], Machine(sys.executable, 60), tmp_path / "kept"
+    )
     with pytest.raises(TosaConvertError) as caught:
         check(chain, backend, X)
     assert caught.value.code == "backend-failed"
@@ -142,7 +145,7 @@ def test_the_printed_command_of_a_case_repeats_the_difference(chain: Graph, tmp_
         "answer = golden.run(sys.argv[1], dict(np.load(sys.argv[2]))).outputs\n"
         "np.savez(sys.argv[3], **{name: array + 1 for name, array in answer.items()})\n"
     )
-    backend = Command([sys.executable, str(script)], 60)
+    backend = Command([sys.executable, str(script)], Machine(sys.executable, 60))
     result = bisect(chain, backend, X)
     assert result.first is not None
     command = save_case(result.first, tmp_path / "case", backend)[-1]

@@ -18,6 +18,7 @@ from tosa_convert.golden.accuracy.user_tolerances import Tolerances
 from tosa_convert.golden.arrays.npz import load_npz, save_npz
 from tosa_convert.golden.arrays.slots import match
 from tosa_convert.golden.backends.other_model import OtherModel
+from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.backends.runners import Command, Record, open_backend
 from tosa_convert.golden.bisection.align_steps import align
 from tosa_convert.golden.bisection.bisect import bisect
@@ -344,7 +345,7 @@ def test_a_command_that_does_not_end_is_killed_with_its_children(
         f"    time.sleep(1); open({str(marker)!r}, 'w')\n"
         "time.sleep(60)\n"
     )
-    backend = Command([sys.executable, str(script)], 0.4)
+    backend = Command([sys.executable, str(script)], Machine(sys.executable, 0.4))
     start = time.monotonic()
     with pytest.raises(TosaConvertError, match="did not end within") as caught:
         check(chain, backend, {"x": np.zeros(4, np.int32)})

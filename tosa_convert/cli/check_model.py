@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from tosa_convert.cli.run_model import arrays_from_files
 from tosa_convert.frontends.process.run import TIMEOUT
 from tosa_convert.frontends.quantization_parameters import scales_of
+from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.models.compare_model import compare_model
 from tosa_convert.golden.running.programs import shapes_of_inputs
 
@@ -35,8 +37,10 @@ def check_model(graph: Graph, name: str, found: Lowered, options: ConvertOptions
         given=arrays_from_files(options.arrays, inputs, shapes_of_inputs(graph)),
         examples={by_old_name[key]: array for key, array in found.examples.items()},
         seed=options.random,
-        python=options.python,
-        timeout=TIMEOUT if options.timeout is None else options.timeout,
+        machine=Machine(
+            options.python or sys.executable,
+            TIMEOUT if options.timeout is None else options.timeout,
+        ),
         scales={
             **scales_of(found.interface.inputs, inputs),
             **scales_of(found.interface.outputs, outputs),

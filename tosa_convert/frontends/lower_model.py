@@ -25,8 +25,8 @@ from tosa_convert.process.child import temporary_folder
 if TYPE_CHECKING:
     from tosa_convert.frontends.partial.cut import Cut
     from tosa_convert.frontends.partial.programs import Parts
-    from tosa_convert.frontends.process.run import ConverterServer
     from tosa_convert.graph.model import Graph
+    from tosa_convert.process.server import KeptProcess
 
 #: Conversions of one model, each of which cuts out what the one before left.
 _ROUNDS: Final = 5
@@ -51,7 +51,7 @@ class FrontendOptions:
     read: ReadOptions = _READ_OPTIONS
     options: Mapping[str, str] = field(default_factory=dict)
     via: str = ""
-    server: ConverterServer | None = None
+    server: KeptProcess | None = None
 
 
 _OPTIONS = FrontendOptions()

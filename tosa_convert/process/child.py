@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Final
@@ -33,6 +34,20 @@ MEMORY_INTERVAL: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
+class Used:
+    """What a child process used.
+
+    seconds: of wall-clock time. processor_seconds: of processor time (POSIX).
+    memory: the most bytes that it, or a process that it waited for, had at a time; 0 if unknown. Shared
+        pages and mapped files count.
+    """
+
+    seconds: float = 0.0
+    processor_seconds: float = 0.0
+    memory: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Ended:
     """The end of a child process.
 
@@ -40,12 +55,14 @@ class Ended:
     stderr: the last STDERR_BYTES that it wrote there; empty if stderr was inherited.
     timed_out: it was killed because its time was up.
     too_large: it was killed because it took too much memory.
+    used: the time and the memory that it took.
     """
 
     code: int
     stderr: str = ""
     timed_out: bool = False
     too_large: bool = False
+    used: Used = Used()
 
 
 def run_child(
@@ -102,6 +119,8 @@ def run_child(
             stdin.seek(0)
         errors = None if inherit_stderr else stack.enter_context(tempfile.TemporaryFile())
         child: subprocess.Popen[bytes] | None = None
+        used = Used()
+        start = time.monotonic()
         try:
             with signals_deferred():  # the child may start before Popen returns
                 child = subprocess.Popen(
@@ -120,10 +139,31 @@ def run_child(
                 timed_out = _wait(child, timeout)
         finally:
             if child is not None:
+                seconds = time.monotonic() - start
                 _kill_session(child)
-                child.wait()
+                used = _reaped(child, seconds)
                 _KEEPER.tell(f"-s {child.pid}")
-        return Ended(child.returncode, _tail(errors), timed_out, too_large.is_set())
+        return Ended(child.returncode, _tail(errors), timed_out, too_large.is_set(), used)
+
+
+def _reaped(child: subprocess.Popen[bytes], seconds: float) -> Used:
+    """Wait for a child that has been ended; return what it used."""
+    if not hasattr(os, "wait4") or child.returncode is not None:
+        child.wait()
+        return Used(round(seconds, 4))
+    import resource
+
+    try:
+        _, status, usage = os.wait4(child.pid, 0)
+    except ChildProcessError:  # somebody else has waited for it
+        child.wait()
+        return Used(round(seconds, 4))
+    child.returncode = os.waitstatus_to_exitcode(status)
+    unit = 1 if sys.platform == "darwin" else 1 << 10
+    # A child begins with the peak of its parent (Linux): what is not more is not known.
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    memory = usage.ru_maxrss * unit if usage.ru_maxrss > own else 0
+    return Used(round(seconds, 4), round(usage.ru_utime + usage.ru_stime, 4), memory)
 
 
 #: What the keeper does. A session that has just been killed may still be writing, hence the second try.

@@ -11,7 +11,7 @@ from tosa_convert.errors import fail
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import unpack_npz
 from tosa_convert.golden.arrays.scratch import scratch_errors, write_scratch
-from tosa_convert.golden.backends.process import numbered, run_worker
+from tosa_convert.golden.backends.process import Machine, numbered, run_worker
 from tosa_convert.golden.backends.runners import by_position, in_program_types
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.variable_states import variables_of
@@ -27,8 +27,7 @@ def call_in_a_row(
     graph: Graph,
     calls: Sequence[Mapping[str, Array]],
     *,
-    python: str,
-    timeout: float,
+    machine: Machine,
     folder: Path,
 ) -> list[Mapping[str, Array]]:
     """Return a model's outputs, and the states of its variables, after each of several calls.
@@ -38,8 +37,7 @@ def call_in_a_row(
         original: the model.
         graph: its program.
         calls: the inputs of each call, by name.
-        python: the Python that has the software.
-        timeout: seconds for all calls.
+        machine: where the software runs, all calls in one run.
         folder: an empty one, which has the results.
 
     Returns:
@@ -53,7 +51,7 @@ def call_in_a_row(
     asked = {"calls": len(calls), "states": list(variables_of(graph))}
     with scratch_errors(folder):
         write_scratch(folder / "calls.json", [json.dumps(asked).encode()])
-        outputs, _ = run_worker(python, software, original, given, timeout, folder)
+        outputs, _ = run_worker(machine, software, original, given, folder)
     count, rest = divmod(len(outputs), len(calls))
     if rest:
         message = f"{counted(len(calls), 'call')} gave {counted(len(outputs), 'output')}"

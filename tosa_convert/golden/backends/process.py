@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -16,9 +16,10 @@ from tosa_convert.errors import TosaConvertError, fail, suggest
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import read_npy
 from tosa_convert.golden.arrays.scratch import file_errors, write_npy, write_scratch
-from tosa_convert.golden.running.commands import run_command
+from tosa_convert.golden.backends.kept_workers import KeptWorkers
+from tosa_convert.golden.running.commands import run_again_if_killed, run_command
 from tosa_convert.io.formats import EXTENSIONS
-from tosa_convert.process.child import Ended, last_words
+from tosa_convert.process.child import Ended, Used, last_words
 
 #: Exit code of `worker.py` if the backend's packages are not installed.
 MISSING: Final = 3
@@ -38,10 +39,24 @@ _MADE_INTO_TFLITE: Final = ("keras", "tensorflow")
 _REFUSAL_CHARACTERS: Final = 400
 
 
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Where software runs.
+
+    python: the Python that has it. timeout: seconds for one run.
+    kept: the processes that are kept for many runs, if any are. used: gets what each run used.
+    """
+
+    python: str
+    timeout: float
+    kept: KeptWorkers | None = None
+    used: list[Used] = field(default_factory=list)
+
+
 def run_worker(
-    python: str, software: str, model: str, inputs: list[Array], timeout: float, folder: Path
+    machine: Machine, software: str, model: str, inputs: list[Array], folder: Path
 ) -> tuple[list[Callable[..., Array]], list[Callable[..., Array]]]:
-    """Run a model by `worker.py` under `python`; its outputs and steps, read from `folder`.
+    """Run a model by `worker.py`; return its outputs and steps, read from `folder`.
 
     Raises TosaConvertError("missing-backend") and ("backend-failed").
     """
@@ -50,10 +65,14 @@ def run_worker(
         write_npy(path, array)
     types = json.dumps([str(array.dtype) for array in inputs])
     write_scratch(folder / "types.json", [types.encode()])
-    # As text, not by path: the file's folder has modules whose names the software imports, too.
-    source = Path(__file__).with_name("worker.py").read_text(encoding="utf-8")
-    command = [python, "-c", source, software, os.path.abspath(model), os.getcwd()]
-    ended = run_backend(command, timeout, software, folder)
+    arguments = [software, os.path.abspath(model), os.getcwd()]
+    ended = _in_kept_process(machine, arguments, folder)
+    if ended is None:
+        # As text, not by path: the file's folder has modules whose names the software imports, too.
+        source = Path(__file__).with_name("worker.py").read_text(encoding="utf-8")
+        command = [machine.python, "-c", source, *arguments]
+        ended = run_backend(command, machine.timeout, software, folder)
+    machine.used.append(ended.used)
     if ended.code == MISSING and software in PACKAGES:
         hint = f"{PACKAGES[software]}, or --python PROGRAM for a Python that has it"
         raise fail("missing-backend", software, ended.stderr.strip()[-200:], hint)
@@ -63,6 +82,20 @@ def run_worker(
     for path in given:
         path.unlink()
     return numbered(folder, "out"), numbered(folder, "step")
+
+
+def _in_kept_process(machine: Machine, arguments: list[str], folder: Path) -> Ended | None:
+    """Run a model in a process that is kept; None if there can be none. Raises as `run_backend`."""
+    software, model, _ = arguments
+    if machine.kept is None:
+        return None
+    process = machine.kept.of(machine.python, software, model, machine.timeout)
+    if process is None or not process.can_start():
+        return None
+    ended = run_again_if_killed(
+        lambda: process.run(folder, machine.timeout, arguments=arguments, with_stdout=False)
+    )
+    return _in_time(ended, machine.timeout, software)
 
 
 def numbered(folder: Path, prefix: str) -> list[Callable[..., Array]]:
@@ -75,7 +108,11 @@ def numbered(folder: Path, prefix: str) -> list[Callable[..., Array]]:
 
 def run_backend(command: list[str], timeout: float, name: str, folder: Path | None = None) -> Ended:
     """Run a backend's command. Raises TosaConvertError("backend-failed") after the time limit."""
-    ended = run_command(command, timeout=timeout, name=name, folder=folder)
+    return _in_time(run_command(command, timeout=timeout, name=name, folder=folder), timeout, name)
+
+
+def _in_time(ended: Ended, timeout: float, name: str) -> Ended:
+    """Return how a backend ended. Raises TosaConvertError("backend-failed") after the time limit."""
     if ended.timed_out:
         ended_text = last_words(ended).partition("; ")[2]
         text = f"it did not end within {timeout:g} s"

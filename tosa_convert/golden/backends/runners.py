@@ -32,6 +32,7 @@ from tosa_convert.golden.arrays.scratch import (
 from tosa_convert.golden.arrays.slots import INT48, Slot, coerce, slots
 from tosa_convert.golden.backends.other_model import NUMPY, OtherModel, part_of
 from tosa_convert.golden.backends.process import (
+    Machine,
     failures_kept,
     numbered,
     refuse_failure,
@@ -150,18 +151,32 @@ def open_backend(
     """
     if not isinstance(text, str):
         raise TypeError(f"found {type(text).__name__}, expected a text, as --against takes it")
-    python = python or sys.executable
+    machine = Machine(python or sys.executable, timeout)
+    return backend_on(machine, text, graph, inputs, original=original, keep=keep)
+
+
+def backend_on(
+    machine: Machine,
+    text: str,
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    *,
+    original: str = "",
+    keep: Path | None = None,
+) -> Backend:
+    """Return the backend that `--against TEXT` means, for runs on a machine; see `open_backend`."""
+    timeout = machine.timeout
     if text == NUMPY:
         return OtherModel(text, timeout, graph, "numpy")
     if text == "iree":
-        return Iree(python, timeout, keep)
+        return Iree(machine, keep)
     software, colon, after_colon = text.partition(":")
     if software in ORIGINALS:
         if colon and original:
             raise fail("option-conflict", f"--against {text}", "--original names another model")
-        return _run_original(software, after_colon or original, graph, inputs, python, timeout)
+        return run_original(software, after_colon or original, graph, inputs, machine)
     if text.endswith(".py") and os.path.isfile(text):
-        return PythonFile(text, python, timeout, keep)
+        return PythonFile(text, machine, keep)
     if os.path.isdir(text):
         return Record(text, open_folder(Path(text)))
     if text.endswith(".npz"):
@@ -171,18 +186,20 @@ def open_backend(
     words = command_words(text)
     if not words:
         raise unknown_backend(text)
-    return Command(words, timeout, keep)
+    return Command(words, machine, keep)
 
 
-def _run_original(
+def run_original(
     software: str,
     original: str,
     graph: Graph,
     inputs: Mapping[str, Array],
-    python: str,
-    timeout: float,
+    machine: Machine,
 ) -> Record:
-    """Return the results of software that runs the model from which the TOSA program was made."""
+    """Return the results of software that runs the model from which the TOSA program was made.
+
+    Raises TosaConvertError as `open_backend`.
+    """
     if not original:
         hint = f"--against {ORIGINALS[software]}"
         message = "the original model is needed: it does not run TOSA programs"
@@ -191,7 +208,7 @@ def _run_original(
     files = new_scratch_folder()
     try:
         with scratch_errors(files):
-            outputs, steps = run_worker(python, software, original, given, timeout, files)
+            outputs, steps = run_worker(machine, software, original, given, files)
         changed = numbered(files, "changed")
         answer = in_program_types(graph, by_position(graph, outputs, software, changed))
         return Record(software, answer, steps, files)
@@ -294,8 +311,8 @@ class _Isolated:
     original: a file to run instead of the whole program as this package would write it.
     """
 
-    def __init__(self, name: str, text: str, timeout: float, keep: Path | None) -> None:
-        self.name, self.text, self.timeout, self.keep = name, text, timeout, keep
+    def __init__(self, name: str, text: str, machine: Machine, keep: Path | None) -> None:
+        self.name, self.text, self.machine, self.keep = name, text, machine, keep
         self.original: Path | None = None
 
     def compute(
@@ -333,9 +350,8 @@ class _Isolated:
 class Iree(_Isolated):
     """IREE for the host: compiles the sub-graph, as MLIR, and runs it."""
 
-    def __init__(self, python: str, timeout: float, keep: Path | None = None) -> None:
-        super().__init__("iree", "iree", timeout, keep)
-        self.python = python
+    def __init__(self, machine: Machine, keep: Path | None = None) -> None:
+        super().__init__("iree", "iree", machine, keep)
 
     def write(self, part: Graph, folder: Path, original: Path | None) -> None:
         """Write the graph in MLIR's generic text, which any bindings read, with every constant dense.
@@ -350,7 +366,7 @@ class Iree(_Isolated):
     def run(self, part: Graph, inputs: Mapping[str, Array], folder: Path) -> Mapping[str, Array]:
         """Run it by IREE."""
         path, given = str(folder / "part.mlir"), list(inputs.values())
-        outputs, _ = run_worker(self.python, "iree", path, given, self.timeout, folder)
+        outputs, _ = run_worker(self.machine, "iree", path, given, folder)
         answer = by_position(part, outputs, "iree")
         wide = {slot.key for slot in output_slots(part) if slot.dtype is INT48}
         # The upper 16 of the 64 bits in which IREE gives an i48 are not its sign.
@@ -360,9 +376,8 @@ class Iree(_Isolated):
 class PythonFile(_Isolated):
     """A Python file with a function `run`, which gets a program and arrays, and returns arrays."""
 
-    def __init__(self, path: str, python: str, timeout: float, keep: Path | None = None) -> None:
-        super().__init__(path, os.path.abspath(path), timeout, keep)
-        self.python = python
+    def __init__(self, path: str, machine: Machine, keep: Path | None = None) -> None:
+        super().__init__(path, os.path.abspath(path), machine, keep)
 
     def run(self, part: Graph, inputs: Mapping[str, Array], folder: Path) -> Mapping[str, Array]:
         """Call the function in a child process."""
@@ -370,7 +385,7 @@ class PythonFile(_Isolated):
         text = json.dumps({"inputs": list(inputs), "outputs": outs})
         write_scratch(folder / "names.json", [text.encode()])
         given = list(inputs.values())
-        outputs, _ = run_worker(self.python, "python", self.text, given, self.timeout, folder)
+        outputs, _ = run_worker(self.machine, "python", self.text, given, folder)
         return by_position(part, outputs, self.name)
 
 
@@ -381,10 +396,10 @@ class Command(_Isolated):
     program's order instead.
     """
 
-    def __init__(self, words: list[str], timeout: float, keep: Path | None = None) -> None:
+    def __init__(self, words: list[str], machine: Machine, keep: Path | None = None) -> None:
         # Absolute: the text is also used in another working folder.
         text = shlex.join(os.path.abspath(w) if os.path.isfile(w) else w for w in words)
-        super().__init__(words[0], text, timeout, keep)
+        super().__init__(words[0], text, machine, keep)
         self.words = words
 
     def run(self, part: Graph, inputs: Mapping[str, Array], folder: Path) -> Mapping[str, Array]:
@@ -401,7 +416,8 @@ class Command(_Isolated):
                 write_npy(folder / "in" / f"in{number}.npy", array)
         else:
             write_scratch(folder / "in.npz", npz_pieces(inputs))
-        ended = run_backend(words, self.timeout, self.name)
+        ended = run_backend(words, self.machine.timeout, self.name)
+        self.machine.used.append(ended.used)
         refuse_failure(ended, self.name)
         answer: Mapping[str, Array]
         if with_folders:

@@ -429,7 +429,8 @@ def _python_file(file: str, name: str) -> Any:
 
 def _python(file: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:
     """Run a user's file: its function `run` gets a program and arrays by name, and returns arrays."""
-    module = _python_file(file, "tosa_backend")
+    # A process that runs many programs has imported it.
+    module = sys.modules.get("tosa_backend") or _python_file(file, "tosa_backend")
     with open("names.json", encoding="utf-8") as text:
         names = json.load(text)
     arrays = map(_with_type, inputs, types)

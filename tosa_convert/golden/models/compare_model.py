@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -20,7 +19,8 @@ from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.scratch import scratch_folder
 from tosa_convert.golden.arrays.slots import Slot, match
 from tosa_convert.golden.backends.consecutive_calls import WITH_STATES, call_in_a_row
-from tosa_convert.golden.backends.runners import Record, open_backend
+from tosa_convert.golden.backends.process import Machine
+from tosa_convert.golden.backends.runners import run_original
 from tosa_convert.golden.checking.check import check_outputs, compare_with, reference_outputs
 from tosa_convert.golden.running.programs import input_slots, output_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
@@ -51,8 +51,7 @@ def compare_model(
     given: Mapping[str, Array],
     examples: Mapping[str, Array],
     seed: int | None,
-    python: str,
-    timeout: float,
+    machine: Machine,
     scales: Mapping[str, Scale] = _NO_SCALES,
 ) -> Comparison:
     """Compare a model's outputs in its framework with those of its program on the reference model.
@@ -67,8 +66,7 @@ def compare_model(
         examples: arrays of the other inputs, as far as there are any. Floating point whose elements are
             all equal says nothing, and is left out.
         seed: of random arrays for inputs that are not given; by default 0, after the examples.
-        python: the Python that has the framework.
-        timeout: seconds for one run of either.
+        machine: where the framework runs; its time limit is also that of the reference.
         scales: of the inputs and outputs that are integers where the model of torch has numbers. Numbers
             that are given for such an input are quantised. The framework gets the numbers of the
             integers, and its outputs are quantised; they may be STEPS integers away, because torch
@@ -113,17 +111,17 @@ def compare_model(
             message = "a quantised program with states cannot be checked"
             raise fail("option-conflict", "--check", message, "leave the option out")
         calls = [inputs, *(_other_inputs(inputs, given, number) for number in range(1, CALLS))]
-        return _compare_calls(static, calls, runtime, model, python, timeout)
+        return _compare_calls(static, calls, runtime, model, machine)
     numbers = {
         key: scales[key].numbers(array) if key in scales else array for key, array in inputs.items()
     }
-    backend = open_backend(runtime, static, numbers, original=model, python=python, timeout=timeout)
+    backend = run_original(runtime, model, static, numbers, machine)
     outputs = {slot.key: slot.dtype for slot in output_slots(static)}
     steps = tuple((key, STEPS) for key in outputs if key in scales)
-    if steps and isinstance(backend, Record):
+    if steps:
         backend.arrays = _in_integers(backend.arrays, scales, outputs)
     tolerances = replace(NO_TOLERANCES, atol=steps)
-    return check_outputs(static, inputs, backend, tolerances, RunOptions(timeout=timeout))
+    return check_outputs(static, inputs, backend, tolerances, RunOptions(timeout=machine.timeout))
 
 
 def _in_integers(
@@ -158,26 +156,17 @@ def _compare_calls(
     calls: Sequence[Mapping[str, Array]],
     runtime: str,
     model: str,
-    python: str,
-    timeout: float,
+    machine: Machine,
 ) -> Comparison:
     """Compare the outputs of each of several calls, and the states after it.
 
     The reference begins each call with the states that the framework has, so that errors of one call
     do not count in the next.
     """
-    options = RunOptions(timeout=timeout)
+    options = RunOptions(timeout=machine.timeout)
     found: list[Comparison] = []
     with scratch_folder() as folder:
-        actual = call_in_a_row(
-            runtime,
-            model,
-            graph,
-            calls,
-            python=python or sys.executable,
-            timeout=timeout,
-            folder=folder,
-        )
+        actual = call_in_a_row(runtime, model, graph, calls, machine=machine, folder=folder)
         program = graph
         for number, (inputs, answer) in enumerate(zip(calls, actual, strict=True), 1):
             expected = reference_outputs(program, inputs, options)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.write import dumps, stamp
 from tosa_convert.frontends.examples import WANTED
 from tosa_convert.frontends.lower_model import FrontendOptions, Lowered, lowered
 from tosa_convert.frontends.process.request import CONSTANTS
-from tosa_convert.frontends.process.run import ConverterServer, packages_of, server_of
+from tosa_convert.frontends.process.run import packages_of, server_of
 from tosa_convert.frontends.recognize import recognize
 from tosa_convert.frontends.table import FRONTENDS, missing
 from tosa_convert.frontends.unlowered_error import operator_and_count
@@ -23,6 +24,8 @@ from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import save_npz
 from tosa_convert.golden.arrays.scratch import scratch_folder
+from tosa_convert.golden.backends.kept_workers import KeptWorkers
+from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.models.compare_model import compare_model
 from tosa_convert.golden.models.find_cases import (
     inputs_of,
@@ -38,9 +41,10 @@ from tosa_convert.golden.models.node_test import (
 )
 from tosa_convert.golden.models.onnx_files import NoTensorError
 from tosa_convert.golden.running.programs import shapes_of_inputs
-from tosa_convert.golden.suite.journal import Answer, Status
+from tosa_convert.golden.suite.journal import Answer, Status, used_by
 from tosa_convert.io import log
 from tosa_convert.io.options import Narrow, ReadOptions
+from tosa_convert.process.server import KeptProcess
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,8 @@ def run_model_case(root: str, name: str, *, settings: Settings) -> ModelAnswer:
 
 
 def _model(name: str, source: str, settings: Settings) -> ModelAnswer:
+    machine = Machine(settings.python or sys.executable, settings.timeout, _KEPT)
+
     def compare(found: Lowered) -> Comparison:
         beside = inputs_of(Path(source), shapes_of_inputs(found.graph))
         return compare_model(
@@ -132,11 +138,11 @@ def _model(name: str, source: str, settings: Settings) -> ModelAnswer:
             given={},
             examples={**found.examples, **beside},
             seed=None,
-            python=settings.python,
-            timeout=settings.timeout,
+            machine=machine,
         )
 
-    return _one(name, source, settings, compare, options=WANTED)
+    found = _one(name, source, settings, compare, options=WANTED)
+    return replace(found, **used_by(machine.used))
 
 
 def _node_test(name: str, folder: Path, settings: Settings) -> ModelAnswer:
@@ -180,8 +186,12 @@ def _attempt(
         )
 
 
+#: Of this worker process, or thread of it.
+_KEPT: Final = KeptWorkers()
+
+
 @functools.cache
-def _server(name: str, python: str) -> ConverterServer | None:
+def _server(name: str, python: str) -> KeptProcess | None:
     """Return the process that imports a frontend once for all cases of this worker.
 
     It ends with the worker.

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.io.files import file_error, open_regular, parse_json, replace_file
+from tosa_convert.process.child import Used
 
 Status = Literal["pass", "fail", "error", "wrong", "refused", "crashed", "not-run"]
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
@@ -34,6 +35,8 @@ class Answer:
     seconds: how long the case took. outputs: the number of tensors that were compared.
     operator, types: what the case tests, and the element type of its first operand.
     key: the fingerprint of what decided it.
+    backend_seconds, backend_processor_seconds: how long the backend ran, by the clock and on processors.
+    backend_memory: the most bytes that it had at a time. Each is None if it is not known.
     """
 
     case: str
@@ -44,10 +47,32 @@ class Answer:
     operator: str = ""
     types: str = ""
     key: str = ""
+    backend_seconds: float | None = None
+    backend_processor_seconds: float | None = None
+    backend_memory: int | None = None
 
     def further(self) -> dict[str, Any]:
         """Return what the JSON says of a case besides what it says of every suite's."""
         return {}
+
+
+def used_by(runs: Sequence[Used]) -> dict[str, Any]:
+    """Return the fields of an answer for what the runs of a backend used: the first one, if several.
+
+    Further runs are on the inputs that `--reduce` tries.
+
+    Example:
+        >>> used_by([Used(0.25, 0.2)])["backend_seconds"]
+        0.25
+    """
+    if not runs:
+        return {}
+    first = runs[0]
+    return {
+        "backend_seconds": first.seconds,
+        "backend_processor_seconds": first.processor_seconds,
+        "backend_memory": first.memory or None,
+    }
 
 
 def _is_number(value: object) -> bool:
@@ -61,6 +86,7 @@ _HOLDS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "int": lambda value: type(value) is int,
     "bool": lambda value: type(value) is bool,
     "float": _is_number,
+    "int | None": lambda value: value is None or type(value) is int,
     "float | None": lambda value: value is None or _is_number(value),
     "Mapping[str, int]": lambda value: (
         isinstance(value, dict) and all(type(count) is int for count in value.values())

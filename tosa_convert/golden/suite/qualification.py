@@ -16,8 +16,9 @@ from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.npz import load_npz, npz_pieces
 from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder, subfolder
 from tosa_convert.golden.arrays.slots import unpacked
+from tosa_convert.golden.backends.kept_workers import KeptWorkers
 from tosa_convert.golden.backends.other_model import NUMPY, OtherModel, refuse_same_engine
-from tosa_convert.golden.backends.process import PACKAGES, run_backend
+from tosa_convert.golden.backends.process import PACKAGES, Machine, run_backend
 from tosa_convert.golden.backends.runners import (
     ORIGINALS,
     Backend,
@@ -25,6 +26,7 @@ from tosa_convert.golden.backends.runners import (
     PythonFile,
     Record,
     Runner,
+    backend_on,
     open_backend,
     open_folder,
     with_slot_types,
@@ -39,7 +41,7 @@ from tosa_convert.golden.running.programs import (
     output_slots,
 )
 from tosa_convert.golden.running.run_options import DEFAULT_RUN
-from tosa_convert.golden.suite.journal import Answer, Status
+from tosa_convert.golden.suite.journal import Answer, Status, used_by
 from tosa_convert.golden.suite.official_case import (
     OfficialCase,
     Reference,
@@ -57,6 +59,8 @@ from tosa_convert.rules.public import find_violations
 
 #: Codes that say that a file of the case cannot be used.
 _DAMAGED: Final = ("file-error", "unsafe-path")
+#: Of this worker process, or thread of it.
+_KEPT: Final = KeptWorkers()
 _EMPTY: Final = Graph(V1_0, [Region("main", [Block("main")])])
 
 
@@ -114,30 +118,36 @@ def qualify_case(root: str, name: str, *, settings: Qualification) -> Answer:
     start = time.monotonic()
     folder = Path(os.path.normpath(Path(root, name).absolute()))
     operator = types = ""
+    machine = Machine(settings.python or sys.executable, settings.timeout, _KEPT)
     status: Status = "error"
     try:
         if (folder / "desc.json").exists():
             case = read_case(folder)
             operator, types = operator_and_type(case)
             status = "not-run"
-            status, message, outputs = _status(case, name, settings)
+            status, message, outputs = _status(case, name, settings, machine)
         else:
             operator = "network"
             program = load_program(model_of(folder))
             shapes = {slot.key: slot.shape for slot in input_slots(program.graph)}
             inputs = input_arrays(program.graph, load_npz(folder / "inputs.npz", shapes))
             status = "not-run"
-            status, message, outputs = _saved_case(program, inputs, name, settings)
+            status, message, outputs = _saved_case(program, inputs, name, settings, machine)
     except TosaConvertError as error:
         if error.code in _DAMAGED:
             status = "error"
         message, outputs = str(error), 0
     seconds = round(time.monotonic() - start, 4)
-    return Answer(name, status, message, seconds, outputs, operator, types)
+    used = used_by(machine.used)
+    return Answer(name, status, message, seconds, outputs, operator, types, **used)
 
 
 def _saved_case(
-    program: Program, inputs: dict[str, Array], name: str, settings: Qualification
+    program: Program,
+    inputs: dict[str, Array],
+    name: str,
+    settings: Qualification,
+    machine: Machine,
 ) -> tuple[Status, str, int]:
     """Judge a case with a program and `inputs.npz`, as `check --save` writes it, like `check`."""
     if reason := _why_not_allowed(program.graph, settings):
@@ -148,14 +158,7 @@ def _saved_case(
         against = str(Path(against, name))
         if not os.path.isdir(against):
             return "not-run", f"{settings.against} has no results of it", 0
-    backend = open_backend(
-        against,
-        program.graph,
-        inputs,
-        python=settings.python,
-        timeout=settings.timeout,
-        keep=keep,
-    )
+    backend = backend_on(machine, against, program.graph, inputs, keep=keep)
     try:
         result = check(program, backend, inputs, timeout=settings.timeout)
     except TosaConvertError as error:
@@ -163,12 +166,14 @@ def _saved_case(
     return ("pass" if result.ok else "wrong"), result.what_is_wrong, len(result.tensors)
 
 
-def _status(case: OfficialCase, name: str, settings: Qualification) -> tuple[Status, str, int]:
+def _status(
+    case: OfficialCase, name: str, settings: Qualification, machine: Machine
+) -> tuple[Status, str, int]:
     if reason := _why_not_selected(case, settings):
         return "not-run", reason, 0
     inputs = case_inputs(case)
     keep = None if settings.keep is None else settings.keep / name
-    backend = _open(case, name, inputs, settings, keep)
+    backend = _open(case, name, inputs, settings, keep, machine)
     if backend is None:
         return "not-run", f"{settings.against} has no results of it", 0
     refuse_same_engine(backend, DEFAULT_RUN)
@@ -283,19 +288,13 @@ def _open(
     inputs: Mapping[str, Array],
     settings: Qualification,
     keep: Path | None,
+    machine: Machine,
 ) -> Backend | None:
     """Open the backend for one case. Return None if a folder of results has none for it."""
     if os.path.isdir(settings.against):
         results = Path(settings.against, name)
         return _recorded(case, results) if results.is_dir() else None
-    backend = open_backend(
-        settings.against,
-        case.graph,
-        inputs,
-        python=settings.python,
-        timeout=settings.timeout,
-        keep=keep,
-    )
+    backend = backend_on(machine, settings.against, case.graph, inputs, keep=keep)
     if isinstance(backend, (Command, PythonFile)):
         backend.original = case.program.flatbuffer
     return backend

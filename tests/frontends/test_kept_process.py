@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tosa_convert.frontends.process.child import OUTPUT_FILE
 from tosa_convert.frontends.process.interface import INTERFACE_FILE
 from tosa_convert.frontends.process.request import REQUEST_FILE, Request
-from tosa_convert.frontends.process.run import ConverterServer, can_serve, server_of
+from tosa_convert.frontends.process.run import can_serve, server_of
 from tosa_convert.frontends.table import FRONTENDS
+from tosa_convert.process.server import OUTPUT_FILE, KeptProcess
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks")
 
@@ -36,6 +36,9 @@ def lower(request, folder):
         os.kill(os.getpid(), signal.SIGSEGV)
     if request.source == "hang":
         time.sleep(60)
+    if request.source == "large":
+        filled = b"x" * (1 << 28)
+        time.sleep(0.5)
     if request.source == "raise":
         raise ValueError("a defect")
     return Interface(inputs=[Value(name=request.source)])
@@ -47,29 +50,29 @@ from tosa_convert.frontends import table
 from tosa_convert.frontends.process.child import run
 row = table.Frontend(name="own", reads="", extra="", packages={}, converter="own_converter")
 table.FRONTENDS["own"] = row
-raise SystemExit(run(sys.argv[1:]))
+raise SystemExit(run(["--serve", "own"]))
 """
 
 
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ConverterServer]:
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KeptProcess]:
     (tmp_path / "own_converter.py").write_text(CONVERTER)
     paths = [str(tmp_path), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
-    found = ConverterServer("own", lambda arguments: [sys.executable, "-c", START, *arguments])
+    found = KeptProcess([sys.executable, "-c", START])
     yield found
     found.close()
 
 
 def folder_of(tmp_path: Path, source: str) -> Path:
     folder = tmp_path / source
-    folder.mkdir()
+    folder.mkdir(parents=True)
     (folder / REQUEST_FILE).write_text(Request(frontend="own", source=source).to_json())
     return folder
 
 
 def test_each_model_is_lowered_in_a_fork_of_one_process(
-    server: ConverterServer, tmp_path: Path
+    server: KeptProcess, tmp_path: Path
 ) -> None:
     for source, code, said in (
         ("first", 0, "noise"),
@@ -79,7 +82,6 @@ def test_each_model_is_lowered_in_a_fork_of_one_process(
     ):
         folder = folder_of(tmp_path, source)
         ended = server.run(folder, 60)
-        assert ended is not None
         assert (ended.code, ended.timed_out) == (code, False)
         assert said in ended.stderr
         assert (folder / INTERFACE_FILE).exists() == (code == 0)
@@ -87,34 +89,45 @@ def test_each_model_is_lowered_in_a_fork_of_one_process(
     assert (tmp_path / "imports").read_text() == "x"
 
 
-def test_a_model_that_hangs_costs_that_model_only(server: ConverterServer, tmp_path: Path) -> None:
+def test_a_model_that_hangs_costs_that_model_only(server: KeptProcess, tmp_path: Path) -> None:
     start = time.monotonic()
     ended = server.run(folder_of(tmp_path, "hang"), 1)
-    assert ended is not None
     assert ended.timed_out
     assert time.monotonic() - start < 30
     ended = server.run(folder_of(tmp_path, "first"), 60)
-    assert ended is not None
     assert ended.code == 0
     assert (tmp_path / "imports").read_text() == "x"
 
 
-def test_a_process_that_died_is_started_again(server: ConverterServer, tmp_path: Path) -> None:
-    assert server.run(folder_of(tmp_path, "first"), 60) is not None
+def test_a_run_says_what_it_used_and_can_be_limited_in_memory(
+    server: KeptProcess, tmp_path: Path
+) -> None:
+    used = server.run(folder_of(tmp_path, "first"), 60).used
+    assert used.seconds >= used.processor_seconds / 64 > 0
+    assert 1 << 22 < used.memory < 1 << 30
+    large = server.run(folder_of(tmp_path, "large"), 60)
+    assert large.used.memory > used.memory + (1 << 27)
+    ended = server.run(folder_of(tmp_path / "again", "large"), 60, 1 << 27)
+    assert ended.too_large
+    assert not ended.timed_out
+
+
+def test_a_process_that_died_is_started_again(server: KeptProcess, tmp_path: Path) -> None:
+    server.run(folder_of(tmp_path, "first"), 60)
     assert server.process is not None
     os.kill(server.process.pid, signal.SIGKILL)
     ended = server.run(folder_of(tmp_path, "lost"), 60)
-    assert ended is not None
     assert ended.code < 0
     ended = server.run(folder_of(tmp_path, "second"), 60)
-    assert ended is not None
     assert ended.code == 0
 
 
-def test_without_a_process_each_model_has_its_own(tmp_path: Path) -> None:
-    server = ConverterServer("own", lambda arguments: [sys.executable, "-c", "raise SystemExit(3)"])
-    for source in ("first", "second"):
-        assert server.run(folder_of(tmp_path, source), 60) is None
+def test_a_process_that_cannot_start_is_not_tried_again(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    program = f"open({str(mark)!r}, 'a').write('x'); raise SystemExit(3)"
+    server = KeptProcess([sys.executable, "-c", program])
+    assert [server.can_start(), server.can_start()] == [False, False]
+    assert mark.read_text() == "x"
 
 
 def test_only_frontends_that_fork_have_one() -> None:

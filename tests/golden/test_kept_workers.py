@@ -1,0 +1,100 @@
+"""A backend's process is kept for many cases, and each case is a fork of it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from golden.official_cases import make_suite
+
+from tosa_convert.golden.suite.journal import Answer
+from tosa_convert.golden.suite.qualification import Qualification, qualify_case
+
+pytestmark = [
+    pytest.mark.usefixtures("refmodel"),
+    pytest.mark.skipif(sys.platform != "linux", reason="forks"),
+]
+
+#: Counts its imports, and in a variable its runs.
+BACKEND = """
+import os, threading
+from pathlib import Path
+
+import numpy as np
+
+MARK = Path(__file__).with_name("imports")
+MARK.write_text(MARK.read_text() + "x" if MARK.exists() else "x")
+runs = 0
+{more}
+
+
+def run(model, inputs):
+    global runs
+    runs += 1
+    assert runs == 1, "another case has run in this process"
+    assert threading.active_count() == {threads}
+    if inputs["x"][0] == {crash}:
+        os.abort()
+    return {{"y": np.abs(inputs["x"])}}
+"""
+
+
+def qualify(root: Path, more: str = "", threads: int = 1, crash: int = 99) -> list[Answer]:
+    names = make_suite(root / "cases")[:2]
+    path = root / "backend.py"
+    path.write_text(BACKEND.format(more=more, threads=threads, crash=crash))
+    settings = Qualification(against=str(path))
+    return [qualify_case(str(root / "cases"), name, settings=settings) for name in names]
+
+
+def imports(root: Path) -> int:
+    return len((root / "imports").read_text())
+
+
+def test_a_file_is_imported_once_and_no_case_sees_another(tmp_path: Path) -> None:
+    answers = qualify(tmp_path)
+    assert [answer.status for answer in answers] == ["pass", "pass"], answers
+    assert imports(tmp_path) == 1
+
+
+def test_a_crash_costs_one_case_and_no_import(tmp_path: Path) -> None:
+    answers = qualify(tmp_path, crash=3)
+    assert [answer.status for answer in answers] == ["crashed", "crashed"]
+    assert "SIGABRT" in answers[1].message
+    assert imports(tmp_path) == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "threads"),
+    [
+        ("threading.Thread(target=threading.Event().wait, daemon=True).start()", 2),
+        ("file = open(__file__)", 1),
+        ("import socket; pair = socket.socketpair()", 1),
+    ],
+    ids=["thread", "file", "socket"],
+)
+def test_a_file_that_must_not_be_forked_has_a_process_for_each_case(
+    more: str, threads: int, tmp_path: Path
+) -> None:
+    answers = qualify(tmp_path, more, threads)
+    assert [answer.status for answer in answers] == ["pass", "pass"], answers
+    assert imports(tmp_path) == 3  # of which one decides that it is not forked
+
+
+def test_a_file_that_changes_is_imported_anew(tmp_path: Path) -> None:
+    qualify(tmp_path)
+    (tmp_path / "backend.py").write_text("def run(model, inputs): raise NotImplementedError('new')")
+    settings = Qualification(against=str(tmp_path / "backend.py"))
+    answer = qualify_case(str(tmp_path / "cases"), "abs/a", settings=settings)
+    assert (answer.status, "new" in answer.message) == ("refused", True)
+
+
+def test_an_answer_says_what_the_backend_used(tmp_path: Path) -> None:
+    (answer, _) = qualify(tmp_path, "filled = b'x' * (1 << 27)")
+    assert answer.backend_seconds is not None
+    assert answer.backend_processor_seconds is not None
+    assert answer.backend_memory is not None
+    assert 0 < answer.backend_seconds <= answer.seconds
+    assert answer.backend_processor_seconds > 0
+    assert 1 << 27 < answer.backend_memory < 1 << 31

@@ -1,0 +1,59 @@
+"""What a process that is kept for many runs of a backend does before the first one.
+
+It runs in the backend's Python, which may have no other package than the backend's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+from collections.abc import Callable
+from typing import Final
+
+#: Software -> the modules to import; of several in a row, the first that there is.
+_IMPORTED: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
+    "iree": (("iree.compiler",), ("iree.runtime",)),
+    "onnxruntime": (("onnxruntime",),),
+    "python": (),
+    "tflite": (("ai_edge_litert.interpreter", "tensorflow.lite.python.interpreter"),),
+    "torch": (("torch",), ("torch.export",), ("torch.utils._pytree",)),
+}
+#: Software whose process can be forked after these imports. JAX starts threads with its first array.
+FORKED: Final = frozenset(_IMPORTED)
+
+
+def prepare(software: str, load_file: Callable[[], object]) -> bool:
+    """Import what the runs of some software need, before this process forks for each of them.
+
+    Args:
+        software: one of FORKED.
+        load_file: imports the user's file, for "python".
+
+    Returns:
+        Whether it may be forked: not if the user's file has started threads, which a fork does not have,
+        or keeps files, sockets or devices open, which forks would share.
+    """
+    for names in _IMPORTED[software]:
+        _import_first(names)
+    if software != "python":
+        return True
+    before = _threads_and_files()
+    load_file()
+    return _threads_and_files() == before
+
+
+def _import_first(names: tuple[str, ...]) -> None:
+    for name in names[:-1]:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+            return
+    importlib.import_module(names[-1])
+
+
+def _threads_and_files() -> tuple[int, set[str]]:
+    files = set()
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # the folder itself, which is closed by now
+            files.add(f"{number} {os.readlink(f'/proc/self/fd/{number}')}")
+    return len(os.listdir("/proc/self/task")), files

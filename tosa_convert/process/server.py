@@ -1,0 +1,282 @@
+"""A process that is kept for many jobs: it imports a framework once, and forks for each job.
+
+`KeptProcess` is its end here. `serve` is the loop in the process itself, which may be another Python:
+this module, and those that it imports, need the standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NoReturn
+
+from tosa_convert.process.child import (
+    MEMORY_INTERVAL,
+    STDERR_BYTES,
+    Ended,
+    Used,
+    end_with_parent,
+    largest_memory,
+    new_temporary_folder,
+    remove_temporary_folder,
+)
+
+#: The line that such a process writes when it can begin.
+READY: Final = "ready"
+#: The file of a job's folder with what the job wrote to stdout and stderr.
+OUTPUT_FILE: Final = "output.txt"
+#: Seconds after a job's time limit in which the process must answer, else it is killed, too.
+_PATIENCE: Final = 20.0
+
+#: Finds this package where the parent has it and imports it. The folder around it does not go onto the
+#: child's path: that may have other packages, built for another Python.
+_START: Final = """
+import importlib.util, os, sys
+if sys.version_info < (3, 10):
+    sys.exit("this is Python " + sys.version.split()[0] + ", expected 3.10 or later")
+package, *arguments = sys.argv[1:]
+spec = importlib.util.spec_from_file_location(
+    "tosa_convert", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
+)
+sys.modules["tosa_convert"] = module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+"""
+_PACKAGE: Final = Path(__file__).resolve().parents[1]
+
+
+def command_with_this_package(python: str, code: str, arguments: Sequence[str]) -> list[str]:
+    """Return the command that runs code in any Python, with this package and a list `arguments`."""
+    return [python, "-c", _START + code, str(_PACKAGE), *arguments]
+
+
+def can_fork() -> bool:
+    """Return whether a process may be kept here: other systems cannot fork one that has a framework."""
+    return sys.platform == "linux" and hasattr(os, "pidfd_open")
+
+
+class KeptProcess:
+    """A process for many jobs. It starts with the first one, and again after it has died.
+
+    command: starts a process that calls `serve`.
+    start_seconds: how long it may take until it is ready.
+
+    It works in a folder of its own, which also gets temporary files, and is removed with it.
+    """
+
+    def __init__(self, command: Sequence[str], *, start_seconds: float = 300.0) -> None:
+        self.command, self.start_seconds = list(command), start_seconds
+        self.process: subprocess.Popen[bytes] | None = None
+        self.has_failed = False
+        self._rest = b""
+        self._temporary = ""
+
+    def can_start(self) -> bool:
+        """Return whether there is a process, started now if there is none."""
+        if self.process is None and not self.has_failed:
+            self._start()
+        return self.process is not None
+
+    def run(
+        self,
+        folder: Path,
+        timeout: float,
+        memory: int = 0,
+        *,
+        arguments: Sequence[str] | None = None,
+        with_stdout: bool = True,
+    ) -> Ended:
+        """Do the job of a folder, if the process `can_start`.
+
+        Args:
+            folder: the job's working folder; it gets OUTPUT_FILE.
+            timeout: seconds that the job may take.
+            memory: bytes that it may take; 0 for any number.
+            arguments: what `sys.argv` has after the program; by default the folder.
+            with_stdout: keep what it writes to stdout, too.
+        """
+        if not self.can_start() or self.process is None:
+            return Ended(1)
+        job = {
+            "folder": str(folder),
+            "timeout": timeout,
+            "memory": memory,
+            "arguments": [str(folder)] if arguments is None else list(arguments),
+            "with_stdout": with_stdout,
+        }
+        line = None
+        with contextlib.suppress(BrokenPipeError):
+            assert self.process.stdin is not None
+            self.process.stdin.write(json.dumps(job).encode() + b"\n")
+            self.process.stdin.flush()
+            line = self._line(timeout + _PATIENCE)
+        if line is None:
+            timed_out = self.process.poll() is None
+            self.close()
+            return Ended(-signal.SIGKILL, _tail(folder), timed_out=timed_out)
+        answer = json.loads(line)
+        return Ended(
+            answer["code"],
+            _tail(folder),
+            answer["timed_out"],
+            answer["too_large"],
+            Used(*answer["used"]),
+        )
+
+    def _start(self) -> None:
+        self._temporary = new_temporary_folder("tosa-kept-")
+        self.process = subprocess.Popen(
+            self.command,
+            cwd=self._temporary,
+            env={**os.environ, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), self._temporary)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        self._rest = b""
+        if self._line(self.start_seconds) != READY:
+            # A process of its own will say what is wrong with each job.
+            self.has_failed = True
+            self.close()
+
+    def _line(self, seconds: float) -> str | None:
+        """Return the next line that the process writes; None if there is none in time."""
+        assert self.process is not None
+        assert self.process.stdout is not None
+        pipe = self.process.stdout.fileno()
+        end = time.monotonic() + seconds
+        while b"\n" not in self._rest:
+            if not select.select([pipe], [], [], max(0.0, end - time.monotonic()))[0]:
+                return None
+            part = os.read(pipe, 1 << 16)
+            if not part:
+                return None
+            self._rest += part
+        line, _, self._rest = self._rest.partition(b"\n")
+        return line.decode()
+
+    def close(self) -> None:
+        """End the process."""
+        if self.process is None:
+            return
+        with contextlib.suppress(OSError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        self.process = None
+        remove_temporary_folder(self._temporary)
+
+
+def _tail(folder: Path) -> str:
+    """Return the end of what a job wrote to stdout and stderr."""
+    try:
+        with open(folder / OUTPUT_FILE, "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - STDERR_BYTES))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+# -- in the process that is kept -----------------------------------------------------------
+
+
+def serve(prepare: Callable[[], bool], work: Callable[[], object]) -> int:
+    """Prepare once, and do a job in a fork of this process for each line of stdin.
+
+    The answer to each is a line on stdout. Before the first one, READY is written there.
+
+    Args:
+        prepare: imports what the jobs need; False if they need a process each.
+        work: does a job in its folder, with its arguments in `sys.argv`; returns the exit code.
+    """
+    requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1):  # Frameworks print to stdout, which carries our answers.
+        os.dup2(nothing, stream)
+    os.close(nothing)
+    end_with_parent(os.getppid())
+    if not prepare():
+        return 1
+    print(READY, file=answers, flush=True)
+    for line in requests:
+        answer = _in_fork(json.loads(line), work)
+        print(json.dumps(answer), file=answers, flush=True)
+    return 0
+
+
+def _in_fork(job: dict[str, object], work: Callable[[], object]) -> dict[str, object]:
+    """Do a job in a fork of this process, and return how the fork ended."""
+    parent = os.getpid()
+    timeout, memory = float(str(job["timeout"])), int(str(job["memory"]))
+    start = time.monotonic()
+    child = os.fork()
+    if not child:
+        _work_and_exit(job, work, parent)
+    handle = os.pidfd_open(child)
+    end = start + timeout
+    is_done = too_large = False
+    try:
+        while not (is_done or too_large) and (left := end - time.monotonic()) > 0:
+            wait = min(left, MEMORY_INTERVAL) if memory else left
+            is_done = bool(select.select([handle], [], [], wait)[0])
+            too_large = bool(memory) and not is_done and largest_memory(child) > memory
+    finally:
+        os.close(handle)
+    seconds = time.monotonic() - start
+    with contextlib.suppress(OSError):
+        os.killpg(child, signal.SIGKILL)
+    with contextlib.suppress(OSError):  # Before it had a session of its own.
+        os.kill(child, signal.SIGKILL)
+    _, status, usage = os.wait4(child, 0)
+    return {
+        "code": os.waitstatus_to_exitcode(status),
+        "timed_out": not (is_done or too_large),
+        "too_large": too_large,
+        "used": [
+            round(seconds, 4),
+            round(usage.ru_utime + usage.ru_stime, 4),
+            usage.ru_maxrss << 10,
+        ],
+    }
+
+
+def _work_and_exit(job: dict[str, object], work: Callable[[], object], parent: int) -> NoReturn:
+    code: object = 1
+    try:
+        os.setsid()
+        end_with_parent(parent)
+        folder = str(job["folder"])
+        output = os.open(
+            os.path.join(folder, OUTPUT_FILE), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666
+        )
+        for stream in (1, 2) if job["with_stdout"] else (2,):
+            os.dup2(output, stream)
+        os.close(output)
+        os.chdir(folder)
+        arguments = job["arguments"]
+        assert isinstance(arguments, list)
+        sys.argv[1:] = arguments
+        code = work()
+    except SystemExit as leave:
+        code = leave.code
+        if isinstance(code, str):
+            os.write(2, f"{code}\n".encode())
+    except BaseException:
+        os.write(2, traceback.format_exc().encode())
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else 0 if code is None else 1)
