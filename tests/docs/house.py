@@ -154,6 +154,8 @@ BY_STRING: dict[str, str] = {
     "tosa_convert/frontends/table.py": "the table of frontends: the child imports one converter",
     "tosa_convert/frontends/process/child.py": "imports the converter that it was asked for",
     "tosa_convert/frontends/process/run.py": "the child's start, which finds this package",
+    "tosa_convert/golden/backends/kept_workers.py": "the start of a process, which finds this package",
+    "tosa_convert/golden/backends/warm_up.py": "imports the packages of a backend, by name",
     "tosa_convert/cli/main.py": "the table of verbs: only the verb that was asked for is imported",
     "tosa_convert/formats/bindings/packages.py": "imports MLIR's packages, whose names it finds",
 }
