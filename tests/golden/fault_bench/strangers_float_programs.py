@@ -320,3 +320,13 @@ def counted(element: str) -> Graph:
     y = b.cast(b.mul(b.clamp(x, min_val=-3.0, max_val=3.0), 4.0), dtype="INT16")
     b.output(b.reduce_sum(b.cast(y, dtype="INT32"), axis=1), name="y")
     return finished(b)
+
+
+def mixed(element: str) -> Graph:
+    """Build a dense layer of mixed precision, whose sums and bias are FP32."""
+    b = Builder("mixed")
+    x = b.input("x", element, (1, 3, 64))
+    y = b.matmul(x, weights(element, 75, 1, 64, 5), dtype="FP32")
+    y = b.add(y, weights("FP32", 76, 1, 1, 5))
+    b.output(b.sub(y, b.reduce_max(y, axis=2)), name="y")
+    return finished(b)

@@ -135,6 +135,21 @@ def shortened(values: Any, bits: int) -> Array:
         return np.asarray(np.ldexp(np.rint(mantissa * scale) / scale, exponent))
 
 
+def window_sums(at: At, values: Array) -> Array:
+    """Return the sums of the windows of a pooling operator, with zeros outside the image."""
+    sizes: list[Any] = [at.op.attributes[name] for name in ("kernel", "stride", "pad")]
+    kernel, stride, pad = sizes
+    padded = np.pad(values, ((0, 0), pad[:2], pad[2:], (0, 0)))
+    rows, columns = (
+        (padded.shape[1 + axis] - kernel[axis]) // stride[axis] + 1 for axis in range(2)
+    )
+    total = np.zeros((len(values), rows, columns, values.shape[3]), values.dtype)
+    for y, x in np.ndindex(*kernel):
+        part = padded[:, y :: stride[0], x :: stride[1]]
+        total += part[:, :rows, :columns]
+    return total
+
+
 # --- inputs ---------------------------------------------------------------------------------------
 
 
@@ -152,6 +167,10 @@ def _floats(random: np.random.Generator, shape: tuple[int, ...], kind: Any, styl
     elif style == "infinite":
         found[chance < 0.04] = np.inf
         found[chance > 0.96] = -np.inf
+    elif style == "steps":
+        found = random.integers(-64, 65, shape) / 32
+    elif style == "near":
+        found = 0.5 + found * 0.004
     elif style == "large":
         found *= 60
     elif style == "huge":
@@ -248,7 +267,7 @@ class _Honest(Machine):
             if name in ("LOG", "SIN", "COS"):
                 error = np.maximum(error, 4 * unit)
             if name in _SUMS:
-                error = self._bound(block, operator, operands, key) * _of_sum(operands, unit)
+                error = self._bound(block, operator, operands, key) * _of_sum(name, operands, unit)
             off = error * (self.sign or self.random.uniform(-1, 1, exact.shape))
             changed = np.where(off != 0, exact + off, exact)
             if self.flushes:
@@ -274,10 +293,19 @@ class _Honest(Machine):
         return np.abs(np.nan_to_num(array(bound).astype(np.float64)))
 
 
-def _of_sum(operands: Sequence[Value], unit: float) -> float:
+def _of_sum(name: str, operands: Sequence[Value], unit: float) -> float:
     """Return the error of a sum, relative to that of the absolute values: of FP32, then of the type."""
-    terms = max(array(value).size for value in operands)
-    return min(terms, 256) * 2.0**-24 + (unit if unit > 2.0**-20 else 0.0)
+    shape = array(operands[0]).shape
+    terms = max(shape) if name == "REDUCE_SUM" else 16
+    if name == "MATMUL":
+        terms = shape[2]
+    elif name == "DEPTHWISE_CONV2D":
+        terms = int(np.prod(array(operands[1]).shape[:2]))
+    elif "CONV2D" in name:
+        terms = int(np.prod(array(operands[1]).shape[1:]))
+    elif "FFT2D" in name:
+        terms = int(np.prod(shape[1:]))
+    return terms * 2.0**-24 + (unit if unit > 2.0**-20 else 0.0)
 
 
 def honest_runs(graph: Graph, inputs: Inputs) -> list[dict[str, Array]]:
