@@ -303,8 +303,8 @@ def memory() -> Iterator[Fault]:
         places = (FIRST, SECOND)
         yield fault("states stay from run to run", dtype, program, KeepsStates, location=places)
         yield fault("a variable is not written", dtype, program, LosesWrites, location=places)
-        places = (FIRST, SECOND, LAST)
-        yield fault("a variable is written early", dtype, program, WritesEarly, location=places)
+        users = (FIRST, SECOND, LAST)
+        yield fault("a variable is written early", dtype, program, WritesEarly, location=users)
     for dtype in SOME:
         both = (FIRST, SECOND)
         yield fault(

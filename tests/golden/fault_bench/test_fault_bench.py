@@ -1,0 +1,92 @@
+"""The bench of faulty backends: its rows are faults, and `check` and `bisect` find and name them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from golden.fault_bench.fault import Fault, FaultyMachine, faulty
+from golden.fault_bench.programs import instead, program_of
+from golden.fault_bench.reality import shows_fault
+from golden.fault_bench.rows import all_faults
+from golden.fault_bench.run import REQUIRED, inputs_of, judge, unfit
+
+from tosa_convert.golden.bisection.bisect import bisect
+from tosa_convert.golden.checking.check import check
+
+FAULTS = all_faults()
+#: One fault of each of some kinds.
+SAMPLE = {fault.kind: fault for fault in FAULTS[::23]}
+
+
+def halves(by: float) -> Fault:
+    """A backend whose halves are multiplied by a number."""
+    return Fault(
+        kind="halves",
+        family="precision",
+        dtype="FP32",
+        program=lambda: program_of("FP32", (2, 3), lambda b, x: b.mul(x, 0.5)),
+        backend=faulty(instead(lambda r, *operands: r * by)),
+    )
+
+
+def test_the_bench_is_large_enough_and_titles_are_unique() -> None:
+    titles = Counter(fault.title for fault in FAULTS)
+    assert titles.most_common(1)[0][1] == 1
+    assert len(FAULTS) >= 300
+    assert len({fault.kind for fault in FAULTS}) >= 60
+    assert {fault.family for fault in FAULTS} == {"inputs", "precision", "structure", "discrete"}
+
+
+def test_a_machine_without_a_fault_passes() -> None:
+    graph = halves(1.0).program()
+    (given, *_) = inputs_of(halves(1.0)).values()
+    assert check(graph, FaultyMachine(), given, engine="numpy").ok
+    assert bisect(graph, FaultyMachine(), given, engine="numpy").ok
+
+
+def test_a_row_that_is_no_fault_is_refused() -> None:
+    assert unfit(halves(1.0), {}) == "no inputs show it"
+    assert unfit(halves(1 + 2.0**-26), {}) == "no inputs show it"
+    assert unfit(halves(1.01), {}) == ""
+
+
+def test_what_is_not_found_or_named_is_said() -> None:
+    assert judge(halves(1.0)).text == "every check passes"
+    assert judge(halves(1.01)).named
+    other = Fault(**{**{n: getattr(halves(1.01), n) for n in Fault.__slots__}, "location": "x"})
+    answer = judge(other)
+    assert answer.found
+    assert not answer.named
+    assert "are named" in answer.text
+
+
+def test_nan_that_is_lost_is_a_fault() -> None:
+    fault = next(f for f in FAULTS if f.kind == "clamp loses NaN")
+    assert fault.witness is not None
+    assert shows_fault(fault, [fault.witness()])
+    given = {"x": np.zeros(fault.witness()["x"].shape, np.float32)}
+    assert not shows_fault(fault, [given])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", SAMPLE)
+def test_rows_are_faults(kind: str) -> None:
+    assert unfit(SAMPLE[kind], {}) == ""
+
+
+@pytest.mark.long
+def test_all_rows_are_faults() -> None:
+    honest: dict[Any, str] = {}
+    wrong = [f"{fault.title}: {text}" for fault in FAULTS if (text := unfit(fault, honest))]
+    assert wrong == []
+
+
+@pytest.mark.long
+def test_check_finds_the_faults_and_bisect_names_them() -> None:
+    answers = [judge(fault) for fault in FAULTS]
+    wrong = [f"{answer.fault.title}: {answer.text}" for answer in answers if answer.text]
+    assert sum(answer.found for answer in answers) >= REQUIRED * len(answers), wrong
+    assert sum(answer.named for answer in answers) >= REQUIRED * len(answers), wrong
