@@ -25,7 +25,7 @@ from golden.fault_bench.rows import all_faults
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.bisection.bisect import bisect
-from tosa_convert.golden.checking.check import check, seeded_inputs
+from tosa_convert.golden.checking.check import check, edge_sets, seeded_inputs
 from tosa_convert.golden.running.run_options import Engine
 
 #: The share of the faults that must be found, and named.
@@ -47,8 +47,10 @@ class Answer:
 
 
 def inputs_of(fault: Fault) -> dict[str, Inputs]:
-    """Return the inputs that `check --seeds 2` runs, by name."""
-    return dict(seeded_inputs(fault.program(), {}, 0, SEEDS, ()))
+    """Return the inputs that `check --seeds 2` runs, and with `--edges`, by name."""
+    graph = fault.program()
+    sets = (seeded_inputs(graph, {}, 0, SEEDS, ()), edge_sets(graph, {}, 0, SEEDS, ()))
+    return {name: arrays for given in sets for name, arrays in given}
 
 
 def judge(fault: Fault, engine: Engine = "numpy") -> Answer:
