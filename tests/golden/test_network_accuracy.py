@@ -204,6 +204,16 @@ def test_an_unsure_integer_may_be_its_two_neighbours_and_nothing_else() -> None:
         assert found.ok == (low <= value <= high), value
 
 
+def test_a_number_that_is_compared_with_itself_is_equal_to_itself() -> None:
+    b, parts = products("FP32", (1.0,))
+    graph = b.graph(b.op("GREATER_EQUAL", [*parts, *parts], "y", "BOOL", (1, 64, 64)))
+    inputs = {"x": normal((1, 64, 64), 7).astype(np.float32)}
+    right = golden.run(graph, inputs, engine="numpy").outputs["y"]
+    assert right.all()
+    assert golden.check(graph, {"y": right}, inputs, engine="numpy").ok
+    assert not golden.check(graph, {"y": negated_first(right)}, inputs, engine="numpy").ok
+
+
 def test_an_overflow_is_unsure_only_near_the_largest_number() -> None:
     b, parts = products("FP16", (4e4,))
     graph = b.graph(*parts)

@@ -345,14 +345,20 @@ def _moved(
 ) -> tuple[list[list[Value]], Array | None]:
     """Return the operands of each run, moved by several times their spread where the result can jump.
 
-    The first two runs move the first operand down and up, and the others the other way. Also return
-    the indices that are possible, if the result is the index of the largest element.
+    The first two runs move the first operand down and up, and the others the other way; an operand that
+    is given twice is the same number in each place. Also return the indices that are possible, if the
+    result is the index of the largest element.
     """
     moved = [list(own) for own in operands]
     possible = None
     sign = -1.0
     decides = _decides(block, operator)
+    first = {name: i for i, name in reversed(list(enumerate(operator.inputs)))}
     for position, name in enumerate(operator.inputs):
+        if first[name] < position:
+            for own in moved:
+                own[position] = own[first[name]]
+            continue
         exact = operands[0][position]
         tensor = block.tensors.get(name)
         if tensor is None or isinstance(exact, Scaled) or not tensor.dtype.is_float:
