@@ -164,6 +164,24 @@ def test_errors_have_colours_a_legend_and_a_list(page: Browser, tmp_path: Path) 
     assert clean(page)
 
 
+def test_power_has_a_legend_and_a_list_of_its_own(page: Browser, tmp_path: Path) -> None:
+    ratios = {"check": 2.5, "bisect": 1.0}
+    power = [
+        {"name": "s", "seen_at": 0.01, "worst_ratio": ratios},
+        {"name": "y", "seen_at": None, "worst_ratio": {"check": None, "bisect": 1.0}},
+    ]
+    opened(page, tmp_path, example(), errors={"power": power, "notes": []})
+    assert page.text("#colors") == "Power"
+    assert "never: no output changes" in page.text("#legend")
+    assert "WHAT CHECK SEES LEAST OF" in page.text("#panel").upper()
+    listed = page.text(".worst")
+    assert listed.index("RESHAPE y") < listed.index("ADD s")
+    assert "2.5 times the noise" in listed
+    page.click(".worst button")
+    assert "POWER OF THE CHECKS" in page.text("#panel").upper()
+    assert clean(page)
+
+
 def test_hostile_names_do_no_harm(page: Browser, tmp_path: Path) -> None:
     opened(page, tmp_path, hostile(), title="</title><script>window.harmed = 1</script>")
     page.click("#expand")

@@ -20,7 +20,7 @@ KINDS: Final[tuple[Kind, ...]] = ("element", "channel", "all")
 #: Elements and channels that are drawn of a tensor.
 _DRAWN: Final[dict[Kind, int]] = {"element": 5, "channel": 3}
 #: Sizes between two powers of two.
-STEPS: Final = 4
+STEPS: Final = 8
 #: The least size of a change of several numbers, in steps from the unit: a quarter of it, because some
 #: of them are smaller than others.
 _LEAST: Final = -2 * STEPS

@@ -134,6 +134,7 @@ function start() {
   };
   for (const [id, action] of Object.entries(onClick)) document.getElementById(id).addEventListener("click", action);
   document.getElementById("colors").hidden = errors === null;
+  if (errors?.source === "power") document.getElementById("colors").textContent = "Power";
   document.getElementById("colors").setAttribute("aria-pressed", String(showErrors));
   listenToMouse((item) => {
     graphCanvas.focus();
