@@ -95,6 +95,14 @@ def test_a_change_stays_in_the_range_of_the_type(
         assert [int(number) for number in found] == expected
 
 
+def test_an_integer_at_its_limit_is_moved_the_other_way() -> None:
+    array = np.array([-128, 0], np.int8)
+    change = Change(array, dtype("INT8"), Place("element", 0, -1))
+    assert change.place.sign == 1
+    assert change.applied(0).tolist() == [-127, 0]
+    assert Change(array, dtype("INT8"), Place("all", None, -1)).place.sign == -1
+
+
 def test_places_are_drawn_alike_each_time_and_in_both_directions() -> None:
     drawn = list(places((3, 5, 8), 1))
     assert drawn == list(places((3, 5, 8), 1))
@@ -178,6 +186,19 @@ def test_a_change_goes_through_the_states_of_variables() -> None:
     assert [array.tolist() for array in after.values()] == [[5, 1], [1, 5]]
     found = golden.power(graph, inputs, engine="numpy", patterns=["a"])
     assert {change.check.reported for change in found.tensors[0].changes} == {1.0}
+
+
+def test_a_change_for_which_nothing_is_defined_is_not_counted_as_seen() -> None:
+    b = ProgramBuilder()
+    a = b.abs(b.input("x", "int32", (2,)), name="a")
+    total = b.add(a, b.const(np.array([2**31 - 9] * 2), "int32"))
+    b.output(b.greater(total, b.const(np.array([0, 0]), "int32")))
+    inputs = {"x": np.array([3, 4], np.int32)}
+    row = golden.power(b.graph(), inputs, engine="numpy", patterns=["a"]).tensors[0]
+    up = [change for change in row.changes if change.sign > 0]
+    assert up
+    assert {change.check.reported for change in up} == {None}
+    assert {change.bisect.reported for change in up} == {1.0}
 
 
 # -- verdicts --------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -80,6 +80,7 @@ def places(shape: tuple[int, ...], seed: int) -> Iterator[Place]:
 class Change:
     """A change of a tensor, of sizes that grow by the STEPS-th root of two with each number.
 
+    place: what is changed; in the other direction if an integer is at the limit of its type.
     unit: what sizes are multiples of: the unit in the last place of what is changed, in the root of
         the mean square, and of the whole tensor where that is zero; 1 for integers.
     low, high: the numbers of the smallest and the largest size.
@@ -99,9 +100,11 @@ class Change:
             return
         self.limits = (0, 1) if row.name == "BOOL" else _range(row)
         wide = part.astype(np.int64)
-        end = self.limits[1 if place.sign > 0 else 0]
-        room = 1 if row.name == "BOOL" else max(abs(end - int(f(wide))) for f in (np.min, np.max))
-        self.low, self.high = 0, math.ceil(STEPS * math.log2(max(room, 1)))
+        room = {1: self.limits[1] - int(wide.min()), -1: int(wide.max()) - self.limits[0]}
+        if not room[place.sign]:
+            self.place = replace(place, sign=-place.sign)
+        self.low = 0
+        self.high = math.ceil(STEPS * math.log2(max(room[self.place.sign], 1)))
 
     def size(self, number: int) -> float:
         """Return a size: in the tensor's numbers, and whole for integers."""

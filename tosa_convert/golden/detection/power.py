@@ -252,7 +252,7 @@ class _Bench:
                     self.label,
                     place.kind,
                     place.position(array.shape),
-                    place.sign,
+                    change.place.sign,
                     change.unit,
                     self._at_outputs(name, change),
                     self._by_itself(name, change, own, noise),
@@ -322,6 +322,9 @@ class _Bench:
         start = change.number(self._starts.get(key, self.honest.largest.get(name, 0.0)))
         least = smallest(verdict(1), start, change.low, change.high)
         found = smallest(verdict(0), start if least is None else least, change.low, change.high)
+        if least is not None and found is not None and found < least:
+            # A larger change can have a smaller effect, and the two searches met different borders.
+            least = smallest(verdict(1), found, change.low, change.high)
         if least is not None:
             self._starts[key] = change.size(least)
         return _threshold(change, found, least)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from tosa_convert.graph.model import Graph, Operator, operator_path
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE_READ, VARIABLE_WRITE
 from tosa_convert.reference.evaluate import Machine
 from tosa_convert.reference.scaled_tensors import SCALE_SUFFIX, Scaled, Value, by_key, plain
+
+#: Codes of errors of data for which TOSA defines no result.
+_UNDEFINED: Final = ("input-mismatch", "refmodel-refused")
 
 
 class Rerun:
@@ -126,7 +130,7 @@ class Rerun:
             try:
                 results = self._computed(machine, index, changed, path)
             except TosaConvertError as error:
-                if error.code != "input-mismatch":
+                if error.code not in _UNDEFINED:
                     raise
                 return None
             for result, found in results.items():
