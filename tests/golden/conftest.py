@@ -19,6 +19,7 @@ from tosa_convert.graph import (
     dtype,
     operator,
 )
+from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.versions import V1_1_DRAFT
 
 
@@ -39,8 +40,7 @@ class Builder:
     def const(self, name: str, kind: str, values: Any) -> str:
         row = dtype(kind)
         array = np.asarray(values).astype(row.numpy)
-        data = Constant(row, array.size, np.ascontiguousarray(array).view(np.uint8).reshape(-1))
-        self.tensor(name, kind, array.shape, data=data)
+        self.tensor(name, kind, array.shape, data=constant_of(array, row))
         self.block.operators.append(Operator(operator("CONST"), (), (name,)))
         return name
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
-from golden.conftest import Builder
+from golden.honest_backends import HONEST
+from golden.honest_networks import KINDS, convolutions, judge_all, matmuls, networks, quantised
 from golden.numpy_backend import NumpyBackend, add_backwards, add_in_pairs
 
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.bisection.bisect import bisect
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.random_graphs import generate
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
-from tosa_convert.golden.running.run_options import Engine
-from tosa_convert.graph import Graph, dtype
+from tosa_convert.golden.running.run import run
+from tosa_convert.golden.running.run_options import Engine, RunOptions
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 #: Each test runs with either engine as the reference.
@@ -22,7 +26,7 @@ either_engine = pytest.mark.parametrize(
     "engine", ["numpy", pytest.param("reference-model", marks=pytest.mark.slow)]
 )
 
-HONEST = {
+NUMPY_BACKENDS = {
     "FP32 in order": NumpyBackend(),
     "FP32 backwards": NumpyBackend(add=add_backwards),
     "FP32 in pairs": NumpyBackend(add=add_in_pairs),
@@ -31,44 +35,11 @@ HONEST = {
 }
 
 
-def matmuls(size: int, length: int, seed: int) -> tuple[Graph, dict[str, Array]]:
-    """A chain of matrix products."""
-    b, generator = Builder(), np.random.default_rng(seed)
-    current = b.input("x", "FP32", (1, size, size))
-    b.const("zero", "FP32", [0.0])
-    inputs = {"x": generator.normal(size=(1, size, size)).astype(np.float32)}
-    for number in range(length):
-        scale = (size**-0.5) if seed % 2 else 1.0
-        weight = generator.normal(size=(1, size, size)) * scale
-        b.const(f"w{number}", "FP32", weight)
-        operands = [current, f"w{number}", "zero", "zero"]
-        current = b.op("MATMUL", operands, f"y{number}", "FP32", (1, size, size))
-    return b.graph(current), inputs
-
-
-def convolutions(size: int, length: int, seed: int) -> tuple[Graph, dict[str, Array]]:
-    """A chain of convolutions of 3x3 points, with TANH between them."""
-    b, generator = Builder(), np.random.default_rng(seed)
-    shape = (1, size, size, 8)
-    current = b.input("x", "FP32", shape)
-    b.const("zero", "FP32", [0.0])
-    inputs = {"x": generator.uniform(-1, 1, shape).astype(np.float32)}
-    for number in range(length):
-        b.const(f"w{number}", "FP32", generator.normal(size=(8, 3, 3, 8)) * 0.2)
-        b.const(f"b{number}", "FP32", generator.normal(size=8))
-        operands = [current, f"w{number}", f"b{number}", "zero", "zero"]
-        sizes = {"pad": (1, 1, 1, 1), "stride": (1, 1), "dilation": (1, 1)}
-        more = {"local_bound": False, "acc_type": dtype("FP32")}
-        current = b.op("CONV2D", operands, f"c{number}", "FP32", shape, **sizes, **more)
-        current = b.op("TANH", [current], f"t{number}", "FP32", shape)
-    return b.graph(current), inputs
-
-
-@pytest.mark.parametrize("name", HONEST)
+@pytest.mark.parametrize("name", NUMPY_BACKENDS)
 @either_engine
 def test_an_honest_backend_passes_on_chains_of_sums_of_products(name: str, engine: Engine) -> None:
     for graph, inputs in (matmuls(48, 3, 0), convolutions(6, 3, 1)):
-        result = check(graph, HONEST[name], inputs, engine=engine)
+        result = check(graph, NUMPY_BACKENDS[name], inputs, engine=engine)
         assert result.ok, f"{name}: {result}"
 
 
@@ -79,12 +50,12 @@ def test_an_honest_backend_passes_on_chains_of_sums_of_products(name: str, engin
 def test_an_honest_backend_passes_on_random_networks(name: str, seed: int, engine: Engine) -> None:
     graph = generate(seed, 12)
     given = random_inputs(graph, input_slots(graph), seed)
-    result = bisect(graph, HONEST[name], given, engine=engine)
+    result = bisect(graph, NUMPY_BACKENDS[name], given, engine=engine)
     assert result.ok, f"{name}: {result}"
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", HONEST)
+@pytest.mark.parametrize("name", NUMPY_BACKENDS)
 @either_engine
 def test_honest_backends_pass_on_twenty_long_chains(name: str, engine: Engine) -> None:
     chains = [matmuls(256, 2 + seed % 3, seed) for seed in range(10)]
@@ -92,20 +63,96 @@ def test_honest_backends_pass_on_twenty_long_chains(name: str, engine: Engine) -
     wrong = [
         f"chain {number}: {result}"
         for number, (graph, inputs) in enumerate(chains)
-        if not (result := check(graph, HONEST[name], inputs, engine=engine)).ok
+        if not (result := check(graph, NUMPY_BACKENDS[name], inputs, engine=engine)).ok
     ]
     assert wrong == []
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", HONEST)
+@pytest.mark.parametrize("name", NUMPY_BACKENDS)
 @either_engine
 def test_honest_backends_pass_on_200_random_networks(name: str, engine: Engine) -> None:
     wrong = []
     for seed in range(200):
         graph = generate(seed, 15)
         given = random_inputs(graph, input_slots(graph), seed)
-        result = check(graph, HONEST[name], given, engine=engine)
+        result = check(graph, NUMPY_BACKENDS[name], given, engine=engine)
         if not result.ok:
             wrong.append(f"seed {seed}: {result}")
+    assert wrong == []
+
+
+def wrong_verdicts(network: str, found: dict[str, Comparison | str]) -> list[str]:
+    return [
+        f"{network}: {backend}: {result}"
+        for backend, result in found.items()
+        if isinstance(result, str) or not result.ok
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if "operators" not in kind])
+def test_every_arithmetic_passes_on_a_network_of_each_kind(kind: str) -> None:
+    assert wrong_verdicts(kind, judge_all(KINDS[kind](2), HONEST, "numpy")) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("seed", "operators"),
+    [
+        (9366, 12),  # the numbers of a cast to FP4 are rounded and saturate
+        (
+            9224,
+            20,
+        ),  # no run has a finite number behind the reciprocal of a zero that may be rounded
+        (63, 15),  # CEIL of a subnormal number
+        (1015, 12),  # CLAMP beside its limit
+        (2026, 20),  # a comparison of a tensor with itself, whose NaN may be a number
+        (2052, 20),  # the reciprocal of a FLOOR that may be 0
+        (245, 20),  # CEIL of a logarithm that may be NaN
+    ],
+)
+def test_every_arithmetic_passes_where_one_failed_before(seed: int, operators: int) -> None:
+    network = KINDS[f"{operators} operators"](seed)
+    assert wrong_verdicts(f"seed {seed}", judge_all(network, HONEST, "numpy")) == []
+
+
+def test_check_gives_the_verdict_of_the_networks() -> None:
+    graph, inputs = KINDS["15 operators"](3)
+    name = "flushed, terms forwards"
+    one = check(graph, HONEST[name], inputs, engine="numpy")
+    other = judge_all((graph, inputs), {name: HONEST[name]}, "numpy")[name]
+    assert isinstance(other, Comparison)
+    assert one.tensors == tuple(
+        replace(row, operator=mine.operator, location=mine.location)
+        for row, mine in zip(other.tensors, one.tensors, strict=True)
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in HONEST if "tiles" in name or "terms" in name])
+def test_sums_of_integers_are_equal_in_every_tiling(name: str) -> None:
+    graph, inputs = quantised(6, 3, 5)
+    sums = [n for op in graph.main.operators if op.spec.name == "CONV2D" for n in op.outputs]
+    graph.main.outputs[:] = sums
+    found = HONEST[name].compute(graph, sums, inputs, [], Path())
+    expected = run(graph, inputs, RunOptions(engine="reference-model")).outputs
+    assert set(found) == set(sums)
+    for key in sums:
+        np.testing.assert_array_equal(found[key], expected[key])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(0, 300, 50))
+def test_every_arithmetic_passes_on_300_networks(first: int) -> None:
+    wrong = []
+    for name, make in networks(50, first):
+        wrong += wrong_verdicts(name, judge_all(make(), HONEST, "numpy"))
+    assert wrong == []
+
+
+@pytest.mark.long
+def test_every_arithmetic_passes_on_networks_that_the_reference_model_computes() -> None:
+    wrong = []
+    for name, make in networks(32):
+        wrong += wrong_verdicts(name, judge_all(make(), HONEST, "reference-model"))
     assert wrong == []

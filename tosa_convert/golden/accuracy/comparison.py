@@ -380,8 +380,9 @@ class _Totals:
         """Judge the whole tensor."""
         self.ok = self.failing == 0
         if self.network is not None:
-            self.margin = self.network.fraction()
-            self.ok = self.ok and self.margin <= 1.0
+            together = self.network.fraction()
+            self.margin = max(self.margin or 0.0, together)
+            self.ok = self.ok and together <= 1.0
 
     def _add_needed(self, one: Array, other: Array, difference: Array, size: Array) -> None:
         """Raise the tolerances that would have been enough."""

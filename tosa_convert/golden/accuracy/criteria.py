@@ -73,10 +73,11 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class NetworkCheck:
-    """The spread of a tensor of a network, and its element type."""
+    """The spread of a tensor of a network, its element type, and its name."""
 
     dtype: DType
     spread: Spread
+    name: str = ""
 
 
 Check = ToleranceCheck | NetworkCheck
@@ -143,7 +144,8 @@ class NetworkTotals:
             same |= (kinds != 0) & ~(np.isfinite(found) & np.isfinite(exact))
         errors = np.where(same | is_flushed | overflows, 0.0, errors)
         errors = np.where(np.isnan(errors), np.inf, errors)
-        self.add_errors(part, errors)
+        # Where the spread is not known, an error says nothing about others.
+        self.add_errors(part, np.where(np.isfinite(limit), errors, 0.0))
         with np.errstate(all="ignore"):
             fractions = np.where(errors == 0, 0.0, errors / limit)
         return errors <= limit, fractions
@@ -168,7 +170,7 @@ class NetworkTotals:
         sigma = self.check.spread.sigma
         if sigma is None or not sigma.size:
             return 0.0, 0.0
-        allowed = np.square(sigma).reshape(-1, self.length)
+        allowed = np.square(np.where(np.isfinite(sigma), sigma, 0.0)).reshape(-1, self.length)
         ratios = [0.0]
         if self.length >= SMALLEST_GROUP:
             ratios.append(_largest_ratio(self.by_row, allowed.sum(axis=1)))

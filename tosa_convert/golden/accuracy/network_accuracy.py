@@ -12,59 +12,45 @@ with it all that depends on it.
 
 from __future__ import annotations
 
-import math
 import time
+import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import reduce
-from typing import Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.golden.accuracy.bounds_of_operators import accumulator, rule_of, terms_of_sum
-from tosa_convert.golden.accuracy.criteria import Spread, half_units
-from tosa_convert.golden.accuracy.error_bounds import (
-    FLOATS,
-    MXINT8_UNIT,
-    kinds_of,
-    may_flush,
-    numbers,
-    same_values,
-)
+from tosa_convert.golden.accuracy.criteria import Spread
+from tosa_convert.golden.accuracy.error_bounds import FLOATS, kinds_of, may_flush
+from tosa_convert.golden.accuracy.implementation_errors import Errors, errors_of, rounded
+from tosa_convert.golden.accuracy.spreads import spread_of, spread_of_scales
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.graph.dtypes import DType
+from tosa_convert.golden.arrays.slots import SCALE_SUFFIX
 from tosa_convert.graph.model import Block, Graph, Operator, operator_path
-from tosa_convert.graph.opset import VARIABLE_WRITE
-from tosa_convert.reference.bounds import BOUNDS
-from tosa_convert.reference.call import is_float
-from tosa_convert.reference.evaluate import Machine, call_of
+from tosa_convert.graph.opset import CONST, VARIABLE_READ, VARIABLE_WRITE
+from tosa_convert.reference.evaluate import Machine
 from tosa_convert.reference.scaled_tensors import Scaled, Value, plain
 
 #: Runs with errors.
 RUNS: Final = 6
-#: Of these, runs in which the error of a function has one sign in all elements of a result.
-_SYSTEMATIC: Final = 2
+#: Of these, the first ones, in which the errors of functions have one sign in the whole program.
+_COHERENT: Final = 2
+#: How many elements in a row differ in the errors of functions in the other runs.
+_CODES: Final = 3 ** (RUNS - _COHERENT)
+#: The share of what TOSA allows a function that the first runs err. Six times the spread is more than
+#: all of it: this much leaves room for errors of several functions that add up.
+_SHARE: Final = 0.8
 #: How many times their spread the operands of an operator that decides are moved.
 _MOVED_BY: Final = 6.0
-#: The weight of an element's neighbours in its spread: its own has few runs.
-_NEIGHBOURS: Final = 0.25
-#: How many times the lower quartile of its neighbours' squares counts.
-_OUTLIERS: Final = 16.0
-
-
-class _Errors(NamedTuple):
-    """The largest errors that are added to a result.
-
-    of_function: what TOSA allows the operator, or None. of_rounding: of sums and of rounding.
-    least, most: the smallest normal number and the largest one; what is smaller may become zero, and
-        what is larger infinite.
-    """
-
-    of_function: Array | None
-    of_rounding: Array
-    least: float
-    most: float
+#: How many times their spread the operands of a function are moved, to see whether its result jumps or
+#: bends there; and how many times that of the runs its change is then.
+_PROBED_AT: Final = 4.0
+_BENDS: Final = 5.0
+#: Operators that read what is given.
+_READ: Final = (CONST, VARIABLE_READ)
+#: Operators on single elements whose results follow their operands in a straight line.
+_STRAIGHT: Final = frozenset(("ADD", "NEGATE", "SELECT", "SUB"))
 
 
 @dataclass(slots=True)
@@ -72,6 +58,7 @@ class _Run(Machine):
     """A run of the program with errors; number 0 has none."""
 
     number: int = 0
+    batch: int = 0
     random: np.random.Generator = field(default_factory=np.random.default_rng)
     is_alive: bool = True
 
@@ -79,38 +66,60 @@ class _Run(Machine):
         self, block: Block, operator: Operator, operands: Sequence[Value], where: str
     ) -> dict[str, Value]:
         results = Machine.compute(self, block, operator, operands, where)
-        if self.number == 0:
-            return results
-        errors = _errors_of(block, operator, operands, results)
-        return self.with_errors(results, errors)
+        return self.with_errors(results, errors_of(block, operator, operands, results))
 
     def with_errors(
-        self, results: Mapping[str, Value], errors: Mapping[str, _Errors]
+        self, results: Mapping[str, Value], errors: Mapping[str, Errors]
     ) -> dict[str, Value]:
-        """Return results with random errors of at most this size."""
+        """Return results with random errors of at most this size; the exact run only stores them."""
+        changed = dict(results)
         with np.errstate(all="ignore"):
-            changed = {
-                name: self._with_error(plain(results[name]), error)
-                for name, error in errors.items()
-            }
-        return {**results, **changed}
+            for name, error in errors.items():
+                value = results[name]
+                if self.number:
+                    array = self._with_error(name, plain(value), error)
+                elif error.stored is not None:
+                    array = rounded(plain(value), error.stored)
+                else:
+                    continue
+                changed[name] = value._replace(data=array) if isinstance(value, Scaled) else array
+        return changed
 
-    def _with_error(self, exact: Array, error: _Errors) -> Array:
-        is_systematic = self.number <= _SYSTEMATIC
+    def _with_error(self, name: str, exact: Array, error: Errors) -> Array:
         changed = np.asarray(error.of_rounding * self._shares(exact.shape))
         if error.of_function is not None:
-            shares = self._shares(exact.shape) if not is_systematic else np.sign(self._shares(()))
-            changed += shares * error.of_function
+            changed += self._shares_of_function(name, exact.shape) * error.of_function
         changed += exact
         infinite = ~np.isfinite(exact)
         if infinite.any():
             changed[infinite] = exact[infinite]
-        if is_systematic:
+        if error.stored is not None:
+            return rounded(changed, error.stored)
+        if self.number <= _COHERENT:
             changed[np.abs(changed) < error.least] = 0.0
         if self.number == 1:
             overflows = np.abs(changed) > error.most
             changed = np.where(overflows, np.copysign(np.inf, changed), changed)
         return changed
+
+    def _shares_of_function(self, name: str, shape: tuple[int, ...]) -> Array | float:
+        """Return which share of what TOSA allows a function this run errs.
+
+        Run 1 is as high as allowed everywhere, and run 2 as low. In the others the share of an element
+        is -1, 0 or 1: two elements of a row or a column have the same in all runs only if they are
+        a multiple of _CODES apart, so that a difference of two, as in a softmax, errs in some run.
+        """
+        if self.number <= _COHERENT:
+            return _SHARE if self.number == 1 else -_SHARE
+        seed = [zlib.crc32(name.encode()), self.batch]
+        codes = np.random.default_rng(seed).permutation(_CODES)
+        digits = codes // 3 ** (self.number - _COHERENT - 1) % 3 - 1.0
+        place = np.zeros(shape, np.intp)
+        for axis, size in enumerate(shape):
+            step = 4 ** (len(shape) - 1 - axis)  # no multiple of 3
+            place += (np.arange(size) * step).reshape(-1, *[1] * (len(shape) - 1 - axis))
+        found: Array = digits[place % _CODES] * (1 - self._shares(shape) ** 2 / 8)
+        return found
 
     def _shares(self, shape: tuple[int, ...]) -> Array:
         """Return random numbers between -1 and 1."""
@@ -121,7 +130,11 @@ class _Run(Machine):
 
 
 def measure(
-    graph: Graph, inputs: Mapping[str, Array], wanted: Collection[str], timeout: float = 0.0
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    wanted: Collection[str],
+    timeout: float = 0.0,
+    batch: int = 0,
 ) -> dict[str, Spread]:
     """Measure the spread of tensors of the main block.
 
@@ -130,15 +143,23 @@ def measure(
         inputs: an array for each of its inputs.
         wanted: names of tensors.
         timeout: seconds for each run; 0 for no limit.
+        batch: another number means other random errors.
 
     Returns:
-        The spread of each. A run whose errors move an index out of range ends, and does not count.
+        The spread of each; that of the scales of a tensor which holds them is under "NAME/scale".
+        A run whose errors move an index out of range ends, and does not count.
 
     Raises:
         TosaConvertError: as `reference.evaluate.Machine.run`, and "refmodel-timeout".
     """
     machines = [
-        _Run(graph, "wide", number=number, random=np.random.default_rng(number))
+        _Run(
+            graph,
+            "wide",
+            number=number,
+            batch=batch,
+            random=np.random.default_rng([number, batch] if batch else number),
+        )
         for number in range(RUNS + 1)
     ]
     result: dict[str, Spread] = {}
@@ -146,7 +167,9 @@ def measure(
     for name, values, possible in _in_step(machines, inputs):
         _refuse_late(name, timeout, end)
         if name in wanted:
-            result[name] = _spread(graph.main, name, values, possible)
+            result[name] = spread_of(graph.main, name, values, possible)
+            if all(isinstance(value, Scaled) for value in values):
+                result[name + SCALE_SUFFIX] = spread_of_scales(values)
     return result
 
 
@@ -196,7 +219,7 @@ def _in_step(
     block = machines[0].graph.main
     last_use = {name: index for index, op in enumerate(block.operators) for name in op.inputs}
     given = {name: machines[0].argument(block, name, inputs) for name in block.inputs}
-    states: list[dict[str, Value]] = [dict(given) for _ in machines]
+    states: list[dict[str, Value]] = [_as_read(block, given, machine) for machine in machines]
     for name, value in given.items():
         yield name, [value], None
     for index, operator in enumerate(block.operators):
@@ -206,7 +229,7 @@ def _in_step(
         possible = None
         if moves:
             operands, possible = _moved(block, operator, operands, machines[1].random)
-        for name in _compute_all(index, operands, where, machines, states):
+        for name in _compute_all(index, operands, where, machines, states, bends=moves):
             live = zip(machines, states, strict=True)
             yield name, [own[name] for machine, own in live if machine.is_alive], possible
         for name in {*operator.inputs, *operator.outputs}:
@@ -221,6 +244,8 @@ def _compute_all(
     where: str,
     machines: list[_Run],
     states: list[dict[str, Value]],
+    *,
+    bends: bool,
 ) -> list[str]:
     """Compute an operator of the main block in all runs; return the names of its results.
 
@@ -237,94 +262,46 @@ def _compute_all(
     if operator.spec.regions:
         results: dict[str, Value] = exact.control_flow(index, operator, operands[0])
     else:
-        results = exact.compute(block, operator, operands[0], where)
-    states[0].update(results)
-    errors = {} if touches_state else _errors_of(block, operator, operands[0], results, is_same)
-    for machine, own, values in zip(machines[1:], states[1:], operands[1:], strict=True):
-        if not machine.is_alive:
-            own.update(results)
+        results = Machine.compute(exact, block, operator, operands[0], where)
+    errors = {} if touches_state else errors_of(block, operator, operands[0], results, is_same)
+    stored = exact.with_errors(results, errors)
+    states[0].update(stored)
+    if is_same:
+        # Where nothing errs, all runs have the same array.
+        errors = {name: error for name, error in errors.items() if error.is_any}
+    found: list[dict[str, Value]] = []
+    for machine, values in zip(machines[1:], operands[1:], strict=True):
+        found.append(dict(results if errors else stored))
+        if not machine.is_alive or is_same:
             continue
-        found = results
         try:
             if operator.spec.regions:
-                found = machine.control_flow(index, operator, values)
-            elif not is_same:
-                found = Machine.compute(machine, block, operator, values, where)
+                found[-1] = machine.control_flow(index, operator, values)
+            else:
+                found[-1] = Machine.compute(machine, block, operator, values, where)
         except TosaConvertError:
             machine.is_alive = False
-        own.update(machine.with_errors(found, errors) if errors else found)
+    if bends and not is_same and _may_bend(block, operator):
+        _add_bends(exact, index, operands, results, found)
+    for machine, own, given in zip(machines[1:], states[1:], found, strict=True):
+        changed = machine.with_errors(given, errors) if machine.is_alive else stored
+        own.update(_as_read(block, changed, machine) if operator.spec in _READ else changed)
     return list(results)
 
 
-def _errors_of(
-    block: Block,
-    operator: Operator,
-    operands: Sequence[Value],
-    results: Mapping[str, Value],
-    is_certain: bool = False,
-) -> dict[str, _Errors]:
-    """Return the errors that implementations of an operator have; nothing for what is exact.
-
-    is_certain: no run has errors in the operands. Then an operator that is correctly rounded has the
-        same result in all implementations, or is not rounded; else only what is rounded errs.
-    """
-    errors = {}
-    for name, value in results.items():
+def _as_read(block: Block, values: Mapping[str, Value], machine: _Run) -> dict[str, Value]:
+    """Return what a run reads: two of them flush subnormal numbers of inputs and constants to zero."""
+    read = dict(values)
+    if not 0 < machine.number <= _COHERENT:
+        return read
+    for name, value in values.items():
         tensor = block.tensors.get(name)
-        if tensor is None or tensor.dtype.name not in FLOATS or isinstance(value, Scaled):
+        if tensor is None or isinstance(value, Scaled) or not may_flush(tensor.dtype):
             continue
-        rule = rule_of(block, operator, name)
-        if rule is not None and rule.kind == "exact":
-            continue
-        half = half_units(value, tensor.dtype)
-        of_function = None
-        with np.errstate(all="ignore"):
-            if not operator.spec.is_inexact:
-                away = np.abs(value - _rounded(value, tensor.dtype))
-                half = np.nan_to_num(away) if is_certain else half * (away != 0)
-            elif rule is not None and rule.kind == "dot-product":
-                unit = 2.0 ** (-1 - FLOATS[accumulator(operator, tensor.dtype.name)][0])
-                # Errors of additions grow with the partial sums: as the sum of the terms' sizes if
-                # their signs vary, and with the root of their number if they do not.
-                growth = math.sqrt(terms_of_sum(block, operator)) / 2
-                half = half + unit * (_bounds(block, operator, operands, name, value))
-                half += unit * growth * np.abs(value)
-            elif rule is not None and (rule.kind != "ulp" or rule.amount > 1):
-                bounds = None
-                if rule.needs_bounds:
-                    bounds = _bounds(block, operator, operands, name, value)
-                allowed = rule.limits(value, bounds, tensor.dtype)[2]
-                of_function = np.where(np.isfinite(allowed), allowed, 0.0)
-        _, least, most, _ = FLOATS[tensor.dtype.name]
-        least = least if may_flush(tensor.dtype) else 0.0
-        errors[name] = _Errors(of_function, half, least, most)
-    return errors
-
-
-def _rounded(value: Array, row: DType) -> Array:
-    """Return numbers rounded to an element type, in FP64."""
-    code = np.rint(value / MXINT8_UNIT) if row.name == "MXINT8" else value
-    return numbers(code.astype(row.numpy), row)
-
-
-def _bounds(
-    block: Block, operator: Operator, operands: Sequence[Value], name: str, value: Array
-) -> Array:
-    """Return the bounds of a result whose operands are exact, as `reference.bounds` defines them."""
-    if operator.spec.family == "fft":
-        # Sines and cosines have errors, also where they are 0.
-        parts = [np.abs(plain(part)).sum(axis=(1, 2), keepdims=True) for part in operands]
-        return np.asarray(np.broadcast_to(sum(parts), value.shape))
-    function = BOUNDS.get(operator.spec.name)
-    if function is None:
-        return np.abs(value)
-    call = call_of(block, operator, operands, "wide")
-    if "local_bound" in call.attributes:
-        call = replace(call, attributes={**call.attributes, "local_bound": True})
-    found = function(call)
-    if isinstance(found, tuple):
-        found = found[operator.outputs.index(name)]
-    return np.asarray(found).reshape(value.shape)
+        is_subnormal = (np.abs(value) < FLOATS[tensor.dtype.name][1]) & (value != 0)
+        if is_subnormal.any():
+            read[name] = np.where(is_subnormal, 0.0, value)
+    return read
 
 
 # -- operators that decide --------------------------------------------------------------------------
@@ -350,98 +327,115 @@ def _moved(
     result is the index of the largest element.
     """
     moved = [list(own) for own in operands]
+    if not _decides(block, operator):
+        return moved, None
     possible = None
     sign = -1.0
-    decides = _decides(block, operator)
-    first = {name: i for i, name in reversed(list(enumerate(operator.inputs)))}
+    sizes: dict[str, Array] = {}
     for position, name in enumerate(operator.inputs):
-        if first[name] < position:
-            for own in moved:
-                own[position] = own[first[name]]
-            continue
         exact = operands[0][position]
         tensor = block.tensors.get(name)
         if tensor is None or isinstance(exact, Scaled) or not tensor.dtype.is_float:
             continue
-        if all(own[position] is exact for own in operands):
+        if name in sizes:
+            for own in moved[1:]:
+                own[position] = own[operator.inputs.index(name)]
             continue
-        is_positive = operator.spec.operand(position, len(operands[0])).domain == "positive"
-        if not decides and not is_positive:
-            continue
-        sigma = _spread(block, name, [own[position] for own in operands]).sigma
-        assert sigma is not None
-        size = _MOVED_BY * sigma
-        # A logarithm jumps at 0 only.
-        moves = decides | (np.abs(exact) <= size)
-        for number, own in enumerate(moved[1:], 1):
-            is_systematic = number <= _SYSTEMATIC
-            step = (
-                (sign if number % 2 else -sign)
-                if is_systematic
-                else random.uniform(-1, 1, size.shape)
-            )
-            own[position] = np.where(moves, exact + step * size, own[position])
-        sign = -sign
-        if operator.spec.name == "ARGMAX":
-            axis = operator.attributes["axis"]
-            assert isinstance(axis, int)
-            least = np.max(exact - size, axis=axis, keepdims=True)
-            possible = np.moveaxis(exact + size >= least, axis, -1)
+        size = np.zeros(exact.shape)
+        if any(own[position] is not exact for own in operands):
+            sigma = spread_of(block, name, [own[position] for own in operands]).sigma
+            assert sigma is not None
+            size = _MOVED_BY * sigma
+            for number, own in enumerate(moved[1:], 1):
+                is_first = number <= _COHERENT
+                step = (
+                    (sign if number % 2 else -sign)
+                    if is_first
+                    else random.uniform(-1, 1, size.shape)
+                )
+                moves = np.isfinite(exact) & np.isfinite(own[position])
+                own[position] = np.where(moves, exact + step * size, own[position])
+            sign = -sign
+            if operator.spec.name == "ARGMAX":
+                axis = operator.attributes["axis"]
+                assert isinstance(axis, int)
+                least = np.max(exact - size, axis=axis, keepdims=True)
+                possible = np.moveaxis(exact + size >= least, axis, -1)
+        sizes[name] = size
+    if operator.spec.name == "EQUAL" and len(sizes) == len(operator.inputs):
+        # Numbers that are moved at random are never equal.
+        one, other = (plain(value) for value in operands[0])
+        may_be_equal = np.abs(one - other) <= sum(sizes.values())
+        moved[-1][0] = np.where(may_be_equal, other, plain(moved[-1][0]))
+        moved[-1][1] = np.where(may_be_equal, other, plain(moved[-1][1]))
     return moved, possible
 
 
-# -- spreads ----------------------------------------------------------------------------------------
+# -- operators whose results bend -------------------------------------------------------------------
 
 
-def _spread(
-    block: Block, name: str, values: Sequence[Value], possible: Array | None = None
-) -> Spread:
-    """Return the spread of a tensor of its values in all runs, the first of which is exact."""
-    arrays = [plain(value) for value in values]
-    exact = arrays[0]
-    kind = block.tensors[name].dtype.name
-    if kind not in FLOATS:
-        wide = [array.astype(np.float64) if is_float(array.dtype) else array for array in arrays]
-        low, high = reduce(np.minimum, wide), reduce(np.maximum, wide)
-        return Spread(wide[0], low=low, high=high, possible=possible)
-    exact = exact.astype(np.float64, copy=False)
-    squares = np.zeros(exact.shape)
-    kinds: Array | None = None
-    for other in arrays[1:]:
-        if other is arrays[0]:
-            continue
-        with np.errstate(all="ignore"):
-            error = other - exact
-        if not np.isfinite(error).all():
-            differs = ~np.isfinite(error) & ~same_values(other, exact)
-            error = np.where(np.isfinite(error), error, 0.0)
-            kinds = np.zeros(exact.shape, np.uint8) if kinds is None else kinds
-            kinds |= np.where(differs, kinds_of(other), np.uint8(0))
-        with np.errstate(over="ignore"):
-            squares += np.square(error)
-    squares /= max(len(arrays) - 1, 1)
-    most = FLOATS[kind][2]
-    squares = np.where(np.abs(exact) <= most, np.minimum(squares, most**2), 0.0)
-    return Spread(exact, sigma=np.sqrt(_with_neighbours(squares)), kinds=kinds)
+def _may_bend(block: Block, operator: Operator) -> bool:
+    """Return whether a small change of an operand may change the result much more, or not at all."""
+    results = [block.tensors.get(name) for name in operator.outputs]
+    is_float = all(row is not None and row.dtype.name in FLOATS for row in results)
+    families = ("elementwise", "activation", "conversion")
+    return is_float and operator.spec.family in families and operator.spec.name not in _STRAIGHT
 
 
-def _with_neighbours(squares: Array) -> Array:
-    """Return the squares moved towards the mean of the row or of the channel, whichever is less.
+def _add_bends(
+    machine: Machine,
+    index: int,
+    operands: list[list[Value]],
+    exact: Mapping[str, Value],
+    found: list[dict[str, Value]],
+) -> None:
+    """Change elements of the first two runs where the others say too little about the result.
 
-    A mean is limited by the lower quartile, so that a few large errors hide no small one.
+    Beside a bend or a pole, such as those of CLAMP and RECIPROCAL, all runs may be on one side of it.
     """
-    if squares.ndim == 0 or not squares.size:
-        return squares
-    table = squares.reshape(-1, squares.shape[-1])
-    near = _near(table, 1)
-    if len(table) > 1:
-        near = np.minimum(near, _near(table, 0))
-    return np.asarray((table + _NEIGHBOURS * (near - table)).reshape(squares.shape))
-
-
-def _near(table: Array, axis: int) -> Array:
-    """Return the mean along an axis, limited by the lower quartile of what is not zero."""
-    ordered = np.sort(np.where(table > 0, table, np.inf), axis=axis)
-    quarter = np.count_nonzero(table, axis=axis, keepdims=True) // 4
-    quartile = np.take_along_axis(ordered, quarter, axis=axis)
-    return np.minimum(table.mean(axis=axis, keepdims=True), _OUTLIERS * quartile)
+    block = machine.graph.main
+    operator = block.operators[index]
+    (name,) = operator.outputs
+    probes: list[list[Value]] = [list(operands[0]), list(operands[0])]
+    sign = 1.0
+    for position, operand in enumerate(operator.inputs):
+        value = operands[0][position]
+        tensor = block.tensors.get(operand)
+        if tensor is None or isinstance(value, Scaled) or not tensor.dtype.is_float:
+            continue
+        if operand in operator.inputs[:position]:
+            for own in probes:
+                own[position] = own[operator.inputs.index(operand)]
+            continue
+        runs = [own[position] for own in operands]
+        if all(run is value for run in runs):
+            continue
+        sigma = spread_of(block, operand, runs).sigma
+        assert sigma is not None
+        for own, step in zip(probes, (-sign, sign), strict=True):
+            own[position] = np.where(np.isfinite(value), value + step * _PROBED_AT * sigma, value)
+        sign = -sign
+    where = operator_path("main", index, operator)
+    try:
+        pair = [plain(Machine.compute(machine, block, operator, p, where)[name]) for p in probes]
+    except TosaConvertError:
+        return
+    if isinstance(exact[name], Scaled):
+        return
+    center = plain(exact[name])
+    runs_found = [plain(own[name]) for own in found]
+    with np.errstate(all="ignore"):
+        errors = [np.nan_to_num(np.abs(run - center), posinf=0.0) for run in runs_found]
+        sigma = np.sqrt(sum(np.square(error) for error in errors) / len(errors))
+        changes = [np.nan_to_num(np.abs(probe - center), posinf=0.0) for probe in pair]
+    kinds = kinds_of(center)
+    for run in runs_found:
+        kinds = kinds | kinds_of(run)
+    bends = np.maximum(*changes) > _BENDS * sigma
+    for probe in pair:
+        bends |= (kinds_of(probe) & ~kinds) != 0
+    if bends.any():
+        for result, probe in zip(found[:_COHERENT], pair, strict=True):
+            # Two of six runs at half the change: their spread is that of the operand.
+            half = np.where(np.isfinite(probe) & np.isfinite(center), (probe + center) / 2, probe)
+            result[name] = np.where(bends, half, plain(result[name]))

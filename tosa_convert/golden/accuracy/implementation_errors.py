@@ -1,0 +1,131 @@
+"""The errors that correct implementations of one operator have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from tosa_convert.golden.accuracy.bounds_of_operators import accumulator, rule_of, terms_of_sum
+from tosa_convert.golden.accuracy.criteria import half_units
+from tosa_convert.golden.accuracy.error_bounds import FLOATS, MXINT8_UNIT, may_flush, numbers
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.model import Block, Operator
+from tosa_convert.reference.bounds import BOUNDS
+from tosa_convert.reference.evaluate import call_of
+from tosa_convert.reference.scaled_tensors import Value, plain
+
+#: Bits of the element types in which nothing is computed: what is stored in them is rounded.
+_NARROW: Final = 8
+#: Units in the last place that rounding to nearest needs.
+_NEAREST: Final = 0.5
+
+
+class Errors(NamedTuple):
+    """The largest errors that are added to a result.
+
+    of_function: what TOSA allows the operator, or None. of_rounding: of sums and of rounding.
+    least, most: the smallest normal number and the largest one; what is smaller may become zero, and
+        what is larger infinite.
+    stored: the element type, if it has so few bits that a number is always rounded to it.
+    """
+
+    of_function: Array | None
+    of_rounding: Array
+    least: float
+    most: float
+    stored: DType | None = None
+
+    @property
+    def is_any(self) -> bool:
+        """Return whether there is an error."""
+        return self.of_function is not None or self.least > 0 or bool(self.of_rounding.any())
+
+
+def errors_of(
+    block: Block,
+    operator: Operator,
+    operands: Sequence[Value],
+    results: Mapping[str, Value],
+    is_certain: bool = False,
+) -> dict[str, Errors]:
+    """Return the errors that implementations of an operator have; nothing for what is exact.
+
+    is_certain: no run has errors in the operands. Then an operator that is correctly rounded has the
+        same result in all implementations, or is not rounded; else only what is rounded errs.
+    """
+    errors = {}
+    for name, result in results.items():
+        tensor = block.tensors.get(name)
+        if tensor is None or tensor.dtype.name not in FLOATS:
+            continue
+        rule = rule_of(block, operator, name)
+        if rule is not None and rule.kind == "exact":
+            continue
+        value = plain(result)
+        half = half_units(value, tensor.dtype)
+        _, least, most, _ = FLOATS[tensor.dtype.name]
+        if tensor.dtype.bits <= _NARROW:
+            # Of the units that are allowed, rounding to nearest needs a half.
+            units = rule.amount if rule is not None else 1.0
+            more = half * (2 * units - 1) if units >= 1 else np.zeros(value.shape)
+            errors[name] = Errors(None, more, 0.0, most, tensor.dtype)
+            continue
+        of_function = None
+        with np.errstate(all="ignore"):
+            away = np.abs(value - rounded(value, tensor.dtype))
+            if rule is not None and rule.kind == "dot-product":
+                frac, smallest, _, _ = FLOATS[accumulator(operator, tensor.dtype.name)]
+                unit, terms = 2.0 ** (-1 - frac), terms_of_sum(block, operator)
+                bounds = _bounds(block, operator, operands, name, value)
+                # Errors of additions grow with the partial sums: as the sum of the terms' sizes if
+                # their signs vary, and with the root of their number if they do not.
+                half = half + unit * (bounds + math.sqrt(terms) / 2 * np.abs(value))
+                # Products that are subnormal may be flushed to zero.
+                half += np.minimum(bounds, smallest * math.sqrt(terms))
+            elif rule is not None and (rule.kind != "ulp" or rule.amount > _NEAREST):
+                bounds = None
+                if rule.needs_bounds:
+                    bounds = _bounds(block, operator, operands, name, value)
+                allowed = rule.limits(value, bounds, tensor.dtype)[2]
+                of_function = np.where(np.isfinite(allowed), allowed, 0.0)
+            if not operator.spec.is_inexact:
+                # What needs no rounding has no error.
+                half = np.nan_to_num(away) if is_certain else half * (away != 0)
+                of_function = None if of_function is None else of_function * (away != 0)
+        least = least if may_flush(tensor.dtype) else 0.0
+        errors[name] = Errors(of_function, half, least, most)
+    return errors
+
+
+def rounded(value: Array, row: DType) -> Array:
+    """Return numbers rounded to an element type, in FP64; types without infinity saturate."""
+    _, _, most, has_infinity = FLOATS[row.name]
+    if row.bits <= _NARROW and not has_infinity:
+        value = np.clip(value, -most, most)
+    code = np.rint(value / MXINT8_UNIT) if row.name == "MXINT8" else value
+    return numbers(code.astype(row.numpy), row)
+
+
+def _bounds(
+    block: Block, operator: Operator, operands: Sequence[Value], name: str, value: Array
+) -> Array:
+    """Return the bounds of a result whose operands are exact, as `reference.bounds` defines them."""
+    if operator.spec.family == "fft":
+        # Sines and cosines have errors, also where they are 0.
+        parts = [np.abs(plain(part)).sum(axis=(1, 2), keepdims=True) for part in operands]
+        return np.asarray(np.broadcast_to(sum(parts), value.shape))
+    function = BOUNDS.get(operator.spec.name)
+    if function is None:
+        return np.abs(value)
+    call = call_of(block, operator, operands, "wide")
+    if "local_bound" in call.attributes:
+        call = replace(call, attributes={**call.attributes, "local_bound": True})
+    found = function(call)
+    if isinstance(found, tuple):
+        found = found[operator.outputs.index(name)]
+    return np.asarray(found).reshape(value.shape)
