@@ -240,7 +240,7 @@ def newton(element: str) -> Graph:
     step = b.sub(last, root)
     largest = b.reduce_max(b.abs(step), axis=1)
     (y,) = b.cond_if(
-        b.reshape(b.greater(largest, 0.05), ()),
+        b.reshape(b.greater(largest, 0.5), ()),
         [root, step],
         lambda b, r, s: b.sub(r, b.mul(s, half)),
         lambda b, r, s: b.add(r, s),

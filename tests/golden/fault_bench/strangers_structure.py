@@ -110,6 +110,15 @@ def written_in_place(at: At, results: list[Value]) -> Sequence[Value]:
     return results
 
 
+def operand_overwritten(at: At, results: list[Value]) -> Sequence[Value]:
+    """Read an operand after the operator of another operand wrote its result over it."""
+    for position in range(2):
+        producer = at.producer(1 - position)
+        if producer is not None and producer.op.inputs[0] == at.op.inputs[position]:
+            return again(at, position, array(at.operands[1 - position]))
+    return results
+
+
 def state_updated_in_place(at: At, results: list[Value]) -> Sequence[Value]:
     """Read a state of the loop after it was updated: both share memory."""
     for (block, _), other in list(at.machine.computed.items()):
@@ -381,13 +390,14 @@ def faults() -> Iterator[Fault]:
     family = "structure"
     loops: list[Program] = [(integers.counter, ()), *of(floats.newton, *FLOATS)]
     programs: list[Program]
-    title, styles = "then branch always", ("small", "plain", "large")
-    yield from rows(title, family, ThenBranch, "COND_IF", loops[:3], *styles)
+    title = "then branch always"
+    yield from rows(title, family, ThenBranch, "COND_IF", loops[:1], "small")
+    yield from rows(title, family, ThenBranch, "COND_IF", loops[1:3], "wide")
     title, styles = "else branch always", ("plain", "positive", "large")
     yield from rows(title, family, ElseBranch, "COND_IF", loops, *styles)
     yield from rows("last iteration missing", family, LastTurnMissing, "WHILE_LOOP", loops)
     yield from rows(
-        "one iteration more", family, OneTurnMore, "WHILE_LOOP", loops, "plain", "large"
+        "one iteration more", family, OneTurnMore, "WHILE_LOOP", loops, "large", "plain"
     )
     title = "state of a loop updated in place"
     yield from rows(title, family, state_updated_in_place, "IDENTITY", loops, "plain", "large")
@@ -399,12 +409,18 @@ def faults() -> Iterator[Fault]:
     layouts = of(floats.layout, "FP32", "FP16", "BF16", "INT8", "INT16", "INT32", "FP8E4M3", "BOOL")
     for name in ("RESHAPE", "SLICE"):
         yield from rows("scratch shared", family, ScratchShared, name, layouts[1:5])
+    title = "written in place"
+    programs = of(floats.lstm, *FLOATS)
+    yield from rows(title, family, written_in_place, "TANH", programs, is_located=False)
+    title = "operand overwritten in place"
     for name, build in (
-        ("TANH", floats.lstm),
-        ("CLAMP", floats.merges),
-        ("NEGATE", floats.activations),
+        ("SUB", floats.merges),
+        ("MAXIMUM", floats.activations),
+        ("MUL", floats.activations),
     ):
-        yield from rows("written in place", family, written_in_place, name, of(build, *FLOATS))
+        yield from rows(title, family, operand_overwritten, name, of(build, *FLOATS))
+    programs = [(integers.integers, ())]
+    yield from rows(title, family, operand_overwritten, "EQUAL", programs)
     title = "last of an axis dropped"
     programs = [*of(floats.attention, *FLOATS), (integers.integer_softmax, ())]
     yield from rows(title, family, last_of_axis_dropped, "REDUCE_SUM", programs)

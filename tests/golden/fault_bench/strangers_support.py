@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
@@ -50,6 +50,7 @@ def rows(
     programs: Sequence[Program],
     *styles: str,
     dtype: str = "",
+    is_located: bool = True,
 ) -> Iterator[Fault]:
     """Make a fault of each program.
 
@@ -61,6 +62,7 @@ def rows(
         programs: the programs that have the fault.
         styles: of the inputs among which a witness is; see `STYLES`.
         dtype: that the fault is about, if not the program's own.
+        is_located: whether one of these operators is to blame, rather than what reads their memory.
     """
     operators = (names,) if isinstance(names, str) else tuple(names)
     places = tuple(place(name) for name in operators)
@@ -73,7 +75,7 @@ def rows(
             dtype=dtype or (arguments[0] if arguments else "INT32"),
             program=program,
             backend=backend,
-            location=places,
+            location=places if is_located else None,
             witness=partial(find_witness, program, backend, styles or ("plain",)),
             variant=" ".join((build.__name__, *arguments[1:], *operators)),
         )
@@ -84,7 +86,14 @@ def _backend(
 ) -> Callable[[], FaultyMachine]:
     if isinstance(change, type):
         return partial(cast("Callable[..., FaultyMachine]", change), *places)
-    return faulty(cast("Change", change), *places)
+    calculate = cast("Change", change)
+
+    @wraps(calculate)
+    def quietly(at: At, results: list[Value]) -> Sequence[Value]:
+        with np.errstate(all="ignore"):
+            return calculate(at, results)
+
+    return faulty(quietly, *places)
 
 
 def array(value: Value) -> Array:
