@@ -33,9 +33,20 @@ from tosa_convert.errors import printable
     metavar="TEXT",
     help="Only a failure that prints TEXT counts, on stdout or stderr.",
 )
+@option(
+    "--max-runs",
+    type=click.IntRange(min=1),
+    default=1000,
+    metavar="N",
+    help="Run CMD at most N times; the same command continues later.",
+)
 @option("--output", more="It gets the reduced model, too.")
 def reduce(model: str, command: str, work: str, output: str | None, **options: Any) -> int:
-    """Shrink MODEL while CMD keeps failing on it; DIR/reduced.tosa is the result."""
+    """Shrink MODEL while CMD keeps failing on it; DIR/reduced.tosa is the result.
+
+    Operators are left out first; then sizes, attributes, constants and inputs become simple. After
+    Ctrl-C the folder has the smallest program so far.
+    """
     import sys
     from pathlib import Path
 
@@ -67,6 +78,7 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
         arrays,
         timeout=options["timeout"],
         engine=options["engine"],
+        runs=options["max_runs"],
         expect=golden.Failure(options["expect_exit"], options["expect_text"]),
         progress=lambda text: say(text, err=True) if is_terminal else None,
         resume=options["resume"],
@@ -80,4 +92,6 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
         f"{counted(result.tried, 'candidate')} tried now, "
         f"{counted(result.reused, 'answer')} from an earlier run"
     )
+    if not result.complete:
+        say("note: it may become smaller: --max-runs was reached; the same command continues")
     return 0

@@ -1,6 +1,7 @@
 """The public function `reduce`: shrink a model while a command keeps failing on it.
 
-`shrinking` says how. The answers are stored in the work folder, so an interrupted reduction can be
+First operators are left out (`shrinking`), then what is left is simplified (`simplifying`). The answers
+are stored in the work folder, so an interrupted reduction can be
 continued.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,7 @@ from tosa_convert.golden.arrays.scratch import file_errors, npy_pieces
 from tosa_convert.golden.arrays.slots import slots
 from tosa_convert.golden.backends.fingerprint import digest, of_command, of_software
 from tosa_convert.golden.reduction.shrinking import Cut, Shrinker, size
+from tosa_convert.golden.reduction.simplifying import Candidate, Simplifier, weight
 from tosa_convert.golden.running.commands import command_words, run_command, with_paths
 from tosa_convert.golden.running.intermediates import iterate_tensors
 from tosa_convert.golden.running.programs import AS_IT_IS, as_graph, input_arrays, input_slots
@@ -35,8 +38,10 @@ from tosa_convert.process.child import Ended
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """The smallest failing sub-graph found.
+    """The smallest failing program found.
 
+    cut: the part of the program that it was made from. complete: whether nothing more can be left out,
+    or the command ran as often as it may.
     tried: how often the command ran. reused: answers that the work folder had already.
     """
 
@@ -45,6 +50,7 @@ class Reduction:
     operators: int
     tried: int
     reused: int
+    complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +70,14 @@ class Failure:
             return ended.code == self.exit_code and self.text in ended.stderr
         return ended.code != 0 and self.text in ended.stderr
 
+    def like(self, exit_code: int | None) -> Failure:
+        """Return the same failure with an exit code that was seen, unless one is meant already."""
+        return self if self.exit_code is not None else Failure(exit_code, self.text)
+
 
 ANY_FAILURE: Final = Failure()
+#: How often the command runs unless the caller says otherwise.
+RUNS: Final = 1000
 #: The file of the work folder that has the answers.
 STATE: Final = "state.json"
 
@@ -79,12 +91,17 @@ def reduce(
     random: int | None = None,
     timeout: float = TIMEOUT,
     engine: Engine = "auto",
+    runs: int = RUNS,
     expect: Failure = ANY_FAILURE,
     progress: Callable[[str], None] = lambda text: None,
     read: ReadOptions = AS_IT_IS,
     resume: bool = False,
 ) -> Reduction:
-    """Find a small part of a program on which a command still fails.
+    """Find a small program, made from a given one, on which a command still fails.
+
+    Operators are left out until each one is needed. Then sizes become 1 or half as large, attributes
+    become values without effect, such as a pad of 0, and constants and inputs become zeros or one value.
+    A simplified program must fail with the exit code of the part that it was made from.
 
     Args:
         program: anything that `golden.run` takes.
@@ -99,18 +116,20 @@ def reduce(
         random: a seed, 0 or more, for inputs that are not given.
         timeout: seconds for one run of the command or of the reference model.
         engine: what computes the reference; see `RunOptions`.
+        runs: how often the command may run in this call.
         expect: what counts as a failure, if not every one.
         progress: called with a line of text after each candidate.
         read: how to read a file or module.
         resume: keep the answers of a complete reduction, too, which by default begins anew.
 
     Returns:
-        The reduced graph, the number of its operators, and how often the command ran.
+        The reduced graph, the number of its operators, and how often the command ran. An interrupted
+        call leaves the smallest program so far in the folder, with its inputs.
 
     Raises:
-        TosaConvertError: `option-conflict` if the command does not fail on the whole program, if it
-            also fails on a program without operators, or if the folder belongs to another
-            reduction; `missing-backend` if there is no such command; `file-error`; and as
+        TosaConvertError: `option-conflict` for less than one run, if the command does not fail on the
+            whole program, if it also fails on a program without operators, or if the folder belongs to
+            another reduction; `missing-backend` if there is no such command; `file-error`; and as
             `golden.run`.
 
     Example:
@@ -122,12 +141,14 @@ def reduce(
         ...     golden.reduce(graph, command, work, expect=expect).operators
         1
     """
+    if runs < 1:
+        raise fail("option-conflict", "runs", f"found {runs}, expected at least 1")
     graph = as_graph(program, read)
     has_inputs = inputs is not None or random is not None
     arrays = input_arrays(graph, inputs, random) if has_inputs else None
     options = RunOptions(timeout=timeout, engine=engine)
     key = digest([timeout, engine, of_command(command), of_software()])
-    reducer = _Reducer(graph, command, Path(work), arrays, options, expect, progress, key)
+    reducer = _Reducer(graph, command, Path(work), arrays, options, expect, progress, key, runs)
     reducer.continue_from(reducer.stored_state(), resume=resume)
     return reducer.run()
 
@@ -145,6 +166,7 @@ class _Reducer:
         expect: Failure,
         progress: Callable[[str], None],
         key: str,
+        runs: int,
     ) -> None:
         self.graph, self.folder, self.options, self.expect = graph, folder, options, expect
         self.inputs, self.progress = inputs, progress
@@ -152,7 +174,9 @@ class _Reducer:
         if not self.words:
             raise fail("missing-backend", f"--command {command}", "there is no such command")
         self.tried = self.reused = 0
+        self.runs, self.is_complete = runs, True
         self.said = ""
+        self.code: int | None = None
         self._golden: dict[str, Array] | None = None
         self.key = key
         identity = hashlib.sha256(b"".join(api.encode(graph)))
@@ -163,7 +187,9 @@ class _Reducer:
         with file_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
         self.answers: dict[str, bool] = {}
-        self.shrinker = Shrinker(graph, self.fails)
+        self.codes: dict[str, int] = {}
+        self.earlier: set[str] = set()
+        self.shrinker = Shrinker(graph, self.fails, sys.maxsize)
 
     def stored_state(self) -> Mapping[str, Any]:
         """Read what an earlier run of the same reduction left in the folder; {} if there was none.
@@ -182,8 +208,13 @@ class _Reducer:
                 "it belongs to another reduction (model, inputs or command differ)",
                 "choose another --work folder, or remove this one",
             )
-        answers = state.get("answers")
-        if not isinstance(answers, dict) or not all(type(a) is bool for a in answers.values()):
+        answers, codes = state.get("answers"), state.get("codes", {})
+        if (
+            not isinstance(answers, dict)
+            or not isinstance(codes, dict)
+            or not all(type(a) is bool for a in answers.values())
+            or not all(type(code) is int for code in codes.values())
+        ):
             raise fail("file-error", str(path), f"not {expected}: its answers are damaged")
         return state
 
@@ -191,6 +222,8 @@ class _Reducer:
         """Take the answers of an earlier run, as far as all that decided them is the same."""
         if state.get("key") == self.key and (resume or state.get("complete") is not True):
             self.answers = dict(state["answers"])
+            self.codes = dict(state.get("codes", {}))
+            self.earlier = set(self.answers)
 
     def _save_state(self, *, complete: bool) -> None:
         state = {
@@ -198,6 +231,7 @@ class _Reducer:
             "key": self.key,
             "complete": complete,
             "answers": self.answers,
+            "codes": self.codes,
         }
         replace_file(self.folder / STATE, [json.dumps(state).encode()])
 
@@ -214,11 +248,18 @@ class _Reducer:
         self._refuse_unrelated_failure()
         best = self.shrinker.shrink(best)
         part = self.shrinker.extract(best)
-        replace_file(self.folder / "reduced.tosa", api.encode(api.stamp(part)))
-        if self.inputs is not None:
-            save_npz(self.folder / "inputs.npz", self.arrays_for(part))
-        self._save_state(complete=True)
-        return Reduction(part, best, size(part), self.tried, self.reused)
+        arrays = None if self.inputs is None else self.arrays_for(part)
+        expect = self.expect.like(self.codes.get(_key_of(best)))
+        simplifier = Simplifier(
+            Candidate(part, arrays), lambda candidate: self.simplified_fails(candidate, expect)
+        )
+        found = simplifier.simplify()
+        self._write("reduced.tosa", "inputs.npz", found)
+        self._save_state(complete=self.is_complete)
+        operators = size(found.graph)
+        return Reduction(
+            found.graph, best, operators, self.tried, self.reused, complete=self.is_complete
+        )
 
     def _refuse_unrelated_failure(self) -> None:
         """Refuse a command that fails whatever the program is, such as one with a spelling mistake.
@@ -238,33 +279,59 @@ class _Reducer:
             )
 
     def fails(self, cut: Cut) -> bool:
-        """Return whether the command fails on a candidate; it runs once for each."""
-        key = hashlib.sha256(json.dumps(cut).encode()).hexdigest()
+        """Return whether the command fails on a part; it runs once for each."""
+
+        def candidate() -> Candidate:
+            part = self.shrinker.extract(cut)
+            return Candidate(part, None if self.inputs is None else self.arrays_for(part))
+
+        return self._answer(_key_of(cut), candidate, self.expect)
+
+    def simplified_fails(self, candidate: Candidate, expect: Failure) -> bool:
+        """Return whether the command fails in the same way on a simplified program."""
+        key = hashlib.sha256(b"".join(api.encode(candidate.graph)))
+        for name, array in sorted((candidate.arrays or {}).items()):
+            key.update(name.encode() + array.tobytes())
+        return self._answer(key.hexdigest(), lambda: candidate, expect)
+
+    def _answer(self, key: str, make: Callable[[], Candidate], expect: Failure) -> bool:
+        """Return whether the command fails on a candidate; no, once it ran as often as it may."""
         if key in self.answers:
-            self.reused += 1
+            self.reused += key in self.earlier
+            self.earlier.discard(key)
             return self.answers[key]
-        part = self.shrinker.extract(cut)
-        has_failed = self._run_command(part)
+        if self.tried >= self.runs:
+            self.is_complete = False
+            return False
+        candidate = make()
+        ended = self._run_command(candidate)
+        has_failed = expect.matches(ended)
         self.tried += 1
-        self.answers[key] = has_failed
+        self.answers[key], self.codes[key] = has_failed, ended.code
         self._save_state(complete=False)
-        if has_failed:
-            replace_file(self.folder / "reduced.tosa", api.encode(api.stamp(part)))
-        self.progress(f"{counted(size(part), 'operator')}: {'fails' if has_failed else 'passes'}")
+        if has_failed and size(candidate.graph):
+            self._write("reduced.tosa", "inputs.npz", candidate)
+        said = "fails" if has_failed else "passes"
+        count = counted(weight(candidate.graph), "element")
+        self.progress(f"{counted(size(candidate.graph), 'operator')}, {count}: {said}")
         return has_failed
 
-    def _run_command(self, part: Graph) -> bool:
-        """Run the command on a candidate; whether it fails."""
+    def _write(self, model: str, data: str, candidate: Candidate) -> None:
+        """Write a candidate to the work folder."""
+        replace_file(self.folder / model, api.encode(api.stamp(candidate.graph)))
+        if candidate.arrays is not None:
+            save_npz(self.folder / data, candidate.arrays)
+
+    def _run_command(self, candidate: Candidate) -> Ended:
+        """Run the command on a candidate."""
         model, data = self.folder / "candidate.tosa", self.folder / "candidate.npz"
-        replace_file(model, api.encode(api.stamp(part)))
-        if self.inputs is not None:
-            save_npz(data, self.arrays_for(part))
+        self._write(model.name, data.name, candidate)
         paths = {"{model}": str(model.resolve()), "{inputs}": str(data.resolve())}
         words = with_paths(self.words, paths, appended=["{model}"])
         # A command that does not end in time is killed, and so fails, too.
         ended = run_command(words, timeout=self.options.timeout, name=words[0], with_stdout=True)
         self.said = " / ".join(ended.stderr.strip().splitlines()[-3:])
-        return self.expect.matches(ended)
+        return ended
 
     def arrays_for(self, part: Graph) -> dict[str, Array]:
         """Arrays for a candidate's inputs."""
@@ -288,6 +355,10 @@ class _Reducer:
                     golden[slot.key] = _mapped(path, tensor.arrays[slot.key])
             self._golden = golden
         return self._golden
+
+
+def _key_of(cut: Cut) -> str:
+    return hashlib.sha256(json.dumps(cut).encode()).hexdigest()
 
 
 def _mapped(path: Path, array: Array) -> Array:

@@ -22,6 +22,10 @@ from tosa_convert.graph.model import Graph
 Cut = tuple[tuple[str, ...], tuple[str, ...]]
 
 
+#: Operators of a part that `bisect` leaves out one by one.
+MOST_IN_TURN: Final = 32
+
+
 def size(graph: Graph) -> int:
     """Operators that are not constants."""
     return len({index for index, _ in computed_tensors(graph)})
@@ -31,10 +35,14 @@ class Shrinker:
     """Shrinks one graph.
 
     fails: whether a candidate still fails; it is asked once for each.
+    most: operators of a part that are left out one by one; those of a larger part are not.
     """
 
-    def __init__(self, graph: Graph, fails: Callable[[Cut], bool]) -> None:
-        self.graph, self._fails = graph, fails
+    def __init__(
+        self, graph: Graph, fails: Callable[[Cut], bool], most: int = MOST_IN_TURN
+    ) -> None:
+        self.graph, self._fails, self.most = graph, fails, most
+        self.computed = computed_tensors(graph)
         self._answers: dict[Cut, bool] = {}
 
     def fails(self, cut: Cut) -> bool:
@@ -51,6 +59,7 @@ class Shrinker:
             best = self.with_fewer_outputs(best)
             best = self.with_earlier_output(best)
             best = self.with_later_inputs(best)
+            best = self.with_fewest_operators(best)
             changed = best != before
         return best
 
@@ -96,6 +105,52 @@ class Shrinker:
             if candidate != best and self.is_smaller(candidate, best) and self.fails(candidate):
                 best = candidate
         return best
+
+    def with_fewest_operators(self, best: Cut) -> Cut:
+        """Leave out operators anywhere: halves of them first, then smaller parts, then each one.
+
+        What an operator that is left out gives to others becomes an input. What it takes becomes an
+        output, unless the operator that computes it is needed for another one.
+        """
+        kept = self._indices(best)
+        size = len(kept) // 2 if len(kept) <= self.most else 0
+        while size:
+            for start in range(0, len(kept), size):
+                rest = kept[:start] + kept[start + size :]
+                candidate = self._of_operators(rest, best) if rest else None
+                if candidate is None or len(self._indices(candidate)) >= len(kept):
+                    continue
+                if self.fails(candidate):
+                    best, kept = candidate, self._indices(candidate)
+                    size = min(size, max(len(kept) // 2, 1)) if len(kept) > 1 else 0
+                    break
+            else:
+                size //= 2
+        return best
+
+    def _indices(self, cut: Cut) -> list[int]:
+        """List the operators of a candidate that compute tensors."""
+        names = set(self._computed(cut))
+        return sorted({index for index, name in self.computed if name in names})
+
+    def _of_operators(self, indices: list[int], best: Cut) -> Cut | None:
+        """Return the candidate with these operators; None if there is none."""
+        operators, tensors = self.graph.main.operators, {name for _, name in self.computed}
+        used = {name for index in indices for name in operators[index].inputs}
+        outputs = []
+        for index in indices:
+            own = [name for name in operators[index].outputs if name in tensors]
+            wanted = [name for name in own if name in best[0]]
+            if not wanted and not used.intersection(own):
+                taken = {n for i in self._indices(best) for n in operators[i].inputs}
+                wanted = [name for name in own if name in taken] or own
+            outputs += wanted
+        computed = {name for index in indices for name in operators[index].outputs}
+        cuts = [name for name in [*best[1], *sorted(used & tensors)] if name not in computed]
+        try:
+            return self.without_unneeded_inputs((tuple(outputs), tuple(cuts)))
+        except TosaConvertError:
+            return None
 
     def _computed(self, cut: Cut) -> list[str]:
         """List the tensors of the graph that a candidate computes.
