@@ -17,7 +17,7 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import load_npz
 from tosa_convert.golden.edges.codes import NAN, codes_of, elements_of, limits_of
 from tosa_convert.golden.edges.edge_inputs import find_edge_inputs
-from tosa_convert.golden.edges.values import SPECIAL, edge_codes
+from tosa_convert.golden.edges.values import ALL, edge_codes
 from tosa_convert.graph import Graph
 from tosa_convert.graph.dtypes import DTYPES
 from tosa_convert.reference.evaluate import Machine
@@ -28,7 +28,7 @@ ORDERED = [row for row in DTYPES if row.name not in ("BOOL", "FP8UE8M0")]
 
 @pytest.mark.parametrize("row", ORDERED, ids=str)
 def test_codes_are_those_of_the_values_in_their_order(row: Any) -> None:
-    codes = np.array(edge_codes(row, SPECIAL))
+    codes = np.array(edge_codes(row, ALL))
     elements = elements_of(codes, row)
     assert codes_of(elements, row).tolist() == codes.tolist()
     numbers = elements[codes != NAN[row.name] if row.name in NAN else slice(None)].astype(
@@ -66,7 +66,7 @@ def test_integers_have_the_limits_of_their_type(dtype: str) -> None:
 
 
 def test_the_same_seed_gives_the_same_inputs() -> None:
-    graph = golden.generate(3, 10)
+    graph = golden.generate(3, 3)
     one, same, other = (golden.edge_inputs(graph, seed) for seed in (1, 1, 2))
     assert [a.tobytes() for a in one.values()] == [a.tobytes() for a in same.values()]
     assert [a.tobytes() for a in one.values()] != [a.tobytes() for a in other.values()]
@@ -94,7 +94,7 @@ def test_inputs_move_away_from_results_that_tosa_leaves_open(kind: str) -> None:
 
 def test_an_output_is_not_nan_alone() -> None:
     b = Builder()
-    b.output(b.reduce_sum(b.input("x", "fp32", (1, 500)), axis=1))
+    b.output(b.reduce_max(b.input("x", "fp32", (1, 500)), axis=1))
     found = find_edge_inputs(b.graph(), 1, {})
     assert "too little of the outputs is a number" in found.repairs[0]
     (result,) = Machine(b.graph()).run(found.arrays).values()
@@ -153,6 +153,7 @@ def run(model, inputs):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("refmodel")
 def test_check_and_bisect_find_with_edges_what_random_inputs_do_not(
     model: Path, capsys: pytest.CaptureFixture[str]

@@ -12,6 +12,7 @@ from tosa_convert.golden.bisection.result import Bisection, Case, Divergence
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.detection.power import power
 from tosa_convert.golden.detection.results import Power
+from tosa_convert.golden.edges.coverage import EdgeCoverage, OperatorEdges, edge_coverage
 from tosa_convert.golden.edges.edge_inputs import edge_inputs
 from tosa_convert.golden.random_graphs import generate
 from tosa_convert.golden.reduction.reduce import Failure, Reduction, reduce
@@ -28,8 +29,10 @@ __all__ = [
     "Case",
     "Comparison",
     "Divergence",
+    "EdgeCoverage",
     "Failure",
     "Intermediate",
+    "OperatorEdges",
     "Power",
     "Record",
     "Reduction",
@@ -42,6 +45,7 @@ __all__ = [
     "bisect",
     "check",
     "compare",
+    "edge_coverage",
     "edge_inputs",
     "generate",
     "input_arrays",

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tosa_convert.errors import fail
+from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Operator, operator_path
 from tosa_convert.graph.opset import OperatorSpec
@@ -151,6 +151,15 @@ def store(result: Array, target: Type, precision: Precision) -> Array:
     return array.astype(element.numpy, copy=False).reshape(shape)
 
 
+class UndefinedResult(TosaConvertError):
+    """Data for which TOSA does not define the result.
+
+    wrong: whether each element is such data, in the shape of what was looked at.
+    """
+
+    wrong: Array
+
+
 def refuse_undefined(call: Call, wrong: Any, what: str) -> None:
     """Refuse data for which TOSA does not define the result.
 
@@ -160,12 +169,14 @@ def refuse_undefined(call: Call, wrong: Any, what: str) -> None:
         what: the rule that it breaks.
 
     Raises:
-        TosaConvertError: "refmodel-refused", as by the reference model.
+        UndefinedResult: "refmodel-refused", as by the reference model.
     """
     if np.any(wrong):
         message = f"for this data TOSA does not define the result: {what}"
         hint = "use other inputs; --range NAME=LOW:HIGH limits random ones"
-        raise fail("refmodel-refused", call.spec.name, message, hint)
+        error = UndefinedResult(Finding("refmodel-refused", call.spec.name, message, hint))
+        error.wrong = np.asarray(wrong)
+        raise error
 
 
 def integer_limits(element: DType | None) -> tuple[int, int]:

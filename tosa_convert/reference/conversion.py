@@ -103,8 +103,9 @@ def rescale(call: Call) -> Array:
     else:
         product >>= shift
     least, greatest = int(product.min(initial=0)), int(product.max(initial=0))
-    is_wrong = least < -(1 << 31) or greatest >= 1 << 31
-    refuse_undefined(call, is_wrong, "a scaled value of more than 32 bits")
+    if least < -(1 << 31) or greatest >= 1 << 31:
+        wrong = (product < -(1 << 31)) | (product >= 1 << 31)
+        refuse_undefined(call, wrong, "a scaled value of more than 32 bits")
     target = call.result.dtype
     assert target is not None
     low, high = integer_limits(target)

@@ -359,7 +359,8 @@ class _Totals:
         self._add_needed(one, other, difference, size)
         if by_rule is None:
             # An infinite difference never passes, not even relative to an infinite value.
-            limit = self.criterion.atol + self.criterion.rtol * size
+            with np.errstate(invalid="ignore"):
+                limit = self.criterion.atol + self.criterion.rtol * size
             is_failing = ~((difference <= limit) & np.isfinite(difference))
             is_failing &= ~((other == 0) & (size < self.criterion.least))
             score = difference

@@ -126,7 +126,7 @@ class NetworkTotals:
         self, part: slice, sigma: Array, expected: Array, actual: Array
     ) -> tuple[Array, Array]:
         check, spread = self.check, self.check.spread
-        _, least, most, _ = FLOATS[check.dtype.name]
+        frac, least, most, _ = FLOATS[check.dtype.name]
         exact = spread.exact.reshape(-1)[part]
         limit = sigma.reshape(-1)[part] * ELEMENT_MULTIPLE
         found, golden = numbers(actual, check.dtype), numbers(expected, check.dtype)
@@ -134,9 +134,12 @@ class NetworkTotals:
             errors = np.abs(found - exact)
             size = np.abs(exact)
             is_flushed = (found == 0) & (size < least + limit) & may_flush(check.dtype)
-            overflows = np.isinf(found) & (np.sign(found) == np.sign(exact)) & (size + limit > most)
-        # An infinity or NaN is right if the reference has it, or where the spread reaches it.
-        same = (found == exact) | (found == golden) & ~np.isfinite(found)
+            is_alike = np.sign(found) == np.sign(exact)
+            overflows = np.isinf(found) & is_alike & (size + limit > most)
+            # The greatest number, where the exact one hardly overflows.
+            overflows |= (np.abs(found) == most) & is_alike & (size <= most * (1 + 2.0**-frac))
+        # What the reference has is right, and an infinity or NaN also where the spread reaches it.
+        same = (found == exact) | (found == golden)
         same |= np.isnan(found) & (np.isnan(golden) | np.isnan(exact))
         if spread.kinds is not None:
             # A finite number is judged by its size, unless the exact one is not finite.

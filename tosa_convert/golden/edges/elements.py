@@ -9,16 +9,15 @@ from typing import Final
 
 import numpy as np
 
-from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.model import Block, Operator
-from tosa_convert.reference.call import Call, Type, store
+from tosa_convert.reference.call import Call, Type, UndefinedResult, store
 from tosa_convert.reference.evaluate import OPERATIONS, call_of, operation_of
 
 #: Operators that move elements, whose tensors are broadcast in no other way.
 _NOT_MOVING: Final = frozenset(("VARIABLE_READ", "VARIABLE_WRITE", "CUSTOM"))
-#: Calls after which the search for elements without a result ends.
-_MOST_CALLS: Final = 2000
+#: Rules of one operator that an element can break, one after another.
+_MOST_RULES: Final = 6
 
 
 def has_elements(operator: Operator) -> bool:
@@ -71,12 +70,10 @@ class Elements:
         found: Array = self.call.operands[position].reshape(-1)[self.operand_ids(position, ids)]
         return found
 
-    def compute(self, ids: Array, replaced: Mapping[int, Array]) -> Array:
-        """Return elements of the result for other values of operands.
+    def part(self, ids: Array, replaced: Mapping[int, Array]) -> Call:
+        """Return the operator that computes only some elements, for other values of operands.
 
         ids: the elements. replaced: position of an operand -> its value for each of them.
-
-        Raises TosaConvertError if TOSA does not define one of them.
         """
         call = self.call
         operands = [
@@ -88,30 +85,37 @@ class Elements:
             for position in (1, 2):
                 operands[position] = operands[position].reshape(-1)[channel]
         kind = Type(call.result.dtype, (len(ids),))
-        part = replace(call, operands=tuple(operands), results=(kind,))
+        types = tuple(
+            Type(own.dtype, (len(ids),)) if position < self.count else own
+            for position, own in enumerate(call.types)
+        )
+        return replace(call, operands=tuple(operands), types=types, results=(kind,))
+
+    def compute(self, ids: Array, replaced: Mapping[int, Array]) -> Array:
+        """Return elements of the result for other values of operands; see `part`.
+
+        Raises UndefinedResult if TOSA does not define one of them.
+        """
+        part = self.part(ids, replaced)
         with np.errstate(all="ignore"):
-            return store(operation_of(part)(part), kind, "own")
+            return store(operation_of(part)(part), part.result, "own")
+
+    def compute_defined(self, ids: Array, replaced: Mapping[int, Array]) -> tuple[Array, Array]:
+        """Return which of the elements TOSA defines, and these; see `compute`."""
+        kept = np.arange(len(ids))
+        for _ in range(_MOST_RULES):
+            given = {position: values[kept] for position, values in replaced.items()}
+            try:
+                return kept, self.compute(ids[kept], given)
+            except UndefinedResult as error:
+                wrong = np.broadcast_to(error.wrong, kept.shape)
+                kept = kept[~wrong]
+        return kept[:0], self.compute(ids[:0], {p: values[:0] for p, values in replaced.items()})
 
     def undefined(self) -> Array:
         """Return the elements of the result that TOSA does not define for these operands."""
-        found: list[Array] = []
-        waiting = [np.arange(self.size)]
-        calls = 0
-        while waiting:
-            ids = waiting.pop()
-            calls += 1
-            if calls > _MOST_CALLS:
-                found.append(ids)
-                continue
-            try:
-                self.compute(ids, {})
-            except TosaConvertError:
-                half = len(ids) // 2
-                if not half:
-                    found.append(ids)
-                else:
-                    waiting += [ids[:half], ids[half:]]
-        return np.concatenate(found) if found else np.zeros(0, np.int64)
+        kept, _ = self.compute_defined(np.arange(self.size), {})
+        return np.setdiff1d(np.arange(self.size), kept)
 
 
 def moved_ids(block: Block, operator: Operator, operands: Sequence[Array]) -> tuple[Array, Array]:

@@ -26,20 +26,22 @@ from tosa_convert.golden.running.random_inputs import random_array
 from tosa_convert.graph.dtypes import DType
 
 #: Ranks of values; an input has those of its rank and of all lower ones.
-RANDOM, SMALL, MODERATE, LARGE, HUGE, SPECIAL = range(6)
+RANDOM, SMALL, MODERATE, LARGE, SPECIAL, HUGE = range(6)
+#: The highest rank.
+ALL: Final = HUGE
 #: What reports say of an input with values of at most a rank.
 RANK_TEXTS: Final = (
     "random values only",
     "no values above 4 in floating point, and integers of 16 bits",
     "no values above 256 in floating point, and integers of 24 bits",
     "no values above 2^31",
-    "no infinity and no NaN",
+    "no numbers above 2^31 but infinities",
     "all values",
 )
 #: The greatest size of a number of a rank, in floating point.
 _SIZES: Final = {SMALL: 4.0, MODERATE: 256.0, LARGE: 2.0**31}
 #: The bits of an integer of a rank, if its type has more.
-_BITS: Final = {SMALL: 16, MODERATE: 24, LARGE: 31, HUGE: 63, SPECIAL: 64}
+_BITS: Final = {SMALL: 16, MODERATE: 24, LARGE: 31, SPECIAL: 63, HUGE: 64}
 #: Numbers near which functions and conversions turn: ties, limits of integers, ends of what EXP, TANH
 #: and SIGMOID resolve, multiples of pi/2.
 _TURNS: Final = (
@@ -83,7 +85,7 @@ def _float_codes(row: DType, rank: int, low: int, high: int) -> tuple[int, ...]:
         positive |= {int(codes_of(np.array([root]).astype(row.numpy), row)[0]) + n for n in (0, 1)}
     codes = np.array(sorted(code for code in positive if 0 <= code <= high))
     size = elements_of(codes, row).astype(np.float64)
-    codes = codes[size <= _SIZES.get(rank, np.inf)]
+    codes = codes[size <= _SIZES[min(rank, LARGE)]] if rank < HUGE else codes
     found = {*codes.tolist(), *(-codes - 1).tolist()}
     if rank >= SPECIAL:
         found |= {code for table in (INFINITE, NAN) if (code := table.get(row.name)) is not None}
@@ -94,7 +96,7 @@ def _float_codes(row: DType, rank: int, low: int, high: int) -> tuple[int, ...]:
 def edge_array(
     slot: Slot,
     seed: int,
-    rank: int = SPECIAL,
+    rank: int = ALL,
     limit: tuple[float, float] | None = None,
     usual: tuple[float, float] | None = None,
 ) -> Array:
@@ -131,7 +133,9 @@ def edge_array(
         start = int(generator.integers(codes.size - count + 1))
         if len(louder):
             # Each infinity and NaN, if there is room; and as many of them as of huge numbers.
-            special = np.setdiff1d(louder, _edges(row, min(rank, HUGE), limit))
+            tables = (NAN.get(row.name), INFINITE.get(row.name))
+            special = [code for code in tables if code is not None]
+            special = np.intersect1d(louder, [*special, *(-code - 1 for code in special)])
             chosen = generator.choice(louder, count)
             if len(special):
                 first = generator.permutation(special)[:count]
@@ -140,11 +144,12 @@ def edge_array(
                 chosen[: len(first)] = first
             codes[start : start + count] = generator.permutation(chosen)
     if limit is not None:
-        codes = np.clip(codes, *_code_limits(row, limit))
+        codes = np.clip(codes, *code_limits(row, limit))
     return elements_of(codes, row).reshape(slot.shape)
 
 
-def _code_limits(row: DType, limit: tuple[float, float]) -> tuple[int, int]:
+def code_limits(row: DType, limit: tuple[float, float]) -> tuple[int, int]:
+    """Return the lowest and the highest code inside of a range of values."""
     if not row.is_float:
         low, high = limits_of(row)
         return max(low, int(limit[0])), min(high, int(limit[1]))
@@ -157,7 +162,7 @@ def _edges(row: DType, rank: int, limit: tuple[float, float] | None) -> Array:
     codes = np.array(edge_codes(row, rank), np.int64)
     if limit is None:
         return codes
-    low, high = _code_limits(row, limit)
+    low, high = code_limits(row, limit)
     return np.array([low, high, *codes[(codes >= low) & (codes <= high)]], np.int64)
 
 
@@ -175,6 +180,6 @@ def _grid(
         sizes = generator.integers(0, 1 << bits, 64) >> generator.integers(0, max(bits, 1), 64)
         codes = np.clip(np.where(generator.integers(0, 2, 64) == 1, sizes, -sizes), low, high)
     if limit is not None:
-        low, high = _code_limits(row, limit)
+        low, high = code_limits(row, limit)
         codes = codes[(codes >= low) & (codes <= high)]
     return codes

@@ -1,0 +1,199 @@
+"""Edges deep inside of programs: that inputs are found which meet them, and that they are counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tosa_convert import golden
+from tosa_convert.builder import Builder, Value
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden.edges.codes import codes_of, elements_of
+from tosa_convert.golden.edges.edge_inputs import find_edge_inputs
+from tosa_convert.golden.edges.elements import Elements, moved_ids, moves
+from tosa_convert.golden.edges.send_back import send_back
+from tosa_convert.golden.edges.trace import operands_of
+from tosa_convert.golden.edges.wishes import Demand
+from tosa_convert.graph import Graph
+from tosa_convert.reference.evaluate import Machine, call_of
+
+RANDOM = np.random.default_rng(7)
+
+
+def met(graph: Graph, kind: str, seed: int = 1) -> dict[str, int]:
+    """The edges of the only operator of a kind, that edge inputs meet."""
+    (row,) = (
+        row
+        for row in find_edge_inputs(graph, seed, {}).coverage.operators
+        if row.operator.endswith(kind)
+    )
+    return row.met
+
+
+def small(b: Builder, *shape: int) -> Any:
+    return RANDOM.integers(-5, 6, shape)
+
+
+def quantised_layers() -> Graph:
+    """Two convolutions of INT8 with RESCALE behind each, and a table."""
+    b = Builder()
+    value: Value = b.input("x", "int8", (1, 6, 6, 4))
+    for _ in range(2):
+        weight = b.const(small(b, 4, 3, 3, 4), "int8")
+        bias = b.const(small(b, 4), "int32")
+        value = b.conv2d(value, weight, bias, 3, pad=(1,) * 4, stride=(1, 1), dilation=(1, 1))
+        value = b.rescale(value, 1 << 30, 35, 0, 3, rounding_mode="double_round", dtype="int8")
+    b.output(b.table(value, list(range(127, -129, -1))))
+    return b.graph()
+
+
+def test_rescale_behind_convolutions_meets_ties_and_its_limits() -> None:
+    graph = quantised_layers()
+    rows = find_edge_inputs(graph, 1, {}).coverage.operators
+    rescales = [row for row in rows if row.operator.endswith("RESCALE")]
+    assert len(rescales) == 2
+    for row in rescales:
+        assert {"tie", "negative tie", "rounded twice"} <= row.met.keys()
+    assert {"saturates below", "saturates above"} <= rescales[0].met.keys()
+    random = golden.edge_coverage(graph, random=1)
+    edges = golden.edge_coverage(graph, golden.edge_inputs(graph, 1))
+    assert random.existing == edges.existing
+    assert random.met < edges.met
+
+
+def test_a_clamp_behind_a_product_of_matrices_meets_its_bounds() -> None:
+    b = Builder()
+    weight = b.const(small(b, 1, 8, 8), "int8")
+    y = b.matmul(b.input("x", "int8", (1, 6, 8)), weight)
+    b.output(b.rescale(y, 1 << 30, 32, rounding_mode="single_round", dtype="int16"))
+    assert {"tie", "negative tie", "least", "negative"} - met(b.graph(), "RESCALE").keys() == {
+        "least"
+    }
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16"])
+def test_a_cast_behind_functions_meets_ties_nan_and_its_limits(dtype: str) -> None:
+    b = Builder()
+    x = b.input("x", dtype, (8, 16))
+    y = b.transpose(b.add(b.mul(x, 3.0), 0.25), perms=(1, 0))
+    b.output(b.cast(y, dtype="int8"))
+    found = met(b.graph(), "CAST")
+    wanted = {"NaN", "infinite", "tie to even below", "tie to even above", "beyond the least"}
+    assert wanted | {"beyond the greatest"} <= found.keys()
+
+
+def test_greater_behind_a_sum_has_equal_operands() -> None:
+    b = Builder()
+    x, y = (b.input(name, "fp32", (5, 9)) for name in "xy")
+    b.output(b.greater(b.negate(x), b.add(y, 1.5)))
+    assert {"equal", "one step apart", "input1 NaN", "input2 NaN"} <= met(
+        b.graph(), "GREATER"
+    ).keys()
+
+
+def test_argmax_has_equal_elements_nan_and_the_greatest_at_the_end() -> None:
+    b = Builder()
+    b.output(b.argmax(b.mul(b.input("x", "fp32", (6, 9)), 2.0), axis=1, dtype="int32"))
+    assert {"equal extremes", "NaN", "extreme at the end"} <= met(b.graph(), "ARGMAX").keys()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda b, x: b.add(x, 0.3),
+        lambda b, x: b.mul(x, -7.0),
+        lambda b, x: b.negate(x),
+        lambda b, x: b.tanh(x),
+        lambda b, x: b.clamp(x, min_val=-3.0, max_val=4.0),
+        lambda b, x: b.reciprocal(x),
+        lambda b, x: b.reshape(x, (4, 3)),
+        lambda b, x: b.transpose(x, perms=(1, 0)),
+        lambda b, x: b.tile(x, (2, 1)),
+        lambda b, x: b.slice(x, (1, 1), (2, 2)),
+        lambda b, x: b.reduce_max(x, axis=1),
+        lambda b, x: b.cast(x, dtype="fp16"),
+    ],
+)
+def test_what_is_sent_back_gives_what_was_wanted(make: Any, seed: int) -> None:
+    """A result of another input is wanted in one element, and found."""
+    b = Builder()
+    b.output(make(b, b.input("x", "fp32", (3, 4))))
+    graph = b.graph()
+    block = graph.main
+    (name,) = block.outputs
+    random = np.random.default_rng(seed)
+    inputs = [random.uniform(-5, 5, (3, 4)).astype(np.float32) for _ in range(2)]
+    results = [Machine(graph).run({"x": x})[name] for x in inputs]
+    operator = next(op for op in block.operators if name in op.outputs)
+    call = call_of(block, operator, operands_of(graph, operator, {"x": inputs[0]}), "own")
+    row = block.tensors[name].dtype
+    place = int(random.integers(results[0].size))
+    wanted = results[1].reshape(-1)[place : place + 1]
+    demand = Demand.of(np.array([place]), codes_of(wanted, row))
+    ((position, found),) = send_back(block, operator, call, results[0], demand, [0], random)
+    assert position == 0
+    changed = inputs[0].copy()
+    changed.reshape(-1)[found.ids] = elements_of(found.low, block.tensors["x"].dtype)
+    assert Machine(graph).run({"x": changed})[name].reshape(-1)[place] == wanted[0]
+
+
+def test_elements_come_from_those_that_were_moved() -> None:
+    b = Builder()
+    x, y = (b.input(name, "fp32", (2, 3)) for name in "xy")
+    b.output(b.concat([x, y], axis=1))
+    block = b.graph().main
+    operator = next(op for op in block.operators if moves(op))
+    arrays = [np.zeros((2, 3), np.float32)] * 2
+    position, ids = moved_ids(block, operator, arrays)
+    assert position.tolist() == [0, 0, 0, 1, 1, 1] * 2
+    assert ids.tolist() == [0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5]
+
+
+def test_undefined_elements_are_found() -> None:
+    b = Builder()
+    x, y = (b.input(name, "int32", (4,)) for name in "xy")
+    b.output(b.add(x, y))
+    block = b.graph().main
+    left, right = np.array([1, 2**31 - 1, -(2**31), 5], np.int32), np.array([1, 1, -1, 5], np.int32)
+    call = call_of(block, block.operators[-1], [left, right], "own")
+    assert Elements(call).undefined().tolist() == [1, 2]
+
+
+def test_coverage_counts_inside_of_loops() -> None:
+    b = Builder()
+    x = b.input("x", "fp32", (3,))
+    count = b.const([0], "int32")
+    ended = b.while_loop(
+        [count, x],
+        lambda inner, i, v: inner.greater(inner.const([2], "int32"), i),
+        lambda inner, i, v: [inner.add(i, inner.const([1], "int32")), inner.floor(v)],
+    )
+    b.output(ended[1])
+    coverage = golden.edge_coverage(b.graph(), {"x": np.array([-0.0, 2.0, 0.5], np.float32)})
+    (floor,) = (row for row in coverage.operators if row.operator.endswith("FLOOR"))
+    assert floor.operator == "operator #1 WHILE_LOOP body operator #2 FLOOR"
+    assert floor.met == {"0": 1, "-0": 2, "whole": 2, "between 0 and 1": 1}
+    assert "NaN" in floor.missed
+    assert str(floor).startswith("operator #1 WHILE_LOOP body operator #2 FLOOR: 0 1, -0 2, ")
+
+
+def test_coverage_of_several_inputs_is_joined() -> None:
+    b = Builder()
+    b.output(b.floor(b.input("x", "fp32", (1,))))
+    graph = b.graph()
+    one, other = (golden.edge_coverage(graph, {"x": np.array([n], np.float32)}) for n in (0.0, 2.0))
+    both = one.joined(other)
+    assert (one.met, other.met, both.met) == (1, 1, 2)
+    assert both.existing == one.existing == other.existing
+    assert str(both) == f"2 of {both.existing} edges of 1 operator are met"
+    assert both.to_dict()["operators"][0]["met"] == {"0": 1, "whole": 1}
+
+
+def test_coverage_of_a_program_that_tosa_leaves_open_is_refused() -> None:
+    b = Builder()
+    b.output(b.abs(b.input("x", "int32", (1,))))
+    with pytest.raises(TosaConvertError, match="does not define"):
+        golden.edge_coverage(b.graph(), {"x": np.array([-(2**31)], np.int32)})
