@@ -241,6 +241,33 @@ def wide_sum_wraps(at: At, results: list[Value]) -> Sequence[Value]:
     return like(results[0], value.astype(np.int32).astype(np.int64))
 
 
+def nibbles_swapped(at: At, results: list[Value]) -> Sequence[Value]:
+    """Take the upper half of a byte for the first of two INT4 weights."""
+    weight = array(at.operands[1])
+    pairs = weight.reshape(-1, 2)[:, ::-1]
+    return again(at, 1, np.ascontiguousarray(pairs).reshape(weight.shape))
+
+
+def nibble_read_as_unsigned(at: At, results: list[Value]) -> Sequence[Value]:
+    """Extract INT4 weights with a mask and without the sign."""
+    operands = list(at.operands)
+    weight, bias = array(at.operands[1]), array(at.operands[2])
+    operands[1] = (wide(weight) < 0).astype(weight.dtype)
+    operands[2] = np.zeros_like(bias)
+    return like(results[0], wide(results[0]) + 16 * wide(at.again(operands)[0]))
+
+
+def nan_code_is_number(at: At, results: list[Value]) -> Sequence[Value]:
+    """Decode the code of NaN as the next number above the greatest: the decoder has no special cases."""
+    left, right = (
+        np.where(
+            np.isnan(wide(v)), 480.0 if "e4m3" in array(v).dtype.name else 1.75 * 2.0**16, wide(v)
+        )
+        for v in at.operands[:2]
+    )
+    return like(results[0], left @ right)
+
+
 def infinity_minus_infinity(at: At, results: list[Value]) -> Sequence[Value]:
     """Flush infinities to the greatest number on the way in, as a unit without infinities does."""
     value = wide(at.operands[0])
@@ -377,6 +404,14 @@ def faults() -> Iterator[Fault]:
     title = "48-bit accumulator kept in 32 bits"
     programs = [(integers.quantised_dense, ("INT16",))]
     yield from rows(title, family, wide_sum_wraps, "MATMUL", programs, "plain", "limits")
+    short: list[Program] = [(integers.quantised_conv, ("INT8", "INT4"))]
+    for name in ("CONV2D", "DEPTHWISE_CONV2D"):
+        yield from rows("nibbles swapped", family, nibbles_swapped, name, short)
+        yield from rows("nibble read as unsigned", family, nibble_read_as_unsigned, name, short)
+    programs = of(integers.eights, "FP8E4M3", "FP8E5M2")
+    yield from rows(
+        "code of NaN read as a number", family, nan_code_is_number, "MATMUL", programs, "nan"
+    )
     title = "infinities become the greatest number"
     for name, build in (("MUL", floats.parts), ("ADD", floats.merges)):
         yield from rows(

@@ -72,13 +72,20 @@ def rows(
         yield Fault(
             kind=kind,
             family=family,
-            dtype=dtype or (arguments[0] if arguments else "INT32"),
+            dtype=dtype or _element(arguments),
             program=program,
             backend=backend,
             location=places if is_located else None,
             witness=partial(find_witness, program, backend, styles or ("plain",)),
             variant=" ".join((build.__name__, *arguments[1:], *operators)),
         )
+
+
+def _element(arguments: tuple[str, ...]) -> str:
+    """Return the element type that a fault of a program is about: that of short weights, if any."""
+    if "INT4" in arguments:
+        return "INT4"
+    return arguments[0] if arguments else "INT32"
 
 
 def _backend(
