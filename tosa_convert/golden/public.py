@@ -11,7 +11,7 @@ from tosa_convert.golden.bisection.cases import save_case
 from tosa_convert.golden.bisection.result import Bisection, Case, Divergence
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.detection.power import power
-from tosa_convert.golden.detection.results import Power
+from tosa_convert.golden.detection.results import ChangePower, Power, TensorPower, Threshold
 from tosa_convert.golden.edges.coverage import EdgeCoverage, OperatorEdges, edge_coverage
 from tosa_convert.golden.edges.edge_inputs import edge_inputs
 from tosa_convert.golden.random_graphs import generate
@@ -27,6 +27,7 @@ __all__ = [
     "Backend",
     "Bisection",
     "Case",
+    "ChangePower",
     "Comparison",
     "Divergence",
     "EdgeCoverage",
@@ -41,6 +42,8 @@ __all__ = [
     "Runner",
     "Step",
     "TensorComparison",
+    "TensorPower",
+    "Threshold",
     "Tolerances",
     "bisect",
     "check",

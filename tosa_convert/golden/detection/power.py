@@ -303,13 +303,15 @@ class _Bench:
 
     def _at_outputs(self, name: str, change: Change) -> Threshold:
         """Find the smallest change of a tensor that the outputs show."""
-        known: dict[int, tuple[bool, bool] | None] = {}
+        # By size: small integers have several numbers.
+        known: dict[float, tuple[bool, bool] | None] = {}
 
         def verdicts(number: int) -> tuple[bool, bool] | None:
-            if number not in known:
+            size = change.size(number)
+            if size not in known:
                 results = self.rerun.changed_results(name, change.applied(number))
-                known[number] = None if results is None else self._judge(results)
-            return known[number]
+                known[size] = None if results is None else self._judge(results)
+            return known[size]
 
         def verdict(position: int) -> _Verdict:
             def of(number: int) -> bool | None:
