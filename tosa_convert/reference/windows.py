@@ -6,12 +6,13 @@ The elements outside the image are those of value zero: the zero point is subtra
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
+from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 from tosa_convert.reference.call import (
     Array,
@@ -31,7 +32,9 @@ _COPIED_BYTES: Final = 2 << 20
 #: Weights that are converted to wider types at a time.
 _WEIGHTS: Final = 1 << 20
 #: Bytes of the sums of a depthwise convolution that are added to at a time.
-_SUMMED_BYTES: Final = 1 << 18
+_SUMMED_BYTES: Final = 1 << 20
+#: Sums of a depthwise convolution that numpy adds to before it goes to the next line.
+_LINE: Final = 1 << 13
 
 
 def convolve(call: Call) -> Array:
@@ -89,47 +92,82 @@ def convolve_depthwise(call: Call) -> Array:
     """Return the sums over the window alone, for each channel and multiplier; see `convolve`."""
     image, weight = _image(call), _filters(call)
     height, width, _, multiplier = weight.shape
+    kernel = (height, width)
     stride, dilation = call.attributes["stride"], call.attributes["dilation"]
     products = Products(image.largest, weight.reshape(height * width, -1))
     kind = products.sum_kind
     result = new_result(call.result, call.precision)
     columns, outputs = result.shape[2:]
-    factors = weight.reshape(height, width, outputs).astype(kind)
-    is_flat = stride[1] == 1 and factors.size * columns <= max(result.size, PART)
-    if is_flat:
-        # numpy multiplies long lines faster than those of the channels alone.
-        factors = np.tile(factors, columns)
+    # numpy multiplies long lines faster than those of the channels alone.
+    repeats = max(1, min(columns, _LINE // outputs))
+    line = repeats * outputs
+    factors = np.tile(weight.reshape(height, width, outputs).astype(kind), repeats)
+    # With a stride of 2, elements of even and of odd columns are multiplied apart.
+    phases = [
+        _Phase(first, [x * dilation[1] // stride[1] for x in taps], factors[:, taps])
+        for first in range(stride[1])
+        if (taps := [x for x in range(width) if x * dilation[1] % stride[1] == first])
+    ]
     # Sums that FP32 holds fit INT32, in which the bias may wrap around, as in the result.
-    is_short = kind == np.float32 and result.dtype.itemsize <= np.dtype(np.int32).itemsize
-    whole = np.dtype(np.int32 if is_short else np.int64) if call.is_integer else kind
-    bias = np.broadcast_to(call.value("bias").astype(whole), outputs)
-    if is_flat:
-        bias = np.tile(bias, columns)
-    step = max(1, _SUMMED_BYTES // max(1, columns * outputs * kind.itemsize))
+    is_short = kind == np.float32 and result.dtype == np.int32
+    whole = (result.dtype if is_short else np.dtype(np.int64)) if call.is_integer else kind
+    bias = np.tile(np.broadcast_to(call.value("bias").astype(whole), outputs), repeats)
+    has_bias = not call.is_integer or bias.any()
+    size = stride[0] * columns * outputs * kind.itemsize
+    step = max(1, _SUMMED_BYTES // max(1, size))
     border = Border(call.attributes["pad"], stride, dilation, call.outside)
     for batch, rows in _blocks(result, step):
-        padded = border.around(image, batch, rows, (height, width), kind)
-        if multiplier > 1:
-            padded = np.repeat(padded, multiplier, axis=-1)
-        windows = _windows(padded, (height, width), stride, dilation)
-        flat = padded.reshape(len(padded), -1)
-        line = [columns * outputs] if is_flat else [columns, outputs]
-        sums, product = (np.empty((len(windows), *line), kind) for _ in range(2))
-        for y, x in itertools.product(range(height), range(width)):
-            part = windows[..., y, x]
-            if is_flat:
-                start = x * dilation[1] * outputs
-                lines = flat[y * dilation[0] :: stride[0]][: len(sums)]
-                part = lines[:, start : start + columns * outputs]
-            if y == x == 0:
-                np.multiply(part, factors[y, x], out=sums)
-            else:
-                np.multiply(part, factors[y, x], out=product)
-                sums += product
-        found = sums.astype(whole, copy=False)
-        found += bias
-        result[batch, rows] = found.reshape(-1, columns, outputs)
+        parts = []
+        for phase in phases:
+            columns_of = (phase.first, stride[1])
+            padded = border.around(image, batch, rows, kernel, kind, columns=columns_of)
+            parts.append(np.repeat(padded, multiplier, axis=-1) if multiplier > 1 else padded)
+        whole_lines = result[batch, rows].reshape(-1, columns * outputs)
+        for start in range(0, columns * outputs, line):
+            target = whole_lines[:, start : start + line]
+            found = target if whole == target.dtype else np.empty(target.shape, whole)
+            sums = found if found.dtype == kind else np.empty(target.shape, kind)
+            for phase, part in zip(phases, parts, strict=True):
+                phase.multiply(part, start, border, sums, is_first=phase is phases[0])
+            if sums is not found:
+                np.copyto(found, sums, casting="unsafe")
+            if has_bias:
+                found += bias[: found.shape[1]]
+            if found is not target:
+                target[...] = found
     return result
+
+
+class _Phase(NamedTuple):
+    """Taps along a line of a window whose elements of an image are adjacent.
+
+    first: the first column of the image that they are multiplied by; the others are a stride apart.
+    distances: of each tap, how many of these columns it is from the first one.
+    factors: their weights, [window rows, taps, elements of a line].
+    """
+
+    first: int
+    distances: list[int]
+    factors: Array
+
+    def multiply(
+        self, part: Array, start: int, border: Border, sums: Array, *, is_first: bool
+    ) -> None:
+        """Add products to lines of sums, which begin at the element `start`, or write the first ones."""
+        outputs, length = part.shape[-1], sums.shape[-1]
+        row, _, item = part.strides
+        step = self.distances[1] - self.distances[0] if self.distances[1:] else 0
+        elements = as_strided(
+            part.reshape(len(part), -1)[:, start + self.distances[0] * outputs :],
+            (*self.factors.shape[:2], *sums.shape),
+            (row * border.dilation[0], step * outputs * item, row * border.stride[0], item),
+            writeable=False,
+        )
+        # One pass for each tap, where a product and a sum would take two.
+        if is_first:
+            np.einsum("yxrc,yxc->rc", elements, self.factors[..., :length], out=sums)
+        else:
+            sums += np.einsum("yxrc,yxc->rc", elements, self.factors[..., :length])
 
 
 def convolve_transposed(call: Call) -> Array:
@@ -322,10 +360,11 @@ class Border(NamedTuple):
         kernel: Sequence[int],
         kind: np.dtype[Any],
         value: float | None = None,
+        columns: tuple[int, int] = (0, 1),
     ) -> Array:
         """Return the part of a padded image that some rows of the result are computed of.
 
-        Its first axis is that of the rows.
+        Its first axis is that of the rows. columns: the first one, and the distance to the next.
         """
         source = image.array[batch]
         extent = (kernel[0] - 1) * self.dilation[0] + 1
@@ -333,17 +372,35 @@ class Border(NamedTuple):
         stop = (rows.stop - 1) * self.stride[0] + extent - self.pad[0]
         first = min(max(start, 0), len(source))
         inside = slice(first, max(min(stop, len(source)), first))
-        count = inside.stop - inside.start
         before = min(max(-start, 0), stop - start)
-        middle = zip(self.pad[2::2], source.shape[1:], self.pad[3::2], strict=False)
-        shape = (stop - start, *(a + n + b for a, n, b in middle), source.shape[-1])
-        fill = self.value if value is None else value
-        padded = np.full(shape, fill, kind) if any(self.pad) else np.empty(shape, kind)
-        starts = (before, *self.pad[2::2])
-        sizes = (count, *source.shape[1:-1])
-        place = tuple(slice(a, a + n) for a, n in zip(starts, sizes, strict=True))
-        image.fill(padded[place], source[inside])
+        padding = zip(self.pad[2::2], source.shape[1:], self.pad[3::2], strict=False)
+        axes = [_pad(*axis, *(columns if i == 0 else (0, 1))) for i, axis in enumerate(padding)]
+        part = source[(inside, *(axis.source for axis in axes))]
+        shape = (stop - start, *(axis.size for axis in axes), source.shape[-1])
+        padded = np.empty(shape, kind)
+        starts = (before, *(axis.start for axis in axes))
+        place = tuple(slice(a, a + n) for a, n in zip(starts, part.shape[:-1], strict=True))
+        for axis, cut in enumerate(place):
+            # What earlier axes have filled is left out.
+            for beside in (slice(None, cut.start), slice(cut.stop, None)):
+                padded[(*place[:axis], beside)] = self.value if value is None else value
+        image.fill(padded[place], part)
         return padded
+
+
+class _Padded(NamedTuple):
+    """An axis of a padded image: its size, and the elements of the image from `start` on."""
+
+    size: int
+    start: int
+    source: slice
+
+
+def _pad(before: int, size: int, after: int, first: int, step: int) -> _Padded:
+    """Pad an axis, and take every `step`-th element from the first one on."""
+    start = max(0, -((first - before) // step))
+    total = -((first - before - size - after) // step)
+    return _Padded(total, start, slice(first + start * step - before, size, step))
 
 
 def _image(call: Call) -> Image:
