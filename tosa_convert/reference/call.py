@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -107,11 +108,14 @@ class Call:
         return self.results[0]
 
     def _position(self, name: str) -> int | None:
-        count = len(self.operands)
-        for index in range(count):
-            if self.spec.operand(index, count).name == name:
-                return index
-        return None
+        return _positions(self.spec, len(self.operands)).get(name)
+
+
+@lru_cache(512)
+def _positions(spec: OperatorSpec, count: int) -> dict[str, int]:
+    """Return where the operands of an operator are that has so many; of several the first one."""
+    rows = [spec.operand(index, count).name for index in range(count)]
+    return {name: index for index, name in reversed(list(enumerate(rows)))}
 
 
 #: Computes the result of an operator, or a tuple if it has several, in any type that holds the values;
@@ -119,6 +123,7 @@ class Call:
 Operation = Callable[[Call], Any]
 
 
+@cache
 def is_float(kind: np.dtype[Any]) -> bool:
     """Return whether a numpy type, or one of ml_dtypes, has floating-point numbers."""
     return kind.kind == "f" or kind.name.startswith(("float", "bfloat"))

@@ -87,7 +87,9 @@ def _largest_sum(matrix: Array, point: int) -> int:
 
 
 def largest_of(array: Array, point: int = 0) -> int:
-    """Return the largest absolute value of an array without its zero point."""
+    """Return the largest absolute value of an array without its zero point; of INT8 a bound."""
     if not array.size:
         return 0
+    if array.dtype == np.int8:
+        return 128 + abs(point)
     return max(abs(int(array.min()) - point), abs(int(array.max()) - point))

@@ -6,13 +6,12 @@ The elements outside the image are those of value zero: the zero point is subtra
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided, sliding_window_view
+from numpy.lib.stride_tricks import sliding_window_view
 
 from tosa_convert.reference.call import (
     Array,
@@ -91,10 +90,12 @@ def _convolve(
 def convolve_depthwise(call: Call) -> Array:
     """Return the sums over the window alone, for each channel and multiplier; see `convolve`."""
     image, weight = _image(call), _filters(call)
+    # sum((x - zp) * w) = sum(x * w) - zp * sum(w), where the border of x is zp.
+    point, image = image.point, image._replace(point=0)
     height, width, _, multiplier = weight.shape
-    kernel = (height, width)
     stride, dilation = call.attributes["stride"], call.attributes["dilation"]
-    products = Products(image.largest, weight.reshape(height * width, -1))
+    largest = None if image.largest is None else max(image.largest, abs(point))
+    products = Products(largest, weight.reshape(height * width, -1))
     kind = products.sum_kind
     result = new_result(call.result, call.precision)
     columns, outputs = result.shape[2:]
@@ -102,33 +103,33 @@ def convolve_depthwise(call: Call) -> Array:
     repeats = max(1, min(columns, _LINE // outputs))
     line = repeats * outputs
     factors = np.tile(weight.reshape(height, width, outputs).astype(kind), repeats)
+    border = Border(call.attributes["pad"], stride, dilation, point or call.outside)
     # With a stride of 2, elements of even and of odd columns are multiplied apart.
     phases = [
-        _Phase(first, [x * dilation[1] // stride[1] for x in taps], factors[:, taps])
+        _Phase(border, first, [x * dilation[1] // stride[1] for x in taps], factors[:, taps])
         for first in range(stride[1])
         if (taps := [x for x in range(width) if x * dilation[1] % stride[1] == first])
     ]
     # Sums that FP32 holds fit INT32, in which the bias may wrap around, as in the result.
     is_short = kind == np.float32 and result.dtype == np.int32
     whole = (result.dtype if is_short else np.dtype(np.int64)) if call.is_integer else kind
-    bias = np.tile(np.broadcast_to(call.value("bias").astype(whole), outputs), repeats)
+    bias = np.broadcast_to(call.value("bias").astype(whole), outputs)
+    if point:
+        bias = bias - (point * weight.sum(axis=(0, 1), dtype=np.int64).reshape(-1)).astype(whole)
+    bias = np.tile(bias, repeats)
     has_bias = not call.is_integer or bias.any()
     size = stride[0] * columns * outputs * kind.itemsize
     step = max(1, _SUMMED_BYTES // max(1, size))
-    border = Border(call.attributes["pad"], stride, dilation, call.outside)
     for batch, rows in _blocks(result, step):
-        parts = []
         for phase in phases:
-            columns_of = (phase.first, stride[1])
-            padded = border.around(image, batch, rows, kernel, kind, columns=columns_of)
-            parts.append(np.repeat(padded, multiplier, axis=-1) if multiplier > 1 else padded)
+            phase.load(image, batch, rows, kind, multiplier)
         whole_lines = result[batch, rows].reshape(-1, columns * outputs)
         for start in range(0, columns * outputs, line):
             target = whole_lines[:, start : start + line]
             found = target if whole == target.dtype else np.empty(target.shape, whole)
             sums = found if found.dtype == kind else np.empty(target.shape, kind)
-            for phase, part in zip(phases, parts, strict=True):
-                phase.multiply(part, start, border, sums, is_first=phase is phases[0])
+            for phase in phases:
+                phase.multiply(start, sums, is_first=phase is phases[0])
             if sums is not found:
                 np.copyto(found, sums, casting="unsafe")
             if has_bias:
@@ -138,30 +139,51 @@ def convolve_depthwise(call: Call) -> Array:
     return result
 
 
-class _Phase(NamedTuple):
+@dataclass
+class _Phase:
     """Taps along a line of a window whose elements of an image are adjacent.
 
+    border: how the window moves.
     first: the first column of the image that they are multiplied by; the others are a stride apart.
     distances: of each tap, how many of these columns it is from the first one.
     factors: their weights, [window rows, taps, elements of a line].
+    memory: of the first block, which has the most rows; later ones use it again.
+    part: these columns of a block.
     """
 
+    border: Border
     first: int
     distances: list[int]
     factors: Array
+    memory: Array | None = None
+    part: Array | None = None
 
-    def multiply(
-        self, part: Array, start: int, border: Border, sums: Array, *, is_first: bool
+    def load(
+        self, image: Image, batch: int, rows: slice, kind: np.dtype[Any], multiplier: int
     ) -> None:
+        """Take the columns of a block."""
+        columns = (self.first, self.border.stride[1])
+        window = (len(self.factors), 1)
+        padded = self.border.around(
+            image, batch, rows, window, kind, columns=columns, memory=self.memory
+        )
+        if self.memory is None:
+            self.memory = padded
+        self.part = np.repeat(padded, multiplier, axis=-1) if multiplier > 1 else padded
+
+    def multiply(self, start: int, sums: Array, *, is_first: bool) -> None:
         """Add products to lines of sums, which begin at the element `start`, or write the first ones."""
-        outputs, length = part.shape[-1], sums.shape[-1]
-        row, _, item = part.strides
+        assert self.part is not None
+        outputs, length = self.part.shape[-1], sums.shape[-1]
+        row, _, item = self.part.strides
         step = self.distances[1] - self.distances[0] if self.distances[1:] else 0
-        elements = as_strided(
-            part.reshape(len(part), -1)[:, start + self.distances[0] * outputs :],
+        rows, columns = self.border.dilation[0] * row, step * outputs * item
+        elements: Array = np.ndarray(
             (*self.factors.shape[:2], *sums.shape),
-            (row * border.dilation[0], step * outputs * item, row * border.stride[0], item),
-            writeable=False,
+            self.part.dtype,
+            self.part,
+            (start + self.distances[0] * outputs) * item,
+            (rows, columns, self.border.stride[0] * row, item),
         )
         # One pass for each tap, where a product and a sum would take two.
         if is_first:
@@ -361,10 +383,12 @@ class Border(NamedTuple):
         kind: np.dtype[Any],
         value: float | None = None,
         columns: tuple[int, int] = (0, 1),
+        memory: Array | None = None,
     ) -> Array:
         """Return the part of a padded image that some rows of the result are computed of.
 
         Its first axis is that of the rows. columns: the first one, and the distance to the next.
+        memory: the part of a block before, of at least as many rows, that is not needed any more.
         """
         source = image.array[batch]
         extent = (kernel[0] - 1) * self.dilation[0] + 1
@@ -377,7 +401,7 @@ class Border(NamedTuple):
         axes = [_pad(*axis, *(columns if i == 0 else (0, 1))) for i, axis in enumerate(padding)]
         part = source[(inside, *(axis.source for axis in axes))]
         shape = (stop - start, *(axis.size for axis in axes), source.shape[-1])
-        padded = np.empty(shape, kind)
+        padded = np.empty(shape, kind) if memory is None else memory[: shape[0]]
         starts = (before, *(axis.start for axis in axes))
         place = tuple(slice(a, a + n) for a, n in zip(starts, part.shape[:-1], strict=True))
         for axis, cut in enumerate(place):
