@@ -415,3 +415,32 @@ def test_one_bias_is_added_to_every_channel() -> None:
 
     found = computed(make, np.full((1, 2, 4, 3), 5, np.int8), i32(7))
     assert (found == 17).all()
+
+
+@pytest.mark.parametrize("mode", ["SINGLE_ROUND", "DOUBLE_ROUND"])
+@pytest.mark.parametrize("shifts", [(40,), (31,), (2, 31, 32), (33, 40, 62)])
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_large_rescales_are_exact(mode: str, shifts: tuple[int, ...], is_turned: bool) -> None:
+    draw, count = np.random.default_rng(1), len(shifts)
+    least = min(shifts) - 1
+    low, high = max(-(1 << least), -(1 << 31)), min(1 << least, 1 << 31)
+    value = draw.integers(low, high, (3, 5000, 3)).astype(np.int32)
+    value[0, :2, 0] = low, high - 1
+    value = np.asfortranarray(value) if is_turned else value
+    factors = [(1 << 31) - 1 - 2 * index for index in range(count)]
+
+    def make(b: Builder, x: Any) -> Any:
+        given = b.const(factors, "INT32"), b.const(list(shifts), "INT8")
+        return b.rescale(
+            x, *given, 0, 7, per_channel=count > 1, rounding_mode=mode, dtype="INT8", scale32=True
+        )
+
+    found = computed(make, value)
+    for channel in range(3):
+        shift, factor = shifts[channel % count], factors[channel % count]
+        # numpy's integers have 64 bits, and these need more.
+        exact = value[..., channel].astype(object)
+        more = (1 << 30) * (mode == "DOUBLE_ROUND" and shift > 31)
+        product = exact * factor + (1 << (shift - 1)) + np.where(exact < 0, -more, more)
+        expected = np.clip((product >> shift) + 7, -128, 127)
+        np.testing.assert_array_equal(found[..., channel], expected.astype(np.int8))

@@ -12,6 +12,7 @@ from tosa_convert.reference.call import (
     Array,
     Call,
     Operation,
+    UndefinedResult,
     integer_limits,
     new_result,
     refuse_undefined,
@@ -23,7 +24,8 @@ from tosa_convert.reference.products import largest_of
 _DOUBLE_ROUNDED: Final = 31
 #: Shifts that RESCALE has.
 _LEAST_SHIFT, _MOST_SHIFT = 2, 62
-#: The position of the upper half of an INT64.
+#: Bits of the lower half of an INT64, and the position of the upper one.
+_UPPER_BITS: Final = 32
 _UPPER: Final = int(sys.byteorder == "little")
 
 
@@ -72,58 +74,117 @@ def rescale(call: Call) -> Array:
     32.
     """
     attributes = call.attributes
-    value = _with_sign(call.raw("input"), is_unsigned=attributes["input_unsigned"])
-    point, output_point = (
-        int(_with_sign(call.raw(f"{name}_zp"), is_unsigned=attributes[f"{name}_unsigned"]).flat[0])
-        for name in ("input", "output")
-    )
-    multiplier = call.raw("multiplier").astype(np.int64).reshape(-1)
-    shift = call.raw("shift").astype(np.int64).reshape(-1)
-    if not attributes["per_channel"]:
-        multiplier, shift = multiplier[:1], shift[:1]
-    wrong = (multiplier < 0) | (shift < _LEAST_SHIFT) | (shift > _MOST_SHIFT)
-    refuse_undefined(call, wrong, "a negative multiplier, or a shift that is not from 2 to 62")
-    if point:
-        value -= point
-    half = np.int64(1) << (shift - 1)
-    if attributes["scale32"] and largest_of(value) >= half.min():
-        wrong = (value < -half) | (value >= half)
-        refuse_undefined(call, wrong, "a value that has more bits than the shift")
-    is_double = attributes["rounding_mode"] == RoundingMode.DOUBLE_ROUND and attributes["scale32"]
-    more = np.where((shift > _DOUBLE_ROUNDED) & is_double, np.int64(1) << 30, 0)
-    product = value * multiplier
-    product += half + more
-    if more.any():
-        product -= (value < 0) * (2 * more)
-    if (shift >= 32).all():
-        # Faster than a shift of 64 bits.
-        halves = np.ascontiguousarray(product).view(np.int32)
-        product = np.ascontiguousarray(halves[..., _UPPER::2])
-        product >>= (shift - 32).astype(np.int32)
-    else:
-        product >>= shift
-    least, greatest = int(product.min(initial=0)), int(product.max(initial=0))
-    if least < -(1 << 31) or greatest >= 1 << 31:
-        wrong = (product < -(1 << 31)) | (product >= 1 << 31)
-        refuse_undefined(call, wrong, "a scaled value of more than 32 bits")
-    target = call.result.dtype
-    assert target is not None
-    low, high = integer_limits(target)
-    if attributes["output_unsigned"]:
-        low, high = 0, high - low
-    result: Array = product.astype(np.int32, copy=False)
-    if least + output_point < low or greatest + output_point > high:
-        np.clip(result, low - output_point, high - output_point, out=result)
-    if output_point:
-        result += np.int32(output_point)
+    array = _with_sign(call.raw("input"), is_unsigned=attributes["input_unsigned"])
+    array = array if array.ndim else array.reshape(1)
+    scale = _Scale(call, array.dtype)
+    assert call.result.dtype is not None
+    result = np.empty(array.shape, call.result.dtype.numpy)
+    memory = np.empty(min(array.size, max(PART, array.shape[-1])), np.int64)
+    scale.repeat(memory.size)
+    refused: UndefinedResult | None = None
+    wrong = np.zeros(array.shape, np.bool_)
+    for part in slices(array.shape, PART, whole=1):
+        target = result[part]
+        value = memory[: target.size]
+        np.copyto(value.reshape(target.shape), array[part])
+        try:
+            np.copyto(target, scale.apply(value).reshape(target.shape), casting="unsafe")
+        except UndefinedResult as error:
+            refused, wrong[part] = error, error.wrong.reshape(target.shape)
+    if refused is not None:
+        refused.wrong = wrong
+        raise refused
     return result
 
 
+class _Scale:
+    """The numbers of a RESCALE, and what its values are."""
+
+    def __init__(self, call: Call, kind: np.dtype[Any]) -> None:
+        """Read the operands. kind: the type of the values."""
+        attributes = call.attributes
+        self.call, self.is_short = call, bool(attributes["scale32"])
+        self.point, self.output_point = (
+            int(_with_sign(call.raw(name), is_unsigned=attributes[unsigned]).reshape(-1)[0])
+            for name, unsigned in (
+                ("input_zp", "input_unsigned"),
+                ("output_zp", "output_unsigned"),
+            )
+        )
+        multiplier = call.raw("multiplier").astype(np.int64).reshape(-1)
+        shift = call.raw("shift").astype(np.int64).reshape(-1)
+        if not attributes["per_channel"]:
+            multiplier, shift = multiplier[:1], shift[:1]
+        wrong = (multiplier < 0) | (shift < _LEAST_SHIFT) | (shift > _MOST_SHIFT)
+        refuse_undefined(call, wrong, "a negative multiplier, or a shift that is not from 2 to 62")
+        self.multiplier, self.shift, self.half = multiplier, shift, np.int64(1) << (shift - 1)
+        limits = np.iinfo(kind)
+        least, greatest = limits.min - self.point, limits.max - self.point
+        half = int(self.half.min(initial=1 << _MOST_SHIFT))
+        self.may_exceed_shift = self.is_short and not -half <= least <= greatest < half
+        is_double = attributes["rounding_mode"] == RoundingMode.DOUBLE_ROUND and self.is_short
+        self.more = np.where((shift > _DOUBLE_ROUNDED) & is_double, np.int64(1) << 30, 0)
+        self.is_double = bool(self.more.any())
+        # Then half has no lower bits, so that it can be added to the upper bits of a product alone.
+        self.is_upper = bool((shift > _UPPER_BITS).all())
+        if self.is_upper:
+            self.half_above = (self.half >> _UPPER_BITS).astype(np.int32)
+            self.shift_above = (shift - _UPPER_BITS).astype(np.int32)
+        low, high = integer_limits(call.result.dtype)
+        if attributes["output_unsigned"]:
+            low, high = 0, high - low
+        bounds = np.iinfo(np.int32)
+        self.low = max(low - self.output_point, bounds.min)
+        self.high = min(high - self.output_point, bounds.max)
+        self.saturates = self.low > bounds.min or self.high < bounds.max
+
+    def repeat(self, size: int) -> None:
+        """Repeat the numbers of the channels for so many values: numpy computes faster on long lines."""
+        count = len(self.multiplier)
+        if count <= 1:
+            return
+        names = ["multiplier", "shift", "half", "more"]
+        for name in [*names, *(["half_above", "shift_above"] if self.is_upper else [])]:
+            setattr(self, name, np.tile(getattr(self, name), size // count))
+
+    def apply(self, value: Array) -> Array:
+        """Return INT32 for values in INT64, which are whole channels; they are lost."""
+        if self.point:
+            value -= self.point
+        if self.may_exceed_shift:
+            half = self._for(self.half, value)
+            wrong = (value < -half) | (value >= half)
+            refuse_undefined(self.call, wrong, "a value that has more bits than the shift")
+        sign = (value >> 63) | 1 if self.is_double else None
+        product = np.multiply(value, self._for(self.multiplier, value), out=value)
+        if sign is not None:
+            product += np.multiply(sign, self._for(self.more, value), out=sign)
+        if self.is_upper:
+            # Faster than shifts of 64 bits.
+            scaled: Array = product.view(np.int32)[_UPPER::2] + self._for(self.half_above, value)
+            scaled >>= self._for(self.shift_above, value)
+        else:
+            product += self._for(self.half, value)
+            product >>= self._for(self.shift, value)
+            if not self.is_short:
+                wrong = (product < -(1 << 31)) | (product >= 1 << 31)
+                refuse_undefined(self.call, wrong, "a scaled value of more than 32 bits")
+            scaled = product.astype(np.int32)
+        if self.saturates:
+            np.clip(scaled, self.low, self.high, out=scaled)
+        if self.output_point:
+            scaled += np.int32(self.output_point)
+        return scaled
+
+    def _for(self, numbers: Array, value: Array) -> Array:
+        return numbers[: len(value)] if len(numbers) > 1 else numbers
+
+
 def _with_sign(array: Array, *, is_unsigned: bool) -> Array:
-    """Return integers as new ones of INT64; their bits are those of unsigned ones with `is_unsigned`."""
+    """Return integers of numpy's own types, whose bits are those of unsigned ones with `is_unsigned`."""
     if is_unsigned:
-        array = np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
-    return array.astype(np.int64)
+        return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
+    return array if array.dtype.kind == "i" else array.astype(np.int8)
 
 
 def look_up(call: Call) -> Array:

@@ -35,22 +35,25 @@ def compute_in_parts(call: Call, function: Operation) -> Array | None:
         call: the operator.
         function: what it computes, in any type that holds the values.
     """
-    # The other operands of RESCALE can have an element for each channel.
-    has_channels = call.spec.name == "RESCALE"
-    count = call.spec.elementwise or int(has_channels)
+    # RESCALE, whose other operands can have an element for each channel, computes parts by itself.
+    is_rescale = call.spec.name == "RESCALE"
+    count = call.spec.elementwise or int(is_rescale)
     if not count or math.prod(call.result.shape) <= PART:
         return None
     shape = call.result.shape
     operands = call.operands[:count]
     is_slow = not call.is_integer or call.spec.name in _LOOKED_UP
-    result = new_result(call.result, call.precision)
-    if count == 1 and is_slow and not (has_channels and call.attributes["per_channel"]):
+    if count == 1 and is_slow and not call.attributes.get("per_channel"):
         entries = _results_by_code(call, function)
         if entries is not None:
+            result = new_result(call.result, call.precision)
             for part in slices(shape, PART):
                 result[part] = entries.take(_codes(operands[0][part]))
             return result
-    for part in slices(shape, PART, whole=int(has_channels)):
+    if is_rescale:
+        return None
+    result = new_result(call.result, call.precision)
+    for part in slices(shape, PART):
         target = result[part]
         parts = (*(_part_of(operand, part) for operand in operands), *call.operands[count:])
         kind = Type(call.result.dtype, target.shape)
