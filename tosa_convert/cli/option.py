@@ -25,8 +25,8 @@ SECTIONS: Final = {
     "--tensors --constants --grep --hex --all-bytes --as --scopes --errors",
     "Comparison": "--against --reference --frontends --through --original --atol --rtol --repeat "
     "--compare-names --compare-locations --ignore-order --max-cases",
-    "Failures": "--command --expect-exit --expect-text --max-runs --xfail --refused --baseline --case "
-    "--keep --reduce",
+    "Failures": "--command --expect-exit --expect-text --max-runs --xfail --refused --baseline "
+    "--slowdown --fail-slowdown --case --keep --reduce",
     "Reports": "--json --sarif --json-report --junit --html --svg --dot --model-explorer --stat "
     "--context --all --color --save",
     "MLIR input": "--func --input-shape --narrow --pass-captured --full-paths",

@@ -8,7 +8,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -32,16 +32,20 @@ from tosa_convert.golden.suite.html_table import Table, html_report
 from tosa_convert.golden.suite.plans import backend_plan, conversion_plan
 from tosa_convert.golden.suite.qualification import Qualification
 from tosa_convert.golden.suite.report import (
+    FACTOR,
     SKIPPED,
     Changes,
+    Slowdown,
     Verdict,
     changes,
     junit,
     read_baseline,
     read_expected,
+    slowdowns,
     summary,
     verdict,
 )
+from tosa_convert.graph.model import counted
 from tosa_convert.io.files import file_error
 from tosa_convert.io.options import narrow_types
 from tosa_convert.process.child import temporary_folder
@@ -74,19 +78,24 @@ def run_suite(given: tuple[str, ...], options: Mapping[str, Any]) -> int:
     seconds = time.monotonic() - start
     skipped = {None: plan.skipped, "skip": SKIPPED, "fail": frozenset[str]()}[options["refused"]]
     run = verdict(answers, expected, skipped)
-    changed = None if before is None else changes(answers, before)
+    changed = None if before is None else changes(answers, before.statuses)
+    slower = [] if before is None else slowdowns(answers, before, options["slowdown"] or FACTOR)
     report = summary(run, seconds, earlier)
     page = None if plan.page is None else plan.page(run)
     if options["json_file"]:
-        write_file(options["json_file"], [_as_json(report, run, changed)])
+        write_file(options["json_file"], [_as_json(report, run, changed, slower)])
     if options["junit"]:
         write_file(options["junit"], junit(run, seconds))
     if page is not None and options["html"]:
         write_file(options["html"], html_report(run, page, Path(options["html"])))
+    _print_slowdowns(slower)
     _print(report, run, changed, () if page is None else page.tables)
     text = plan.counts + (_EXPECTED if run.expected else "") + _ALWAYS
     say(text.format(**report))
-    return 0 if run.ok else 1
+    if all(map(run.is_skipped, answers)):
+        note("no case ran: each was skipped, or left out")
+    is_slower = any(one.cases for one in slower)
+    return 0 if run.ok and not (is_slower and options["fail_slowdown"]) else 1
 
 
 def _plan(given: tuple[str, ...], options: Mapping[str, Any]) -> Plan:
@@ -138,7 +147,12 @@ def absolute_backend(text: str) -> str:
     return os.path.abspath(text) if os.path.exists(text) else text
 
 
-def _as_json(report: Mapping[str, Any], run: Verdict, changed: Changes | None) -> bytes:
+def _as_json(
+    report: Mapping[str, Any],
+    run: Verdict,
+    changed: Changes | None,
+    slower: Sequence[Slowdown],
+) -> bytes:
     rows = [
         {
             "case": a.case,
@@ -147,6 +161,9 @@ def _as_json(report: Mapping[str, Any], run: Verdict, changed: Changes | None) -
             "operator": a.operator,
             "type": a.types,
             "seconds": a.seconds,
+            "backend_seconds": a.backend_seconds,
+            "backend_processor_seconds": a.backend_processor_seconds,
+            "backend_memory": a.backend_memory,
             **a.further(),
         }
         for a in run.answers
@@ -154,6 +171,7 @@ def _as_json(report: Mapping[str, Any], run: Verdict, changed: Changes | None) -
     content = {**report, "answers": rows}
     if changed is not None:
         content["changes"] = asdict(changed)
+        content["slowdowns"] = {one.what: asdict(one) for one in slower}
     return (json.dumps(content, indent=1) + "\n").encode()
 
 
@@ -190,6 +208,20 @@ def _print(
         lines += ["", *aligned([table.head, *rows], table.numbers)]
     if lines:
         say("\n".join([*lines, ""]))
+
+
+def _print_slowdowns(slower: Iterable[Slowdown]) -> None:
+    """Print how the time and memory of the backend changed since the baseline."""
+    for one in slower:
+        is_time = one.what == "time"
+        size, unit, label = (1, "s", "SLOWER") if is_time else (1 << 20, "MiB", "LARGER")
+        say(
+            f"backend's {one.what}: {one.median:.2f} times the baseline's in the median; "
+            f"{counted(len(one.cases), 'case')} much more"
+        )
+        for case, (before, after) in list(one.cases.items())[:PRINTED_CASES]:
+            text = f"{before / size:.3g} {unit} before, {after / size:.3g} {unit} now"
+            say(f"{label} {printable(case)}: {text}")
 
 
 def _print_changes(changed: Changes) -> None:

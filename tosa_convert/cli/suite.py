@@ -70,7 +70,22 @@ from tosa_convert.cli.shared_options import add_options, names_from, option
     "--baseline",
     type=ReadPath(),
     metavar="FILE",
-    help="An earlier result of --json-report: print what changed since.",
+    help="An earlier result of --json-report: print what changed since, also in the time and memory of "
+    "the backend.",
+)
+@option(
+    "--slowdown",
+    type=click.FloatRange(min=1, min_open=True),
+    metavar="TIMES",
+    needs=("--baseline",),
+    help="Report a case whose backend takes more than TIMES the time or memory of the baseline; 2 by "
+    "default. Differences below 0.1 s or 16 MiB do not count.",
+)
+@option(
+    "--fail-slowdown",
+    is_flag=True,
+    needs=("--baseline",),
+    help="Let such a case fail the run. By default it is only reported.",
 )
 @option("--scheduler", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler.")
 @option(
@@ -79,7 +94,7 @@ from tosa_convert.cli.shared_options import add_options, names_from, option
     old=("--limit",),
     metavar="N",
     type=click.IntRange(1),
-    help="Run at most N cases, sampled evenly.",
+    help="Run at most N cases, spread over all; what --profile and --level leave out does not count.",
 )
 @option("--timeout", default=60.0, more="60 by default; a case needs two or three runs.")
 @option(
@@ -113,7 +128,9 @@ def suite(cases: tuple[str, ...], **options: Any) -> int:
     With --frontends, CASES are folders and files with models, ONNX node tests, and Python files whose
     functions make_* each make a model. Each is lowered, written, and compared as by convert --check.
 
-    The exit code is 1 if a case fails that was not expected to, or passes although it was.
+    The exit code is 1 if a case fails that was not expected to, or passes although it was, and if no
+    case ran. A case that the backend refuses (exit code 77, or NotImplementedError in Python) is
+    skipped, as if it had not run, unless --refused fail is given.
     """
     from tosa_convert.cli.run_suite import run_suite
 

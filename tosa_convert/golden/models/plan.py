@@ -14,6 +14,7 @@ from tosa_convert.golden.backends.fingerprint import of_software
 from tosa_convert.golden.models.find_cases import Cases, files_of_model, source_of
 from tosa_convert.golden.models.run_case import ModelAnswer, Settings, run_model_case
 from tosa_convert.golden.suite.engine import Plan
+from tosa_convert.golden.suite.failures import nearby
 from tosa_convert.golden.suite.html_table import Page, Table
 from tosa_convert.golden.suite.journal import Answer
 from tosa_convert.golden.suite.report import Verdict
@@ -57,17 +58,18 @@ def _page(root: Path, settings: Settings, run: Verdict) -> Page:
         title="Models of frameworks in TOSA",
         about=f"frontends: {', '.join(settings.frontends)}",
         rows="case or operator",
-        columns="frontend",
+        columns="a frontend",
         links=lambda answer: [("case", place(answer))],
         command=lambda answer: _command(root, settings, answer),
         tables=tables([one for one in run.answers if isinstance(one, ModelAnswer)]),
+        folders=(root,),
     )
 
 
 def _command(root: Path, settings: Settings, answer: Answer) -> str:
     """Return the command that runs one case again."""
     kind, source = source_of(root, answer.case)
-    words = ["tosa-flatbuffer", "suite", source.replace("/", os.sep), "--frontends", kind]
+    words = ["tosa-flatbuffer", "suite", nearby(source.replace("/", os.sep)), "--frontends", kind]
     if settings.narrow:
         words += ["--narrow", ",".join(settings.narrow)]
     if settings.python:

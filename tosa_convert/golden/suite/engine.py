@@ -11,7 +11,7 @@ import functools
 import itertools
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -44,6 +44,7 @@ class Plan:
     skipped: statuses that do not fail the run.
     kind: the class of the answers.
     page: what the report in HTML says besides the answers; None if there is none.
+    may_run: whether a case is one that runs; the others need not be counted by `sampled`.
     """
 
     names: list[str]
@@ -55,13 +56,29 @@ class Plan:
     skipped: frozenset[str] = SKIPPED
     kind: type[Answer] = Answer
     page: Callable[[Verdict], Page] | None = None
+    may_run: Callable[[str], bool] = lambda name: True
 
     def sampled(self, most: int | None) -> Plan:
-        """Return the plan with at most so many of the cases, spread evenly over all."""
+        """Return the plan with at most so many of the cases that run, spread over all."""
         if not most or most >= len(self.names):
             return self
-        step = len(self.names) / most
-        return replace(self, names=[self.names[int(i * step)] for i in range(most)])
+        chosen = itertools.islice(filter(self.may_run, _spread(self.names)), most)
+        return replace(self, names=sorted(chosen))
+
+
+def _spread(names: Sequence[str]) -> Iterator[str]:
+    """Iterate over all names in an order whose every beginning is spread evenly.
+
+    Example:
+        >>> "".join(_spread("abcdefgh"))
+        'aecgbfdh'
+    """
+    bits = (len(names) - 1).bit_length()
+    for number in range(1 << bits):
+        # The bits in reverse: the next numbers lie in the middle between the earlier ones.
+        index = int(f"{number:0{bits or 1}b}"[::-1], 2)
+        if index < len(names):
+            yield names[index]
 
 
 def run_plan(

@@ -6,17 +6,20 @@ The file needs nothing else: no script, no other file, and no network.
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
 import urllib.parse
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from html import escape as escape_html
 from pathlib import Path
 from typing import Final
 
 from tosa_convert.errors import printable_lines
+from tosa_convert.golden.suite.failures import nearby
 from tosa_convert.golden.suite.journal import Answer
-from tosa_convert.golden.suite.qualification import Qualification, command_for
+from tosa_convert.golden.suite.qualification import Qualification
 from tosa_convert.golden.suite.report import FAILED, Verdict
 
 _STATUSES: Final = (
@@ -31,38 +34,52 @@ _ORDER: Final = (
     *("BOOL", "INT4", "INT8", "INT16", "INT32", "INT48", "INT64", "FP16", "BF16", "FP32"),
     *("FP8E4M3", "FP8E5M2"),
 )
+_WHAT_COUNTS: Final = "A case that is refused is skipped, and does not count. "
+_NETWORKS: Final = "A program of several operators counts in the cells of all of them."
 #: Characters of a message in the table; the folder of the case has all of it.
 _MESSAGE_CHARACTERS: Final = 600
+#: Cases in the table of those that took the backend longest.
+_SLOWEST: Final = 50
+_MIB: Final = 1 << 20
 _STYLE: Final = """
-:root { color-scheme: light }
-body { font: 14px/1.45 system-ui, sans-serif; margin: 1.5rem; color: #1b1f24; background: #fff }
+:root { color-scheme: light dark; --text: #1b1f24; --page: #fff; --line: #d5dae1; --strong: #9aa4b2;
+  --head: #f3f5f8; --none: #fafbfc; --quiet: #5c6672; --small: #3b4350; --code: #f6f8fa; --share: 84%;
+  --bad: #b3261e; --odd: #7a1fa2; --warn: #8a5a00; --good: #1a7f37 }
+@media (prefers-color-scheme: dark) { :root { --text: #e6e9ee; --page: #14171b; --line: #343b44;
+  --strong: #6b7684; --head: #20252b; --none: #181c21; --quiet: #9aa4b2; --small: #c3cad3;
+  --code: #1c2127; --share: 22%; --bad: #ff8a80; --odd: #d9a3f0; --warn: #f0b860; --good: #6fd08c } }
+body { font: 14px/1.45 system-ui, sans-serif; margin: 1.5rem; color: var(--text);
+  background: var(--page) }
 h1 { font-size: 1.4rem; margin: 0 0 .2rem }
 h2 { font-size: 1.1rem; margin: 2rem 0 .5rem }
 p, details { max-width: 96rem }
 table { border-collapse: separate; border-spacing: 0; font-variant-numeric: tabular-nums;
-  border: solid #d5dae1; border-width: 1px 0 0 1px }
-th, td { border: solid #d5dae1; border-width: 0 1px 1px 0; padding: .15rem .4rem; text-align: right;
+  border: solid var(--line); border-width: 1px 0 0 1px }
+th, td { border: solid var(--line); border-width: 0 1px 1px 0; padding: .15rem .4rem; text-align: right;
   white-space: nowrap }
-th { background: #f3f5f8; font-weight: 600 } tbody th, .left { text-align: left }
+th { background: var(--head); font-weight: 600 } tbody th, .left { text-align: left }
 .matrix { font-size: 13px } .matrix td { min-width: 2.4rem }
 .matrix thead th { position: sticky; top: 0; z-index: 1; white-space: normal; font-size: 11.5px;
   vertical-align: bottom }
 .matrix tbody th, .matrix thead th:first-child { position: sticky; left: 0 }
 .matrix thead th:first-child { z-index: 2 }
-.matrix .all { border-right: 2px solid #9aa4b2 }
-.matrix tbody tr:last-child > * { border-top: 2px solid #9aa4b2 }
+.matrix .all { border-right: 2px solid var(--strong) }
+.matrix tbody tr:last-child > * { border-top: 2px solid var(--strong) }
 td a { color: inherit; text-decoration: none; display: block } td a:hover { text-decoration: underline }
-td small { display: block; color: #3b4350; font-size: .72rem; line-height: 1.15 }
-td.none { background: #fafbfc } td.skip { background: #f3f5f8; color: #5c6672 }
-.legend span { display: inline-block; padding: 0 .5rem; margin-right: .4rem; border: 1px solid #d5dae1 }
-details { border: 1px solid #d5dae1; border-radius: 4px; margin: .4rem 0; padding: .3rem .7rem }
+td small { display: block; color: var(--small); font-size: .72rem; line-height: 1.15 }
+td.none { background: var(--none) } td.skip { background: var(--head); color: var(--quiet) }
+.legend span { display: inline-block; padding: 0 .5rem; margin-right: .4rem;
+  border: 1px solid var(--line) }
+details { border: 1px solid var(--line); border-radius: 4px; margin: .4rem 0; padding: .3rem .7rem }
 summary { cursor: pointer; font-weight: 600 }
-.case { border-top: 1px solid #e6e9ee; padding: .4rem 0; scroll-margin-top: 4rem }
+.case { border-top: 1px solid var(--line); padding: .4rem 0; scroll-margin-top: 4rem }
 .case code { overflow-wrap: anywhere }
-pre { background: #f6f8fa; margin: .3rem 0; padding: .4rem .6rem; white-space: pre-wrap;
+pre { background: var(--code); margin: .3rem 0; padding: .4rem .6rem; white-space: pre-wrap;
   overflow-wrap: anywhere; font-size: 12px }
-.wrong { color: #b3261e } .crashed { color: #7a1fa2 } .refused { color: #8a5a00 }
-.error { color: #b3261e } .pass { color: #1a7f37 }
+.wrong { color: var(--bad) } .crashed { color: var(--odd) } .refused { color: var(--warn) }
+.error { color: var(--bad) } .pass { color: var(--good) }
+.share { background: hsl(var(--hue) 65% var(--share)) }
+.wide { overflow-x: auto }
 """
 
 
@@ -105,10 +122,11 @@ class Page:
 
     title: of the page. about: what was run, in a few words.
     rows, columns: what the rows and the columns of the table are; a row is an answer's `operator`, a
-        column its `types`.
+        column its `types`, or those that it covers.
     links: text and target of the links of a case that did not pass.
     command: runs one case again.
     tables: further tables.
+    folders: places whose absolute paths in messages are shown from the working folder.
     """
 
     title: str
@@ -118,6 +136,14 @@ class Page:
     links: Callable[[Answer], list[tuple[str, Path]]]
     command: Callable[[Answer], str]
     tables: tuple[Table, ...] = ()
+    folders: tuple[Path, ...] = ()
+
+    def shown(self, text: str) -> str:
+        """Return a text from outside for the page, without the paths of this machine."""
+        for folder in sorted({*map(str, self.folders), os.getcwd()}, key=len, reverse=True):
+            text = text.replace(folder + os.sep, nearby(folder) + os.sep)
+        text = text.replace(sys.prefix + os.sep, "").replace(tempfile.gettempdir() + os.sep, "")
+        return escape(text)
 
 
 def backend_page(root: Path, settings: Qualification) -> Page:
@@ -139,9 +165,10 @@ def backend_page(root: Path, settings: Qualification) -> Page:
         title=f"TOSA test suite on {Path(settings.against).name}",
         about=f"{claims}; level {settings.level}",
         rows="operator",
-        columns="element type, that of the first operand",
+        columns="an element type, that of the first operand",
         links=links,
-        command=lambda answer: command_for(folder(answer), settings),
+        command=lambda answer: settings.command_for(folder(answer)),
+        folders=(root, Path(os.path.dirname(settings.against)), *filter(None, [settings.keep])),
     )
 
 
@@ -155,33 +182,72 @@ def html_report(run: Verdict, page: Page, target: Path) -> Iterator[bytes]:
     """
     cells: dict[tuple[str, str], list[Answer]] = defaultdict(list)
     for answer in run.answers:
-        cells[answer.operator or "(not read)", answer.types or "none"].append(answer)
+        for pair in _covered(answer):
+            cells[pair].append(answer)
     operators = sorted({operator for operator, _ in cells})
     types = sorted({kind for _, kind in cells}, key=_type_order)
     yield _head(run, page)
-    yield f'<table class="matrix"><thead><tr><th class="left">{escape(page.rows)}</th>'.encode()
-    yield b'<th class="all">all</th>'
+    yield b'<div class="wide"><table class="matrix"><thead><tr>'
+    yield f'<th class="left">{escape(page.rows)}</th><th class="all">all</th>'.encode()
     yield "".join(f"<th>{escape(kind)}</th>" for kind in types).encode()
     yield b"</tr></thead><tbody>\n"
     for operator in operators:
         row = [cells.get((operator, kind), []) for kind in types]
-        text = f"<tr><th>{escape(operator)}</th>" + _cell(
-            [a for found in row for a in found], "all"
-        )
+        text = f"<tr><th>{escape(operator)}</th>" + _cell(run, _each_once(row), "all")
         for found, kind in zip(row, types, strict=True):
-            text += _cell(found, anchor=_anchor(operator, kind))
+            text += _cell(run, found, anchor=_anchor(operator, kind))
         yield (text + "</tr>\n").encode()
-    columns = [[a for op in operators for a in cells.get((op, kind), [])] for kind in types]
-    text = "<tr><th>all</th>" + _cell(list(run.answers), "all") + "".join(map(_cell, columns))
-    yield (text + "</tr>\n</tbody></table>\n").encode()
-    yield from (table.as_html().encode() for table in page.tables)
+    columns = [_each_once(cells.get((op, kind), []) for op in operators) for kind in types]
+    text = "<tr><th>all</th>" + _cell(run, list(run.answers), "all")
+    text += "".join(_cell(run, column) for column in columns)
+    yield (text + "</tr>\n</tbody></table></div>\n").encode()
+    yield from (table.as_html().encode() for table in (*page.tables, *_slowest(run)))
     yield b"<h2>Cases that did not pass</h2>\n"
+    described: dict[str, str] = {}
     for operator in operators:
         for kind in types:
             failed = [a for a in cells.get((operator, kind), []) if _is_listed(run, a)]
             if failed:
-                yield from _section(run, operator, kind, failed, page, target)
+                yield from _section(run, operator, kind, failed, page, target, described)
     yield b"</body></html>\n"
+
+
+def _covered(answer: Answer) -> list[tuple[str, str]]:
+    """Return the rows and columns in which a case counts."""
+    if not answer.covers:
+        return [(answer.operator or "(not read)", answer.types or "none")]
+    found = (text.partition(" ") for text in answer.covers)
+    return [(operator, kind or "none") for operator, _, kind in found]
+
+
+def _each_once(groups: Iterable[list[Answer]]) -> list[Answer]:
+    """Return the cases of several cells, each once."""
+    return list({answer.case: answer for group in groups for answer in group}.values())
+
+
+def _slowest(run: Verdict) -> Iterator[Table]:
+    """Yield the table of the cases that took the backend longest, if times are known."""
+    rows = [answer for answer in run.answers if answer.backend_seconds is not None]
+    if not rows:
+        return
+    rows.sort(key=lambda answer: (-(answer.backend_seconds or 0.0), answer.case))
+    total = sum(answer.backend_seconds or 0.0 for answer in rows)
+    shown = rows[:_SLOWEST]
+    yield Table(
+        title=f"Slowest on the backend: {len(shown)} of {len(rows)} cases, {total:.1f} s in all",
+        head=("case", "verdict", "seconds", "of processors", "peak MiB"),
+        rows=tuple(
+            (
+                answer.case,
+                answer.status,
+                f"{answer.backend_seconds or 0.0:.3f}",
+                f"{answer.backend_processor_seconds or 0.0:.3f}",
+                "" if answer.backend_memory is None else f"{answer.backend_memory / _MIB:.0f}",
+            )
+            for answer in shown
+        ),
+        numbers=(2, 3, 4),
+    )
 
 
 def _type_order(kind: str) -> tuple[int, str]:
@@ -198,13 +264,17 @@ def _is_listed(run: Verdict, answer: Answer) -> bool:
 
 def _head(run: Verdict, page: Page) -> bytes:
     counts = Counter[str](answer.status for answer in run.answers)
+
+    def skipped(status: str) -> str:
+        return ", skipped" if status in run.skipped else ""
+
     rows = "".join(
-        f'<tr><td class="left {status}">{label}</td><td>{counts[status]}</td></tr>'
+        f'<tr><td class="left {status}">{label}{skipped(status)}</td><td>{counts[status]}</td></tr>'
         for status, label in _STATUSES
         if counts[status]
     )
     legend = "".join(
-        f'<span style="background:{_colour(share)}">{text}</span>'
+        f'<span class="share" style="{_colour(share)}">{text}</span>'
         for share, text in ((1.0, "all passed"), (0.5, "half"), (0.0, "none"))
     )
     title = escape(page.title)
@@ -220,35 +290,38 @@ def _head(run: Verdict, page: Page) -> bytes:
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>\n'
         f"<h1>{title}</h1><p>{len(run.answers)} cases; {escape(page.about)}.</p>"
         f"<table><tbody>{rows}</tbody></table>{more}"
-        f'<h2>What passed</h2><p class="legend">{legend} of the cases that were run. '
-        "Each cell has the cases that passed and those that were run, and of the others w(rong), "
+        f'<h2>What passed</h2><p class="legend">{legend} of the cases that count. '
+        "Each cell has the cases that passed and those that count, and of the others w(rong), "
         "r(efused), c(rashed), and ? for those that were not judged. "
-        f"Each column is a {escape(page.columns)}.</p>\n"
+        f"{_WHAT_COUNTS if 'refused' in run.skipped else ''}"
+        f"Each column is {escape(page.columns)}. "
+        f"{_NETWORKS if any(answer.covers for answer in run.answers) else ''}</p>\n"
     ).encode()
 
 
 def _colour(share: float) -> str:
     """From red over yellow to green."""
-    return f"hsl({round(120 * share)} 65% {86 if share < 1 else 82}%)"
+    return f"--hue:{round(120 * share)}"
 
 
-def _cell(found: list[Answer], kind: str = "", anchor: str = "") -> str:
+def _cell(run: Verdict, found: list[Answer], kind: str = "", anchor: str = "") -> str:
     if not found:
         return '<td class="none"></td>'
     counts = Counter[str](answer.status for answer in found)
-    ran = sum(counts[status] for status in ("pass", *FAILED))
-    if not ran:
-        return f'<td class="skip">{len(found)} not run</td>'
+    ran = sum(not run.is_skipped(answer) for answer in found)
     parts = [
         f"{counts[status]} {letter}"
         for status, letter in (("wrong", "w"), ("refused", "r"), ("crashed", "c"), ("error", "?"))
         if counts[status]
     ]
-    text = f"{counts['pass']}/{ran}" + (f"<small>{' '.join(parts)}</small>" if parts else "")
+    text = f"{counts['pass']}/{ran}" if ran else f"{counts['not-run'] or ''}"
+    text += " not run" if not ran and counts["not-run"] else ""
+    text += f"<small>{' '.join(parts)}</small>" if parts else ""
     if parts and anchor:
         text = f'<a href="#{anchor}">{text}</a>'
-    kind = kind and f' class="{kind}"'
-    return f'<td{kind} style="background:{_colour(counts["pass"] / ran)}">{text}</td>'
+    if not ran:
+        return f'<td class="skip {kind}">{text}</td>'
+    return f'<td class="share {kind}" style="{_colour(counts["pass"] / ran)}">{text}</td>'
 
 
 def _section(
@@ -258,13 +331,22 @@ def _section(
     failed: list[Answer],
     page: Page,
     target: Path,
+    described: dict[str, str],
 ) -> Iterator[bytes]:
+    """Yield the failures of a cell. described: the anchors of those that have been described before."""
     counts = Counter[str](answer.status for answer in failed)
     listed = ", ".join(f"{count} {escape(status)}" for status, count in sorted(counts.items()))
-    yield (f"<details><summary>{escape(operator)} {escape(kind)}: {listed}</summary>\n").encode()
+    yield f"<details><summary>{escape(operator)} {escape(kind)}: {listed}</summary>\n".encode()
     # Inside of the element: browsers then open it for a link to it.
-    anchor = f' id="{_anchor(operator, kind)}"'
+    yield f'<span id="{_anchor(operator, kind)}"></span>'.encode()
     for answer in sorted(failed, key=lambda answer: answer.case):
+        head = f'<b class="{answer.status}">{answer.status}</b>'
+        name = f"<code>{escape(answer.case)}</code>"
+        if answer.case in described:
+            link = f'<a href="#{described[answer.case]}">{name}</a>'
+            yield f'<div class="case">{head} {link}</div>\n'.encode()
+            continue
+        described[answer.case] = anchor = f"case-{len(described)}"
         links = [_link(text, path, target) for text, path in page.links(answer)]
         reason = run.expected.get(answer.case)
         expected = f" (expected: {escape(reason)})" if reason else ""
@@ -272,11 +354,10 @@ def _section(
         if len(message) > _MESSAGE_CHARACTERS:
             message = message[:_MESSAGE_CHARACTERS] + " ..."
         yield (
-            f'<div class="case"{anchor}><b class="{answer.status}">{answer.status}</b>{expected} '
-            f"<code>{escape(answer.case)}</code> {' '.join(links)}"
-            f"<pre>{escape(message)}</pre><code>{escape(page.command(answer))}</code></div>\n"
+            f'<div class="case" id="{anchor}">{head}{expected} {name} {" ".join(links)}'
+            f"<pre>{page.shown(message)}</pre>"
+            f"<code>{page.shown(page.command(answer))}</code></div>\n"
         ).encode()
-        anchor = ""
     yield b"</details>\n"
 
 

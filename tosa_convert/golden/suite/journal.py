@@ -34,6 +34,7 @@ class Answer:
         backend the others occur, too; see `qualify_case`.
     seconds: how long the case took. outputs: the number of tensors that were compared.
     operator, types: what the case tests, and the element type of its first operand.
+    covers: of a program of several operators, each with its element type, such as "CONV2D INT8".
     key: the fingerprint of what decided it.
     backend_seconds, backend_processor_seconds: how long the backend ran, by the clock and on processors.
     backend_memory: the most bytes that it had at a time. Each is None if it is not known.
@@ -50,10 +51,11 @@ class Answer:
     backend_seconds: float | None = None
     backend_processor_seconds: float | None = None
     backend_memory: int | None = None
+    covers: Sequence[str] = ()
 
     def further(self) -> dict[str, Any]:
         """Return what the JSON says of a case besides what it says of every suite's."""
-        return {}
+        return {"covers": list(self.covers)} if self.covers else {}
 
 
 def used_by(runs: Sequence[Used]) -> dict[str, Any]:
@@ -75,7 +77,8 @@ def used_by(runs: Sequence[Used]) -> dict[str, Any]:
     }
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Return whether a value of JSON is a number that a report can have."""
     return type(value) in (int, float) and abs(cast("float", value)) < _LARGEST
 
 
@@ -85,9 +88,12 @@ _HOLDS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "Status": lambda value: isinstance(value, str) and value in STATUSES,
     "int": lambda value: type(value) is int,
     "bool": lambda value: type(value) is bool,
-    "float": _is_number,
+    "float": is_number,
+    "Sequence[str]": lambda value: (
+        isinstance(value, list) and all(isinstance(text, str) for text in value)
+    ),
     "int | None": lambda value: value is None or type(value) is int,
-    "float | None": lambda value: value is None or _is_number(value),
+    "float | None": lambda value: value is None or is_number(value),
     "Mapping[str, int]": lambda value: (
         isinstance(value, dict) and all(type(count) is int for count in value.values())
     ),

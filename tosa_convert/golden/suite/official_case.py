@@ -33,13 +33,15 @@ from tosa_convert.golden.suite.descriptor import (
     generate_data,
     read_descriptor,
 )
-from tosa_convert.graph.model import Graph
+from tosa_convert.graph.model import Block, Graph, Operator
 from tosa_convert.process.child import describe_exit
 
 _LEVELS: Final = {"8k": "EIGHTK", "none": "NONE"}
 _VERIFIER: Final = "tosa_verify"
 #: Its exit code for a result that the rules refuse; 1 means that it could not judge.
 _NOT_COMPLIANT: Final = 2
+#: Operators that say nothing about what a program tests.
+_CONSTANTS: Final = ("CONST", "CONST_SHAPE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +116,40 @@ def operator_and_type(case: OfficialCase) -> tuple[str, str]:
     name = str(case.description.get("test_details", {}).get("operator", ""))
     found = [op for op in case.graph.main.operators if op.spec.name == name]
     if not found:
-        consts = ("CONST", "CONST_SHAPE")
-        found = [op for op in case.graph.main.operators if op.spec.name not in consts]
+        found = [op for op in case.graph.main.operators if op.spec.name not in _CONSTANTS]
         name = name or (found[0].spec.name if found else "none")
-    for op in found[:1]:
-        for tensor in (*op.inputs, *op.outputs):
-            row = case.graph.main.tensors.get(tensor)
-            if row is not None:
-                return name, str(row.dtype) if row.scale is None else f"MX {row.dtype}"
-        return name, "shape"
-    return name, "none"
+    return name, _first_type(case.graph.main, found[0]) if found else "none"
+
+
+def tested_by(graph: Graph) -> tuple[str, str, list[str]]:
+    """Return the operator of a program, its element type, and what the program covers.
+
+    A program of several operators is a network: it covers each of them with each type, such as
+    "CONV2D INT8".
+
+    Example:
+        >>> from tosa_convert import golden
+        >>> tested_by(golden.generate(seed=2, operators=3, kinds=["CEIL"]))
+        ('network', '', ['CEIL BF16', 'CEIL FP16', 'CEIL FP32'])
+    """
+    pairs = {
+        (op.spec.name, _first_type(block, op))
+        for _, block in graph.blocks()
+        for op in block.operators
+        if op.spec.name not in _CONSTANTS
+    }
+    if len(pairs) == 1:
+        return (*pairs.pop(), [])
+    return "network", "", [f"{operator} {types}" for operator, types in sorted(pairs)]
+
+
+def _first_type(block: Block, op: Operator) -> str:
+    """Return the element type of an operator's first operand or result that is a tensor."""
+    for tensor in (*op.inputs, *op.outputs):
+        row = block.tensors.get(tensor)
+        if row is not None:
+            return str(row.dtype) if row.scale is None else f"MX {row.dtype}"
+    return "shape"
 
 
 def case_inputs(case: OfficialCase) -> dict[str, Array]:

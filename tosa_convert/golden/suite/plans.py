@@ -11,7 +11,12 @@ from typing import Final
 from tosa_convert.golden.backends.fingerprint import of_backend, of_software
 from tosa_convert.golden.suite.engine import Plan
 from tosa_convert.golden.suite.html_table import backend_page
-from tosa_convert.golden.suite.qualification import Qualification, files_qualified, qualify_case
+from tosa_convert.golden.suite.qualification import (
+    Qualification,
+    files_qualified,
+    may_run,
+    qualify_case,
+)
 from tosa_convert.golden.suite.run_cases import Via, files_of_case, find_cases, run_case
 
 _CONVERTED: Final = "{passed} of {cases} cases pass ({failed} fail, {errors} errors)"
@@ -67,6 +72,7 @@ def backend_plan(folder: Path, settings: Qualification) -> Plan:
         run_case=functools.partial(qualify_case, str(root), settings=settings),
         counts=_COMPUTED,
         page=lambda run: page,
+        may_run=functools.partial(may_run, str(root), settings=settings),
     )
 
 

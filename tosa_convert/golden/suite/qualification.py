@@ -6,15 +6,17 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.golden.accuracy.comparison import Comparison
+from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
-from tosa_convert.golden.arrays.npz import load_npz, npz_pieces
-from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder, subfolder
+from tosa_convert.golden.arrays.npz import load_npz
+from tosa_convert.golden.arrays.scratch import scratch_folder, subfolder
 from tosa_convert.golden.arrays.slots import unpacked
 from tosa_convert.golden.backends.kept_workers import KeptWorkers
 from tosa_convert.golden.backends.other_model import NUMPY, OtherModel, refuse_same_engine
@@ -25,14 +27,12 @@ from tosa_convert.golden.backends.runners import (
     Command,
     PythonFile,
     Record,
-    Runner,
     backend_on,
     open_backend,
     open_folder,
     with_slot_types,
 )
-from tosa_convert.golden.checking.check import check
-from tosa_convert.golden.reduction.shrinking import nonzero_elements, reduce_data
+from tosa_convert.golden.checking.check import backend_outputs, compare_with, reference_outputs
 from tosa_convert.golden.running.programs import (
     Program,
     input_arrays,
@@ -40,20 +40,22 @@ from tosa_convert.golden.running.programs import (
     load_program,
     output_slots,
 )
-from tosa_convert.golden.running.run_options import DEFAULT_RUN
+from tosa_convert.golden.running.run_options import DEFAULT_RUN, RunOptions
+from tosa_convert.golden.suite.failures import Failed, nearby, reduced
 from tosa_convert.golden.suite.journal import Answer, Status, used_by
 from tosa_convert.golden.suite.official_case import (
     OfficialCase,
-    Reference,
     case_inputs,
     operator_and_type,
     problems,
     read_case,
     run_reference,
+    tested_by,
 )
 from tosa_convert.golden.suite.run_cases import files_of_case, model_of
 from tosa_convert.graph.model import Block, Graph, Region
 from tosa_convert.graph.versions import V1_0
+from tosa_convert.process.child import Used
 from tosa_convert.rules.profiles import complete
 from tosa_convert.rules.public import find_violations
 
@@ -61,6 +63,7 @@ from tosa_convert.rules.public import find_violations
 _DAMAGED: Final = ("file-error", "unsafe-path")
 #: Of this worker process, or thread of it.
 _KEPT: Final = KeptWorkers()
+Results = Mapping[str, Array]
 _EMPTY: Final = Graph(V1_0, [Region("main", [Block("main")])])
 
 
@@ -83,6 +86,17 @@ class Qualification:
     timeout: float = 60.0
     keep: Path | None = None
     reduce: bool = False
+
+    def command_for(self, case_folder: Path) -> str:
+        """Return the command that runs one case again, in the working folder."""
+        against = self.against
+        words = ["tosa-flatbuffer", "suite", nearby(str(case_folder))]
+        words += ["--against", nearby(against) if os.path.exists(against) else against]
+        if self.python:
+            words += ["--python", self.python]
+        if self.level != "8k":
+            words += ["--level", self.level]
+        return shlex.join(words)
 
     def require_backend(self) -> None:
         """Raise TosaConvertError if no case can run on the backend, before the first one is run."""
@@ -118,6 +132,7 @@ def qualify_case(root: str, name: str, *, settings: Qualification) -> Answer:
     start = time.monotonic()
     folder = Path(os.path.normpath(Path(root, name).absolute()))
     operator = types = ""
+    covers: Sequence[str] = ()
     machine = Machine(settings.python or sys.executable, settings.timeout, _KEPT)
     status: Status = "error"
     try:
@@ -127,24 +142,40 @@ def qualify_case(root: str, name: str, *, settings: Qualification) -> Answer:
             status = "not-run"
             status, message, outputs = _status(case, name, settings, machine)
         else:
-            operator = "network"
             program = load_program(model_of(folder))
             shapes = {slot.key: slot.shape for slot in input_slots(program.graph)}
             inputs = input_arrays(program.graph, load_npz(folder / "inputs.npz", shapes))
+            operator, types, covers = tested_by(program.graph)
             status = "not-run"
-            status, message, outputs = _saved_case(program, inputs, name, settings, machine)
+            status, message, outputs = _saved_case(program, inputs, folder, name, settings, machine)
     except TosaConvertError as error:
         if error.code in _DAMAGED:
             status = "error"
         message, outputs = str(error), 0
     seconds = round(time.monotonic() - start, 4)
     used = used_by(machine.used)
-    return Answer(name, status, message, seconds, outputs, operator, types, **used)
+    return Answer(name, status, message, seconds, outputs, operator, types, covers=covers, **used)
+
+
+def may_run(root: str, name: str, *, settings: Qualification) -> bool:
+    """Return whether a case runs with these settings, as far as its files say; a damaged one counts."""
+    if settings.claims is None and settings.level == "none" and not os.path.isdir(settings.against):
+        return True
+    folder = Path(os.path.normpath(Path(root, name).absolute()))
+    if os.path.isdir(settings.against) and not Path(settings.against, name).is_dir():
+        return False
+    try:
+        if (folder / "desc.json").exists():
+            return not _why_not_selected(read_case(folder), settings)
+        return not _why_not_allowed(load_program(model_of(folder)).graph, settings)
+    except TosaConvertError:
+        return True
 
 
 def _saved_case(
     program: Program,
     inputs: dict[str, Array],
+    folder: Path,
     name: str,
     settings: Qualification,
     machine: Machine,
@@ -158,12 +189,60 @@ def _saved_case(
         against = str(Path(against, name))
         if not os.path.isdir(against):
             return "not-run", f"{settings.against} has no results of it", 0
-    backend = backend_on(machine, against, program.graph, inputs, keep=keep)
-    try:
-        result = check(program, backend, inputs, timeout=settings.timeout)
-    except TosaConvertError as error:
-        return _failed(error), str(error), 0
-    return ("pass" if result.ok else "wrong"), result.what_is_wrong, len(result.tensors)
+    graph, failed = (
+        program.graph,
+        Failed(name, model_of(folder), keep, settings.command_for(folder)),
+    )
+    backend = backend_on(machine, against, graph, inputs, keep=keep)
+    options = RunOptions(timeout=settings.timeout)
+    refuse_same_engine(backend, options)
+
+    def judged(arrays: dict[str, Array], scratch: Path) -> tuple[Comparison, Results, Results]:
+        expected = reference_outputs(graph, arrays, options)
+        found = _timed(backend, machine, lambda: backend_outputs(graph, arrays, backend, scratch))
+        result = compare_with(graph, arrays, expected, found, NO_TOLERANCES, options)
+        return result, expected, found
+
+    with scratch_folder() as scratch:
+        try:
+            result, expected, found = judged(inputs, scratch)
+        except TosaConvertError as error:
+            failed.keep(inputs, str(error))
+            return _failed(error), str(error), 0
+        message = result.what_is_wrong
+        if (
+            not result.ok
+            and settings.reduce
+            and keep is not None
+            and not isinstance(backend, Record)
+        ):
+
+            def wrong_on(arrays: dict[str, Array]) -> str:
+                with scratch_folder() as own:
+                    try:
+                        return judged(arrays, own)[0].what_is_wrong
+                    except TosaConvertError:
+                        return ""  # not the failure that is reduced
+
+            smallest, text = reduced(inputs, wrong_on)
+            message += text
+            failed.keep(smallest, message)
+        elif not result.ok:
+            # Results of a file are read here, before the file is removed.
+            shown = {key: found[key] for key in expected if key in found}
+            failed.keep(inputs, message, expected, shown)
+    return ("pass" if result.ok else "wrong"), message, len(result.tensors)
+
+
+def _timed(backend: Backend, machine: Machine, run: Callable[[], Results]) -> Results:
+    """Run a backend. Of one in this process the time is taken here."""
+    if not isinstance(backend, OtherModel):
+        return run()
+    start, before = time.monotonic(), time.process_time()
+    found = run()
+    seconds, processor = time.monotonic() - start, time.process_time() - before
+    machine.used.append(Used(round(seconds, 4), round(processor, 4)))
+    return found
 
 
 def _status(
@@ -173,6 +252,7 @@ def _status(
         return "not-run", reason, 0
     inputs = case_inputs(case)
     keep = None if settings.keep is None else settings.keep / name
+    failed = Failed(name, case.source, keep, settings.command_for(case.folder))
     backend = _open(case, name, inputs, settings, keep, machine)
     if backend is None:
         return "not-run", f"{settings.against} has no results of it", 0
@@ -183,51 +263,42 @@ def _status(
             own = subfolder(folder, "reference")
             reference = run_reference(case, inputs, own, settings.level, settings.timeout)
         try:
-            found = _found(case, backend, inputs, subfolder(folder, "backend"))
+            own = subfolder(folder, "backend")
+            found = _timed(backend, machine, lambda: _found(case, backend, inputs, own))
         except TosaConvertError as error:
             status = _failed(error)
             if status == "refused" and case.is_expected_to_fail:
                 return "pass", "", 0
-            _keep_failure(case, name, inputs, keep, settings, str(error))
+            failed.keep(inputs, str(error))
             return status, str(error), 0
         if reference is None:
             return "wrong", "expected to be refused, and it gave results", len(found)
         wrong = problems(case, reference, found)
         if not wrong:
             return "pass", "", len(reference.arrays)
-        message = "\n".join(f"{key}: {text}" for key, text in wrong.items())
+        message = _listed(wrong)
         if settings.reduce and keep is not None and not isinstance(backend, Record):
-            inputs, text = _reduced(case, backend, inputs, settings)
+
+            def wrong_on(arrays: dict[str, Array]) -> str:
+                with scratch_folder() as one:
+                    try:
+                        own = subfolder(one, "reference")
+                        golden = run_reference(case, arrays, own, settings.level, settings.timeout)
+                        given = _found(case, backend, arrays, subfolder(one, "backend"))
+                        return _listed(problems(case, golden, given))
+                    except TosaConvertError:
+                        return ""  # not the failure that is reduced
+
+            smallest, text = reduced(inputs, wrong_on)
             message += text
-            _keep_failure(case, name, inputs, keep, settings, message)
+            failed.keep(smallest, message)
         else:
-            _keep_failure(case, name, inputs, keep, settings, message, reference, found)
+            failed.keep(inputs, message, reference.arrays, found)
         return "wrong", message, len(reference.arrays)
 
 
-def _reduced(
-    case: OfficialCase,
-    backend: Runner,
-    inputs: dict[str, Array],
-    settings: Qualification,
-) -> tuple[dict[str, Array], str]:
-    """Return a wrong case's inputs with as many zeros as possible, and what is wrong on them."""
-
-    def wrong_on(arrays: dict[str, Array]) -> dict[str, str]:
-        with scratch_folder() as folder:
-            try:
-                own = subfolder(folder, "reference")
-                reference = run_reference(case, arrays, own, settings.level, settings.timeout)
-                found = _found(case, backend, arrays, subfolder(folder, "backend"))
-                return problems(case, reference, found)
-            except TosaConvertError:
-                return {}  # not the failure that is reduced
-
-    smallest = reduce_data(inputs, lambda arrays: bool(wrong_on(arrays)))
-    count, total = nonzero_elements(smallest)
-    lines = [f"\nreduced: {count} of {total} input elements are not zero"]
-    lines += [f"  {key}: {text}" for key, text in wrong_on(smallest).items()]
-    return smallest, "\n".join(lines)
+def _listed(wrong: Mapping[str, str]) -> str:
+    return "\n".join(f"{key}: {text}" for key, text in wrong.items())
 
 
 def _failed(error: TosaConvertError) -> Status:
@@ -330,41 +401,6 @@ def _found(
         names = list(dict.fromkeys(case.graph.main.outputs))
         answer = backend.compute(case.graph, names, inputs, [], folder)
     return {key: answer[key] for key in slots if key in answer}
-
-
-def command_for(case_folder: Path, settings: Qualification) -> str:
-    """Return the command that runs one case again."""
-    words = ["tosa-flatbuffer", "suite", str(case_folder), "--against", settings.against]
-    if settings.python:
-        words += ["--python", settings.python]
-    if settings.level != "8k":
-        words += ["--level", settings.level]
-    return shlex.join(words)
-
-
-def _keep_failure(
-    case: OfficialCase,
-    name: str,
-    inputs: Mapping[str, Array],
-    keep: Path | None,
-    settings: Qualification,
-    message: str,
-    reference: Reference | None = None,
-    found: Mapping[str, Array] | None = None,
-) -> None:
-    """Keep what shows a failure: the program, the inputs, the results, and what was said."""
-    if keep is None:
-        return
-    with OutputFolder(keep) as target:
-        target.write("model.tosa", [case.source.read_bytes()])
-        keys = [slot.key for slot in input_slots(case.graph)]
-        target.write("inputs.npz", npz_pieces({key: inputs[key] for key in keys}))
-        if reference is not None:
-            target.write("reference.npz", npz_pieces(reference.arrays))
-        if found is not None:
-            target.write("found.npz", npz_pieces(dict(found)))
-        text = f"{name}\n{message}\n\n{command_for(case.folder, settings)}\n"
-        target.write("log.txt", [text.encode()])
 
 
 def files_qualified(root: str, name: str, *, settings: Qualification) -> list[str]:

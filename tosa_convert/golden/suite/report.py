@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -11,7 +12,7 @@ from typing import Any, Final
 from xml.sax.saxutils import quoteattr
 
 from tosa_convert.errors import Finding, TosaConvertError, fail, printable, printable_lines
-from tosa_convert.golden.suite.journal import Answer, is_status
+from tosa_convert.golden.suite.journal import Answer, is_number, is_status
 from tosa_convert.io.files import file_error, open_regular, read_json
 
 #: Statuses of a case that neither passed nor was left out.
@@ -21,6 +22,14 @@ SKIPPED: Final = frozenset({"refused"})
 
 #: The statuses that only a backend's run has.
 BACKEND_STATUSES: Final = ("wrong", "refused", "crashed", "not-run")
+
+
+#: Times the baseline's time or memory, from which on a case is reported.
+FACTOR: Final = 2.0
+#: Fields of an answer in the JSON, and differences below which they count as equal.
+_USED: Final = ("backend_seconds", "backend_memory")
+_LEAST_SECONDS: Final = 0.1
+_LEAST_BYTES: Final = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +170,17 @@ def changes(answers: Iterable[Answer], baseline: Mapping[str, str]) -> Changes:
     )
 
 
-def read_baseline(path: Path) -> dict[str, str]:
-    """Read the statuses by case of a report that `--json-report` wrote.
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """An earlier run: by case, its status, and what its backend used, if that is known."""
+
+    statuses: Mapping[str, str]
+    seconds: Mapping[str, float]
+    memory: Mapping[str, float]
+
+
+def read_baseline(path: Path) -> Baseline:
+    """Read a report that `--json-report` wrote.
 
     Raises TosaConvertError("file-error").
     """
@@ -171,16 +189,76 @@ def read_baseline(path: Path) -> dict[str, str]:
     rows = report.get("answers") if isinstance(report, dict) else None
     if not isinstance(rows, list):
         raise fail("file-error", str(path), f"not {expected}: it has no list of answers")
-    found: dict[str, str] = {}
+    found = Baseline({}, seconds={}, memory={})
     for number, row in enumerate(rows):
         name, status = (
             (row.get("case"), row.get("status")) if isinstance(row, dict) else (None, None)
         )
-        if not isinstance(name, str) or not is_status(status):
+        used = [row.get(key) for key in _USED] if isinstance(row, dict) else []
+        if (
+            not isinstance(name, str)
+            or not is_status(status)
+            or not all(value is None or is_number(value) for value in used)
+        ):
             message = f"not {expected}: answers[{number}] has the case {name!r:.80}, {status!r:.80}"
             raise fail("file-error", str(path), message)
-        found[name] = str(status)
+        assert isinstance(found.statuses, dict)
+        found.statuses[name] = str(status)
+        for values, value in zip((found.seconds, found.memory), used, strict=True):
+            assert isinstance(values, dict)
+            if value is not None:
+                values[name] = value
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Slowdown:
+    """How the backend's use of one thing changed since another run.
+
+    what: "time" or "memory". median: of all cases that have both numbers, the factor in the middle.
+    cases: by name, before and after, of those that use much more; the largest factor first.
+    """
+
+    what: str
+    median: float
+    cases: Mapping[str, tuple[float, float]]
+
+
+def slowdowns(
+    answers: Iterable[Answer], baseline: Baseline, factor: float = FACTOR
+) -> list[Slowdown]:
+    """Return how time and memory changed; empty for what neither run knows.
+
+    A difference that noise explains does not count: below 0.1 s or 16 MiB.
+
+    Example:
+        >>> before = Baseline({"a": "pass"}, {"a": 1.0}, {})
+        >>> slowdowns([Answer("a", "pass", backend_seconds=3.0)], before)
+        [Slowdown(what='time', median=3.0, cases={'a': (1.0, 3.0)})]
+    """
+    rows = sorted(answers, key=lambda answer: answer.case)
+    result = []
+    for what, key, before, least in (
+        ("time", "backend_seconds", baseline.seconds, _LEAST_SECONDS),
+        ("memory", "backend_memory", baseline.memory, _LEAST_BYTES),
+    ):
+        both = {
+            answer.case: (before[answer.case], float(getattr(answer, key)))
+            for answer in rows
+            if before.get(answer.case) and getattr(answer, key) is not None
+        }
+        if not both:
+            continue
+        factors = {case: after / earlier for case, (earlier, after) in both.items()}
+        slower = [
+            case
+            for case, (earlier, after) in both.items()
+            if factors[case] > factor and after - earlier > least
+        ]
+        slower.sort(key=lambda case: -factors[case])
+        median = statistics.median(factors.values())
+        result.append(Slowdown(what, round(median, 3), {case: both[case] for case in slower}))
+    return result
 
 
 def summary(run: Verdict, seconds: float, earlier: int = 0) -> dict[str, Any]:
@@ -196,12 +274,14 @@ def summary(run: Verdict, seconds: float, earlier: int = 0) -> dict[str, Any]:
         "failed": counts["fail"],
         "errors": counts["error"],
         **{name.replace("-", "_"): counts[name] for name in BACKEND_STATUSES},
+        "skipped": sum(map(run.is_skipped, rows)),
         "expected_failures": sum(
             1 for row in rows if row.status in FAILED and row.case in run.expected
         ),
         "unexpected_passes": [row.case for row in run.unexpected_passes],
         "ok": run.ok,
         "outputs": sum(answer.outputs for answer in rows),
+        "backend_seconds": round(sum(answer.backend_seconds or 0.0 for answer in rows), 2),
         "run_now": len(rows) - earlier,
         "from_earlier": earlier,
         "seconds": round(seconds, 2),
@@ -226,9 +306,22 @@ def junit(run: Verdict, seconds: float) -> Iterator[bytes]:
         inner = f"<{tag} message={quoteattr(printable_lines(message))}/>" if tag else ""
         yield (
             f"<testcase classname={quoteattr(printable(group))} name={quoteattr(printable(name))} "
-            f'time="{answer.seconds:.4f}">{inner}</testcase>\n'
+            f'time="{answer.seconds:.4f}">{_properties(answer)}{inner}</testcase>\n'
         ).encode()
     yield b"</testsuite></testsuites>\n"
+
+
+def _properties(answer: Answer) -> str:
+    """Return what the backend used, as properties of a test in JUnit XML."""
+    rows = (
+        ("backend_seconds", answer.backend_seconds),
+        ("backend_processor_seconds", answer.backend_processor_seconds),
+        ("backend_memory_bytes", answer.backend_memory),
+    )
+    inner = "".join(
+        f'<property name="{name}" value="{value}"/>' for name, value in rows if value is not None
+    )
+    return f"<properties>{inner}</properties>" if inner else ""
 
 
 def _tag(run: Verdict, answer: Answer) -> tuple[str, str]:

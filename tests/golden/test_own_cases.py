@@ -1,0 +1,238 @@
+"""`suite --against` on one's own cases: folders that `check --save`, `bisect` and `generate` write."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import numpy as np
+import pytest
+from golden.conftest import Builder
+from golden.official_cases import X, make_suite
+
+import tosa_convert as tc
+from tosa_convert.cli import main
+from tosa_convert.golden.arrays.npz import load_npz, save_npz
+from tosa_convert.golden.suite.engine import _spread
+from tosa_convert.golden.suite.journal import Answer
+from tosa_convert.golden.suite.report import Baseline, slowdowns
+
+pytestmark = pytest.mark.usefixtures("refmodel")
+
+#: Knows ABS and CLZ, and is wrong about ABS of 7.
+BACKEND = """
+import numpy as np
+import tosa_convert as tc
+
+
+def run(model, inputs):
+    values = dict(inputs)
+    for op in tc.load(model).main.operators:
+        x = values[op.inputs[0]]
+        if op.spec.name == "ABS":
+            values[op.outputs[0]] = np.abs(x) + (x == 7)
+        elif op.spec.name == "CLZ":
+            bits = [32 if v < 0 else int(v).bit_length() for v in x]
+            values[op.outputs[0]] = np.array([32 - n for n in bits], np.int32)
+        else:
+            raise NotImplementedError(op.spec.name)
+    return {"y": values["y"]}
+"""
+
+
+def save(folder: Path, *kinds: str) -> None:
+    """Write a case of operators in a row, on X."""
+    b = Builder()
+    b.input("x", "INT32", (4,))
+    for number, kind in enumerate(kinds):
+        last = number == len(kinds) - 1
+        name = "y" if last else f"t{number}"
+        b.op(kind, ["x" if not number else f"t{number - 1}"], name, "INT32", (4,))
+    folder.mkdir(parents=True)
+    tc.save(b.graph("y"), folder / "model.tosa")
+    save_npz(folder / "inputs.npz", X)
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sim.py").write_text(BACKEND)
+    for name, kinds in {
+        "one/abs": ("ABS",),
+        "one/clz": ("CLZ",),
+        "nets/both": ("CLZ", "ABS", "ABS"),
+        "nets/wrong": ("ABS", "CLZ"),
+        "nets/not": ("BITWISE_NOT", "ABS"),
+    }.items():
+        save(tmp_path / "cases" / name, *kinds)
+    return tmp_path
+
+
+def suite(*arguments: object) -> int:
+    return main.run(main.verb("suite"), [*map(str, arguments), "--jobs", "1"])
+
+
+@pytest.mark.slow
+def test_what_is_kept_of_a_wrong_case_is_a_case_that_is_wrong(
+    own: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert suite("cases", "--against", "sim.py", "--keep", "kept") == 1
+    assert "2 of 5 cases pass (2 wrong, 1 refused" in capsys.readouterr().out
+    kept = own / "kept/one/abs"
+    files = {"model.tosa", "inputs.npz", "reference.npz", "found.npz", "log.txt"}
+    assert {path.name for path in kept.iterdir()} == files
+    assert load_npz(kept / "reference.npz")["y"].tolist() == [3, 4, 0, 7]
+    assert load_npz(kept / "found.npz")["y"].tolist() == [3, 4, 0, 8]
+    log = (kept / "log.txt").read_text()
+    assert log.startswith("one/abs\n")
+    command = "tosa-flatbuffer suite cases/one/abs --against sim.py\n"
+    assert log.endswith(command)
+    refused = {path.name for path in (own / "kept/nets/not").iterdir()}
+    assert refused == {"model.tosa", "inputs.npz", "log.txt", "failed-0"}
+    assert not (own / "kept/one/clz").exists()
+    assert suite("kept/one/abs", "--against", "sim.py") == 1
+
+
+@pytest.mark.slow
+def test_the_inputs_of_a_wrong_case_are_reduced(
+    own: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert suite("cases/one/abs", "--against", "sim.py", "--keep", "kept", "--reduce") == 1
+    assert load_npz(own / "kept/abs/inputs.npz")["x"].tolist() == [0, 0, 0, 7]
+    log = (own / "kept/abs/log.txt").read_text()
+    assert "reduced: 1 of 4 input elements are not zero" in log
+
+
+@pytest.mark.slow
+def test_expected_failures_have_the_name_of_a_single_case(own: Path) -> None:
+    (own / "known.txt").write_text("abs  it adds one\n")
+    assert suite("cases/one/abs", "--against", "sim.py", "--xfail", "known.txt") == 0
+    (own / "known.txt").write_text("*/abs  it adds one\nnets/wrong  the same\n")
+    assert suite("cases", "--against", "sim.py", "--xfail", "known.txt") == 0
+
+
+@pytest.mark.slow
+def test_a_case_that_is_refused_is_skipped_in_every_report(
+    own: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reports = ("--junit", "j.xml", "--json-report", "r.json", "--html", "t.html")
+    (own / "known.txt").write_text("*/abs  it adds one\nnets/wrong  the same\n")
+    common = ("cases", "--against", "sim.py", "--xfail", "known.txt", *reports)
+    for more, code, skipped in (((), 0, 1), (("--refused", "fail"), 1, 0)):
+        assert suite(*common, *more) == code
+        tree = ET.parse(own / "j.xml").getroot().find("testsuite")
+        assert tree is not None
+        # Of JUnit's skipped cases two are failures that were expected.
+        assert (tree.get("skipped"), tree.get("failures")) == (str(skipped + 2), str(1 - skipped))
+        report = json.loads((own / "r.json").read_text())
+        assert (report["skipped"], report["refused"], report["ok"]) == (skipped, 1, not code)
+        page = (own / "t.html").read_text()
+        assert ("refused, skipped" in page) == bool(skipped)
+    save(own / "alone/not", "BITWISE_NOT")
+    capsys.readouterr()
+    assert suite("alone", "--against", "sim.py") == 1
+    assert "no case ran" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_table_has_a_row_for_each_operator_and_no_path_of_this_machine(own: Path) -> None:
+    reports = ("--html", "out/t.html", "--keep", "kept", "--json-report", "r.json")
+    (own / "out").mkdir()
+    suite("cases", "--against", "sim.py", *reports)
+    page = (own / "out/t.html").read_text()
+    rows = {
+        name: re.sub("<[^>]*>", " ", cells).split()
+        for name, cells in re.findall(r"<tr><th>(\w+)</th>(<td.*?)</tr>", page)
+    }
+    # Networks count in the rows of all their operators, and once in the last row.
+    assert rows == {
+        "ABS": ["1/3", "2", "w", "1", "r"] * 2,
+        "BITWISE_NOT": ["1", "r"] * 2,
+        "CLZ": ["2/3", "1", "w"] * 2,
+        "all": ["2/4", "2", "w", "1", "r"] * 2,
+    }
+    assert str(own) not in page
+    assert "prefers-color-scheme: dark" in page
+    assert page.count("<pre>") == 3, "each failure is described once"
+    anchors = set(re.findall(r'id="([^"]*)"', page))
+    assert set(re.findall(r'href="#([^"]*)"', page)) <= anchors
+    assert "Slowest on the backend: 5 of 5 cases" in page
+    covers = {
+        row["case"]: row.get("covers")
+        for row in json.loads((own / "r.json").read_text())["answers"]
+    }
+    assert covers["nets/wrong"] == ["ABS INT32", "CLZ INT32"]
+    assert covers["one/abs"] is None
+
+
+@pytest.mark.slow
+def test_only_cases_that_run_count_towards_the_most(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_suite(tmp_path / "cases/int", profiles_supported=["tosa-pro-int"])
+    make_suite(tmp_path / "cases/fp", profiles_supported=["tosa-pro-fp"])
+    command = ("--against", "sh -c 'exit 77'", "--profile", "PRO-INT", "--max-cases", "3")
+    suite(tmp_path / "cases", *command, "--json-report", tmp_path / "r.json")
+    names = [row["case"] for row in json.loads((tmp_path / "r.json").read_text())["answers"]]
+    assert len(names) == 3
+    assert all(name.startswith("int/") for name in names)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 8, 100])
+def test_every_beginning_of_the_order_is_spread(count: int) -> None:
+    names = [f"{number:03}" for number in range(count)]
+    order = list(_spread(names))
+    assert sorted(order) == names
+    for some in range(1, count):
+        chosen = sorted(int(name) for name in order[:some])
+        gaps = np.diff([-1, *chosen, count])
+        assert max(gaps) <= 4 * count / some + 1
+
+
+def test_time_and_memory_are_compared_with_the_baseline() -> None:
+    def answer(case: str, seconds: float | None, mib: int | None) -> Answer:
+        memory = None if mib is None else mib << 20
+        return Answer(case, "pass", backend_seconds=seconds, backend_memory=memory)
+
+    before = Baseline(
+        dict.fromkeys("abcde", "pass"),
+        {"a": 1.0, "b": 1.0, "c": 0.01, "d": 1.0},
+        dict.fromkeys("abc", 100.0 * (1 << 20)),
+    )
+    now = [
+        answer("a", 2.1, 100),
+        answer("b", 1.9, 250),
+        answer("c", 0.05, None),
+        answer("d", None, 10),
+        answer("e", 9.0, 900),
+    ]
+    time, memory = slowdowns(now, before)
+    assert (time.what, time.median, dict(time.cases)) == ("time", 2.1, {"a": (1.0, 2.1)})
+    assert list(memory.cases) == ["b"]
+    assert [list(one.cases) for one in slowdowns(now, before, 1.5)] == [["a", "b"], ["b"]]
+    assert slowdowns(now, Baseline({}, {}, {})) == []
+
+
+@pytest.mark.slow
+def test_a_slower_backend_is_reported_and_fails_only_if_asked(
+    own: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    common = ("cases/one/clz", "--against", "sim.py")
+    assert suite(*common, "--json-report", "before.json", "--junit", "j.xml") == 0
+    properties = ET.parse(own / "j.xml").getroot().findall(".//property")
+    names = {row.get("name") for row in properties}
+    assert names >= {"backend_seconds", "backend_memory_bytes"}
+    (own / "sim.py").write_text(
+        BACKEND.replace("    values =", "    import time; time.sleep(0.3)\n    values =")
+    )
+    capsys.readouterr()
+    assert suite(*common, "--baseline", "before.json", "--json-report", "now.json") == 0
+    said = capsys.readouterr().out
+    assert "1 case much more" in said
+    assert "SLOWER clz: " in said
+    assert "clz" in json.loads((own / "now.json").read_text())["slowdowns"]["time"]["cases"]
+    assert suite(*common, "--baseline", "before.json", "--fail-slowdown") == 1
+    assert suite(*common, "--baseline", "before.json", "--fail-slowdown", "--slowdown", "1000") == 0
+    assert suite(*common, "--fail-slowdown") == 2
