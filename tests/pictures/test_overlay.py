@@ -16,6 +16,7 @@ from tosa_convert import golden
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.suite.journal import Answer
 from tosa_convert.views.pictures.build_diagram import build_diagram
+from tosa_convert.views.pictures.colors import error_color
 from tosa_convert.views.pictures.errors_overlay import Overlay, overlay, read_result
 
 
@@ -60,8 +61,40 @@ def test_a_bisection_colours_the_operators_that_it_names() -> None:
     }
     result = {"ok": False, "outputs": compared(y=2).to_dict(), "first": first, "others": []}
     found = of_example(result)
-    assert sorted(rows(found)) == [("REDUCE_SUM", False), ("RESHAPE", False)]
-    assert any("by-itself" in row.text for row in found.rows)
+    assert rows(found) == [("REDUCE_SUM", False), ("RESHAPE", False)]
+    guilty, inheriting = found.rows
+    assert "by-itself" in guilty.text
+    assert inheriting.text.startswith("wrong because of what is before it; ")
+    assert (guilty.inherits, inheriting.inherits) == (False, True)
+
+
+def test_operators_that_bisect_did_not_examine_are_wrong() -> None:
+    first = {
+        "kind": "by-itself",
+        "operators": [{"index": 1, "operator": "operator #1 ADD", "location": "", "signature": ""}],
+        "comparison": compared(s=2).to_dict(),
+    }
+    suspects = ["operator #2 REDUCE_SUM", "operator #9 ADD"]
+    result = {"outputs": None, "first": first, "others": [], "suspects": suspects}
+    found = of_example(result)
+    assert rows(found) == [("ADD", False), ("REDUCE_SUM", False)]
+    assert "not examined" in found.rows[1].text
+    assert not any(row.inherits for row in found.rows)
+
+
+def test_what_inherits_has_a_colour_of_its_own_in_every_picture() -> None:
+    first = {
+        "kind": "by-itself",
+        "operators": [
+            {"index": 2, "operator": "operator #2 REDUCE_SUM", "location": "", "signature": ""}
+        ],
+        "comparison": compared(m=2).to_dict(),
+    }
+    result = {"outputs": compared(y=2).to_dict(), "first": first, "others": []}
+    for form in ("dot", "svg"):
+        text = tc.report(example(), to=form, errors=result)
+        for inherits in (False, True):
+            assert text.count(error_color(False, 2.0, inherits)) == 1, form
 
 
 def test_a_suite_colours_all_operators_of_a_kind() -> None:

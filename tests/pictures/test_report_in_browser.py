@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from pictures.browser import Browser, browser
+from pictures.browser import Browser, browser, missing
 from pictures.programs import hostile, network
 from unit.building import branching, example, graph, op, tensor
 
 import tosa_convert as tc
+from tosa_convert import golden
 from tosa_convert.graph import Graph
+from tosa_convert.views import pictures
 from tosa_convert.views.pictures.build_diagram import build_diagram
 from tosa_convert.views.pictures.layers import lay_out
 from tosa_convert.views.pictures.placement import place
@@ -242,3 +247,119 @@ def test_ten_thousand_operators_are_usable(page: Browser, tmp_path: Path) -> Non
     page.click("#fit")
     assert page.pixels() > 3
     assert clean(page)
+
+
+def failing() -> tuple[Graph, dict[str, Any]]:
+    """A network, and a bisection of it: one operator is wrong, and the output inherits."""
+    program = network(40)
+    indices = [
+        k for k, o in enumerate(program.main.operators) if not o.spec.name.startswith("CONST")
+    ]
+    output = program.main.outputs[0]
+
+    def compared(name: str) -> dict[str, Any]:
+        one, two = (np.array([value], np.float32) for value in (1, 2))
+        return golden.compare({name: one}, {name: two}).to_dict()
+
+    index = indices[len(indices) // 2]
+    wrong = program.main.operators[index]
+    row = {"index": index, "operator": f"operator #{index} {wrong.spec.name}"}
+    first = {
+        "kind": "by-itself",
+        "operators": [row],
+        "comparison": compared(wrong.outputs[0]),
+    }
+    return program, {"outputs": compared(output), "first": first, "others": []}
+
+
+@pytest.fixture
+def narrow(page: Browser) -> Iterator[Browser]:
+    sizes = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", sizes)
+    yield page
+    page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+#: The box of the pixels that have the colour of what is most wrong.
+_RED = """
+const graph = document.getElementById("graph"), { width, height } = graph;
+const copy = Object.assign(document.createElement("canvas"), { width, height });
+const context = copy.getContext("2d", { willReadFrequently: true });
+context.drawImage(graph, 0, 0);
+const { data } = context.getImageData(0, 0, width, height);
+const box = [width, height, -1, -1];
+for (let i = 0; i < data.length; i += 4) {
+  if (data[i] !== 0xd9 || data[i + 1] !== 0x2d || data[i + 2] !== 0x20) continue;
+  const x = (i / 4) % width, y = Math.floor(i / 4 / width);
+  box[0] = Math.min(box[0], x); box[1] = Math.min(box[1], y);
+  box[2] = Math.max(box[2], x); box[3] = Math.max(box[3], y);
+}
+return box;
+"""
+
+
+def test_what_is_wrong_is_seen_when_the_report_opens(page: Browser, tmp_path: Path) -> None:
+    program, result = failing()
+    opened(page, tmp_path, program, errors=result)
+    page.run(
+        "return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
+    left, top, right, bottom = page.run(_RED)
+    width, height = page.size()
+    assert 0 < left < right < width - 1
+    assert 0 < top < bottom < height - 1
+    places = "graph", "map"
+    frames = [
+        page.run(f"return document.getElementById('{name}').getBoundingClientRect().toJSON()")
+        for name in places
+    ]
+    assert frames[0]["right"] <= frames[1]["left"], "the map covers nothing"
+    assert "wrong because of what is before it" in page.text("#legend")
+    assert clean(page)
+
+
+def test_nothing_is_wider_than_a_narrow_window(narrow: Browser, tmp_path: Path) -> None:
+    program, result = failing()
+    opened(narrow, tmp_path, program, errors=result)
+    assert narrow.run("return document.documentElement.scrollWidth") == 400
+    ends = narrow.run(
+        "return [...document.querySelectorAll('header *')]"
+        ".map((part) => part.getBoundingClientRect().right)"
+    )
+    assert max(ends) <= 400
+    assert clean(narrow)
+
+
+#: Of each colour of an error, the contrast of a box's text.
+_CONTRASTS = """
+const light = (color) => {
+  const parts = color.startsWith("#") ? [1, 3, 5].map((i) => parseInt(color.slice(i, i + 2), 16))
+    : color.match(/[0-9]+/g).map(Number);
+  const [r, g, b] = parts.map((p) => (p /= 255) <= 0.04045 ? p / 12.92 : ((p + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const style = getComputedStyle(document.documentElement);
+const names = ["no-data", "right", "within", "wrong", "worst", "inherits"];
+const palette = Object.fromEntries(names.map((n) => [n, style.getPropertyValue(`--${n}`).trim()]));
+const rows = [{ ok: true, size: 0 }, { ok: true, size: 1 }, { ok: false, inherits: true, size: 2 },
+  ...[1, 10, 30, 100, 1000].map((size) => ({ ok: false, size }))];
+return rows.map((row) => {
+  const fill = errorColor(row), [a, b] = [light(fill), light(readableOn(fill))];
+  return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+});
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_can_be_read_on_the_colours_of_errors(dark: bool, tmp_path: Path) -> None:
+    if missing():
+        pytest.skip(missing())
+    program, result = failing()
+    source = (files(pictures) / "viewer/overlay.js").read_text()
+    names = "errorColor|mixed|readableOn"
+    functions = re.findall(rf"^function (?:{names})\(.*?^}}", source, re.MULTILINE | re.DOTALL)
+    assert len(functions) == 3
+    with browser(tmp_path / "profile", dark=dark) as page:
+        opened(page, tmp_path, program, errors=result)
+        assert min(page.run("\n".join([*functions, _CONTRASTS]))) >= 4.5

@@ -38,10 +38,12 @@ COLORS: Final = {
     "output": "#cfd8e6",
 }
 #: The colours of errors, and of what a result does not mention.
-_RIGHT, _WITHIN, _WRONG = "#8ccf9a", "#f5d76e", "#f0956f"
+_RIGHT, _WITHIN, _WRONG, _INHERITS = "#8ccf9a", "#f5d76e", "#f0956f", "#cdbdf0"
 NO_DATA: Final = "#f4f5f7"
 
 
-def error_color(ok: bool, size: float) -> str:
-    """Return the colour of an error: right, within what is allowed, or wrong."""
+def error_color(ok: bool, size: float, inherits: bool = False) -> str:
+    """Return the colour of an error: right, within what is allowed, wrong, or because of another."""
+    if inherits:
+        return _INHERITS
     return _WRONG if not ok else _RIGHT if size == 0 else _WITHIN

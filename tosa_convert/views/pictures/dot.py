@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 def dot(title: str, diagram: Diagram, overlay: Overlay | None) -> Iterator[str]:
     """Iterate over the lines of the text. Groups are clusters."""
-    colors = {} if overlay is None else {r.node: error_color(r.ok, r.size) for r in overlay.rows}
+    colors = (
+        {}
+        if overlay is None
+        else {r.node: error_color(r.ok, r.size, r.inherits) for r in overlay.rows}
+    )
     yield f"digraph {_quoted(title)} {{\n"
     yield '  node [shape=box, style=rounded, fontname="monospace", fontsize=10];\n'
     yield '  edge [fontname="monospace", fontsize=9];\n'

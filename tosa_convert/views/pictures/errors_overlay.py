@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.errors import fail
@@ -32,12 +32,14 @@ class NodeError:
     size: the error as a share of what is allowed, more than 1 if it is wrong; for a result of `suite`
         the share of wrong cases; for one of `power` how large a change is seen, from 0 for one of _SMALL
         to 1 for one as large as the tensor's largest number. text: the same in words.
+    inherits: it is wrong because of what is before it, and right by itself.
     """
 
     node: int
     ok: bool
     size: float
     text: str
+    inherits: bool = False
 
 
 @dataclass(slots=True)
@@ -144,11 +146,15 @@ def _finite(size: float) -> float:
 
 
 def _of_bisect(diagram: Diagram, result: Mapping[str, Any]) -> Overlay:
-    """Return the outputs, and over them the operators that are wrong."""
+    """Return the outputs, and over them the operators that are wrong.
+
+    An output of another operator than these is wrong because of what is before it.
+    """
     outputs = result["outputs"]
     found = _of_tensors(diagram, "bisect", [] if outputs is None else outputs["tensors"])
     main = {n.number: k for k, n in enumerate(diagram.nodes) if n.path == diagram.nodes[0].path}
     producers = _producers(diagram)
+    named: list[NodeError] = []
     for divergence in (result["first"], *result["others"]):
         if divergence is None:
             continue
@@ -165,8 +171,25 @@ def _of_bisect(diagram: Diagram, result: Mapping[str, Any]) -> Overlay:
                 found.unmatched.append(name)
             else:
                 text = f"{divergence['kind']}: {name}"
-                found.rows.append(NodeError(node, False, max(worst, 1.001), text))
+                named.append(NodeError(node, False, max(worst, 1.001), text))
+    by_path = {
+        f"operator #{diagram.nodes[k].number} {diagram.nodes[k].title}": k for k in main.values()
+    }
+    for path in result.get("suspects", ()):
+        if path in by_path:
+            text = f"wrong in the same run, and not examined: {path}"
+            named.append(NodeError(by_path[path], False, 1.001, text))
+    guilty = {row.node for row in named}
+    found.rows = [row for row in found.rows if row.ok or row.node not in guilty]
+    if guilty:
+        found.rows = [row if row.ok else _inheriting(row) for row in found.rows]
+    found.rows += named
     return _worst_first(found)
+
+
+def _inheriting(row: NodeError) -> NodeError:
+    text = f"wrong because of what is before it; {row.text}"
+    return replace(row, text=text, inherits=True)
 
 
 def _of_suite(diagram: Diagram, answers: Iterable[Mapping[str, Any]]) -> Overlay:
@@ -235,5 +258,5 @@ def _worst_first(found: Overlay) -> Overlay:
     for row in found.rows:
         if row.node not in worst or row.size >= worst[row.node].size:
             worst[row.node] = row
-    found.rows = sorted(worst.values(), key=lambda row: (row.ok, -row.size, row.node))
+    found.rows = sorted(worst.values(), key=lambda row: (row.ok, row.inherits, -row.size, row.node))
     return found

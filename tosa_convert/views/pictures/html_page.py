@@ -200,7 +200,13 @@ def _group(diagram: Diagram, number: int, rows: Rows) -> Json:
 
 def _errors(overlay: Overlay) -> Json:
     rows = [
-        {"node": row.node, "ok": row.ok, "size": row.size, "text": _short(row.text)}
+        {
+            "node": row.node,
+            "ok": row.ok,
+            "size": row.size,
+            "text": _short(row.text),
+            **({"inherits": True} if row.inherits else {}),
+        }
         for row in overlay.rows
     ]
     unmatched = [_short(name) for name in overlay.unmatched[:100]]

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tosa_convert.views.pictures.errors_overlay import Overlay
     from tosa_convert.views.pictures.layers import Rows
 
+#: The look of what is not a title.
+_QUIET: Final = ' fill="#3c4654"'
 _FONT: Final = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
 
 
@@ -43,8 +45,8 @@ def svg(
             row = errors.get(item)
             color = COLORS[_family(diagram, item)]
             if overlay is not None:
-                color = NO_DATA if row is None else error_color(row.ok, row.size)
-            yield _box(diagram, item, box, color)
+                color = NO_DATA if row is None else error_color(row.ok, row.size, row.inherits)
+            yield _box(diagram, item, box, color, has_error=item in errors)
     yield "</svg>\n"
 
 
@@ -69,7 +71,7 @@ def _frame(diagram: Diagram, number: int, box: Box) -> str:
     )
 
 
-def _box(diagram: Diagram, item: Item, box: Box, color: str) -> str:
+def _box(diagram: Diagram, item: Item, box: Box, color: str, *, has_error: bool) -> str:
     node = diagram.nodes[item]
     radius = 4 if node.kind == "operator" else 14
     names = ", ".join(diagram.values[value].name for _, value in node.outputs)
@@ -77,14 +79,15 @@ def _box(diagram: Diagram, item: Item, box: Box, color: str) -> str:
         f'<g id="n{item}"><title>{escaped(f"{node.title} {names}".strip())}</title>'
         f'<rect x="{box.x:g}" y="{box.y:g}" width="{box.width:g}" height="{box.height:g}" '
         f'rx="{radius}" fill="{color}" stroke="#6b7686"/>'
-        f"{_texts([clipped(node.title), *node.lines], box)}</g>\n"
+        f"{_texts([clipped(node.title), *node.lines], box, '' if has_error else _QUIET)}</g>\n"
     )
 
 
-def _texts(lines: Sequence[str], box: Box) -> str:
+def _texts(lines: Sequence[str], box: Box, quiet: str = _QUIET) -> str:
+    """Return texts in a box. quiet: the look of all but the first; on a strong colour there is none."""
     parts = []
     for number, line in enumerate(lines):
-        weight = ' font-weight="600"' if not number else ' fill="#3c4654"'
+        weight = ' font-weight="600"' if not number else quiet
         x, y = box.x + 12, box.y + 18 + number * LINE
         length = f' textLength="{len(line) * CHARACTER}"' if line.isascii() and line else ""
         parts.append(f'<text x="{x:g}" y="{y:g}"{weight}{length}>{escaped(line)}</text>')

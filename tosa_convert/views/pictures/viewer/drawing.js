@@ -13,7 +13,7 @@ let palette = {};
 function readPalette() {
   const style = getComputedStyle(document.documentElement);
   const names = ["page", "text", "quiet", "accent", "edge", "frame", "frame-fill", "closed", "box-line",
-    "box-text", "box-quiet", "no-data", "right", "within", "wrong", "worst",
+    "box-text", "box-quiet", "no-data", "right", "within", "wrong", "worst", "inherits",
     ...new Set(nodes.map((node) => node.family))];
   palette = Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
@@ -82,11 +82,11 @@ function drawGroup(context, number, x, y, visible, scale) {
 function drawItem(context, item, x, y, width, height, visible, scale) {
   const isFrame = item < 0 && isOpen[~item];
   context.fillStyle = isFrame ? palette["frame-fill"] : fillOf(item);
-  const isWrong = showErrors && rowOf(item)?.ok === false;
+  const isWrong = showErrors && rowOf(item)?.ok === false, isGuilty = isWrong && !rowOf(item).inherits;
   context.strokeStyle = item === selected ? palette.accent
-    : related.items.has(item) ? palette.accent : isWrong ? palette.worst
+    : related.items.has(item) ? palette.accent : isGuilty ? palette.worst
       : item < 0 ? palette.frame : palette["box-line"];
-  context.lineWidth = item === selected ? 3 : related.items.has(item) || isWrong ? 2 : 1;
+  context.lineWidth = item === selected ? 3 : related.items.has(item) || isGuilty ? 2 : 1;
   if (height * scale < ROUNDED) {
     context.fillRect(x, y, width, height);
     if (item === selected) context.strokeRect(x, y, width, height);
@@ -110,9 +110,10 @@ function fillOf(item) {
 function drawTexts(context, item, x, y, width, isWrong) {
   const lines = item < 0 ? groups[~item].lines : [shortTitle(item), ...nodes[item].lines];
   const room = width - 16;
+  const strong = showErrors && rowOf(item) !== undefined && !(item < 0 && isOpen[~item]) ? readableOn(fillOf(item)) : null;
   lines.forEach((line, number) => {
     context.font = `${number ? 400 : 600} ${FONT_SIZE}px ${FONT}`;
-    context.fillStyle = number ? palette["box-quiet"] : palette["box-text"];
+    context.fillStyle = strong ?? (number ? palette["box-quiet"] : palette["box-text"]);
     context.fillText(line, x + 12, y + 14.5 + number * LINE_HEIGHT, room);
   });
   context.textAlign = "right";

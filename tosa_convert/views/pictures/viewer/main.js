@@ -146,6 +146,8 @@ function start() {
   showLegend();
   showPanel();
   showStart();
+  const guilty = errors?.rows.find((row) => !row.ok && errors.source !== "power");
+  if (guilty !== undefined) centerOn(shownItem(itemOf(guilty.node)));
   selectFromAddress();
 }
 

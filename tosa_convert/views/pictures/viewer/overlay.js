@@ -19,9 +19,18 @@ function rowOf(item) {
 /** The colour of an error: right, within what is allowed, or wrong, and the more the worse. */
 function errorColor(row) {
   if (row === undefined) return palette["no-data"];
+  if (row.inherits) return palette.inherits;
   if (row.ok && row.size === 0) return palette.right;
   if (row.ok) return mixed(palette.right, palette.within, Math.min(1, row.size));
   return mixed(palette.wrong, palette.worst, Math.min(1, Math.log10(row.size) / 3));
+}
+
+/** Black or white, whichever can be read better on a colour. */
+function readableOn(color) {
+  const parts = color.startsWith("#") ? [1, 3, 5].map((start) => parseInt(color.slice(start, start + 2), 16))
+    : color.match(/\d+/g).map(Number);
+  const [r, g, b] = parts.map((part) => (part /= 255) <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
 }
 
 function mixed(one, other, share) {
@@ -48,8 +57,10 @@ function showLegend() {
     const isSuite = errors.source === "suite";
     entry(palette.right, isSuite ? "all cases right" : "no difference");
     if (!isSuite) entry(palette.within, "near the bound");
-    entry(palette.wrong, isSuite ? "some cases wrong" : "wrong");
+    const isBisect = errors.source === "bisect";
+    entry(palette.wrong, isSuite ? "some cases wrong" : isBisect ? "wrong by itself" : "wrong");
     entry(palette.worst, isSuite ? "all cases wrong" : "1000 times the bound, or no bound");
+    if (isBisect) entry(palette.inherits, "wrong because of what is before it");
     entry(palette["no-data"], `not in the result of ${errors.source}`);
   } else {
     for (const family of [...new Set(nodes.map((node) => node.family))].sort()) entry(palette[family], family);
