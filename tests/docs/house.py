@@ -51,6 +51,7 @@ ARROWS: dict[str, set[str]] = {
     "frontends.onnx.header": {"frontends"},
     "frontends.jax": {"errors", "io", "graph", "builder", "rewrites", "frontends"}
     | {"frontends.tflite", "frontends.tflite.read"},
+    "frontends.stablehlo": {"errors", "frontends", "frontends.jax", "formats.write"},
     # Runs programs that the public functions read and write.
     "golden": {
         "errors",
@@ -143,6 +144,10 @@ OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
         for name in ("api", "module_api")
     },
     "golden.backends.worker": ({"iree", "jax", "torch"}, "a script that another Python runs"),
+    **{
+        f"frontends.stablehlo.{name}": ({"jaxlib"}, "JAX has no public name for what it calls")
+        for name in ("modules", "run_module")
+    },
     "frontends.jax.scope": ({"ml_dtypes"}, "JAX has bfloat16 from there"),
     "frontends.torch.archive": ({"sympy"}, "torch writes sizes with it, and brings it"),
     "frontends.onnx.convert": ({"google"}, "ONNX brings protobuf, whose errors it raises"),
@@ -165,6 +170,7 @@ TYPING_CIRCLES: dict[tuple[str, ...], str] = {}
 
 #: Files and folders that may import MLIR's packages besides bindings/, and why.
 IMPORTS_MLIR: dict[str, str] = {
+    "tosa_convert/frontends/stablehlo/": "reads modules with JAX's bindings, in the child process",
     "tosa_convert/golden/backends/worker.py": "a script that another interpreter runs, one with IREE",
     **{
         f"tosa_convert/{part.replace('.', '/')}/": "runs torch-mlir in the child process"

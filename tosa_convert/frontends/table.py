@@ -103,6 +103,15 @@ FRONTENDS: Final = {
             runtime="jax",
         ),
         Frontend(
+            name="stablehlo",
+            reads="modules of StableHLO (.mlir, .mlirbc, files of jax.export)",
+            extra="jax",
+            packages=_JAX,
+            converter="tosa_convert.frontends.stablehlo.convert",
+            runtime="jax",
+            has_signatures=True,
+        ),
+        Frontend(
             name="torch",
             reads="programs of torch.export (.pt2), and factories of modules in Python files",
             extra="torch",

@@ -32,6 +32,17 @@ EXTENSIONS: Final[dict[str, Format]] = {
 MLIR_FORMATS: Final = frozenset({"mlir", "mlirbc"})
 
 _BYTECODE: Final = b"ML\xefR"
+#: A portable artifact of StableHLO: bytecode, a version of it, and the producer.
+_ARTIFACT: Final = re.compile(rb"ML\xefR.StableHLO_v", re.DOTALL)
+#: An operation of StableHLO and the dialects around it: in text at the start of a line, or after
+#: results; in bytecode the name of the dialect.
+_STABLEHLO_TEXT: Final = re.compile(
+    rb"^[ \t]*(?:%[\w$.:, %#-]+=[ \t]*)?\"?(?:stablehlo|chlo|vhlo|mhlo)\.\w", re.MULTILINE
+)
+_STABLEHLO_WORDS: Final = (b"stablehlo.", b"chlo.", b"vhlo.", b"mhlo.")
+_STABLEHLO_DIALECT: Final = re.compile(rb"\0(?:stablehlo|chlo|vhlo|mhlo)\0")
+#: Bytes at both ends of a module that are searched for them.
+_MODULE_BYTES: Final = 1 << 20
 _BOM: Final = b"\xef\xbb\xbf"
 #: Text that can precede the first word: white space, and comments of MLIR and of our JSON.
 _COMMENTS: Final = rb"(?s)\A(?:\s+|//[^\n]*\n?|/\*.*?\*/)*"
@@ -67,6 +78,7 @@ _SAVED_MODEL_FILE: Final = _OtherModel(
 _SAVED_MODEL: Final = _OtherModel("a TensorFlow SavedModel", _CONVERT, "tensorflow")
 _HDF5: Final = _OtherModel("an HDF5 file, such as a Keras model", _TO_TFLITE)
 _EXPORTED_PROGRAM: Final = _OtherModel("a program of torch.export", _CONVERT, "torch")
+_STABLEHLO: Final = _OtherModel("a module of StableHLO", _CONVERT, "stablehlo")
 _TORCH: Final = _OtherModel(
     "a file of torch.save or torch.jit.save",
     "build the model in Python, export it with torch.export.export and torch.export.save, and convert "
@@ -118,6 +130,8 @@ def sniff(data: memoryview, where: str) -> Format:
     if not len(data):
         raise fail("empty-input", where, f"the input is empty, expected {_expected()}")
     head = bytes(data[:_SNIFF_BYTES])
+    if _holds_stablehlo(data, head):
+        raise _unrecognised(_STABLEHLO, head, where)
     if head.startswith(_BYTECODE):
         return "mlirbc"
     if head[4:8] == b"TOSA":
@@ -139,7 +153,7 @@ def _unrecognised(other: _OtherModel | None, head: bytes, where: str) -> TosaCon
     found = f"is {other.what}" if other else f"starts with {head[:8]!r}"
     hint = other.hint if other else ""
     claimed = _CLAIMS.get(os.path.splitext(where)[1].lower())
-    if claimed in (None, other and other.what):
+    if other is _STABLEHLO or claimed in (None, other and other.what):
         return fail("unrecognised-input", where, f"the input {found}, expected {_expected()}", hint)
     message = f"the input {found}, expected {claimed}, as its extension says"
     hint = "the file is damaged or incomplete, or has the extension of another format"
@@ -166,6 +180,8 @@ def _other_model(data: memoryview, head: bytes) -> _OtherModel | None:
     if head.startswith(b"PK\3\4"):
         names = head + bytes(data[-_ZIP_TAIL_BYTES:])
         return next((kind for member, kind in _ZIP_MEMBERS if member in names), _ZIP)
+    if _ARTIFACT.search(head):
+        return _STABLEHLO
     if head.startswith(b"\x89HDF\r\n"):
         return _HDF5
     if head.startswith(b"\x93NUMPY"):
@@ -185,8 +201,25 @@ def _other_model(data: memoryview, head: bytes) -> _OtherModel | None:
 
 def model_kind(data: memoryview) -> str:
     """Return the name of the frontend that reads a file; "" if it is not a model of a framework."""
-    other = _other_model(data, bytes(data[:_SNIFF_BYTES]))
+    head = bytes(data[:_SNIFF_BYTES])
+    other = _other_model(data, head)
+    if other is None and _holds_stablehlo(data, head):
+        other = _STABLEHLO
     return other.frontend if other is not None else ""
+
+
+def _holds_stablehlo(data: memoryview, head: bytes) -> bool:
+    """Return whether a module of MLIR has operations of StableHLO, and none of TOSA."""
+    # In bytecode the names are at the end, after weights.
+    parts = [bytes(data[:_MODULE_BYTES])]
+    if head.startswith(_BYTECODE):
+        parts.append(bytes(data[-_MODULE_BYTES:]))
+        own, others = b"\0tosa\0", _STABLEHLO_DIALECT
+    elif any(word in parts[0] for word in _STABLEHLO_WORDS):
+        own, others = b"tosa.", _STABLEHLO_TEXT
+    else:
+        return False
+    return any(map(others.search, parts)) and not any(own in part for part in parts)
 
 
 def is_saved_model(path: str | os.PathLike[str]) -> bool:

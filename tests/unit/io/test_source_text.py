@@ -35,6 +35,10 @@ STABLEHLO = """func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
   return %0 : tensor<2xf32>
 }
 """
+MIXED = STABLEHLO.replace(
+    "return", '%1 = "tosa.abs"(%0) : (tensor<2xf32>) -> tensor<2xf32>\n  return'
+)
+TFL = STABLEHLO.replace("stablehlo", "tfl")
 
 
 def refusal(source: bytes | Path) -> tuple[Finding, ...]:
@@ -119,10 +123,10 @@ def test_a_file_whose_name_is_not_utf8_is_read(tmp_path: Path) -> None:
 
 
 def test_a_program_of_another_dialect_is_foreign() -> None:
-    (finding,) = refusal(STABLEHLO.encode())
+    (finding,) = refusal(TFL.encode())
     assert (finding.code, finding.where) == ("foreign-operator", "-:2:8")
-    assert finding.message == "'stablehlo.add' is not a TOSA operator"
-    assert "stablehlo-legalize-to-tosa" in finding.hint
+    assert finding.message == "'tfl.add' is not a TOSA operator"
+    assert "tfl-to-tosa" in finding.hint
     assert finding.excerpt.endswith("\n" + " " * 7 + "^")
 
 
@@ -157,7 +161,7 @@ def test_bytecode_of_another_dialect_is_foreign() -> None:
     if "iree.compiler" not in installed():
         pytest.skip("only IREE's bindings can write StableHLO")
     iree = default_bindings("iree.compiler")
-    module = iree.ir.Module.parse(STABLEHLO, iree.new_context())
+    module = iree.ir.Module.parse(MIXED, iree.new_context())
     pieces: list[bytes] = []
 
     class Sink:
@@ -168,7 +172,28 @@ def test_bytecode_of_another_dialect_is_foreign() -> None:
     (finding,) = refusal(b"".join(pieces))
     assert (finding.code, finding.where) == ("foreign-operator", "-:2:8")
     assert finding.message == "'stablehlo.add' is not a TOSA operator"
-    assert "stablehlo-legalize-to-tosa" in finding.hint
+
+
+def test_a_module_of_stablehlo_is_a_model() -> None:
+    (finding,) = refusal(STABLEHLO.encode())
+    assert finding.code == "unrecognised-input"
+    assert "a module of StableHLO" in finding.message
+    assert "tosa-flatbuffer-convert" in finding.hint
+
+
+def test_a_module_that_mixes_tosa_and_stablehlo_is_a_program_with_foreign_operators() -> None:
+    (finding,) = refusal(MIXED.encode())
+    assert finding.code == "foreign-operator"
+    assert "tosa-flatbuffer-convert" in finding.hint
+
+
+def test_a_program_whose_locations_name_stablehlo_is_a_program() -> None:
+    text = """func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = tosa.abs %x : (tensor<2xf32>) -> tensor<2xf32> loc("stablehlo.abs")
+  return %0 : tensor<2xf32>
+}
+"""
+    assert len(tc.load(text.encode()).main.operators) == 1
 
 
 def test_an_unknown_tosa_operator_is_not_foreign() -> None:

@@ -43,7 +43,7 @@ def lower(request: Request, folder: Path) -> Interface:
     return Interface(
         inputs=found.inputs,
         outputs=found.outputs,
-        not_lowered=list(_rows(found.problems)),
+        not_lowered=list(rows_of(found.problems)),
     )
 
 
@@ -89,7 +89,7 @@ def graph_of(
     """Return the program of a function of this process; see `tosa_convert.frontends.from_jax`."""
     found: Lowered = lower_function(function, arguments, names, has_full_paths=has_full_paths)
     if found.graph is None:
-        raise not_lowered(function, list(_rows(found.problems)))
+        raise not_lowered(function, list(rows_of(found.problems)))
     return rewrites.apply(found.graph).graph
 
 
@@ -114,7 +114,7 @@ def arguments_of(
     return Arguments(tuple(args), kwargs or {})
 
 
-def _rows(problems: Sequence[Problem]) -> list[NotLowered]:
+def rows_of(problems: Sequence[Problem]) -> list[NotLowered]:
     """Return a row for each primitive and reason."""
     rows = []
     for problem in problems:

@@ -74,6 +74,8 @@ def lower_function(
     *,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     has_full_paths: bool = False,
+    names_of_results: Sequence[str] | None = None,
+    walk: Walk | None = None,
 ) -> Lowered:
     """Lower a function for arguments of given types and shapes.
 
@@ -83,12 +85,16 @@ def lower_function(
         names: the names of the positional arguments.
         shapes: shapes of arguments.
         has_full_paths: whether locations have the folders of files.
+        names_of_results: by default their keys.
+        walk: what lowers the equations, if it is not a plain `Walk`.
 
     Raises:
         TosaConvertError: as `trace`.
     """
     traced = trace(function, arguments, names, shapes)
-    walk = Walk(has_full_paths)
+    for port, name in zip(traced.outputs, names_of_results or (), strict=bool(names_of_results)):
+        port.name = name
+    walk = Walk(has_full_paths) if walk is None else walk
     # Constants are computed in the memory that programs are written from.
     with jax.default_device(jax.local_devices(backend="cpu")[0]):
         graph = _program(walk, traced)

@@ -62,18 +62,33 @@ def by_halves(
     s: Scope, a: Array, axes: Sequence[int], combine: Callable[[Array, Array], Array]
 ) -> Array:
     """Reduce by a function of two arrays: combine halves until one element is left."""
-    result = _kept(a, axes)
-    sizes, reduced = _merged(a, axes)
-    a = layout.reshape(s, a, sizes)
+    (made,) = all_by_halves(s, [a], axes, lambda xs, ys: [combine(xs[0], ys[0])])
+    return made
+
+
+def all_by_halves(
+    s: Scope,
+    arrays: Sequence[Array],
+    axes: Sequence[int],
+    combine: Callable[[Sequence[Array], Sequence[Array]], Sequence[Array]],
+) -> list[Array]:
+    """Reduce several arrays of one shape together, as `by_halves` does one."""
+    result = _kept(arrays[0], axes)
+    sizes, reduced = _merged(arrays[0], axes)
+    held: Sequence[Array] = [layout.reshape(s, a, sizes) for a in arrays]
     for axis in reduced:
-        part = partial(_part, s, axis)
-        join = partial(layout.concatenate, s, axis=axis)
-        a = reduce_by_halves(a, a.shape[axis], combine, part, join)
-    return layout.reshape(s, a, result)
+        part = partial(_parts, s, axis)
+        join = partial(_joined, s, axis)
+        held = reduce_by_halves(held, held[0].shape[axis], combine, part, join)
+    return [layout.reshape(s, a, result) for a in held]
 
 
-def _part(s: Scope, axis: int, a: Array, start: int, stop: int) -> Array:
-    return layout.part(s, a, axis, start, stop)
+def _parts(s: Scope, axis: int, arrays: Sequence[Array], start: int, stop: int) -> Sequence[Array]:
+    return [layout.part(s, a, axis, start, stop) for a in arrays]
+
+
+def _joined(s: Scope, axis: int, parts: Sequence[Sequence[Array]]) -> Sequence[Array]:
+    return [layout.concatenate(s, row, axis) for row in zip(*parts, strict=True)]
 
 
 def summed(s: Scope, a: Array, axes: Sequence[int]) -> Array:

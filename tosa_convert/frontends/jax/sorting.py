@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
+import jax
 import numpy as np
+from jax.extend.core import Primitive, jaxpr_as_fun
 
 from tosa_convert.frontends.jax import layout
 from tosa_convert.frontends.jax.arithmetic import ordered, sorted_before
@@ -15,6 +17,10 @@ from tosa_convert.frontends.jax.scope import INT32, Array, NotLowered, Scope, St
 
 #: Most pairs that are compared.
 _MOST_PAIRS: Final = 1 << 22
+#: Sorts by any function, as StableHLO does; no primitive of JAX has one.
+_SORT_BY: Final = Primitive("sort_by")
+_SORT_BY.multiple_results = True
+_SORT_BY.def_abstract_eval(lambda *arrays, **params: list(arrays))
 
 
 def sort(step: Step) -> list[Array]:
@@ -25,6 +31,60 @@ def sort(step: Step) -> list[Array]:
     ranks = _ranks(s, rows[:keys], is_descending=False)
     made = [_permuted(s, row, ranks) for row in rows]
     return [_unlined(s, row, item.shape, axis) for row, item in zip(made, step.inputs, strict=True)]
+
+
+def sort_by(arrays: Sequence[Any], axis: int, comes_before: Callable[..., Any]) -> Sequence[Any]:
+    """Have JAX trace a stable sort of arrays by a function.
+
+    Args:
+        arrays: arrays of one shape.
+        axis: the dimension along which they are sorted.
+        comes_before: whether the elements of a place come before those of another: takes two
+            numbers for each array.
+    """
+    numbers = [jax.ShapeDtypeStruct((), array.dtype) for array in arrays for _ in range(2)]
+    compare = jax.make_jaxpr(comes_before)(*numbers)
+    found: Sequence[Any] = _SORT_BY.bind(*arrays, axis=axis, compare=compare)
+    return found
+
+
+def sort_by_function(step: Step) -> list[Array]:
+    """Sort stably by a function of pairs."""
+    s, axis = step.scope, step.params["axis"]
+    rows = [_lines(s, item, axis) for item in step.inputs]
+    compare = step.params["compare"]
+
+    def comes_before(one: Sequence[Array], other: Sequence[Array]) -> Array:
+        held = [item for pair in zip(one, other, strict=True) for item in pair]
+        shape = np.broadcast_shapes(*(item.shape for item in held))
+        wide = [layout.broadcast(s, item, shape, range(len(shape))) for item in held]
+        kinds = [jax.ShapeDtypeStruct(shape, item.dtype) for item in wide]
+        mapped = jax.make_jaxpr(_mapped(compare, len(shape)))(*kinds)
+        (made,) = step.run(s, mapped, wide)
+        return made
+
+    lines, size = rows[0].shape
+    _refuse_many(lines, size)
+    mine = [layout.reshape(s, row, (lines, size, 1)) for row in rows]
+    other = [layout.reshape(s, row, (lines, 1, size)) for row in rows]
+    earlier = constant(np.tri(size, size, -1, dtype=np.bool_).reshape(1, size, size))
+    less, more = comes_before(other, mine), comes_before(mine, other)
+    before = s.either(less, s.both(s.negation(more), earlier))
+    ranks = summed(s, s.cast(before, INT32), (2,))
+    made = [_permuted(s, row, ranks) for row in rows]
+    return [_unlined(s, row, item.shape, axis) for row, item in zip(made, step.inputs, strict=True)]
+
+
+def _mapped(closed: Any, rank: int) -> Callable[..., Any]:
+    """Return a function of numbers as one of arrays of a rank."""
+
+    def function(*numbers: Any) -> Any:
+        return jaxpr_as_fun(closed)(*numbers)[0]
+
+    mapped: Callable[..., Any] = function
+    for _ in range(rank):
+        mapped = jax.vmap(mapped)
+    return mapped
 
 
 def top_k(step: Step) -> list[Array]:
@@ -64,9 +124,7 @@ def _unlined(s: Scope, a: Array, shape: Sequence[int], axis: int) -> Array:
 def _ranks(s: Scope, keys: Sequence[Array], is_descending: bool) -> Array:
     """Return the position that each element gets."""
     lines, size = keys[0].shape
-    if lines * size * size > _MOST_PAIRS:
-        reason = f"a sort of {lines} times {size} elements compares too many pairs"
-        raise NotLowered(reason, "sort outside, or use argmax for the first few")
+    _refuse_many(lines, size)
     earlier = np.tri(size, size, -1, dtype=np.bool_).reshape(1, size, size)
     # Entry [i, j] says whether element j comes before element i.
     before = constant(earlier)
@@ -79,6 +137,12 @@ def _ranks(s: Scope, keys: Sequence[Array], is_descending: bool) -> Array:
         less, more = sorted_before(s, other, mine), sorted_before(s, mine, other)
         before = s.either(less, s.both(s.negation(more), before))
     return summed(s, s.cast(before, INT32), (2,))
+
+
+def _refuse_many(lines: int, size: int) -> None:
+    if lines * size * size > _MOST_PAIRS:
+        reason = f"a sort of {lines} times {size} elements compares too many pairs"
+        raise NotLowered(reason, "sort outside, or use argmax for the first few")
 
 
 def _permuted(s: Scope, a: Array, ranks: Array) -> Array:

@@ -206,6 +206,7 @@ ROWS: Final[dict[str, Row]] = {
     "dot_general": Row(products.dot_general),
     "select_n": Row(_rule(arithmetic.select_n)),
     "sort": Row(sorting.sort),
+    "sort_by": Row(sorting.sort_by_function),
     "top_k": Row(sorting.top_k),
     "dynamic_slice": Row(indexing.dynamic_slice),
     "dynamic_update_slice": Row(indexing.dynamic_update_slice),

@@ -41,6 +41,10 @@ class Walk:
         self.problems: dict[tuple[str, str], Problem] = {}
         self.place = Place()
 
+    def place_of(self, equation: Any, outer: Place) -> Place:
+        """Return where an equation comes from. outer: that of the call whose jaxpr it is in."""
+        return place_of_equation(equation, outer)
+
     def run(self, scope: Scope, closed: Any, args: Sequence[Array]) -> list[Array]:
         """Return the results of a closed jaxpr for arguments."""
         jaxpr = getattr(closed, "jaxpr", closed)
@@ -61,7 +65,7 @@ class Walk:
 
         outer = self.place
         for equation in _needed(jaxpr):
-            self.place = place_of_equation(equation, outer)
+            self.place = self.place_of(equation, outer)
             scope.builder.location = self.place.location(
                 equation.primitive.name, self.has_full_paths
             )

@@ -60,21 +60,37 @@ def by_slices(
     dilation: Sequence[int],
 ) -> Array:
     """Reduce one dimension after another: combine the slices of all positions in the window."""
+    together = all_by_slices(
+        s, [a], lambda xs, ys: [combine(xs[0], ys[0])], window, strides, dilation
+    )
+    return together[0]
+
+
+def all_by_slices(
+    s: Scope,
+    arrays: Sequence[Array],
+    combine: Callable[[Sequence[Array], Sequence[Array]], Sequence[Array]],
+    window: Sequence[int],
+    strides: Sequence[int],
+    dilation: Sequence[int],
+) -> Sequence[Array]:
+    """Reduce the windows of several arrays of one shape together, as `by_slices` does one's."""
     if sum(window) > _MOST_SLICES:
         reason = f"a window of {list(window)} takes more than {_MOST_SLICES} slices"
         raise NotLowered(reason, "use a cumulative function or a convolution")
     for axis, (size, stride, spread) in enumerate(zip(window, strides, dilation, strict=True)):
         if size == 1 and stride == 1:
             continue
-        count = (a.shape[axis] - (size - 1) * spread - 1) // stride + 1
-        made: Array | None = None
+        count = (arrays[0].shape[axis] - (size - 1) * spread - 1) // stride + 1
+        made: Sequence[Array] | None = None
         for position in range(size):
             start = position * spread
-            part = layout.part(s, a, axis, start, start + (count - 1) * stride + 1, stride)
-            made = part if made is None else combine(made, part)
+            end = start + (count - 1) * stride + 1
+            parts = [layout.part(s, a, axis, start, end, stride) for a in arrays]
+            made = parts if made is None else combine(made, parts)
         assert made is not None
-        a = made
-    return a
+        arrays = made
+    return arrays
 
 
 def _pooled(

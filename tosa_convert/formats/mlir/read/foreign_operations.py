@@ -66,10 +66,10 @@ _FIRST: Final = "lower it to TOSA before exporting"
 
 #: Dialects above TOSA -> what lowers them to TOSA. Passes as their projects document them.
 _LOWERING: Final = {
-    "stablehlo": "stablehlo-opt --stablehlo-prepare-for-tosa --stablehlo-legalize-to-tosa",
-    "chlo": "stablehlo-opt --chlo-legalize-to-stablehlo --stablehlo-legalize-to-tosa",
-    "vhlo": "stablehlo-translate --deserialize, then stablehlo-opt --stablehlo-legalize-to-tosa",
-    "mhlo": "first to StableHLO with mlir-hlo-opt --hlo-legalize-to-stablehlo",
+    **dict.fromkeys(
+        ("stablehlo", "chlo", "vhlo", "mhlo"),
+        "tosa-flatbuffer-convert does it, or tosa_convert.frontends.from_file, with the extra `jax`",
+    ),
     "torch": (
         "torch-mlir-opt --torch-backend-to-tosa-backend-pipeline, or "
         'torch_mlir.fx.export_and_import(..., output_type="tosa")'

@@ -1,0 +1,264 @@
+"""Modules of StableHLO become programs that compute what XLA computes of the same module."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from frontends.jax_runs import jax
+from frontends.stablehlo_operations import CASES, Case
+from networks import JAX, networks
+
+import tosa_convert as tc
+from tosa_convert.cli.main import run, tosa_flatbuffer
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.frontends.process.interface import PROGRAM_FILE
+from tosa_convert.frontends.process.request import Request
+
+pytest.importorskip("flax", reason="flax is not installed")
+jnp = jax.numpy
+convert = pytest.importorskip("tosa_convert.frontends.stablehlo.convert")
+
+#: Operations whose operands must be positive.
+_POSITIVE: Final = ("log", "power", "rsqrt", "sqrt")
+#: Operations of the specification that TOSA cannot hold -> a module with it.
+_REFUSED: Final = {
+    "stablehlo.fft": Case(
+        "4xf32",
+        "3xf32",
+        "%c = stablehlo.fft %a0, type = RFFT, length = [4] : (tensor<4xf32>) -> "
+        "tensor<3xcomplex<f32>>\n%r = stablehlo.real %c : (tensor<3xcomplex<f32>>) -> tensor<3xf32>",
+    ),
+    "stablehlo.rng": Case(
+        "f32, f32",
+        "3xf32",
+        "%s = stablehlo.constant dense<3> : tensor<1xi64>\n"
+        "%r = stablehlo.rng %a0, %a1, %s, distribution = UNIFORM : "
+        "(tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<3xf32>",
+    ),
+    "stablehlo.custom_call": Case(
+        "3xf32",
+        "3xf32",
+        "%r = stablehlo.custom_call @mystery(%a0) : (tensor<3xf32>) -> tensor<3xf32>",
+    ),
+    "stablehlo.cholesky": Case(
+        "3x3xf32", "3x3xf32", "%r = stablehlo.cholesky %a0, lower = true : tensor<3x3xf32>"
+    ),
+}
+
+
+def program(path: Path, **options: Any) -> tc.Graph:
+    """Return the program of a file, which TOSA allows."""
+    graph = tc.frontends.from_file(path, **options)
+    assert tc.validate(graph) == []
+    return graph
+
+
+def lowered_here(path: Path) -> tc.Graph:
+    """Return the program of a file as `program` does, in this process, which has imported JAX."""
+    folder = path.parent / "lowered"
+    folder.mkdir()
+    interface = convert.lower(
+        Request(frontend="stablehlo", source=str(path), shown=path.name), folder
+    )
+    assert interface.not_lowered == []
+    graph = tc.load(folder / PROGRAM_FILE)
+    assert tc.validate(graph) == []
+    return graph
+
+
+def by_xla(text: str, arrays: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+    """Run a module with XLA."""
+    from jax.extend.backend import get_backend
+
+    _jax, xla_client = (
+        importlib.import_module(f"jaxlib.{name}") for name in ("_jax", "xla_client")
+    )
+    client = get_backend("cpu")
+    devices = _jax.DeviceList(tuple(client.local_devices()[:1]))
+    compiled = client.compile_and_load(text, devices, xla_client.CompileOptions())
+    given = [jax.device_put(array) for array in arrays]
+    results = compiled.execute_sharded(given).disassemble_into_single_device_arrays()
+    return [np.asarray(result[0]) for result in results]
+
+
+def argument(name: str, kind: str, random: np.random.Generator) -> npt.NDArray[Any]:
+    """Draw an argument of a type such as `2x3xf32`."""
+    *sizes, element = kind.split("x")
+    shape = tuple(map(int, sizes))
+    if element == "f32":
+        values = random.standard_normal(shape) * 2
+        return np.asarray(np.abs(values) + 0.1 if name in _POSITIVE else values, np.float32)
+    if element == "i1":
+        return np.asarray(random.integers(0, 2, shape), np.bool_)
+    low, high = (-128, 128) if element == "i8" else (1, 4)
+    return np.asarray(random.integers(low, high, shape), element.replace("i", "int"))
+
+
+def agree(graph: tc.Graph, arrays: Sequence[Any], expected: Sequence[Any]) -> None:
+    """Assert that a program returns these arrays."""
+    inputs = dict(zip(graph.main.inputs, arrays, strict=True))
+    found = tc.golden.run(graph, inputs, engine="numpy").outputs
+    assert len(expected) == len(graph.main.outputs)
+    for name, want in zip(graph.main.outputs, expected, strict=True):
+        made = found[name].astype(np.float64)
+        np.testing.assert_allclose(made, np.asarray(want, np.float64), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [(name, n) for name, cases in CASES.items() for n in range(len(cases))]
+)
+def test_an_operation_agrees_with_xla(tmp_path: Path, name: str, number: int) -> None:
+    case = CASES[name][number]
+    (tmp_path / "m.mlir").write_text(case.text())
+    random = np.random.default_rng(number)
+    arrays = [argument(name, kind, random) for kind in case.arguments.split(", ") if kind]
+    if name in NOT_OF_XLA:
+        expected: Sequence[Any] = [np.asarray(row) for row in NOT_OF_XLA[name](*arrays)]
+    else:
+        expected = by_xla(case.text(), arrays)
+    agree(lowered_here(tmp_path / "m.mlir"), arrays, expected)
+
+
+#: Operations that XLA does not run, such as those of computed sizes -> what they return in the modules
+#: of `CASES`.
+NOT_OF_XLA: Final[Mapping[str, Any]] = {
+    "collective_broadcast": lambda x: [x],
+    "dynamic_broadcast_in_dim": lambda x: [np.broadcast_to(x, (2, 3))],
+    "dynamic_conv": lambda x, w: [
+        jax.lax.conv_general_dilated(x, w, [1], [(1, 1)], dimension_numbers=("NWC", "WIO", "NWC"))
+    ],
+    "dynamic_gather": lambda x: [x[[4, 1]]],
+    "dynamic_iota": lambda: [np.broadcast_to(np.arange(3), (2, 3))],
+    "dynamic_pad": lambda x, v: [np.concatenate([[v], x, [v, v]])],
+    "dynamic_reshape": lambda x: [x.reshape(3, 2)],
+}
+
+
+@pytest.mark.parametrize("name", _REFUSED)
+def test_what_tosa_cannot_hold_is_named_with_its_line(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "m.mlir"
+    path.write_text(_REFUSED[name].text())
+    request = Request(frontend="stablehlo", source=str(path), shown=path.name)
+    rows = convert.lower(request, tmp_path).not_lowered
+    assert rows
+    assert all(row.reason and row.where in ("m.mlir:3", "m.mlir:4") for row in rows), rows
+
+
+def test_all_that_does_not_lower_is_listed_with_its_line_and_advice(tmp_path: Path) -> None:
+    (tmp_path / "m.mlir").write_text(_REFUSED["stablehlo.custom_call"].text())
+    with pytest.raises(TosaConvertError, match="not-lowered") as caught:
+        program(tmp_path / "m.mlir")
+    assert "m.mlir:3" in str(caught.value)
+    assert "compute it outside" in str(caught.value)
+
+
+def example(x: Any, table: Any) -> dict[str, Any]:
+    """A function with calls, a sort, a position, a loop and a gather."""
+    best = jnp.argmax(x, axis=1)
+    ordered = jnp.sort(x, axis=1)
+    total = jax.lax.fori_loop(0, 3, lambda i, value: value * 2 + i, x.sum())
+    return {
+        "rows": jnp.take(table, best, axis=0),
+        "shares": jax.nn.softmax(ordered),
+        "total": total,
+    }
+
+
+@pytest.mark.parametrize("form", ["text", "artifact", "exported", "bytecode"])
+def test_every_form_of_an_exported_function_is_read(tmp_path: Path, form: str) -> None:
+    kinds = [jax.ShapeDtypeStruct((4, 5), jnp.float32), jax.ShapeDtypeStruct((5, 3), jnp.float32)]
+    exported = jax.export.export(jax.jit(example))(*kinds)
+    path = tmp_path / {"text": "m.mlir", "exported": "m.jax"}.get(form, "m.mlirbc")
+    if form == "text":
+        path.write_text(exported.mlir_module())
+    elif form == "bytecode":
+        lowered = jax.jit(example).lower(*kinds).compiler_ir("stablehlo")
+        with path.open("wb") as file:
+            lowered.operation.write_bytecode(file)
+    else:
+        data = exported.serialize() if form == "exported" else exported.mlir_module_serialized
+        path.write_bytes(data)
+    graph = program(path)
+    assert graph.main.outputs == ["rows", "shares", "total"]
+    assert graph.main.inputs == ["x", "table"]
+    random = np.random.default_rng(1)
+    arrays = [random.standard_normal(kind.shape).astype(np.float32) for kind in kinds]
+    agree(graph, arrays, list(example(*arrays).values()))
+
+
+def test_unknown_sizes_are_set(tmp_path: Path) -> None:
+    (tmp_path / "m.mlir").write_text(
+        "func.func @main(%x: tensor<?x3xf32>) -> tensor<?x3xf32> {\n"
+        "  %y = stablehlo.add %x, %x : tensor<?x3xf32>\n  return %y : tensor<?x3xf32>\n}\n"
+    )
+    graph = program(tmp_path / "m.mlir", input_shapes={"arg0": (2, 3)})
+    agree(graph, [np.ones((2, 3), np.float32)], [np.full((2, 3), 2.0)])
+    with pytest.raises(TosaConvertError) as caught:
+        program(tmp_path / "m.mlir")
+    assert "--input-shape" in str(caught.value)
+    with pytest.raises(TosaConvertError, match="unknown-argument"):
+        program(tmp_path / "m.mlir", input_shapes={"y": (2, 3)})
+
+
+def test_a_function_is_chosen(tmp_path: Path) -> None:
+    text = "\n".join(
+        f"func.func @{name}(%x: tensor<3xf32>) -> tensor<3xf32> {{\n"
+        f"  %y = stablehlo.{name} %x : tensor<3xf32>\n  return %y : tensor<3xf32>\n}}"
+        for name in ("negate", "abs")
+    )
+    (tmp_path / "m.mlir").write_text(text)
+    x = np.array([-1, 2, -3], np.float32)
+    agree(program(tmp_path / "m.mlir", func="abs"), [x], [np.abs(x)])
+    with pytest.raises(TosaConvertError, match="ambiguous-function"):
+        program(tmp_path / "m.mlir")
+    with pytest.raises(TosaConvertError, match="unknown-function"):
+        program(tmp_path / "m.mlir", func="sqrt")
+
+
+def test_a_damaged_module_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "m.mlir").write_text(
+        "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {\n"
+        "  %y = stablehlo.add %x, %z : tensor<3xf32>\n  return %y : tensor<3xf32>\n}\n"
+    )
+    with pytest.raises(TosaConvertError, match="malformed-mlir"):
+        program(tmp_path / "m.mlir")
+
+
+def test_the_tool_converts_a_module_and_other_verbs_say_what_it_is(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.mlir"
+    path.write_text(CASES["tanh"][0].text())
+    assert run(tosa_flatbuffer, ["convert", str(path), "-o", str(tmp_path / "m.tosa")]) == 0
+    assert tc.validate(tc.load(tmp_path / "m.tosa")) == []
+    assert run(tosa_flatbuffer, ["validate", str(path)]) != 0
+    assert "a module of StableHLO" in capfd.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        (name, make)
+        for _, name, make in networks(JAX)
+        if name not in ("gpt_step", "streaming_keywords")  # Modules with a state: no function.
+    ],
+)
+def test_a_network_of_the_zoo_agrees_by_way_of_export(tmp_path: Path, name: str, make: Any) -> None:
+    function, inputs = make()
+    kinds = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), inputs)
+    exported = jax.export.export(jax.jit(function, keep_unused=True))(*kinds)
+    (tmp_path / "m.mlirbc").write_bytes(exported.mlir_module_serialized)
+    graph = lowered_here(tmp_path / "m.mlirbc")
+    expected = [np.asarray(value) for value in jax.tree.leaves(jax.jit(function)(*inputs))]
+    inputs_of = dict(zip(graph.main.inputs, jax.tree.leaves(inputs), strict=True))
+    found = tc.golden.run(graph, inputs_of, engine="numpy").outputs
+    for output, want in zip(graph.main.outputs, expected, strict=True):
+        scale = 1e-4 * max(1.0, float(np.abs(want).max()))
+        np.testing.assert_allclose(found[output], want, rtol=1e-4, atol=scale)

@@ -1,0 +1,222 @@
+"""The StableHLO converter, in the child process: a module of StableHLO becomes a program."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import jax
+from jax.extend.mlir import ir
+from jax.extend.mlir.dialects import stablehlo
+from jax.interpreters.mlir import make_ir_context
+
+from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.formats.write import save
+from tosa_convert.frontends.jax.convert import rows_of
+from tosa_convert.frontends.jax.lowering import Arguments, lower_function, use_cpu
+from tosa_convert.frontends.jax.scope import NotLowered
+from tosa_convert.frontends.jax.source import Place, place_of_location
+from tosa_convert.frontends.jax.walk import Problem, Walk
+from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface
+from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.stablehlo import elementwise, run_module, structured
+from tosa_convert.frontends.stablehlo.attributes import dtype_of, shape_of
+from tosa_convert.frontends.stablehlo.evaluate import SCOPE, Evaluator
+from tosa_convert.frontends.stablehlo.modules import read_module, refined
+
+#: The file in the folder that runs the module for `--check`.
+_RUNS: Final = "run_module.py"
+_RULES: Final = {**elementwise.RULES, **structured.RULES}
+#: The number of an operation in the name stack of its equations; the last is the innermost.
+_NUMBER: Final = re.compile(re.escape(SCOPE) + r"(\d+)")
+#: What JAX calls a result, such as `result['logits'][0]`.
+_RESULT_KEY: Final = re.compile(r"\[(?:'([^']*)'|(\d+))\]|\.(\w+)")
+_MAIN: Final = "main"
+#: Operations at computed places, whose results have known sizes.
+_FIXED_SIZES: Final = frozenset(("stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"))
+
+
+def lower(request: Request, folder: Path) -> Interface:
+    """Lower a function of a module, by default @main or the only one that is public."""
+    use_cpu()
+    context = make_ir_context()
+    # A module says each element type itself, also those of 64 bits.
+    with context, ir.Location.unknown(), jax.enable_x64(True):
+        module = read_module(Path(request.source).read_bytes(), request.shown, context)
+        name = _function(module, request)
+        if request.input_shapes or _is_dynamic(module):
+            module = refined(module, name, request)
+        return _lowered(module, name, request, folder)
+
+
+def _lowered(module: Any, name: str, request: Request, folder: Path) -> Interface:
+    evaluator = Evaluator(module, _RULES)
+    function = evaluator.functions[name]
+    inputs, outputs = _names(function)
+    arguments = [_argument(kind) for kind in _kinds(function, "inputs")]
+    walk = _Walk(evaluator, request)
+    found = lower_function(
+        lambda *arrays: evaluator.call(name, *arrays),
+        Arguments(tuple(arguments), {}),
+        inputs,
+        names_of_results=outputs,
+        walk=walk,
+    )
+    problems = [*map(walk.problem, evaluator.problems), *found.problems]
+    if found.graph is not None and not problems:
+        save(found.graph, folder / PROGRAM_FILE, "mlirbc")
+        target = stablehlo.get_current_version()
+        data = stablehlo.serialize_portable_artifact(module, target)
+        (folder / run_module.MODULE_FILE).write_bytes(data)
+        rows = [(list(row.shape or ()), row.dtype) for row in found.inputs]
+        (folder / run_module.ARGUMENTS_FILE).write_text(json.dumps(rows), encoding="utf-8")
+        shutil.copy(run_module.__file__, folder / _RUNS)
+    return Interface(
+        inputs=found.inputs,
+        outputs=found.outputs,
+        not_lowered=list(rows_of(_together(problems))),
+        model=f"{_RUNS}:{run_module.module.__name__}",
+    )
+
+
+class _Walk(Walk):
+    """Lowers what JAX traced, with the places of the module's operations."""
+
+    def __init__(self, evaluator: Evaluator, request: Request) -> None:
+        super().__init__()
+        self.operations = evaluator.operations
+        self.file = request.shown
+
+    def place_of(self, equation: Any, outer: Place) -> Place:
+        """Return the place of the operation that an equation is part of."""
+        numbers = _NUMBER.findall(str(equation.source_info.name_stack))
+        found = outer
+        # Operations of a function that is called often have no place of their own.
+        for number in reversed(numbers):
+            place = self.place_in_module(self.operations[int(number)])
+            found = place if found is outer else found._replace(file=place.file, line=place.line)
+            if found.file:
+                break
+        return found
+
+    def place_in_module(self, operation: Any) -> Place:
+        """Return the place of an operation: of the user's code, else in the module's text."""
+        text = str(operation.location)
+        found = place_of_location(text)
+        scope = found.scope.rpartition("/")[0]
+        file = self.file if found.file in ("", "-") else found.file
+        return Place(scope, file if found.line else "", found.line)
+
+    def problem(self, noted: tuple[Any, NotLowered]) -> Problem:
+        """Return the problem of an operation that no call of `jax.lax` computes."""
+        operation, reason = noted
+        place = str(self.place_in_module(operation))
+        return Problem(operation.name, reason.reason, reason.advice, [place])
+
+
+def _together(problems: Sequence[Problem]) -> list[Problem]:
+    """Join the places of equal problems."""
+    found: dict[tuple[str, str], Problem] = {}
+    for problem in problems:
+        known = found.setdefault((problem.primitive, problem.reason), problem)
+        if known is not problem:
+            known.lines += problem.lines
+    return list(found.values())
+
+
+# -- functions, arguments and names --------------------------------------------------------------
+
+
+def _functions(module: Any) -> list[Any]:
+    return [held.operation for held in module.body.operations if held.operation.name == "func.func"]
+
+
+def _symbol(function: Any) -> str:
+    return str(ir.StringAttr(function.attributes["sym_name"]).value)
+
+
+def _function(module: Any, request: Request) -> str:
+    """Return the name of the function that is converted.
+
+    Raises:
+        TosaConvertError: "ambiguous-function", or "unknown-function".
+    """
+    functions = _functions(module)
+    names = [_symbol(function) for function in functions]
+    public = [
+        _symbol(function)
+        for function in functions
+        if "sym_visibility" not in function.attributes
+        or ir.StringAttr(function.attributes["sym_visibility"]).value != "private"
+    ]
+    wanted = request.func or (_MAIN if _MAIN in names else public[0] if len(public) == 1 else "")
+    if wanted in names:
+        return wanted
+    message = f"the module has the functions {', '.join(names) or 'none'}"
+    code = "unknown-function" if request.func else "ambiguous-function"
+    raise fail(code, request.shown, message, "choose one with --func")
+
+
+def _kinds(function: Any, which: str) -> list[Any]:
+    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    return list(getattr(kind, which))
+
+
+def _is_dynamic(module: Any) -> bool:
+    """Return whether a size is unknown, or computed by an operation of the program."""
+    found = False
+
+    def visit(operation: Any) -> Any:
+        nonlocal found
+        found = found or ("dynamic_" in operation.name and operation.name not in _FIXED_SIZES)
+        found = found or any("?" in str(result.type) for result in operation.results)
+        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return found
+
+
+def _argument(kind: Any) -> jax.ShapeDtypeStruct:
+    try:
+        return jax.ShapeDtypeStruct(shape_of(kind), dtype_of(kind))
+    except NotLowered as problem:
+        raise TosaConvertError(
+            [Finding("not-lowered", str(kind), problem.reason, problem.advice)]
+        ) from None
+
+
+def _names(function: Any) -> tuple[list[str], list[str]]:
+    """Return the names of the arguments and of the results, which JAX writes into the module."""
+    block = function.regions[0].blocks[0]
+    inputs = []
+    for position, argument in enumerate(block.arguments):
+        found = re.match(r'loc\("([^"]+)"\)', str(argument.location))
+        inputs.append(found[1] if found else f"arg{position}")
+    kinds = _kinds(function, "results")
+    rows: Any = (
+        ir.ArrayAttr(function.attributes["res_attrs"]) if "res_attrs" in function.attributes else []
+    )
+    outputs = []
+    for position in range(len(kinds)):
+        row: Any = ir.DictAttr(rows[position]) if position < len(rows) else {}
+        text = str(ir.StringAttr(row["jax.result_info"]).value) if "jax.result_info" in row else ""
+        words = [a or b or c for a, b, c in _RESULT_KEY.findall(text)]
+        if words and words[0].isdigit():
+            words[0] = f"output_{words[0]}"
+        default = "output" if len(kinds) == 1 else f"output_{position}"
+        outputs.append(".".join(words) or default)
+    return _unique(inputs), _unique(outputs)
+
+
+def _unique(names: list[str]) -> list[str]:
+    """Return names of which no two are equal."""
+    taken: set[str] = set()
+    found = []
+    for position, name in enumerate(names):
+        found.append(name if name not in taken else f"{name}_{position}")
+        taken.add(found[-1])
+    return found

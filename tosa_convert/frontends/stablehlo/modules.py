@@ -1,0 +1,108 @@
+"""Reads modules of StableHLO: text, bytecode, portable artifacts, and functions of `jax.export`."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any, Final
+
+from jax import export
+from jax.extend.mlir import ir
+from jax.extend.mlir.dialects import stablehlo
+from jaxlib import _jax
+
+from tosa_convert.errors import Findings, fail
+from tosa_convert.frontends.process.request import Request
+
+_BYTECODE: Final = b"ML\xefR"
+#: How the producer of a portable artifact begins.
+_ARTIFACT: Final = b"StableHLO_v"
+
+
+def read_module(data: bytes, where: str, context: Any) -> Any:
+    """Parse a module.
+
+    Args:
+        data: the content of the file.
+        where: its name, for messages.
+        context: of JAX, which has the dialects.
+
+    Raises:
+        TosaConvertError: "malformed-mlir" with what MLIR says.
+    """
+    try:
+        if data.startswith(_BYTECODE):
+            if data[5:].startswith(_ARTIFACT):
+                return stablehlo.deserialize_portable_artifact(context, data)
+            return ir.Module.parse(data, context)
+        if is_exported(data):
+            exported = export.deserialize(bytearray(data))
+            return stablehlo.deserialize_portable_artifact(context, exported.mlir_module_serialized)
+        return ir.Module.parse(data.decode(), context)
+    except (ir.MLIRError, ValueError, UnicodeDecodeError) as error:
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        said = "; ".join(lines[1:3] or lines[:1] or [type(error).__name__])
+        hint = (
+            "a portable artifact (.mlirbc of jax.export) can be read by later releases, text cannot"
+        )
+        raise fail(
+            "malformed-mlir", where, f"MLIR's parser of jaxlib refuses it: {said}", hint
+        ) from None
+
+
+def is_exported(data: bytes) -> bool:
+    """Return whether a file is a function of `jax.export`: a flatbuffer around a portable artifact."""
+    start = data.find(_BYTECODE)
+    return start > 0 and data[start + 5 :].startswith(_ARTIFACT)
+
+
+def refined(module: Any, name: str, request: Request) -> Any:
+    """Return a module with the sizes of arguments set, and those of all other tensors inferred.
+
+    Args:
+        module: the module.
+        name: the function, which becomes @main.
+        request: has the sizes, by names of arguments or positions such as `arg0`.
+
+    Raises:
+        TosaConvertError: "unknown-argument" for sizes of no argument; "invalid-shape" for what does
+            not fit.
+    """
+    (function,) = [
+        held.operation
+        for held in module.body.operations
+        if held.operation.name == "func.func"
+        and ir.StringAttr(held.operation.attributes["sym_name"]).value == name
+    ]
+    block = function.regions[0].blocks[0]
+    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    known = {f"arg{position}": position for position in range(len(block.arguments))}
+    for position, argument in enumerate(block.arguments):
+        if found := re.match(r'loc\("([^"]+)"\)', str(argument.location)):
+            known[found[1]] = position
+    inputs, findings = list(kind.inputs), Findings()
+    for key, sizes in request.input_shapes.items():
+        if key not in known:
+            message = f"the function has no argument of this name; it has {', '.join(known)}"
+            findings.add("unknown-argument", f"--input-shape {key}", message)
+            continue
+        position = known[key]
+        inputs[position] = ir.RankedTensorType.get(sizes, kind.inputs[position].element_type)
+    findings.raise_if_any()
+    for position, own in enumerate(inputs):
+        block.arguments[position].set_type(own)
+    function.attributes["function_type"] = ir.TypeAttr.get(
+        ir.FunctionType.get(inputs, kind.results)
+    )
+    stream = io.BytesIO()
+    module.operation.write_bytecode(stream)
+    try:
+        made = _jax.mlir.refine_polymorphic_shapes(stream.getvalue(), True, True)
+    except Exception as error:  # The class of the bindings has no public name.
+        lines = [line for line in str(error).splitlines() if line.strip()]
+        said = lines[0] if lines else type(error).__name__
+        hint = "set the sizes of every argument with --input-shape"
+        raise fail(
+            "unsupported-shape", request.shown, f"shapes stay unknown: {said}", hint
+        ) from None
+    return ir.Module.parse(made, module.context)

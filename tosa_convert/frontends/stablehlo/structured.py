@@ -1,0 +1,481 @@
+"""The operations of StableHLO that contract, reduce, sort, read at computed places, and branch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend.mlir.dialects import stablehlo
+
+from tosa_convert.frontends.jax.scope import NotLowered
+from tosa_convert.frontends.jax.sorting import sort_by
+from tosa_convert.frontends.stablehlo.attributes import dtype_of, shape_of
+from tosa_convert.frontends.stablehlo.evaluate import Function, Operation, Rule
+
+#: What a region of two numbers computes: its only operation -> the word of `jax.lax`.
+_REDUCERS: Final = {
+    "stablehlo.add": "sum",
+    "stablehlo.multiply": "prod",
+    "stablehlo.maximum": "max",
+    "stablehlo.minimum": "min",
+    "stablehlo.and": "and",
+    "stablehlo.or": "or",
+    "stablehlo.xor": "xor",
+}
+_COMBINED: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "sum": lax.add,
+    "prod": lax.mul,
+    "max": lax.max,
+    "min": lax.min,
+    "and": lax.bitwise_and,
+    "or": lax.bitwise_or,
+    "xor": lax.bitwise_xor,
+}
+_SCATTERS: Final = {
+    "sum": lax.scatter_add,
+    "prod": lax.scatter_mul,
+    "max": lax.scatter_max,
+    "min": lax.scatter_min,
+    "sub": lax.scatter_sub,
+}
+#: Custom calls that return their operands: they say where and how XLA computes.
+_MARKERS: Final = frozenset(
+    (
+        *("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"),
+        *("LayoutConstraint", "shape_assertion", "mhlo.sharding"),
+    )
+)
+
+
+def _word(block: Any) -> str:
+    """Return the word of what a region computes of its two arguments; "" for anything else."""
+    operations = [held.operation for held in block.operations]
+    if len(operations) != 2 or len(block.arguments) != 2:
+        return ""
+    made, end = operations
+    is_plain = list(end.operands) == list(made.results)
+    arguments = list(block.arguments)
+    uses = list(made.operands)
+    if is_plain and uses == arguments and made.name == "stablehlo.subtract":
+        return "sub"
+    is_plain = is_plain and uses in (arguments, arguments[::-1])
+    return _REDUCERS.get(made.name, "") if is_plain else ""
+
+
+def _returns_update(block: Any) -> bool:
+    operations = [held.operation for held in block.operations]
+    return len(operations) == 1 and list(operations[0].operands) == [block.arguments[1]]
+
+
+def _one_or_all(function: Function) -> Callable[..., Any]:
+    """Return a region as a function whose only result is no list."""
+
+    def called(*arguments: Any) -> Any:
+        found = function(*arguments)
+        return found[0] if len(found) == 1 else tuple(found)
+
+    return called
+
+
+# -- products ------------------------------------------------------------------------------------
+
+
+def _dot_general(op: Operation) -> Any:
+    numbers = stablehlo.DotDimensionNumbers(op.attributes.raw("dot_dimension_numbers"))
+    contracting = numbers.lhs_contracting_dimensions, numbers.rhs_contracting_dimensions
+    batch = numbers.lhs_batching_dimensions, numbers.rhs_batching_dimensions
+    return _product(op, (contracting, batch))
+
+
+def _dot(op: Operation) -> Any:
+    rank = jnp.ndim(op.operands[0])
+    return _product(op, (([rank - 1], [0]), ([], [])))
+
+
+def _product(op: Operation, numbers: Any) -> Any:
+    kind = dtype_of(op.types[0])
+    return lax.dot_general(*op.operands, numbers, preferred_element_type=kind)
+
+
+def _convolution(op: Operation) -> Any:
+    a = op.attributes
+    numbers = stablehlo.ConvDimensionNumbers(a.raw("dimension_numbers"))
+    x, kernel = op.operands
+    rank = jnp.ndim(x) - 2
+    ones = [1] * rank
+    reversal = a.numbers("window_reversal", [False] * rank)
+    turned = [
+        axis
+        for axis, is_turned in zip(numbers.kernel_spatial_dimensions, reversal, strict=True)
+        if is_turned
+    ]
+    if turned:
+        kernel = lax.rev(kernel, turned)
+    layout = lax.ConvDimensionNumbers(
+        (
+            numbers.input_batch_dimension,
+            numbers.input_feature_dimension,
+            *numbers.input_spatial_dimensions,
+        ),
+        (
+            numbers.kernel_output_feature_dimension,
+            numbers.kernel_input_feature_dimension,
+            *numbers.kernel_spatial_dimensions,
+        ),
+        (
+            numbers.output_batch_dimension,
+            numbers.output_feature_dimension,
+            *numbers.output_spatial_dimensions,
+        ),
+    )
+    kind = dtype_of(op.types[0])
+    if x.dtype != kernel.dtype:
+        x, kernel = (lax.convert_element_type(item, kind) for item in (x, kernel))
+    return lax.conv_general_dilated(
+        x,
+        kernel,
+        a.numbers("window_strides", ones),
+        a.numbers("padding", [(0, 0)] * rank),
+        lhs_dilation=a.numbers("lhs_dilation", ones),
+        rhs_dilation=a.numbers("rhs_dilation", ones),
+        dimension_numbers=layout,
+        feature_group_count=a.number("feature_group_count", 1),
+        batch_group_count=a.number("batch_group_count", 1),
+        preferred_element_type=kind,
+    )
+
+
+def _einsum(op: Operation) -> Any:
+    return jnp.einsum(op.attributes.text("einsum_config"), *op.operands)
+
+
+# -- reductions ----------------------------------------------------------------------------------
+
+
+def _halves(op: Operation) -> tuple[list[Any], list[Any]]:
+    """Return the arrays of a reduction, and their initial values."""
+    count = len(op.operands) // 2
+    return op.operands[:count], op.operands[count:]
+
+
+def _reduce(op: Operation) -> Any:
+    arrays, initial = _halves(op)
+    axes = tuple(op.attributes.numbers("dimensions"))
+    word = _word(op.blocks[0]) if len(arrays) == 1 else ""
+    if word not in _COMBINED:
+        combine = op.regions[0]
+        return lax.reduce(tuple(arrays), tuple(initial), lambda x, y: tuple(combine(*x, *y)), axes)
+    (array,), (start,) = arrays, initial
+    made = getattr(lax, f"reduce_{word}")(array, axes)
+    if _is_neutral(word, start):
+        return made
+    return _COMBINED[word](lax.broadcast(start, made.shape), made)
+
+
+def _is_neutral(word: str, start: Any) -> bool:
+    """Return whether an initial value is a constant that changes nothing."""
+    if not isinstance(start, (np.ndarray, np.generic)):
+        return False
+    number, dtype = np.asarray(start).reshape(()), start.dtype
+    if word in ("max", "min"):
+        if dtype == np.bool_:
+            return bool(number) is (word == "min")
+        info: Any = jnp.iinfo(dtype) if jnp.issubdtype(dtype, jnp.integer) else None
+        least, most = (info.min, info.max) if info else (-np.inf, np.inf)
+        return bool(number == (least if word == "max" else most))
+    if word == "and":
+        return bool(number == (True if dtype == np.bool_ else np.array(-1).astype(dtype)))
+    return bool(number == (1 if word == "prod" else 0))
+
+
+def _window(op: Operation) -> dict[str, Any]:
+    rank = len(op.attributes.numbers("window_dimensions"))
+    ones = (1,) * rank
+    return {
+        "window_dimensions": tuple(op.attributes.numbers("window_dimensions")),
+        "window_strides": tuple(op.attributes.numbers("window_strides", ones)),
+        "padding": tuple(map(tuple, op.attributes.numbers("padding", [(0, 0)] * rank))),
+    }
+
+
+def _reduce_window(op: Operation) -> Any:
+    arrays, initial = _halves(op)
+    window = _window(op)
+    ones = (1,) * len(window["window_dimensions"])
+    window["base_dilation"] = tuple(op.attributes.numbers("base_dilations", ones))
+    window["window_dilation"] = tuple(op.attributes.numbers("window_dilations", ones))
+    word = _word(op.blocks[0]) if len(arrays) == 1 else ""
+    if word in ("sum", "max", "min"):
+        (array,), (start,) = arrays, initial
+        if _is_neutral(word, start) and array.dtype != np.bool_:
+            return lax.reduce_window(array, _neutral(word, array.dtype), _COMBINED[word], **window)
+    combine = op.regions[0]
+    return lax.reduce_window(
+        tuple(arrays), tuple(initial), lambda x, y: tuple(combine(*x, *y)), **window
+    )
+
+
+def _neutral(word: str, dtype: Any) -> Any:
+    """Return the initial value by which `jax.lax` recognises a reduction."""
+    if word == "sum":
+        return np.array(0, dtype)
+    info: Any = jnp.iinfo(dtype) if jnp.issubdtype(dtype, jnp.integer) else None
+    least, most = (info.min, info.max) if info else (-np.inf, np.inf)
+    return np.array(least if word == "max" else most, dtype)
+
+
+def _select_and_scatter(op: Operation) -> Any:
+    x, source, start = op.operands
+    window = _window(op)
+    word = _word(op.blocks[1])
+    select = _select_word(op.blocks[0])
+    if word != "sum" or not select or not _is_neutral("sum", start):
+        reason = "a select_and_scatter other than adding to the greatest or the least"
+        raise NotLowered(reason, "use the gradient of a max pool")
+    pool = lax.max if select == "GE" else lax.min
+    initial = _neutral("max" if select == "GE" else "min", x.dtype)
+
+    def pooled(array: Any) -> Any:
+        return lax.reduce_window(array, initial, pool, **window)
+
+    (made,) = jax.vjp(pooled, x)[1](source)
+    return made
+
+
+def _select_word(block: Any) -> str:
+    """Return "GE" or "LE" if a region only compares its arguments in this way."""
+    operations = [held.operation for held in block.operations]
+    if len(operations) != 2 or operations[0].name != "stablehlo.compare":
+        return ""
+    if list(operations[0].operands) != list(block.arguments):
+        return ""
+    word = str(operations[0].attributes["comparison_direction"])
+    return next((name for name in ("GE", "LE") if name in word), "")
+
+
+# -- sorting, reading and writing at computed places ---------------------------------------------
+
+
+def _sort(op: Operation) -> Any:
+    axis = op.attributes.number("dimension", -1) % max(jnp.ndim(op.operands[0]), 1)
+    return sort_by(op.operands, axis, _one_or_all(op.regions[0]))
+
+
+def _top_k(op: Operation) -> Any:
+    return lax.top_k(op.operands[0], op.attributes.number("k"))
+
+
+def _gather(op: Operation) -> Any:
+    numbers = stablehlo.GatherDimensionNumbers(op.attributes.raw("dimension_numbers"))
+    x, start = op.operands
+    start = _index_last(start, numbers.index_vector_dim)
+    return lax.gather(
+        x,
+        start,
+        lax.GatherDimensionNumbers(
+            tuple(numbers.offset_dims),
+            tuple(numbers.collapsed_slice_dims),
+            tuple(numbers.start_index_map),
+            tuple(numbers.operand_batching_dims),
+            _shifted(numbers.start_indices_batching_dims, numbers.index_vector_dim),
+        ),
+        tuple(op.attributes.numbers("slice_sizes")),
+        mode=lax.GatherScatterMode.CLIP,
+    )
+
+
+def _index_last(start: Any, dimension: int) -> Any:
+    """Move the dimension of the index vectors to the end, where `jax.lax` has it."""
+    if dimension == jnp.ndim(start):
+        return lax.expand_dims(start, [dimension])
+    return jnp.moveaxis(start, dimension, -1) if dimension != jnp.ndim(start) - 1 else start
+
+
+def _shifted(dimensions: Sequence[int], removed: int) -> tuple[int, ...]:
+    return tuple(n - (n > removed) for n in dimensions)
+
+
+def _scatter(op: Operation) -> Any:
+    count = (len(op.operands) - 1) // 2
+    arrays, start, updates = op.operands[:count], op.operands[count], op.operands[count + 1 :]
+    numbers = stablehlo.ScatterDimensionNumbers(op.attributes.raw("scatter_dimension_numbers"))
+    word = _word(op.blocks[0]) if count == 1 else ""
+    function = lax.scatter if count == 1 and _returns_update(op.blocks[0]) else _SCATTERS.get(word)
+    if function is None:
+        reason = "a scatter whose region is not a sum, a product, an extreme or the update"
+        raise NotLowered(reason, "write it with one of these")
+    start = _index_last(start, numbers.index_vector_dim)
+    return function(
+        arrays[0],
+        start,
+        updates[0],
+        lax.ScatterDimensionNumbers(
+            tuple(numbers.update_window_dims),
+            tuple(numbers.inserted_window_dims),
+            tuple(numbers.scattered_dims_to_operand_dims),
+            tuple(numbers.input_batching_dims),
+            _shifted(numbers.scatter_indices_batching_dims, numbers.index_vector_dim),
+        ),
+        indices_are_sorted=bool(op.attributes.number("indices_are_sorted", False)),
+        unique_indices=bool(op.attributes.number("unique_indices", False)),
+        mode=lax.GatherScatterMode.FILL_OR_DROP,
+    )
+
+
+# -- control flow, calls -------------------------------------------------------------------------
+
+
+def _while(op: Operation) -> Any:
+    condition, body = op.regions
+    return lax.while_loop(
+        lambda values: condition(*values)[0],
+        lambda values: tuple(body(*values)),
+        tuple(map(jnp.asarray, op.operands)),
+    )
+
+
+def _case(op: Operation) -> Any:
+    (index,) = op.operands
+    last = len(op.regions) - 1
+    # An index out of range means the last branch.
+    index = lax.select((index < 0) | (index > last), jnp.asarray(last, index.dtype), index)
+    return lax.switch(index, [lambda f=branch: tuple(f()) for branch in op.regions])
+
+
+def _if(op: Operation) -> Any:
+    yes, no = op.regions
+    return lax.cond(op.operands[0], lambda: tuple(yes()), lambda: tuple(no()))
+
+
+def _map(op: Operation) -> Any:
+    flat = [lax.reshape(item, (math.prod(item.shape),)) for item in op.operands]
+    made = jax.vmap(_one_or_all(op.regions[0]))(*flat)
+    return lax.reshape(made, shape_of(op.types[0]))
+
+
+def _call(op: Operation) -> Any:
+    return op.call(op.attributes.text("callee"), *op.operands)
+
+
+def _composite(op: Operation) -> Any:
+    return op.call(op.attributes.text("decomposition"), *op.operands)
+
+
+def _custom_call(op: Operation) -> Any:
+    name = op.attributes.text("call_target_name")
+    if name in _MARKERS:
+        return op.operands[: len(op.types)]
+    rule = CUSTOM_CALLS.get(name)
+    if rule is None:
+        reason = f"a custom call of {name}, which TOSA does not have"
+        raise NotLowered(reason, "compute it outside and pass the result as an argument")
+    return rule(op)
+
+
+# -- batch normalisation -------------------------------------------------------------------------
+
+
+def _along(op: Operation, value: Any) -> Any:
+    axis = op.attributes.number("feature_index")
+    return lax.broadcast_in_dim(value, op.operands[0].shape, (axis,))
+
+
+def _normalised(op: Operation, scale: Any, offset: Any, mean: Any, variance: Any) -> Any:
+    x = op.operands[0]
+    epsilon = jnp.asarray(op.attributes.number("epsilon"), x.dtype)
+    factor = lax.rsqrt(variance + epsilon) * scale
+    return (x - _along(op, mean)) * _along(op, factor) + _along(op, offset)
+
+
+def _batch_norm_inference(op: Operation) -> Any:
+    return _normalised(op, *op.operands[1:])
+
+
+def _batch_norm_training(op: Operation) -> Any:
+    x, scale, offset = op.operands
+    axes = tuple(axis for axis in range(x.ndim) if axis != op.attributes.number("feature_index"))
+    mean = jnp.mean(x, axes)
+    variance = jnp.mean(lax.square(x - _along(op, mean)), axes)
+    return _normalised(op, scale, offset, mean, variance), mean, variance
+
+
+def _batch_norm_grad(op: Operation) -> Any:
+    x, scale, mean, variance, gradient = op.operands
+    axes = tuple(axis for axis in range(x.ndim) if axis != op.attributes.number("feature_index"))
+    count = jnp.asarray(math.prod(x.shape[axis] for axis in axes), x.dtype)
+    factor = lax.rsqrt(variance + jnp.asarray(op.attributes.number("epsilon"), x.dtype))
+    centred = x - _along(op, mean)
+    of_offset = jnp.sum(gradient, axes)
+    of_scale = jnp.sum(gradient * centred, axes) * factor
+    spread = centred * _along(op, factor * of_scale / count)
+    made = gradient - _along(op, of_offset / count) - spread
+    return made * _along(op, scale * factor), of_scale, of_offset
+
+
+# -- one device ----------------------------------------------------------------------------------
+
+
+def _alone(op: Operation) -> Any:
+    """Return the operands of a communication in groups of one device, which changes nothing."""
+    groups = op.attributes.numbers(
+        "replica_groups", op.attributes.numbers("source_target_pairs", [])
+    )
+    members = {
+        int(member) for row in groups for member in (row if isinstance(row, tuple) else [row])
+    }
+    if members - {0}:
+        reason = "it communicates between devices; a program of TOSA runs on one"
+        raise NotLowered(reason, "lower the function for one device")
+    if any(shape_of(kind) != item.shape for kind, item in zip(op.types, op.operands, strict=False)):
+        raise NotLowered("it splits or joins among devices", "lower the function for one device")
+    return op.operands[: len(op.types)]
+
+
+def _device_number(op: Operation) -> Any:
+    return np.zeros((), np.uint32)
+
+
+RULES: Final[dict[str, Rule]] = {
+    **dict.fromkeys(
+        (
+            *("all_gather", "all_reduce", "all_to_all", "collective_broadcast"),
+            *("collective_permute", "reduce_scatter"),
+        ),
+        _alone,
+    ),
+    "after_all": lambda op: [None],
+    "batch_norm_grad": _batch_norm_grad,
+    "create_token": lambda op: [None],
+    "get_tuple_element": lambda op: [op.operands[0][op.attributes.number("index")]],
+    "partition_id": _device_number,
+    "replica_id": _device_number,
+    "tuple": lambda op: [tuple(op.operands)],
+    "batch_norm_inference": _batch_norm_inference,
+    "batch_norm_training": _batch_norm_training,
+    "case": _case,
+    "composite": _composite,
+    "convolution": _convolution,
+    "custom_call": _custom_call,
+    "dot": _dot,
+    "dot_general": _dot_general,
+    "einsum": _einsum,
+    "func.call": _call,
+    "gather": _gather,
+    "if": _if,
+    "map": _map,
+    "reduce": _reduce,
+    "reduce_window": _reduce_window,
+    "scatter": _scatter,
+    "select_and_scatter": _select_and_scatter,
+    "sort": _sort,
+    "top_k": _top_k,
+    "unary_einsum": _einsum,
+    "while": _while,
+}
+#: Target of a custom call -> what computes it.
+CUSTOM_CALLS: Final[dict[str, Rule]] = {"mhlo.topk": _top_k}
