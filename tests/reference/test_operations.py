@@ -444,3 +444,22 @@ def test_large_rescales_are_exact(mode: str, shifts: tuple[int, ...], is_turned:
         product = exact * factor + (1 << (shift - 1)) + np.where(exact < 0, -more, more)
         expected = np.clip((product >> shift) + 7, -128, 127)
         np.testing.assert_array_equal(found[..., channel], expected.astype(np.int8))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("FP8E4M3", ml_dtypes.float8_e4m3fn), ("FP8E5M2", ml_dtypes.float8_e5m2)]
+)
+def test_large_casts_to_one_byte_are_rounded_once(name: str, kind: Any) -> None:
+    codes = np.arange(256, dtype=np.uint8).view(kind).astype(np.float32)
+    numbers = np.sort(codes[np.isfinite(codes)])
+    between = (numbers[1:] + numbers[:-1]) / 2
+    places = np.concatenate([numbers, between]).view(np.int32)
+    near = np.add.outer(places, np.arange(-256, 257, dtype=np.int32)).view(np.float32)
+    every = np.arange(0, 1 << 32, 1 << 13, dtype=np.uint32).view(np.float32)
+    value = np.concatenate(
+        [near.reshape(-1), every, np.array([np.nan, np.inf, -np.inf], np.float32)]
+    )
+    with np.errstate(all="ignore"):
+        expected = value.astype(kind)
+    found = computed(lambda b, x: b.cast(x, dtype=name), value)
+    np.testing.assert_array_equal(found.view(np.uint8), expected.view(np.uint8))

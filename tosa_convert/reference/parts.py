@@ -21,6 +21,8 @@ from tosa_convert.reference.call import Array, Call, Operation, Type, new_result
 PART: Final = 1 << 15
 #: Tensors with this many elements for each value of their type are computed by looking up results.
 _WORTH_LOOKING_UP: Final = 4
+#: Bits of FP32 that decide about a cast to a type of one byte.
+_UPPER_BITS: Final = 16
 #: Operators on integers that take longer than that. Those on floating point do, since numpy computes
 #: with FP32 alone.
 _LOOKED_UP: Final = frozenset(("NEGATE", "RESCALE", "TABLE"))
@@ -52,6 +54,8 @@ def compute_in_parts(call: Call, function: Operation) -> Array | None:
             return result
     if is_rescale:
         return None
+    if call.spec.name == "CAST" and _is_cut_short(call):
+        return _cast_upper_halves(call, function)
     result = new_result(call.result, call.precision)
     for part in slices(shape, PART):
         target = result[part]
@@ -80,6 +84,35 @@ def _results_by_code(call: Call, function: Operation) -> Array | None:
         entries[...] = function(part)
         return entries
     return None
+
+
+def _is_cut_short(call: Call) -> bool:
+    """Return whether FP32 is rounded to at most 5 bits after the point, and is worth looking up."""
+    array, element = call.operands[0], call.result.dtype
+    is_byte = element is not None and element.is_float and element.numpy.itemsize == 1
+    is_wide = array.dtype == np.float32 and array.size >= _WORTH_LOOKING_UP << _UPPER_BITS
+    return is_byte and is_wide and call.precision == "own"
+
+
+def _cast_upper_halves(call: Call, function: Operation) -> Array:
+    """Return FP32 in a type of one byte, which the upper half of its bits decides, rounded to odd.
+
+    A number whose lower half is not 0 has the last bit of the upper one set. These 8 bits of its
+    significand, at least two more than the result keeps, are rounded as the number itself is.
+    """
+    values = np.arange(1 << _UPPER_BITS, dtype=np.uint32) << np.uint32(32 - _UPPER_BITS)
+    kind = Type(call.result.dtype, values.shape)
+    entries = new_result(kind, call.precision)
+    entries[...] = function(
+        replace(call, operands=(values.view(np.float32), *call.operands[1:]), results=(kind,))
+    )
+    result = new_result(call.result, call.precision)
+    for part in slices(call.result.shape, PART):
+        bits = _codes(call.operands[0][part])
+        codes = bits >> np.uint32(32 - _UPPER_BITS)
+        codes |= (bits & np.uint32((1 << (32 - _UPPER_BITS)) - 1)) != 0
+        result[part] = entries.take(codes)
+    return result
 
 
 def _codes(array: Array) -> Array:

@@ -20,7 +20,7 @@ from tosa_convert.reference.parts import reduce_in_parts
 from tosa_convert.reference.products import Products, largest_of
 
 #: Bytes of a block of a matrix that is converted for a product.
-_BLOCK_BYTES: Final = 4 << 20
+_BLOCK_BYTES: Final = 1 << 19
 
 
 def find_maximum(call: Call) -> Array:
@@ -114,15 +114,22 @@ def _converted(call: Call, array: Array, point: int, kind: np.dtype[Any]) -> Arr
     return result
 
 
-def _reduce(function: Any, text: str, kind: type | None = None) -> Operation:
-    """Return an operation that keeps the axis, with one element; `kind` is what it computes in."""
+def _reduce(
+    function: Any, text: str, kind: type | None = None, *, selects: bool = False
+) -> Operation:
+    """Return an operation that keeps the axis, with one element.
+
+    kind: what it computes in. selects: its result is one of the elements, so that integers stay as
+    they are.
+    """
 
     def compute(call: Call) -> Array:
         value = call.raw("input")
-        computed = np.dtype(kind or call.widened(value[:0]).dtype)
+        is_native = selects and value.dtype.kind == "i"
+        computed = np.dtype(kind or (value if is_native else call.widened(value[:0])).dtype)
 
         def reduce(part: Array, axis: int) -> Array:
-            wide = call.widened(part).astype(computed, copy=False)
+            wide = (part if is_native else call.widened(part)).astype(computed, copy=False)
             result: Array = function.reduce(wide, axis=axis)
             return result
 
@@ -132,7 +139,10 @@ def _reduce(function: Any, text: str, kind: type | None = None) -> Operation:
 
 
 def _reduce_comparing(propagating: Any, ignoring: Any, text: str) -> Operation:
-    reductions = {False: _reduce(propagating, text), True: _reduce(ignoring, text)}
+    reductions = {
+        ignores: _reduce(function, text, selects=True)
+        for ignores, function in ((False, propagating), (True, ignoring))
+    }
     return describe(lambda call: reductions[ignores_nan(call)](call), text)
 
 
