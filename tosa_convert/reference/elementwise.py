@@ -206,18 +206,21 @@ def sigmoid(value: Array) -> Array:
     return np.reciprocal(result, out=result)
 
 
-#: In FP32 erf(x) is 1 from here on. Before, -log(1 - erf(x)) / x is nearly this polynomial, whose error
-#: weighs as much as it changes erf(x), relative to erf(x).
-_ERF_END_FP32: Final = 4.0
+#: -log(1 - erf(x)) / x is nearly this polynomial, whose error weighs as much as it changes erf(x),
+#: relative to erf(x). Beyond 4, where erf(x) is 1 in FP32, it stays large enough.
 _ERF_COEFFICIENTS_FP32: Final = (
     *(1.1283792, 0.63661653, 0.1028144, -0.01932168, 0.00020566820, 0.00125178),
     *(-0.00038101216, 0.00004070946),
 )
 
 
+#: The bit of the sign of FP32.
+_SIGN_FP32: Final = np.uint32(1 << 31)
+
+
 def error_function_fp32(value: Array) -> Array:
     """Return erf(x) of an FP32 array, with an error of at most 3 units in the last place."""
-    size = np.minimum(np.abs(value), np.float32(_ERF_END_FP32))
+    size = np.asarray(np.abs(value))
     coefficients = np.array(_ERF_COEFFICIENTS_FP32, np.float32)
     result = np.asarray(size * coefficients[-1])
     for coefficient in coefficients[-2::-1]:
@@ -225,7 +228,10 @@ def error_function_fp32(value: Array) -> Array:
         result *= size
     # 1 - exp(-result), which expm1 gives exactly for small numbers.
     np.expm1(np.negative(result, out=result), out=result)
-    return np.copysign(result, value, out=result)
+    bits = result.view(np.uint32)
+    bits &= ~_SIGN_FP32
+    bits |= value.view(np.uint32) & _SIGN_FP32
+    return result
 
 
 #: erf(x) / x is a polynomial of this degree on each of so many pieces from 0 to _ERF_END, beyond which

@@ -40,7 +40,7 @@ def compute_in_parts(call: Call, function: Operation) -> Array | None:
     # RESCALE, whose other operands can have an element for each channel, computes parts by itself.
     is_rescale = call.spec.name == "RESCALE"
     count = call.spec.elementwise or int(is_rescale)
-    if not count or math.prod(call.result.shape) <= PART:
+    if not count or call.spec.family == "layout" or math.prod(call.result.shape) <= PART:
         return None
     shape = call.result.shape
     operands = call.operands[:count]
