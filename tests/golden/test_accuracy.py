@@ -106,7 +106,7 @@ MODES: dict[str, tuple[Rule, dict[str, Any]]] = {
         },
     ),
     "pow": (Rule("bounds"), {"mode": "PRECOMPUTED"}),
-    "from a block": (Rule("ulp", 1.0), {"mode": "FROM_BLOCK", "block_size": 32}),
+    "from a block": (Rule("from-block"), {"mode": "FROM_BLOCK", "block_size": 32}),
     "dot": (
         Rule("dot-product", 24.0),
         {

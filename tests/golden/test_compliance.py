@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from golden.drawn_elements import MODES, drawn
 from golden.official_verifier import OfficialVerifier, find_library
 
 from tosa_convert.errors import TosaConvertError
@@ -182,6 +183,52 @@ def test_an_element_at_its_bound_is_accepted_and_the_next_one_is_refused(
             actual = (codes + steps).astype(codes.dtype).view(number.numpy)
             seen.add(agreed(verifier, row, reference, bounds, actual))
         assert seen == {True, False}
+
+
+def differences(
+    verifier: OfficialVerifier, row: dict[str, Any], count: int
+) -> tuple[int, list[str]]:
+    """How many of this many drawn elements are accepted, and those on which the verdicts differ."""
+    reference, bounds, actual = drawn(row, count, np.random.default_rng(1))
+    compliance, accepted, different = parse_compliance(row), 0, []
+    for number in range(count):
+        part = slice(number, number + 1)
+        bound = None if row["mode"] == "EXACT" else bounds[part]
+        ours = not compliance.problem(reference[part], bound, actual[part])
+        official = verifier.accepts(row, reference[part], bound, actual[part])
+        accepted += official
+        if ours != official:
+            text = f"{reference[number]} bounds {bounds[number]} found {actual[number]}"
+            different.append(f"{text}: {'accepted' if ours else 'refused'} here")
+    return accepted, different
+
+
+@pytest.mark.parametrize(
+    "count", [pytest.param(150, marks=pytest.mark.slow), pytest.param(4000, marks=pytest.mark.long)]
+)
+@pytest.mark.parametrize("kind", ["FP32", "FP16", "BF16", "FP8E4M3", "FP8E5M2"])
+@pytest.mark.parametrize("name", MODES)
+def test_drawn_elements_have_the_verdict_of_the_official_verifier(
+    verifier: OfficialVerifier, name: str, kind: str, count: int
+) -> None:
+    accepted, different = differences(verifier, {**MODES[name], "data_type": kind}, count)
+    assert 0 < accepted < count
+    assert different == []
+
+
+@pytest.mark.parametrize("mode", ["ABS_ERROR", "PRECOMPUTED"])
+def test_a_bound_that_is_not_a_number_allows_nothing(verifier: OfficialVerifier, mode: str) -> None:
+    row = {"mode": mode, "data_type": "FP32", "abs_error_info": {"base_bound": 2.0}}
+    for found in (1.0, 0.5, 0.0, np.nan, np.inf):
+        arrays = np.array([1.0]), np.array([np.nan]), np.array([found], np.float32)
+        assert not agreed(verifier, row, *arrays)
+
+
+@pytest.mark.parametrize("found", [0.0, 0.5, 1e-45, np.nan])
+def test_sigmoid_of_minus_infinity_is_0(verifier: OfficialVerifier, found: float) -> None:
+    row = {"mode": "ABS_ERROR", "data_type": "FP32", "abs_error_info": {}}
+    arrays = np.array([0.0]), np.array([np.inf]), np.array([found], np.float32)
+    assert agreed(verifier, row, *arrays) == (found == 0)
 
 
 def test_an_unknown_mode_and_another_type_are_refused() -> None:

@@ -8,6 +8,7 @@ a multiple of what the reference model itself errs.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -73,11 +74,15 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class NetworkCheck:
-    """The spread of a tensor of a network, its element type, and its name."""
+    """The spread of a tensor of a network, and its element type.
+
+    more: measures the spread with more runs, which has to confirm that a tensor is wrong; None if that
+        fails.
+    """
 
     dtype: DType
     spread: Spread
-    name: str = ""
+    more: Callable[[], Spread | None] | None = None
 
 
 Check = ToleranceCheck | NetworkCheck

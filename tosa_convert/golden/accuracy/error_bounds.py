@@ -42,7 +42,7 @@ class Rule:
     """The largest allowed distance of a result from the exact one.
 
     kind: "exact", "ulp", "dot-product", "abs-error", "reduce-product", "max-relative", "steps",
-        "bounds" (the bounds tensor is the bound).
+        "bounds" (the bounds tensor is the bound), "from-block" (it is the scales).
     amount: units in the last place (away from zero; towards zero `lower`, if given), the multiple of
         the dot product's unit, the number of factors, or integer steps.
     base, lower, divisor, magnitude, floor: the terms of "abs-error", as the official descriptors
@@ -63,7 +63,7 @@ class Rule:
     @property
     def needs_bounds(self) -> bool:
         """Return whether the bound needs the bounds tensor."""
-        return self.kind in ("dot-product", "abs-error", "bounds")
+        return self.kind in ("dot-product", "abs-error", "bounds", "from-block")
 
     def __str__(self) -> str:
         plain = self.kind in ("exact", "abs-error", "bounds")
@@ -76,8 +76,8 @@ class Rule:
     ) -> tuple[Array, Array, Array]:
         """Lowest and highest result allowed, and the bound on the error, for each element.
 
-        reference, bounds: float64, from the precise run. Where the bound is infinite or NaN every
-        result is allowed; where the reference is NaN so are the limits.
+        reference, bounds: float64, from the precise run. Where the bound is infinite every result is
+        allowed; where it is NaN none is. Where the reference is NaN so are the limits.
         """
         _, _, most, _ = FLOATS[dtype.name]
         with np.errstate(all="ignore"):
@@ -86,7 +86,7 @@ class Rule:
             negative = reference < 0
             low = reference - np.where(negative, error, inner)
             high = reference + np.where(negative, inner, error)
-            unbounded = ~np.isfinite(error) & ~np.isnan(reference)
+            unbounded = np.isposinf(error) & ~np.isnan(reference)
             high = np.where(high > most, np.inf, high)
             low = np.where(low > most, np.inf, low)
             low = np.where(low < -most, -np.inf, low)
@@ -96,7 +96,7 @@ class Rule:
 
     def _error(self, reference: Array, bounds: Array | None, dtype: DType) -> Array:
         """Return the bound on the error for each element."""
-        frac, least, most, _ = FLOATS[dtype.name]
+        frac, least, _, _ = FLOATS[dtype.name]
         size = np.abs(reference)
         if self.kind == "ulp":
             return np.asarray(_ulp(size, frac, least) * self.amount)
@@ -115,8 +115,8 @@ class Rule:
         if self.kind == "dot-product":
             unit = np.maximum(bounds * 2.0 ** (-1 - frac), least)
             error = np.where(bounds == 0, 0.0, unit * self.amount)
-            overflow = bounds * (1 + self.amount * 2.0 ** (-1 - frac)) > most
-            return np.where(overflow | np.isnan(bounds), np.inf, error)
+            unlimited = overflows(bounds * (1 + self.amount * 2.0 ** (-1 - frac)), dtype)
+            return np.where(unlimited | np.isnan(bounds), np.inf, error)
         if self.kind == "abs-error":
             scale = bounds if self.magnitude else reference
             value = np.full_like(bounds, self.base) if self.magnitude else bounds + self.base
@@ -124,7 +124,13 @@ class Rule:
             if self.lower:
                 scaled = np.maximum(self.lower / value, scaled)
             error = 2.0 ** (-frac / self.divisor) * scaled * value
+            if not self.magnitude:
+                # A result of 0 has no error if the operand has no finite bound, as SIGMOID(-inf).
+                error = np.where((reference == 0) & ~np.isfinite(bounds), 0.0, error)
             return np.asarray(np.maximum(error, self.floor))
+        if self.kind == "from-block":
+            error = np.maximum(_ulp(size, frac, least), bounds * (least * 2.0**-frac))
+            return np.where(size == 0, 0.0, np.maximum(error, least))
         return bounds
 
     def accepts(self, actual: Array, reference: Array, bounds: Array | None, dtype: DType) -> Array:
@@ -139,11 +145,17 @@ class Rule:
                 nearest = np.minimum(np.abs(low), np.abs(high))
                 nearest = np.where((low <= 0) & (high >= 0), 0.0, nearest)
                 good |= (result == 0) & (nearest < least) & ~np.isnan(error)
-            unbounded = ~np.isfinite(error)
+            unbounded = np.isposinf(error)
             if not has_infinity:
                 unbounded |= np.isinf(low) | np.isinf(high)
             good |= np.isnan(result) & unbounded
         return np.asarray(np.where(np.isnan(reference), np.isnan(result), good))
+
+
+def overflows(values: Array, dtype: DType) -> Array:
+    """Return whether numbers become infinite in an element type, by way of FP32."""
+    has_infinity = FLOATS[dtype.name][3]
+    return np.asarray(np.isinf(values.astype(np.float32).astype(dtype.numpy)) & has_infinity)
 
 
 def may_flush(dtype: DType) -> bool:

@@ -17,7 +17,14 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.errors import fail
-from tosa_convert.golden.accuracy.error_bounds import EXACT, FLOATS, Rule, numbers
+from tosa_convert.golden.accuracy.error_bounds import (
+    EXACT,
+    FLOATS,
+    Rule,
+    may_flush,
+    numbers,
+    overflows,
+)
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.dtypes import DType, dtype
 
@@ -144,17 +151,30 @@ _RULES: Final[Mapping[str, Callable[[Mapping[str, Any]], Rule]]] = {
     "REDUCE_PRODUCT": lambda row: Rule("reduce-product", float(row["reduce_product_info"]["n"])),
     "MAX_RELATIVE": _max_relative,
     "PRECOMPUTED": lambda row: Rule("bounds"),
-    "FROM_BLOCK": lambda row: Rule("ulp", 1.0),
+    "FROM_BLOCK": lambda row: Rule("from-block"),
 }
 
 
 def _exact(reference: Array, bounds: Array | None, actual: Array, kind: DType) -> Array:
-    """Equal numbers; 0 equals -0 and a subnormal number, and NaN equals NaN."""
-    if kind.name not in FLOATS:
-        # Of these, FP8UE8M0 has a NaN, which differs from itself.
+    """Equal numbers; 0 equals -0 and a subnormal number, and NaN equals NaN.
+
+    Types of more than 8 bits have a result that is too large as an infinity.
+    """
+    if kind.name not in FLOATS or not may_flush(kind):
+        # FP8UE8M0 has a NaN, too, which differs from itself.
         both_nan = (actual != actual) & (reference != reference)
-        return np.asarray((actual == reference) | both_nan)
+        with np.errstate(invalid="ignore"):
+            return np.asarray((_values(actual) == _values(reference)) | both_nan)
     return EXACT.accepts(actual, reference, bounds, kind)
+
+
+def _values(array: Array) -> Array:
+    """Return numbers that compare with FP64; integers stay as they are."""
+    return (
+        array
+        if array.dtype.kind in "biu" or array.dtype.name.startswith(("int", "uint"))
+        else array.astype(np.float64)
+    )
 
 
 def _special(reference: Array, bounds: Array | None, actual: Array, kind: DType) -> Array:
@@ -200,12 +220,12 @@ _MODES: Final[Mapping[str, Callable[[Array, Array | None, Array, DType], Array]]
 def _dot_product_problem(
     limits: DotProduct, reference: Array, bounds: Array, actual: Array, kind: DType
 ) -> str:
-    frac, least, most, _ = FLOATS[kind.name]
+    frac, least, _, _ = FLOATS[kind.name]
     found = numbers(actual, kind)
     with np.errstate(all="ignore"):
         unit = np.maximum(bounds * 2.0 ** (-1 - frac), least)
         errors = (found - reference) / unit
-        overflow = bounds * (1 + limits.absolute * 2.0 ** (-1 - frac)) > most
+        overflow = overflows(bounds * (1 + limits.absolute * 2.0 ** (-1 - frac)), kind)
     is_nan, is_zero = np.isnan(reference), bounds == 0
     unlimited = overflow | np.isnan(bounds)
     with np.errstate(invalid="ignore"):

@@ -6,9 +6,9 @@ operator before it is inexact, or by the error that was measured for the network
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -16,11 +16,9 @@ import numpy as np
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.bounds_of_operators import rules
-from tosa_convert.golden.accuracy.comparison import Comparison, compare, compare_tensor
+from tosa_convert.golden.accuracy.comparison import Comparison, compare
 from tosa_convert.golden.accuracy.criteria import (
-    NETWORK_LABEL,
     Check,
-    Criterion,
     NetworkCheck,
     Spread,
     ToleranceCheck,
@@ -39,9 +37,8 @@ from tosa_convert.graph.dtypes import BLOCK_SCALE
 from tosa_convert.graph.extract import extract
 from tosa_convert.graph.model import Graph, operator_path
 
-#: Measurements of six runs each that confirm a failure; none are needed beyond a multiple of the limit.
+#: Measurements of six runs each that confirm a failure.
 _BATCHES: Final = 5
-_CLEAR: Final = 5.0
 
 
 class LazyChecks(Mapping[str, Check]):
@@ -91,7 +88,7 @@ def judge(
     places = origins(graph) if at is None else at
     with scratch_folder() as folder:
         checks, more = checks_for(graph, compared, inputs, golden, folder, tolerances, options)
-        found = compare(
+        return compare(
             golden,
             actual,
             tolerances=tolerances,
@@ -99,64 +96,6 @@ def judge(
             origins=places,
             notes=(*notes, *more),
         )
-        return confirmed(found, graph, inputs, golden, actual, checks, options)
-
-
-def confirmed(
-    found: Comparison,
-    graph: Graph,
-    inputs: Mapping[str, Array],
-    golden: Mapping[str, Array],
-    actual: Mapping[str, Array],
-    checks: Mapping[str, Check],
-    options: RunOptions,
-) -> Comparison:
-    """Judge the tensors that failed by their spread again, by the spread of more runs.
-
-    A few runs give an element by chance a spread that is several times too small.
-
-    Args:
-        found: the comparison.
-        graph: see `judge`, as for the next four.
-        inputs: of the program.
-        golden: what is expected.
-        actual: what is judged.
-        options: of runs.
-        checks: those of the comparison.
-    """
-    doubtful: dict[str, NetworkCheck] = {}
-    for row in found.failures:
-        check = checks.get(row.name)
-        is_clear = row.margin is not None and _CLEAR < row.margin < math.inf
-        if isinstance(check, NetworkCheck) and check.name and not (row.problem or is_clear):
-            doubtful[row.name] = check
-    if not doubtful:
-        return found
-    graph, _ = with_final_states(graph)
-    names = list({check.name.removesuffix(SCALE_SUFFIX) for check in doubtful.values()})
-    part = extract(graph, names)
-    spreads = {check.name: [check.spread] for check in doubtful.values()}
-    for batch in range(1, _BATCHES):
-        try:
-            measured = measure(part, inputs, names, options.timeout, batch)
-        except TosaConvertError as error:
-            if not error.code.startswith("refmodel-"):
-                raise
-            return found
-        for name, several in spreads.items():
-            several.append(measured[name])
-    again = {}
-    for key, check in doubtful.items():
-        spread = merged(spreads[check.name])
-        criterion = Criterion(NETWORK_LABEL, network=replace(check, spread=spread))
-        again[key] = compare_tensor(key, golden[key], actual[key], criterion)
-    rows = tuple(
-        replace(again[row.name], operator=row.operator, location=row.location)
-        if row.name in again
-        else row
-        for row in found.tensors
-    )
-    return replace(found, tensors=rows)
 
 
 def origins(graph: Graph) -> dict[str, tuple[str, str]]:
@@ -268,9 +207,35 @@ def _inexact_checks(
         is_scale = key == name + SCALE_SUFFIX
         row = BLOCK_SCALE if is_scale else block.tensors[name].dtype
         own = key if is_scale else name
-        return lambda: NetworkCheck(row, spreads[own], own)
+        more = _more_runs(graph, inputs, name, own, spreads[own], options.timeout)
+        return lambda: NetworkCheck(row, spreads[own], more)
 
     return {
         key: by_network(key, name) if rule is None else by_rule(name, rule)
         for key, (name, rule) in inexact.items()
     }
+
+
+def _more_runs(
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    name: str,
+    key: str,
+    first: Spread,
+    timeout: float,
+) -> Callable[[], Spread | None]:
+    """Return a function that measures a tensor with more runs, once."""
+
+    @cache
+    def more() -> Spread | None:
+        part, spreads = extract(graph, [name]), [first]
+        try:
+            for batch in range(1, _BATCHES):
+                spreads.append(measure(part, inputs, [name], timeout, batch)[key])
+        except TosaConvertError as error:
+            if not error.code.startswith("refmodel-"):
+                raise
+            return None
+        return merged(spreads)
+
+    return more
