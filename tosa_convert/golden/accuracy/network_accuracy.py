@@ -34,6 +34,8 @@ from tosa_convert.reference.scaled_tensors import Scaled, Value, plain
 
 #: Runs with errors.
 RUNS: Final = 6
+#: The first batch of independent runs: `measure` is asked for lower ones.
+_INDEPENDENT: Final = 1000
 #: Of these, the first ones, in which the errors of functions have one sign in the whole program.
 _COHERENT: Final = 2
 #: How many elements in a row differ in the errors of functions in the other runs.
@@ -152,16 +154,7 @@ def measure(
     Raises:
         TosaConvertError: as `reference.evaluate.Machine.run`, and "refmodel-timeout".
     """
-    machines = [
-        _Run(
-            graph,
-            "wide",
-            number=number,
-            batch=batch,
-            random=np.random.default_rng([number, batch] if batch else number),
-        )
-        for number in range(RUNS + 1)
-    ]
+    machines = _machines(graph, batch)
     result: dict[str, Spread] = {}
     end = time.monotonic() + timeout * len(machines)
     for name, values, possible in _in_step(machines, inputs):
@@ -174,9 +167,9 @@ def measure(
 
 
 def independent_runs(
-    graph: Graph, inputs: Mapping[str, Array], count: int, timeout: float = 0.0
+    graph: Graph, inputs: Mapping[str, Array], batch: int, timeout: float = 0.0
 ) -> Iterator[tuple[str, list[Array]]]:
-    """Iterate over the tensors of the main block, with the data of the exact run and of further ones.
+    """Iterate over the tensors of the main block, with the data of the exact run and of RUNS others.
 
     The errors of these runs are drawn independently of those that `measure` draws, and nothing moves the
     operands of operators that decide: each is what one correct implementation may compute.
@@ -184,20 +177,31 @@ def independent_runs(
     Args:
         graph: the program.
         inputs: an array for each of its inputs.
-        count: of the runs with errors.
+        batch: another number means other random errors.
         timeout: seconds for each run; 0 for no limit.
 
     Raises:
         TosaConvertError: as `measure`.
     """
-    machines = [_Run(graph, "wide")]
-    for number in range(count):
-        random = np.random.default_rng(RUNS + 1 + number)
-        machines.append(_Run(graph, "wide", number=1 + number % RUNS, random=random))
+    machines = _machines(graph, _INDEPENDENT + batch)
     end = time.monotonic() + timeout * len(machines)
     for name, values, _ in _in_step(machines, inputs, moves=False):
         _refuse_late(name, timeout, end)
         yield name, [plain(value) for value in values]
+
+
+def _machines(graph: Graph, batch: int) -> list[_Run]:
+    """Return the exact run and those with the errors of a batch."""
+    return [
+        _Run(
+            graph,
+            "wide",
+            number=number,
+            batch=batch,
+            random=np.random.default_rng([number, batch] if batch else number),
+        )
+        for number in range(RUNS + 1)
+    ]
 
 
 def _refuse_late(name: str, timeout: float, end: float) -> None:

@@ -22,8 +22,8 @@ from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Graph
 from tosa_convert.reference.call import is_float
 
-#: Independent runs.
-_RUNS: Final = 12
+#: Measurements of six independent runs each. Fewer give one of many elements by chance hardly any error.
+_BATCHES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +86,22 @@ def measure_noise(
         TosaConvertError: as `network_accuracy.measure`.
     """
     found = HonestRuns()
-    for name, values in independent_runs(graph, inputs, _RUNS, timeout):
-        tensor = graph.main.tensors.get(name)
-        if tensor is None or not values[0].size:
-            continue
-        errors = _errors(tensor.dtype, values)
-        found.largest[name] = max((float(e.max()) for e in errors), default=0.0)
-        if name in wanted:
-            found.noises[name] = _noise(tensor.dtype, values, errors)
+    kept: dict[str, list[Array]] = {}
+    for batch in range(_BATCHES):
+        for name, values in independent_runs(graph, inputs, batch, timeout):
+            tensor = graph.main.tensors.get(name)
+            if tensor is None or not values[0].size:
+                continue
+            errors = _errors(tensor.dtype, values)
+            largest = max((float(e.max()) for e in errors), default=0.0)
+            found.largest[name] = max(largest, found.largest.get(name, 0.0))
+            if name in wanted:
+                kept.setdefault(name, values[:1]).extend(
+                    value for value in values[1:] if value is not values[0]
+                )
+    for name, values in kept.items():
+        row = graph.main.tensors[name].dtype
+        found.noises[name] = _noise(row, values, _errors(row, values))
     return found
 
 
