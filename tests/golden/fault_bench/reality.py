@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -35,8 +36,11 @@ def shows_fault(fault: Fault, inputs: Iterable[Inputs]) -> bool:
 
     def watched(at: At, results: list[Value]) -> list[Value]:
         nonlocal breaks_rule
+        right = deepcopy(results)
         changed = list(original(at, results))
-        breaks_rule = breaks_rule or _breaks_rule(at, changed)
+        found = _breaks_rule(at, right, changed)
+        if found is not None:
+            breaks_rule = breaks_rule or found
         return changed
 
     original = backend.operator
@@ -107,12 +111,16 @@ def _refused(rule: Rule, part: Graph, arrays: Inputs, key: str, found: Array) ->
     return not rule.accepts(found, precise.outputs[key], bounds, dtype).all()
 
 
-def _breaks_rule(at: At, changed: list[Value]) -> bool | None:
-    """Return whether results are not what the rule of their operator permits for its operands."""
+def _breaks_rule(at: At, results: list[Value], changed: list[Value]) -> bool | None:
+    """Return whether results are not what the rule of their operator permits for its operands.
+
+    None if they are the right ones, so that a fault is elsewhere.
+    """
     block, op = at.block, at.op
     if op.spec.regions:
         return None
-    for name, right, found in zip(op.outputs, at.again(), changed, strict=True):
+    is_same = True
+    for name, right, found in zip(op.outputs, results, changed, strict=True):
         rule, dtype = rule_of(block, op, name), block.tensors[name].dtype
         if isinstance(right, Scaled) or isinstance(found, Scaled):
             assert isinstance(right, Scaled)
@@ -123,6 +131,7 @@ def _breaks_rule(at: At, changed: list[Value]) -> bool | None:
             continue
         if same_values(numbers(right, dtype), numbers(found, dtype)).all():
             continue
+        is_same = False
         if rule is None or rule == EXACT:
             return True
         tensors = {
@@ -140,4 +149,4 @@ def _breaks_rule(at: At, changed: list[Value]) -> bool | None:
                 arrays[operand] = value
         if _refused(rule, part, arrays, name, found):
             return True
-    return False
+    return None if is_same else False
