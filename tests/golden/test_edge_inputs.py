@@ -115,6 +115,22 @@ def test_the_program_of_each_operator_runs(kind: str) -> None:
     Machine(graph).run(golden.edge_inputs(graph, 1))
 
 
+def test_a_rescale_of_channels_that_is_nowhere_defined_is_left_alone() -> None:
+    b = Builder()
+    x, z = b.input("x", "int32", (4, 8)), b.input("z", "int32", (4, 8))
+    multipliers = [1400000001 - channel for channel in range(8)]
+    y = b.rescale(b.bitwise_xor(x, z), multipliers, [20] * 8, per_channel=True, dtype="int16")
+    b.output(y)
+    Machine(b.graph()).run(golden.edge_inputs(b.graph(), 0))
+
+
+def test_weights_of_nan_bring_no_sum_to_an_edge() -> None:
+    b = Builder()
+    x = b.input("x", "fp32", (1, 4, 8))
+    b.output(b.exp(b.matmul(x, np.full((1, 8, 3), np.nan, np.float32))))
+    Machine(b.graph()).run(golden.edge_inputs(b.graph(), 0))
+
+
 def test_a_range_limits_edges() -> None:
     graph = unary("abs", "fp32", 100)
     x = golden.edge_inputs(graph, 1, ranges=[("x", -2.0, 3.0)])["x"]

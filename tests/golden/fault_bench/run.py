@@ -15,8 +15,9 @@ import argparse
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from golden.fault_bench.fault import Fault, FaultyMachine, Inputs
@@ -48,9 +49,27 @@ class Answer:
     text: str = ""
 
 
+def key_of(fault: Fault) -> Hashable:
+    """Return what faults with the same program have in common."""
+    program = fault.program
+    if not isinstance(program, partial):
+        return program
+    return program.func, program.args, tuple(sorted(program.keywords.items()))
+
+
+#: The inputs of programs, by their keys.
+_inputs: dict[Hashable, dict[str, Inputs]] = {}
+
+
 def inputs_of(fault: Fault) -> dict[str, Inputs]:
     """Return the inputs that `check --seeds 2` runs, and with `--edges`, by name."""
-    graph = fault.program()
+    key = key_of(fault)
+    if key not in _inputs:
+        _inputs[key] = _make_inputs(fault.program())
+    return _inputs[key]
+
+
+def _make_inputs(graph: Graph) -> dict[str, Inputs]:
     sets = (seeded_inputs(graph, {}, 0, SEEDS, ()), edge_sets(graph, {}, 0, SEEDS, ()))
     return {name: arrays for given in sets for name, arrays in given}
 
@@ -102,7 +121,7 @@ def unfit(fault: Fault, honest: dict[Any, str]) -> str:
         graph, sets = fault.program(), inputs_of(fault)
     except TosaConvertError as error:
         return str(error)
-    key = getattr(fault.program, "func", fault.program), getattr(fault.program, "args", ())
+    key = key_of(fault)
     if key not in honest:
         machine = FaultyMachine()
         wrong = [n for n, a in sets.items() if not check(graph, machine, a, engine="numpy").ok]

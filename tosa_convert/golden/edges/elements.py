@@ -97,6 +97,8 @@ class Elements:
         Raises UndefinedResult if TOSA does not define one of them.
         """
         part = self.part(ids, replaced)
+        if not len(ids):
+            return store(ids, part.result, "own")
         with np.errstate(all="ignore"):
             return store(operation_of(part)(part), part.result, "own")
 

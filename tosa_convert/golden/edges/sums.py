@@ -92,14 +92,15 @@ def _changed(
     row = call.types[terms.position].dtype
     assert row is not None
     given = call.operands[terms.position].reshape(-1)[terms.ids]
-    usable = np.flatnonzero(terms.weights)
+    # Weights of NaN or infinity move nothing to where it is wanted.
+    usable = np.flatnonzero(np.isfinite(terms.weights) & (terms.weights != 0))
     if not len(usable):
         return []
     if row.is_float:
         special = {code for code in (NAN.get(target.name), INFINITE.get(target.name)) if code}
         special |= {-code - 1 for code in special}
-        largest = np.abs(terms.weights)
-        usable = np.flatnonzero(largest >= 0.25 * largest.max())
+        sizes = np.abs(terms.weights[usable])
+        usable = usable[sizes >= 0.25 * sizes.max()]
         one = int(usable[generator.integers(len(usable))])
         if low in special:
             # Also NaN stays NaN, and infinity times the sign of the weight.
