@@ -72,10 +72,17 @@ def test_without_the_reference_model_numpy_reduces_programs(
     scaled = b.mul(b.input("x", "FP32", (1, 2, 4)), b.const(np.full((1, 2, 4), 2, np.float32)))
     real, imaginary = b.fft2d(scaled, b.negate(scaled))
     b.output(b.add(real, b.exp(imaginary)), name="y")
+    expected = golden.run(b.graph(), random=1, intermediates="*").intermediates
+    computed: set[str] = set()
 
     def judge(words: list[str], **_: object) -> Ended:
         main, given = tc.load(words[1]).main, load_npz(words[2])
         assert sorted(given) == sorted(main.inputs)
+        computed.update(
+            name
+            for name, array in given.items()
+            if name in expected and np.array_equal(array, expected[name])
+        )
         return Ended(int(any(op.spec.name == "FFT2D" for op in main.operators)), "bad")
 
     monkeypatch.setattr("tosa_convert.golden.reduction.reduce.run_command", judge)
@@ -85,10 +92,9 @@ def test_without_the_reference_model_numpy_reduces_programs(
     assert run_verb(verb("reduce"), words) == 0
     reduced = tc.load(tmp_path / "work" / "reduced.tosa").main
     assert [op.spec.name for op in reduced.operators] == ["FFT2D"]
-    with np.load(tmp_path / "work" / "inputs.npz") as given:
-        expected = golden.run(b.graph(), random=1, intermediates="*").intermediates
-        for name in reduced.inputs:
-            np.testing.assert_array_equal(given[name], expected[name])
+    # The candidates got what numpy computes in the whole program.
+    assert computed >= set(reduced.inputs)
+    assert len(computed) >= 2
 
 
 @pytest.mark.usefixtures("no_model")
