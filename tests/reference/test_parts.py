@@ -201,3 +201,37 @@ def test_a_transposed_tensor_is_rescaled_like_a_copy_of_it(shift: int) -> None:
     found = Machine(program(True)).run({"x": x})["y"]
     expected = Machine(program(False)).run({"x": np.ascontiguousarray(x.T)})["y"]
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("stride", [(1, 1), (2, 2), (1, 3)])
+@pytest.mark.parametrize("dilation", [(1, 1), (2, 2), (1, 3)])
+@pytest.mark.parametrize("multiplier", [1, 2])
+def test_depthwise_convolutions_are_exact_in_parts(
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+    multiplier: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Lines of several columns, but not of all, and blocks of some rows.
+    monkeypatch.setattr(windows, "_LINE", 16)
+    monkeypatch.setattr(windows, "_SUMMED_BYTES", 600)
+    draw = np.random.default_rng(1)
+    channels, point, size, rows, columns = 3, 5, 3, 10, 7
+    axes = zip((rows, columns), stride, dilation, strict=True)
+    extent = [(count - 1) * step + (size - 1) * gap + 1 for count, step, gap in axes]
+    image = draw.integers(-128, 128, (2, extent[0] - 2, extent[1] - 3, channels)).astype(np.int8)
+    weight = draw.integers(-127, 128, (size, size, channels, multiplier)).astype(np.int8)
+    bias = draw.integers(-(1 << 31), 1 << 31, channels * multiplier).astype(np.int32)
+    b = Builder("main")
+    x = b.input("x", "INT8", image.shape)
+    options: Any = {"pad": (1, 1, 1, 2), "stride": stride, "dilation": dilation}
+    b.output(b.depthwise_conv2d(x, b.const(weight), b.const(bias), point, 0, **options), name="y")
+    padded = np.pad(image.astype(np.int64) - point, ((0, 0), (1, 1), (1, 2), (0, 0)))
+    expected = np.zeros((2, rows, columns, channels, multiplier), np.int64)
+    for ky in range(size):
+        for kx in range(size):
+            part = padded[:, ky * dilation[0] :: stride[0], kx * dilation[1] :: stride[1]]
+            expected += part[:, :rows, :columns, :, None] * weight[ky, kx].astype(np.int64)
+    found = Machine(b.graph()).run({"x": image})["y"]
+    expected = (expected.reshape(found.shape) + bias).astype(np.int32)  # the bias wraps around
+    np.testing.assert_array_equal(found, expected)
