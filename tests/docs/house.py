@@ -75,6 +75,8 @@ ARROWS: dict[str, set[str]] = {
     "__init__": {"errors", "version", "io", "graph", "builder", "consumers", "rewrites"}
     | {"views.inspection", "views.structural_diff", "views.pictures", "frontends", "golden", "api"},
     "__main__": {"cli"},
+    # pytest loads it; it imports the others when a test needs them.
+    "pytest_plugin": {"errors", "api", "consumers", "golden"},
 }
 
 #: Single modules that may import more, and why.
@@ -135,6 +137,7 @@ OUTSIDE: dict[str, set[str]] = {
     # What runs in the child imports the packages of the frameworks' table.
     **{part: {"numpy"} | packages for part, packages in _converters().items()},
     "cli": {"numpy", "click"},
+    "pytest_plugin": {"numpy", "pytest"},
 }
 
 #: Single modules that may import more packages, and why.

@@ -47,6 +47,7 @@ RUN = {
     "docs/guides/jax.md": ("jax", "flax", "tosa-tools"),
     "docs/guides/large-programs.md": ("torch-mlir",),
     "docs/guides/mismatch.md": ("tosa-tools",),
+    "docs/guides/pytest.md": (),
     "docs/guides/qualify-a-backend.md": ("tosa-tools",),
     "docs/guides/report-a-bug.md": (),
     "docs/guides/shell.md": (),
