@@ -3,11 +3,13 @@ from __future__ import annotations
 import ast
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tosa_convert as tc
 from tosa_convert import api, golden
+from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden import random_graphs
 from tosa_convert.golden.random_graphs import NOT_GENERATED, RULES, generate
@@ -114,6 +116,69 @@ def test_an_operator_can_be_asked_for_alone(kind: str) -> None:
     except TosaConvertError as error:
         pytest.fail(str(error))
     assert {op.spec.name for op in graph.main.operators} - {"CONST", "CONST_SHAPE"} == {kind}
+
+
+@pytest.mark.parametrize(
+    "profile", ["PRO-INT", "PRO-FP", "pro-int,EXT-INT16,EXT-CONTROLFLOW", "PRO-FP,EXT-VARIABLE"]
+)
+def test_a_program_needs_no_more_than_the_profile(profile: str) -> None:
+    seen: set[str] = set()
+    for seed in range(20):
+        graph = generate(seed, 10, profile=profile)
+        assert tc.validate(graph, profile=profile, level="8k") == []
+        assert sum(not op.spec.name.startswith("CONST") for op in graph.main.operators) == 10
+        seen |= {op.spec.name for op in graph.main.operators}
+    assert len(seen) > 40
+    assert ("COND_IF" in seen) == ("CONTROLFLOW" in profile)
+    assert ("VARIABLE_READ" in seen) == ("VARIABLE" in profile)
+
+
+@pytest.mark.parametrize("types", [["INT8", "INT32"], ["fp16"], ["BOOL"], ["BF16", "FP32"]])
+def test_inputs_and_results_have_the_types_that_were_asked_for(types: list[str]) -> None:
+    wanted = {name.upper() for name in types}
+    for seed in range(10):
+        graph = generate(seed, 10, types=types)
+        inputs = {graph.main.tensors[name].dtype.name for name in graph.main.inputs}
+        results = {
+            block.tensors[name].dtype.name
+            for _, block in graph.blocks()
+            for op in block.operators
+            for name in op.outputs
+            if name in block.tensors and op.spec.name != "CONST"
+        }
+        assert inputs | results <= wanted
+        assert tc.validate(graph) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"kinds": ["CONV2D", "ABS"], "types": ["BOOL"]}, "CONV2D, ABS cannot be generated with"),
+        ({"kinds": ["FFT2D"], "profile": "PRO-INT"}, "FFT2D cannot be generated with --profile"),
+        ({"profile": "PRO-INT", "types": ["FP32"]}, "--profile PRO-INT --types FP32"),
+        (
+            {"kinds": ["TABLE"], "types": ["INT32", "INT16"]},
+            "no operands were found for TABLE with",
+        ),
+        ({"types": ["FP31"]}, "found 'FP31'"),
+        ({"profile": "EXT-INT16"}, "EXT-INT16 needs PRO-INT"),
+        ({"level": "4k"}, "found '4k'"),
+    ],
+)
+def test_what_no_program_can_have_is_refused_by_name(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(TosaConvertError, match=said) as caught:
+        generate(1, 5, **options)
+    assert caught.value.code == "option-conflict"
+
+
+def test_the_command_makes_programs_of_a_profile_and_of_types(tmp_path: Path) -> None:
+    options = ["--profile", "PRO-INT,EXT-INT16", "--types", "int8", "--types", "INT32,INT16"]
+    more = ["--level", "8k", "--seed", "4", "--size", "5", "--count", "3", "-o", str(tmp_path)]
+    assert main.run(main.verb("generate"), [*options, *more]) == 0
+    for path in tmp_path.glob("*/model.tosa"):
+        assert tc.validate(tc.load(path), profile="PRO-INT,EXT-INT16") == []
+    assert len(list(tmp_path.glob("*/inputs.npz"))) == 3
+    assert main.run(main.verb("generate"), ["--types", "INT9", *more]) == 2
 
 
 def test_an_unknown_operator_is_refused() -> None:

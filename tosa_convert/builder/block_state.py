@@ -157,6 +157,11 @@ class BlockState:
         )
 
     @property
+    def block(self) -> Block:
+        """Return the block as far as it is built, to be looked at."""
+        return self._block
+
+    @property
     def last_operator(self) -> Operator:
         """Return the operator that was added last, constants included.
 

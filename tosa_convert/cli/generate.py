@@ -12,6 +12,7 @@ from tosa_convert.cli.shared_options import names_from, option
 from tosa_convert.errors import printable
 
 if TYPE_CHECKING:
+    from tosa_convert.graph.model import Graph
     from tosa_convert.io.formats import Format
 
 
@@ -20,6 +21,13 @@ def _operators() -> Iterable[str]:
     from tosa_convert.golden.random_graphs import RULES
 
     return sorted(RULES)
+
+
+def _types() -> Iterable[str]:
+    """Return the names of the element types."""
+    from tosa_convert.graph.dtypes import DTYPES
+
+    return [row.name for row in DTYPES]
 
 
 @click.command("generate", cls=Verb)
@@ -47,10 +55,27 @@ def _operators() -> Iterable[str]:
     help="Write N cases into the folder -o, for SEED, SEED + 1, ...",
 )
 @option("--only", more="They are operators.", **names_from(_operators, absent=""))
+@option("--profile", more="Programs need no others. By default all.")
+@option(
+    "--types",
+    metavar="NAMES",
+    help="Element types of inputs and of what operators compute, such as INT8,INT32; by default all. "
+    "Constants have the types that their operator needs.",
+    **names_from(_types),
+)
+@option("--level", more="Programs keep to 8k, which is the default, also with none.")
 @option("--output", required=True, more="With --count it is a folder.")
 @option("--to", more="Standard output is a flatbuffer.")
 def generate(
-    seed: int, operators: int, count: int | None, only: str, output: str, to: Format | None
+    seed: int,
+    operators: int,
+    count: int | None,
+    only: str,
+    profile: str | None,
+    types: str | None,
+    level: str | None,
+    output: str,
+    to: Format | None,
 ) -> int:
     """Write a random valid program, or a folder of cases for `suite`.
 
@@ -65,13 +90,24 @@ def generate(
     from tosa_convert.io.files import STANDARD
 
     kinds = list(filter(None, only.split(","))) or None
+
+    def made(seed: int) -> Graph:
+        return golden.generate(
+            seed,
+            operators,
+            kinds=kinds,
+            profile=profile,
+            types=types.split(",") if types else None,
+            level=level or "8k",
+        )
+
     if count is None:
-        save_graph(golden.generate(seed, operators, kinds=kinds), output, to)
+        save_graph(made(seed), output, to)
         return 0
     if output == STANDARD:
         raise click.UsageError("--count writes a folder: -o DIR")
     for number in range(seed, seed + count):
-        graph = golden.generate(number, operators, kinds=kinds)
+        graph = made(number)
         inputs = golden.input_arrays(graph, None, random=number)
         with OutputFolder(Path(output) / f"seed{number}") as folder:
             folder.write("model.tosa", api.encode(graph))

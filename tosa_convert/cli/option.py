@@ -33,7 +33,7 @@ SECTIONS: Final = {
     "MLIR output": "--bytecode-version --generic --no-locations --elide",
     "Names": "--names --input-names --output-names",
     "Weights": "--weights --accept-changed-weights --larger-than --parameters",
-    "Target": "--for --tosa-version --spec-version --profile --level --least",
+    "Target": "--for --tosa-version --spec-version --profile --types --level --least",
     "Framework models": "--via --partial --check",
     "Values of inputs": "--input --random --range --edges --seeds --calibration --variables",
     "Processes and limits": "--jobs --engine --python --scheduler --timeout --limit --batch-mib",

@@ -317,6 +317,15 @@ def misfits(
             )
 
 
+def fits(block: Block, operator: Operator, has: frozenset[str]) -> bool:
+    """Return whether a target with these names, from `complete`, has an operator of a block.
+
+    One whose types TOSA does not allow needs nothing.
+    """
+    needs = _needs(block, operator, {})
+    return not needs or any(need.names <= has for need in needs)
+
+
 def _missing(needs: tuple[Need, ...], has: frozenset[str], version: tuple[int, int]) -> str:
     """Return what to add so that a target satisfies a requirement. "" if it does or never can."""
     allowed = [need for need in needs if need.since <= version]

@@ -42,6 +42,7 @@ VALUES = {
     "--print": ("a*", "b*"),
     "--profile": ("PRO-INT", "ext-int16"),
     "--range": ("a=0:1", "b=0:1"),
+    "--types": ("INT8", "fp32"),
     "--rtol": ("a:1", "b:2"),
     "--until": ("a*", "b*"),
 }

@@ -8,13 +8,14 @@ leaves the result unpredictable. The same seed gives the same graph, byte for by
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from tosa_convert.builder import Builder
-from tosa_convert.errors import fail
+from tosa_convert.errors import fail, refuse_unknown
 from tosa_convert.golden.random_graphs import control, elementwise, tensors
-from tosa_convert.golden.random_graphs.builder import RULES, RandomBuilder
+from tosa_convert.golden.random_graphs.builder import ELEMENT_TYPES, RULES, RandomBuilder
+from tosa_convert.golden.random_graphs.target import ANYTHING, Target
 from tosa_convert.graph.dtypes import V1_0
 from tosa_convert.graph.model import Graph
 from tosa_convert.graph.opset import operator
@@ -32,7 +33,15 @@ NOT_GENERATED: Final = {
 _MODULES: Final = (control, elementwise, tensors)
 
 
-def generate(seed: int, operators: int, *, kinds: Sequence[str] | None = None) -> Graph:
+def generate(
+    seed: int,
+    operators: int,
+    *,
+    kinds: Sequence[str] | None = None,
+    profile: str | Iterable[str] | None = None,
+    types: Iterable[str] | None = None,
+    level: str = "8k",
+) -> Graph:
     """Generate a random valid graph.
 
     Args:
@@ -40,13 +49,18 @@ def generate(seed: int, operators: int, *, kinds: Sequence[str] | None = None) -
         operators: how many operators the main block has, constants not counted.
         kinds: names of operators to choose from; by default all that can be generated, and for odd
             seeds those of TOSA 1.0.
+        profile: the profiles and extensions that the program may need, such as "PRO-INT,EXT-INT16"; by
+            default all.
+        types: element types of inputs and of what operators compute, such as ["INT8", "INT32"]; by
+            default all. Constants have the types that their operator needs.
+        level: "8k" or "none". Programs keep to 8k in both.
 
     Returns:
         The graph; the values that no operator uses are its outputs.
 
     Raises:
         TosaConvertError: `option-conflict` if an operator is unknown, cannot be generated, or finds
-            no operands.
+            no operands; if the profile or the types do not allow one that was named.
 
     Example:
         >>> from tosa_convert import golden
@@ -63,10 +77,20 @@ def generate(seed: int, operators: int, *, kinds: Sequence[str] | None = None) -
             f"cannot generate {', '.join(unknown) or f'{operators} operators'}",
             "operators that can be generated: " + ", ".join(sorted(RULES)),
         )
+    refuse_unknown("level", level, ("8k", "none"))
+    target = ANYTHING if profile is None and types is None else Target.of(profile, types)
+    if kinds is not None:
+        target.refuse_impossible(chosen)
     if kinds is None and seed % 2:
         chosen = [name for name in chosen if operator(name).since <= V1_0]
+    chosen = [name for name in chosen if target.takes(name)]
+    if not chosen or not target.inputs(ELEMENT_TYPES):
+        message = f"no program can be generated with {target}"
+        known = ", ".join(ELEMENT_TYPES)
+        raise fail("option-conflict", "generate", message, f"inputs have one of {known}")
     # Seeded with text: the same on every platform and Python.
-    made = RandomBuilder(random.Random(f"tosa {seed} {operators}"), Builder("main"))
+    source = random.Random(f"tosa {seed} {operators}")
+    made = RandomBuilder(source, Builder("main"), target=target)
     for _ in range(3):
         made.input()
     refused = 0
@@ -79,7 +103,9 @@ def generate(seed: int, operators: int, *, kinds: Sequence[str] | None = None) -
             made.input()
         if refused > 2000:
             raise fail(
-                "option-conflict", "generate", f"no operands were found for {', '.join(chosen)}"
+                "option-conflict",
+                "generate",
+                f"no operands were found for {', '.join(chosen)}{f' with {target}' * bool(str(target))}",
             )
     unused = [
         t.value for t in made.tensors if t not in made.inputs and t.value.name not in made.used

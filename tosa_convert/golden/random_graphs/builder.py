@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from tosa_convert.builder import Builder, Value, Variable
+from tosa_convert.golden.random_graphs.target import ANYTHING, Target
 from tosa_convert.graph.dtypes import dtype
 from tosa_convert.graph.opset import operator
 from tosa_convert.rules.types import rows
@@ -71,7 +72,7 @@ class State:
 class RandomBuilder:
     """A block that grows by one operator at a time.
 
-    build: adds operators. depth: regions around the block.
+    build: adds operators. depth: regions around the block. target: what the program may have.
     tensors: its tensors so far. inputs: those that the program takes.
     scaled: pairs of them, block-scaled data and scales. shapes: its shapes.
     states: its variables. used: names that an operator takes.
@@ -81,6 +82,7 @@ class RandomBuilder:
     random: random.Random
     build: Builder
     depth: int = 0
+    target: Target = ANYTHING
     tensors: list[Tensor] = field(default_factory=list)
     inputs: list[Tensor] = field(default_factory=list)
     scaled: list[tuple[Tensor, Tensor]] = field(default_factory=list)
@@ -89,6 +91,8 @@ class RandomBuilder:
     used: set[str] = field(default_factory=set)
     operators: int = 0
     names: int = 0
+    #: Operators of the block before the one that a rule adds, its constants included.
+    before: int = 0
 
     # -- values ----------------------------------------------------------------------------------
 
@@ -99,8 +103,11 @@ class RandomBuilder:
 
     def input(self, element_type: str = "", shape: tuple[int, ...] = ()) -> Tensor:
         """Add a new input of the program; in a region, a constant."""
+        known = ELEMENT_TYPES if self.target is ANYTHING else self.target.inputs(ELEMENT_TYPES)
+        if not known or (element_type and element_type not in known):
+            raise NoOperandsError
         if not element_type:
-            element_type = self.random.choice(ELEMENT_TYPES)
+            element_type = self.random.choice(known)
             rank = self.random.choice((1, 2, 3, 3, 4, 4))
             shape = tuple(self.random.randint(1, 6) for _ in range(rank))
         if self.depth:
@@ -208,6 +215,10 @@ class RandomBuilder:
 
     def record(self, made: Any, taken: Sequence[str], bound: int) -> list[Tensor]:
         """Keep the results of an operator. taken: the names of its operands."""
+        if self.target is not ANYTHING:
+            block = self.build.block
+            if not all(self.target.allows(block, op) for op in block.operators[self.before :]):
+                raise NoOperandsError
         self.used.update(taken)
         values = () if made is None else made if isinstance(made, tuple) else (made,)
         tensors = []
@@ -231,6 +242,7 @@ class RandomBuilder:
             self.states,
         )
         lengths, operators = [len(one) for one in lists], self.operators
+        self.before = len(self.build.block.operators)
         self.build.location = f'loc("generated":{operators + 1}:1)'
         try:
             RULES[op](self, op)

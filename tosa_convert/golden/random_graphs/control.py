@@ -55,7 +55,7 @@ def _append_operators(
     g: RandomBuilder, inner: Builder, value: Value, bound: int, kinds: tuple[str, ...]
 ) -> Tensor:
     """Append operators that use a value of a region; returns the last result of its type and shape."""
-    region = RandomBuilder(g.random, inner, g.depth + 1)
+    region = RandomBuilder(g.random, inner, g.depth + 1, g.target)
     first = region.add(value, bound)
     count = g.random.randint(0, 3)
     for _ in range(12):
