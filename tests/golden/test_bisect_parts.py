@@ -284,3 +284,8 @@ def test_other_operators_that_are_wrong_are_listed_as_not_examined() -> None:
     assert result.suspects == ["operator #3 TANH"]
     assert result.inherits == ["last"]
     assert "also wrong, and not examined: operator #3 TANH" in str(result)
+    places = ('loc("second")', 'loc("last")')
+    backend = Faulty(change=moved(1.01), places=places)
+    result = bisect(program("TANH"), backend, inputs("TANH"), engine="numpy")
+    assert result.suspects == ["operator #6 REVERSE"]
+    assert result.inherits == [], "the operator of the output is wrong as well"
