@@ -43,16 +43,10 @@ EXPLAINED: Final = (
     ),
     Explained(
         r"^AVG_POOL2D(_ADAPTIVE)? .*broken by the model",
-        "AVG_POOL2D: a sum of FP16 overflows, and the mean does not",
+        "AVG_POOL2D: a sum of FP16 or FP32 overflows, and the mean does not",
         "tosa-convert",
-        "the model adds in FP16, and we in FP32; the rule compares with the exact mean",
-        "`tosa_reference_check_dotproduct`",
-    ),
-    Explained(
-        r"^AVG_POOL2D(_ADAPTIVE)? .*broken by both",
-        "AVG_POOL2D: a sum of FP32 overflows, and the mean does not",
-        "both",
-        "both add in FP32, which `acc_type` asks for; the rule compares with the exact mean",
+        "the model adds in the type of the accumulator, and we in FP32, or in FP64 if that overflows; "
+        "the rule compares with the exact mean",
         "`tosa_reference_check_dotproduct`",
     ),
     Explained(

@@ -275,8 +275,11 @@ def pool_average(call: Call) -> Array:
         if call.is_integer:
             result[batch, rows] = _rounded_mean(call, total, counts)
         else:
+            if not np.isfinite(total.sum()):
+                # A sum may leave FP32, or one on the way to it, where the mean does not.
+                total = _combine(padded.astype(np.float64), kernel, stride, np.add)
             # A window of one element is a view of the image, which stays as it is.
-            result[batch, rows] = total / counts.astype(kind)
+            result[batch, rows] = total / counts.astype(total.dtype)
     return result
 
 
