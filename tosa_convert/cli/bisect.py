@@ -16,7 +16,7 @@ from tosa_convert.cli.shared_options import add_options, option
 @click.argument("model", type=ReadPath())
 @option("--against", required=True)
 @add_options(RUN_OPTIONS)
-@add_options("--original --python --keep --atol --rtol --variables --batch-mib --json")
+@add_options("--original --python --keep --atol --rtol --official --variables --batch-mib --json")
 @option(
     "--case",
     type=Folder(),

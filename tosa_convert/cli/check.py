@@ -16,7 +16,10 @@ from tosa_convert.cli.shared_options import add_options, option
 @click.argument("model", type=ReadPath())
 @option("--against", required=True, multiple=True, distinct=str, more="May be repeated.")
 @add_options(RUN_OPTIONS)
-@add_options("--original --python --keep --atol --rtol --variables --seeds --calibration --json")
+@add_options(
+    "--original --python --keep --atol --rtol --official --strict --variables --seeds "
+    "--calibration --json"
+)
 @option(
     "--reference",
     type=NamesFile(),

@@ -73,18 +73,13 @@ class Search:
         return self.operators.without_constants(needed_operators(self.graph, names))
 
     def note_what_inherits(self) -> None:
-        """List the wrong outputs whose operators are neither named nor suspected."""
+        """List the wrong outputs whose operators are not named."""
         if self.result.outputs is None or self.result.first is None:
             return
         if any(part.kind != "by-itself" for part in (self.result.first, *self.result.others)):
             return
         named, producers = self.named(), self.operators.producers
-        self.result.inherits = [
-            name
-            for name in self.failing_tensors()
-            if producers[name] not in named
-            and self.path(producers[name]) not in self.result.suspects
-        ]
+        self.result.inherits = [n for n in self.failing_tensors() if producers[n] not in named]
 
     def whole_case(self, actual: Mapping[str, Array]) -> Case:
         """Make a case of the whole program, with its golden outputs."""
