@@ -260,6 +260,12 @@ def program_beside_weights() -> Path:
     return Path("m.weights", "manifest.json")
 
 
+@raises("malformed-vgf")
+def _() -> object:
+    Path("m.vgf").write_bytes(b"VGF1" + bytes(60))
+    return tc.load("m.vgf")
+
+
 @raises("malformed-weights")
 def _() -> object:
     manifest = program_beside_weights()

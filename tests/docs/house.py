@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from tosa_convert.frontends.table import FRONTENDS
 
-ADAPTERS = ("formats.flatbuffer", "formats.json", "formats.mlir", "formats.weights")
+ADAPTERS = (
+    "formats.flatbuffer",
+    "formats.json",
+    "formats.mlir",
+    "formats.vgf",
+    "formats.weights",
+)
 
 #: Part of the package -> the parts it may import, besides itself. A module belongs to the part with the
 #: longest name that it begins with.
@@ -29,6 +35,7 @@ ARROWS: dict[str, set[str]] = {
     "formats.wire": {"graph"},
     "formats.flatbuffer": {"errors", "io", "graph", "eras", "formats.wire"},
     "formats.json": {"errors", "io", "graph", "formats.wire"},
+    "formats.vgf": {"errors", "io", "graph"},
     "formats.weights": {"errors", "io", "graph"},
     "formats.mlir": {"errors", "io", "graph", "eras"},
     "formats.bindings": {"errors", "io", "graph", "process", "installation", "formats.mlir"},
@@ -43,7 +50,7 @@ ARROWS: dict[str, set[str]] = {
     "frontends": {"errors", "installation", "process", "io", "graph", "rewrites", "formats.read"},
     "frontends.tflite": {"errors", "io", "graph", "rules", "builder", "frontends", "formats.read"}
     | {"frontends.tflite.read", "frontends.tflite.unlowered"},
-    "frontends.tflite.read": {"errors", "frontends"},
+    "frontends.tflite.read": {"errors", "io", "frontends"},
     "frontends.tflite.unlowered": {"frontends", "frontends.tflite.read"},
     "frontends.keras": {"errors", "frontends", "frontends.tflite", "frontends.tflite.read"},
     "frontends.torch": {"errors", "frontends", "frontends.tflite"},

@@ -43,6 +43,7 @@ RUN = {
     "docs/validation.md": ("torch-mlir",),
     "docs/zoo.md": ("torch", "torch-mlir"),
     "docs/tutorial.md": ("torch-mlir", "tosa-tools"),
+    "docs/guides/ci.md": ("lit", "filecheck"),
     "docs/guides/iree.md": ("tosa-tools",),
     "docs/guides/jax.md": ("jax", "flax", "tosa-tools"),
     "docs/guides/large-programs.md": ("torch-mlir",),

@@ -187,6 +187,20 @@ def test_an_operator_that_is_refused_as_a_part_is_judged_in_a_larger_one(
     assert result.to_dict()["refused"] == {"operator #3 TANH": "no kernel for this part"}
 
 
+def parts_of_one(part: Graph, names: list[str]) -> bool:
+    return len(names) == 1 and len([op for op in part.main.operators if op.inputs]) == 1
+
+
+def test_an_operator_that_is_refused_alone_is_named_beside_others() -> None:
+    b = Builder()
+    x = b.input("x", "fp32", (1, 4, 64))
+    target = at(b, TARGET, b.tanh(x))
+    b.output(b.add(b.sigmoid(x), target))
+    result = bisect(b.graph(), refusing(parts_of_one, TARGET), X, engine="numpy")
+    assert named(result) == ("by-itself", [TARGET])
+    assert any("was judged beside others" in note for note in result.notes)
+
+
 def test_a_backend_that_refuses_every_part_gets_a_verdict() -> None:
     graph, given = program("TANH"), inputs("TANH")
     result = bisect(graph, refusing(all_parts, TARGET), given, engine="numpy")
@@ -284,3 +298,8 @@ def test_other_operators_that_are_wrong_are_listed_as_not_examined() -> None:
     assert result.suspects == ["operator #3 TANH"]
     assert result.inherits == ["last"]
     assert "also wrong, and not examined: operator #3 TANH" in str(result)
+    places = ('loc("second")', 'loc("last")')
+    backend = Faulty(change=moved(1.01), places=places)
+    result = bisect(program("TANH"), backend, inputs("TANH"), engine="numpy")
+    assert result.suspects == ["operator #6 REVERSE"]
+    assert result.inherits == [], "the operator of the output is wrong as well"

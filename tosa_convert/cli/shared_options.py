@@ -19,7 +19,7 @@ from tosa_convert.cli.completion import (
 from tosa_convert.cli.option import ArrayFile, Folder, NamesFile, Option, ReadPath, WritePath
 from tosa_convert.consumers.readers import every_reader, reader_named, releases
 from tosa_convert.errors import refuse_unknown
-from tosa_convert.io.formats import FORMATS
+from tosa_convert.io.formats import WRITTEN
 from tosa_convert.io.options import LIMIT_NAMES, NARROW, WEIGHTS, limits_of, parse_limit
 
 #: The largest size of a dimension in a file.
@@ -135,7 +135,7 @@ SHARED: Final[dict[str, dict[str, Any]]] = dict(
         ),
         _row(
             "--to",
-            type=click.Choice(list(FORMATS)),
+            type=click.Choice(WRITTEN),
             help="Format of the output; by default what its extension says.",
             more="Standard output has that of the input.",
         ),

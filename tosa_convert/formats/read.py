@@ -177,7 +177,8 @@ def _read_file(opened: Input, options: ReadOptions, upgrade: Upgrade | None = No
     """Read the graph of a file, with the weights of the folder beside a flatbuffer or its JSON."""
     with garbage_collection_paused():
         graph = _read_alone(opened, options, upgrade)
-        return graph if opened.is_mlir else with_weights(graph, opened.path, options)
+        has_own = opened.is_mlir or opened.format == "vgf"
+        return graph if has_own else with_weights(graph, opened.path, options)
 
 
 def _read_alone(opened: Input, options: ReadOptions, upgrade: Upgrade | None = None) -> Graph:
@@ -197,6 +198,10 @@ def _read_alone(opened: Input, options: ReadOptions, upgrade: Upgrade | None = N
         from tosa_convert.formats.flatbuffer.read import read as read_flatbuffer
 
         return read_flatbuffer(opened.data, opened.where, options.limits, upgrade)
+    if opened.format == "vgf":
+        from tosa_convert.formats.vgf.read import read_vgf
+
+        return read_vgf(opened.data, opened.where, options.func)
     from tosa_convert.formats.json.read import read as read_json
 
     return read_json(opened.data, opened.where, limits=options.limits)
@@ -240,7 +245,7 @@ def read_with_storage(
 
     upgrade: what changes in a program of an older TOSA is noted in it; None to log a summary.
     """
-    if opened.is_mlir:
+    if opened.is_mlir or opened.format == "vgf":
         graph = _with_shapes(_read_file(opened, options, upgrade), options, opened)
         return graph, _storage(graph, lambda constant: "embedded")
     with garbage_collection_paused():
@@ -284,8 +289,14 @@ def _storage(graph: Graph, form: Callable[[Constant], StoredForm]) -> tuple[Stor
 def function_names(opened: Input) -> list[str]:
     """Return the names of the functions with a body that an opened module has; none if it is no module.
 
-    Raises TosaConvertError("malformed-mlir").
+    Those of a VGF file are its graphs.
+
+    Raises TosaConvertError("malformed-mlir") or ("malformed-vgf").
     """
+    if opened.format == "vgf":
+        from tosa_convert.formats.vgf.read import segment_names
+
+        return segment_names(opened.data, opened.where)
     if not opened.is_mlir:
         return []
     from tosa_convert.formats.mlir.read.module import function_names as names_in

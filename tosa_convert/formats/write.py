@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from tosa_convert.errors import fail
+from tosa_convert.errors import fail, refuse_unknown
 from tosa_convert.formats.read import Input, read, weights_folder, with_weights
 from tosa_convert.io import log
 from tosa_convert.io.applicable_options import FORMS, Form, refuse_weights
 from tosa_convert.io.files import Progress, map_file, replace_file
-from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, Format
+from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, WRITTEN, Format
 from tosa_convert.io.gc_pause import garbage_collection_paused
 from tosa_convert.io.options import ReadOptions, Weights, WriteOptions
 from tosa_convert.version import __version__
@@ -56,7 +56,7 @@ def stamp(graph: Graph, tosa_version: str = "") -> Graph:
         TosaConvertError: "version-too-low" with a finding for each operator and tensor that the
             version cannot express, "option-conflict" for an unknown version.
     """
-    from tosa_convert.errors import TosaConvertError, refuse_unknown
+    from tosa_convert.errors import TosaConvertError
     from tosa_convert.graph.versions import BY_NAME, version_findings
 
     if tosa_version:
@@ -269,6 +269,7 @@ def dumps(graph: Graph, file_format: Format, options: WriteOptions = _WRITE_OPTI
 
     With `options.verify` it is read back and compared first.
     """
+    refuse_unknown("to", file_format, WRITTEN)
     _refuse_unverifiable(graph, "", file_format, options)
     # Joined at once, so that weights are copied once.
     data = b"".join(render(graph, file_format, options))
@@ -291,6 +292,7 @@ def save(
             "option-conflict", "file-error" or "verification-failed". The old file is left as it was.
     """
     target = os.fsdecode(path)
+    refuse_unknown("to", file_format, WRITTEN)
     refuse_weights(file_format, options.weights)
     size_beside = _size_beside(graph, file_format, options.weights)
     _refuse_special_file(target, file_format, options, beside=size_beside is not None)

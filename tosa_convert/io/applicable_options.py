@@ -14,7 +14,7 @@ from tosa_convert.io.formats import FORMATS, Format
 from tosa_convert.io.options import Weights
 
 #: The form of an input or output: a file's format, an `ir.Module`, a Graph, or a framework's model.
-Form = Literal["mlir", "mlirbc", "tosa", "json", "module", "graph", "model"]
+Form = Literal["mlir", "mlirbc", "tosa", "json", "vgf", "module", "graph", "model"]
 
 FORMS: Final[Mapping[Form, str]] = {
     "module": "MLIR module",
@@ -26,6 +26,7 @@ FORMS: Final[Mapping[Form, str]] = {
 _TEXT: Final = frozenset[Form](("mlir",))
 _BYTECODE: Final = frozenset[Form](("mlirbc",))
 _TOSA: Final = frozenset[Form](("tosa",))
+_VGF: Final = frozenset[Form](("vgf",))
 _MODULE: Final = frozenset[Form](("module",))
 _MODEL: Final = frozenset[Form](("model",))
 _FILES: Final = frozenset[Form](FORMATS)
@@ -53,8 +54,8 @@ OPTIONS: Final = {
         OptionRow(
             "func",
             "--func",
-            "selects a function of an MLIR module, or a signature of a TFLite model",
-            _MLIR | _MODEL,
+            "selects a function of an MLIR module, or of a TFLite model or a VGF file",
+            _MLIR | _MODEL | _VGF,
         ),
         OptionRow("names", "--names", "concerns names in MLIR, read or written", _MLIR, _MLIR),
         OptionRow("context", "", "is the context in which a module is built", outputs=_MODULE),
@@ -81,7 +82,7 @@ OPTIONS: Final = {
             "accept_changed_weights",
             "--accept-changed-weights",
             "concerns .npy weights beside a .tosa or .json file",
-            _FILES - _MLIR,
+            _FILES - _MLIR - _VGF,
         ),
         OptionRow("copy", "", "concerns files and buffers", _FILES),
         OptionRow("constants", "", "concerns constants of a module", outputs=_MODULE),

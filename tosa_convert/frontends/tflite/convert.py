@@ -34,6 +34,7 @@ from tosa_convert.frontends.tflite.lowerings.find import (
 from tosa_convert.frontends.tflite.read import DamagedError, TfliteFile, read_tflite
 from tosa_convert.frontends.tflite.unlowered import with_unmade_operands
 from tosa_convert.io.files import map_file
+from tosa_convert.io.flatbuffer_tables import FlatbufferError
 
 #: A key of the model's metadata with which litert-torch and litert-converter ask that constants stay
 #: operators of StableHLO, which nothing lowers; and a key of the same length that means nothing.
@@ -63,6 +64,10 @@ def lower_file(path: Path, request: Request, folder: Path) -> Interface:
         return _interface(path, request, folder)
     except DamagedError as error:
         raise fail("unrecognised-input", shown, str(error)) from None
+    except (
+        FlatbufferError
+    ) as error:  # Some options of operators are not read before their lowering.
+        raise fail("unrecognised-input", shown, f"the TFLite file is damaged: {error}") from None
     except RuntimeError as error:
         raise fail("frontend-failed", shown, f"TFLite's converter fails: {error}") from None
 

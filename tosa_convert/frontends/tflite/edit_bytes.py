@@ -10,13 +10,12 @@ from tosa_convert.errors import fail
 from tosa_convert.frontends.tflite.lowerings.functions import find_abs_table
 from tosa_convert.frontends.tflite.read import (
     DamagedError,
-    Table,
     TfliteFile,
     expected_form,
     operator_name,
     read_tflite,
-    root_table,
 )
+from tosa_convert.io.flatbuffer_tables import Table, root_table
 
 #: The code of ABS.
 _ABS: Final = 101

@@ -14,10 +14,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from tosa_convert.errors import fail, near_match
 from tosa_convert.frontends.source_places import place_text
+from tosa_convert.io.flatbuffer_tables import FlatbufferError, Table, root_table
 
 #: Element types by their code.
 _DTYPES: Final = (
@@ -32,15 +33,9 @@ _BITS: Final = {
     **{name: int(re.sub(r"\D", "", name)) for name in _DTYPES if name[-1:].isdigit()},
     "bool": 8,
 }
-#: A table of the schema has fewer fields.
-_MOST_FIELDS: Final = 64
-#: Bytes of names and lists that any file may describe, and how many more for each of its bytes.
-_FREE_BYTES: Final = 1 << 16
-_BYTES_PER_BYTE: Final = 16
-_LEADS_OUT: Final = "the TFLite file is damaged: an offset leads out of it"
 
 
-class DamagedError(ValueError):
+class DamagedError(FlatbufferError):
     """The file is not a TFLite model, or a damaged one."""
 
 
@@ -155,8 +150,10 @@ def read_tflite(data: bytes | memoryview, signature: str = "") -> TfliteFile:
     """
     try:
         return _model(root_table(data), signature)
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
-        raise DamagedError(_LEADS_OUT) from error
+    except DamagedError:
+        raise
+    except FlatbufferError as error:
+        raise DamagedError(f"the TFLite file is damaged: {error}") from error
 
 
 @contextlib.contextmanager
@@ -173,114 +170,6 @@ def expected_form(model: TfliteFile, index: int, name: str) -> Iterator[None]:
         where = place_text(index, *(model.tensors[one].name for one in made))
         message = f"{where}: {name} does not have the operands or options that it has in TFLite"
         raise DamagedError(message) from error
-
-
-def root_table(data: bytes | bytearray | memoryview) -> Table:
-    """Return the table of the whole model."""
-    view = memoryview(data)
-    budget = _Budget(_FREE_BYTES + _BYTES_PER_BYTE * len(view))
-    (start,) = struct.unpack_from("<I", view, 0)
-    return Table(view, start, budget)
-
-
-class _Budget:
-    """How many bytes of names and lists may still be read.
-
-    A small file can describe very many, if its tables share them.
-    """
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-
-    def spend(self, size: int) -> None:
-        self.left -= size
-        if self.left < 0:
-            raise DamagedError("the TFLite file is damaged: it describes more than it could hold")
-
-
-def _unpacked(form: str, data: memoryview, at: int) -> tuple[Any, ...]:
-    """Unpack values at a place of the file.
-
-    Some options of operators are not read before their lowering.
-    """
-    try:
-        return struct.unpack_from(form, data, at)
-    except struct.error:
-        raise DamagedError(_LEADS_OUT) from None
-
-
-class Table:
-    """A table of a flatbuffer; its fields go by their position in the schema."""
-
-    __slots__ = ("_budget", "_data", "_fields", "_offset")
-
-    def __init__(self, data: memoryview, offset: int, budget: _Budget) -> None:
-        self._data, self._offset, self._budget = data, offset, budget
-        (back,) = _unpacked("<i", data, offset)
-        start = offset - back
-        if start < 0:
-            raise IndexError(f"a table at {offset} has no fields")
-        (size,) = _unpacked("<H", data, start)
-        count = min(max(0, size // 2 - 2), _MOST_FIELDS)
-        self._fields = _unpacked(f"<{count}H", data, start + 4)
-
-    def place(self, position: int) -> int:
-        """Return where a field is; 0 if it has its default."""
-        offset = self._fields[position] if position < len(self._fields) else 0
-        return self._offset + offset if offset else 0
-
-    def number(self, position: int, form: str, default: int = 0) -> int:
-        at = self.place(position)
-        return int(_unpacked(f"<{form}", self._data, at)[0]) if at else default
-
-    def real(self, position: int, default: float = 0.0) -> float:
-        """Read a value of FP32, or return `default`."""
-        at = self.place(position)
-        return float(_unpacked("<f", self._data, at)[0]) if at else default
-
-    def _target(self, at: int) -> int:
-        return at + int(_unpacked("<I", self._data, at)[0])
-
-    def table(self, position: int) -> Table | None:
-        at = self.place(position)
-        return Table(self._data, self._target(at), self._budget) if at else None
-
-    def text(self, position: int) -> str:
-        at = self.place(position)
-        if not at:
-            return ""
-        start = self._target(at)
-        (length,) = _unpacked("<I", self._data, start)
-        self._budget.spend(length)
-        return bytes(self._data[start + 4 : start + 4 + length]).decode()
-
-    def vector(self, position: int) -> tuple[int, int]:
-        """Return where the elements of a vector begin, and how many there are."""
-        at = self.place(position)
-        if not at:
-            return 0, 0
-        start = self._target(at)
-        (length,) = _unpacked("<I", self._data, start)
-        if length > len(self._data):
-            raise IndexError(f"a list at {start} has {length} elements")
-        return start + 4, int(length)
-
-    def integers(self, position: int) -> list[int]:
-        return list(map(int, self.numbers(position, "i")))
-
-    def numbers(self, position: int, form: str) -> list[float]:
-        start, length = self.vector(position)
-        self._budget.spend(length * struct.calcsize(form))
-        return list(_unpacked(f"<{length}{form}", self._data, start)) if length else []
-
-    def octets(self, position: int) -> memoryview:
-        start, length = self.vector(position)
-        return self._data[start : start + length]
-
-    def tables(self, position: int) -> Iterator[Table]:
-        start, length = self.vector(position)
-        for index in range(length):
-            yield Table(self._data, self._target(start + 4 * index), self._budget)
 
 
 def _model(model: Table, signature: str) -> TfliteFile:

@@ -131,10 +131,12 @@ class Bisection:
             lines.append("no operator is wrong by itself:")
             lines.append(str(self.outputs))
         lines += [f"also wrong: {other}" for other in self.others]
-        lines += _listed("also wrong, and not examined", self.suspects)
-        lines += _listed("wrong because of what is before it", self.inherits)
-        refusals = [f"{path}: {printable(reason)}" for path, reason in self.refused.items()]
-        lines += _listed("refused as a part", refusals)
+        lines += _joined("also wrong, and not examined", self.suspects)
+        lines += _joined("wrong because of what is before it", self.inherits)
+        refused = list(self.refused.items())
+        lines += [f"refused as a part: {path}: {printable(row)}" for path, row in refused[:_LISTED]]
+        if len(refused) > _LISTED:
+            lines.append(f"refused as a part: {len(refused) - _LISTED} more")
         lines += [f"note: {note}" for note in self.notes]
         if not self.compared:
             lines.append("FAIL nothing was compared")
@@ -155,9 +157,9 @@ class Bisection:
         }
 
 
-def _listed(head: str, texts: list[str]) -> list[str]:
-    """Return a line for each of the first texts, and how many more there are."""
-    lines = [f"{head}: {text}" for text in texts[:_LISTED]]
-    if len(texts) > _LISTED:
-        lines.append(f"{head}: {len(texts) - _LISTED} more")
-    return lines
+def _joined(head: str, texts: list[str]) -> list[str]:
+    """Return a line with the first texts, and how many more there are; no line without texts."""
+    if not texts:
+        return []
+    more = f", and {len(texts) - _LISTED} more" if len(texts) > _LISTED else ""
+    return [f"{head}: {', '.join(map(printable, texts[:_LISTED]))}{more}"]

@@ -73,13 +73,18 @@ class Search:
         return self.operators.without_constants(needed_operators(self.graph, names))
 
     def note_what_inherits(self) -> None:
-        """List the wrong outputs whose operators are not named."""
+        """List the wrong outputs whose operators are neither named nor suspected."""
         if self.result.outputs is None or self.result.first is None:
             return
         if any(part.kind != "by-itself" for part in (self.result.first, *self.result.others)):
             return
         named, producers = self.named(), self.operators.producers
-        self.result.inherits = [n for n in self.failing_tensors() if producers[n] not in named]
+        self.result.inherits = [
+            name
+            for name in self.failing_tensors()
+            if producers[name] not in named
+            and self.path(producers[name]) not in self.result.suspects
+        ]
 
     def whole_case(self, actual: Mapping[str, Array]) -> Case:
         """Make a case of the whole program, with its golden outputs."""

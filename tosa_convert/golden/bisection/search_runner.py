@@ -15,7 +15,7 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.scratch import scratch_folder
 from tosa_convert.golden.backends.runners import Runner
 from tosa_convert.golden.bisection.own_values import own_values
-from tosa_convert.golden.bisection.result import Bisection, Case, Divergence, Kind
+from tosa_convert.golden.bisection.result import Bisection, Case, Divergence
 from tosa_convert.golden.bisection.search import Search
 from tosa_convert.golden.bisection.single_operators import (
     REFUSED,
@@ -75,7 +75,8 @@ class RunnerSearch(Search):
                 for index in sorted(wrong):
                     self.add(self.examined(backend, index, batch, folder, wrong[index]))
                     if not self.find_all:
-                        self.result.suspects = [self.path(i) for i in sorted(wrong) if i > index]
+                        others = sorted(wrong.keys() - self.named())
+                        self.result.suspects = list(map(self.path, others))
                         return
             if self.progress is not None:
                 self.progress(batch.tensors[-1][0] + 1, len(self.graph.main.operators))
@@ -171,8 +172,11 @@ class RunnerSearch(Search):
         found = self.case(backend, group, batch)
         if found is None or found[1] or found[0].comparison.ok or len(indices) < 2:
             return None
-        kind: Kind = "in-context" if is_right_alone else "by-itself"
-        return self.divergence(sorted(indices), found[0], kind)
+        if is_right_alone:
+            return self.divergence(sorted(indices), found[0], "in-context")
+        note = f"{self.path(index)} was judged beside others: the backend refuses it alone"
+        self.result.notes.append(note)
+        return self.divergence([index], found[0], "by-itself")
 
     def search_regions(self, backend: Runner, index: int, batch: Batch) -> Divergence | None:
         """Find the wrong operator inside an operator with regions, each region given golden values."""

@@ -1,0 +1,167 @@
+"""VGF files that Arm's model converter wrote become the programs that went in."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from unit.formats.vgf.vgf_programs import FOLDER, PROGRAMS
+
+import tosa_convert as tc
+from tosa_convert.cli.main import run, tosa_flatbuffer
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.graph import Graph
+
+FILES = {name: (FOLDER / f"{name}.vgf").read_bytes() for name in PROGRAMS}
+
+
+def operators(graph: Graph) -> list[Any]:
+    """Describe the operators without names, and constants by their elements."""
+    block = graph.main
+
+    def value(name: str) -> Any:
+        if name in block.shapes:
+            return block.shapes[name].values()
+        tensor = block.tensors[name]
+        data = None if tensor.data is None else tensor.data.numpy().tolist()
+        return tensor.dtype, tensor.shape, data
+
+    return [
+        (
+            op.spec.name,
+            [value(name) for name in op.inputs],
+            [value(name) for name in op.outputs],
+            op.attributes,
+        )
+        for op in block.operators
+        if op.spec.operands
+    ]
+
+
+def refusal(data: bytes) -> tuple[str, str]:
+    """Return the code and the text of the error for a file."""
+    with pytest.raises(TosaConvertError) as caught:
+        tc.load(data)
+    return caught.value.code, str(caught.value)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_program_comes_back(name: str) -> None:
+    graph = tc.load(FILES[name])
+    assert tc.validate(graph) == []
+    assert operators(graph) == operators(PROGRAMS[name]())
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_program_computes_the_same(name: str) -> None:
+    before, after = PROGRAMS[name](), tc.load(FILES[name])
+    arrays = tc.golden.input_arrays(before, None, 3)
+    expected = tc.golden.run(before, arrays, engine="numpy").outputs
+    given = dict(zip(after.main.inputs, arrays.values(), strict=True))
+    found = tc.golden.run(after, given, engine="numpy").outputs
+    for want, made in zip(expected.values(), found.values(), strict=True):
+        np.testing.assert_array_equal(made, want)
+
+
+def test_locations_of_debug_information_are_kept() -> None:
+    made = [op for op in tc.load(FILES["floating"]).main.operators if op.spec.operands]
+    assert {op.location for op in made} == {'loc("net.py":3:7)'}
+
+
+def test_constants_share_the_bytes_of_the_file() -> None:
+    data = np.frombuffer(FILES["integer"], np.uint8).copy()
+    graph = tc.load(data)
+    table = max(graph.constants(), key=lambda row: row[1].count)[1]
+    before = table.numpy().copy()
+    data[:] = 0
+    assert (table.numpy() != before).any()
+
+
+def test_verbs_take_it_and_none_writes_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path, back = tmp_path / "m.vgf", tmp_path / "m.tosa"
+    path.write_bytes(FILES["integer"])
+    assert run(tosa_flatbuffer, ["show", str(path)]) == 0
+    assert "VGF file" in capfd.readouterr().out
+    assert run(tosa_flatbuffer, ["convert", str(path), "-o", str(back)]) == 0
+    assert run(tosa_flatbuffer, ["diff", str(path), str(back)]) == 0
+    assert run(tosa_flatbuffer, ["validate", str(path)]) == 0
+    assert run(tosa_flatbuffer, ["convert", str(back), "--to", "vgf"]) != 0
+    assert run(tosa_flatbuffer, ["convert", str(back), "-o", str(tmp_path / "n.vgf")]) != 0
+    assert not (tmp_path / "n.vgf").exists()
+    with pytest.raises(TosaConvertError, match="option-conflict"):
+        tc.dumps(tc.load(path), "vgf")
+
+
+def test_a_graph_is_chosen_by_the_name_of_its_segment(tmp_path: Path) -> None:
+    path = tmp_path / "m.vgf"
+    path.write_bytes(FILES["integer"])
+    assert len(tc.load(path, func="graph_segment_0").main.outputs) == 2
+    with pytest.raises(TosaConvertError, match="unknown-function"):
+        tc.load(path, func="other")
+
+
+@pytest.mark.parametrize("size", [4, 100, 127, 200, 1000, 3000])
+def test_a_file_that_is_cut_off_is_malformed(size: int) -> None:
+    assert refusal(FILES["floating"][:size])[0] == "malformed-vgf"
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "said"),
+    [
+        (16, struct.pack("<Q", 1 << 40), "module table"),
+        (56, struct.pack("<Q", 1 << 62), "model resource table"),
+        (24, struct.pack("<Q", 2), "tables are damaged"),
+    ],
+)
+def test_a_section_that_leads_out_of_the_file_is_named(at: int, value: bytes, said: str) -> None:
+    data = bytearray(FILES["floating"])
+    data[at : at + len(value)] = value
+    code, text = refusal(bytes(data))
+    assert code == "malformed-vgf"
+    assert said in text
+
+
+def test_a_damaged_instruction_is_named_with_its_word() -> None:
+    data = bytearray(FILES["floating"])
+    start = data.index(struct.pack("<I", 0x07230203))
+    data[start + 20 : start + 24] = struct.pack("<I", 0x10011)  # an instruction of one word
+    data[start + 24 : start + 28] = bytes(4)  # and one without any
+    code, text = refusal(bytes(data))
+    assert code == "malformed-vgf"
+    assert "word 6" in text
+
+
+def test_instructions_of_another_set_are_refused_by_name() -> None:
+    code, text = refusal(FILES["integer"].replace(b"TOSA.001000.1", b"TOSA.009000.1"))
+    assert code == "unsupported-operator"
+    assert "TOSA.009000.1" in text
+
+
+def test_sparse_constants_are_refused() -> None:
+    data = bytearray(FILES["integer"])
+    start = data.index(b"CONST00\0")
+    data[start + 20 : start + 24] = struct.pack("<i", 1)
+    code, text = refusal(bytes(data))
+    assert code == "unsupported-attribute"
+    assert "sparse" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_changed_files_are_programs_or_refused(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    refused = 0
+    for _ in range(500):
+        data = np.frombuffer(FILES[["floating", "integer"][seed % 2]], np.uint8).copy()
+        places = random.integers(0, len(data), random.integers(1, 9))
+        data[places] = random.integers(0, 256, len(places))
+        try:
+            tc.validate(tc.load(data.tobytes()))
+        except TosaConvertError as error:
+            refused += bool(error.code)
+    assert refused > 100
