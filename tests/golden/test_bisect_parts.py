@@ -303,3 +303,30 @@ def test_other_operators_that_are_wrong_are_listed_as_not_examined() -> None:
     result = bisect(program("TANH"), backend, inputs("TANH"), engine="numpy")
     assert result.suspects == ["operator #6 REVERSE"]
     assert result.inherits == [], "the operator of the output is wrong as well"
+
+
+class LastRun(Faulty):
+    """Gives the target's results of the run before."""
+
+    before: Array | None = None
+
+    def operator(
+        self, graph: Graph, index: int, op: Operator, values: Values, states: Values
+    ) -> Values:
+        results = super().operator(graph, index, op, values, states)
+        if op.location != TARGET:
+            return results
+        name = op.outputs[0]
+        before = results[name] if self.before is None else self.before
+        self.before = results[name]
+        return {name: before}
+
+
+def test_an_operator_whose_results_are_those_of_the_run_before_is_named() -> None:
+    backend = LastRun(change=lambda array, run: array)
+    result = bisect(program("TANH"), backend, inputs("TANH"), engine="numpy")
+    assert result.outputs is not None
+    assert result.outputs.ok
+    assert named(result) == ("nondeterministic", [TARGET])
+    assert any("depend on the run before" in note for note in result.notes)
+    assert not result.ok

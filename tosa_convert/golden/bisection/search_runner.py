@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
+
+import numpy as np
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.accuracy.comparison import Comparison
@@ -32,9 +35,16 @@ from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.variable_states import STATE_PREFIX, writes_variables
 from tosa_convert.graph.extract import extract
 
+#: What is said of an operator whose results depend on other runs.
+AFTER_OTHERS: Final = (
+    "its results depend on the run before, and are right if that had the same operands"
+)
+
 
 class RunnerSearch(Search):
     """Searches on a backend that computes; see `Search`."""
+
+    is_region = False
 
     def search(self, backend: Runner) -> Bisection:
         """Judge each operator by itself, and explain the outputs if none is wrong."""
@@ -47,11 +57,14 @@ class RunnerSearch(Search):
                 self.explain_outputs(backend)
             elif self.find_all:
                 self.judge_own_values(backend)
+        elif self.result.first is None and outputs is not None and not self.is_region:
+            self.judge_after_other_runs(backend)
         self.note_what_inherits()
         return self.result
 
     def search_region(self, backend: Runner) -> Bisection:
         """Search a region, whose outputs are not judged yet."""
+        self.is_region = True
         if not self.graph.main.outputs:
             return self.search(backend)
         own = self.operators
@@ -335,6 +348,48 @@ class RunnerSearch(Search):
         outputs = {self.operators.producers[name] for name in self.failing_tensors()}
         return self.divergence(sorted(outputs), self.whole_case(self.first), "nondeterministic")
 
+    def judge_after_other_runs(self, backend: Runner) -> None:
+        """Find an operator whose results depend on the operands of the run before."""
+        own, names = self.operators, list(dict.fromkeys(self.graph.main.outputs))
+        after = self.after_other_operands(backend, Group(names), own.inputs)
+        if after is None or not changed_keys(self.first, after):
+            return
+        for batch in own.golden(own.computed):
+            for group in own.groups([name for _, name in batch.tensors], own.computed):
+                part = extract(self.graph, group.names, list(group.cuts))
+                given = {slot.key: batch.golden[slot.key] for slot in input_slots(part)}
+                found = self.after_other_operands(backend, group, {**own.inputs, **given})
+                if found is None:
+                    continue
+                expected = {key: batch.golden[key] for key in own.keys(group.names)}
+                comparison = own.judge(part, given, expected, found)
+                judged = Judged(group, comparison, given, found)
+                for index in sorted(self.wrong_operators(judged)):
+                    self.result.notes.append(AFTER_OTHERS)
+                    case = self.seen(index, judged, batch)
+                    self.add(self.divergence([index], case, "nondeterministic"))
+                    return
+
+    def after_other_operands(
+        self, backend: Runner, group: Group, given: Mapping[str, Array]
+    ) -> dict[str, Array] | None:
+        """Run a group on other operands, and return what it gives for these ones after that.
+
+        None if the backend does not compute it for both.
+        """
+        names, cuts = group.names, list(group.cuts)
+        answer: Mapping[str, Array] = {}
+        try:
+            for operands in ({key: _turned(array) for key, array in given.items()}, given):
+                with scratch_folder() as folder:
+                    answer = backend.compute(self.graph, names, operands, cuts, folder)
+                    answer = {key: answer[key] for key in answer}
+        except TosaConvertError as error:
+            if error.code not in (REFUSED, "backend-failed", "refmodel-refused"):
+                raise
+            return None
+        return dict(answer)
+
     def as_a_whole(self, states: list[str], actual: Mapping[str, Array]) -> Divergence:
         """Wrong states whose tensors are right, or outputs that are wrong only all at once."""
         writes = [
@@ -346,3 +401,9 @@ class RunnerSearch(Search):
         if states and not self.failing_tensors():
             return self.divergence(writes, case, "by-itself")
         return self.divergence(self.needed(self.failing_tensors()), case, "in-context")
+
+
+def _turned(array: Array) -> Array:
+    """Return an array with its elements in the opposite order, or zeros if that is the same."""
+    turned = np.ascontiguousarray(array.reshape(-1)[::-1]).reshape(array.shape)
+    return turned if turned.tobytes() != array.tobytes() else np.zeros_like(array)
