@@ -51,7 +51,7 @@ def check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Check:
 
 @pytest.mark.slow
 def test_each_seed_is_a_run_of_its_own(check: Check) -> None:
-    code, said = check(RIGHT, "--seeds", "3", "--random", "5")
+    code, said = check(RIGHT, "--seeds", "3", "--random", "5", "--no-edges")
     assert code == 0
     assert "3 of 3 runs agree" in said
     assert [line for line in said.splitlines() if line.startswith("seed-")] == [
@@ -59,9 +59,9 @@ def test_each_seed_is_a_run_of_its_own(check: Check) -> None:
         "seed-6:",
         "seed-7:",
     ]
-    code, said = check(COPY, "--seeds", "2", "--range", "x=0:9")
+    code, said = check(COPY, "--seeds", "2", "--no-edges", "--range", "x=0:9")
     assert (code, "2 of 2 runs agree" in said) == (0, True)
-    code, said = check(COPY, "--seeds", "2", "--range", "x=-9:-1", "--json")
+    code, said = check(COPY, "--seeds", "2", "--no-edges", "--range", "x=-9:-1", "--json")
     assert code == 1
     answer = json.loads(said)
     assert (answer["ok"], [row["run"] for row in answer["runs"]]) == (False, ["seed-0", "seed-1"])
@@ -101,7 +101,7 @@ def test_a_backend_that_changes_its_results_is_nondeterministic(
 @pytest.mark.slow
 def test_what_is_saved_is_a_case_of_suite(check: Check, tmp_path: Path) -> None:
     saved = tmp_path / "saved"
-    code, _ = check(COPY, "--seeds", "2", "--save", str(saved))
+    code, _ = check(COPY, "--seeds", "2", "--no-edges", "--save", str(saved))
     assert code == 1
     assert sorted(path.name for path in saved.iterdir()) == ["seed-0", "seed-1"]
     folder = saved / "seed-1"
@@ -159,7 +159,7 @@ def test_every_backend_that_is_named_is_run(
 ) -> None:
     other = tmp_path / "other.py"
     other.write_text(f"import numpy as np\n\n\ndef run(model, inputs):\n    {order[1]}\n")
-    given = ("--random", "3", "--range", "x=-9:-1", "--against", str(other))
+    given = ("--random", "3", "--no-edges", "--range", "x=-9:-1", "--against", str(other))
     code, said = check(order[0], *given, "--save", str(tmp_path / "saved"))
     assert (code, "1 of 2 runs agree" in said) == (1, True)
     names = [f"against {tmp_path / name}:" for name in ("backend.py", "other.py")]

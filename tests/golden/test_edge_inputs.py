@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -176,25 +177,68 @@ def test_check_and_bisect_find_with_edges_what_random_inputs_do_not(
 ) -> None:
     (name,) = tc.load(model).main.outputs
     Path("b.py").write_text(NO_NAN.replace("NAME", repr(name)))
-    assert run("check", "m.tosa --random 1 --against b.py") == 0
+    assert run("check", "m.tosa --random 1 --no-edges --against b.py") == 0
+    assert "edges" not in capsys.readouterr().out
     assert run("check", "m.tosa --random 1 --edges --against b.py") == 1
-    assert run("check", "m.tosa --seeds 2 --edges --against b.py") == 1
-    assert "edges-1:" in capsys.readouterr().out
-    assert run("bisect", "m.tosa --random 1 --edges --against b.py") == 1
-    assert "ABS" in capsys.readouterr().out
+    assert "seed" not in capsys.readouterr().out
+    assert run("check", "m.tosa --seeds 2 --against b.py --save runs") == 1
+    said = capsys.readouterr().out
+    lines = [line for line in said.splitlines() if line.startswith(("seed", "edges-", "2 of"))]
+    assert lines == ["seed-0:", "edges-0:", "seed-1:", "edges-1:", "2 of 4 runs agree"]
+    assert "edges of 1 operator are met" in said
+    saved = load_npz("runs/edges-1/inputs.npz")["x"]
+    assert saved.tobytes() == golden.edge_inputs(tc.load(model), 1)["x"].tobytes()
+    assert run("bisect", "m.tosa --random 1 --no-edges --against b.py") == 0
+    assert run("bisect", "m.tosa --random 1 --against b.py --case case") == 1
+    said = capsys.readouterr().out
+    assert "edges-1, since random inputs show nothing wrong:" in said
+    assert "its own result is wrong: operator #0 ABS" in said
+    assert run("check", "case/case.tosa -i case/inputs.npz --against b.py") == 1
+
+
+def test_json_has_the_coverage(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = "m.tosa --random 1 --engine numpy --against m.tosa --json"
+    assert run("check", words) in (0, 2)  # without the reference model it is judged by itself
+    np.savez("y.npz", **golden.run(model, golden.edge_inputs(model, 1)).outputs)
+    words = "m.tosa --random 1 --edges --engine numpy --against y.npz --json"
+    capsys.readouterr()
+    assert run("check", words) == 0
+    row = json.loads(capsys.readouterr().out)
+    coverage = golden.edge_coverage(model, golden.edge_inputs(model, 1))
+    assert row["edges"]["coverage"]["met"] == coverage.met
+    assert row["ok"]
+
+
+@pytest.mark.parametrize("more", ["--atol 1", "--rtol 1", "--reference out.npz", ""])
+def test_recorded_results_and_tolerances_are_for_random_inputs(
+    model: Path, capsys: pytest.CaptureFixture[str], more: str
+) -> None:
+    np.savez("out.npz", **golden.run(model, random=1).outputs)
+    against = "out.npz" if not more or "reference" in more else "m.tosa"
+    if more.startswith("--reference"):
+        against = "out.npz"
+    assert run("check", f"m.tosa --random 1 --engine numpy --against {against} {more}") in (0, 2)
+    assert "edges" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--edges", "--edges needs --random SEED"),
-        ("--random 1 --edges -i x=x.npy", "gives every input"),
+        ("--edges -i x=x.npy", "--edges needs --random SEED"),
+        ("--no-edges -i x=x.npy", "--no-edges needs --random SEED"),
+        ("--random 1 --edges -i x=x.npy", "--edges does not apply: -i gives every input"),
+        ("--random 1 --no-edges -i x=x.npy", "--no-edges does not apply: -i gives every input"),
+        ("--random 1 --edges --no-edges", "exclude each other"),
+        ("--calibration x.npz --no-edges", "exclude each other"),
     ],
 )
+@pytest.mark.parametrize("verb", ["check", "bisect"])
 def test_edges_that_do_not_apply_are_refused(
-    model: Path, capsys: pytest.CaptureFixture[str], options: str, message: str
+    model: Path, capsys: pytest.CaptureFixture[str], verb: str, options: str, message: str
 ) -> None:
     np.save("x.npy", np.zeros(64, np.float32))
-    assert run("check", f"m.tosa --against m.tosa {options}") == 2
-    error = capsys.readouterr().err
-    assert message in error or "no inputs" in error
+    np.savez("x.npz", x=np.zeros((2, 64), np.float32))
+    if verb == "bisect" and "calibration" in options:
+        pytest.skip("bisect has no --calibration")
+    assert run(verb, f"m.tosa --against m.tosa {options}") == 2
+    assert message in capsys.readouterr().err

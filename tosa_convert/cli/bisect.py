@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -16,7 +17,7 @@ from tosa_convert.cli.shared_options import add_options, option
 @click.argument("model", type=ReadPath())
 @option("--against", required=True)
 @add_options(RUN_OPTIONS)
-@add_options("--original --python --keep --atol --rtol --official --variables --batch-mib --json")
+@add_options("--no-edges --original --python --keep --atol --rtol --variables --batch-mib --json")
 @option(
     "--case",
     type=Folder(),
@@ -27,12 +28,13 @@ from tosa_convert.cli.shared_options import add_options, option
 def bisect(model: str, **options: Any) -> int:
     """Name the operators at which a BACKEND goes wrong on MODEL, and how.
 
-    MODEL runs as it is first, as for check; then each operator is judged by itself. Exit code 1 if
-    something is wrong.
+    MODEL runs as it is first, as for check; then each operator is judged by itself. If random inputs
+    show nothing wrong, edge inputs follow. Exit code 1 if something is wrong.
     """
     import json
 
     from tosa_convert import golden
+    from tosa_convert.cli.edge_runs import edge_inputs_of, has_edge_run
     from tosa_convert.cli.progress import RunProgress
     from tosa_convert.cli.run_model import (
         backend_of,
@@ -43,24 +45,40 @@ def bisect(model: str, **options: Any) -> int:
 
     tolerances = tolerances_of(options)
     program, arrays = program_and_inputs(model, options)
-    backend = backend_of(program.graph, arrays, options)
-    with RunProgress("bisect") as progress:
-        result = golden.bisect(
-            program,
-            backend,
-            arrays,
-            variables=variables_of(program.graph, options),
-            tolerances=tolerances,
-            find_all=options["everything"],
-            timeout=options["timeout"],
-            engine=options["engine"],
-            batch_bytes=options["batch_mib"] << 20,
-            progress=progress.report,
-        )
+    name = "given" if options["random"] is None else f"seed-{options['random']}"
+    name = name.replace("seed", "edges") if options["edges"] else name
+    has_edges = has_edge_run(program.graph, options, options["against"])
+
+    def search(inputs: Mapping[str, Any]) -> tuple[golden.Bisection, golden.Backend]:
+        backend = backend_of(program.graph, inputs, options)
+        with RunProgress("bisect") as progress:
+            found = golden.bisect(
+                program,
+                backend,
+                inputs,
+                variables=variables_of(program.graph, options),
+                tolerances=tolerances,
+                find_all=options["everything"],
+                timeout=options["timeout"],
+                engine=options["engine"],
+                batch_bytes=options["batch_mib"] << 20,
+                progress=progress.report,
+            )
+        return found, backend
+
+    result, backend = search(arrays)
+    if has_edges and result.ok:
+        edges = edge_inputs_of(program.graph, options, options["random"])
+        if edges is not None:
+            name = f"edges-{options['random']}"
+            result, backend = search(edges.arrays)
     # The answer comes first: saving the case may fail.
     if options["as_json"]:
-        click.echo(json.dumps({**result.to_dict(), "case": options["case"]}, indent=1))
+        row = {"run": name, **result.to_dict(), "case": options["case"]}
+        click.echo(json.dumps(row, indent=1))
     else:
+        if name.startswith("edges") and has_edges:
+            say(f"{name}, since random inputs show nothing wrong:")
         say(str(result))
     if options["case"] and result.first is not None:
         for command in golden.save_case(result.first, options["case"], backend):

@@ -54,6 +54,11 @@ def _types() -> Iterable[str]:
     metavar="N",
     help="Write N cases into the folder -o, for SEED, SEED + 1, ...",
 )
+@option(
+    "--edges",
+    needs=("--count",),
+    help="Edge inputs in the cases instead of random ones.",
+)
 @option("--only", more="They are operators.", **names_from(_operators, absent=""))
 @option("--profile", more="Programs need no others. By default all.")
 @option(
@@ -76,10 +81,11 @@ def generate(
     level: str | None,
     output: str,
     to: Format | None,
+    edges: bool,
 ) -> int:
     """Write a random valid program, or a folder of cases for `suite`.
 
-    A case is a folder with `model.tosa` and random `inputs.npz`.
+    A case is a folder with `model.tosa` and random `inputs.npz`, or edge inputs.
     """
     from pathlib import Path
 
@@ -108,7 +114,10 @@ def generate(
         raise click.UsageError("--count writes a folder: -o DIR")
     for number in range(seed, seed + count):
         graph = made(number)
-        inputs = golden.input_arrays(graph, None, random=number)
+        if edges:
+            inputs = golden.edge_inputs(graph, number)
+        else:
+            inputs = golden.input_arrays(graph, None, random=number)
         with OutputFolder(Path(output) / f"seed{number}") as folder:
             folder.write("model.tosa", api.encode(graph))
             folder.write("inputs.npz", npz_pieces(inputs))

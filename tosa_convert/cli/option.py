@@ -23,8 +23,8 @@ SECTIONS: Final = {
     "--until --print --precise --work --resume",
     "Selection": "--outputs --inputs --seed --size --only --pattern --max-tensors --list --operators "
     "--tensors --constants --grep --hex --all-bytes --as --scopes --errors",
-    "Comparison": "--against --reference --frontends --through --original --atol --rtol "
-    "--official --strict --repeat --compare-names --compare-locations --ignore-order --max-cases",
+    "Comparison": "--against --reference --frontends --through --original --atol --rtol --repeat "
+    "--compare-names --compare-locations --ignore-order --max-cases",
     "Failures": "--command --expect-exit --expect-text --max-runs --xfail --refused --baseline "
     "--slowdown --fail-slowdown --case --keep --reduce",
     "Reports": "--json --sarif --json-report --junit --html --svg --dot --model-explorer --stat "
@@ -35,7 +35,7 @@ SECTIONS: Final = {
     "Weights": "--weights --accept-changed-weights --larger-than --parameters",
     "Target": "--for --tosa-version --spec-version --profile --types --level --least",
     "Framework models": "--via --partial --check",
-    "Values of inputs": "--input --random --range --edges --seeds --calibration --variables",
+    "Values of inputs": "--input --random --range --edges --no-edges --seeds --calibration --variables",
     "Processes and limits": "--jobs --engine --python --scheduler --timeout --limit --batch-mib",
     MESSAGES: "--quiet --verbose --version --help",
 }

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tosa_convert.cli.command import say
+from tosa_convert.cli.edge_runs import edge_inputs_of, edges_as_dict, has_edge_run, say_edges
 from tosa_convert.cli.progress import RunProgress
 from tosa_convert.cli.run_model import (
     backend_of,
@@ -33,6 +34,7 @@ from tosa_convert.golden.checking.check import (
     seeded_inputs,
     with_initial_states,
 )
+from tosa_convert.golden.edges.edge_inputs import EdgeInputs
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.golden.running.variable_states import with_variables
@@ -45,7 +47,8 @@ NamedInputs = Iterator[tuple[str, dict[str, Array]]]
 def run_check(model: str, options: Mapping[str, Any]) -> int:
     """Check a model as the options say; returns the exit code."""
     tolerances = tolerances_of(options)
-    program_graph, sets = named_inputs(model, options)
+    program_graph, sets = named_inputs(model, {**options, "edges": False})
+    with_edges = {text: has_edge_run(program_graph, options, text) for text in options["against"]}
     states = variables_of(program_graph, options)
     graph = with_variables(program_graph, states)
     reference = options["reference"]
@@ -64,28 +67,45 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
         for text in options["against"]
     }
     has_sets = options["seeds"] or options["calibration"]
+    has_sets = has_sets or any(with_edges.values())
     is_single = not has_sets and len(backends) == 1
     results: dict[str, Comparison] = {}
-    for name, arrays in sets:
+    more: dict[str, dict[str, Any]] = {}
+    for name, arrays, edges in _with_edges(program_graph, sets, options, any(with_edges.values())):
         for number, (text, opener) in enumerate(backends.items()):
+            if edges is not None and not options["edges"]:
+                if not with_edges[text or options["against"][0]]:
+                    continue
             label = " ".join(filter(None, (name if has_sets else "", text and f"against {text}")))
             folder = f"backend-{number}/{name}" if text else name
             with progress:
                 results[label] = check_inputs(graph, arrays, folder, opener, plan)
+            if edges is not None:
+                more[label] = {"edges": edges_as_dict(edges)}
             if not options["as_json"]:
                 _print(label, results[label], is_single=is_single)
+                if edges is not None:
+                    say_edges(edges)
     ok = all(result.ok for result in results.values())
     if options["as_json"]:
-        (text,) = (
-            [result.to_json() for result in results.values()]
-            if is_single
-            else [runs_as_json(results)]
-        )
-        say(text)
+        say(runs_as_json(results, more, is_single=is_single))
     elif not is_single:
         right = sum(result.ok for result in results.values())
         say(f"{right} of {counted(len(results), 'run')} agree")
     return 0 if ok else 1
+
+
+def _with_edges(
+    graph: Graph, sets: NamedInputs, options: Mapping[str, Any], has_both: bool
+) -> Iterator[tuple[str, Mapping[str, Array], EdgeInputs | None]]:
+    """Iterate over random inputs, with the edge inputs of each seed after them or instead."""
+    for seed, (name, arrays) in enumerate(sets, options["random"] or 0):
+        if not options["edges"]:
+            yield name, arrays, None
+        if options["edges"] or has_both:
+            found = edge_inputs_of(graph, options, seed, is_wanted=options["edges"])
+            if found is not None:
+                yield f"edges-{seed}", found.arrays, found
 
 
 def named_inputs(model: str, options: Mapping[str, Any]) -> tuple[Graph, NamedInputs]:

@@ -256,6 +256,12 @@ SHARED: Final[dict[str, dict[str, Any]]] = dict(
             help="Another range for the random values of the inputs whose name matches NAME.",
         ),
         _row(
+            "--no-edges",
+            is_flag=True,
+            excludes=("--edges",),
+            help="Random inputs alone. By default edge inputs of the same seed follow them.",
+        ),
+        _row(
             "--edges",
             is_flag=True,
             help="Edge inputs instead of random ones, from the same seed: zeros, ties, limits of types, "
@@ -313,17 +319,6 @@ SHARED: Final[dict[str, dict[str, Any]]] = dict(
                 help=f"{kind} tolerance, for all floating point or the tensors whose name matches NAME.",
             )
             for flag, kind in (("--atol", "Absolute"), ("--rtol", "Relative"))
-        ),
-        _row(
-            "--official",
-            is_flag=True,
-            help="Let TOSA's rule alone decide about a sum; else it fails if it errs far more than "
-            "ordinary implementations do.",
-        ),
-        _row(
-            "--strict",
-            is_flag=True,
-            help="Fail a tensor of low precision, which may err by more than 1 % of its values.",
         ),
         _row(
             "--jobs",

@@ -50,8 +50,10 @@ def copy_standard_input(path: str) -> str:
         return path
     from tosa_convert.process.child import temporary_folder
 
-    data = standard_data()
     ctx = click.get_current_context()
+    if _COPY in ctx.meta:  # it is one option's, which is read again
+        return str(ctx.meta[_COPY])
+    data = standard_data()
     folder = ctx.with_resource(temporary_folder("tosa-stdin-"))
     start = data[:6].tobytes()
     extensions = [name for magic, name in _EXTENSIONS.items() if start.startswith(magic)]

@@ -40,6 +40,11 @@ def is_quiet() -> bool:
     return _level == _ERROR
 
 
+def is_verbose() -> bool:
+    """Return whether the command line prints more than the result."""
+    return _level == _INFO
+
+
 def info(message: str, *values: object) -> None:
     """Print what the command line recognised or assumed, if --verbose asks for it."""
     if _for_command_line and _level == _INFO:

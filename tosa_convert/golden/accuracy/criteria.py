@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -34,6 +33,8 @@ GROUP_MULTIPLE: Final = 5.0
 WHOLE_MULTIPLE: Final = 4.0
 #: Elements of the smallest row or channel that is judged by itself.
 SMALLEST_GROUP: Final = 8
+#: Errors below the smallest normal number of a type do not count, if that is as small as this.
+_TINY: Final = 1e-30
 #: How reports call the criterion of a measured error.
 NETWORK_LABEL: Final = f"network, {ELEMENT_MULTIPLE:g} times the measured error"
 
@@ -44,14 +45,12 @@ class ToleranceCheck:
 
     dtype: the tensor's. exact: the result in float64, for rules that are relative to it.
     bounds: the tensor of bounds mode, for rules that need it.
-    network: the spread of ordinary implementations, if it has to be kept as well.
     """
 
     rule: Rule
     dtype: DType
     exact: Array | None = None
     bounds: Array | None = None
-    network: NetworkCheck | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +144,8 @@ class NetworkTotals:
             is_alike = np.sign(found) == np.sign(exact)
             overflows = np.isinf(found) & is_alike & (size + limit > most)
             # The greatest number, where the exact one hardly overflows.
-            overflows |= (np.abs(found) == most) & is_alike & (size <= most * (1 + 2.0**-frac))
+            nearly = np.abs(size - most) <= most * 2.0**-frac
+            overflows |= (np.abs(found) == most) & is_alike & nearly
         # What the reference has is right, and an infinity or NaN also where the spread reaches it.
         same = (found == exact) | (found == golden)
         same |= np.isnan(found) & (np.isnan(golden) | np.isnan(exact))
@@ -153,6 +153,8 @@ class NetworkTotals:
             # A finite number is judged by its size, unless the exact one is not finite.
             kinds = spread.kinds.reshape(-1)[part] & kinds_of(found)
             same |= (kinds != 0) & ~(np.isfinite(found) & np.isfinite(exact))
+        if least < _TINY:
+            same |= errors < least  # both are about zero
         errors = np.where(same | is_flushed | overflows, 0.0, errors)
         errors = np.where(np.isnan(errors), np.inf, errors)
         # Where the spread is not known, an error says nothing about others.
@@ -163,7 +165,8 @@ class NetworkTotals:
 
     def add_errors(self, part: slice, errors: Array) -> None:
         """Add the errors of a part to those of its rows, its channels and the whole."""
-        squares = np.square(np.where(np.isfinite(errors), errors, 0.0))
+        with np.errstate(over="ignore"):
+            squares = np.square(np.where(np.isfinite(errors), errors, 0.0))
         places = np.arange(part.start, part.start + len(errors))
         rows, channels = places // self.length, places % self.length
         first = int(rows[0]) if len(rows) else 0
@@ -200,9 +203,8 @@ def _largest_ratio(squares: Array, allowed: Array) -> float:
 class Criterion:
     """The criterion for the elements of one tensor: a tolerance, a rule of TOSA, or a measured error.
 
-    label: how reports call it. least: a number whose size is less may be zero. check, network: if given,
-        they decide instead of the tolerance; if both are, each of them has to accept an element.
-    strict: see `Tolerances`.
+    label: how reports call it. least: a number whose size is less may be zero. check: if given, it
+        decides instead of the tolerance.
     """
 
     label: str
@@ -211,31 +213,6 @@ class Criterion:
     least: float = 0.0
     check: ToleranceCheck | None = None
     network: NetworkCheck | None = field(default=None)
-    strict: bool = False
-
-    def allowed_share(self) -> float | None:
-        """Return the error that the tensor may have as a share of its values, by the root mean square.
-
-        None for what is exact, or compared within a tolerance. Where both a rule and a spread decide,
-        the smaller one counts. Elements without a finite bound do not count.
-        """
-        limits = []
-        if self.network is not None and self.network.spread.sigma is not None:
-            limits.append(WHOLE_MULTIPLE * self.network.spread.sigma)
-            exact = self.network.spread.exact
-        if self.check is not None and self.check.exact is not None:
-            exact = self.check.exact.astype(np.float64)
-            limits.append(self.check.rule.limits(exact, self.check.bounds, self.check.dtype)[2])
-        if not limits:
-            return None
-        limit = reduce(np.minimum, limits)
-        known = np.isfinite(limit) & np.isfinite(exact)
-        with np.errstate(all="ignore"):
-            allowed, size = (
-                math.sqrt(float(np.mean(np.square(array[known])))) if known.any() else 0.0
-                for array in (limit, exact)
-            )
-        return allowed / size if size else None
 
     def bound_fractions(self, part: slice, actual: Array) -> tuple[Array, Array]:
         """Return for each element of a part whether the rule allows it, and its error in bounds."""
@@ -261,7 +238,7 @@ def criterion_for(
     atol, rtol = tolerances.of(name, element_type)
     if check is not None and not tolerances.names(name, element_type):
         if isinstance(check, NetworkCheck):
-            return Criterion(NETWORK_LABEL, network=check, strict=tolerances.strict)
+            return Criterion(NETWORK_LABEL, network=check)
         if check.rule == EXACT:
             least = FLOATS[check.dtype.name][1] if may_flush(check.dtype) else 0.0
             return Criterion(str(check.rule), least=least)
@@ -270,9 +247,7 @@ def criterion_for(
                 str(check.rule), max(atol, check.rule.amount), max(rtol, check.rule.base)
             )
         if check.exact is not None:
-            return Criterion(
-                str(check.rule), check=check, network=check.network, strict=tolerances.strict
-            )
+            return Criterion(str(check.rule), check=check)
     if is_integer(element_type) and not (atol or rtol):
         return Criterion("exact")
     return Criterion(f"atol {atol:g} rtol {rtol:g}", atol, rtol)

@@ -441,5 +441,7 @@ def _add_bends(
     if bends.any():
         for result, probe in zip(found[:_COHERENT], pair, strict=True):
             # Two of six runs at half the change: their spread is that of the operand.
-            half = np.where(np.isfinite(probe) & np.isfinite(center), (probe + center) / 2, probe)
+            with np.errstate(invalid="ignore"):
+                middle = (probe + center) / 2
+            half = np.where(np.isfinite(probe) & np.isfinite(center), middle, probe)
             result[name] = np.where(bends, half, plain(result[name]))

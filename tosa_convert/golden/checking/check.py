@@ -56,7 +56,6 @@ def check(
     edges: bool = False,
     variables: Mapping[str, Any] | None = None,
     tolerances: Tolerances = NO_TOLERANCES,
-    strict: bool = False,
     timeout: float = TIMEOUT,
     engine: Engine = "auto",
     read: ReadOptions = AS_IT_IS,
@@ -76,7 +75,6 @@ def check(
         edges: take `golden.edge_inputs` of that seed instead of random ones.
         variables: initial states by name, for both sides; the others start as the program says.
         tolerances: for tensors by name, instead of the rules.
-        strict: fail a tensor that may err by more than a hundredth of its values; see `Tolerances`.
         timeout: seconds for one run of either.
         engine: what computes the reference; see `RunOptions`.
         read: how to read a file or module.
@@ -99,7 +97,6 @@ def check(
     arrays = chosen_inputs(graph, inputs, random, edges=edges, variables=variables)
     backend = as_backend(against, graph, arrays, timeout)
     graph, backend = with_initial_states(graph, backend, variables or {})
-    tolerances = replace(tolerances, strict=tolerances.strict or strict)
     return check_outputs(
         graph, arrays, backend, tolerances, RunOptions(timeout=timeout, engine=engine)
     )
@@ -426,8 +423,20 @@ def calibration_inputs(
         yield f"sample-{number}", {**given, **own}
 
 
-def runs_as_json(results: Mapping[str, Comparison]) -> str:
-    """Several comparisons as one JSON text."""
-    rows: list[dict[str, Any]] = [{"run": name, **row.to_dict()} for name, row in results.items()]
+def runs_as_json(
+    results: Mapping[str, Comparison],
+    more: Mapping[str, Mapping[str, Any]] | None = None,
+    *,
+    is_single: bool = False,
+) -> str:
+    """Return comparisons, or one without a name, as one JSON text; `more` adds to their rows."""
+    rows: list[dict[str, Any]] = [
+        {"run": name, **row.to_dict(), **(more or {}).get(name, {})}
+        for name, row in results.items()
+    ]
+    if is_single:
+        (row,) = rows
+        del row["run"]
+        return json.dumps(row, indent=1, allow_nan=False)
     content = {"ok": all(row.ok for row in results.values()) and bool(rows), "runs": rows}
     return json.dumps(content, indent=1, allow_nan=False)

@@ -24,8 +24,13 @@ from tosa_convert.golden.edges.coverage import (
 from tosa_convert.golden.edges.elements import Elements, has_elements
 from tosa_convert.golden.edges.forward import Run, run_forward
 from tosa_convert.golden.edges.send_back import send_back
-from tosa_convert.golden.edges.steady import spoiled_outputs, unsteady_operators
-from tosa_convert.golden.edges.trace import operands_of, sources, undefined_elements
+from tosa_convert.golden.edges.steady import (
+    fragile_sources,
+    spoiled_outputs,
+    undefined_sources,
+    unsteady_operators,
+)
+from tosa_convert.golden.edges.trace import operands_of
 from tosa_convert.golden.edges.values import (
     ALL,
     LARGE,
@@ -34,6 +39,7 @@ from tosa_convert.golden.edges.values import (
     SMALL,
     code_limits,
     edge_codes,
+    special_codes,
 )
 from tosa_convert.golden.edges.wishes import Demand, Wish, element_wishes, row_wishes
 from tosa_convert.graph.model import Graph, Operator, operator_path
@@ -54,7 +60,7 @@ _REPAIRS: Final = 3
 class Aim:
     """The best inputs so far, and the run of the program on them.
 
-    ranks: the highest rank of values of an input, by tensor.
+    ranks, calm: see `Draft`.
     """
 
     graph: Graph
@@ -62,6 +68,7 @@ class Aim:
     slots: list[Slot]
     limits: dict[str, tuple[float, float]]
     ranks: dict[str, int]
+    calm: set[str]
     arrays: dict[str, Array]
     run: Run
     watch: CoverageWatch
@@ -80,8 +87,8 @@ class Aim:
         if not changes:
             return False
         before = self._unfit(self.run)
-        for rank in (ALL, LARGE, SMALL):
-            found = self._tried(self._limited(changes, rank))
+        for rank, special in ((ALL, True), (LARGE, True), (LARGE, False), (SMALL, False)):
+            found = self._tried(self._limited(changes, rank, special=special))
             if found is None:
                 return False
             arrays, run, watch = found
@@ -207,19 +214,18 @@ class Aim:
         return found
 
     def _limited(
-        self, changes: dict[str, tuple[Array, Array]], rank: int
+        self, changes: dict[str, tuple[Array, Array]], rank: int, *, special: bool
     ) -> dict[str, tuple[Array, Array]]:
-        """Return the changes of floating point to values of a rank, and of no more than an input has."""
+        """Return the changes of floating point that have at most a rank, and that of the input."""
         rows = {slot.key: slot.dtype for slot in self.slots}
         found = {}
         for key, (ids, codes) in changes.items():
             row = rows[key]
-            least = min(rank, self.ranks.get(key, ALL))
-            if row.is_float and least < ALL:
-                allowed = np.array(edge_codes(row, min(least, LARGE)))
+            if row.is_float:
+                allowed = edge_codes(row, min(rank, self.ranks.get(key, ALL)), special=False)
                 kept = (codes >= allowed[0]) & (codes <= allowed[-1])
-                if least > LARGE:
-                    kept |= ~np.isfinite(elements_of(codes, row).astype(np.float32))
+                if special and key not in self.calm:
+                    kept |= np.isin(codes, special_codes(row))
                 ids, codes = ids[kept], codes[kept]
             found[key] = ids, codes
         return found
@@ -238,19 +244,21 @@ class Aim:
         for _ in range(_REPAIRS):
             watch = CoverageWatch(self.watch.known)
             run = run_forward(self.graph, arrays, watch)
-            if run.error is None:
+            is_defined = run.error is None
+            found = (fragile_sources if is_defined else undefined_sources)(self.graph, run)
+            found = {
+                key: np.intersect1d(ids, changes[key][0])
+                for key, ids in found.items()
+                if key in changes
+            }
+            if is_defined and not any(len(ids) for ids in found.values()):
                 return arrays, run, watch
-            wrong = undefined_elements(self.graph, run.operator, run.values)
-            found = None
-            if wrong is not None:
-                found = sources(self.graph, run.operator, wrong, run.values)
-            if found is None:
+            if not found:
                 return None
             for key, ids in found.items():
-                if key in changes:
-                    array = arrays[key].copy()
-                    array.reshape(-1)[ids] = self.arrays[key].reshape(-1)[ids]
-                    arrays[key] = array
+                array = arrays[key].copy()
+                array.reshape(-1)[ids] = self.arrays[key].reshape(-1)[ids]
+                arrays[key] = array
         return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -11,8 +12,13 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.slots import Slot
 from tosa_convert.golden.edges.coverage import CoverageWatch
 from tosa_convert.golden.edges.forward import Run, run_forward
-from tosa_convert.golden.edges.steady import spoiled_outputs, unsteady_operators
-from tosa_convert.golden.edges.trace import inputs_of, sources, undefined_elements
+from tosa_convert.golden.edges.steady import (
+    fragile_sources,
+    spoiled_outputs,
+    undefined_sources,
+    unsteady_operators,
+)
+from tosa_convert.golden.edges.trace import inputs_of
 from tosa_convert.golden.edges.values import (
     ALL,
     RANDOM,
@@ -20,11 +26,13 @@ from tosa_convert.golden.edges.values import (
     SMALL,
     edge_array,
     edge_codes,
+    special_codes,
 )
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import random_array
 from tosa_convert.graph.model import Graph, counted, quoted
 
+_FRAGILE: Final = "correct implementations may differ much"
 _TOO_LITTLE: Final = "too little of the outputs is a number"
 
 
@@ -33,7 +41,8 @@ class Draft:
     """Inputs on the way.
 
     limits, usual: the ranges of all values, and of random ones, by input.
-    ranks: the highest rank of the values of an input. plain: its elements with random values.
+    ranks: the highest rank of the numbers of an input. calm: inputs without infinities and NaN.
+    plain: elements with random values.
     """
 
     graph: Graph
@@ -43,6 +52,7 @@ class Draft:
     limits: dict[str, tuple[float, float]]
     usual: dict[str, tuple[float, float]]
     ranks: dict[str, int] = field(default_factory=dict)
+    calm: set[str] = field(default_factory=set)
     plain: dict[str, Array] = field(default_factory=dict)
     repairs: list[str] = field(default_factory=list)
 
@@ -61,7 +71,8 @@ class Draft:
 
     def _array(self, slot: Slot) -> Array:
         limit, usual = self.limits.get(slot.key), self.usual.get(slot.key)
-        array = edge_array(slot, self.seed, self.ranks.get(slot.tensor, ALL), limit, usual)
+        rank, special = self.ranks.get(slot.tensor, ALL), slot.tensor not in self.calm
+        array = edge_array(slot, self.seed, rank, limit, usual, special=special)
         if (ids := self.plain.get(slot.key)) is not None:
             plain = random_array(slot, self.seed, limit or usual)
             array.reshape(-1)[ids] = plain.reshape(-1)[ids]
@@ -76,27 +87,30 @@ class Draft:
             if run.error is not None:
                 reason = run.error.findings[0].message
                 names = inputs_of(block, block.operators[run.operator].inputs)
-                is_lower = self._make_random(run, reason) or self._lower(names, RANDOM, reason)
+                is_lower = self._make_random(run, reason) or self._make_tame(names, RANDOM, reason)
             elif open_sums := unsteady_operators(self.graph, run):
                 operator = block.operators[open_sums[0]]
                 reason = f"the order in which {operator.spec.name} adds or multiplies decides"
                 is_lower = self._lower(inputs_of(block, operator.inputs), SMALL, reason)
                 if not is_lower:
                     names = inputs_of(block, spoiled_outputs(self.graph, run))
-                    is_lower = self._lower(names, SMALL, _TOO_LITTLE)
+                    is_lower = self._make_tame(names, SMALL, _TOO_LITTLE)
             else:
                 names = inputs_of(block, spoiled_outputs(self.graph, run))
-                is_lower = self._lower(names, SMALL, _TOO_LITTLE)
+                is_lower = self._make_tame(names, SMALL, _TOO_LITTLE)
+            if not is_lower:
+                is_lower = self._make_plain(fragile_sources(self.graph, run), _FRAGILE)
             if not is_lower:
                 return run, watch
 
     def _make_random(self, run: Run, reason: str) -> bool:
         """Give the elements that an undefined result is made of random values."""
-        ids = undefined_elements(self.graph, run.operator, run.values)
-        found = None if ids is None else sources(self.graph, run.operator, ids, run.values)
+        return self._make_plain(undefined_sources(self.graph, run), reason)
+
+    def _make_plain(self, found: Mapping[str, Array], reason: str) -> bool:
         changed = False
         own = {slot.key for slot in self.slots}
-        for name, elements in (found or {}).items():
+        for name, elements in found.items():
             before = self.plain.get(name, elements[:0])
             after = np.union1d(before, elements)
             if name in own and len(after) > len(before):
@@ -105,6 +119,19 @@ class Draft:
                 self.repairs.append(f"{count} of {quoted(name)} got random values: {reason}")
                 changed = True
         return changed
+
+    def _make_tame(self, names: list[str], least: int, reason: str) -> bool:
+        """Leave out infinities and NaN of inputs, or else the largest numbers."""
+        own = {slot.tensor: slot for slot in self.slots}
+        special = [
+            n for n in names if n in own and n not in self.calm and special_codes(own[n].dtype)
+        ]
+        if not special:
+            return self._lower(names, least, reason)
+        self.calm.update(special)
+        listed = ", ".join(map(quoted, special))
+        self.repairs.append(f"no infinities and no NaN in {listed}: {reason}")
+        return True
 
     def _lower(self, names: list[str], least: int, reason: str) -> bool:
         """Lower the highest ranks of some inputs by one that changes them; not below the least."""

@@ -73,7 +73,8 @@ def edge_inputs(
         An array for each input, by name.
 
     Raises:
-        TosaConvertError: as `golden.input_arrays`.
+        TosaConvertError: as `golden.input_arrays`; "refmodel-refused" if TOSA does not define what the
+            program computes of random inputs either, "unsupported-operator" for a CUSTOM operator.
 
     Example:
         >>> from tosa_convert import golden
@@ -117,9 +118,11 @@ def find_edge_inputs(
     limits = limits_of_inputs(graph.main, _HARD) | requested_ranges(slots, ranges)
     draft = Draft(graph, seed, slots, own, limits, limits_of_inputs(graph.main))
     run, watch = draft.settle()
-    aimed = Aim(graph, seed, slots, limits, draft.ranks, draft.arrays(), run, watch)
+    if run.error is not None:
+        raise run.error
+    aimed = Aim(graph, seed, slots, limits, draft.ranks, draft.calm, draft.arrays(), run, watch)
     size = kept_bytes(graph)
-    if run.error is None and size <= KEPT_BYTES:
+    if size <= KEPT_BYTES:
         for _ in range(_ROUNDS if size > _SMALL_BYTES else _ROUNDS_IF_SMALL):
             aimed.improve()
     return EdgeInputs(aimed.arrays, draft.repairs, aimed.watch.coverage())

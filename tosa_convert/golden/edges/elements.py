@@ -106,13 +106,17 @@ class Elements:
         """Return which of the elements TOSA defines, and these; see `compute`."""
         kept = np.arange(len(ids))
         for _ in range(_MOST_RULES):
+            if not len(kept):
+                break
             given = {position: values[kept] for position, values in replaced.items()}
             try:
                 return kept, self.compute(ids[kept], given)
             except UndefinedResult as error:
                 wrong = np.broadcast_to(error.wrong, kept.shape)
                 kept = kept[~wrong]
-        return kept[:0], self.compute(ids[:0], {p: values[:0] for p, values in replaced.items()})
+        element = self.call.result.dtype
+        assert element is not None
+        return kept[:0], np.zeros(0, element.numpy)
 
     def undefined(self) -> Array:
         """Return the elements of the result that TOSA does not define for these operands."""

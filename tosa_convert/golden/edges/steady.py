@@ -3,23 +3,43 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from tosa_convert.golden.accuracy.bounds_of_operators import accumulator, terms_of_sum
+from tosa_convert.golden.accuracy.bounds_of_operators import accumulator, rule_of, terms_of_sum
 from tosa_convert.golden.accuracy.error_bounds import FLOATS
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.edges.codes import SMALLEST_NORMAL, codes_of
 from tosa_convert.golden.edges.coverage import has_edges
 from tosa_convert.golden.edges.forward import Run
-from tosa_convert.golden.edges.trace import operands_of
-from tosa_convert.graph.model import Graph
+from tosa_convert.golden.edges.trace import inputs_of, operands_of, sources, undefined_elements
+from tosa_convert.graph.model import Block, Graph, Operator
 from tosa_convert.reference.bounds import BOUNDS
 from tosa_convert.reference.call import is_float
 from tosa_convert.reference.evaluate import call_of
 
 #: Of an output, the least share of elements that are finite: fewer leave little to compare.
 _LEAST_FINITE: Final = 0.5
+#: Operators that jump at 0.
+_JUMPS: Final = frozenset(
+    (
+        "ARGMAX",
+        "CEIL",
+        "EQUAL",
+        "FLOOR",
+        "GREATER",
+        "GREATER_EQUAL",
+        "LOG",
+        "POW",
+        "RECIPROCAL",
+        "RSQRT",
+    )
+)
+#: Types whose subnormal numbers may be read as 0.
+_FLUSHED: Final = ("FP32", "FP16", "BF16")
 
 
 def unsteady_operators(graph: Graph, run: Run) -> list[int]:
@@ -65,6 +85,78 @@ def _may_exceed(graph: Graph, index: int, run: Run, most: float) -> bool:
         bounds = BOUNDS[operator.spec.name](call)
         parts = bounds if isinstance(bounds, tuple) else (bounds,)
         return any(not (part <= most).all() for part in parts)
+
+
+def undefined_sources(graph: Graph, run: Run) -> dict[str, Array]:
+    """Return the elements of inputs that undefined results are made of; none if they are mixed."""
+    ids = undefined_elements(graph, run.operator, run.values)
+    if ids is None:
+        return {}
+    name = graph.main.operators[run.operator].outputs[0]
+    return sources(graph, name, ids, run.values) or {}
+
+
+def fragile_sources(graph: Graph, run: Run) -> dict[str, Array]:
+    """Return the elements of inputs for which correct implementations differ much.
+
+    A subnormal number may be read as 0, at which LOG, FLOOR and comparisons jump. Of large numbers TOSA
+    allows functions such as SIN to err by more than their size, which what follows shows.
+    """
+    block = graph.main
+    used = {name for operator in block.operators for name in operator.inputs}
+    found: dict[str, Array] = {}
+    for operator in block.operators:
+        kind = operator.spec.name
+        wrong: dict[str, Array] = {}
+        to_bool = kind == "CAST" and block.tensors[operator.outputs[0]].dtype.name == "BOOL"
+        if kind in _JUMPS or to_bool:
+            wrong = {name: _subnormal(block, name, run.values) for name in operator.inputs}
+        elif operator.outputs and operator.outputs[0] in used:
+            wrong = {operator.outputs[0]: _uncertain(graph, operator, run.values)}
+        for name, ids in wrong.items():
+            if not len(ids):
+                continue
+            places = sources(graph, name, ids, run.values)
+            if places is None:
+                # They are mixed: the subnormal ones of the inputs may be among them.
+                names = inputs_of(block, [name])
+                places = {own: _subnormal(block, own, run.values) for own in names}
+            for key, own in places.items():
+                found[key] = np.union1d(found.get(key, own[:0]), own)
+    return found
+
+
+def _subnormal(block: Block, name: str, values: Mapping[str, Array]) -> Array:
+    """Return the subnormal elements of a tensor."""
+    tensor = block.tensors.get(name)
+    if tensor is None or name not in values or tensor.dtype.name not in _FLUSHED:
+        return np.zeros(0, np.int64)
+    codes = codes_of(values[name], tensor.dtype).reshape(-1)
+    size = np.where(codes < 0, -codes - 1, codes)
+    return np.flatnonzero((size > 0) & (size < SMALLEST_NORMAL[tensor.dtype.name]))
+
+
+def _uncertain(graph: Graph, operator: Operator, values: Mapping[str, Array]) -> Array:
+    """Return the results of a function that may err by more than half of their size, or than a half."""
+    block = graph.main
+    name = operator.outputs[0]
+    none = np.zeros(0, np.int64)
+    if operator.spec.elementwise != 1 or name not in values or operator.inputs[0] not in values:
+        return none
+    row = block.tensors[name].dtype
+    rule = rule_of(block, operator, name) if row.name in FLOATS else None
+    if rule is None or rule.kind != "abs-error" or not has_edges(block, operator):
+        return none
+    operands = [array.astype(np.float64) for array in operands_of(graph, operator, values)]
+    exact = values[name].astype(np.float64)
+    with np.errstate(all="ignore"):
+        bounds = np.abs(exact)
+        if operator.spec.name in BOUNDS:
+            call = call_of(block, operator, operands, "wide")
+            bounds = np.asarray(BOUNDS[operator.spec.name](call)).reshape(exact.shape)
+        error = rule.limits(exact, bounds, row)[2]
+        wrong = np.isfinite(exact) & ~(error <= 0.5 * np.maximum(np.abs(exact), 1.0))
+    return np.flatnonzero(wrong)
 
 
 def spoiled_outputs(graph: Graph, run: Run) -> list[str]:

@@ -33,35 +33,33 @@ def undefined_elements(graph: Graph, index: int, values: Mapping[str, Array]) ->
 
 
 def sources(
-    graph: Graph, index: int, ids: Array, values: Mapping[str, Array]
+    graph: Graph, name: str, ids: Array, values: Mapping[str, Array]
 ) -> dict[str, Array] | None:
-    """Return the elements of inputs that elements of an operator's result are made of.
+    """Return the elements of inputs that elements of a tensor are made of.
 
     Args:
         graph: the program.
-        index: of the operator in the main block.
-        ids: elements of its result.
+        name: of the tensor.
+        ids: its elements.
         values: the values of a run.
 
     Returns:
         Elements by the name of the input; None if an operator on the way mixes elements.
     """
     block = graph.main
-    operator = block.operators[index]
-    masks: dict[str, Array] = {operator.outputs[0]: ids}
-    for op in reversed(block.operators[: index + 1]):
+    masks: dict[str, Array] = {name: ids}
+    for op in reversed(block.operators):
         wanted = [masks.pop(name) for name in op.outputs if name in masks]
         if not wanted or not op.inputs or op.spec.name.startswith("VARIABLE"):
             continue
         for position, own in _operand_elements(graph, op, np.concatenate(wanted), values):
+            operand = op.inputs[position]
             if own is None:
-                if _depends_on_inputs(block, op.inputs[position]):
+                if _depends_on_inputs(block, operand):
                     return None
                 continue
-            name = op.inputs[position]
-            before = masks.get(name, own[:0])
-            masks[name] = np.union1d(before, own)
-    return {name: masks[name] for name in block.inputs if name in masks}
+            masks[operand] = np.union1d(masks.get(operand, own[:0]), own)
+    return {own: masks[own] for own in block.inputs if own in masks}
 
 
 def _operand_elements(

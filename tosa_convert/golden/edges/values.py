@@ -1,7 +1,7 @@
 """The values at the edges of each element type, and arrays that mix them with random values.
 
-Values have ranks. What spoils most of what is computed from it, such as NaN, has the highest one, so
-that a program in which it leaves nothing to compare gets only values of lower ranks.
+Numbers have ranks by their size. A program in which large ones leave nothing to compare gets only those
+of lower ranks; and infinities and NaN can be left out.
 """
 
 from __future__ import annotations
@@ -25,23 +25,21 @@ from tosa_convert.golden.edges.codes import (
 from tosa_convert.golden.running.random_inputs import random_array
 from tosa_convert.graph.dtypes import DType
 
-#: Ranks of values; an input has those of its rank and of all lower ones.
-RANDOM, SMALL, MODERATE, LARGE, SPECIAL, HUGE = range(6)
-#: The highest rank.
-ALL: Final = HUGE
-#: What reports say of an input with values of at most a rank.
+#: Ranks of numbers by their size; an input has those of its rank and of all lower ones.
+RANDOM, SMALL, MODERATE, LARGE, HUGE, ALL = range(6)
+#: What reports say of an input with numbers of at most a rank.
 RANK_TEXTS: Final = (
     "random values only",
     "no values above 4 in floating point, and integers of 16 bits",
     "no values above 256 in floating point, and integers of 24 bits",
     "no values above 2^31",
-    "no numbers above 2^31 but infinities",
+    "integers of 63 bits",
     "all values",
 )
 #: The greatest size of a number of a rank, in floating point.
 _SIZES: Final = {SMALL: 4.0, MODERATE: 256.0, LARGE: 2.0**31}
 #: The bits of an integer of a rank, if its type has more.
-_BITS: Final = {SMALL: 16, MODERATE: 24, LARGE: 31, SPECIAL: 63, HUGE: 64}
+_BITS: Final = {SMALL: 16, MODERATE: 24, LARGE: 31, HUGE: 63, ALL: 64}
 #: Numbers near which functions and conversions turn: ties, limits of integers, ends of what EXP, TANH
 #: and SIGMOID resolve, multiples of pi/2.
 _TURNS: Final = (
@@ -58,11 +56,15 @@ _SHARES: Final = (0.3, 0.4, 0.2, 0.1)
 
 
 @cache
-def edge_codes(row: DType, rank: int) -> tuple[int, ...]:
-    """Return the codes of the values of a type at its edges, of this rank or lower, ascending."""
+def edge_codes(row: DType, rank: int = ALL, *, special: bool = True) -> tuple[int, ...]:
+    """Return the codes of the values of a type at its edges, of this rank or lower, ascending.
+
+    special: with infinities and NaN.
+    """
     low, high = limits_of(row)
     if row.is_float:
-        return _float_codes(row, rank, low, high)
+        found = _number_codes(row, rank, high)
+        return tuple(sorted(found | set(special_codes(row)) if special else found))
     if row.bits > 8:
         most = 1 << min(row.bits - 1, _BITS[rank] - 1)
         low, high = max(low, -most), min(high, most - 1)
@@ -72,7 +74,14 @@ def edge_codes(row: DType, rank: int) -> tuple[int, ...]:
     return tuple(sorted(value for value in values if low <= value <= high))
 
 
-def _float_codes(row: DType, rank: int, low: int, high: int) -> tuple[int, ...]:
+def special_codes(row: DType) -> tuple[int, ...]:
+    """Return the codes of the infinities and NaN that a type has."""
+    infinite = INFINITE.get(row.name)
+    found = () if infinite is None else (-infinite - 1, infinite)
+    return (*found, NAN[row.name]) if row.name in NAN else found
+
+
+def _number_codes(row: DType, rank: int, high: int) -> set[int]:
     with np.errstate(over="ignore"):
         turns = np.array(_TURNS, np.float64).astype(row.numpy)
     near = codes_of(turns[np.isfinite(turns.astype(np.float64))], row)
@@ -85,12 +94,8 @@ def _float_codes(row: DType, rank: int, low: int, high: int) -> tuple[int, ...]:
         positive |= {int(codes_of(np.array([root]).astype(row.numpy), row)[0]) + n for n in (0, 1)}
     codes = np.array(sorted(code for code in positive if 0 <= code <= high))
     size = elements_of(codes, row).astype(np.float64)
-    codes = codes[size <= _SIZES[min(rank, LARGE)]] if rank < HUGE else codes
-    found = {*codes.tolist(), *(-codes - 1).tolist()}
-    if rank >= SPECIAL:
-        found |= {code for table in (INFINITE, NAN) if (code := table.get(row.name)) is not None}
-        found |= {-code - 1 for code in [INFINITE.get(row.name)] if code is not None}
-    return tuple(sorted(found))
+    codes = codes[size <= _SIZES[rank]] if rank < HUGE else codes
+    return {*codes.tolist(), *(-codes - 1).tolist()}
 
 
 def edge_array(
@@ -99,6 +104,8 @@ def edge_array(
     rank: int = ALL,
     limit: tuple[float, float] | None = None,
     usual: tuple[float, float] | None = None,
+    *,
+    special: bool = True,
 ) -> Array:
     """Return an array of random values and of values at the edges of its type.
 
@@ -108,6 +115,7 @@ def edge_array(
         rank: the highest one of a value; RANDOM gives what `random_array` does.
         limit: lowest and highest value, of an index or by the user's wish.
         usual: the same of random values.
+        special: with infinities and NaN.
     """
     array = random_array(slot, seed, limit or usual)
     row = slot.dtype
@@ -126,23 +134,21 @@ def edge_array(
             codes[chosen] = generator.choice(values, int(chosen.sum()))
     beside = np.flatnonzero(kinds == 3)
     neighbour = codes[generator.integers(codes.size, size=beside.size)]
-    codes[beside] = neighbour ^ 1 if row.bits > 4 else neighbour
-    if rank > calm:
-        louder = np.setdiff1d(_edges(row, rank, limit), _edges(row, calm, limit))
+    codes[beside] = np.clip(neighbour ^ 1, *limits_of(row))
+    every = _edges(row, rank, limit, special=special)
+    louder = np.setdiff1d(every, _edges(row, calm, limit))
+    if len(louder):
         count = -(-codes.size // _CLUSTER)
         start = int(generator.integers(codes.size - count + 1))
-        if len(louder):
-            # Each infinity and NaN, if there is room; and as many of them as of huge numbers.
-            tables = (NAN.get(row.name), INFINITE.get(row.name))
-            special = [code for code in tables if code is not None]
-            special = np.intersect1d(louder, [*special, *(-code - 1 for code in special)])
-            chosen = generator.choice(louder, count)
-            if len(special):
-                first = generator.permutation(special)[:count]
-                more = generator.choice(special, count)
-                chosen = np.where(generator.integers(0, 2, count) == 1, more, chosen)
-                chosen[: len(first)] = first
-            codes[start : start + count] = generator.permutation(chosen)
+        # Each infinity and NaN, if there is room; and as many of them as of huge numbers.
+        chosen = generator.choice(louder, count)
+        extreme = np.intersect1d(louder, special_codes(row))
+        if len(extreme):
+            first = generator.permutation(extreme)[:count]
+            more = generator.choice(extreme, count)
+            chosen = np.where(generator.integers(0, 2, count) == 1, more, chosen)
+            chosen[: len(first)] = first
+        codes[start : start + count] = generator.permutation(chosen)
     if limit is not None:
         codes = np.clip(codes, *code_limits(row, limit))
     return elements_of(codes, row).reshape(slot.shape)
@@ -157,9 +163,11 @@ def code_limits(row: DType, limit: tuple[float, float]) -> tuple[int, int]:
     return min(low, high), max(low, high)
 
 
-def _edges(row: DType, rank: int, limit: tuple[float, float] | None) -> Array:
+def _edges(
+    row: DType, rank: int, limit: tuple[float, float] | None, *, special: bool = False
+) -> Array:
     """Return the codes of edges inside of a limit, with its ends."""
-    codes = np.array(edge_codes(row, rank), np.int64)
+    codes = np.array(edge_codes(row, rank, special=special), np.int64)
     if limit is None:
         return codes
     low, high = code_limits(row, limit)
