@@ -33,6 +33,7 @@ from tosa_convert.builder import Builder as MakeProgram
 from tosa_convert.builder import Value
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.accuracy.criteria import NETWORK_LABEL
+from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES, Tolerances
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import save_npz
 from tosa_convert.golden.arrays.slots import Slot
@@ -73,10 +74,12 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> E
     return chosen
 
 
-def agreed(graph: Graph, backend: Faulty, given: dict[str, Array]) -> Bisection:
+def agreed(
+    graph: Graph, backend: Faulty, given: dict[str, Array], tolerances: Tolerances = NO_TOLERANCES
+) -> Bisection:
     """The result of a search whose verdict on the outputs is that of `check`."""
-    outputs = check(graph, replace(backend), given)
-    result = bisect(graph, replace(backend), given)
+    outputs = check(graph, replace(backend), given, tolerances=tolerances)
+    result = bisect(graph, replace(backend), given, tolerances=tolerances)
     assert result.outputs is not None
     assert result.outputs.ok == outputs.ok, result
     assert not result.ok, result
@@ -378,8 +381,12 @@ def test_errors_within_each_rule_that_add_up_are_reported_as_such() -> None:
     graph = b.graph(b.op("ADD", ["one", "two"], "sum", "FP32", X["x"].shape))
     places = ('loc("one")', 'loc("two")')
     backend = Faulty(change=moved(1 + 40 * 2.0**-24), places=places)
-    result = agreed(graph, backend, {"x": np.abs(X["x"]) + np.float32(1)})
+    given = {"x": np.abs(X["x"]) + np.float32(1)}
+    result = agreed(graph, backend, given, Tolerances(official=True))
     kind, operators = named(result)
     assert kind == "within-rules"
     assert operators[-1] == 'loc("sum")'
     assert set(places) & set(operators)
+    kind, operators = named(agreed(graph, backend, given))
+    assert kind == "by-itself"
+    assert set(operators) <= set(places)

@@ -100,6 +100,60 @@ def test_an_answer_of_a_backend_counts_only_for_what_was_run(
         assert "0 of 3 cases pass" in out
 
 
+#: Reads what no text of it names: a module on PYTHONPATH, a module and a file whose names it
+#: computes, a file in another folder, and an environment variable.
+READING = """
+import importlib, os, sys
+import numpy as np
+import on_the_path
+
+base = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(base, "else" + "where"))
+late = importlib.import_module("".join(["la", "te"]))
+
+
+def run(model, inputs):
+    with open(os.path.join(base, "elsewhere", "sc" + "ale.txt")) as file:
+        scale = int(file.read())
+    factor = on_the_path.FACTOR * late.FACTOR * scale * int(os.environ.get("SIM_FACTOR", "1"))
+    return {"y": np.abs(inputs["x"]) * np.int32(factor)}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="what is read is recorded in a kept process")
+@pytest.mark.parametrize("change", ["nothing", "path", "late", "file", "variable"])
+def test_an_answer_counts_only_while_all_that_the_backend_read_is_the_same(
+    change: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    other = tmp_path / "elsewhere"
+    (other / "on_path").mkdir(parents=True)
+    (other / "on_path/on_the_path.py").write_text("FACTOR = 1\n")
+    (other / "late.py").write_text("FACTOR = 1\n")
+    (other / "scale.txt").write_text("1")
+    (tmp_path / "sim.py").write_text(READING)
+    monkeypatch.setenv("PYTHONPATH", str(other / "on_path"))
+    monkeypatch.setenv("SIM_FACTOR", "1")
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    common = interrupted(tmp_path, "--against", tmp_path / "sim.py")
+    assert "2 of 2 cases pass" in capsys.readouterr().out
+    if change == "path":
+        (other / "on_path/on_the_path.py").write_text("FACTOR = 2\n")
+    elif change == "late":
+        (other / "late.py").write_text("FACTOR = 2\n")
+    elif change == "file":
+        (other / "scale.txt").write_text("2")
+    elif change == "variable":
+        monkeypatch.setenv("SIM_FACTOR", "2")
+    run_verb(*common)  # type: ignore[arg-type]
+    out = capsys.readouterr().out
+    assert counts(out) == ((1, 2) if change == "nothing" else (3, 0)), out
+    assert ("2 of 3 cases pass" in out) == (change == "nothing")
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -272,3 +272,84 @@ def test_a_number_without_dimensions_is_measured(value: float) -> None:
         found = {"y": np.asarray(right * factor, np.float32)}
         result = golden.check(graph, found, {"x": np.float32(value)}, engine="numpy")
         assert result.ok == ok, result
+
+
+def moved_by(units: float) -> Fault:
+    """One element wrong by so many units in the last place of the largest."""
+
+    def change(y: Array) -> Array:
+        changed = y.copy()
+        unit = np.spacing(np.abs(y).max())
+        changed.reshape(-1)[7] += unit * units
+        return changed
+
+    return change
+
+
+def one_product(kind: str = "FP32") -> tuple[Graph, Inputs]:
+    b = Builder()
+    x = b.input("x", kind, (1, 8, 256))
+    b.const("w", kind, normal((1, 256, 8), 1))
+    b.const("zero", kind, [0.0])
+    more = {"acc_type": dtype("FP32")}
+    y = b.op("MATMUL", [x, "w", "zero", "zero"], "y", kind, (1, 8, 8), **more)
+    return b.graph(y), {"x": normal((1, 8, 256), 2).astype(dtype(kind).numpy)}
+
+
+def test_a_sum_that_errs_far_more_than_ordinary_ones_fails_unless_the_official_rule_decides() -> (
+    None
+):
+    graph, inputs = one_product()
+    right = golden.run(graph, inputs, NUMPY).outputs["y"]
+    official = golden.Tolerances(official=True)
+    for units, ok in ((0, True), (8, True), (100, False), (1000, False)):
+        found = {"y": moved_by(units)(right)}
+        result = golden.check(graph, found, inputs, engine="numpy")
+        assert result.ok == ok, units
+        assert ("times the error of ordinary implementations" in str(result)) == (not ok)
+        assert golden.check(graph, found, inputs, tolerances=official, engine="numpy").ok
+    wrong = {"y": moved_by(1e6)(right)}
+    assert not golden.check(graph, wrong, inputs, tolerances=official, engine="numpy").ok
+    assert "within TOSA's rule" not in str(golden.check(graph, wrong, inputs, engine="numpy"))
+
+
+def layers(kind: str, count: int) -> tuple[Graph, Inputs]:
+    """Products of matrices with TANH after each."""
+    b = Builder()
+    current = b.input("x", kind, (1, 32, 32))
+    b.const("zero", kind, [0.0])
+    for number in range(count):
+        b.const(f"w{number}", kind, normal((1, 32, 32), number, 32**-0.5))
+        operands = [current, f"w{number}", "zero", "zero"]
+        more = {"acc_type": dtype("FP32")}
+        product = b.op("MATMUL", operands, f"m{number}", kind, (1, 32, 32), **more)
+        current = b.op("TANH", [product], f"t{number}", kind, (1, 32, 32))
+    return b.graph(current), {"x": normal((1, 32, 32), 99).astype(dtype(kind).numpy)}
+
+
+def test_a_tensor_of_low_precision_is_called_so_and_fails_if_asked() -> None:
+    graph, inputs = layers("BF16", 20)
+    right = golden.run(graph, inputs, NUMPY).outputs
+    result = golden.check(graph, right, inputs, engine="numpy")
+    assert result.ok
+    (row,) = result.tensors
+    assert row.allowed_share is not None
+    assert row.allowed_share > 0.05
+    assert "low precision" in row.note
+    assert result.to_dict()["tensors"][0]["allowed_share"] == row.allowed_share
+    # Ten times the usual error passes.
+    noise = golden.run(graph, inputs, golden.RunOptions(engine="numpy", precise=True)).outputs
+    name = next(iter(right))
+    wrong = noise[name] + 10 * (right[name].astype(np.float64) - noise[name])
+    found = {name: wrong.astype(right[name].dtype)}
+    strict = golden.check(graph, found, inputs, strict=True, engine="numpy")
+    assert not strict.ok
+    assert "low precision" in str(strict)
+
+
+def test_a_network_in_fp32_is_precise() -> None:
+    graph, inputs = layers("FP32", 20)
+    right = golden.run(graph, inputs, NUMPY).outputs
+    result = golden.check(graph, right, inputs, strict=True, engine="numpy")
+    assert result.ok
+    assert result.tensors[0].note == ""

@@ -20,7 +20,13 @@ from tosa_convert.golden.detection.changes import Change, Place, places
 from tosa_convert.golden.detection.honest_noise import measure_noise
 from tosa_convert.golden.detection.power import smallest
 from tosa_convert.golden.detection.rerun import Rerun
-from tosa_convert.golden.detection.results import Power, TensorPower, number_text
+from tosa_convert.golden.detection.results import (
+    ChangePower,
+    Power,
+    TensorPower,
+    Threshold,
+    number_text,
+)
 from tosa_convert.graph import Graph, dtype
 from tosa_convert.graph.dtypes import RoundingMode
 from tosa_convert.graph.extract import computed_tensors, extract, touches_variables
@@ -224,9 +230,9 @@ def test_one_step_of_an_integer_is_seen_where_it_is_and_maybe_not_behind() -> No
 
 
 def test_a_size_that_is_named_is_the_first_that_check_and_bisect_report() -> None:
-    b, results = products("FP32", (1.0,))
+    b, results = products("FP32", (1.0,), 16)
     graph = b.graph(*results)
-    inputs = {"x": np.random.default_rng(7).normal(size=(1, 64, 64)).astype(np.float32)}
+    inputs = {"x": np.random.default_rng(7).normal(size=(1, 16, 16)).astype(np.float32)}
     right = golden.run(graph, inputs, engine="numpy", intermediates="*")
     row = one(golden.power(graph, inputs, engine="numpy", patterns=["m0"]), "m0")
     middle = right.intermediates["m0"]
@@ -272,8 +278,8 @@ def test_a_tolerance_moves_the_border() -> None:
 
 @pytest.mark.parametrize("kind", ["FP16", "BF16"])
 def test_short_floating_point_is_measured_in_its_own_units(kind: str) -> None:
-    b, results = products(kind, (1.0,))
-    inputs = {"x": np.random.default_rng(7).normal(size=(1, 64, 64)).astype(dtype(kind).numpy)}
+    b, results = products(kind, (1.0,), 16)
+    inputs = {"x": np.random.default_rng(7).normal(size=(1, 16, 16)).astype(dtype(kind).numpy)}
     found = golden.power(b.graph(*results), inputs, engine="numpy")
     for row in found.tensors:
         assert row.noise < 64
@@ -304,6 +310,18 @@ def test_each_reported_tensor_has_json_without_infinities() -> None:
     change = result["power"][2]["changes"][0]
     assert change["check"] == {"reported": None, "noise": None, "ratio": None}
     assert change["bisect"] == {"reported": 1.0, "noise": 1.0, "ratio": 1.0}
+
+
+def test_the_table_has_medians_and_counts_what_is_never_reported() -> None:
+    seen = [Threshold(2.0, 1.0), Threshold(None, None), Threshold(6.0, 2.0)]
+    changes = [ChangePower("", "element", (i,), 1, 1.0, t, seen[0]) for i, t in enumerate(seen)]
+    row = TensorPower("t", "operator #1 ADD", "", "FP32", (3,), 0.5, 1.0, 10.0, tuple(changes))
+    cells = str(Power((row,))).splitlines()[2].split("|")[1:-1]
+    assert [cell.strip() for cell in cells] == [
+        *("t", "#1 ADD", "FP32", "0.5", "6 (2), 1 of 3 never", "", ""),
+        *("2 (1)", "", "", "3.0", "2.0"),
+    ]
+    assert row.seen_at == 0.6
 
 
 def test_sizes_are_short() -> None:

@@ -463,3 +463,13 @@ def test_large_casts_to_one_byte_are_rounded_once(name: str, kind: Any) -> None:
         expected = value.astype(kind)
     found = computed(lambda b, x: b.cast(x, dtype=name), value)
     np.testing.assert_array_equal(found.view(np.uint8), expected.view(np.uint8))
+
+
+@pytest.mark.parametrize("values", [(3e38, 3e38, 1e38, 1e38), (3e38, 3e38, -3e38, -3e38)])
+def test_a_mean_does_not_overflow_with_its_sums(values: tuple[float, ...]) -> None:
+    image = np.array(values, np.float32).reshape(1, 2, 2, 1)
+    mean = {"kernel": (2, 2), "stride": (1, 1), "pad": (0, 0, 0, 0)}
+    found = computed(lambda b, x: b.avg_pool2d(x, **mean), image)
+    np.testing.assert_allclose(found.reshape(-1), [np.mean(np.array(values))], rtol=1e-7)
+    image[0, 0, 0, 0] = np.inf
+    assert np.isinf(computed(lambda b, x: b.avg_pool2d(x, **mean), image)).all()

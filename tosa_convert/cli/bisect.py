@@ -17,7 +17,8 @@ from tosa_convert.cli.shared_options import add_options, option
 @click.argument("model", type=ReadPath())
 @option("--against", required=True)
 @add_options(RUN_OPTIONS)
-@add_options("--no-edges --original --python --keep --atol --rtol --variables --batch-mib --json")
+@add_options("--no-edges --original --python --keep --atol --rtol --official --variables")
+@add_options("--batch-mib --json")
 @option(
     "--case",
     type=Folder(),

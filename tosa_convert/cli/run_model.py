@@ -381,8 +381,13 @@ def variables_of(graph: Graph, options: Mapping[str, Any]) -> dict[str, Array]:
 
 
 def tolerances_of(options: Mapping[str, Any]) -> Tolerances:
-    """Return the tolerances that --atol and --rtol give."""
-    return Tolerances(_tolerances("atol", options["atol"]), _tolerances("rtol", options["rtol"]))
+    """Return the tolerances that --atol, --rtol, --official and --strict give."""
+    return Tolerances(
+        _tolerances("atol", options["atol"]),
+        _tolerances("rtol", options["rtol"]),
+        official=options.get("official", False),
+        strict=options.get("strict", False),
+    )
 
 
 def _tolerances(option: str, texts: Iterable[str]) -> tuple[tuple[str, float], ...]:

@@ -321,6 +321,17 @@ SHARED: Final[dict[str, dict[str, Any]]] = dict(
             for flag, kind in (("--atol", "Absolute"), ("--rtol", "Relative"))
         ),
         _row(
+            "--official",
+            is_flag=True,
+            help="Let TOSA's rule alone decide about a sum; else it fails if it errs far more than "
+            "ordinary implementations do.",
+        ),
+        _row(
+            "--strict",
+            is_flag=True,
+            help="Fail a tensor of low precision, which may err by more than 1 % of its values.",
+        ),
+        _row(
             "--jobs",
             "-j",
             type=click.IntRange(min=0),

@@ -239,7 +239,7 @@ def pool_maximum(call: Call) -> Array:
     result = new_result(call.result, call.precision)
     border = Border(pad, stride, (1, 1), least)
     for batch, rows in _blocks(result, _pooled_rows(result)):
-        padded = border.around(image, batch, rows, kernel, kind)
+        padded = border.around(image, batch, rows, kernel, kind, is_read=True)
         largest = _combine(padded, kernel, stride, function)
         if ignores_nan(call):
             # A window with nothing but NaN is NaN.
@@ -269,14 +269,17 @@ def pool_average(call: Call) -> Array:
     result = new_result(call.result, call.precision)
     border = Border(pad, stride, (1, 1), call.outside)
     for batch, rows in _blocks(result, _pooled_rows(result)):
-        padded = border.around(image, batch, rows, kernel, kind)
+        padded = border.around(image, batch, rows, kernel, kind, is_read=True)
         total = _combine(padded, kernel, stride, np.add)
         counts = (by_row[rows, None] * by_column)[:, :, None]
         if call.is_integer:
             result[batch, rows] = _rounded_mean(call, total, counts)
         else:
+            if not np.isfinite(total.sum()):
+                # A sum may leave FP32, or one on the way to it, where the mean does not.
+                total = _combine(padded.astype(np.float64), kernel, stride, np.add)
             # A window of one element is a view of the image, which stays as it is.
-            result[batch, rows] = total / counts.astype(kind)
+            result[batch, rows] = total / counts.astype(total.dtype)
     return result
 
 
@@ -384,11 +387,13 @@ class Border(NamedTuple):
         value: float | None = None,
         columns: tuple[int, int] = (0, 1),
         memory: Array | None = None,
+        is_read: bool = False,
     ) -> Array:
         """Return the part of a padded image that some rows of the result are computed of.
 
         Its first axis is that of the rows. columns: the first one, and the distance to the next.
         memory: the part of a block before, of at least as many rows, that is not needed any more.
+        is_read: nothing writes into the part, so that it may be the image's own memory.
         """
         source = image.array[batch]
         extent = (kernel[0] - 1) * self.dilation[0] + 1
@@ -399,8 +404,10 @@ class Border(NamedTuple):
         before = min(max(-start, 0), stop - start)
         padding = zip(self.pad[2::2], source.shape[1:], self.pad[3::2], strict=False)
         axes = [_pad(*axis, *(columns if i == 0 else (0, 1))) for i, axis in enumerate(padding)]
-        part = source[(inside, *(axis.source for axis in axes))]
+        part: Array = source[(inside, *(axis.source for axis in axes))]
         shape = (stop - start, *(axis.size for axis in axes), source.shape[-1])
+        if is_read and part.shape == shape and part.dtype == kind and not image.point:
+            return part
         padded = np.empty(shape, kind) if memory is None else memory[: shape[0]]
         starts = (before, *(axis.start for axis in axes))
         place = tuple(slice(a, a + n) for a, n in zip(starts, part.shape[:-1], strict=True))

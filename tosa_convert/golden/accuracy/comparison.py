@@ -16,13 +16,21 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.errors import printable
-from tosa_convert.golden.accuracy.criteria import Check, Criterion, NetworkTotals, criterion_for
+from tosa_convert.golden.accuracy.criteria import (
+    ELEMENT_MULTIPLE,
+    Check,
+    Criterion,
+    NetworkTotals,
+    criterion_for,
+)
 from tosa_convert.golden.accuracy.error_statistics import ErrorStatistics, StatisticsBuilder
 from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES, Tolerances, is_integer
 from tosa_convert.golden.arrays.by_name import Array
 
 #: Elements that are compared at a time, so that memory does not grow with the tensor.
 BLOCK: Final = 1 << 13
+#: A tensor that may err by a larger share of its values is of low precision.
+MOST_ALLOWED: Final = 0.01
 #: Beyond this multiple of what its spread allows, a tensor is wrong without more runs.
 _CLEAR: Final = 5.0
 
@@ -38,6 +46,7 @@ class TensorComparison:
     needed_atol, needed_rtol: the tolerance, either alone, with which every element would pass.
     needed_ulp: the largest distance in representable values; infinite between NaN and a number.
     margin: the largest error as a fraction of the rule's bound, or None without a bound.
+    allowed_share: the error that the tensor may have, as a share of its values; None if it is exact.
     statistics: of the errors; None if the elements were not compared.
     problem: why the elements were not compared, or "". note: what the reader should know.
     """
@@ -57,6 +66,7 @@ class TensorComparison:
     needed_rtol: float = 0.0
     needed_ulp: float = 0.0
     margin: float | None = None
+    allowed_share: float | None = None
     statistics: ErrorStatistics | None = None
     problem: str = ""
     note: str = ""
@@ -287,16 +297,22 @@ def _compared(
         }
     if vacuous := totals.statistics.vacuous():
         vacuous = f"{vacuous}: the comparison says little"
+    share = criterion.allowed_share()
+    imprecise = "" if share is None or share <= MOST_ALLOWED else _imprecise(share)
+    is_refused = bool(imprecise) and criterion.strict and totals.ok
+    if is_refused:
+        base["problem"], imprecise = imprecise, ""
     return TensorComparison(
-        ok=totals.ok,
+        ok=totals.ok and not is_refused,
         differing=totals.differing,
         failing=totals.failing,
         needed_atol=totals.atol,
         needed_rtol=totals.rtol,
         needed_ulp=totals.ulp,
         margin=totals.margin,
+        allowed_share=share,
         statistics=totals.statistics.result(),
-        note="; ".join(filter(None, (note, vacuous))),
+        note="; ".join(filter(None, (note, vacuous, _beyond_ordinary(totals), imprecise))),
         **base,
         **worst,
     )
@@ -345,6 +361,23 @@ def _number(value: Any) -> float | int | bool:
     return int(value) if "int" in value.dtype.name else float(value)
 
 
+def _imprecise(share: float) -> str:
+    """Return the words for a tensor that may err so much that faults are not seen."""
+    return (
+        f"low precision: it may err by {share:.2%} of its values, and smaller faults are not seen"
+    )
+
+
+def _beyond_ordinary(totals: _Totals) -> str:
+    """Return a note about an error that TOSA allows and ordinary implementations do not have."""
+    network = totals.criterion.network
+    if totals.ok or not totals.keeps_rule or totals.criterion.check is None or network is None:
+        return ""
+    assert totals.margin is not None
+    times = f"{totals.margin * ELEMENT_MULTIPLE:.3g} times"
+    return f"within TOSA's rule, but {times} the error of ordinary implementations"
+
+
 class _Totals:
     """The result so far, over the parts of a tensor that were compared."""
 
@@ -357,7 +390,7 @@ class _Totals:
         self.rank = (-1, -1.0)
         self.atol = self.rtol = self.ulp = 0.0
         self.margin: float | None = None
-        self.ok = True
+        self.ok = self.keeps_rule = True
 
     def add(self, part: slice, expected: Array, actual: Array) -> None:
         """Compare one part."""
@@ -392,11 +425,16 @@ class _Totals:
 
     def _by_rule(self, part: slice, expected: Array, actual: Array) -> tuple[Array, Array] | None:
         """Return for each element whether it is allowed, and its error in bounds, if it has a rule."""
+        found = None
         if self.network is not None:
-            return self.network.add(part, expected, actual)
+            found = self.network.add(part, expected, actual)
         if self.criterion.check is not None:
-            return self.criterion.bound_fractions(part, actual)
-        return None
+            allowed, fractions = self.criterion.bound_fractions(part, actual)
+            self.keeps_rule &= bool((allowed | ~_unequal(expected, actual)).all())
+            if found is None:
+                return allowed, fractions
+            found = allowed & found[0], np.maximum(fractions, found[1])
+        return found
 
     def finish(self) -> None:
         """Judge the whole tensor."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -45,12 +46,14 @@ class ToleranceCheck:
 
     dtype: the tensor's. exact: the result in float64, for rules that are relative to it.
     bounds: the tensor of bounds mode, for rules that need it.
+    network: the spread of ordinary implementations, if it has to be kept as well.
     """
 
     rule: Rule
     dtype: DType
     exact: Array | None = None
     bounds: Array | None = None
+    network: NetworkCheck | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +206,9 @@ def _largest_ratio(squares: Array, allowed: Array) -> float:
 class Criterion:
     """The criterion for the elements of one tensor: a tolerance, a rule of TOSA, or a measured error.
 
-    label: how reports call it. least: a number whose size is less may be zero. check: if given, it
-        decides instead of the tolerance.
+    label: how reports call it. least: a number whose size is less may be zero. check, network: if given,
+        they decide instead of the tolerance; if both are, each of them has to accept an element.
+    strict: see `Tolerances`.
     """
 
     label: str
@@ -213,6 +217,31 @@ class Criterion:
     least: float = 0.0
     check: ToleranceCheck | None = None
     network: NetworkCheck | None = field(default=None)
+    strict: bool = False
+
+    def allowed_share(self) -> float | None:
+        """Return the error that the tensor may have as a share of its values, by the root mean square.
+
+        None for what is exact, or compared within a tolerance. Where both a rule and a spread decide,
+        the smaller one counts. Elements without a finite bound do not count.
+        """
+        limits = []
+        if self.network is not None and self.network.spread.sigma is not None:
+            limits.append(WHOLE_MULTIPLE * self.network.spread.sigma)
+            exact = self.network.spread.exact
+        if self.check is not None and self.check.exact is not None:
+            exact = self.check.exact.astype(np.float64)
+            limits.append(self.check.rule.limits(exact, self.check.bounds, self.check.dtype)[2])
+        if not limits:
+            return None
+        limit = reduce(np.minimum, limits)
+        known = np.isfinite(limit) & np.isfinite(exact)
+        with np.errstate(all="ignore"):
+            allowed, size = (
+                math.sqrt(float(np.mean(np.square(array[known])))) if known.any() else 0.0
+                for array in (limit, exact)
+            )
+        return allowed / size if size else None
 
     def bound_fractions(self, part: slice, actual: Array) -> tuple[Array, Array]:
         """Return for each element of a part whether the rule allows it, and its error in bounds."""
@@ -238,7 +267,7 @@ def criterion_for(
     atol, rtol = tolerances.of(name, element_type)
     if check is not None and not tolerances.names(name, element_type):
         if isinstance(check, NetworkCheck):
-            return Criterion(NETWORK_LABEL, network=check)
+            return Criterion(NETWORK_LABEL, network=check, strict=tolerances.strict)
         if check.rule == EXACT:
             least = FLOATS[check.dtype.name][1] if may_flush(check.dtype) else 0.0
             return Criterion(str(check.rule), least=least)
@@ -247,7 +276,9 @@ def criterion_for(
                 str(check.rule), max(atol, check.rule.amount), max(rtol, check.rule.base)
             )
         if check.exact is not None:
-            return Criterion(str(check.rule), check=check)
+            return Criterion(
+                str(check.rule), check=check, network=check.network, strict=tolerances.strict
+            )
     if is_integer(element_type) and not (atol or rtol):
         return Criterion("exact")
     return Criterion(f"atol {atol:g} rtol {rtol:g}", atol, rtol)

@@ -85,6 +85,8 @@ def errors_of(
                 # Errors of additions grow with the partial sums: as the sum of the terms' sizes if
                 # their signs vary, and with the root of their number if they do not.
                 half = half + unit * (bounds + math.sqrt(terms) / 2 * np.abs(value))
+                if operator.spec.family == "reduction":
+                    half += _of_sum_in_order(block, operator, plain(operands[0]), value)
                 # Products that are subnormal may be flushed to zero.
                 half += np.minimum(bounds, smallest * math.sqrt(terms))
             elif rule is not None and (rule.kind != "ulp" or rule.amount > _NEAREST):
@@ -100,6 +102,17 @@ def errors_of(
         least = least if may_flush(tensor.dtype) else 0.0
         errors[name] = Errors(of_function, half, least, most)
     return errors
+
+
+def _of_sum_in_order(block: Block, operator: Operator, terms: Array, exact: Array) -> Array:
+    """Return the error of a sum in the order of its terms: the errors of equal terms have one sign."""
+    axis = operator.attributes["axis"]
+    assert isinstance(axis, int)
+    name = accumulator(operator, block.tensors[operator.outputs[0]].dtype.name)
+    kind = np.float16 if name == "FP16" else np.float32
+    sums = np.add.accumulate(terms.astype(kind), axis=axis, dtype=kind)
+    last = np.take(sums, [terms.shape[axis] - 1], axis=axis).astype(np.float64)
+    return np.asarray(np.nan_to_num(np.abs(last - exact), posinf=0.0))
 
 
 def rounded(value: Array, row: DType) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +27,10 @@ class Tolerances:
     The pattern "" means every tensor of floating point; "*" also means integers and booleans. A
     tensor that no pattern matches is compared by the rules, or by its element type's precision.
 
+    official: TOSA's rule alone decides about the result of a single operator, as in the official tests;
+        else a sum that errs far more than ordinary implementations is wrong, too.
+    strict: a tensor fails if the error that it may have is more than a hundredth of its values.
+
     Example:
         >>> import numpy as np
         >>> Tolerances(atol=(("*", 0.5), ("logits", 0.25))).of("logits", np.dtype("float32"))[0]
@@ -35,6 +39,8 @@ class Tolerances:
 
     atol: tuple[tuple[str, float], ...] = ()
     rtol: tuple[tuple[str, float], ...] = ()
+    official: bool = False
+    strict: bool = False
 
     def of(self, name: str, element_type: np.dtype[Any]) -> tuple[float, float]:
         """(atol, rtol) for a tensor; without a matching pattern, 0 for integers."""
@@ -63,7 +69,7 @@ class Tolerances:
                 if any(_matches(pattern, name, is_float=True) for name in names)
             )
 
-        return Tolerances(some(self.atol), some(self.rtol))
+        return replace(self, atol=some(self.atol), rtol=some(self.rtol))
 
     def refuse_unmatched(self, names: Collection[str]) -> None:
         """Raise TosaConvertError("option-conflict") for each pattern that matches none of the names."""

@@ -10,6 +10,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -58,6 +59,23 @@ def of_file(path: PathLike) -> str:
     return found.hexdigest()
 
 
+def of_file_at_hand(path: str) -> str:
+    """Return the fingerprint of a file that many cases read, without reading it for each of them.
+
+    The kernel changes the time of the last change with every write; no program can set it.
+    """
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        return str(error)
+    return _of_file_as_of(path, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+@functools.lru_cache(4096)
+def _of_file_as_of(path: str, *state: int) -> str:
+    return of_file(path)
+
+
 def of_files(paths: Iterable[PathLike]) -> dict[str, str]:
     """Return the fingerprint of each file by its path."""
     return {os.fspath(path): of_file(path) for path in sorted({os.fspath(path) for path in paths})}
@@ -92,6 +110,32 @@ def _packages(python: str) -> str:
     except OSError as error:
         return str(error)
     return ended.stderr
+
+
+#: Environment variables that decide what any program does.
+_ALWAYS: Final = ("LD_LIBRARY_PATH", "LD_PRELOAD", "OMP_NUM_THREADS", "PYTHONPATH")
+
+
+def of_environment(text: str) -> dict[str, str]:
+    """Return the environment variables that a backend of `--against` may read, as far as they are set.
+
+    They are those whose names its Python files or the words of its command have.
+    """
+    names = set(_ALWAYS)
+    for path in of_backend(text):
+        if path.endswith(".py"):
+            names.update(_words_of(path))
+    names.update(re.findall(r"\w+", text))
+    return {name: os.environ[name] for name in sorted(names) if name in os.environ}
+
+
+def _words_of(path: str) -> set[str]:
+    """Return the words of a text file; none of one that cannot be read."""
+    try:
+        with open_regular(path) as file:
+            return set(re.findall(r"\w+", file.read().decode(errors="replace")))
+    except (OSError, TosaConvertError):
+        return set()
 
 
 def of_backend(text: str) -> dict[str, str]:

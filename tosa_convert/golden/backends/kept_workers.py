@@ -19,15 +19,23 @@ from tosa_convert.process.server import KeptProcess, can_fork, command_with_this
 
 #: What such a process does. The backend's own imports must not find this package.
 _SERVE: Final = """
-from tosa_convert.golden.backends.warm_up import prepare
+from tosa_convert.golden.backends.warm_up import prepare, record_files, write_files_read
 from tosa_convert.process.server import serve
 for name in [name for name in sys.modules if name.partition(".")[0] == "tosa_convert"]:
     del sys.modules[name]
 source, software, model = arguments
 worker = {"__name__": "worker"}
 exec(compile(source, "worker.py", "exec"), worker)
+def work():
+    write_files_read()  # what the imports have read, should the run crash
+    try:
+        return worker["main"]()
+    finally:
+        write_files_read()
+if software == "python":
+    record_files()
 load_file = lambda: worker["_python_file"](model, "tosa_backend")
-raise SystemExit(serve(lambda: prepare(software, load_file), worker["main"]))
+raise SystemExit(serve(lambda: prepare(software, load_file), work))
 """
 
 

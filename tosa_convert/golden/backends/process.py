@@ -17,6 +17,7 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import read_npy
 from tosa_convert.golden.arrays.scratch import file_errors, write_npy, write_scratch
 from tosa_convert.golden.backends.kept_workers import KeptWorkers
+from tosa_convert.golden.backends.warm_up import READ_FILE
 from tosa_convert.golden.running.commands import run_again_if_killed, run_command
 from tosa_convert.io.formats import EXTENSIONS
 from tosa_convert.process.child import Ended, Used, last_words
@@ -45,12 +46,14 @@ class Machine:
 
     python: the Python that has it. timeout: seconds for one run.
     kept: the processes that are kept for many runs, if any are. used: gets what each run used.
+    read: gets the files that the user's code has read, as far as they are known.
     """
 
     python: str
     timeout: float
     kept: KeptWorkers | None = None
     used: list[Used] = field(default_factory=list)
+    read: set[str] = field(default_factory=set)
 
 
 def run_worker(
@@ -95,6 +98,8 @@ def _in_kept_process(machine: Machine, arguments: list[str], folder: Path) -> En
     ended = run_again_if_killed(
         lambda: process.run(folder, machine.timeout, arguments=arguments, with_stdout=False)
     )
+    with contextlib.suppress(OSError, ValueError):  # it did not come that far
+        machine.read.update(map(str, json.loads((folder / READ_FILE).read_text("utf-8"))))
     return _in_time(ended, machine.timeout, software)
 
 

@@ -56,6 +56,7 @@ def check(
     edges: bool = False,
     variables: Mapping[str, Any] | None = None,
     tolerances: Tolerances = NO_TOLERANCES,
+    strict: bool = False,
     timeout: float = TIMEOUT,
     engine: Engine = "auto",
     read: ReadOptions = AS_IT_IS,
@@ -75,6 +76,7 @@ def check(
         edges: take `golden.edge_inputs` of that seed instead of random ones.
         variables: initial states by name, for both sides; the others start as the program says.
         tolerances: for tensors by name, instead of the rules.
+        strict: fail a tensor that may err by more than a hundredth of its values; see `Tolerances`.
         timeout: seconds for one run of either.
         engine: what computes the reference; see `RunOptions`.
         read: how to read a file or module.
@@ -97,6 +99,7 @@ def check(
     arrays = chosen_inputs(graph, inputs, random, edges=edges, variables=variables)
     backend = as_backend(against, graph, arrays, timeout)
     graph, backend = with_initial_states(graph, backend, variables or {})
+    tolerances = replace(tolerances, strict=tolerances.strict or strict)
     return check_outputs(
         graph, arrays, backend, tolerances, RunOptions(timeout=timeout, engine=engine)
     )

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from tosa_convert.golden.backends.fingerprint import digest, of_files
+from tosa_convert.golden.backends.fingerprint import digest, of_file_at_hand, of_files
 from tosa_convert.golden.suite.html_table import Page
 from tosa_convert.golden.suite.journal import Answer, Journal
 from tosa_convert.golden.suite.report import SKIPPED, Verdict
@@ -107,7 +107,12 @@ def run_plan(
         return [
             answer
             for name, answer in earlier.items()
-            if name not in wanted or (not again and answer.key == key(name))
+            if name not in wanted
+            or (
+                not again
+                and answer.key == key(name)
+                and all(of_file_at_hand(path) == before for path, before in answer.read.items())
+            )
         ]
 
     journal = Journal(folder / "answers.jsonl", plan.header, plan.kind, kept)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args
 
@@ -35,7 +35,8 @@ class Answer:
     seconds: how long the case took. outputs: the number of tensors that were compared.
     operator, types: what the case tests, and the element type of its first operand.
     covers: of a program of several operators, each with its element type, such as "CONV2D INT8".
-    key: the fingerprint of what decided it.
+    key: the fingerprint of what decided it, as far as that is known before the run.
+    read: the fingerprints of further files that the backend has read, by path.
     backend_seconds, backend_processor_seconds: how long the backend ran, by the clock and on processors.
     backend_memory: the most bytes that it had at a time. Each is None if it is not known.
     """
@@ -52,6 +53,7 @@ class Answer:
     backend_processor_seconds: float | None = None
     backend_memory: int | None = None
     covers: Sequence[str] = ()
+    read: Mapping[str, str] = field(default_factory=dict)
 
     def further(self) -> dict[str, Any]:
         """Return what the JSON says of a case besides what it says of every suite's."""
@@ -94,6 +96,9 @@ _HOLDS: Final[Mapping[str, Callable[[Any], bool]]] = {
     ),
     "int | None": lambda value: value is None or type(value) is int,
     "float | None": lambda value: value is None or is_number(value),
+    "Mapping[str, str]": lambda value: (
+        isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+    ),
     "Mapping[str, int]": lambda value: (
         isinstance(value, dict) and all(type(count) is int for count in value.values())
     ),

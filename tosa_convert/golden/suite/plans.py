@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from tosa_convert.golden.backends.fingerprint import of_backend, of_software
+from tosa_convert.golden.backends.fingerprint import of_backend, of_environment, of_software
 from tosa_convert.golden.suite.engine import Plan
 from tosa_convert.golden.suite.html_table import backend_page
 from tosa_convert.golden.suite.qualification import (
@@ -66,6 +66,7 @@ def backend_plan(folder: Path, settings: Qualification) -> Plan:
                 settings.python,
             ],
             "backend": of_backend(settings.against),
+            "environment": of_environment(settings.against),
             "software": of_software(settings.python),
         },
         files=functools.partial(files_qualified, str(root), settings=settings),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shlex
 import sys
@@ -18,6 +19,7 @@ from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.npz import load_npz
 from tosa_convert.golden.arrays.scratch import scratch_folder, subfolder
 from tosa_convert.golden.arrays.slots import unpacked
+from tosa_convert.golden.backends.fingerprint import of_backend, of_file_at_hand
 from tosa_convert.golden.backends.kept_workers import KeptWorkers
 from tosa_convert.golden.backends.other_model import NUMPY, OtherModel, refuse_same_engine
 from tosa_convert.golden.backends.process import PACKAGES, Machine, run_backend
@@ -154,7 +156,16 @@ def qualify_case(root: str, name: str, *, settings: Qualification) -> Answer:
         message, outputs = str(error), 0
     seconds = round(time.monotonic() - start, 4)
     used = used_by(machine.used)
-    return Answer(name, status, message, seconds, outputs, operator, types, covers=covers, **used)
+    known = {*_files_of_backend(settings.against), *files_qualified(root, name, settings=settings)}
+    read = {path: of_file_at_hand(path) for path in sorted(machine.read - known)}
+    answer = Answer(name, status, message, seconds, outputs, operator, types)
+    return replace(answer, covers=covers, read=read, **used)
+
+
+@functools.cache
+def _files_of_backend(against: str) -> frozenset[str]:
+    """Return the files of a backend that decide every answer, as `of_backend` has them."""
+    return frozenset(of_backend(against))
 
 
 def may_run(root: str, name: str, *, settings: Qualification) -> bool:
