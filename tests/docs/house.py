@@ -18,6 +18,7 @@ ARROWS: dict[str, set[str]] = {
     "errors": set(),
     "version": set(),
     "installation": set(),
+    "extensions": {"errors"},
     "process": set(),
     "io": {"errors", "process"},
     "graph": {"errors"},
@@ -26,7 +27,7 @@ ARROWS: dict[str, set[str]] = {
     "consumers": {"errors", "io", "graph", "eras", "rules"},
     "reference": {"errors", "graph"},
     "builder": {"errors", "graph", "rules"},
-    "rewrites": {"errors", "graph", "rules", "reference", "builder"},
+    "rewrites": {"errors", "extensions", "graph", "rules", "reference", "builder"},
     "views": set(),
     "views.inspection": {"errors", "graph", "rules"},
     "views.structural_diff": {"errors", "graph", "version"},
@@ -47,7 +48,8 @@ ARROWS: dict[str, set[str]] = {
     | {"formats.weights"},
     # Runs converters of frameworks in child processes, and reads what they write. A framework's folder
     # runs in the child: what is here imports only what reads the header of a file.
-    "frontends": {"errors", "installation", "process", "io", "graph", "rewrites", "formats.read"},
+    "frontends": {"errors", "extensions", "installation", "process", "io", "graph", "rewrites"}
+    | {"formats.read"},
     "frontends.tflite": {"errors", "io", "graph", "rules", "builder", "frontends", "formats.read"}
     | {"frontends.tflite.read", "frontends.tflite.unlowered"},
     "frontends.tflite.read": {"errors", "io", "frontends"},
@@ -62,6 +64,7 @@ ARROWS: dict[str, set[str]] = {
     # Runs programs that the public functions read and write.
     "golden": {
         "errors",
+        "extensions",
         "version",
         "installation",
         "process",
@@ -76,7 +79,18 @@ ARROWS: dict[str, set[str]] = {
     # Joins the two: lowers models, and compares them with their frameworks.
     "golden.models": {"errors", "process", "io", "graph", "frontends", "golden"}
     | {"formats.read", "formats.write"},
-    "cli": {"errors", "version", "process", "io", "graph", "rules", "consumers", "rewrites", "api"}
+    "cli": {
+        "errors",
+        "extensions",
+        "version",
+        "process",
+        "io",
+        "graph",
+        "rules",
+        "consumers",
+        "rewrites",
+        "api",
+    }
     | {"views.inspection", "views.structural_diff", "views.pictures"}
     | {"frontends", "golden", "golden.models", "formats.read", "formats.write"},
     "__init__": {"errors", "version", "io", "graph", "builder", "consumers", "rewrites"}
@@ -96,6 +110,7 @@ EXCEPTIONS: dict[str, tuple[set[str], str]] = {
         {"frontends.jax", "frontends.torch"},
         "lowers functions and modules of this process, which are no files",
     ),
+    "frontends.extension": ({"formats.write"}, "writes the program for the parent process"),
     "frontends.recipes": ({"builder"}, "writes with a builder that a frontend hands over"),
     "golden.models.onnx_files": ({"frontends.onnx.header"}, "reads the opsets of a model"),
     "formats.bindings.passes": (
@@ -167,6 +182,8 @@ OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
 BY_STRING: dict[str, str] = {
     "tosa_convert/__init__.py": "public names are imported when they are first used",
     "tosa_convert/frontends/table.py": "the table of frontends: the child imports one converter",
+    "tosa_convert/frontends/extension.py": "imports the module of another package",
+    "tosa_convert/rewrites/extension.py": "imports the module of another package",
     "tosa_convert/frontends/process/child.py": "imports the converter that it was asked for",
     "tosa_convert/frontends/process/run.py": "the child's start, which finds this package",
     "tosa_convert/golden/backends/kept_workers.py": "the start of a process, which finds this package",
@@ -203,7 +220,7 @@ def part_of(name: str) -> str:
 
 
 #: Parts that many others import; arrows to them would hide the rest of the picture.
-_EVERYWHERE = {"errors", "version", "installation", "io", "process", "graph"}
+_EVERYWHERE = {"errors", "extensions", "version", "installation", "io", "process", "graph"}
 
 
 def picture() -> str:

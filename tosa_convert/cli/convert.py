@@ -118,7 +118,7 @@ def _names(
     shell_complete=complete_from(_routes),
     help="Another route to TOSA than the usual one. Quantised torch programs have integer arithmetic "
     "by way of executorch or litert-torch; litert-converter has a few functions of JAX that are refused "
-    "otherwise.",
+    "otherwise. extension:NAME is a frontend of another package, for any file.",
 )
 @option(
     "--partial",

@@ -19,6 +19,7 @@ from tosa_convert.cli.convert_file import (
 )
 from tosa_convert.cli.load_graph import refuse_terminal
 from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.extensions import is_extension
 from tosa_convert.formats.write import stamp
 from tosa_convert.frontends.examples import WANTED
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered, lowered_in_parts
@@ -44,6 +45,8 @@ def convert_model_or_raise(
     """
     unread = error.code in ("unrecognised-input", "file-error")
     model = recognize(source) if unread else None
+    if is_extension(options.via) and os.path.exists(source):
+        model = Recognised(options.via, os.path.abspath(source), source)
     if model is None:
         raise error
     return convert_model(model, source, output, options)
@@ -75,6 +78,9 @@ def convert_model(
         raise click.UsageError("--input and --random are for --check")
     if output == STANDARD:
         output = None
+    if options.check and is_extension(options.via):
+        message = f"--check knows no framework that runs models for {options.via}"
+        raise fail("option-conflict", "--check", message, "leave it out, and use `check --against`")
     if options.partial:
         _refuse_with_parts(output, options)
     if output is None:

@@ -28,8 +28,9 @@ def _names() -> Iterable[str]:
 @option("--output")
 @option(
     "--only",
-    more="They are rewrites, or the groups repair and clean-up.",
-    **names_from(_names, absent=""),
+    more="They are rewrites, the groups repair and clean-up, or extension:NAME for a rewrite of another "
+    "package.",
+    **names_from(_names, absent="", with_extensions=True),
 )
 @option(
     "--list", "list_only", is_flag=True, excludes=("--output",), help="List the rewrites and end."
@@ -41,7 +42,7 @@ def rewrite(model: str | None, only: str, list_only: bool, **given: Any) -> int:
 
     names = tuple(filter(None, only.split(",")))
     if list_only:
-        _print_list(rewrites.names_of(*names))
+        _print_list(names)
         return 0
     if model is None or given["output"] is None:
         raise click.UsageError("name a program and -o OUTPUT, or pass --list")
@@ -73,9 +74,9 @@ def _operators(graph: Graph) -> int:
 
 def _print_list(names: tuple[str, ...]) -> None:
     """Print the table of rewrites, in the order in which they run."""
-    from tosa_convert.rewrites import REWRITES
+    from tosa_convert.rewrites.public import rows_of
 
-    rows = [row for row in REWRITES if row.name in names]
+    rows = rows_of(names)
     width = max(len(row.name) for row in rows)
     for row in rows:
         say(f"{row.name:{width}}  {row.group:8}  {row.reason}")

@@ -19,6 +19,7 @@ from tosa_convert.cli.completion import (
 from tosa_convert.cli.option import ArrayFile, Folder, NamesFile, Option, ReadPath, WritePath
 from tosa_convert.consumers.readers import every_reader, reader_named, releases
 from tosa_convert.errors import refuse_unknown
+from tosa_convert.extensions import is_extension
 from tosa_convert.io.formats import WRITTEN
 from tosa_convert.io.options import LIMIT_NAMES, NARROW, WEIGHTS, limits_of, parse_limit
 
@@ -61,10 +62,13 @@ def parsed(given: Iterable[str]) -> dict[str, tuple[int | str, ...]]:
 Decorator = Callable[[Any], Any]
 
 
-def names_from(choices: Choices, absent: str | None = None) -> dict[str, Any]:
+def names_from(
+    choices: Choices, absent: str | None = None, *, with_extensions: bool = False
+) -> dict[str, Any]:
     """Return the attributes of an option whose values are lists of names; several lists add up.
 
-    The verb gets one list with the names as `choices` writes them, or `absent`.
+    The verb gets one list with the names as `choices` writes them, or `absent`. Names of extensions stay
+    as they are, if the option takes them.
     """
 
     def joined(ctx: click.Context, param: Option, texts: tuple[str, ...]) -> str | None:
@@ -72,6 +76,8 @@ def names_from(choices: Choices, absent: str | None = None) -> dict[str, Any]:
             return absent
         words = [word.strip() for text in texts for word in text.split(",") if word.strip()]
         by_fold = {name.lower(): name for name in choices()}
+        if with_extensions:
+            by_fold.update({word.lower(): word for word in words if is_extension(word)})
         for word in words:
             if word.lower() not in by_fold:
                 refuse_unknown(param.flag, word, tuple(by_fold.values()))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.extensions import is_extension
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered
 from tosa_convert.frontends.model_summary import describe as describe
 from tosa_convert.frontends.process.request import OUTPUT_NAMES, TRUSTED
@@ -53,7 +54,8 @@ def from_file(
             logged.
         full_paths: keep the folders of file names in locations.
         func: the signature of a TFLite model that is converted; by default that of its main subgraph.
-        via: another route than the usual one, such as "litert-torch" for torch models.
+        via: another route than the usual one, such as "litert-torch" for torch models, or a frontend of
+            another package, `extension:NAME`, for any file.
         python: the Python that has the framework's packages; by default this one.
         timeout: seconds that the converter may take.
         limits: as in `load`; `converter-memory` bounds the converter.
@@ -74,7 +76,9 @@ def from_file(
         (4, 3)
     """
     name = os.fspath(path)
-    model = recognize(name)
+    model = Recognised(via, os.path.abspath(name), name) if is_extension(via) else recognize(name)
+    if is_extension(via) and not os.path.exists(name):
+        raise fail("file-error", name, "cannot be read: No such file or directory")
     if model is None:
         message = (
             f"the input is not a model that a frontend reads, expected one of: {model_kinds()}"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tosa_convert.errors import Finding, fail, refuse_unknown, suggest
+from tosa_convert.extensions import find_extension, is_extension
 from tosa_convert.installation import install_command
 
 
@@ -185,7 +186,7 @@ def on_route(name: str, via: str = "") -> Frontend:
 
     Args:
         name: the frontend that recognised the model.
-        via: the route that was asked for; "" for the frontend itself.
+        via: the route that was asked for, or `extension:NAME`; "" for the frontend itself.
 
     Raises:
         TosaConvertError: "option-conflict" if the route does not exist, or starts at another frontend.
@@ -194,6 +195,8 @@ def on_route(name: str, via: str = "") -> Frontend:
         >>> on_route("torch", "litert-torch").extra
         'litert-torch'
     """
+    if is_extension(via):
+        return frontend(via)
     row = frontend(name)
     if not via:
         return row
@@ -222,7 +225,7 @@ def refuse_func(name: str, func: str | None, where: str) -> None:
 
 
 def frontend(name: str) -> Frontend:
-    """Return the frontend of a name.
+    """Return the frontend of a name, or that of an extension.
 
     Raises:
         TosaConvertError: "option-conflict" if there is none.
@@ -231,6 +234,15 @@ def frontend(name: str) -> Frontend:
         >>> frontend("tflite").extra
         'tflite'
     """
+    if is_extension(name):
+        find_extension("frontends", name)
+        return Frontend(
+            name=name,
+            reads=f"models for {name}",
+            extra="",
+            packages={},
+            converter="tosa_convert.frontends.extension",
+        )
     refuse_unknown("frontend", name, FRONTENDS)
     return FRONTENDS[name]
 

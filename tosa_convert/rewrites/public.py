@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tosa_convert.errors import refuse_unknown
+from tosa_convert.extensions import broken, is_extension
 from tosa_convert.graph.model import Graph, require_graphs
+from tosa_convert.graph.verify import verify
+from tosa_convert.rewrites.extension import extension_rewrite
 from tosa_convert.rewrites.operator_pass import OperatorPass, OperatorRewrite
 from tosa_convert.rewrites.report import Recorder, Report
 from tosa_convert.rewrites.table import GROUPS, REWRITES, GraphRewrite, Rewrite
+
+#: Rounds in which a rewrite of another package has to come to its end.
+_ROUNDS: Final = 100
 
 
 class Rewritten(NamedTuple):
@@ -30,14 +36,16 @@ def apply(graph: Graph, *names: str) -> Rewritten:
         graph: A program that `verify` finds sound. It does not change; the result shares operators,
             tensors and constants with it.
         names: Names of rewrites, or of groups of them: "repair" and "clean-up". By default all
-            rewrites. They run in the order of `REWRITES`, whatever their order here.
+            of this package; `extension:NAME` is a rewrite of another package. They run in the order of
+            `REWRITES`, whatever their order here, and those of other packages after them.
 
     Returns:
         The rewritten graph, which is the same object if nothing was changed, and the changes, counted
         and grouped.
 
     Raises:
-        TosaConvertError: "option-conflict" for a rewrite that does not exist.
+        TosaConvertError: "option-conflict" for a rewrite that does not exist, and for one of another
+            package that fails, or whose result is not sound.
 
     Example:
         >>> import tosa_convert as tc
@@ -52,15 +60,23 @@ def apply(graph: Graph, *names: str) -> Rewritten:
         Operator(y = MUL(x, x, mul_shift))
     """
     require_graphs(graph)
-    chosen = _chosen(names)
-    recorder = Recorder(tuple(row.name for row in REWRITES))
+    chosen = rows_of(names)
+    added = [row.name for row in chosen if is_extension(row.name)]
+    recorder = Recorder((*(row.name for row in REWRITES), *added))
     passes = _passes(chosen, recorder)
     before = None
     # Removing one operator can show another rewrite what to do.
+    rounds = 0
     while graph is not before:
         before = graph
         for run in passes:
             graph = run(graph)
+        rounds += 1
+        if added and rounds == _ROUNDS:
+            raise broken(added[0], f"the program still changes after {_ROUNDS} rounds")
+    if added and (findings := verify(graph)):
+        message = f"the rewritten program is not sound: {findings[0]}"
+        raise broken(", ".join(added), message)
     return Rewritten(graph, recorder.report())
 
 
@@ -74,14 +90,21 @@ def names_of(*names: str) -> tuple[str, ...]:
         >>> names_of("unused-operators", "pow-by-constant")
         ('pow-by-constant', 'unused-operators')
     """
-    return tuple(row.name for row in _chosen(names))
+    return tuple(row.name for row in rows_of(names))
 
 
-def _chosen(names: Sequence[str]) -> list[Rewrite]:
+def rows_of(names: Sequence[str]) -> list[Rewrite]:
+    """Return the rewrites of these names in the order in which they run; those of extensions are last.
+
+    Raises:
+        TosaConvertError: "option-conflict" for a rewrite that does not exist.
+    """
     known = (*(row.name for row in REWRITES), *GROUPS)
-    for name in names:
+    own = [name for name in names if not is_extension(name)]
+    for name in own:
         refuse_unknown("rewrite", name, known)
-    return [row for row in REWRITES if not names or row.name in names or row.group in names]
+    rows = [row for row in REWRITES if not names or row.name in own or row.group in own]
+    return rows + [extension_rewrite(name) for name in dict.fromkeys(names) if is_extension(name)]
 
 
 def _passes(rows: Sequence[Rewrite], recorder: Recorder) -> list[Callable[[Graph], Graph]]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.extensions import find_extension, is_extension
 from tosa_convert.golden.running import reference_model_process
 from tosa_convert.golden.running.commands import command_words
 from tosa_convert.io.files import PathLike, open_regular
@@ -140,6 +141,8 @@ def _words_of(path: str) -> set[str]:
 
 def of_backend(text: str) -> dict[str, str]:
     """Return the files of a backend of `--against`: a Python file, or those that a command names."""
+    if is_extension(text):
+        text = str(find_extension("backends", text).source)
     if text.endswith(".py") and os.path.isfile(text):
         return of_files(files_of_python(Path(text)))
     return of_command(text)

@@ -21,6 +21,7 @@ import numpy as np
 
 from tosa_convert import api
 from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.extensions import find_extension, is_extension
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.npz import npy_files, npz_pieces, open_npz, unpack_npz
 from tosa_convert.golden.arrays.scratch import (
@@ -128,8 +129,9 @@ def open_backend(
 
     Args:
         text: "numpy", "iree", "tflite", "torch", "onnxruntime" or "jax", a `.py` file with a function
-            `run`, a folder of `.npy` files, an `.npz` file, another model with the same tensor names, or
-            a command line. The original may follow a colon: "tflite:model.tflite".
+            `run`, `extension:NAME` for a backend of another package, a folder of `.npy` files, an `.npz`
+            file, another model with the same tensor names, or a command line. The original may follow a
+            colon: "tflite:model.tflite".
         graph: the program.
         inputs: an array for each input; software that has an original runs at once.
         original: the TFLite or ONNX model, or torch's FILE.py:NAME or exported program.
@@ -175,6 +177,8 @@ def backend_on(
         if colon and original:
             raise fail("option-conflict", f"--against {text}", "--original names another model")
         return run_original(software, after_colon or original, graph, inputs, machine)
+    if is_extension(text):
+        return PythonFile(str(find_extension("backends", text).source), machine, keep)
     if text.endswith(".py") and os.path.isfile(text):
         return PythonFile(text, machine, keep)
     if os.path.isdir(text):

@@ -1,0 +1,147 @@
+"""Backends, frontends and rewrites that other packages add, as entry points of their distributions.
+
+Nothing is looked for, and no foreign code runs, unless the user names an extension: `extension:NAME`.
+What an extension has is read from its source, so that a backend and a frontend run in processes of
+their own.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from tosa_convert.errors import TosaConvertError, fail, suggest
+
+Kind = Literal["backends", "frontends", "rewrites"]
+
+#: The version of the protocol, which a module states as `TOSA_PROTOCOL`.
+PROTOCOL: Final = 1
+#: What precedes the name of an extension where a backend, a route or a rewrite is named.
+PREFIX: Final = "extension:"
+#: Kind of an extension -> what its module has to define.
+DEFINES: Final[dict[Kind, tuple[str, ...]]] = {
+    "backends": ("run",),
+    "frontends": ("convert",),
+    "rewrites": ("OPERATORS", "rewrite"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """An installed extension: its name with the prefix, its module, and the module's source."""
+
+    name: str
+    module: str
+    source: Path
+
+
+def is_extension(text: str) -> bool:
+    """Return whether a name is that of an extension.
+
+    Example:
+        >>> is_extension("extension:simulator"), is_extension("simulator")
+        (True, False)
+    """
+    return text.startswith(PREFIX)
+
+
+def group_of(kind: Kind) -> str:
+    """Return the group of entry points of a kind.
+
+    Example:
+        >>> group_of("backends")
+        'tosa_convert.backends'
+    """
+    return f"tosa_convert.{kind}"
+
+
+def find_extension(kind: Kind, text: str) -> Extension:
+    """Find an extension that is installed in this Python, without importing it.
+
+    Args:
+        kind: what it adds.
+        text: its name, with the prefix.
+
+    Raises:
+        TosaConvertError: "option-conflict" if no package or several packages have it, if its module is
+            not found or cannot be read, lacks a definition, or is for another version of the protocol.
+
+    Example:
+        >>> find_extension("backends", "extension:simulator")
+        Traceback (most recent call last):
+        tosa_convert.errors.TosaConvertError: extension:simulator: error: ... [option-conflict]
+    """
+    # Takes longer to import than the rest of this module.
+    from importlib import metadata
+
+    group, name = group_of(kind), text.removeprefix(PREFIX)
+    rows = metadata.entry_points(group=group)
+    found = {row.value: row for row in rows if row.name == name}
+    if not found:
+        known = sorted({row.name for row in rows})
+        have = f"those that are installed: {', '.join(known)}" if known else "none is installed"
+        message = f"no installed package has it as an entry point of {group}; {have}"
+        raise fail("option-conflict", text, message, suggest(name, known))
+    if len(found) > 1:
+        message = f"several packages have it: {', '.join(sorted(found))}"
+        raise fail("option-conflict", text, message, "uninstall all but one")
+    (module,) = found
+    source = _source_of(module)
+    if source is None:
+        message = f"the module {module} of its entry point does not exist in Python's source"
+        raise broken(text, message)
+    _require_protocol(text, source, DEFINES[kind])
+    return Extension(text, module, source)
+
+
+def broken(name: str, message: str) -> TosaConvertError:
+    """Return the error for an extension that cannot be used, for the caller to raise."""
+    return fail("option-conflict", name, message, "tell those who publish the extension")
+
+
+def _source_of(module: str) -> Path | None:
+    """Return the file of a module; its packages are not imported."""
+    top, *rest = module.split(".")
+    try:
+        spec = importlib.util.find_spec(top)
+    except ValueError:  # a text that is no name
+        return None
+    if spec is None:
+        return None
+    if not rest:
+        candidates = [Path(spec.origin or "")]
+    else:
+        folders = [Path(folder, *rest) for folder in spec.submodule_search_locations or ()]
+        candidates = [one for path in folders for one in (Path(f"{path}.py"), path / "__init__.py")]
+    return next((path for path in candidates if path.suffix == ".py" and path.is_file()), None)
+
+
+def _require_protocol(name: str, source: Path, defines: tuple[str, ...]) -> None:
+    """Refuse a module for another version of the protocol, or that lacks a definition."""
+    try:
+        tree = ast.parse(source.read_bytes(), str(source))
+    except (OSError, SyntaxError, ValueError) as error:
+        raise broken(name, f"{source} cannot be read: {error}") from None
+    values: dict[str, ast.expr | None] = {}
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            values[node.name] = None
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            values.update({(row.asname or row.name): None for row in node.names})
+        elif isinstance(node, ast.Assign):
+            values.update({one.id: node.value for one in node.targets if isinstance(one, ast.Name)})
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            values[node.target.id] = node.value
+    stated = values.get("TOSA_PROTOCOL")
+    version = stated.value if isinstance(stated, ast.Constant) else None
+    if version != PROTOCOL:
+        states = "does not state one" if version is None else f"is for version {version!r}"
+        message = f"expected TOSA_PROTOCOL = {PROTOCOL} in {source}, which {states}"
+        raise fail(
+            "option-conflict", name, message, "install releases of both that have the same version"
+        )
+    if missing := [one for one in defines if one not in values]:
+        raise broken(name, f"{source} does not define {' and '.join(missing)}")
