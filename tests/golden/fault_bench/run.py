@@ -105,6 +105,10 @@ def wrongly_named(fault: Fault, graph: Graph, result: Bisection) -> str:
     places = {row[2] for row in result.first.operators}
     if fault.location is None or places <= allowed:
         return ""
+    named = [graph.main.operators[row[0]] for row in result.first.operators[:1]]
+    if any("is named as a whole" in note for note in result.notes) and named[0].spec.regions:
+        # Its regions are right alone: the fault is in what goes from one iteration to the next.
+        return ""
     count = sum(bool(op.inputs) for _, block in graph.blocks() for op in block.operators)
     is_small = len(result.first.operators) <= max(3, count // 2)
     if result.first.kind == "in-context" and places & allowed and is_small:

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from golden.fault_bench.fault import Fault, FaultyMachine, faulty
+from golden.fault_bench.fault import Fault, FaultyMachine, at_target, faulty
 from golden.fault_bench.programs import instead, program_of
 from golden.fault_bench.reality import shows_fault
 from golden.fault_bench.rows import all_faults
 from golden.fault_bench.run import REQUIRED, inputs_of, judge, unfit
 
+from tosa_convert.builder import Builder
 from tosa_convert.golden.bisection.bisect import bisect
 from tosa_convert.golden.checking.check import check
 
@@ -90,3 +91,17 @@ def test_check_finds_the_faults_and_bisect_names_them() -> None:
     wrong = [f"{answer.fault.title}: {answer.text}" for answer in answers if answer.text]
     assert sum(answer.found for answer in answers) >= REQUIRED * len(answers), wrong
     assert sum(answer.named for answer in answers) >= REQUIRED * len(answers), wrong
+
+
+def test_ties_behind_an_exact_product_are_decided_by_the_values_alone() -> None:
+    """Products by a power of 2 are exact, also beside numbers that are rounded or flushed."""
+    b = Builder()
+    x = b.input("x", "fp32", (8,))
+    y = b.mul(x, np.full(1, 16, np.float32))
+    with at_target(b):
+        y = b.cast(y, dtype="int32")
+    b.output(b.add(b.cast(y, dtype="fp32"), 0.3))
+    given = {"x": np.array([0.5 / 16, 1.5 / 16, 0.1, 0.7, 1e-45, 0.0, -2.5 / 16, 3], np.float32)}
+    away = faulty(instead(lambda r, x: np.trunc(x + np.copysign(0.5, x))))
+    assert check(b.graph(), FaultyMachine(), given, engine="numpy").ok
+    assert not check(b.graph(), away(), given, engine="numpy").ok

@@ -95,8 +95,8 @@ def errors_of(
                     bounds = _bounds(block, operator, operands, name, value)
                 allowed = rule.limits(value, bounds, tensor.dtype)[2]
                 of_function = np.where(np.isfinite(allowed), allowed, 0.0)
-            if not operator.spec.is_inexact:
-                # What needs no rounding has no error.
+            if not operator.spec.is_inexact or operator.spec.name == "MUL":
+                # What needs no rounding has no error; a product that is fused is not rounded either.
                 half = np.nan_to_num(away) if is_certain else half * (away != 0)
                 of_function = None if of_function is None else of_function * (away != 0)
         least = least if may_flush(tensor.dtype) else 0.0

@@ -19,6 +19,8 @@ from tosa_convert.reference.scaled_tensors import Scaled, Value, plain
 _NEIGHBOURS: Final = 0.25
 #: How many times the lower quartile of its neighbours' squares counts.
 _OUTLIERS: Final = 16.0
+#: Operators whose result differs wherever one of their operands has an error.
+_INJECTIVE: Final = frozenset(("ADD", "MUL", "NEGATE", "SUB"))
 
 
 def spread_of(
@@ -54,11 +56,20 @@ def spread_of(
     squares /= np.maximum(counts, 1)
     squares = np.where(np.abs(exact) <= most, np.minimum(squares, most**2), 0.0)
     unknown = (counts == 0) & np.isfinite(exact) & (len(arrays) > 1)
-    sigma = np.sqrt(_with_neighbours(squares))
+    with_neighbours = _with_neighbours(squares)
+    if _shows_every_error(block, name):
+        # Where no run differs there is nothing to differ: all before it is exact.
+        with_neighbours[squares == 0] = 0.0
+    sigma = np.sqrt(with_neighbours)
     if unknown.any():
         # No run has a number here: nothing says how far it may be off.
         sigma = np.where(unknown, np.inf, sigma)
     return Spread(exact, sigma=sigma, kinds=kinds)
+
+
+def _shows_every_error(block: Block, name: str) -> bool:
+    """Return whether a result differs wherever an operand does: it does not saturate or choose."""
+    return any(name in op.outputs and op.spec.name in _INJECTIVE for op in block.operators)
 
 
 def spread_of_scales(values: Sequence[Value]) -> Spread:
