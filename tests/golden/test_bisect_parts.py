@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -96,6 +97,18 @@ def test_an_operator_that_is_wrong_behind_one_of_several_results_is_named(
     assert names == [kind, "CLAMP"], result
     assert result.first.operators[-1][2] == location
     assert not result.first.case.comparison.ok
+
+
+def test_an_operator_that_is_wrong_behind_data_and_its_scales_is_named() -> None:
+    b = Builder()
+    x = b.input("x", "fp32", (1, 4, 64))
+    data, scale = b.cast_to_block_scaled(b.abs(x), dtype=("fp8e4m3", "fp8ue8m0"))
+    b.output(b.abs(at(b, FIRST, b.cast_from_block_scaled(data, scale, dtype="fp32"))))
+    result = bisect(b.graph(), WrongBehind(FIRST), X, engine="numpy")
+    assert result.first is not None
+    names = [row[1].split()[-1] for row in result.first.operators]
+    expected = ["CAST_TO_BLOCK_SCALED", "CAST_FROM_BLOCK_SCALED"]
+    assert (result.first.kind, names) == ("in-context", expected), result
 
 
 @pytest.mark.slow
@@ -330,3 +343,32 @@ def test_an_operator_whose_results_are_those_of_the_run_before_is_named() -> Non
     assert named(result) == ("nondeterministic", [TARGET])
     assert any("depend on the run before" in note for note in result.notes)
     assert not result.ok
+
+
+#: Computes whole programs only, and a wrong result.
+COMMAND = """
+import sys
+import numpy as np
+import tosa_convert as tc
+from tosa_convert import golden
+graph = tc.load(sys.argv[1])
+if len(graph.main.outputs) > 1 or graph.main.inputs != ["x"] or len(graph.main.operators) < 4:
+    print("no such part", file=sys.stderr)
+    sys.exit(77)
+outputs = golden.run(graph, dict(np.load(sys.argv[2])), engine="numpy").outputs
+np.savez(sys.argv[3], **{name: array + np.float32(0.5) for name, array in outputs.items()})
+"""
+
+
+@pytest.mark.slow
+def test_a_command_that_ends_with_77_for_parts_gets_a_verdict(tmp_path: Path) -> None:
+    (tmp_path / "command.py").write_text(COMMAND)
+    b = Builder()
+    b.output(b.negate(b.ceil(b.abs(b.tanh(b.input("x", "fp32", (1, 4)))))))
+    backend = f"{sys.executable} {tmp_path / 'command.py'}"
+    given = {"x": np.array([[0.5, 1, -2, 0.1]], np.float32)}
+    result = bisect(b.graph(), backend, given, engine="numpy")
+    assert result.first is not None
+    assert "NEGATE" in result.first.operators[-1][1]
+    assert len(result.refused) == 4
+    assert set(result.refused.values()) == {"no such part"}
