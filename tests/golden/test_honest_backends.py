@@ -10,10 +10,12 @@ import pytest
 from golden.honest_backends import HONEST
 from golden.honest_networks import KINDS, convolutions, judge_all, matmuls, networks, quantised
 from golden.numpy_backend import NumpyBackend, add_backwards, add_in_pairs
+from golden.operator_programs import OPERATORS_WITH_FAULTS, program
 
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.bisection.bisect import bisect
 from tosa_convert.golden.checking.check import check
+from tosa_convert.golden.edges.edge_inputs import edge_inputs
 from tosa_convert.golden.random_graphs import generate
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
@@ -156,3 +158,42 @@ def test_every_arithmetic_passes_on_networks_that_the_reference_model_computes()
     for name, make in networks(32):
         wrong += wrong_verdicts(name, judge_all(make(), HONEST, "reference-model"))
     assert wrong == []
+
+
+#: Backends that differ most from one another where numbers are large, small or not finite.
+AT_THE_EDGES = ("terms in random order", "sums in FP64", "all flushed", "functions high or low")
+
+
+def verdicts_on_edges(seeds: range, operators: int, names: tuple[str, ...]) -> list[str]:
+    wrong = []
+    for seed in seeds:
+        graph = generate(seed, operators)
+        inputs = edge_inputs(graph, seed)
+        wrong += wrong_verdicts(
+            f"seed {seed}",
+            judge_all((graph, inputs), {name: HONEST[name] for name in names}, "numpy"),
+        )
+        result = check(graph, "numpy", inputs, engine="reference-model")
+        if not result.ok:
+            wrong.append(f"seed {seed}: numpy: {result}")
+    return wrong
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 7, 31])
+def test_honest_backends_pass_on_edge_inputs(seed: int) -> None:
+    assert verdicts_on_edges(range(seed, seed + 1), 15, AT_THE_EDGES) == []
+
+
+@pytest.mark.long
+def test_honest_backends_pass_on_edge_inputs_of_150_random_networks() -> None:
+    assert verdicts_on_edges(range(150), 15, AT_THE_EDGES[:3]) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", OPERATORS_WITH_FAULTS)
+def test_honest_backends_pass_on_edge_inputs_of_each_operator(kind: str) -> None:
+    graph = program(kind)
+    backends = {name: HONEST[name] for name in AT_THE_EDGES}
+    found = judge_all((graph, edge_inputs(graph, 1)), backends, "numpy")
+    assert wrong_verdicts(kind, found) == []
