@@ -246,6 +246,8 @@ def _cast(call: Call, result: Array) -> Masks:
         yield "negative fraction", (fraction != 0) & (value < 0) & inside
         yield "beyond the least", value < low
         yield "beyond the greatest", value > high
+        yield "a little beyond the least", (value <= low - 1) & (value > 3 * low)
+        yield "a little beyond the greatest", (value >= high + 1) & (value < 3 * high)
         return
     if not source.is_float and source.bits <= 8:
         return

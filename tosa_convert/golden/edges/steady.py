@@ -14,6 +14,7 @@ from tosa_convert.golden.accuracy.error_bounds import FLOATS
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.edges.codes import SMALLEST_NORMAL, codes_of
 from tosa_convert.golden.edges.coverage import has_edges
+from tosa_convert.golden.edges.elements import Elements, has_elements
 from tosa_convert.golden.edges.forward import Run
 from tosa_convert.golden.edges.trace import inputs_of, operands_of, sources, undefined_elements
 from tosa_convert.graph.model import Block, Graph, Operator
@@ -23,21 +24,6 @@ from tosa_convert.reference.evaluate import call_of
 
 #: Of an output, the least share of elements that are finite: fewer leave little to compare.
 _LEAST_FINITE: Final = 0.5
-#: Operators that jump at 0.
-_JUMPS: Final = frozenset(
-    (
-        "ARGMAX",
-        "CEIL",
-        "EQUAL",
-        "FLOOR",
-        "GREATER",
-        "GREATER_EQUAL",
-        "LOG",
-        "POW",
-        "RECIPROCAL",
-        "RSQRT",
-    )
-)
 #: Types whose subnormal numbers may be read as 0.
 _FLUSHED: Final = ("FP32", "FP16", "BF16")
 
@@ -99,8 +85,9 @@ def undefined_sources(graph: Graph, run: Run) -> dict[str, Array]:
 def fragile_sources(graph: Graph, run: Run) -> dict[str, Array]:
     """Return the elements of inputs for which correct implementations differ much.
 
-    A subnormal number may be read as 0, at which LOG, FLOOR and comparisons jump. Of large numbers TOSA
-    allows functions such as SIN to err by more than their size, which what follows shows.
+    A subnormal number may be read as 0, at which LOG, FLOOR and comparisons jump, and so does its
+    product with a large number. Of large numbers TOSA allows functions such as SIN to err by more than
+    their size, which what follows shows.
     """
     block = graph.main
     used = {name for operator in block.operators for name in operator.inputs}
@@ -108,11 +95,14 @@ def fragile_sources(graph: Graph, run: Run) -> dict[str, Array]:
     for operator in block.operators:
         kind = operator.spec.name
         wrong: dict[str, Array] = {}
-        to_bool = kind == "CAST" and block.tensors[operator.outputs[0]].dtype.name == "BOOL"
-        if kind in _JUMPS or to_bool:
+        if kind == "ARGMAX":
             wrong = {name: _subnormal(block, name, run.values) for name in operator.inputs}
-        elif operator.outputs and operator.outputs[0] in used:
-            wrong = {operator.outputs[0]: _uncertain(graph, operator, run.values)}
+        elif operator.outputs and operator.outputs[0] in run.values:
+            (name, *_) = operator.outputs
+            ids = _changed_by_flushing(graph, operator, run.values)
+            if name in used:
+                ids = np.union1d(ids, _uncertain(graph, operator, run.values))
+            wrong = {name: ids}
         for name, ids in wrong.items():
             if not len(ids):
                 continue
@@ -134,6 +124,39 @@ def _subnormal(block: Block, name: str, values: Mapping[str, Array]) -> Array:
     codes = codes_of(values[name], tensor.dtype).reshape(-1)
     size = np.where(codes < 0, -codes - 1, codes)
     return np.flatnonzero((size > 0) & (size < SMALLEST_NORMAL[tensor.dtype.name]))
+
+
+def _changed_by_flushing(graph: Graph, operator: Operator, values: Mapping[str, Array]) -> Array:
+    """Return the results of an operator on elements that change if subnormal operands are read as 0."""
+    block = graph.main
+    none = np.zeros(0, np.int64)
+    if not has_elements(operator) or not has_edges(block, operator):
+        return none
+    elements = Elements(call_of(block, operator, operands_of(graph, operator, values), "own"))
+    row = elements.call.result.dtype
+    every = np.arange(elements.size)
+    flushed: dict[int, Array] = {}
+    affected = np.zeros(elements.size, np.bool_)
+    for position in range(elements.count):
+        ids = _subnormal(block, operator.inputs[position], values)
+        if len(ids):
+            is_one = np.zeros(elements.call.operands[position].size, np.bool_)
+            is_one[ids] = True
+            own = is_one[elements.operand_ids(position, every)]
+            given = elements.values(position, every)
+            zero = np.copysign(np.zeros(1, np.float32), given.astype(np.float32))
+            flushed[position] = np.where(own, zero.astype(given.dtype), given)
+            affected |= own
+    ids = np.flatnonzero(affected)
+    if row is None or not len(ids):
+        return none
+    kept, found = elements.compute_defined(ids, {p: array[ids] for p, array in flushed.items()})
+    right = values[operator.outputs[0]].reshape(-1)[ids[kept]]
+    with np.errstate(all="ignore"):
+        one, other = right.astype(np.float64), found.astype(np.float64)
+        least = FLOATS[row.name][1] if row.name in _FLUSHED else 0.0
+        near = (np.abs(one - other) <= least) | (one == other) | (np.isnan(one) & np.isnan(other))
+    return np.setdiff1d(ids, ids[kept[near]])
 
 
 def _uncertain(graph: Graph, operator: Operator, values: Mapping[str, Array]) -> Array:
