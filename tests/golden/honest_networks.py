@@ -54,7 +54,10 @@ def matmuls(size: int, length: int, seed: int, kind: str = "FP32") -> Network:
         weight = generator.normal(size=(1, size, size)) * scale
         b.const(f"w{number}", kind, weight)
         operands = [current, f"w{number}", "zero", "zero"]
-        current = b.op("MATMUL", operands, f"y{number}", kind, (1, size, size))
+        wide = "FP32" if kind == "BF16" else kind
+        current = b.op("MATMUL", operands, f"y{number}", wide, (1, size, size))
+        if wide != kind:
+            current = b.op("CAST", [current], f"c{number}", kind, (1, size, size))
         if kind != "FP32":
             current = b.op("TANH", [current], f"t{number}", kind, (1, size, size))
     return b.graph(current), inputs

@@ -16,8 +16,8 @@ from tosa_convert.cli.shared_options import add_options, option
 @click.argument("model", type=ReadPath())
 @option("--against", required=True, multiple=True, distinct=str, more="May be repeated.")
 @add_options(RUN_OPTIONS)
-@add_options("--no-edges --original --python --keep --atol --rtol --official --strict --variables")
-@add_options("--json")
+@add_options("--no-edges --original --python --keep --atol --rtol --official --strict --widen")
+@add_options("--variables --json")
 @option("--seeds", more="Edge inputs of each follow.")
 @option("--calibration", excludes=("--seeds", "--random", "--range", "--edges", "--no-edges"))
 @option(

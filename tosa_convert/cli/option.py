@@ -24,7 +24,8 @@ SECTIONS: Final = {
     "Selection": "--outputs --inputs --seed --size --only --pattern --max-tensors --list --operators "
     "--tensors --constants --grep --hex --all-bytes --as --scopes --errors",
     "Comparison": "--against --reference --frontends --through --original --atol --rtol "
-    "--official --strict --repeat --compare-names --compare-locations --ignore-order --max-cases",
+    "--official --strict --widen --repeat --compare-names --compare-locations "
+    "--ignore-order --max-cases",
     "Failures": "--command --expect-exit --expect-text --max-runs --xfail --refused --baseline "
     "--slowdown --fail-slowdown --case --keep --reduce",
     "Reports": "--json --sarif --json-report --junit --html --svg --dot --model-explorer --stat "

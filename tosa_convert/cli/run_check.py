@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from tosa_convert.golden.checking.check import (
     seeded_inputs,
     with_initial_states,
 )
+from tosa_convert.golden.checking.widen import WIDENED, refuse_fixed, widened, widened_inputs
 from tosa_convert.golden.edges.edge_inputs import EdgeInputs
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.run_options import RunOptions
@@ -51,6 +53,9 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
     with_edges = {text: has_edge_run(program_graph, options, text) for text in options["against"]}
     states = variables_of(program_graph, options)
     graph = with_variables(program_graph, states)
+    narrow = graph
+    if options["widen"]:
+        graph, states = widened(graph), {}
     reference = options["reference"]
     progress = RunProgress("reference")
     plan = CheckPlan(
@@ -72,6 +77,7 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
     results: dict[str, Comparison] = {}
     more: dict[str, dict[str, Any]] = {}
     for name, arrays, edges in _with_edges(program_graph, sets, options, any(with_edges.values())):
+        given = widened_inputs(narrow, arrays) if options["widen"] else arrays
         for number, (text, opener) in enumerate(backends.items()):
             if edges is not None and not options["edges"]:
                 if not with_edges[text or options["against"][0]]:
@@ -79,7 +85,9 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
             label = " ".join(filter(None, (name if has_sets else "", text and f"against {text}")))
             folder = f"backend-{number}/{name}" if text else name
             with progress:
-                results[label] = check_inputs(graph, arrays, folder, opener, plan)
+                found = check_inputs(graph, given, folder, opener, plan)
+            notes = (*found.notes, WIDENED) if options["widen"] else found.notes
+            results[label] = replace(found, notes=notes)
             if edges is not None:
                 more[label] = {"edges": edges_as_dict(edges)}
             if not options["as_json"]:
@@ -136,7 +144,10 @@ def _opener(
     """Return a function that opens the backend of this name for a set of inputs."""
 
     def opener(arrays: Mapping[str, Array]) -> Backend:
-        return with_initial_states(graph, backend_of(graph, arrays, options, text), states)[1]
+        backend = backend_of(graph, arrays, options, text)
+        if options["widen"]:
+            refuse_fixed(backend)
+        return with_initial_states(graph, backend, states)[1]
 
     return opener
 

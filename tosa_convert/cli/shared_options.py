@@ -333,6 +333,12 @@ SHARED: Final[dict[str, dict[str, Any]]] = dict(
             "ordinary implementations do.",
         ),
         _row(
+            "--widen",
+            is_flag=True,
+            help="Run the program with FP32 in place of FP16, BF16 and FP8 on both sides, so that "
+            "smaller faults are seen.",
+        ),
+        _row(
             "--strict",
             is_flag=True,
             help="Fail a tensor of low precision, which may err by more than 1 % of its values.",

@@ -26,6 +26,7 @@ from tosa_convert.golden.backends.runners import (
     open_backend,
     with_slot_types,
 )
+from tosa_convert.golden.checking.widen import WIDENED, refuse_fixed, widened, widened_inputs
 from tosa_convert.golden.edges.edge_inputs import chosen_inputs, find_edge_inputs
 from tosa_convert.golden.running.programs import (
     AS_IT_IS,
@@ -57,6 +58,7 @@ def check(
     variables: Mapping[str, Any] | None = None,
     tolerances: Tolerances = NO_TOLERANCES,
     strict: bool = False,
+    widen: bool = False,
     timeout: float = TIMEOUT,
     engine: Engine = "auto",
     read: ReadOptions = AS_IT_IS,
@@ -77,6 +79,8 @@ def check(
         variables: initial states by name, for both sides; the others start as the program says.
         tolerances: for tensors by name, instead of the rules.
         strict: fail a tensor that may err by more than a hundredth of its values; see `Tolerances`.
+        widen: run the program with tensors of FP32 in place of FP16, BF16 and FP8 on both sides, so
+            that smaller faults are seen.
         timeout: seconds for one run of either.
         engine: what computes the reference; see `RunOptions`.
         read: how to read a file or module.
@@ -86,7 +90,8 @@ def check(
 
     Raises:
         TosaConvertError: as `golden.run`; `missing-backend` and `backend-failed`; `option-conflict`
-            for a tolerance whose name no output has.
+            for a tolerance whose name no output has, and for a program or a backend that cannot be
+            widened.
 
     Example:
         >>> from tosa_convert import golden
@@ -97,12 +102,18 @@ def check(
     """
     graph = as_graph(program, read)
     arrays = chosen_inputs(graph, inputs, random, edges=edges, variables=variables)
+    if widen:
+        graph, arrays = with_variables(graph, variables or {}), widened_inputs(graph, arrays)
+        graph, variables = widened(graph), {}
     backend = as_backend(against, graph, arrays, timeout)
+    if widen:
+        refuse_fixed(backend)
     graph, backend = with_initial_states(graph, backend, variables or {})
     tolerances = replace(tolerances, strict=tolerances.strict or strict)
-    return check_outputs(
+    found = check_outputs(
         graph, arrays, backend, tolerances, RunOptions(timeout=timeout, engine=engine)
     )
+    return replace(found, notes=(*found.notes, WIDENED)) if widen else found
 
 
 def check_outputs(
