@@ -106,6 +106,29 @@ def test_the_inputs_of_a_wrong_case_are_reduced(
 
 
 @pytest.mark.slow
+def test_further_inputs_find_what_the_case_does_not(
+    own: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """ABS of the largest integer, which random inputs do not have."""
+    (own / "sim.py").write_text(BACKEND.replace("+ (x == 7)", "- (x == 2**31 - 1)"))
+    make_suite(own / "official")
+    for folder, case in (("cases/one", "abs"), ("official", "abs/a")):
+        common = (folder, "--against", "sim.py", "--keep", "kept", "--max-cases", "4")
+        assert suite(*common) in (0, 1)
+        assert f"WRONG {case}" not in capsys.readouterr().out
+        assert suite(*common, "--seeds", "2") in (0, 1)
+        assert f"WRONG {case}" not in capsys.readouterr().out
+        assert suite(*common, "--seeds", "2", "--edges") == 1
+        assert f"WRONG {case}: edges-0: " in capsys.readouterr().out
+        kept = load_npz(own / "kept" / case / "inputs.npz")["x"]
+        assert 2**31 - 1 in kept
+        assert "--seeds 2 --edges" in (own / "kept" / case / "log.txt").read_text()
+    assert suite("official", "--against", "sim.py", "--edges") == 2
+    (own / "results").mkdir()
+    assert suite("official", "--against", "results", "--seeds", "2") == 2
+
+
+@pytest.mark.slow
 def test_expected_failures_have_the_name_of_a_single_case(own: Path) -> None:
     (own / "known.txt").write_text("abs  it adds one\n")
     assert suite("cases/one/abs", "--against", "sim.py", "--xfail", "known.txt") == 0

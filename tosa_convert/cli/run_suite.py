@@ -117,6 +117,8 @@ def _plan(given: tuple[str, ...], options: Mapping[str, Any]) -> Plan:
         timeout=timeout,
         keep=Path(keep).resolve() if keep else None,
         reduce=options["reduce"],
+        seeds=options["seeds"] or 0,
+        edges=options["edges"],
     )
     return backend_plan(root, settings)
 

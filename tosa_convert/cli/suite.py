@@ -54,6 +54,12 @@ from tosa_convert.cli.shared_options import add_options, names_from, option
     "such a case.",
 )
 @option(
+    "--seeds",
+    needs=("--against",),
+    help="Also judge each program that passes on the random inputs of N seeds, as check does.",
+)
+@option("--edges", needs=("--seeds",))
+@option(
     "--xfail",
     type=ReadPath(),
     metavar="FILE",

@@ -63,6 +63,7 @@ def backend_plan(folder: Path, settings: Qualification) -> Plan:
                 settings.timeout,
                 settings.keep is not None,
                 settings.reduce,
+                [settings.seeds, settings.edges],
                 settings.python,
             ],
             "backend": of_backend(settings.against),

@@ -34,7 +34,13 @@ from tosa_convert.golden.backends.runners import (
     open_folder,
     with_slot_types,
 )
-from tosa_convert.golden.checking.check import backend_outputs, compare_with, reference_outputs
+from tosa_convert.golden.checking.check import (
+    backend_outputs,
+    compare_with,
+    edge_sets,
+    reference_outputs,
+    seeded_inputs,
+)
 from tosa_convert.golden.running.programs import (
     Program,
     input_arrays,
@@ -79,6 +85,7 @@ class Qualification:
     timeout: seconds for one run of either side.
     keep: a folder that gets a folder for each case that does not pass.
     reduce: reduce the inputs of a wrong case, for what is kept.
+    seeds: sets of further inputs on which a case must be right, too. edges: they are edge inputs.
     """
 
     against: str
@@ -88,6 +95,8 @@ class Qualification:
     timeout: float = 60.0
     keep: Path | None = None
     reduce: bool = False
+    seeds: int = 0
+    edges: bool = False
 
     def command_for(self, case_folder: Path) -> str:
         """Return the command that runs one case again, in the working folder."""
@@ -98,11 +107,16 @@ class Qualification:
             words += ["--python", self.python]
         if self.level != "8k":
             words += ["--level", self.level]
+        if self.seeds:
+            words += ["--seeds", str(self.seeds), *["--edges"] * self.edges]
         return shlex.join(words)
 
     def require_backend(self) -> None:
         """Raise TosaConvertError if no case can run on the backend, before the first one is run."""
         software = self.against.partition(":")[0]
+        if self.seeds and os.path.isdir(self.against):
+            message = "recorded results are those of the cases' own inputs"
+            raise fail("option-conflict", "--seeds", message, "name a backend that runs")
         if software in ORIGINALS:
             raise fail(
                 "option-conflict",
@@ -242,7 +256,46 @@ def _saved_case(
             # Results of a file are read here, before the file is removed.
             shown = {key: found[key] for key in expected if key in found}
             failed.keep(inputs, message, expected, shown)
-    return ("pass" if result.ok else "wrong"), message, len(result.tensors)
+    if not result.ok:
+        return "wrong", message, len(result.tensors)
+    return _on_further_inputs(graph, backend, machine, settings, failed, len(result.tensors))
+
+
+def _on_further_inputs(
+    graph: Graph,
+    backend: Backend,
+    machine: Machine,
+    settings: Qualification,
+    failed: Failed,
+    compared: int,
+) -> tuple[Status, str, int]:
+    """Judge a program that is right on its own inputs on those of seeds, like `check`.
+
+    Inputs for which the reference gives no result are left out.
+    """
+    options = RunOptions(timeout=settings.timeout)
+    make = edge_sets if settings.edges else seeded_inputs
+    for seed in range(settings.seeds):
+        with scratch_folder() as scratch:
+            try:
+                ((name, arrays),) = make(graph, {}, seed, 1, ())
+                expected = reference_outputs(graph, arrays, options)
+            except TosaConvertError:
+                continue
+            try:
+                found = backend_outputs(graph, arrays, backend, scratch)
+                result = compare_with(graph, arrays, expected, found, NO_TOLERANCES, options)
+            except TosaConvertError as error:
+                message = f"{name}: {error}"
+                failed.keep(arrays, message)
+                return _failed(error), message, compared
+            compared += len(result.tensors)
+            if not result.ok:
+                message = f"{name}: {result.what_is_wrong}"
+                shown = {key: found[key] for key in expected if key in found}
+                failed.keep(arrays, message, expected, shown)
+                return "wrong", message, compared
+    return "pass", "", compared
 
 
 def _timed(backend: Backend, machine: Machine, run: Callable[[], Results]) -> Results:
@@ -286,7 +339,8 @@ def _status(
             return "wrong", "expected to be refused, and it gave results", len(found)
         wrong = problems(case, reference, found)
         if not wrong:
-            return "pass", "", len(reference.arrays)
+            compared = len(reference.arrays)
+            return _on_further_inputs(case.graph, backend, machine, settings, failed, compared)
         message = _listed(wrong)
         if settings.reduce and keep is not None and not isinstance(backend, Record):
 
