@@ -18,7 +18,7 @@ from tosa_convert.cli.shared_options import add_options, option
 @add_options(RUN_OPTIONS)
 @add_options("--no-edges --original --python --keep --atol --rtol --official --strict --widen")
 @add_options("--variables --json")
-@option("--seeds", more="Edge inputs of each follow.")
+@option("--seeds", more="The first is that of --random, 0 by default. Edge inputs of each follow.")
 @option("--calibration", excludes=("--seeds", "--random", "--range", "--edges", "--no-edges"))
 @option(
     "--reference",

@@ -54,11 +54,7 @@ def _types() -> Iterable[str]:
     metavar="N",
     help="Write N cases into the folder -o, for SEED, SEED + 1, ...",
 )
-@option(
-    "--edges",
-    needs=("--count",),
-    help="Edge inputs in the cases instead of random ones.",
-)
+@option("--edges", needs=("--count",), more="They are in the cases.")
 @option("--only", more="They are operators.", **names_from(_operators, absent=""))
 @option("--profile", more="Programs need no others. By default all.")
 @option(

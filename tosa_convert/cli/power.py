@@ -15,7 +15,8 @@ from tosa_convert.cli.shared_options import add_options, option
 @click.command("power", cls=Verb)
 @click.argument("model", type=ReadPath())
 @add_options(RUN_OPTIONS)
-@add_options("--atol --rtol --official --variables --seeds --calibration --pattern --json")
+@add_options("--atol --rtol --official --variables --calibration --pattern --json")
+@option("--seeds", more="The first is that of --random, 0 by default.")
 @option(
     "--max-tensors",
     type=click.IntRange(1),

@@ -53,6 +53,8 @@ from tosa_convert.rules.profiles import parse
 
 #: Cases that did not pass and are printed; the reports have all of them.
 PRINTED_CASES = 20
+#: Further inputs of each seed.
+_BOTH: Final = ("seed", "edges")
 _ALWAYS: Final = (
     ", {outputs} outputs compared, {seconds} s, {cases_per_second} cases/s; "
     "{run_now} run now, {from_earlier} from an earlier run"
@@ -62,6 +64,9 @@ _EXPECTED: Final = ", {expected_failures} failures were expected"
 
 def run_suite(given: tuple[str, ...], options: Mapping[str, Any]) -> int:
     """Run the cases of a folder, or of several with --frontends; returns the exit code."""
+    for name, flag in (("edges", "--edges"), ("no_edges", "--no-edges")):
+        if options[name] and not options["seeds"]:
+            raise click.UsageError(f"{flag} needs --seeds N")
     # Of the files that say what is expected, each is read before the first case is run.
     xfail, baseline = options["xfail"], options["baseline"]
     expected = read_expected(Path(copy_standard_input(xfail))) if xfail else []
@@ -118,7 +123,7 @@ def _plan(given: tuple[str, ...], options: Mapping[str, Any]) -> Plan:
         keep=Path(keep).resolve() if keep else None,
         reduce=options["reduce"],
         seeds=options["seeds"] or 0,
-        edges=options["edges"],
+        kinds=("edges",) if options["edges"] else ("seed",) if options["no_edges"] else _BOTH,
     )
     return backend_plan(root, settings)
 

@@ -277,7 +277,7 @@ SHARED: Final[dict[str, dict[str, Any]]] = dict(
             "--seeds",
             type=click.IntRange(1),
             metavar="N",
-            help="Use random inputs of N seeds, from that of --random (0 by default) on.",
+            help="Use random inputs of N seeds.",
         ),
         _row(
             "--calibration",

@@ -56,9 +56,11 @@ from tosa_convert.cli.shared_options import add_options, names_from, option
 @option(
     "--seeds",
     needs=("--against",),
-    help="Also judge each program that passes on the random inputs of N seeds, as check does.",
+    more="Each program that passes runs on them, too, and on edge inputs of each seed, judged as "
+    "by check.",
 )
-@option("--edges", needs=("--seeds",))
+@option("--edges")
+@option("--no-edges")
 @option(
     "--xfail",
     type=ReadPath(),

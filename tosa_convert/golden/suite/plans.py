@@ -63,7 +63,7 @@ def backend_plan(folder: Path, settings: Qualification) -> Plan:
                 settings.timeout,
                 settings.keep is not None,
                 settings.reduce,
-                [settings.seeds, settings.edges],
+                [settings.seeds, settings.kinds],
                 settings.python,
             ],
             "backend": of_backend(settings.against),

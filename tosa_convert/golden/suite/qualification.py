@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -71,6 +72,8 @@ from tosa_convert.rules.public import find_violations
 _DAMAGED: Final = ("file-error", "unsafe-path")
 #: Of this worker process, or thread of it.
 _KEPT: Final = KeptWorkers()
+#: Kinds of further inputs -> the option that asks for them.
+_KINDS: Final = {("seed", "edges"): (), ("seed",): ("--no-edges",), ("edges",): ("--edges",)}
 Results = Mapping[str, Array]
 _EMPTY: Final = Graph(V1_0, [Region("main", [Block("main")])])
 
@@ -85,7 +88,8 @@ class Qualification:
     timeout: seconds for one run of either side.
     keep: a folder that gets a folder for each case that does not pass.
     reduce: reduce the inputs of a wrong case, for what is kept.
-    seeds: sets of further inputs on which a case must be right, too. edges: they are edge inputs.
+    seeds: of further inputs on which a case must be right, too.
+    kinds: of those, "seed" for random and "edges" for edge inputs.
     """
 
     against: str
@@ -96,7 +100,7 @@ class Qualification:
     keep: Path | None = None
     reduce: bool = False
     seeds: int = 0
-    edges: bool = False
+    kinds: tuple[str, ...] = ("seed", "edges")
 
     def command_for(self, case_folder: Path) -> str:
         """Return the command that runs one case again, in the working folder."""
@@ -108,7 +112,7 @@ class Qualification:
         if self.level != "8k":
             words += ["--level", self.level]
         if self.seeds:
-            words += ["--seeds", str(self.seeds), *["--edges"] * self.edges]
+            words += ["--seeds", str(self.seeds), *_KINDS[self.kinds]]
         return shlex.join(words)
 
     def require_backend(self) -> None:
@@ -241,15 +245,9 @@ def _saved_case(
             and keep is not None
             and not isinstance(backend, Record)
         ):
-
-            def wrong_on(arrays: dict[str, Array]) -> str:
-                with scratch_folder() as own:
-                    try:
-                        return judged(arrays, own)[0].what_is_wrong
-                    except TosaConvertError:
-                        return ""  # not the failure that is reduced
-
-            smallest, text = reduced(inputs, wrong_on)
+            smallest, text = reduced(
+                inputs, _in_folder(lambda *given: judged(*given)[0].what_is_wrong)
+            )
             message += text
             failed.keep(smallest, message)
         elif not result.ok:
@@ -259,6 +257,21 @@ def _saved_case(
     if not result.ok:
         return "wrong", message, len(result.tensors)
     return _on_further_inputs(graph, backend, machine, settings, failed, len(result.tensors))
+
+
+def _in_folder(
+    wrong_on: Callable[[dict[str, Array], Path], str],
+) -> Callable[[dict[str, Array]], str]:
+    """Return what says what is wrong on inputs, in a folder of its own; "" for other failures."""
+
+    def text(arrays: dict[str, Array]) -> str:
+        with scratch_folder() as folder:
+            try:
+                return wrong_on(arrays, folder)
+            except TosaConvertError:
+                return ""
+
+    return text
 
 
 def _on_further_inputs(
@@ -274,8 +287,8 @@ def _on_further_inputs(
     Inputs for which the reference gives no result are left out.
     """
     options = RunOptions(timeout=settings.timeout)
-    make = edge_sets if settings.edges else seeded_inputs
-    for seed in range(settings.seeds):
+    for seed, kind in product(range(settings.seeds), settings.kinds):
+        make = edge_sets if kind == "edges" else seeded_inputs
         with scratch_folder() as scratch:
             try:
                 ((name, arrays),) = make(graph, {}, seed, 1, ())
@@ -344,17 +357,13 @@ def _status(
         message = _listed(wrong)
         if settings.reduce and keep is not None and not isinstance(backend, Record):
 
-            def wrong_on(arrays: dict[str, Array]) -> str:
-                with scratch_folder() as one:
-                    try:
-                        own = subfolder(one, "reference")
-                        golden = run_reference(case, arrays, own, settings.level, settings.timeout)
-                        given = _found(case, backend, arrays, subfolder(one, "backend"))
-                        return _listed(problems(case, golden, given))
-                    except TosaConvertError:
-                        return ""  # not the failure that is reduced
+            def wrong_on(arrays: dict[str, Array], folder: Path) -> str:
+                own = subfolder(folder, "reference")
+                golden = run_reference(case, arrays, own, settings.level, settings.timeout)
+                given = _found(case, backend, arrays, subfolder(folder, "backend"))
+                return _listed(problems(case, golden, given))
 
-            smallest, text = reduced(inputs, wrong_on)
+            smallest, text = reduced(inputs, _in_folder(wrong_on))
             message += text
             failed.keep(smallest, message)
         else:
