@@ -119,7 +119,7 @@ def test_power_colours_tensors_by_the_smallest_element_that_is_seen() -> None:
     assert found.source == "power"
     assert [row.ok for row in found.rows] == [False, False, True, True]
     assert [row.size for row in found.rows] == [1e6, 2.0, 1.0, 0.0]
-    assert found.rows[0].text.startswith("check reports no change of one element; check: 2 times")
+    assert found.rows[0].text.startswith("check never reports the median element; check: 2 times")
     assert found.rows[3].text.endswith("bisect: no effect")
 
 

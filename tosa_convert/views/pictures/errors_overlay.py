@@ -227,9 +227,9 @@ def _of_power(diagram: Diagram, rows: Iterable[Mapping[str, Any]]) -> Overlay:
             continue
         share = _NO_BOUND if seen_at is None else _finite(float(seen_at))
         size = max(0.0, 1 - math.log(max(share, _SMALL)) / math.log(_SMALL))
-        text = "check reports no change of one element"
+        text = "check never reports the median element"
         if seen_at is not None:
-            text = f"check reports an element that is wrong by {share:.2g} of the largest number"
+            text = f"check reports the median element from {share:.2g} of the largest number on"
         ratios = {verb: _ratio_text(row["worst_ratio"][verb]) for verb in ("check", "bisect")}
         text += "".join(f"; {verb}: {ratio}" for verb, ratio in ratios.items())
         found.rows.append(
