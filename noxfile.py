@@ -131,11 +131,11 @@ def man(session: nox.Session) -> None:
 
 @nox.session
 def package(session: nox.Session) -> None:
-    """Build the archives of a release into dist and check them; `-- PYTHONS` to try the wheel with."""
+    """Build a release twice into dist, and check the archives; `-- PYTHONS` to try the wheel with."""
     session.install("build>=1.2", "twine>=6")
     for old in (ROOT / "dist").glob("tosa_convert-*"):
         old.unlink()
-    session.run("python", "-m", "build")
+    session.run("python", "release/build_archives.py", "dist")
     session.run("python", "-m", "twine", "check", "--strict", *map(str, (ROOT / "dist").glob("*")))
     session.run("python", "release/check_archives.py", "dist", *session.posargs)
 

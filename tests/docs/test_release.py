@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from release.build_archives import packed_again
 from release.check_archives import sdist_problems, source_files, wheel_problems
+from tosa_convert.version import __version__
 
 FILES = {"README.md", "tests/a.py", "tosa_convert/api.py", "tosa_convert/py.typed"}
 WHEEL = {"tosa_convert/api.py", "tosa_convert/py.typed", "tosa_convert-1.dist-info/METADATA"}
@@ -101,3 +106,92 @@ def test_the_classifiers_and_ci_name_the_same_versions_of_python(root: Path) -> 
     assert re.findall(r"3\.\d+", matrix) == versions
     (package,) = re.findall(r"nox -s package -- (.+)", workflow)
     assert re.findall(r"3\.\d+", package) == versions
+
+
+# -- archives that are equal bit for bit -----------------------------------------------------------
+
+
+def archive(seconds: int, *names: str, owner: str) -> bytes:
+    """A source archive as a build makes it."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as target:
+        for name in names:
+            member = tarfile.TarInfo(f"a-1/{name}")
+            member.mtime, member.uname, member.uid = seconds, owner, seconds % 1000
+            member.mode = 0o775 if name == "run" else 0o664
+            member.size = len(name)
+            target.addfile(member, io.BytesIO(name.encode()))
+    return data.getvalue()
+
+
+def test_archives_of_two_builds_are_packed_equally() -> None:
+    one, other = (
+        packed_again(archive(1_700_000_001, "run", "b", owner="one"), 1_600_000_000),
+        packed_again(archive(1_700_000_999, "b", "run", owner="other"), 1_600_000_000),
+    )
+    assert one == other
+    assert packed_again(archive(0, "run", "c", owner="one"), 1_600_000_000) != one
+    with tarfile.open(fileobj=io.BytesIO(one)) as packed:
+        rows = [(row.name, row.mtime, row.uname, oct(row.mode)) for row in packed]
+        assert rows == [
+            ("a-1/b", 1_600_000_000, "", "0o644"),
+            ("a-1/run", 1_600_000_000, "", "0o755"),
+        ]
+        content = packed.extractfile("a-1/b")
+        assert content is not None
+        assert content.read() == b"b"
+
+
+# -- files for services ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["CITATION.cff", "release/conda/recipe.yaml"])
+def test_files_that_state_the_version_state_the_same(root: Path, name: str) -> None:
+    text = (root / name).read_text(encoding="utf-8")
+    assert re.findall(r"^ *version: (\d.*)$", text, re.MULTILINE) == [__version__]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib is new in Python 3.11")
+def test_files_for_services_say_what_pyproject_says(root: Path) -> None:
+    import tomllib
+
+    yaml = pytest.importorskip("yaml", reason="PyYAML, which pre-commit brings, is not installed")
+
+    def read(name: str) -> Any:
+        return yaml.safe_load((root / name).read_text(encoding="utf-8"))
+
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert read("CITATION.cff")["license"] == project["license"]
+    (install,) = read(".readthedocs.yaml")["python"]["install"]
+    assert set(install["extra_requirements"]) <= set(project["optional-dependencies"])
+    recipe = read("release/conda/recipe.yaml")
+    scripts = [f"{name} = {target}" for name, target in project["scripts"].items()]
+    assert recipe["build"]["python"]["entry_points"] == scripts
+    needs = [row.replace(" ", "") for row in recipe["requirements"]["run"][1:]]
+    assert needs == project["dependencies"]
+    assert (recipe["about"]["license"], recipe["about"]["summary"]) == (
+        project["license"],
+        project["description"],
+    )
+
+
+def test_the_project_has_no_address_outside_of_one_place(root: Path) -> None:
+    """They are placeholders until the first release."""
+    names = ("CITATION.cff", "action.yml", "release/conda/recipe.yaml", ".readthedocs.yaml")
+    forms = sorted((root / ".github/ISSUE_TEMPLATE").glob("*.yml"))
+    texts = [path.read_text(encoding="utf-8") for path in (*map(root.joinpath, names), *forms)]
+    assert not re.findall(r"https?://\S+", "".join(texts))
+    project = (root / "pyproject.toml").read_text(encoding="utf-8")
+    assert set(re.findall(r"https?://([\w.]+)", project)) == {"example.org"}
+
+
+def test_every_form_for_issues_asks_for_something(root: Path) -> None:
+    yaml = pytest.importorskip("yaml", reason="PyYAML, which pre-commit brings, is not installed")
+    forms = {path.stem: path for path in (root / ".github/ISSUE_TEMPLATE").glob("*.yml")}
+    assert forms.keys() == {"config", "bug", "model", "idea"}
+    for name in forms.keys() - {"config"}:
+        form = yaml.safe_load(forms[name].read_text(encoding="utf-8"))
+        assert {"name", "description", "body"} <= form.keys()
+        asked = [row for row in form["body"] if row["type"] != "markdown"]
+        assert all({"id", "type", "attributes"} <= row.keys() for row in asked)
+        assert any(row.get("validations", {}).get("required") for row in asked)
