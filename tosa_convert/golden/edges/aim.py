@@ -155,9 +155,12 @@ class Aim:
             elif operator.spec.accuracy != "operand" and 0 in positions:
                 wishes += row_wishes(call, generator)
         missed = [wish for wish in wishes if not met.get(wish.label)]
+        order = [missed[number] for number in generator.permutation(len(missed))]
+        if generator.integers(2):
+            # Later ones hardly find a whole row that no other has an element of.
+            order.sort(key=lambda wish: not wish.is_whole)
         found: dict[int, Demand] = {}
-        for number in generator.permutation(len(missed)):
-            wish = missed[number]
+        for wish in order:
             demand = wish.demand
             before = found.get(wish.position)
             if not wish.is_whole:

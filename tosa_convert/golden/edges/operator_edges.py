@@ -310,6 +310,13 @@ def _saturated(call: Call, result: Array) -> Masks:
     least = 0.0 if call.spec.name == "SIGMOID" else -1.0
     yield "saturates above", (found == 1) & np.isfinite(value)
     yield "saturates below", (found == least) & np.isfinite(value)
+    row = call.types[0].dtype
+    assert row is not None
+    # From here on an exponential in the formula of the function overflows.
+    most = np.log(_numbers(elements_of(np.array([limits_of(row)[1]]), row))[0])
+    most = most / 2 if call.spec.name == "TANH" else most
+    yield "far above", (value > most) & np.isfinite(value)
+    yield "far below", (value < -most) & np.isfinite(value)
 
 
 def _one(call: Call, result: Array) -> Masks:
