@@ -19,6 +19,7 @@ ARROWS: dict[str, set[str]] = {
     "version": set(),
     "installation": set(),
     "extensions": {"errors"},
+    "deprecation": set(),
     "process": set(),
     "io": {"errors", "process"},
     "graph": {"errors"},
@@ -220,7 +221,16 @@ def part_of(name: str) -> str:
 
 
 #: Parts that many others import; arrows to them would hide the rest of the picture.
-_EVERYWHERE = {"errors", "extensions", "version", "installation", "io", "process", "graph"}
+_EVERYWHERE = {
+    "errors",
+    "extensions",
+    "deprecation",
+    "version",
+    "installation",
+    "io",
+    "process",
+    "graph",
+}
 
 
 def picture() -> str:
