@@ -8,7 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from golden.faulty_backends import TARGET, Faulty, inputs, moved, one_element, program
+from golden.faulty_backends import (
+    TARGET,
+    Faulty,
+    inputs,
+    moved,
+    one_element,
+    program,
+    with_state,
+)
 from golden.numpy_backend import NumpyBackend, Values
 
 from tosa_convert.builder import Builder, Value
@@ -231,7 +239,17 @@ def test_an_operator_that_no_part_may_have_is_listed_as_not_judged() -> None:
     result = bisect(program("TANH", masked=True), backend, inputs("TANH"), engine="numpy")
     assert result.ok
     (note,) = result.notes
-    assert note.startswith("operator #3 TANH was not judged by itself")
+    assert note.startswith("not judged by themselves")
+    assert note.endswith(": operator #3 TANH")
+
+
+def test_a_wrong_state_may_be_of_any_operator_that_was_refused() -> None:
+    backend = refusing(all_parts, TARGET)
+    result = bisect(with_state(), backend, inputs("TANH"), engine="numpy")
+    kind, places = named(result)
+    assert kind == "by-itself"
+    assert {TARGET, 'loc("write")'} <= set(places)
+    assert result.compared
 
 
 @pytest.mark.parametrize("runs", [1, 2])

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.bisection.result import Bisection, Case, Divergence, Kind
 from tosa_convert.golden.bisection.single_operators import Group, Judged, Operators
+from tosa_convert.golden.checking.check import reference_outputs
 from tosa_convert.golden.running.explain_failure import signature
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.work import Progress
@@ -87,15 +88,12 @@ class Search:
         ]
 
     def whole_case(self, actual: Mapping[str, Array]) -> Case:
-        """Make a case of the whole program, with its golden outputs."""
+        """Make a case of the whole program, with its golden outputs and states."""
         assert self.result.outputs is not None
-        expected: dict[str, Array] = {}
-        outputs = set(self.graph.main.outputs)
-        for batch in self.operators.golden(outputs):
-            names = [name for _, name in batch.tensors if name in outputs]
-            expected |= {key: batch.golden[key] for key in self.operators.keys(names)}
+        own = self.operators
+        expected = reference_outputs(self.graph, own.inputs, own.options)
         found = {key: actual[key] for key in actual}
-        return Case(self.graph, self.operators.inputs, expected, found, self.result.outputs)
+        return Case(self.graph, own.inputs, expected, found, self.result.outputs)
 
     def recorded_divergence(
         self, judged: Judged, index: int, recorded: Mapping[str, Array]

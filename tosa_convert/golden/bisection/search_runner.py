@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Final
 
@@ -46,6 +47,8 @@ class RunnerSearch(Search):
     """Searches on a backend that computes; see `Search`."""
 
     is_region = False
+    #: Operators that no part could judge.
+    unjudged: AbstractSet[int] = frozenset()
 
     def search(self, backend: Runner) -> Bisection:
         """Judge each operator by itself, and explain the outputs if none is wrong."""
@@ -232,7 +235,7 @@ class RunnerSearch(Search):
             groups = [own.group_of([index]) for index in sorted(unjudged)]
             results = {name for group in groups for name in group.names}
             wanted = results.union(*(group.cuts for group in groups))
-            recorded = own_values(own, backend, wanted, folder)
+            recorded = own_values(own, backend, wanted, self.first, folder)
             for batch in own.judge_record(recorded, results):
                 for judged in batch:
                     single = {
@@ -246,8 +249,11 @@ class RunnerSearch(Search):
                                 return
                     unjudged -= {own.producers[name] for name in judged.group.names} - single
             self.judge_in_larger_parts(backend, unjudged, folder)
-        for index in sorted(unjudged):
-            note = f"{self.path(index)} was not judged by itself: every part with it was refused"
+        self.unjudged = unjudged
+        if unjudged:
+            some = ", ".join(self.path(index) for index in sorted(unjudged)[:12])
+            more = f", and {len(unjudged) - 12} more" if len(unjudged) > 12 else ""
+            note = f"not judged by themselves, as every part with them was refused: {some}{more}"
             self.result.notes.append(note)
 
     def judge_in_larger_parts(self, backend: Runner, unjudged: set[int], folder: Path) -> None:
@@ -314,7 +320,9 @@ class RunnerSearch(Search):
         in_whole = None
         done = self.named()
         with scratch_folder() as folder:
-            recorded = own_values(self.operators, backend, self.operators.computed, folder)
+            recorded = own_values(
+                self.operators, backend, self.operators.computed, self.first, folder
+            )
             for batch in self.operators.judge_record(recorded):
                 wrong: dict[int, Judged] = {}
                 for judged in batch:
@@ -400,7 +408,9 @@ class RunnerSearch(Search):
         ]
         case = self.whole_case(actual)
         if states and not self.failing_tensors():
-            return self.divergence(writes, case, "by-itself")
+            written = [n for i in writes for n in self.graph.main.operators[i].inputs]
+            doubtful = self.unjudged & {*self.needed(written)}
+            return self.divergence(sorted({*writes, *doubtful}), case, "by-itself")
         return self.divergence(self.needed(self.failing_tensors()), case, "in-context")
 
 
