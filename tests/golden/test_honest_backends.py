@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from golden.conftest import Builder
 from golden.honest_backends import HONEST
 from golden.honest_networks import KINDS, convolutions, judge_all, matmuls, networks, quantised
 from golden.numpy_backend import NumpyBackend, add_backwards, add_in_pairs
@@ -197,3 +198,33 @@ def test_honest_backends_pass_on_edge_inputs_of_each_operator(kind: str) -> None
     backends = {name: HONEST[name] for name in AT_THE_EDGES}
     found = judge_all((graph, edge_inputs(graph, 1)), backends, "numpy")
     assert wrong_verdicts(kind, found) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [5, 8, 17, 24, 25, 28, 29, 33, 38])
+def test_every_arithmetic_passes_on_edge_inputs(seed: int) -> None:
+    graph = KINDS[f"{(12, 15, 20)[seed % 3]} operators"](seed)[0]
+    network = graph, edge_inputs(graph, seed)
+    assert wrong_verdicts(f"seed {seed}", judge_all(network, HONEST, "numpy")) == []
+
+
+def test_subnormal_operands_may_be_read_as_zeros_and_nothing_else() -> None:
+    b = Builder()
+    b.input("x", "FP32", (4,))
+    b.op("FLOOR", ["x"], "f", "FP32", (4,))
+    b.op("LOG", ["x"], "l", "FP32", (4,))
+    b.op("CEIL", ["x"], "c", "FP32", (4,))
+    graph = b.graph("f", "l", "c")
+    given = {"x": np.array([1e-40, 2.5, 1.0, 1e-41], np.float32)}
+    right = run(graph, given, RunOptions(engine="numpy")).outputs
+    flushed = run(
+        graph, {"x": np.where(given["x"] < 1e-38, np.float32(0), given["x"])}, engine="numpy"
+    ).outputs
+    assert np.isneginf(flushed["l"][0])
+    assert (flushed["c"] != right["c"]).any()
+    for found in (right, flushed):
+        assert check(graph, found, given, engine="numpy").ok
+    for name, index, value in (("c", 1, 2.0), ("c", 0, 2.0), ("l", 2, -np.inf), ("l", 0, 0.0)):
+        wrong = {key: array.copy() for key, array in right.items()}
+        wrong[name][index] = value
+        assert not check(graph, wrong, given, engine="numpy").ok

@@ -22,6 +22,7 @@ from tosa_convert.golden.accuracy.criteria import (
     Criterion,
     NetworkTotals,
     criterion_for,
+    low_precision,
 )
 from tosa_convert.golden.accuracy.error_statistics import ErrorStatistics, StatisticsBuilder
 from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES, Tolerances, is_integer
@@ -29,8 +30,6 @@ from tosa_convert.golden.arrays.by_name import Array
 
 #: Elements that are compared at a time, so that memory does not grow with the tensor.
 BLOCK: Final = 1 << 13
-#: A tensor that may err by a larger share of its values is of low precision.
-MOST_ALLOWED: Final = 0.01
 #: Beyond this multiple of what its spread allows, a tensor is wrong without more runs.
 _CLEAR: Final = 5.0
 
@@ -298,7 +297,7 @@ def _compared(
     if vacuous := totals.statistics.vacuous():
         vacuous = f"{vacuous}: the comparison says little"
     share = criterion.allowed_share()
-    imprecise = "" if share is None or share <= MOST_ALLOWED else _imprecise(share)
+    imprecise = low_precision(share)
     is_refused = bool(imprecise) and criterion.strict and totals.ok
     if is_refused:
         base["problem"], imprecise = imprecise, ""
@@ -361,13 +360,6 @@ def _number(value: Any) -> float | int | bool:
     return int(value) if "int" in value.dtype.name else float(value)
 
 
-def _imprecise(share: float) -> str:
-    """Return the words for a tensor that may err so much that faults are not seen."""
-    return (
-        f"low precision: it may err by {share:.2%} of its values, and smaller faults are not seen"
-    )
-
-
 def _beyond_ordinary(totals: _Totals) -> str:
     """Return a note about an error that TOSA allows and ordinary implementations do not have."""
     network = totals.criterion.network
@@ -398,11 +390,14 @@ class _Totals:
         self.statistics.add(expected.astype(np.float64), actual.astype(np.float64))
         self.differing += int(np.count_nonzero(unequal))
         by_rule = self._by_rule(part, expected, actual)
+        also = self.criterion.allows_flushed(part, actual)
         if by_rule is None:
             where = np.flatnonzero(unequal)
         else:
             allowed, fractions = by_rule
             allowed |= ~unequal  # what the reference model answers is right
+            if also is not None:
+                allowed |= also
             self.margin = max(self.margin or 0.0, float(fractions.max(initial=0.0)))
             by_rule = allowed, fractions
             where = np.flatnonzero(unequal | ~allowed)
@@ -417,6 +412,8 @@ class _Totals:
                 limit = self.criterion.atol + self.criterion.rtol * size
             is_failing = ~((difference <= limit) & np.isfinite(difference))
             is_failing &= ~((other == 0) & (size < self.criterion.least))
+            if also is not None:
+                is_failing &= ~also[where]
             score = difference
         else:
             is_failing, score = ~by_rule[0][where], by_rule[1][where]

@@ -22,6 +22,7 @@ from tosa_convert.golden.accuracy.error_bounds import (
     kinds_of,
     may_flush,
     numbers,
+    same_values,
 )
 from tosa_convert.golden.accuracy.user_tolerances import Tolerances, is_integer
 from tosa_convert.golden.arrays.by_name import Array
@@ -32,6 +33,8 @@ from tosa_convert.graph.dtypes import DType
 ELEMENT_MULTIPLE: Final = 6.0
 GROUP_MULTIPLE: Final = 5.0
 WHOLE_MULTIPLE: Final = 4.0
+#: A tensor that may err by a larger share of its values is of low precision.
+MOST_ALLOWED: Final = 0.01
 #: Elements of the smallest row or channel that is judged by itself.
 SMALLEST_GROUP: Final = 8
 #: Errors below the smallest normal number of a type do not count, if that is as small as this.
@@ -47,6 +50,7 @@ class ToleranceCheck:
     dtype: the tensor's. exact: the result in float64, for rules that are relative to it.
     bounds: the tensor of bounds mode, for rules that need it.
     network: the spread of ordinary implementations, if it has to be kept as well.
+    flushed: the result if subnormal operands are zero, which is right, too.
     """
 
     rule: Rule
@@ -54,6 +58,7 @@ class ToleranceCheck:
     exact: Array | None = None
     bounds: Array | None = None
     network: NetworkCheck | None = None
+    flushed: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +223,20 @@ class Criterion:
     check: ToleranceCheck | None = None
     network: NetworkCheck | None = field(default=None)
     strict: bool = False
+    flushed: Array | None = None
+
+    def allows_flushed(self, part: slice, actual: Array) -> Array | None:
+        """Return for each element of a part whether it is right with subnormal operands as zeros."""
+        if self.flushed is None:
+            return None
+        wanted = self.flushed.reshape(-1)[part].astype(np.float64)
+        same = same_values(actual.astype(np.float64), wanted)
+        if self.check is None:
+            return same
+        bounds = None if self.check.bounds is None else self.check.bounds.reshape(-1)[part]
+        # The bound of an infinity is infinite.
+        near = self.check.rule.accepts(actual, wanted, bounds, self.check.dtype)
+        return same | (near & np.isfinite(wanted))
 
     def allowed_share(self) -> float | None:
         """Return the error that the tensor may have as a share of its values, by the root mean square.
@@ -257,6 +276,15 @@ class Criterion:
         return allowed, np.where(np.isnan(fractions), np.where(allowed, 0.0, np.inf), fractions)
 
 
+def low_precision(share: float | None) -> str:
+    """Return the words for a tensor that may err so much that faults are not seen, or ""."""
+    if share is None or share <= MOST_ALLOWED:
+        return ""
+    return (
+        f"low precision: it may err by {share:.2%} of its values, and smaller faults are not seen"
+    )
+
+
 def criterion_for(
     name: str,
     element_type: np.dtype[Any],
@@ -270,14 +298,18 @@ def criterion_for(
             return Criterion(NETWORK_LABEL, network=check, strict=tolerances.strict)
         if check.rule == EXACT:
             least = FLOATS[check.dtype.name][1] if may_flush(check.dtype) else 0.0
-            return Criterion(str(check.rule), least=least)
+            return Criterion(str(check.rule), least=least, flushed=check.flushed)
         if check.rule.kind == "steps":
             return Criterion(
                 str(check.rule), max(atol, check.rule.amount), max(rtol, check.rule.base)
             )
         if check.exact is not None:
             return Criterion(
-                str(check.rule), check=check, network=check.network, strict=tolerances.strict
+                str(check.rule),
+                check=check,
+                network=check.network,
+                strict=tolerances.strict,
+                flushed=check.flushed,
             )
     if is_integer(element_type) and not (atol or rtol):
         return Criterion("exact")

@@ -444,4 +444,8 @@ def _add_bends(
             with np.errstate(invalid="ignore"):
                 middle = (probe + center) / 2
             half = np.where(np.isfinite(probe) & np.isfinite(center), middle, probe)
-            result[name] = np.where(bends, half, plain(result[name]))
+            mine = plain(result[name])
+            with np.errstate(all="ignore"):
+                # What this run has already may be further away, or an infinity.
+                is_less = np.isfinite(mine) & ~(np.abs(mine - center) > np.abs(half - center))
+            result[name] = np.where(bends & is_less, half, mine)

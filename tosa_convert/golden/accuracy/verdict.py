@@ -24,6 +24,7 @@ from tosa_convert.golden.accuracy.criteria import (
     ToleranceCheck,
 )
 from tosa_convert.golden.accuracy.error_bounds import EXACT, Rule
+from tosa_convert.golden.accuracy.flushed_operands import flushed_results
 from tosa_convert.golden.accuracy.network_accuracy import measure
 from tosa_convert.golden.accuracy.spreads import merged
 from tosa_convert.golden.accuracy.user_tolerances import Tolerances
@@ -123,6 +124,7 @@ def checks_for(
     block = graph.main
     makers: dict[str, Callable[[], Check]] = {}
     inexact: dict[str, tuple[str, Rule | None]] = {}
+    flushed = flushed_results(graph, inputs, all_rules)
     for key in keys:
         if key.startswith(STATE_PREFIX) and key not in block.tensors:
             # A state is the tensor that is written last, or the initial one.
@@ -142,14 +144,14 @@ def checks_for(
             # All rules are about values: scales are exact.
             makers[key] = _constant(ToleranceCheck(EXACT, BLOCK_SCALE))
         elif rule is not None and (rule == EXACT or rule.kind == "steps"):
-            makers[key] = _constant(ToleranceCheck(rule, row))
+            makers[key] = _constant(ToleranceCheck(rule, row, flushed=flushed.get(name)))
         else:
             inexact[key] = name, rule
     if not inexact:
         return LazyChecks(makers), ()
     try:
         more = _inexact_checks(
-            graph, inexact, inputs, folder, options, is_official=tolerances.official
+            graph, inexact, inputs, folder, options, flushed, is_official=tolerances.official
         )
     except TosaConvertError as error:
         if not error.code.startswith("refmodel-"):
@@ -171,6 +173,7 @@ def _inexact_checks(
     inputs: Mapping[str, Array],
     folder: Path,
     options: RunOptions,
+    flushed: Mapping[str, Array],
     *,
     is_official: bool,
 ) -> dict[str, Callable[[], Check]]:
@@ -209,7 +212,8 @@ def _inexact_checks(
             row, network = block.tensors[name].dtype, None
             if name in sums:
                 network = by_network(name, name)()
-            return ToleranceCheck(own, row, exact[name], bounds[name], network)
+            also = flushed.get(name)
+            return ToleranceCheck(own, row, exact[name], bounds[name], network, also)
 
         return make
 

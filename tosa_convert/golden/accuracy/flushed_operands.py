@@ -1,0 +1,78 @@
+"""Results of operators that read subnormal numbers as zeros, which TOSA lets implementations do."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden.accuracy.error_bounds import FLOATS, may_flush
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.model import Block, Graph, Operator
+from tosa_convert.reference.evaluate import Machine
+from tosa_convert.reference.scaled_tensors import Scaled, Value
+
+
+@dataclass(slots=True)
+class _Flushing(Machine):
+    """A run in FP64 whose operators read subnormal numbers of their element types as zeros."""
+
+    def compute(
+        self, block: Block, operator: Operator, operands: Sequence[Value], where: str
+    ) -> dict[str, Value]:
+        read = [
+            _flushed(value, block.tensors[name].dtype) if name in block.tensors else value
+            for name, value in zip(operator.inputs, operands, strict=True)
+        ]
+        return Machine.compute(self, block, operator, read, where)
+
+
+def flushed_results(
+    graph: Graph, inputs: Mapping[str, Array], wanted: Container[str]
+) -> dict[str, Array]:
+    """Return tensors of the main block in FP64 that read subnormal numbers as zeros.
+
+    Args:
+        graph: the program.
+        inputs: an array for each of its inputs.
+        wanted: names of tensors.
+
+    Returns:
+        By name; empty if no input or constant has a subnormal number, or if the program does not run.
+    """
+    block = graph.main
+    given = [(name, inputs[name]) for name in block.inputs if name in inputs]
+    constants = (
+        (tensor.name, tensor.data.numpy())
+        for tensor in block.tensors.values()
+        if tensor.data is not None and may_flush(tensor.dtype)
+    )
+    if not any(
+        may_flush(block.tensors[name].dtype)
+        and _is_subnormal(array, block.tensors[name].dtype).any()
+        for name, array in (*given, *constants)
+    ):
+        return {}
+    found: dict[str, Array] = {}
+    try:
+        for step in _Flushing(graph, "wide").steps(inputs, {}):
+            if step.block is block:
+                found |= {name: array for name, array in step.results.items() if name in wanted}
+    except TosaConvertError:
+        return {}
+    return found
+
+
+def _flushed(value: Value, row: DType) -> Value:
+    if isinstance(value, Scaled) or not may_flush(row):
+        return value
+    is_subnormal = _is_subnormal(value, row)
+    return np.where(is_subnormal, np.copysign(0.0, value), value) if is_subnormal.any() else value
+
+
+def _is_subnormal(array: Array, row: DType) -> Array:
+    size = np.abs(array.astype(np.float64))
+    return np.asarray((size < FLOATS[row.name][1]) & (size > 0))
