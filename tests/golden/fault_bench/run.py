@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any, Final
 
 from golden.fault_bench.fault import Fault, FaultyMachine, Inputs
+from golden.fault_bench.known_misses import reason_of
 from golden.fault_bench.reality import shows_fault
 from golden.fault_bench.rows import all_faults
 
@@ -165,7 +166,8 @@ def main() -> int:
     for fault in faults:
         answers.append(judge(fault, given.engine))
         if answers[-1].text:
-            print(f"MISSED {fault.family}: {fault.title}: {answers[-1].text}\n", flush=True)
+            print(f"MISSED {fault.family}: {fault.title}: {answers[-1].text}", flush=True)
+            print(f"known: {reason_of(fault.title) or 'no, find out why'}\n", flush=True)
     for by in ("kind", "dtype", "family"):
         print(*table(answers, by), "", sep="\n")
     problems = []
