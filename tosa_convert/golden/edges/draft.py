@@ -21,6 +21,7 @@ from tosa_convert.golden.edges.steady import (
 from tosa_convert.golden.edges.trace import inputs_of
 from tosa_convert.golden.edges.values import (
     ALL,
+    LARGE,
     RANDOM,
     RANK_TEXTS,
     SMALL,
@@ -57,12 +58,17 @@ class Draft:
     repairs: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        # Implementations differ in blocks whose scale is near the greatest one.
+        self._limit("block_conversion", LARGE)
         # TOSA's bounds of a transform are far less than what the angles of correct ones err, unless its
         # elements are about as large as each other.
+        self._limit("fft", RANDOM)
+
+    def _limit(self, family: str, rank: int) -> None:
         block = self.graph.main
-        transforms = [op for op in block.operators if op.spec.family == "fft"]
-        names = inputs_of(block, [name for op in transforms for name in op.inputs])
-        self.ranks = dict.fromkeys(names, RANDOM)
+        operators = [op for op in block.operators if op.spec.family == family]
+        names = inputs_of(block, [name for op in operators for name in op.inputs])
+        self.ranks |= dict.fromkeys(names, rank)
 
     def arrays(self) -> dict[str, Array]:
         """Return the array of each input, in the order of the graph."""

@@ -14,7 +14,7 @@ from tosa_convert.golden.accuracy.error_bounds import FLOATS
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.edges.codes import SMALLEST_NORMAL, codes_of
 from tosa_convert.golden.edges.coverage import has_edges
-from tosa_convert.golden.edges.elements import Elements, has_elements
+from tosa_convert.golden.edges.elements import Elements, has_elements, moves
 from tosa_convert.golden.edges.forward import Run
 from tosa_convert.golden.edges.trace import inputs_of, operands_of, sources, undefined_elements
 from tosa_convert.graph.model import Block, Graph, Operator
@@ -24,6 +24,8 @@ from tosa_convert.reference.evaluate import call_of
 
 #: Of an output, the least share of elements that are finite: fewer leave little to compare.
 _LEAST_FINITE: Final = 0.5
+#: Operators whose zeros have one sign, if those of their operands have.
+_KEEP_SIGNS: Final = frozenset(("ABS", "NEGATE"))
 #: Types whose subnormal numbers may be read as 0.
 _FLUSHED: Final = ("FP32", "FP16", "BF16")
 
@@ -87,13 +89,19 @@ def fragile_sources(graph: Graph, run: Run) -> dict[str, Array]:
 
     A subnormal number may be read as 0, at which LOG, FLOOR and comparisons jump, and so does its
     product with a large number. Of large numbers TOSA allows functions such as SIN to err by more than
-    their size, which what follows shows.
+    their size, which what follows shows. The sign of a zero that is computed may differ, and with it the
+    sign of its reciprocal.
     """
     block = graph.main
     used = {name for operator in block.operators for name in operator.inputs}
     found: dict[str, Array] = {}
+    signed = set(block.inputs)
     for operator in block.operators:
         kind = operator.spec.name
+        if moves(operator) or kind in _KEEP_SIGNS:
+            signed.update(
+                name for name in operator.outputs if signed.issuperset(operator.inputs[:1])
+            )
         wrong: dict[str, Array] = {}
         if kind == "ARGMAX":
             wrong = {name: _subnormal(block, name, run.values) for name in operator.inputs}
@@ -103,6 +111,9 @@ def fragile_sources(graph: Graph, run: Run) -> dict[str, Array]:
             if name in used:
                 ids = np.union1d(ids, _uncertain(graph, operator, run.values))
             wrong = {name: ids}
+            if kind in ("RECIPROCAL", "RSQRT") and operator.inputs[0] not in signed:
+                zeros = run.values[operator.inputs[0]].reshape(-1) == 0
+                wrong[operator.inputs[0]] = np.flatnonzero(zeros)
         for name, ids in wrong.items():
             if not len(ids):
                 continue
