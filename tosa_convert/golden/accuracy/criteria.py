@@ -236,7 +236,7 @@ class Criterion:
         bounds = None if self.check.bounds is None else self.check.bounds.reshape(-1)[part]
         # The bound of an infinity is infinite.
         near = self.check.rule.accepts(actual, wanted, bounds, self.check.dtype)
-        return same | (near & np.isfinite(wanted))
+        return np.asarray(same | (near & np.isfinite(wanted)))
 
     def allowed_share(self) -> float | None:
         """Return the error that the tensor may have as a share of its values, by the root mean square.
