@@ -239,3 +239,10 @@ def test_an_unknown_mode_and_another_type_are_refused() -> None:
     one = np.array([1], np.int8)
     assert exact.problem(one, None, one.astype(np.uint8)) == "expected int8, found uint8"
     assert exact.problem(one, None, one.reshape(1, 1)) == "expected shape [1], found [1, 1]"
+
+
+def test_moved_elements_of_mxint8_are_compared_as_numbers() -> None:
+    rule = parse_compliance({"mode": "EXACT", "data_type": "MXINT8"})
+    codes = np.array([4, -64, 0], dtype("MXINT8").numpy)
+    assert rule.problem(np.array([0.0625, -1.0, 0.0]), None, codes) == ""
+    assert "1 of 3" in rule.problem(np.array([0.0625, -1.0, 1.0]), None, codes)
