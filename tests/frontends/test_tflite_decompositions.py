@@ -15,7 +15,7 @@ from frontends.tflite_models import OperatorRow, TensorRow, model
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
-from tosa_convert.frontends.tflite.read import DamagedError, root_table
+from tosa_convert.io.flatbuffer_tables import FlatbufferError, root_table
 
 pytestmark = NEEDS_TFLITE
 
@@ -219,7 +219,7 @@ def test_a_field_outside_of_the_file_is_damage_whenever_it_is_read() -> None:
     vtable = struct.pack("<3H", 6, 8, 60000)
     table = root_table(struct.pack("<I", 12) + vtable + bytes(2) + struct.pack("<ii", 8, 0))
     for read in (lambda: table.number(0, "b"), lambda: table.real(0), lambda: table.text(0)):
-        with pytest.raises(DamagedError, match="an offset leads out of it"):
+        with pytest.raises(FlatbufferError, match="an offset leads out of it"):
             read()
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from frontends.tflite_models import OperatorRow, TensorRow, model
 
-from tosa_convert.frontends.tflite.read import root_table
 from tosa_convert.golden.backends.worker import _tflite_interpreter
+from tosa_convert.io.flatbuffer_tables import root_table
 
 ROWS = [TensorRow(name, "int8", (2, 2), scales=(0.5,), zero_points=(0,)) for name in "xyz"]
 OPERATORS = [OperatorRow("RELU", (0,), (1,), version=3), OperatorRow("ABS", (1,), (2,))]

@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from html import escape as escape_html
+from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
@@ -41,46 +42,6 @@ _MESSAGE_CHARACTERS: Final = 600
 #: Cases in the table of those that took the backend longest.
 _SLOWEST: Final = 50
 _MIB: Final = 1 << 20
-_STYLE: Final = """
-:root { color-scheme: light dark; --text: #1b1f24; --page: #fff; --line: #d5dae1; --strong: #9aa4b2;
-  --head: #f3f5f8; --none: #fafbfc; --quiet: #5c6672; --small: #3b4350; --code: #f6f8fa; --share: 84%;
-  --bad: #b3261e; --odd: #7a1fa2; --warn: #8a5a00; --good: #1a7f37 }
-@media (prefers-color-scheme: dark) { :root { --text: #e6e9ee; --page: #14171b; --line: #343b44;
-  --strong: #6b7684; --head: #20252b; --none: #181c21; --quiet: #9aa4b2; --small: #c3cad3;
-  --code: #1c2127; --share: 22%; --bad: #ff8a80; --odd: #d9a3f0; --warn: #f0b860; --good: #6fd08c } }
-body { font: 14px/1.45 system-ui, sans-serif; margin: 1.5rem; color: var(--text);
-  background: var(--page) }
-h1 { font-size: 1.4rem; margin: 0 0 .2rem }
-h2 { font-size: 1.1rem; margin: 2rem 0 .5rem }
-p, details { max-width: 96rem }
-table { border-collapse: separate; border-spacing: 0; font-variant-numeric: tabular-nums;
-  border: solid var(--line); border-width: 1px 0 0 1px }
-th, td { border: solid var(--line); border-width: 0 1px 1px 0; padding: .15rem .4rem; text-align: right;
-  white-space: nowrap }
-th { background: var(--head); font-weight: 600 } tbody th, .left { text-align: left }
-.matrix { font-size: 13px } .matrix td { min-width: 2.4rem }
-.matrix thead th { position: sticky; top: 0; z-index: 1; white-space: normal; font-size: 11.5px;
-  vertical-align: bottom }
-.matrix tbody th, .matrix thead th:first-child { position: sticky; left: 0 }
-.matrix thead th:first-child { z-index: 2 }
-.matrix .all { border-right: 2px solid var(--strong) }
-.matrix tbody tr:last-child > * { border-top: 2px solid var(--strong) }
-td a { color: inherit; text-decoration: none; display: block } td a:hover { text-decoration: underline }
-td small { display: block; color: var(--small); font-size: .72rem; line-height: 1.15 }
-td.none { background: var(--none) } td.skip { background: var(--head); color: var(--quiet) }
-.legend span { display: inline-block; padding: 0 .5rem; margin-right: .4rem;
-  border: 1px solid var(--line) }
-details { border: 1px solid var(--line); border-radius: 4px; margin: .4rem 0; padding: .3rem .7rem }
-summary { cursor: pointer; font-weight: 600 }
-.case { border-top: 1px solid var(--line); padding: .4rem 0; scroll-margin-top: 4rem }
-.case code { overflow-wrap: anywhere }
-pre { background: var(--code); margin: .3rem 0; padding: .4rem .6rem; white-space: pre-wrap;
-  overflow-wrap: anywhere; font-size: 12px }
-.wrong { color: var(--bad) } .crashed { color: var(--odd) } .refused { color: var(--warn) }
-.error { color: var(--bad) } .pass { color: var(--good) }
-.share { background: hsl(var(--hue) 65% var(--share)) }
-.wide { overflow-x: auto }
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,6 +223,10 @@ def _is_listed(run: Verdict, answer: Answer) -> bool:
     return answer.status in FAILED or (answer.status == "pass" and answer.case in run.expected)
 
 
+def _style() -> str:
+    return (files(__package__) / "table.css").read_text(encoding="utf-8")
+
+
 def _head(run: Verdict, page: Page) -> bytes:
     counts = Counter[str](answer.status for answer in run.answers)
 
@@ -287,7 +252,7 @@ def _head(run: Verdict, page: Page) -> bytes:
         )
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>\n'
+        f'<meta name="viewport" content="width=device-width"><style>{_style()}</style></head><body>\n'
         f"<h1>{title}</h1><p>{len(run.answers)} cases; {escape(page.about)}.</p>"
         f"<table><tbody>{rows}</tbody></table>{more}"
         f'<h2>What passed</h2><p class="legend">{legend} of the cases that count. '
