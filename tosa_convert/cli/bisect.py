@@ -43,6 +43,7 @@ def bisect(model: str, **options: Any) -> int:
         tolerances_of,
         variables_of,
     )
+    from tosa_convert.golden.edges.edge_inputs import seeds_of_sets
 
     tolerances = tolerances_of(options)
     program, arrays = program_and_inputs(model, options)
@@ -68,10 +69,12 @@ def bisect(model: str, **options: Any) -> int:
         return found, backend
 
     result, backend = search(arrays)
-    if has_edges and result.ok:
-        edges = edge_inputs_of(program.graph, options, options["random"])
+    for seed in seeds_of_sets(program.graph, options["random"]) if has_edges else ():
+        if not result.ok:
+            break
+        edges = edge_inputs_of(program.graph, options, seed)
         if edges is not None:
-            name = f"edges-{options['random']}"
+            name = f"edges-{seed}"
             result, backend = search(edges.arrays)
     # The answer comes first: saving the case may fail.
     if options["as_json"]:

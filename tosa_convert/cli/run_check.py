@@ -36,7 +36,7 @@ from tosa_convert.golden.checking.check import (
     with_initial_states,
 )
 from tosa_convert.golden.checking.widen import WIDENED, refuse_fixed, widened, widened_inputs
-from tosa_convert.golden.edges.edge_inputs import EdgeInputs
+from tosa_convert.golden.edges.edge_inputs import EdgeInputs, seeds_of_sets
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.golden.running.variable_states import with_variables
@@ -111,9 +111,10 @@ def _with_edges(
         if not options["edges"]:
             yield name, arrays, None
         if options["edges"] or has_both:
-            found = edge_inputs_of(graph, options, seed, is_wanted=options["edges"])
-            if found is not None:
-                yield f"edges-{seed}", found.arrays, found
+            for own in (seed,) if options["edges"] else seeds_of_sets(graph, seed):
+                found = edge_inputs_of(graph, options, own, is_wanted=options["edges"])
+                if found is not None:
+                    yield f"edges-{own}", found.arrays, found
 
 
 def named_inputs(model: str, options: Mapping[str, Any]) -> tuple[Graph, NamedInputs]:

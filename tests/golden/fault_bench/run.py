@@ -71,7 +71,8 @@ def inputs_of(fault: Fault) -> dict[str, Inputs]:
 
 
 def _make_inputs(graph: Graph) -> dict[str, Inputs]:
-    sets = (seeded_inputs(graph, {}, 0, SEEDS, ()), edge_sets(graph, {}, 0, SEEDS, ()))
+    edges = edge_sets(graph, {}, 0, SEEDS, (), further=True)
+    sets = (seeded_inputs(graph, {}, 0, SEEDS, ()), edges)
     return {name: arrays for given in sets for name, arrays in given}
 
 

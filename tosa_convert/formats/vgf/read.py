@@ -178,8 +178,7 @@ class _Reader:
             return spirv.bytes_of(value).ljust(ELEMENT_BYTES, b"\0")
         found = spirv.numbers_of(value)
         if row.kind == "i32s":
-            count = row.length if row.length >= 0 else value.type.elements()
-            return tuple(np.broadcast_to(found, (count,)).tolist())
+            return spirv.listed(value)
         number = int(found.reshape(()))
         if row.kind == "bool":
             return bool(number)
@@ -205,8 +204,8 @@ class _Reader:
         return self.constants[key]
 
     def _shape(self, value: spirv.Value) -> str:
-        rank = value.type.elements()
-        sizes = np.broadcast_to(spirv.numbers_of(value), (rank,)).astype("<i8")
+        sizes = np.array(spirv.listed(value), "<i8")
+        rank = len(sizes)
         name = unused_name("shape", self.block.shapes, numbers=self.numbers)
         data = Constant(dtype("INT64"), rank, sizes.tobytes())
         self.block.shapes[name] = ShapeValue(name, rank, data)

@@ -25,6 +25,9 @@ CONSTANT, COMPOSITE, NULL, SPEC_CONSTANT, REPLICATED = 43, 44, 46, 50, 4461
 TYPE_BOOL, TYPE_INT, TYPE_FLOAT, TYPE_ARRAY, TYPE_TENSOR = 20, 21, 22, 28, 4163
 TYPE_STRUCT, EXTRACT = 30, 81
 GRAPH_CONSTANT, GRAPH, GRAPH_INPUT, GRAPH_OUTPUT, GRAPH_END = 4181, 4183, 4184, 4185, 4186
+#: The most sizes of a tensor, and the most numbers of a list, that a damaged file may ask for.
+_MOST_RANK: Final = 64
+_MOST_NUMBERS: Final = 256
 _BODY: Final = frozenset((GRAPH, GRAPH_INPUT, GRAPH_OUTPUT, GRAPH_END))
 #: Formats of floating point: its bits, and the word after them if there is one -> element type.
 _FLOATS: Final = {
@@ -156,24 +159,25 @@ def _shaped(module: Module, number: int, words: tuple[int, ...]) -> Type:
     if number == TYPE_ARRAY:
         return element._replace(shape=(int(numbers_of(module.values[words[2]])),))
     if len(words) > 3:
-        sizes = module.values[words[3]]
-        count = (sizes.type.shape or (1,))[0]
-        shape = np.broadcast_to(numbers_of(sizes), (count,)).tolist()
-        return element._replace(shape=tuple(shape))
+        return element._replace(shape=listed(module.values[words[3]]))
     rank = int(numbers_of(module.values[words[2]])) if len(words) > 2 else -1
     if rank > _MOST_RANK:
         raise ValueError(f"a tensor of rank {rank}")
     return element._replace(shape=None if rank < 0 else (-1,) * rank)
 
 
-#: The largest rank of a tensor, which bounds what a damaged file may ask for.
-_MOST_RANK: Final = 64
-
-
 def numbers_of(value: Value) -> npt.NDArray[np.int64]:
     if value.numbers is None:
         raise ValueError("a constant of the container stands for a number")
     return value.numbers
+
+
+def listed(value: Value) -> tuple[int, ...]:
+    """Return the numbers of a list, such as sizes; ValueError for more than a program has."""
+    count = value.type.elements()
+    if count > _MOST_NUMBERS:
+        raise ValueError(f"a list of {count} numbers")
+    return tuple(np.broadcast_to(numbers_of(value), (count,)).tolist())
 
 
 def _joined(parts: list[npt.NDArray[np.int64]], kind: Type) -> npt.NDArray[np.int64]:

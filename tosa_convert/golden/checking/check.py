@@ -27,7 +27,7 @@ from tosa_convert.golden.backends.runners import (
     with_slot_types,
 )
 from tosa_convert.golden.checking.widen import WIDENED, refuse_fixed, widened, widened_inputs
-from tosa_convert.golden.edges.edge_inputs import chosen_inputs, find_edge_inputs
+from tosa_convert.golden.edges.edge_inputs import chosen_inputs, find_edge_inputs, seeds_of_sets
 from tosa_convert.golden.running.programs import (
     AS_IT_IS,
     Program,
@@ -389,11 +389,21 @@ def seeded_inputs(
 
 
 def edge_sets(
-    graph: Graph, given: Mapping[str, Array], first: int, count: int, ranges: Ranges
+    graph: Graph,
+    given: Mapping[str, Array],
+    first: int,
+    count: int,
+    ranges: Ranges,
+    *,
+    further: bool = False,
 ) -> Iterator[tuple[str, dict[str, Array]]]:
-    """Edge inputs of several seeds, each with its name; those that are given stay."""
+    """Edge inputs of several seeds, each set with its name; those that are given stay.
+
+    further: with the further sets that belong to a seed of a small program.
+    """
     for seed in range(first, first + count):
-        yield f"edges-{seed}", find_edge_inputs(graph, seed, given, ranges).arrays
+        for own in seeds_of_sets(graph, seed) if further else (seed,):
+            yield f"edges-{own}", find_edge_inputs(graph, own, given, ranges).arrays
 
 
 def calibration_inputs(

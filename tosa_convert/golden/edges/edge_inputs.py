@@ -28,6 +28,12 @@ _ROUNDS: Final = 3
 _ROUNDS_IF_SMALL: Final = 9
 #: The tensors of a small program have at most so many bytes together.
 _SMALL_BYTES: Final = 1 << 20
+#: A program whose tensors have at most so many bytes together gets several sets of edge inputs for each
+#: seed, because one does not hold every edge.
+_SEVERAL_SETS_BYTES: Final = 1 << 16
+_SETS: Final = 3
+#: How far apart the seeds of these sets are.
+_NEXT_SET: Final = 1000
 #: Domains of operands outside of which TOSA defines no result, whatever the other operands are.
 _HARD: Final = ("index", "shift")
 
@@ -104,6 +110,19 @@ def chosen_inputs(
     if random is None:
         raise fail("option-conflict", "edges", "edge inputs need a seed", "random=SEED")
     return find_edge_inputs(with_variables(graph, variables or {}), random, inputs or {}).arrays
+
+
+def seeds_of_sets(graph: Graph, seed: int) -> range:
+    """Return the seeds of the sets of edge inputs that belong to a seed: several for a small program.
+
+    Example:
+        >>> from tosa_convert import golden
+        >>> graph = golden.generate(seed=2, operators=3, kinds=["ABS"])
+        >>> list(seeds_of_sets(graph, 7))
+        [7, 1007, 2007]
+    """
+    count = _SETS if kept_bytes(graph) <= _SEVERAL_SETS_BYTES else 1
+    return range(seed, seed + count * _NEXT_SET, _NEXT_SET)
 
 
 def find_edge_inputs(

@@ -136,6 +136,16 @@ def test_a_damaged_instruction_is_named_with_its_word() -> None:
     assert "word 6" in text
 
 
+def test_a_list_of_billions_of_numbers_takes_no_memory() -> None:
+    data = bytearray(FILES["floating"])
+    constant = data.index(struct.pack("<I", 4 << 16 | 43))  # the first constant is a rank: 4
+    assert struct.unpack_from("<I", data, constant + 12) == (4,)
+    data[constant + 12 : constant + 16] = struct.pack("<I", 0x7FFFFFFF)
+    code, text = refusal(bytes(data))
+    assert code == "malformed-vgf"
+    assert "2147483647 numbers" in text
+
+
 def test_instructions_of_another_set_are_refused_by_name() -> None:
     code, text = refusal(FILES["integer"].replace(b"TOSA.001000.1", b"TOSA.009000.1"))
     assert code == "unsupported-operator"
