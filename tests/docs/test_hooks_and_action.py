@@ -212,7 +212,7 @@ def test_the_action_converts_and_checks(root: Path, runner: Path) -> None:
     run_step(root, "check", runner, files="good.tosa", against="good.tosa")
     tc.save(tc.strip_weights(tc.load(runner / "good.tosa")), runner / "other.tosa")
     said = run_step(root, "check", runner, 1, files="good.tosa good.tosa", against="other.tosa")
-    assert said.count("FAIL logits") == 2
+    assert said.count("seed-0:\nFAIL logits") == 2
 
 
 # -- lit -------------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from golden.operator_programs import (
     with_state,
 )
 
+from tosa_convert.golden.accuracy.user_tolerances import Tolerances
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.bisection.bisect import bisect
 from tosa_convert.golden.bisection.result import Bisection
@@ -171,7 +172,9 @@ def accepts_what_the_rule_allows(kind: str, engine: Engine) -> bool:
         return True
     graph = program(kind)
     given: dict[str, Array] = inputs(graph)
-    first = bisect(graph, Faulty(change=change), given, engine=engine).first
+    by_rule = Tolerances(official=True)
+    backend = Faulty(change=change)
+    first = bisect(graph, backend, given, tolerances=by_rule, engine=engine).first
     # The bound of a network can be smaller than what one of its operators may err.
     return first is None or first.kind == "within-rules"
 

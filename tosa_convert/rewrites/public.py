@@ -100,9 +100,10 @@ def rows_of(names: Sequence[str]) -> list[Rewrite]:
         TosaConvertError: "option-conflict" for a rewrite that does not exist.
     """
     known = (*(row.name for row in REWRITES), *GROUPS)
+    for name in names:
+        if not isinstance(name, str) or not is_extension(name):
+            refuse_unknown("rewrite", name, known)
     own = [name for name in names if not is_extension(name)]
-    for name in own:
-        refuse_unknown("rewrite", name, known)
     rows = [row for row in REWRITES if not names or row.name in own or row.group in own]
     return rows + [extension_rewrite(name) for name in dict.fromkeys(names) if is_extension(name)]
 

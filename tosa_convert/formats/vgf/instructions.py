@@ -1,85 +1,19 @@
 """The instructions of the extended set TOSA.001000.1: their operators, and the order of attributes.
 
-Facts of the set's grammar: operands of an instruction are its attributes, and then the operands of the
-operator. The number of an instruction is its place in the table.
+Facts of the set's grammar: an instruction has the number of its operator in the schema less one, and its
+operands are the operator's attributes, and then the operator's operands. Of the attributes only the
+accumulator has another place: before `local_bound`.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from tosa_convert.graph.opset import OperatorSpec, operator
+from tosa_convert.graph.opset import OPERATORS, OperatorSpec
 
 SET: Final = "TOSA.001000.1"
-_CONV: Final = "pad stride dilation acc_type local_bound"
-_TABLE: Final = f"""
-ARGMAX axis nan_mode
-AVG_POOL2D kernel stride pad acc_type
-CONV2D {_CONV}
-CONV3D {_CONV}
-DEPTHWISE_CONV2D {_CONV}
-FFT2D inverse local_bound
-MATMUL
-MAX_POOL2D kernel stride pad nan_mode
-RFFT2D local_bound
-TRANSPOSE_CONV2D out_pad stride acc_type local_bound
-CLAMP min_val max_val nan_mode
-ERF
-SIGMOID
-TANH
-ADD
-ARITHMETIC_RIGHT_SHIFT round
-BITWISE_AND
-BITWISE_OR
-BITWISE_XOR
-INTDIV
-LOGICAL_AND
-LOGICAL_LEFT_SHIFT
-LOGICAL_RIGHT_SHIFT
-LOGICAL_OR
-LOGICAL_XOR
-MAXIMUM nan_mode
-MINIMUM nan_mode
-MUL
-POW
-SUB
-TABLE
-ABS
-BITWISE_NOT
-CEIL
-CLZ
-COS
-EXP
-FLOOR
-LOG
-LOGICAL_NOT
-NEGATE
-RECIPROCAL
-RSQRT
-SIN
-SELECT
-EQUAL
-GREATER
-GREATER_EQUAL
-REDUCE_ALL axis
-REDUCE_ANY axis
-REDUCE_MAX axis nan_mode
-REDUCE_MIN axis nan_mode
-REDUCE_PRODUCT axis
-REDUCE_SUM axis
-CONCAT axis
-PAD
-RESHAPE
-REVERSE axis
-SLICE
-TILE
-TRANSPOSE perms
-GATHER
-SCATTER
-RESIZE mode
-CAST
-RESCALE scale32 rounding_mode per_channel input_unsigned output_unsigned
-"""
+#: ARGMAX is the first instruction and RESCALE the last.
+_COUNT: Final = 66
 
 
 class Instruction(NamedTuple):
@@ -89,7 +23,16 @@ class Instruction(NamedTuple):
     attributes: tuple[str, ...]
 
 
+def _attributes(spec: OperatorSpec) -> tuple[str, ...]:
+    names = [row.name for row in spec.attributes]
+    if "acc_type" in names and "local_bound" in names:
+        names.remove("local_bound")
+        names.insert(names.index("acc_type") + 1, "local_bound")
+    return tuple(names)
+
+
+_BY_CODE: Final = {spec.code: spec for spec in OPERATORS if spec.encoded_as in ("", spec.name)}
+#: By number.
 INSTRUCTIONS: Final = tuple(
-    Instruction(operator(name), tuple(attributes))
-    for name, *attributes in map(str.split, _TABLE.strip().splitlines())
+    Instruction(spec, _attributes(spec)) for spec in (_BY_CODE[1 + n] for n in range(_COUNT))
 )

@@ -31,7 +31,7 @@ _SMALL_BYTES: Final = 1 << 20
 #: A program whose tensors have at most so many bytes together gets several sets of edge inputs for each
 #: seed, because one does not hold every edge.
 _SEVERAL_SETS_BYTES: Final = 1 << 16
-_SETS: Final = 3
+_SETS: Final = 4
 #: How far apart the seeds of these sets are.
 _NEXT_SET: Final = 1000
 #: Domains of operands outside of which TOSA defines no result, whatever the other operands are.
@@ -119,7 +119,7 @@ def seeds_of_sets(graph: Graph, seed: int) -> range:
         >>> from tosa_convert import golden
         >>> graph = golden.generate(seed=2, operators=3, kinds=["ABS"])
         >>> list(seeds_of_sets(graph, 7))
-        [7, 1007, 2007]
+        [7, 1007, 2007, 3007]
     """
     count = _SETS if kept_bytes(graph) <= _SEVERAL_SETS_BYTES else 1
     return range(seed, seed + count * _NEXT_SET, _NEXT_SET)

@@ -6,6 +6,7 @@ The file needs nothing else: no script, no other file, and no network.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 import urllib.parse
@@ -101,9 +102,12 @@ class Page:
 
     def shown(self, text: str) -> str:
         """Return a text from outside for the page, without the paths of this machine."""
-        for folder in sorted({*map(str, self.folders), os.getcwd()}, key=len, reverse=True):
-            text = text.replace(folder + os.sep, nearby(folder) + os.sep)
-        text = text.replace(sys.prefix + os.sep, "").replace(tempfile.gettempdir() + os.sep, "")
+        folders = sorted({*map(str, self.folders), os.getcwd()}, key=len, reverse=True)
+        shorter = {folder: nearby(folder) + os.sep for folder in folders}
+        for folder, shown in (shorter | {sys.prefix: "", tempfile.gettempdir(): ""}).items():
+            # Not where it is the end of a path from the working folder.
+            absolute = r"(?<![\w.])" + re.escape(folder + os.sep)
+            text = shown.join(re.split(absolute, text))
         return escape(text)
 
 
