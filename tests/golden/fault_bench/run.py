@@ -175,7 +175,7 @@ def main() -> int:
     if given.verify:
         honest: dict[Any, str] = {}
         problems = [f"{f.title}: {text}" for f in faults if (text := unfit(f, honest))]
-        print(*problems, f"{len(problems)} rows are no faults", sep="\n")
+        print(*problems, f"{len(problems)} rows are not faults", sep="\n")
     total = len(answers)
     found, named = sum(a.found for a in answers), sum(a.named for a in answers)
     kinds = len({fault.kind for fault in faults})
