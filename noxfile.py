@@ -59,6 +59,20 @@ def tests(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", *session.posargs)
 
 
+@nox.session(venv_backend="uv|virtualenv")
+def lowest(session: nox.Session) -> None:
+    """Run the tests with the lowest version of each dependency that pyproject.toml admits; needs uv."""
+    session.run("uv", "pip", "install", "--resolution", "lowest-direct", ".[test]", external=True)
+    session.run("python", "-m", "pytest", *session.posargs)
+
+
+@nox.session(venv_backend="uv|virtualenv")
+def newest(session: nox.Session) -> None:
+    """Run the tests with the newest versions, preliminary ones too; these may fail. Needs uv."""
+    session.run("uv", "pip", "install", "--prerelease", "allow", ".[test]", external=True)
+    session.run("python", "-m", "pytest", *session.posargs)
+
+
 @nox.session
 def slow(session: nox.Session) -> None:
     """The tests that are marked `slow`; `-- ARGS` go to pytest."""

@@ -1,4 +1,4 @@
-"""Put man pages into the wheel; pyproject.toml has everything else.
+"""Put man pages and a bill of materials into the wheel; pyproject.toml has everything else.
 
 The pages are made from the help of the verbs when the wheel is built: no copy of them is kept.
 """
@@ -9,10 +9,12 @@ import sys
 from pathlib import Path
 
 from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
 
 from distutils.command.install_data import install_data  # isort: skip  # that of setuptools
 
 FOLDER = "share/man/man1"
+sys.path.insert(0, str(Path(__file__).parent))  # the build has an environment of its own
 
 
 class InstallManPages(install_data):
@@ -20,7 +22,6 @@ class InstallManPages(install_data):
 
     def run(self) -> None:
         """Make the pages, and install them."""
-        sys.path.insert(0, str(Path(__file__).parent))  # the build has an environment of its own
         from manual.man_pages import main
 
         folder = Path(self.get_finalized_command("build").build_temp, "man")
@@ -29,4 +30,18 @@ class InstallManPages(install_data):
         super().run()
 
 
-setup(cmdclass={"install_data": InstallManPages}, data_files=[(FOLDER, [])])
+class WheelWithBill(bdist_wheel):
+    """Add the bill of materials to the metadata."""
+
+    def egg2dist(self, egginfo_path: str, distinfo_path: str) -> None:
+        """Make the metadata as usual, then write the bill into it."""
+        from release.bill_of_materials import write_bill
+
+        super().egg2dist(egginfo_path, distinfo_path)
+        write_bill(Path(distinfo_path))
+
+
+setup(
+    cmdclass={"install_data": InstallManPages, "bdist_wheel": WheelWithBill},
+    data_files=[(FOLDER, [])],
+)

@@ -26,6 +26,8 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 _WHEEL: Final = ("tosa_convert/py.typed", "tosa_convert/builder/*.pyi", "*.dist-info/*")
 #: The man pages in the wheel, below the folder of an environment.
 _PAGES: Final = "share/man/man1"
+#: The bill of materials in the wheel, as release/bill_of_materials.py writes it.
+_BILL: Final = "*.dist-info/sboms/tosa-convert.cdx.json"
 
 
 def source_files(root: Path = ROOT) -> set[str] | None:
@@ -53,6 +55,8 @@ def wheel_problems(names: set[str], files: set[str]) -> Iterator[str]:
     modules = {name for name in files if name.startswith("tosa_convert/")}
     for name in sorted(modules - names):
         yield f"the wheel lacks {name}"
+    if not any(fnmatch(name, _BILL) for name in names):
+        yield f"the wheel lacks {_BILL}"
     for name in sorted(names - modules):
         if not any(fnmatch(name, pattern) for pattern in (*_WHEEL, f"*.data/data/{_PAGES}/*.1")):
             yield f"the wheel has {name}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import shutil
 import subprocess
@@ -13,12 +14,18 @@ from typing import Any
 
 import pytest
 
+from release.bill_of_materials import PLACE, write_bill
 from release.build_archives import packed_again
 from release.check_archives import sdist_problems, source_files, wheel_problems
 from tosa_convert.version import __version__
 
 FILES = {"README.md", "tests/a.py", "tosa_convert/api.py", "tosa_convert/py.typed"}
-WHEEL = {"tosa_convert/api.py", "tosa_convert/py.typed", "tosa_convert-1.dist-info/METADATA"}
+WHEEL = {
+    "tosa_convert/api.py",
+    "tosa_convert/py.typed",
+    "tosa_convert-1.dist-info/METADATA",
+    f"tosa_convert-1.dist-info/{PLACE}",
+}
 
 
 def test_a_complete_source_archive_has_no_problem() -> None:
@@ -39,6 +46,39 @@ def test_a_wheel_has_the_package_and_nothing_else() -> None:
     assert not list(wheel_problems(WHEEL | pages, FILES))
     found = list(wheel_problems(WHEEL - {"tosa_convert/py.typed"} | {"tests/a.py"}, FILES))
     assert found == ["the wheel lacks tosa_convert/py.typed", "the wheel has tests/a.py"]
+    (lacks,) = wheel_problems({name for name in WHEEL if "sboms" not in name}, FILES)
+    assert lacks == f"the wheel lacks *.dist-info/{PLACE}"
+
+
+def test_the_bill_of_materials_has_what_an_installation_adds(tmp_path: Path) -> None:
+    metadata = """Metadata-Version: 2.4
+Name: tosa-convert
+Version: 1.2.3
+Summary: Programs
+License-Expression: Apache-2.0
+Requires-Dist: numpy>=1.24
+Requires-Dist: ml_dtypes>=0.5
+Requires-Dist: torch-mlir; extra == "mlir"
+"""
+    (tmp_path / "METADATA").write_text(metadata)
+    bill = json.loads(write_bill(tmp_path).read_text())
+    assert bill["metadata"]["component"]["purl"] == "pkg:pypi/tosa-convert@1.2.3"
+    found = {row["purl"]: row["properties"][0]["value"] for row in bill["components"]}
+    assert found == {"pkg:pypi/ml-dtypes": ">=0.5", "pkg:pypi/numpy": ">=1.24"}
+    assert bill["dependencies"][0]["dependsOn"] == sorted(found)
+
+
+def test_every_action_is_pinned_by_its_commit(root: Path) -> None:
+    files = [*(root / ".github/workflows").glob("*.yml"), root / "action.yml"]
+    used = [
+        line.strip()
+        for path in files
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if re.search(r"\buses: ", line)
+    ]
+    assert len(used) > 20
+    pinned = re.compile(r"(?:- )?uses: [\w./-]+@[0-9a-f]{40} # v[\d.]+")
+    assert [line for line in used if not pinned.fullmatch(line)] == []
 
 
 def git(folder: Path, *words: str) -> None:
@@ -75,7 +115,8 @@ def test_what_commands_leave_in_a_checkout_is_not_part_of_the_repository(checkou
         "the sdist lacks tosa_convert/lost.py",
         "the sdist has digits_cnn.tosa, which is not a file of the repository",
     ]
-    assert list(wheel_problems({"tosa_convert/api.py", "tosa_convert/new.py"}, files)) == [
+    bill = f"a-1.dist-info/{PLACE}"
+    assert list(wheel_problems({"tosa_convert/api.py", "tosa_convert/new.py", bill}, files)) == [
         "the wheel lacks tosa_convert/lost.py",
         "the wheel has tosa_convert/new.py",
     ]
