@@ -85,6 +85,8 @@ def test_the_document_shows_what_the_program_prints(
             metadata.version("tosa-tools")
         except metadata.PackageNotFoundError:
             pytest.skip("the TOSA reference model (tosa-tools) is not installed")
+    if code == "missing-layout" and sys.version_info < (3, 11):
+        pytest.skip("the example says how to install a library that needs Python 3.11")
     if code in ("refmodel-failed", "refmodel-timeout", "backend-failed"):
         if sys.platform == "win32" or not shutil.which("false"):
             pytest.skip("the example replaces the model by a program of the shell")

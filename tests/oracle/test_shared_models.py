@@ -35,7 +35,7 @@ pytestmark = [
     pytest.mark.skipif(not MODELS, reason="there is no ../shared/models beside the checkout"),
     pytest.mark.skipif(CONVERTER is None, reason="tosa-converter-for-tflite is not installed"),
 ]
-each_model = pytest.mark.parametrize("model", MODELS, ids=lambda path: path.stem)
+each_model = pytest.mark.parametrize("model", MODELS, ids=[path.stem for path in MODELS])
 
 
 @pytest.fixture(scope="module")

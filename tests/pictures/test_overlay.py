@@ -82,6 +82,7 @@ def test_operators_that_bisect_did_not_examine_are_wrong() -> None:
     assert not any(row.inherits for row in found.rows)
 
 
+@pytest.mark.usefixtures("_layout")
 def test_what_inherits_has_a_colour_of_its_own_in_every_picture() -> None:
     first = {
         "kind": "by-itself",

@@ -72,11 +72,12 @@ class DType:
         """Return the numpy type of an unpacked element; from ml_dtypes where numpy does not have it."""
         import numpy as np
 
-        if hasattr(np, self.numpy_name):
-            return np.dtype(getattr(np, self.numpy_name))
-        import ml_dtypes
+        try:
+            return np.dtype(self.numpy_name)
+        except TypeError:
+            import ml_dtypes
 
-        return np.dtype(getattr(ml_dtypes, self.numpy_name))
+            return np.dtype(getattr(ml_dtypes, self.numpy_name))
 
 
 DTYPES: Final[tuple[DType, ...]] = (
