@@ -11,7 +11,7 @@ from typing import Final
 from verb_inputs import FORMS, MODELS, PROGRAMS, Files
 
 from tosa_convert.io.formats import EXTENSIONS
-from tosa_convert.io.options import BYTECODE_VERSIONS
+from tosa_convert.io.options import BYTECODE_VERSIONS, WEIGHTS
 
 #: Names of files: most are plain.
 _NAMES: Final = (
@@ -130,7 +130,7 @@ def _convert(line: Line) -> None:
         line.add(["--to", line.one("mlir", "mlirbc", "tosa", "json")])
     line.maybe(
         ["--verify"], ["--no-validate"], ["--narrow", "i64,f64,quant"], ["--pass-captured"],
-        ["--names", "generate"], ["--weights", line.one("embedded", "offset", "npy")],
+        ["--names", "generate"], ["--weights", line.one(*WEIGHTS)],
         ["--tosa-version", line.one("1.0", "1.1")], ["--generic"], ["--no-locations"],
         ["--bytecode-version", line.one(*map(str, BYTECODE_VERSIONS))], ["--elide", "2"],
         ["--limit", line.one(*_LIMITS)], ["--for", line.one(*_READERS)], ["--full-paths"],

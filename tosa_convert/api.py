@@ -11,15 +11,17 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from tosa_convert.errors import refuse_unknown
-from tosa_convert.formats.read import Source, weights_folder
+from tosa_convert.formats.read import Source, form_of_weights, weights_folder
 from tosa_convert.formats.write import AnyPath, encode, producer, stamp
 from tosa_convert.io.applicable_options import refuse_inapplicable
 from tosa_convert.io.files import PathLike, Progress, refuse_same_file
 from tosa_convert.io.formats import FORMATS, Format, of_path
 from tosa_convert.io.options import (
+    WEIGHT_FORMS,
     LimitsLike,
     ReadKeywords,
     ReadOptions,
+    WeightForm,
     WriteKeywords,
     WriteOptions,
     given_options,
@@ -136,7 +138,8 @@ def save(
         path: the file; its extension says the format.
         to: the format ("tosa", "json", "mlir" or "mlirbc") instead of the one of the extension.
         weights: where constants are stored. "embedded": in the file. "offset": after the flatbuffer, in
-            the same file. "npy": each in a `.npy` in a folder beside the file. "auto": embedded, except
+            the same file. "npy": each in a `.npy` in a folder beside the file. "safetensors", "irpa": in
+            a file of this format beside it. "auto": embedded, except
             that the constants of a flatbuffer of 2 GiB or more are stored after it, and those of JSON
             beside it if they have more than 1 MiB.
         names: MLIR: "retain" keeps names that reading would not generate, as discardable attributes;
@@ -241,12 +244,17 @@ def render(
     return render_with(graph, file_format, WriteOptions.of({**options, "validate": False}))
 
 
-def export_weights(graph: Graph, folder: PathLike, *, larger_than: int = 0) -> int:
-    """Write a graph's constants into a folder: a `.npy` for each, and a manifest.
+def export_weights(
+    graph: Graph, folder: PathLike, *, to: WeightForm | None = None, larger_than: int = 0
+) -> int:
+    """Write a graph's constants into a folder, a `.npy` for each, or into one file.
 
     Args:
         graph: the program.
-        folder: the folder, which is replaced as a whole; it may only hold files of an earlier export.
+        folder: the folder, which is replaced as a whole; it may only hold files of an earlier export. Or
+            the file, which is replaced.
+        to: "npy" for a folder; "safetensors" or "irpa", IREE's format, for a file. By default what the
+            extension says: `.safetensors`, `.irpa`, and a folder for any other.
         larger_than: constants of at most so many bytes are left out.
 
     Returns:
@@ -267,7 +275,10 @@ def export_weights(graph: Graph, folder: PathLike, *, larger_than: int = 0) -> i
     from tosa_convert.graph.verify import refuse_unsound
 
     refuse_unsound(graph)
-    return export_sound(graph, folder, larger_than=larger_than)
+    if to is not None:
+        refuse_unknown("to", to, WEIGHT_FORMS)
+    form = to or form_of_weights(folder)
+    return export_sound(graph, folder, form=form, larger_than=larger_than)
 
 
 def import_weights(
@@ -277,16 +288,19 @@ def import_weights(
     accept_changed_weights: bool = False,
     limits: LimitsLike = None,
 ) -> Graph:
-    """Return the graph with the constants of a folder in place of its own. Shapes and types must agree.
+    """Return the graph with the constants of a folder or a file in place of its own.
+
+    Shapes and types must agree.
 
     Args:
         graph: the program, which is not changed.
-        folder: a folder that `export_weights` wrote, perhaps with edited arrays.
+        folder: what `export_weights` wrote, perhaps with edited arrays; or a safetensors, `.irpa` or
+            GGUF file of another program, whose arrays have the names of the tensors.
         accept_changed_weights: accept arrays whose checksum is not the one in the manifest.
         limits: as for `load`; `manifest_bytes` applies.
 
     Returns:
-        A graph whose constants are views of the mapped `.npy` files where that is possible.
+        A graph whose constants are views of the mapped files where that is possible.
 
     Raises:
         TosaConvertError: "malformed-weights", "mismatched-weights", "changed-weights", "missing-data",

@@ -27,6 +27,7 @@ from tosa_convert.frontends.process.run import TIMEOUT
 from tosa_convert.frontends.recognize import Recognised, recognize
 from tosa_convert.frontends.table import on_route
 from tosa_convert.io.files import STANDARD, refuse_same_file, replace_file
+from tosa_convert.io.options import WEIGHT_FORMS
 
 if TYPE_CHECKING:
     from tosa_convert.io.formats import Format
@@ -145,7 +146,7 @@ def _refuse_with_parts(output: str | None, options: ConvertOptions) -> None:
         (options.check, "--check"),
         (options.input_names is not None, "--input-names"),
         (options.output_names is not None, "--output-names"),
-        (options.write.weights == "npy", "--weights npy"),
+        (options.write.weights in WEIGHT_FORMS, f"--weights {options.write.weights}"),
     ):
         if given:
             message = f"{flag} concerns one program, and the model may become several"

@@ -85,9 +85,10 @@ def stored_program(
 
 def _as_text(stored: StoredProgram, graph: Graph, found: list[Diagnosis]) -> str:
     from tosa_convert.cli.text_columns import aligned, one_line
-    from tosa_convert.io.formats import FORMATS
+    from tosa_convert.io.formats import FORMATS, WEIGHT_FILES
 
-    places = {"embedded": "in the file", "offset": "after the flatbuffer", "npy": "in .npy files"}
+    places = {"embedded": "in the file", "offset": "after the flatbuffer"}
+    places |= {form: row.where for form, row in WEIGHT_FILES.items()}
     weights = " and ".join(places[form] for form in places if form in stored.weights)
     lines = [
         f"{one_line(stored.path)}: {FORMATS[stored.format]}, TOSA {graph.version}"

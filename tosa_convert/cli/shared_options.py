@@ -212,11 +212,9 @@ SHARED: Final[dict[str, dict[str, Any]]] = dict(
             type=click.Choice(list(WEIGHTS)),
             default="auto",
             help="Where constants are stored. embedded: in the flatbuffer; offset: appended after it; "
-            "npy: .npy files beside it; auto (the default): embedded up to 2 GiB.",
+            "npy, safetensors, irpa: files beside it; auto (the default): embedded up to 2 GiB.",
         ),
-        _row(
-            "--accept-changed-weights", is_flag=True, help="Accept .npy weights that were edited."
-        ),
+        _row("--accept-changed-weights", is_flag=True, help="Accept weights that were edited."),
         _row(
             "--for",
             metavar="READER",

@@ -18,7 +18,7 @@ from tosa_convert.errors import grouped, printable
 from tosa_convert.frontends.model_summary import KINDS
 from tosa_convert.graph.locations import UNLOCATED
 from tosa_convert.graph.model import counted
-from tosa_convert.io.formats import FORMATS, MLIR_FORMATS
+from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, WEIGHT_FILES
 from tosa_convert.rules.amounts import Amount
 from tosa_convert.views.inspection.listing import (
     ConstantRow,
@@ -44,7 +44,7 @@ _MOST_DEPTH: Final = 16
 _PLACES: Final = {
     "embedded": "in the file",
     "offset": "after the flatbuffer",
-    "npy": "in .npy files beside it",
+    **{form: f"{row.where} beside it" for form, row in WEIGHT_FILES.items()},
 }
 
 # -- the screen ------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`weights export|import|strip`: a program's constants as .npy files, edited or removed."""
+"""`weights export|import|strip`: a program's constants in files of their own, edited or removed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tosa_convert.cli.command import Verbs, note
 from tosa_convert.cli.option import Folder, ReadPath
 from tosa_convert.cli.shared_options import add_options, option
 from tosa_convert.errors import printable
+from tosa_convert.io.options import WEIGHT_FORMS, WeightForm
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
@@ -22,7 +23,13 @@ def weights() -> None:
 
 @weights.command("export")
 @click.argument("source", type=ReadPath(), metavar="IN")
-@option("--output", more="By default a folder named as IN, with the extension .weights.")
+@option("--output", more="By default named as IN, with the extension .weights for a folder.")
+@option(
+    "--to",
+    type=click.Choice(WEIGHT_FORMS),
+    help="npy: a folder of .npy files; safetensors, irpa: one file. By default what the extension of "
+    "--output says, else npy.",
+)
 @option(
     "--larger-than",
     type=click.IntRange(min=0),
@@ -30,26 +37,32 @@ def weights() -> None:
     metavar="BYTES",
     help="Leave smaller constants out.",
 )
-def export_weights(source: str, output: str | None, larger_than: int) -> None:
-    """Write a .npy for each constant, and a manifest."""
+def export_weights(
+    source: str, output: str | None, to: WeightForm | None, larger_than: int
+) -> None:
+    """Write the constants as a .npy each and a manifest, or as one file."""
     from tosa_convert import api
     from tosa_convert.cli.load_graph import load_graph
     from tosa_convert.io.files import STANDARD
 
     if output == STANDARD or (output is None and source == STANDARD):
-        raise click.UsageError("weights are written into a folder: name it with -o DIR")
-    folder = output or api.weights_folder(source)
-    count = api.export_weights(load_graph(source), folder, larger_than=larger_than)
+        raise click.UsageError("weights are written into a folder or a file: name it with -o")
+    folder = output or api.weights_folder(source, to or "npy")
+    count = api.export_weights(load_graph(source), folder, to=to, larger_than=larger_than)
     note(f"{count} constants in {printable(str(folder))}")
 
 
 @weights.command("import")
 @click.argument("source", type=ReadPath(), metavar="IN")
-@click.argument("folder", type=Folder(), metavar="DIR")
+@click.argument("folder", type=Folder(), metavar="WEIGHTS")
 @option("--output", required=True)
 @add_options("--to --accept-changed-weights --no-validate")
 def import_weights(source: str, folder: str, accept_changed_weights: bool, **given: Any) -> None:
-    """Put the constants of a folder into a program of the same shapes and types."""
+    """Put the constants of a folder or file into a program of the same shapes and types.
+
+    WEIGHTS is what `weights export` wrote, or a safetensors, .irpa or GGUF file of another program whose
+    arrays have the names of the tensors.
+    """
     from tosa_convert import api
     from tosa_convert.cli.load_graph import edit_file
 

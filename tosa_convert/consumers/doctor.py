@@ -24,7 +24,7 @@ from tosa_convert.errors import Finding
 from tosa_convert.graph.model import Graph, counted
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.graph.verify import verify
-from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, Format
+from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, WEIGHT_FILES, Format
 from tosa_convert.rules.public import find_violations
 
 #: Findings of one program that are kept; a program may refuse each of many tensors.
@@ -152,7 +152,8 @@ def _file_problems(graph: Graph, stored: StoredProgram, reader: Consumer) -> Ite
                 else f"the file is of TOSA 0.80, which {reader.release} does not read"
             )
         for form in sorted(stored.weights - set(reader.weights)):
-            text = {"offset": "after the flatbuffer", "npy": "in .npy files"}.get(form, form)
+            row = WEIGHT_FILES.get(form)
+            text = "after the flatbuffer" if row is None else row.where
             yield f"the weights are {text}: {reader.name} {reader.otherwise}"
     if stored.format == "mlir" and reader.generic_text and not stored.generic:
         if _has_attributes(graph):

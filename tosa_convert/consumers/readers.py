@@ -15,7 +15,7 @@ from tosa_convert.errors import fail, refuse_unknown
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, Format
 from tosa_convert.io.options import Weights, WriteOptions
 
-Form = Literal["embedded", "offset", "npy"]
+Form = Literal["embedded", "offset", "npy", "safetensors", "irpa"]
 
 
 class Consumer(NamedTuple):

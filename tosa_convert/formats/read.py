@@ -13,9 +13,9 @@ from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.io import log
 from tosa_convert.io.applicable_options import refuse_inapplicable
 from tosa_convert.io.files import map_file, read_at_most, too_large
-from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, Format, sniff
+from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, WEIGHT_FILES, Format, sniff
 from tosa_convert.io.gc_pause import garbage_collection_paused
-from tosa_convert.io.options import ReadOptions, given_options
+from tosa_convert.io.options import WEIGHT_FORMS, ReadOptions, WeightForm, given_options
 
 if TYPE_CHECKING:
     from tosa_convert.eras.older_to_current.record import Upgrade
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph, Tensor
 
 #: Where a constant is stored.
-StoredForm = Literal["embedded", "offset", "npy"]
+StoredForm = Literal["embedded", "offset", "npy", "safetensors", "irpa"]
 STORED_FORMS: Final[tuple[StoredForm, ...]] = get_args(StoredForm)
 
 
@@ -228,7 +228,7 @@ def quoting(opened: Input) -> Iterator[None]:
 class Storage(NamedTuple):
     """How many constants, and how many bytes of them, are stored in one form.
 
-    form: "embedded" in the file, at an "offset" after the flatbuffer, or in "npy" files beside it.
+    form: "embedded" in the file, at an "offset" after the flatbuffer, or that of files beside it.
     """
 
     form: StoredForm
@@ -258,9 +258,11 @@ def read_with_storage(
 
         after = addresses_of_data_after(opened.data, options.limits)
 
+    beside: StoredForm = next((form for form, _ in weights_beside(opened.path)), "npy")
+
     def form(constant: Constant) -> StoredForm:
         if id(constant) not in inside:
-            return "npy"
+            return beside
         return "offset" if after and constant.address in after else "embedded"
 
     return _with_shapes(graph, options), _storage(graph, form)
@@ -328,7 +330,7 @@ def annotate(opened: Input) -> Annotation:
 
 
 def with_weights(graph: Graph, path: str, options: ReadOptions, *, checked: bool = True) -> Graph:
-    """Return the graph with the weights from the folder beside its file.
+    """Return the graph with the weights from the folder or file beside its file.
 
     Returns the graph itself if none are there.
 
@@ -336,9 +338,14 @@ def with_weights(graph: Graph, path: str, options: ReadOptions, *, checked: bool
     """
     if not path:
         return graph
-    folder = weights_folder(path)
-    if not os.path.isdir(folder) or not _lacks_data(graph):
+    beside = weights_beside(path)
+    if not beside or not _lacks_data(graph):
         return graph
+    if len(beside) > 1:
+        message = "its weights can be those in " + " and ".join(name for _, name in beside)
+        hint = "move away those that are not, or use `weights import`"
+        raise fail("mismatched-weights", path, message, hint)
+    folder = beside[0][1]
     from tosa_convert.formats.weights.read import read as read_weights
 
     return read_weights(
@@ -369,9 +376,28 @@ def types_of_weights(folder: str | os.PathLike[str]) -> dict[str, DType]:
     return {entry.file: dtype(entry.dtype) for entry in entries}
 
 
-def weights_folder(path: str | os.PathLike[str]) -> str:
-    """Return the folder for the weights of a file: `m.weights` beside `m.tosa`."""
-    return os.path.splitext(path)[0] + ".weights"
+def weights_folder(path: str | os.PathLike[str], form: WeightForm = "npy") -> str:
+    """Return the folder or file for the weights of a file: `m.weights` beside `m.tosa`."""
+    return os.path.splitext(path)[0] + WEIGHT_FILES[form].extension
+
+
+def form_of_weights(path: str | os.PathLike[str]) -> WeightForm:
+    """Return the form of weights that the extension of a file says; a folder has any other."""
+    extension = os.path.splitext(os.fspath(path))[1].lower()
+    forms = (form for form in WEIGHT_FORMS if WEIGHT_FILES[form].extension == extension)
+    return next(forms, "npy")
+
+
+def weights_beside(path: str | os.PathLike[str]) -> list[tuple[WeightForm, str]]:
+    """Return the folder and the files that are beside a program, and may have its weights."""
+    if not path:
+        return []
+    rows = [(form, weights_folder(path, form)) for form in WEIGHT_FORMS]
+    return [
+        (form, name)
+        for form, name in rows
+        if (os.path.isdir if form == "npy" else os.path.isfile)(name)
+    ]
 
 
 def _lacks_data(graph: Graph) -> bool:

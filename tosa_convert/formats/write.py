@@ -9,13 +9,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tosa_convert.errors import fail, refuse_unknown
-from tosa_convert.formats.read import Input, read, weights_folder, with_weights
+from tosa_convert.formats.read import Input, read, weights_beside, weights_folder, with_weights
 from tosa_convert.io import log
 from tosa_convert.io.applicable_options import FORMS, Form, refuse_weights
 from tosa_convert.io.files import Progress, map_file, replace_file
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, WRITTEN, Format
 from tosa_convert.io.gc_pause import garbage_collection_paused
-from tosa_convert.io.options import ReadOptions, Weights, WriteOptions
+from tosa_convert.io.options import (
+    WEIGHT_FORMS,
+    ReadOptions,
+    WeightForm,
+    Weights,
+    WriteOptions,
+)
 from tosa_convert.version import __version__
 
 if TYPE_CHECKING:
@@ -84,7 +90,7 @@ def encode(
     from tosa_convert.formats.flatbuffer.write import plan
 
     _warn_of_target(graph)
-    out_of_line = {"auto": None, "embedded": False, "offset": True, "npy": None}[weights]
+    out_of_line = {"embedded": False, "offset": True}.get(weights)
     with garbage_collection_paused():
         found = plan(graph, producer(), out_of_line=out_of_line, columns=columns or {})
         return found.pieces()
@@ -295,8 +301,12 @@ def save(
     refuse_unknown("to", file_format, WRITTEN)
     refuse_weights(file_format, options.weights)
     size_beside = _size_beside(graph, file_format, options.weights)
+    form: WeightForm = "npy" if options.weights not in WEIGHT_FORMS else options.weights
+    beside = weights_folder(target, form)
     _refuse_special_file(target, file_format, options, beside=size_beside is not None)
     _refuse_unverifiable(graph, target, file_format, options)
+    if size_beside is not None:
+        _refuse_others_beside(target, form)
     columns = _refuse_wrong(graph, file_format, options)
     written = graph
     if size_beside is not None:
@@ -308,15 +318,15 @@ def save(
     def finish(new: str) -> None:
         # The weights are written when the new file is complete, and right before it is renamed.
         if size_beside is not None:
-            export_weights(graph, weights_folder(target), larger_than=size_beside)
+            export_weights(graph, beside, form=form, larger_than=size_beside)
         if options.verify:
             _compare_with(graph, Input(map_file(new), "", "", file_format), target, options)
 
     needs_finish = options.verify or size_beside is not None
     size = replace_file(target, pieces, finish if needs_finish else None, progress)
-    beside = "" if size_beside is None else f", weights in {weights_folder(target)}"
+    weights = "" if size_beside is None else f", weights in {beside}"
     what = FORMATS[file_format]
-    log.info("%s: %s, TOSA %s, %d bytes%s", target, what, graph.version, size, beside)
+    log.info("%s: %s, TOSA %s, %d bytes%s", target, what, graph.version, size, weights)
 
 
 def _compare_with(graph: Graph, written: Input, path: str, options: WriteOptions) -> None:
@@ -379,11 +389,23 @@ def _refuse_special_file(
         raise fail("option-conflict", path, message, hint)
 
 
+def _refuse_others_beside(path: str, form: WeightForm) -> None:
+    """Refuse to write weights beside others, and in place of a file that tosa-convert did not write."""
+    for other, name in weights_beside(path):
+        if other != form:
+            message = f"the weights would be in {weights_folder(path, form)}, and others are here"
+            raise fail("foreign-folder", name, message, "move it away, or choose another name")
+        if form != "npy":
+            from tosa_convert.formats.weights.read import refuse_foreign_file
+
+            refuse_foreign_file(name)
+
+
 def _size_beside(graph: Graph, file_format: Format, weights: Weights) -> int | None:
     """Constants larger than this many bytes are stored beside the file; None if all are in it."""
     if file_format in MLIR_FORMATS:
         return None
-    if weights == "npy":
+    if weights in WEIGHT_FORMS:
         return 0
     if file_format == "json" and weights == "auto":
         total = sum(constant.nbytes for _, constant in graph.constants())
@@ -391,9 +413,11 @@ def _size_beside(graph: Graph, file_format: Format, weights: Weights) -> int | N
     return None
 
 
-def export_weights(graph: Graph, folder: str | os.PathLike[str], *, larger_than: int = 0) -> int:
+def export_weights(
+    graph: Graph, path: str | os.PathLike[str], *, form: WeightForm = "npy", larger_than: int = 0
+) -> int:
     """Write the constants of more than `larger_than` bytes of a sound graph; returns their number."""
     from tosa_convert.formats.weights.write import write
 
-    left = write(graph, folder, larger_than=larger_than, producer=producer())
+    left = write(graph, path, form=form, larger_than=larger_than, producer=producer())
     return sum(1 for _ in graph.constants()) - sum(1 for _ in left.constants())

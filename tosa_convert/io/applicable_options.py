@@ -81,7 +81,7 @@ OPTIONS: Final = {
         OptionRow(
             "accept_changed_weights",
             "--accept-changed-weights",
-            "concerns .npy weights beside a .tosa or .json file",
+            "concerns weights beside a .tosa or .json file",
             _FILES - _MLIR - _VGF,
         ),
         OptionRow("copy", "", "concerns files and buffers", _FILES),
@@ -127,8 +127,8 @@ OPTIONS: Final = {
 
 #: Format of the output -> where its constants can be stored, and why nowhere else.
 WEIGHTS_OF: Final[dict[Format, tuple[tuple[Weights, ...], str]]] = {
-    "tosa": (("auto", "embedded", "offset", "npy"), ""),
-    "json": (("auto", "embedded", "npy"), "nothing can be appended to it"),
+    "tosa": (("auto", "embedded", "offset", "npy", "safetensors", "irpa"), ""),
+    "json": (("auto", "embedded", "npy", "safetensors", "irpa"), "nothing can be appended to it"),
     "mlir": (("auto", "embedded"), "MLIR stores its constants inside"),
     "mlirbc": (("auto", "embedded"), "MLIR stores its constants inside"),
 }

@@ -33,6 +33,28 @@ EXTENSIONS: Final[dict[str, Format]] = {
     ".tosa": "tosa",
     ".json": "json",
 }
+
+
+class WeightFile(NamedTuple):
+    """A form of weights in files of their own.
+
+    extension: of the file or folder. where: how messages say that weights are in it. sign: the first
+    bytes of a file, or b"" if they do not tell. is_written: whether it can be an output.
+    """
+
+    extension: str
+    where: str
+    sign: bytes = b""
+    is_written: bool = True
+
+
+#: Form of weights -> its row. Beside a program, those that are written are looked for.
+WEIGHT_FILES: Final = {
+    "npy": WeightFile(".weights", "in .npy files"),
+    "safetensors": WeightFile(".safetensors", "in a safetensors file"),
+    "irpa": WeightFile(".irpa", "in a parameter archive of IREE", b"IRPA"),
+    "gguf": WeightFile(".gguf", "in a GGUF file", b"GGUF", is_written=False),
+}
 #: Formats that need MLIR's Python bindings.
 MLIR_FORMATS: Final = frozenset({"mlir", "mlirbc"})
 
@@ -90,6 +112,10 @@ _TORCH: Final = _OtherModel(
     "the .pt2 file",
 )
 _NUMPY: Final = _OtherModel("a file of NumPy arrays, not a program", "")
+_WEIGHTS: Final = _OtherModel(
+    "a file of weights, not a program",
+    "put them into a program: tosa-flatbuffer weights import PROGRAM FILE -o OUT",
+)
 _ZIP: Final = _OtherModel("a ZIP archive", "extract it and convert the model that it holds")
 _GZIP: Final = _OtherModel("compressed with gzip", "decompress it first: gunzip")
 
@@ -193,6 +219,8 @@ def _other_model(data: memoryview, head: bytes) -> _OtherModel | None:
         return _HDF5
     if head.startswith(b"\x93NUMPY"):
         return _NUMPY
+    if weights_kind(data):
+        return _WEIGHTS
     if head.startswith(b"\x1f\x8b"):
         return _GZIP
     # torch.save before 1.6: a pickle of a magic number.
@@ -204,6 +232,19 @@ def _other_model(data: memoryview, head: bytes) -> _OtherModel | None:
     if len(head) > 2 and head[0] == 8 and 1 < head[1] < 32 and head[2] in _ONNX_TAGS:
         return _ONNX
     return None
+
+
+def weights_kind(data: memoryview) -> str:
+    """Return the form of weights that a file has; "" if it has none.
+
+    A safetensors file has no sign: it begins with the length of its header, which is an object of JSON.
+    """
+    head = bytes(data[:16])
+    for name, row in WEIGHT_FILES.items():
+        if row.sign and head.startswith(row.sign):
+            return name
+    is_header = head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= len(data) - 8
+    return "safetensors" if is_header else ""
 
 
 def model_kind(data: memoryview) -> str:

@@ -16,7 +16,9 @@ from typing import Any, Final, Literal, TypedDict, TypeVar, cast, get_args
 from tosa_convert.errors import Findings, TosaConvertError, fail, near_match, refuse_unknown
 
 Names = Literal["retain", "generate"]
-Weights = Literal["auto", "embedded", "offset", "npy"]
+#: Where constants can be stored in files of their own.
+WeightForm = Literal["npy", "safetensors", "irpa"]
+Weights = Literal["auto", "embedded", "offset", "npy", "safetensors", "irpa"]
 Constants = Literal["auto", "dense", "resource"]
 #: "1.0" or "1.1" on request, or "" for the version that the input has or needs.
 TosaVersion = Literal["", "1.0", "1.1"]
@@ -26,6 +28,7 @@ Shapes = Mapping[str, Sequence[int] | tuple[int | str, ...] | list[int | str]]
 
 NAMES: Final[tuple[Names, ...]] = get_args(Names)
 WEIGHTS: Final[tuple[Weights, ...]] = get_args(Weights)
+WEIGHT_FORMS: Final[tuple[WeightForm, ...]] = get_args(WeightForm)
 CONSTANTS: Final[tuple[Constants, ...]] = get_args(Constants)
 NARROW: Final[tuple[Narrow, ...]] = get_args(Narrow)
 #: Versions of MLIR's bytecode, and the one that is written unless another is asked for: every MLIR that
@@ -66,7 +69,7 @@ class Limits:
     text_parts: int = _limit(
         10_000, "entries of one list in MLIR text, and operations in modules instead of functions"
     )
-    manifest_bytes: int = _limit(64 << 20, "size of the manifest of a weights folder, in bytes")
+    manifest_bytes: int = _limit(64 << 20, "size of the manifest or header of weights, in bytes")
     converter_memory: int = _limit(
         4 << 30, "memory that the converter of any framework's model may use, in bytes"
     )

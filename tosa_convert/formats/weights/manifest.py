@@ -1,4 +1,4 @@
-"""`manifest.json`: which file of a folder holds which constant.
+"""`manifest.json`: which file of a folder, or which array of a file, holds which constant.
 
     {"format": "tosa-convert weights", "version": 1, "producer": "...", "constants": [
       {"region": "main", "block": "main", "tensor": "w", "part": "data", "file": "w.npy",
@@ -80,12 +80,13 @@ def dump(entries: Iterable[Entry], producer: str) -> bytes:
     return json.dumps(content, indent=1).encode("ascii") + b"\n"
 
 
-def load(text: bytes, where: str) -> list[Entry]:
+def load(text: bytes, where: str, *, has_keys: bool = False) -> list[Entry]:
     """Read the entries of a manifest. No file and no part of a tensor occurs twice in them.
 
     Args:
         text: The bytes of the manifest.
         where: Its path, for messages.
+        has_keys: `file` is the key of an array, and not the name of a file.
 
     Raises:
         TosaConvertError: "malformed-weights" or "unsafe-path", with all findings.
@@ -98,7 +99,7 @@ def load(text: bytes, where: str) -> list[Entry]:
         message = f"its version is {_shown(version)}, expected {VERSION}"
         hint = "the manifest is damaged, or a newer release of tosa-convert wrote it"
         raise fail("malformed-weights", where, message, hint)
-    reader = _Reader(where)
+    reader = _Reader(where, has_keys)
     reader.check_keys("", content, ("format", "version", "producer", "constants"))
     reader.has_type("producer", content.get("producer"), str)
     rows = content.get("constants")
@@ -146,8 +147,9 @@ def _shown(value: object) -> str:
 class _Reader:
     """Reads the entries of a manifest and collects findings."""
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, has_keys: bool) -> None:
         self.where = where
+        self.has_keys = has_keys
         self.findings = Findings()
         self.entries: list[Entry] = []
 
@@ -202,7 +204,7 @@ class _Reader:
             type(size) is not int or not 0 <= size < 2**31 for size in sizes
         ):
             self.add(f"{path}.shape", f"expected at most {MAX_RANK} sizes from 0 to {2**31 - 1}")
-        if not is_safe(row["file"]):
+        if not self.has_keys and not is_safe(row["file"]):
             self.add(
                 f"{path}.file",
                 f"found {_shown(row['file'])}, expected the name of an .npy file in this folder, "
@@ -215,10 +217,10 @@ class _Reader:
         parts: set[tuple[str, str, str, str]] = set()
         for entry in self.entries:
             # On Windows and macOS, names that differ only in case are the same file.
-            file = entry.file.lower()
+            file = entry.file if self.has_keys else entry.file.lower()
             part = (entry.region, entry.block, entry.tensor, entry.part)
             if file in files:
-                self.add("", f"two constants are in the file {entry.file!r}")
+                self.add("", f"two constants are in the file {entry.file[:80]!r}")
             if part in parts:
                 self.add("", f"duplicate constant: {entry}")
             files.add(file)

@@ -74,9 +74,9 @@ def header(row: DType, shape: tuple[int, ...]) -> bytes:
     return _MAGIC + b"\x01\x00" + length.pack(len(text)) + text.encode("ascii")
 
 
-def stored_bytes(constant: Constant) -> int:
-    """Bytes of the elements of a constant in a file, without the header."""
-    return constant.count * np.dtype(DESCR[constant.dtype]).itemsize
+def stored_bytes(row: DType, count: int) -> int:
+    """Bytes of so many elements of a type in a file, without the header."""
+    return count * np.dtype(DESCR[row]).itemsize
 
 
 def blocks(constant: Constant) -> Iterator[memoryview]:

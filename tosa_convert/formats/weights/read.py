@@ -1,4 +1,4 @@
-"""A folder of `.npy` files and its manifest -> the constants of a Graph."""
+"""A folder of `.npy` files and its manifest, or a file of arrays -> the constants of a Graph."""
 
 from __future__ import annotations
 
@@ -6,18 +6,25 @@ import hashlib
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from tosa_convert.errors import Findings, TosaConvertError, fail
 from tosa_convert.formats.weights import npy
+from tosa_convert.formats.weights.archive import Contents, Stored, is_packed, stored_kind
+from tosa_convert.formats.weights.archives import READERS
 from tosa_convert.formats.weights.folder import files_to_map, manifest_of, size_of, view
-from tosa_convert.formats.weights.manifest import NAME, Entry
+from tosa_convert.formats.weights.manifest import NAME, Entry, load
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DType, dtype
 from tosa_convert.graph.model import Block, Graph, Tensor, quoted, require_graphs
 from tosa_convert.graph.opset import CONST
-from tosa_convert.graph.replace_data import replace_data
+from tosa_convert.graph.replace_data import Part, replace_data
+from tosa_convert.graph.value_rules import INT4_HINT, INT4_MINUS_8
+from tosa_convert.io import log
+from tosa_convert.io.files import map_file
+from tosa_convert.io.formats import WEIGHT_FILES, weights_kind
 from tosa_convert.io.options import DEFAULT_LIMITS, Limits
 
 #: Bytes that are hashed at a time.
@@ -28,14 +35,14 @@ _OTHER_VERSION: Final = "these weights belong to another version of the program"
 
 def read(
     graph: Graph,
-    folder: str | os.PathLike[str],
+    path: str | os.PathLike[str],
     *,
     accept_changed: bool = False,
     checked: bool = True,
     copy: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Graph:
-    """Put the constants of a folder in place of those of a graph; `graph` is not changed.
+    """Put the constants of a folder or a file in place of those of a graph; `graph` is not changed.
 
     Large files are mapped into memory: they must not be truncated while the graph is in use, but
     `write` can replace the folder. INT4 and INT48 are packed, since a program has them in another
@@ -43,7 +50,8 @@ def read(
 
     Args:
         graph: The program.
-        folder: A folder that `write` has written.
+        path: What `write` has written, or a file of another program: a file without our manifest has the
+            constants whose names are its keys.
         accept_changed: Accept arrays whose checksum differs from the one in the manifest. Checksums
             are not computed then. Types, shapes, lengths and ranges are checked nevertheless.
         checked: Check the values. If not, neither values nor checksums are read, and the graph is only
@@ -56,14 +64,104 @@ def read(
             against the graph, the files, their checksums, their values.
     """
     require_graphs(graph)
-    folder = Path(folder)
-    where = os.fspath(folder / NAME)
-    entries = manifest_of(folder, limits)
+    path = Path(path)
+    loader: Callable[[Path, bool, bool, bool], _Loader] = _Loader
+    if path.is_dir() or not path.exists():
+        where, entries = os.fspath(path / NAME), manifest_of(path, limits)
+    else:
+        where, contents = os.fspath(path), _contents(path, copy, limits)
+        if contents.manifest is None:
+            entries = _entries_by_name(graph, contents, where)
+        else:
+            entries = load(contents.manifest, where, has_keys=True)
+        loader = partial(_ArchiveLoader, contents)
     targets = _targets(graph, entries, where)
     _check_complete(graph, targets, where)
-    constants = _Loader(folder, accept_changed, checked, copy).load(entries)
+    constants = loader(path, accept_changed, checked, copy).load(entries)
     rows = ((block, row.tensor, row.part, constants[row]) for row, (block, _) in targets.items())
     return replace_data(graph, rows)
+
+
+def _contents(path: Path, copy: bool, limits: Limits) -> Contents:
+    """Read the table of a file of arrays."""
+    where = os.fspath(path)
+    data = map_file(path, copy=copy)
+    form = weights_kind(data)
+    if not form:
+        expected = ", ".join(row.extension for row in WEIGHT_FILES.values())
+        message = f"it begins with {bytes(data[:8])!r}, expected a file of weights: {expected}"
+        raise fail("malformed-weights", where, message)
+    return READERS[form](data, where, limits)
+
+
+def refuse_foreign_file(path: str) -> None:
+    """Raise TosaConvertError("foreign-folder") for a file of weights that `write` has not written."""
+    try:
+        is_ours = _contents(Path(path), False, DEFAULT_LIMITS).manifest is not None
+    except TosaConvertError:
+        is_ours = False
+    if not is_ours:
+        message = "tosa-convert did not write this file, and it would be lost"
+        raise fail("foreign-folder", path, message, "move it away, or choose another name")
+
+
+def _entries_by_name(graph: Graph, contents: Contents, where: str) -> list[Entry]:
+    """Return an entry for each array of a file without a manifest that a tensor has the name of.
+
+    Arrays of other names are logged.
+    """
+    found: dict[str, list[Entry]] = {}
+    for region in graph.regions:
+        for block in region.blocks:
+            for key, tensor, part in _keys_of(block):
+                if key in contents.arrays:
+                    entry = _entry(region.name, block, tensor, part, key, contents.arrays[key])
+                    found.setdefault(key, []).append(entry)
+    findings = Findings()
+    for key, entries in found.items():
+        if len(entries) > 1:
+            message = f"{len(entries)} tensors have this name: " + ", ".join(map(str, entries[:4]))
+            hint = "rename one of them"
+            findings.add("mismatched-weights", f"{where}: {key[:80]!r}", message, hint)
+    others = [key for key in contents.arrays if key not in found]
+    if others and not found:
+        message = f"the program has no tensor of a name in it: {_listing(others)}"
+        findings.add("undefined-name", where, message, "rename the arrays or the tensors")
+    findings.raise_if_any()
+    if others:
+        message = "%s: %d arrays have no tensor of their name in the program: %s"
+        log.warning(message, where, len(others), _listing(others))
+    return [entry for entries in found.values() for entry in entries]
+
+
+def _listing(keys: list[str]) -> str:
+    more = f" and {len(keys) - 8} more" if len(keys) > 8 else ""
+    return ", ".join(key[:80] for key in keys[:8]) + more
+
+
+def _keys_of(block: Block) -> Iterator[tuple[str, Tensor, Part]]:
+    """Iterate over the constants and variables of a block, with the keys that their arrays have."""
+    made = {name for row in block.operators if row.spec is CONST for name in row.outputs}
+    for tensor in block.tensors.values():
+        if tensor.name in made or tensor.variable:
+            yield tensor.name, tensor, "data"
+            if tensor.scale is not None:
+                yield f"{tensor.name}.scale", tensor, "scale_data"
+
+
+def _entry(
+    region: str, block: Block, tensor: Tensor, part: Part, key: str, stored: Stored
+) -> Entry:
+    """Make an entry for an array of a file without a manifest."""
+    row, shape, data = tensor.dtype, tensor.shape or (), tensor.data
+    if part == "scale_data" and tensor.scale is not None:
+        row, data = tensor.scale.dtype, tensor.scale.data
+        shape = (-(-math.prod(shape) // int(tensor.scale.shape)),)
+    shape = shape if stored.shape is None else stored.shape
+    count = math.prod(shape)
+    padding = (data or Constant(row, count, bytes(row.element_bytes), splat=True)).usual_padding
+    padding = padding if data is None else data.padding
+    return Entry(region, block.name, tensor.name, part, key, row.name, shape, padding, "")
 
 
 def _targets(graph: Graph, entries: list[Entry], where: str) -> dict[Entry, tuple[Block, Tensor]]:
@@ -173,7 +271,7 @@ class _Loader:
         digest = hashlib.sha256()
         for start in range(0, len(array), HASH_BYTES):
             digest.update(array[start : start + HASH_BYTES])
-        if digest.hexdigest() != entry.sha256:
+        if entry.sha256 and digest.hexdigest() != entry.sha256:
             message = f"its elements are not those that were written for {entry}"
             option = "--accept-changed-weights (accept_changed_weights=True)"
             hint = f"to accept edited weights, pass {option}"
@@ -182,6 +280,74 @@ class _Loader:
     def constant(self, entry: Entry, array: memoryview) -> Constant:
         row, count, where = dtype(entry.dtype), math.prod(entry.shape), self.path(entry)
         return npy.constant(array, where, row, count, entry.padding, checked=self.checked)
+
+
+class _ArchiveLoader(_Loader):
+    """Finds and checks the arrays of one file."""
+
+    def __init__(self, contents: Contents, *options: Any) -> None:
+        super().__init__(*options)
+        self.contents = contents
+
+    def path(self, entry: Entry) -> str:
+        stored = self.contents.arrays.get(entry.file)
+        place = "" if stored is None else f"byte {stored.offset}: "
+        return f"{os.fspath(self.folder)}: {place}{entry.file[:80]!r}"
+
+    def arrays(self, entries: list[Entry]) -> dict[Entry, memoryview]:
+        return _made(entries, self.array)
+
+    def array(self, entry: Entry) -> memoryview:
+        """Return the bytes of an array, which must be of the entry's type and shape."""
+        where, row, count = self.path(entry), dtype(entry.dtype), math.prod(entry.shape)
+        stored = self.contents.arrays.get(entry.file)
+        if stored is None:
+            hint = "the file belongs to another version of the program"
+            raise fail("missing-data", where, "the file does not have this array", hint)
+        kind = stored_kind(row, count)
+        if stored.kind not in ("", kind) or stored.shape not in (None, entry.shape):
+            shape = list(entry.shape if stored.shape is None else stored.shape)
+            found = f"it is {stored.kind or kind} {shape}"
+            message = f"{found}, {row} {list(entry.shape)} is stored as {kind}"
+            raise fail("mismatched-weights", where, message, _hint(stored.kind))
+        needed = (
+            row.wire_bytes(count)
+            if self.is_packed(row, count, stored)
+            else npy.stored_bytes(row, count)
+        )
+        if stored.nbytes != needed:
+            message = f"it has {stored.nbytes} bytes, {row} {list(entry.shape)} needs {needed}"
+            raise fail("mismatched-weights", where, message, _OTHER_VERSION)
+        return stored.load()
+
+    def is_packed(self, row: DType, count: int, stored: Stored) -> bool:
+        return is_packed(row, count) if stored.kind else row.is_packed
+
+    def constant(self, entry: Entry, array: memoryview) -> Constant:
+        row, count = dtype(entry.dtype), math.prod(entry.shape)
+        stored = self.contents.arrays[entry.file]
+        if stored.splat:
+            width = row.element_bytes
+            if row.is_packed or width % len(array):
+                message = f"all of its elements are {len(array)} bytes, {row} has {row.bits} bits"
+                raise fail("mismatched-weights", self.path(entry), message, _OTHER_VERSION)
+            element = bytes(array) * (width // len(array))
+            return Constant(row, count, element, splat=True, padding=entry.padding)
+        if not self.is_packed(row, count, stored):
+            return npy.constant(
+                array, self.path(entry), row, count, entry.padding, checked=self.checked
+            )
+        made = Constant(row, count, array, padding=entry.padding)
+        if self.checked and made.holds_int4_minus_8():
+            raise fail("int4-minus-8", self.path(entry), INT4_MINUS_8, INT4_HINT)
+        return made
+
+
+def _hint(kind: str) -> str:
+    """Say what to do about an array of a kind."""
+    if kind.startswith("GGUF "):
+        return "TOSA has no such type: write the tensor as F16, BF16 or MXFP4, or dequantise it"
+    return "convert the array to the type of the tensor, or give the program another"
 
 
 def _made(

@@ -1,4 +1,4 @@
-"""Graph -> a folder of `.npy` files, one for each constant, and a manifest."""
+"""Graph -> its constants in a folder of `.npy` files, or as the arrays of one file, and a manifest."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from typing import Final
 
 from tosa_convert.errors import Findings
 from tosa_convert.formats.weights import manifest, npy
+from tosa_convert.formats.weights.archive import Item
+from tosa_convert.formats.weights.archives import WRITERS, Writer
 from tosa_convert.formats.weights.folder import replacing
 from tosa_convert.formats.weights.manifest import Entry
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.model import Block, Graph, SoftwareVersion, Tensor, block_path, quoted
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.replace_data import Part, replace_data
-from tosa_convert.io.files import write_pieces
+from tosa_convert.io.files import replace_file, write_pieces
+from tosa_convert.io.options import WeightForm
 
 #: Called with the bytes written so far and the bytes of all elements.
 Progress = Callable[[int, int], None]
@@ -31,20 +34,22 @@ _UNSAFE: Final = re.compile(r"[^A-Za-z0-9_.+-]+")
 
 def write(
     graph: Graph,
-    folder: str | os.PathLike[str],
+    path: str | os.PathLike[str],
     *,
+    form: WeightForm = "npy",
     larger_than: int = 0,
     producer: SoftwareVersion | None = None,
     progress: Progress | None = None,
 ) -> Graph:
-    """Write constants into `folder` and return the graph without them; `graph` is not changed.
+    """Write constants into `path` and return the graph without them; `graph` is not changed.
 
     Data is converted block by block, whatever form it has. A folder that this function has written
-    before is replaced as a whole, once the new one is complete.
+    before, or a file, is replaced as a whole, once the new one is complete.
 
     Args:
         graph: The program, which `verify` finds sound.
-        folder: The folder; its parent must exist.
+        path: The folder or file; its parent must exist.
+        form: A row of `WEIGHT_FILES` that is written.
         larger_than: Only constants of more bytes than this, counted as in a flatbuffer, are written.
             Shape values always stay in the graph.
         producer: The program to name in the manifest.
@@ -56,8 +61,8 @@ def write(
             `.npy` file cannot have.
     """
     selected = list(_selected(graph, larger_than))
-    _check(graph, selected)
-    total = sum(npy.stored_bytes(row.constant) for row in selected)
+    _check(graph, selected, most=npy.MAX_RANK if form == "npy" else None)
+    total = sum(npy.stored_bytes(row.constant.dtype, row.constant.count) for row in selected)
     done = 0
 
     def report(count: int) -> None:
@@ -66,29 +71,58 @@ def write(
         if progress is not None:
             progress(done, total)
 
-    names = _FileNames()
-    entries = []
-    with replacing(Path(folder)) as fresh:
-        for row in selected:
-            name = names.name(row.tensor.name, row.part)
-            digest = _write_array(fresh / name, row, report)
-            entries.append(
-                Entry(
-                    row.region,
-                    row.block.name,
-                    row.tensor.name,
-                    row.part,
-                    name,
-                    row.constant.dtype.name,
-                    row.shape,
-                    row.constant.padding,
-                    digest,
-                )
-            )
-        by = producer and f"{producer.modifier} {producer.major}.{producer.minor}.{producer.micro}"
-        text = manifest.dump(entries, by or "")
-        _write_file(fresh / manifest.NAME, iter((memoryview(text),)))
+    by = producer and f"{producer.modifier} {producer.major}.{producer.minor}.{producer.micro}"
+    if form == "npy":
+        with replacing(Path(path)) as fresh:
+            names = _FileNames()
+            entries = [
+                row.entry(name, _write_array(fresh / name, row, report))
+                for row in selected
+                for name in (names.name(row.tensor.name, row.part),)
+            ]
+            text = manifest.dump(entries, by or "")
+            _write_file(fresh / manifest.NAME, iter((memoryview(text),)))
+    else:
+        _write_archive(WRITERS[form], os.fspath(path), selected, by or "", report)
     return _without(graph, selected)
+
+
+def _write_archive(
+    writer: Writer,
+    path: str,
+    selected: list[_Selected],
+    producer: str,
+    report: Callable[[int], None],
+) -> None:
+    """Write one file with all arrays.
+
+    Elements are read twice: the manifest, which is before them, has their hashes.
+    """
+    keys: set[str] = set()
+    numbers: dict[str, int] = {}
+    rows: dict[str, _Selected] = {}
+    for row in selected:
+        name = row.tensor.name + (".scale" if row.part == "scale_data" else "")
+        # A key is UTF-8, which a name need not be.
+        name = name.encode("utf-8", "backslashreplace").decode() or "_"
+        key = unused_name(name, keys, separator="-", first=2, numbers=numbers)
+        keys.add(key)
+        rows[key] = row
+    items = writer.layout([Item(key, row.shape, row.constant) for key, row in rows.items()])
+    entries = []
+    for item in items:
+        digest = hashlib.sha256()
+        for piece in writer.elements(item):
+            digest.update(piece)
+        entries.append(rows[item.key].entry(item.key, digest.hexdigest()))
+    text = manifest.dump(entries, producer)
+
+    def pieces() -> Iterator[bytes | memoryview]:
+        for piece in writer.pieces(items, text):
+            yield piece
+            report(len(piece))
+
+    replace_file(path, pieces())
 
 
 def without(graph: Graph, *, larger_than: int = 0) -> Graph:
@@ -112,6 +146,21 @@ class _Selected:
             return (self.constant.count,)
         return self.tensor.shape or ()
 
+    def entry(self, file: str, digest: str) -> Entry:
+        """Return the row of the manifest for this file or key, and the SHA-256 of its elements."""
+        constant = self.constant
+        return Entry(
+            self.region,
+            self.block.name,
+            self.tensor.name,
+            self.part,
+            file,
+            constant.dtype.name,
+            self.shape,
+            constant.padding,
+            digest,
+        )
+
     def __str__(self) -> str:
         return f"{block_path(self.region, self.block.name)} tensor {quoted(self.tensor.name)}"
 
@@ -128,8 +177,11 @@ def _selected(graph: Graph, larger_than: int) -> Iterator[_Selected]:
                     yield _Selected(region.name, block, tensor, "scale_data", scales)
 
 
-def _check(graph: Graph, selected: list[_Selected]) -> None:
-    """Raise what would make the folder unreadable, before anything is written."""
+def _check(graph: Graph, selected: list[_Selected], most: int | None) -> None:
+    """Raise what would make the weights unreadable, before anything is written.
+
+    most: dimensions that an array can have; None if there is no bound.
+    """
     findings = Findings()
     seen: set[tuple[str, str]] = set()
     for region in graph.regions:
@@ -139,8 +191,8 @@ def _check(graph: Graph, selected: list[_Selected]) -> None:
                 findings.add("duplicate-name", block_path(region.name, block.name), message)
             seen.add((region.name, block.name))
     for row in selected:
-        if len(row.shape) > npy.MAX_RANK:
-            message = f"it has {len(row.shape)} dimensions, an .npy file at most {npy.MAX_RANK}"
+        if most is not None and len(row.shape) > most:
+            message = f"it has {len(row.shape)} dimensions, an .npy file at most {most}"
             findings.add("unsupported-shape", str(row), message)
     findings.raise_if_any()
 

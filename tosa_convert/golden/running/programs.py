@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from tosa_convert import api
 from tosa_convert.errors import Finding, TosaConvertError
-from tosa_convert.formats.read import open_input, weights_folder
+from tosa_convert.formats.read import open_input, weights_beside
 from tosa_convert.formats.read import read as read_graph
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.slots import Slot, match, slots
@@ -77,7 +76,7 @@ def load_program(source: Any, read: ReadOptions = AS_IT_IS, *, is_sound: bool = 
         opened.path
         and opened.format == "tosa"
         and not read.input_shapes
-        and not os.path.exists(weights_folder(opened.path))
+        and not weights_beside(opened.path)
     )
     return Program(graph, Path(opened.path) if is_model else None)
 
