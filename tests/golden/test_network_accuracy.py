@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from golden.conftest import Builder
 
 from tosa_convert import golden
-from tosa_convert.golden.accuracy.criteria import NETWORK_LABEL
+from tosa_convert.golden.accuracy.criteria import NETWORK_LABEL, Criterion, NetworkCheck, Spread
 from tosa_convert.golden.accuracy.network_accuracy import measure
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph import Graph, dtype
@@ -335,7 +336,8 @@ def test_a_tensor_of_low_precision_is_called_so_and_fails_if_asked() -> None:
     (row,) = result.tensors
     assert row.allowed_share is not None
     assert row.allowed_share > 0.05
-    assert "low precision" in row.note
+    assert row.low_precision in str(row)
+    assert row.low_precision.startswith("low precision: it may err by ")
     assert result.to_dict()["tensors"][0]["allowed_share"] == row.allowed_share
     # Ten times the usual error passes.
     noise = golden.run(graph, inputs, golden.RunOptions(engine="numpy", precise=True)).outputs
@@ -344,7 +346,26 @@ def test_a_tensor_of_low_precision_is_called_so_and_fails_if_asked() -> None:
     found = {name: wrong.astype(right[name].dtype)}
     strict = golden.check(graph, found, inputs, strict=True, engine="numpy")
     assert not strict.ok
-    assert "low precision" in str(strict)
+    assert str(strict).count("low precision") == 1
+
+
+def test_a_small_channel_and_row_of_low_precision_are_named() -> None:
+    """The whole is precise: a channel of BF16 beside others, all of which have one error."""
+    exact = np.full((16, 4, 8), 100.0)
+    exact[..., 5] = 0.1
+    check = NetworkCheck(dtype("BF16"), Spread(exact, sigma=np.full(exact.shape, 1e-3)))
+    shares = Criterion("network", network=check).allowed_shares()
+    assert shares is not None
+    assert shares.whole < 1e-4
+    said = "low precision in 1 of 8 channels: channel [5] may err by 5.00% of its values"
+    assert shares.low_precision().startswith(said)
+    exact = np.full((16, 4, 8), 100.0)
+    exact[3, 2], exact[7, 1] = 0.1, 0.0
+    check = replace(check, spread=replace(check.spread, exact=exact))
+    shares = Criterion("network", network=check).allowed_shares()
+    assert shares is not None
+    said = "low precision in 1 of 64 rows: row [3, 2] may err by 5.00% of its values"
+    assert shares.low_precision().startswith(said)
 
 
 def test_a_network_in_fp32_is_precise() -> None:

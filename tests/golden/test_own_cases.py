@@ -261,3 +261,47 @@ def test_a_slower_backend_is_reported_and_fails_only_if_asked(
     assert suite(*common, "--baseline", "before.json", "--fail-slowdown") == 1
     assert suite(*common, "--baseline", "before.json", "--fail-slowdown", "--slowdown", "1000") == 0
     assert suite(*common, "--fail-slowdown") == 2
+
+
+@pytest.mark.slow
+def test_low_precision_is_said_in_every_report_and_fails_if_asked(
+    own: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Numbers of about 1 in the sixth channel, from which BF16 keeps two bits behind 64."""
+    b = Builder()
+    x = b.input("x", "BF16", (16, 8))
+    for name, number in (("big", 64.0), ("back", -64.0)):
+        row = np.zeros((1, 8))
+        row[0, 5] = number
+        b.const(name, "BF16", row)
+    y = b.op("ADD", [b.op("ADD", [x, "big"], "sum", "BF16", (16, 8)), "back"], "y", "BF16", (16, 8))
+    folder = own / "low/one"
+    folder.mkdir(parents=True)
+    tc.save(b.graph(y), folder / "model.tosa")
+    values = np.random.default_rng(1).normal(size=(16, 8)) * [200, 200, 200, 200, 200, 1, 200, 200]
+    save_npz(folder / "inputs.npz", {"x": values.astype(tc.graph.dtype("BF16").numpy)})
+    (own / "sim.py").write_text(
+        "from tosa_convert import golden\n"
+        "def run(model, inputs):\n"
+        "    return golden.run(model, inputs, golden.RunOptions(engine='numpy')).outputs\n"
+    )
+    reports = ("--junit", "j.xml", "--json-report", "r.json", "--html", "t.html")
+    assert suite("low", "--against", "sim.py", *reports) == 0
+    said = "low precision in 1 of 8 channels: channel [5] may err by "
+    assert f"LOW PRECISION one: y: {said}" in capsys.readouterr().out
+    report = json.loads((own / "r.json").read_text())
+    assert report["low_precision"] == 1
+    assert said in report["answers"][0]["low_precision"]
+    assert said in (own / "j.xml").read_text()
+    assert said in (own / "t.html").read_text()
+    arguments = [str(folder / "model.tosa"), "--against", "sim.py"]
+    arguments += ["-i", str(folder / "inputs.npz"), "--json"]
+    assert main.run(main.verb("check"), arguments) == 0
+    (own / "check.json").write_text(capsys.readouterr().out)
+    picture = [arguments[0], "--errors", "check.json", "-o", "p.html"]
+    assert main.run(main.verb("report"), picture) == 0
+    assert said in (own / "p.html").read_text()
+    assert suite("low", "--against", "sim.py", "--strict", "--keep", "kept") == 1
+    assert f": {said}" in capsys.readouterr().out
+    assert "--strict" in (own / "kept/one/log.txt").read_text()
+    assert suite("low", "--strict") == 2

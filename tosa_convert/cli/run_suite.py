@@ -123,6 +123,7 @@ def _plan(given: tuple[str, ...], options: Mapping[str, Any]) -> Plan:
         keep=Path(keep).resolve() if keep else None,
         reduce=options["reduce"],
         seeds=options["seeds"] or 0,
+        strict=options["strict"],
         kinds=("edges",) if options["edges"] else ("seed",) if options["no_edges"] else _BOTH,
     )
     return backend_plan(root, settings)
@@ -165,6 +166,7 @@ def _as_json(
             "case": a.case,
             "status": a.status,
             "message": a.message,
+            "low_precision": a.low_precision,
             "operator": a.operator,
             "type": a.types,
             "seconds": a.seconds,
@@ -205,6 +207,11 @@ def _print(
         say(f"... and {len(failures) - PRINTED_CASES} more")
     for row in run.unexpected_passes[:PRINTED_CASES]:
         say(f"UNEXPECTED PASS {printable(row.case)}: {run.expected[row.case]}")
+    imprecise = [row for row in run.answers if row.low_precision and row.status == "pass"]
+    for row in imprecise[:PRINTED_CASES]:
+        say(f"LOW PRECISION {printable(row.case)}: {one_line(row.low_precision, 1000)}")
+    if len(imprecise) > PRINTED_CASES:
+        say(f"... and {len(imprecise) - PRINTED_CASES} more of low precision")
     for pattern in run.unused:
         say(f"note: no case matches the expected failure {pattern}", err=True)
     if changed is not None:

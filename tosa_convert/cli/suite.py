@@ -62,6 +62,11 @@ from tosa_convert.cli.shared_options import add_options, names_from, option
 @option("--edges")
 @option("--no-edges")
 @option(
+    "--strict",
+    needs=("--against",),
+    more="Official cases are judged by their own rule.",
+)
+@option(
     "--xfail",
     type=ReadPath(),
     metavar="FILE",

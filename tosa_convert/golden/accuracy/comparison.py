@@ -22,9 +22,13 @@ from tosa_convert.golden.accuracy.criteria import (
     Criterion,
     NetworkTotals,
     criterion_for,
-    low_precision,
 )
-from tosa_convert.golden.accuracy.error_statistics import ErrorStatistics, StatisticsBuilder
+from tosa_convert.golden.accuracy.error_statistics import (
+    ErrorStatistics,
+    StatisticsBuilder,
+    differences,
+    ulp_distance,
+)
 from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES, Tolerances, is_integer
 from tosa_convert.golden.arrays.by_name import Array
 
@@ -48,6 +52,7 @@ class TensorComparison:
     allowed_share: the error that the tensor may have, as a share of its values; None if it is exact.
     statistics: of the errors; None if the elements were not compared.
     problem: why the elements were not compared, or "". note: what the reader should know.
+    low_precision: says that correct results may differ so much that faults are not seen, or "".
     """
 
     name: str
@@ -69,13 +74,16 @@ class TensorComparison:
     statistics: ErrorStatistics | None = None
     problem: str = ""
     note: str = ""
+    low_precision: str = ""
     operator: str = ""
     location: str = ""
 
     def __str__(self) -> str:
         verdict = "ok  " if self.ok else "FAIL"
         head = f"{verdict} {printable(self.name)} {self.dtype}{list(self.shape)} [{self.rule}]"
-        note = f"\n       note: {self.note}" if self.note else ""
+        imprecise = "" if self.problem == self.low_precision else self.low_precision
+        note = "; ".join(filter(None, (self.note, imprecise)))
+        note = f"\n       note: {note}" if note else ""
         if self.problem:
             return f"{head}: {self.problem}{note}"
         if not self.differing:
@@ -146,6 +154,15 @@ class Comparison:
     def failures(self) -> list[TensorComparison]:
         """Return the tensors that do not agree."""
         return [tensor for tensor in self.tensors if not tensor.ok]
+
+    @property
+    def low_precision(self) -> str:
+        """Return a line for each tensor whose correct results differ too much to see faults."""
+        return "\n".join(
+            f"{printable(row.name)}: {row.low_precision}"
+            for row in self.tensors
+            if row.low_precision
+        )
 
     @property
     def what_is_wrong(self) -> str:
@@ -296,11 +313,10 @@ def _compared(
         }
     if vacuous := totals.statistics.vacuous():
         vacuous = f"{vacuous}: the comparison says little"
-    share = criterion.allowed_share()
-    imprecise = low_precision(share)
+    shares = criterion.allowed_shares()
+    imprecise = shares.low_precision() if shares else ""
     is_refused = bool(imprecise) and criterion.strict and totals.ok
-    if is_refused:
-        base["problem"], imprecise = imprecise, ""
+    base["problem"] = imprecise if is_refused else ""
     return TensorComparison(
         ok=totals.ok and not is_refused,
         differing=totals.differing,
@@ -309,9 +325,10 @@ def _compared(
         needed_rtol=totals.rtol,
         needed_ulp=totals.ulp,
         margin=totals.margin,
-        allowed_share=share,
+        allowed_share=None if shares is None or math.isnan(shares.whole) else shares.whole,
+        low_precision=imprecise,
         statistics=totals.statistics.result(),
-        note="; ".join(filter(None, (note, vacuous, _beyond_ordinary(totals), imprecise))),
+        note="; ".join(filter(None, (note, vacuous, _beyond_ordinary(totals)))),
         **base,
         **worst,
     )
@@ -404,7 +421,7 @@ class _Totals:
         if not len(where):
             return
         one, other = expected[where], actual[where]
-        difference, size = _differences(one, other)
+        difference, size = differences(one, other)
         self._add_needed(one, other, difference, size)
         if by_rule is None:
             # An infinite difference never passes, not even relative to an infinite value.
@@ -448,7 +465,7 @@ class _Totals:
             relative = np.where(difference == 0, 0.0, relative)
         self.atol = max(self.atol, float(difference.max()))
         self.rtol = max(self.rtol, float(relative.max()))
-        self.ulp = max(self.ulp, _ulp_distance(one, other))
+        self.ulp = max(self.ulp, ulp_distance(one, other))
 
     def _add_worst(self, start: int, where: Array, is_failing: Array, score: Array) -> None:
         """Remember the element with the highest score, failing ones first."""
@@ -465,33 +482,3 @@ def _unequal(expected: Array, actual: Array) -> Array:
     if not is_integer(expected.dtype):
         unequal &= ~(np.isnan(expected) & np.isnan(actual))
     return np.asarray(unequal)
-
-
-def _differences(one: Array, other: Array) -> tuple[Array, Array]:
-    """|difference| and |expected| as float64; infinite where no tolerance would be enough."""
-    if one.dtype == np.int64:
-        # float64 does not hold every INT64; the difference of the upper halves does not matter here.
-        difference = np.abs(one.astype(object) - other.astype(object)).astype(np.float64)
-        return difference, np.abs(one.astype(np.float64))
-    left, right = one.astype(np.float64), other.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        difference = np.abs(left - right)
-    return np.where(np.isnan(difference), np.inf, difference), np.abs(left)
-
-
-def _ulp_distance(one: Array, other: Array) -> float:
-    """Return the largest distance in representable values; infinite for NaN.
-
-    0 for integers, and for types below 8 bits and scales, whose codes are not in the values' order.
-    """
-    if is_integer(one.dtype) or one.dtype.name.startswith(("float4", "float6", "float8_e8")):
-        return 0.0
-    if np.isnan(one).any() or np.isnan(other).any():
-        return math.inf
-    width = one.dtype.itemsize * 8
-    wide = np.int64 if width < 64 else object
-    bits = [np.ascontiguousarray(a).view(f"i{width // 8}").astype(wide) for a in (one, other)]
-    # From sign and magnitude to one number line: negative codes count downwards from zero.
-    lowest = -(1 << (width - 1))
-    lines = [np.where(b < 0, lowest - b, b) for b in bits]
-    return float(np.abs(lines[0] - lines[1]).max())

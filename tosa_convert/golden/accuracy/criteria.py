@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +26,7 @@ from tosa_convert.golden.accuracy.error_bounds import (
 from tosa_convert.golden.accuracy.user_tolerances import Tolerances, is_integer
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.model import counted
 
 #: How many times its spread an element may err; a row or channel; and a whole tensor, by the root of
 #: the mean of squares.
@@ -35,6 +35,7 @@ GROUP_MULTIPLE: Final = 5.0
 WHOLE_MULTIPLE: Final = 4.0
 #: A tensor that may err by a larger share of its values is of low precision.
 MOST_ALLOWED: Final = 0.01
+_MAY_ERR: Final = "may err by {:.2%} of its values, and smaller faults are not seen"
 #: Elements of the smallest row or channel that is judged by itself.
 SMALLEST_GROUP: Final = 8
 #: Errors below the smallest normal number of a type do not count, if that is as small as this.
@@ -238,29 +239,27 @@ class Criterion:
         near = self.check.rule.accepts(actual, wanted, bounds, self.check.dtype)
         return np.asarray(same | (near & np.isfinite(wanted)))
 
-    def allowed_share(self) -> float | None:
-        """Return the error that the tensor may have as a share of its values, by the root mean square.
+    def allowed_shares(self) -> Shares | None:
+        """Return the error that the tensor may have as a share of its values.
 
         None for what is exact, or compared within a tolerance. Where both a rule and a spread decide,
         the smaller one counts. Elements without a finite bound do not count.
         """
-        limits = []
-        if self.network is not None and self.network.spread.sigma is not None:
-            limits.append(WHOLE_MULTIPLE * self.network.spread.sigma)
-            exact = self.network.spread.exact
+        spread = None if self.network is None else self.network.spread
+        if spread is not None and spread.sigma is not None:
+            exact = spread.exact
+            spreads = [multiple * spread.sigma for multiple in (WHOLE_MULTIPLE, GROUP_MULTIPLE)]
+        elif self.check is not None and self.check.exact is not None:
+            exact = self.check.exact.astype(np.float64)
+            spreads = [np.full(exact.shape, np.inf)] * 2
+        else:
+            return None
         if self.check is not None and self.check.exact is not None:
             exact = self.check.exact.astype(np.float64)
-            limits.append(self.check.rule.limits(exact, self.check.bounds, self.check.dtype)[2])
-        if not limits:
-            return None
-        limit = reduce(np.minimum, limits)
-        known = np.isfinite(limit) & np.isfinite(exact)
-        with np.errstate(all="ignore"):
-            allowed, size = (
-                math.sqrt(float(np.mean(np.square(array[known])))) if known.any() else 0.0
-                for array in (limit, exact)
-            )
-        return allowed / size if size else None
+            limit = self.check.rule.limits(exact, self.check.bounds, self.check.dtype)[2]
+            spreads = [np.minimum(own, limit) for own in spreads]
+        whole, group = (_shares_of(own, exact) for own in spreads)
+        return Shares(exact.shape, whole(None).item(), group(1), group(0))
 
     def bound_fractions(self, part: slice, actual: Array) -> tuple[Array, Array]:
         """Return for each element of a part whether the rule allows it, and its error in bounds."""
@@ -276,13 +275,47 @@ class Criterion:
         return allowed, np.where(np.isnan(fractions), np.where(allowed, 0.0, np.inf), fractions)
 
 
-def low_precision(share: float | None) -> str:
-    """Return the words for a tensor that may err so much that faults are not seen, or ""."""
-    if share is None or share <= MOST_ALLOWED:
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """The error that a tensor may have as a share of its values, by the root of the mean square.
+
+    NaN where all values are 0. rows, channels: of each that is judged by itself.
+    """
+
+    shape: tuple[int, ...]
+    whole: float
+    rows: Array
+    channels: Array
+
+    def low_precision(self) -> str:
+        """Return the words for what may err so much that faults are not seen, or ""."""
+        if self.whole > MOST_ALLOWED:
+            return f"low precision: it {_MAY_ERR.format(self.whole)}"
+        for what, shares in (("channel", self.channels), ("row", self.rows)):
+            over = np.flatnonzero(shares > MOST_ALLOWED)
+            if not len(over):
+                continue
+            worst = int(over[np.argmax(shares[over])])
+            index = np.unravel_index(worst, self.shape[:-1]) if what == "row" else (worst,)
+            place = f"{what} [{', '.join(map(str, index))}] {_MAY_ERR.format(shares[worst])}"
+            return f"low precision in {len(over)} of {counted(len(shares), what)}: {place}"
         return ""
-    return (
-        f"low precision: it may err by {share:.2%} of its values, and smaller faults are not seen"
-    )
+
+
+def _shares_of(limit: Array, exact: Array) -> Callable[[int | None], Array]:
+    """Return what gives the shares of the whole (None), of the channels (0) and of the rows (1)."""
+    known = np.isfinite(limit) & np.isfinite(exact)
+    length = exact.shape[-1] if exact.shape else 1
+    squares = [np.square(np.where(known, own, 0.0)).reshape(-1, length) for own in (limit, exact)]
+
+    def shares(axis: int | None) -> Array:
+        if axis is not None and squares[0].shape[axis] < SMALLEST_GROUP:
+            return np.empty(0)
+        allowed, size = (own.sum(axis=axis) for own in squares)
+        with np.errstate(all="ignore"):
+            return np.where(size > 0, np.sqrt(allowed / size), np.nan)
+
+    return shares
 
 
 def criterion_for(

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from tosa_convert.golden.accuracy.user_tolerances import is_integer
 from tosa_convert.golden.arrays.by_name import Array
 
 #: The fractions of the elements for which the largest error is stated.
@@ -103,3 +104,33 @@ class StatisticsBuilder:
         if self.elements > 1 and not self.nans and self.lowest == self.highest:
             return f"every element of the golden answer is {self.lowest:g}"
         return ""
+
+
+def differences(one: Array, other: Array) -> tuple[Array, Array]:
+    """Return |difference| and |expected| as float64; infinite where no tolerance would be enough."""
+    if one.dtype == np.int64:
+        # float64 does not hold every INT64; the difference of the upper halves does not matter here.
+        difference = np.abs(one.astype(object) - other.astype(object)).astype(np.float64)
+        return difference, np.abs(one.astype(np.float64))
+    left, right = one.astype(np.float64), other.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        difference = np.abs(left - right)
+    return np.where(np.isnan(difference), np.inf, difference), np.abs(left)
+
+
+def ulp_distance(one: Array, other: Array) -> float:
+    """Return the largest distance in representable values; infinite for NaN.
+
+    0 for integers, and for types below 8 bits and scales, whose codes are not in the values' order.
+    """
+    if is_integer(one.dtype) or one.dtype.name.startswith(("float4", "float6", "float8_e8")):
+        return 0.0
+    if np.isnan(one).any() or np.isnan(other).any():
+        return math.inf
+    width = one.dtype.itemsize * 8
+    wide = np.int64 if width < 64 else object
+    bits = [np.ascontiguousarray(a).view(f"i{width // 8}").astype(wide) for a in (one, other)]
+    # From sign and magnitude to one number line: negative codes count downwards from zero.
+    lowest = -(1 << (width - 1))
+    lines = [np.where(b < 0, lowest - b, b) for b in bits]
+    return float(np.abs(lines[0] - lines[1]).max())

@@ -240,6 +240,7 @@ def _one(
         status="pass" if result.ok else "wrong",
         message=result.what_is_wrong,
         outputs=len(result.tensors),
+        low_precision=result.low_precision,
         largest_error=_largest_error(result),
     )
 

@@ -23,6 +23,7 @@ from tosa_convert.golden.suite.failures import nearby
 from tosa_convert.golden.suite.journal import Answer
 from tosa_convert.golden.suite.qualification import Qualification
 from tosa_convert.golden.suite.report import FAILED, Verdict
+from tosa_convert.graph.model import counted
 
 _STATUSES: Final = (
     ("pass", "passed"),
@@ -166,7 +167,9 @@ def html_report(run: Verdict, page: Page, target: Path) -> Iterator[bytes]:
     text = "<tr><th>all</th>" + _cell(run, list(run.answers), "all")
     text += "".join(_cell(run, column) for column in columns)
     yield (text + "</tr>\n</tbody></table></div>\n").encode()
-    yield from (table.as_html().encode() for table in (*page.tables, *_slowest(run)))
+    yield from (
+        table.as_html().encode() for table in (*page.tables, *_imprecise(run), *_slowest(run))
+    )
     yield b"<h2>Cases that did not pass</h2>\n"
     described: dict[str, str] = {}
     for operator in operators:
@@ -188,6 +191,17 @@ def _covered(answer: Answer) -> list[tuple[str, str]]:
 def _each_once(groups: Iterable[list[Answer]]) -> list[Answer]:
     """Return the cases of several cells, each once."""
     return list({answer.case: answer for group in groups for answer in group}.values())
+
+
+def _imprecise(run: Verdict) -> Iterator[Table]:
+    """Yield the table of the cases of low precision, if there are any."""
+    rows = [answer for answer in run.answers if answer.low_precision]
+    if rows:
+        yield Table(
+            title=f"Low precision: {counted(len(rows), 'case')} in which smaller faults are not seen",
+            head=("case", "verdict", "output"),
+            rows=tuple((answer.case, answer.status, answer.low_precision) for answer in rows),
+        )
 
 
 def _slowest(run: Verdict) -> Iterator[Table]:

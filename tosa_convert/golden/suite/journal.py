@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final, Literal, cast, get_args
+from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.io.files import file_error, open_regular, parse_json, replace_file
@@ -26,6 +26,15 @@ _EXPECTED: Final = "an answer that suite wrote"
 _HINT: Final = "remove the file, and the cases run again"
 
 
+class Outcome(NamedTuple):
+    """What became of a case; the fields are those of `Answer`."""
+
+    status: Status
+    message: str = ""
+    outputs: int = 0
+    low_precision: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The outcome of a case.
@@ -33,6 +42,7 @@ class Answer:
     status: "pass"; "fail" if the outputs differ from the original's; "error" if there are none. On a
         backend the others occur, too; see `qualify_case`.
     seconds: how long the case took. outputs: the number of tensors that were compared.
+    low_precision: which outputs may differ so much that faults are not seen, or "".
     operator, types: what the case tests, and the element type of its first operand.
     covers: of a program of several operators, each with its element type, such as "CONV2D INT8".
     key: the fingerprint of what decided it, as far as that is known before the run.
@@ -52,6 +62,7 @@ class Answer:
     backend_seconds: float | None = None
     backend_processor_seconds: float | None = None
     backend_memory: int | None = None
+    low_precision: str = ""
     covers: Sequence[str] = ()
     read: Mapping[str, str] = field(default_factory=dict)
 

@@ -65,6 +65,7 @@ def backend_plan(folder: Path, settings: Qualification) -> Plan:
                 settings.reduce,
                 [settings.seeds, settings.kinds],
                 settings.python,
+                settings.strict,
             ],
             "backend": of_backend(settings.against),
             "environment": of_environment(settings.against),

@@ -15,7 +15,7 @@ from typing import Final
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.accuracy.comparison import Comparison
-from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES
+from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES, Tolerances
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.npz import load_npz
 from tosa_convert.golden.arrays.scratch import scratch_folder, subfolder
@@ -51,7 +51,7 @@ from tosa_convert.golden.running.programs import (
 )
 from tosa_convert.golden.running.run_options import DEFAULT_RUN, RunOptions
 from tosa_convert.golden.suite.failures import Failed, nearby, reduced
-from tosa_convert.golden.suite.journal import Answer, Status, used_by
+from tosa_convert.golden.suite.journal import Answer, Outcome, Status, used_by
 from tosa_convert.golden.suite.official_case import (
     OfficialCase,
     case_inputs,
@@ -90,6 +90,7 @@ class Qualification:
     reduce: reduce the inputs of a wrong case, for what is kept.
     seeds: of further inputs on which a case must be right, too.
     kinds: of those, "seed" for random and "edges" for edge inputs.
+    strict: let a case fail whose outputs are of low precision, unless it has an official rule.
     """
 
     against: str
@@ -101,6 +102,12 @@ class Qualification:
     reduce: bool = False
     seeds: int = 0
     kinds: tuple[str, ...] = ("seed", "edges")
+    strict: bool = False
+
+    @property
+    def tolerances(self) -> Tolerances:
+        """Return what cases without an official rule are judged by."""
+        return replace(NO_TOLERANCES, strict=self.strict)
 
     def command_for(self, case_folder: Path) -> str:
         """Return the command that runs one case again, in the working folder."""
@@ -113,6 +120,8 @@ class Qualification:
             words += ["--level", self.level]
         if self.seeds:
             words += ["--seeds", str(self.seeds), *_KINDS[self.kinds]]
+        if self.strict:
+            words.append("--strict")
         return shlex.join(words)
 
     def require_backend(self) -> None:
@@ -154,29 +163,29 @@ def qualify_case(root: str, name: str, *, settings: Qualification) -> Answer:
     operator = types = ""
     covers: Sequence[str] = ()
     machine = Machine(settings.python or sys.executable, settings.timeout, _KEPT)
-    status: Status = "error"
+    outcome = Outcome("error")
     try:
         if (folder / "desc.json").exists():
             case = read_case(folder)
             operator, types = operator_and_type(case)
-            status = "not-run"
-            status, message, outputs = _status(case, name, settings, machine)
+            outcome = Outcome("not-run")
+            outcome = _official_case(case, name, settings, machine)
         else:
             program = load_program(model_of(folder))
             shapes = {slot.key: slot.shape for slot in input_slots(program.graph)}
             inputs = input_arrays(program.graph, load_npz(folder / "inputs.npz", shapes))
             operator, types, covers = tested_by(program.graph)
-            status = "not-run"
-            status, message, outputs = _saved_case(program, inputs, folder, name, settings, machine)
+            outcome = Outcome("not-run")
+            outcome = _saved_case(program, inputs, folder, name, settings, machine)
     except TosaConvertError as error:
-        if error.code in _DAMAGED:
-            status = "error"
-        message, outputs = str(error), 0
+        status = "error" if error.code in _DAMAGED else outcome.status
+        outcome = Outcome(status, str(error))
     seconds = round(time.monotonic() - start, 4)
     used = used_by(machine.used)
     known = {*_files_of_backend(settings.against), *files_qualified(root, name, settings=settings)}
     read = {path: of_file_at_hand(path) for path in sorted(machine.read - known)}
-    answer = Answer(name, status, message, seconds, outputs, operator, types)
+    status, message, outputs, said = outcome
+    answer = Answer(name, status, message, seconds, outputs, operator, types, low_precision=said)
     return replace(answer, covers=covers, read=read, **used)
 
 
@@ -208,16 +217,16 @@ def _saved_case(
     name: str,
     settings: Qualification,
     machine: Machine,
-) -> tuple[Status, str, int]:
+) -> Outcome:
     """Judge a case with a program and `inputs.npz`, as `check --save` writes it, like `check`."""
     if reason := _why_not_allowed(program.graph, settings):
-        return "not-run", reason, 0
+        return Outcome("not-run", reason)
     keep = None if settings.keep is None else settings.keep / name
     against = settings.against
     if os.path.isdir(against):
         against = str(Path(against, name))
         if not os.path.isdir(against):
-            return "not-run", f"{settings.against} has no results of it", 0
+            return Outcome("not-run", f"{settings.against} has no results of it")
     graph, failed = (
         program.graph,
         Failed(name, model_of(folder), keep, settings.command_for(folder)),
@@ -229,7 +238,7 @@ def _saved_case(
     def judged(arrays: dict[str, Array], scratch: Path) -> tuple[Comparison, Results, Results]:
         expected = reference_outputs(graph, arrays, options)
         found = _timed(backend, machine, lambda: backend_outputs(graph, arrays, backend, scratch))
-        result = compare_with(graph, arrays, expected, found, NO_TOLERANCES, options)
+        result = compare_with(graph, arrays, expected, found, settings.tolerances, options)
         return result, expected, found
 
     with scratch_folder() as scratch:
@@ -237,7 +246,7 @@ def _saved_case(
             result, expected, found = judged(inputs, scratch)
         except TosaConvertError as error:
             failed.keep(inputs, str(error))
-            return _failed(error), str(error), 0
+            return Outcome(_failed(error), str(error))
         message = result.what_is_wrong
         if (
             not result.ok
@@ -255,8 +264,9 @@ def _saved_case(
             shown = {key: found[key] for key in expected if key in found}
             failed.keep(inputs, message, expected, shown)
     if not result.ok:
-        return "wrong", message, len(result.tensors)
-    return _on_further_inputs(graph, backend, machine, settings, failed, len(result.tensors))
+        return Outcome("wrong", message, len(result.tensors))
+    passed = Outcome("pass", "", len(result.tensors), result.low_precision)
+    return _on_further_inputs(graph, backend, machine, settings, failed, passed)
 
 
 def _in_folder(
@@ -280,8 +290,8 @@ def _on_further_inputs(
     machine: Machine,
     settings: Qualification,
     failed: Failed,
-    compared: int,
-) -> tuple[Status, str, int]:
+    passed: Outcome,
+) -> Outcome:
     """Judge a program that is right on its own inputs on those of seeds, like `check`.
 
     Inputs for which the reference gives no result are left out.
@@ -297,18 +307,19 @@ def _on_further_inputs(
                 continue
             try:
                 found = backend_outputs(graph, arrays, backend, scratch)
-                result = compare_with(graph, arrays, expected, found, NO_TOLERANCES, options)
+                result = compare_with(graph, arrays, expected, found, settings.tolerances, options)
             except TosaConvertError as error:
                 message = f"{name}: {error}"
                 failed.keep(arrays, message)
-                return _failed(error), message, compared
-            compared += len(result.tensors)
+                return Outcome(_failed(error), message, passed.outputs)
+            said = passed.low_precision or result.low_precision
+            passed = Outcome("pass", "", passed.outputs + len(result.tensors), said)
             if not result.ok:
                 message = f"{name}: {result.what_is_wrong}"
                 shown = {key: found[key] for key in expected if key in found}
                 failed.keep(arrays, message, expected, shown)
-                return "wrong", message, compared
-    return "pass", "", compared
+                return Outcome("wrong", message, passed.outputs)
+    return passed
 
 
 def _timed(backend: Backend, machine: Machine, run: Callable[[], Results]) -> Results:
@@ -322,17 +333,17 @@ def _timed(backend: Backend, machine: Machine, run: Callable[[], Results]) -> Re
     return found
 
 
-def _status(
+def _official_case(
     case: OfficialCase, name: str, settings: Qualification, machine: Machine
-) -> tuple[Status, str, int]:
+) -> Outcome:
     if reason := _why_not_selected(case, settings):
-        return "not-run", reason, 0
+        return Outcome("not-run", reason)
     inputs = case_inputs(case)
     keep = None if settings.keep is None else settings.keep / name
     failed = Failed(name, case.source, keep, settings.command_for(case.folder))
     backend = _open(case, name, inputs, settings, keep, machine)
     if backend is None:
-        return "not-run", f"{settings.against} has no results of it", 0
+        return Outcome("not-run", f"{settings.against} has no results of it")
     refuse_same_engine(backend, DEFAULT_RUN)
     with scratch_folder() as folder:
         reference = None
@@ -345,15 +356,16 @@ def _status(
         except TosaConvertError as error:
             status = _failed(error)
             if status == "refused" and case.is_expected_to_fail:
-                return "pass", "", 0
+                return Outcome("pass")
             failed.keep(inputs, str(error))
-            return status, str(error), 0
+            return Outcome(status, str(error))
         if reference is None:
-            return "wrong", "expected to be refused, and it gave results", len(found)
+            message = "expected to be refused, and it gave results"
+            return Outcome("wrong", message, len(found))
         wrong = problems(case, reference, found)
         if not wrong:
-            compared = len(reference.arrays)
-            return _on_further_inputs(case.graph, backend, machine, settings, failed, compared)
+            passed = Outcome("pass", "", len(reference.arrays))
+            return _on_further_inputs(case.graph, backend, machine, settings, failed, passed)
         message = _listed(wrong)
         if settings.reduce and keep is not None and not isinstance(backend, Record):
 
@@ -368,7 +380,7 @@ def _status(
             failed.keep(smallest, message)
         else:
             failed.keep(inputs, message, reference.arrays, found)
-        return "wrong", message, len(reference.arrays)
+        return Outcome("wrong", message, len(reference.arrays))
 
 
 def _listed(wrong: Mapping[str, str]) -> str:

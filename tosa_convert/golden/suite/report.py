@@ -280,6 +280,7 @@ def summary(run: Verdict, seconds: float, earlier: int = 0) -> dict[str, Any]:
         ),
         "unexpected_passes": [row.case for row in run.unexpected_passes],
         "ok": run.ok,
+        "low_precision": sum(bool(answer.low_precision) for answer in rows),
         "outputs": sum(answer.outputs for answer in rows),
         "backend_seconds": round(sum(answer.backend_seconds or 0.0 for answer in rows), 2),
         "run_now": len(rows) - earlier,
@@ -312,7 +313,7 @@ def junit(run: Verdict, seconds: float) -> Iterator[bytes]:
 
 
 def _properties(answer: Answer) -> str:
-    """Return what the backend used, as properties of a test in JUnit XML."""
+    """Return what the backend used, and what is of low precision, as properties in JUnit XML."""
     rows = (
         ("backend_seconds", answer.backend_seconds),
         ("backend_processor_seconds", answer.backend_processor_seconds),
@@ -321,6 +322,9 @@ def _properties(answer: Answer) -> str:
     inner = "".join(
         f'<property name="{name}" value="{value}"/>' for name, value in rows if value is not None
     )
+    if answer.low_precision:
+        text = quoteattr(printable_lines(answer.low_precision))
+        inner += f'<property name="low_precision" value={text}/>'
     return f"<properties>{inner}</properties>" if inner else ""
 
 

@@ -138,6 +138,8 @@ def _tensor_error(node: int, row: Mapping[str, Any]) -> NodeError:
         text = (f"all {elements} elements within the rule" if ok else counts) + share
         size = float(margin) if margin is not None else 0.0 if ok else _NO_BOUND
     size = _finite(size)
+    if row.get("low_precision") and not row["problem"]:
+        text += f"; {row['low_precision']}"
     return NodeError(node, ok, min(size, 1.0) if ok else max(size, 1.001), f"{row['rule']}: {text}")
 
 
