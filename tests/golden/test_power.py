@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ from tosa_convert.golden.detection.results import (
 from tosa_convert.graph import Graph, dtype
 from tosa_convert.graph.dtypes import RoundingMode
 from tosa_convert.graph.extract import computed_tensors, extract, touches_variables
+from tosa_convert.graph.model import Operator
+from tosa_convert.graph.opset import IDENTITY
 
 EVERYTHING = Place("all", None, 1)
 EXAMPLE = "examples/digits_cnn.mlirbc"
@@ -172,6 +175,35 @@ def test_a_run_from_a_changed_tensor_is_that_of_the_program(seed: int) -> None:
                     break
                 assert results is not None
                 np.testing.assert_array_equal(results.get(output, before[output]), right)
+
+
+def test_a_change_that_comes_to_what_an_earlier_one_did_ends_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graph, inputs = quantised()
+    graph = extract(graph, ["y"], [])
+    graph.main.operators.append(Operator(IDENTITY, ["y"], ["z"], {}))
+    graph.main.tensors["z"] = replace(graph.main.tensors["y"], name="z")
+    graph.main.outputs = ["z"]
+    ran: list[str] = []
+    compute = Rerun._computed
+
+    def counting(self: Rerun, machine: Any, index: int, *rest: Any) -> Any:
+        ran.append(self.block.operators[index].spec.name)
+        return compute(self, machine, index, *rest)
+
+    monkeypatch.setattr(Rerun, "_computed", counting)
+    with scratch_folder() as folder:
+        rerun = Rerun(graph, inputs, folder, 60.0)
+        array = rerun.array("m")
+        first, again, other = [
+            rerun.changed_results("m", array + np.int32(n)) for n in (64, 64, 128)
+        ]
+    assert ran == ["RESCALE", "IDENTITY", "RESCALE", "RESCALE", "IDENTITY"]
+    assert first is not None
+    assert other is not None
+    assert first is again
+    assert not np.array_equal(first["z"], other["z"])
 
 
 def test_a_change_goes_through_the_states_of_variables() -> None:

@@ -88,10 +88,12 @@ def measure_noise(
     found = HonestRuns()
     kept: dict[str, list[Array]] = {}
     for batch in range(_BATCHES):
+        differs = False
         for name, values in independent_runs(graph, inputs, batch, timeout):
             tensor = graph.main.tensors.get(name)
             if tensor is None or not values[0].size:
                 continue
+            differs |= any(value is not values[0] for value in values)
             errors = _errors(tensor.dtype, values)
             largest = max((float(e.max()) for e in errors), default=0.0)
             found.largest[name] = max(largest, found.largest.get(name, 0.0))
@@ -99,6 +101,8 @@ def measure_noise(
                 kept.setdefault(name, values[:1]).extend(
                     value for value in values[1:] if value is not values[0]
                 )
+        if not differs:
+            break
     for name, values in kept.items():
         row = graph.main.tensors[name].dtype
         found.noises[name] = _noise(row, values, _errors(row, values))

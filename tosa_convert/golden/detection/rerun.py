@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from hashlib import blake2b
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.scratch import write_npy
+from tosa_convert.golden.arrays.scratch import write_scratch
 from tosa_convert.golden.running.variable_states import (
     STATE_PREFIX,
     variables_of,
@@ -30,7 +31,8 @@ _UNDEFINED: Final = ("input-mismatch", "refmodel-refused")
 class Rerun:
     """Runs a program once, in numpy, and then parts of it again.
 
-    The results of all operators of the main block are in files: memory holds those that differ.
+    The results of all operators of the main block are in files: memory holds those that differ, and the
+    outputs that changes of the latest tensor led to.
     """
 
     def __init__(
@@ -52,6 +54,9 @@ class Rerun:
         self._after: dict[int, dict[str, Array]] = {}
         self._files: dict[str, tuple[Path, np.dtype[np.generic], tuple[int, ...]]] = {}
         self._given = dict(inputs)
+        #: Of the tensor that was changed last: what differs on the way -> the outputs that differ.
+        self._latest = ""
+        self._seen: dict[_State, dict[str, Array] | None] = {}
         machine = Machine(self.graph)
         start = time.monotonic()
         for step in machine.steps(inputs, {}):
@@ -76,9 +81,8 @@ class Rerun:
             raise fail("refmodel-timeout", where, message, "allow more time, or use smaller inputs")
 
     def _store(self, folder: Path, key: str, array: Array) -> None:
-        path = folder / f"{len(self._files)}.npy"
-        bits = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        write_npy(path, bits)
+        path = folder / str(len(self._files))
+        write_scratch(path, [_bits(array).data])
         self._files[key] = path, array.dtype, array.shape
 
     def array(self, key: str) -> Array:
@@ -86,8 +90,7 @@ class Rerun:
         if key in self._given:
             return self._given[key]
         path, kind, shape = self._files[key]
-        bits: Array = np.load(path)
-        return bits.view(kind).reshape(shape)
+        return np.fromfile(path, np.uint8).view(kind).reshape(shape)
 
     def value(self, name: str) -> Value:
         """Return the value of a tensor or shape in the first run."""
@@ -108,18 +111,28 @@ class Rerun:
     def changed_results(self, name: str, data: Array) -> dict[str, Array] | None:
         """Return the outputs and states that differ if a tensor has other data.
 
-        Operators run again only if an operand differs; what comes out as before ends there.
+        Operators run again only if an operand differs; what comes out as before ends there. So does
+        what an earlier change of this tensor also came to: many sizes become one step of a RESCALE.
 
         Returns:
             The arrays by key; None if the program does not run on this data: an index is out of
             range, or a sum does not fit its type.
         """
+        if name != self._latest:
+            self._latest, self._seen = name, {}
+        passed: list[_State] = []
+        results = self._run_on(name, data, passed)
+        self._seen.update(dict.fromkeys(passed, results))
+        return results
+
+    def _run_on(self, name: str, data: Array, passed: list[_State]) -> dict[str, Array] | None:
+        """Return what `changed_results` does; add what differed on the way to `passed`."""
         old = self.value(name)
-        value = Scaled(data, old.scale) if isinstance(old, Scaled) else data
+        changed: dict[str, Value] = {
+            name: Scaled(data, old.scale) if isinstance(old, Scaled) else data
+        }
         first = self.producers[name]
-        states = dict(self._after.get(first, {}))
-        machine = Machine(self.graph, variables=states)
-        changed: dict[str, Value] = {name: value}
+        machine = Machine(self.graph, variables=dict(self._after.get(first, {})))
         start = time.monotonic()
         for index in range(first + 1, len(self.block.operators)):
             operator = self.block.operators[index]
@@ -139,6 +152,11 @@ class Rerun:
             for used in {*operator.inputs, *operator.outputs}:
                 if self._last_use.get(used, -1) <= index and used not in self._keys:
                     changed.pop(used, None)
+            state = None if self._stateful else _state(index, changed)
+            if state in self._seen:
+                return self._seen[state]
+            if state is not None:
+                passed.append(state)
         arrays: dict[str, Array] = {}
         for result, key in self._keys.items():
             if result in changed:
@@ -168,5 +186,20 @@ def _same(one: Value, other: Value) -> bool:
     """Return whether two values are equal bit for bit."""
     if isinstance(one, Scaled) and isinstance(other, Scaled):
         return _same(one.data, other.data) and _same(one.scale, other.scale)
-    left, right = (np.ascontiguousarray(plain(v)).reshape(-1).view(np.uint8) for v in (one, other))
-    return np.array_equal(left, right)
+    return np.array_equal(_bits(plain(one)), _bits(plain(other)))
+
+
+def _bits(array: Array) -> Array:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+#: An operator, and a digest of what differs behind it, by name.
+_State = tuple[int, frozenset[tuple[str, bytes]]]
+
+
+def _state(index: int, changed: Mapping[str, Value]) -> _State | None:
+    """Return what differs behind an operator; None of wide types, which two changes rarely share."""
+    arrays = {n: value for n, value in changed.items() if not isinstance(value, Scaled)}
+    if len(arrays) < len(changed) or any(a.itemsize > 1 for a in arrays.values()):
+        return None
+    return index, frozenset((n, blake2b(_bits(a).data).digest()) for n, a in arrays.items())
