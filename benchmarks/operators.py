@@ -1,6 +1,6 @@
 """Compare the speed of our definitions of operators with that of the TOSA reference model.
 
-    python benchmarks/operators.py [--only TEXT] [--pairs N] [--markdown FILE] [--list]
+    python benchmarks/operators.py [--only TEXT]... [--pairs N] [--markdown FILE] [--list]
 
 Both use one thread, and processor time is measured, so that other work on the machine counts little.
 The time of the reference model is that of the operator alone: a program computes it once, another one
@@ -133,7 +133,12 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description="Compare our definitions of operators with the reference model."
     )
-    parser.add_argument("--only", default="", metavar="TEXT", help="rows whose name contains TEXT")
+    parser.add_argument(
+        "--only",
+        action="append",
+        metavar="TEXT",
+        help="rows whose name contains TEXT; several times: one of the texts",
+    )
     parser.add_argument("--pairs", type=int, default=3, metavar="N", help="pairs of runs (3)")
     parser.add_argument("--list", action="store_true", help="print the rows' names")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
@@ -146,9 +151,12 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
 def main(words: list[str] | None = None) -> int:
     """Measure every row; 1 if one is slower than its limit, or fails."""
     options = arguments(words)
-    chosen = [row for row in rows() if options.only in row.name]
+    texts = options.only or [""]
+    chosen = [row for row in rows() if any(text in row.name for text in texts)]
     if options.list or not chosen:
-        print("\n".join(row.name for row in chosen) or f"no row has {options.only!r} in its name")
+        print(
+            "\n".join(row.name for row in chosen) or f"no row has {' or '.join(texts)} in its name"
+        )
         return 0 if chosen else 2
     if not ONE_THREAD.items() <= os.environ.items():
         os.execve(

@@ -103,6 +103,21 @@ EXPLAINED: Final = (
         "compliance of POW",
     ),
     Explained(
+        r"^POW .*bounds broken by both",
+        "POW: a result below all numbers, whose bound is 0 times infinity",
+        "both",
+        "both give 0, the exact result in FP64; the error that the logarithm is allowed, times the "
+        "exponent, is infinite after EXP, and times this 0 it is NaN, a bound that accepts nothing",
+        "compliance of POW",
+    ),
+    Explained(
+        r"^SIGMOID .*the result differs in FP64",
+        "SIGMOID: results below the normal numbers of FP64",
+        "both",
+        "exp(-x) overflows FP64, and our result is 0, as it is in every element type",
+        "SIGMOID: `1 / (1 + e^-x)`",
+    ),
+    Explained(
         r"^RESCALE .*(of INEXACT_ROUND|only numpy refuses: .*a value that has more bits)",
         "RESCALE with INEXACT_ROUND: other integers, and values with more bits than the shift",
         "both",

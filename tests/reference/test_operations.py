@@ -473,3 +473,20 @@ def test_a_mean_does_not_overflow_with_its_sums(values: tuple[float, ...]) -> No
     np.testing.assert_allclose(found.reshape(-1), [np.mean(np.array(values))], rtol=1e-7)
     image[0, 0, 0, 0] = np.inf
     assert np.isinf(computed(lambda b, x: b.avg_pool2d(x, **mean), image)).all()
+
+
+def test_quotients_of_int32_are_rounded_toward_zero() -> None:
+    """FP64 is nearest to the next integer where the divisor is large and divides the next number."""
+    low, high = -(1 << 31), (1 << 31) - 1
+    near = [k * d + e for d in (3, 46341, 65537) for k in (1, 46340, 32767) for e in (-1, 0, 1)]
+    numbers = [n for n in (*near, low, low + 1, high, high - 1, 1, 2, 3) if low <= n <= high]
+    numbers += [-n for n in numbers if n != low]
+    pairs = [(a, d) for a in (0, *numbers) for d in numbers if (a, d) != (low, -1)]
+    left, right = (np.array(column, np.int32) for column in zip(*pairs, strict=True))
+    b = Builder("main")
+    shape = (len(pairs),)
+    quotient = b.intdiv(b.input("a", "INT32", shape), b.input("d", "INT32", shape))
+    b.output(quotient, name="y")
+    found = Machine(b.graph()).run({"a": left, "d": right})["y"]
+    exact = [abs(a) // abs(d) * (1 if (a < 0) == (d < 0) else -1) for a, d in pairs]
+    assert found.tolist() == exact

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,14 @@ from tosa_convert.builder import Builder
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.running.programs import input_arrays
 from tosa_convert.graph import OPERATORS
+from tosa_convert.reference import call as reference_call
 from tosa_convert.reference import conversion, parts, windows
 from tosa_convert.reference.evaluate import OPERATIONS, Machine
 
 #: Operators that are computed in parts, and those whose parts are blocks of rows.
 IN_PARTS = sorted({spec.name for spec in OPERATORS if spec.elementwise} | {"RESCALE"})
 IN_ROWS = ["CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "MAX_POOL2D", "AVG_POOL2D", "RESIZE"]
-REDUCED = ["REDUCE_SUM", "REDUCE_MAX", "REDUCE_ALL", "ARGMAX"]
+REDUCED = ["REDUCE_SUM", "REDUCE_PRODUCT", "REDUCE_MAX", "REDUCE_ALL", "ARGMAX"]
 
 
 @pytest.mark.parametrize("kind", [*IN_PARTS, *IN_ROWS, *REDUCED])
@@ -35,6 +36,7 @@ def test_parts_have_the_numbers_of_the_whole(kind: str, monkeypatch: pytest.Monk
         with monkeypatch.context() as changed:
             for module, name in (
                 (parts, "PART"),
+                (parts, "_TURNED_BYTES"),
                 (conversion, "PART"),
                 (windows, "PART"),
                 (windows, "_COPIED_BYTES"),
@@ -235,3 +237,10 @@ def test_depthwise_convolutions_are_exact_in_parts(
     found = Machine(b.graph()).run({"x": image})["y"]
     expected = (expected.reshape(found.shape) + bias).astype(np.int32)  # the bias wraps around
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("codes", [range(1 << 16), [*range(0x7C00), *range(0x8000, 0xFC00)]])
+def test_fp16_becomes_fp32_as_numpy_converts_it(codes: Sequence[int]) -> None:
+    every = np.array(codes, np.uint16).view(np.float16).reshape(2, -1).T
+    found = reference_call._widened_half(every)
+    assert found.tobytes() == every.astype(np.float32).tobytes()

@@ -67,8 +67,11 @@ def compute_multiply(call: Call) -> Array:
 
 def compute_divide(call: Call) -> Array:
     """Return the quotient of integers, rounded toward zero. A division by zero is not defined."""
-    left, right = call.value("input1"), call.value("input2")
+    left, right = call.raw("input1"), call.raw("input2")
     refuse_undefined(call, right == 0, "a division by zero")
+    if call.raw("input1").dtype == np.int32:
+        # The quotient is at least 1 / right from the next integer, and FP64 errs by far less.
+        return np.trunc(np.true_divide(left, right))
     quotient = left // right
     is_negative_fraction = (left != quotient * right) & ((left < 0) != (right < 0))
     return np.asarray(quotient + is_negative_fraction)
@@ -198,9 +201,9 @@ def _rounded_once(function: Callable[[Array], Array], text: str, name: str = "in
 
 
 def sigmoid(value: Array) -> Array:
-    """Return 1 / (1 + exp(-x)); where exp overflows that is 0."""
+    """Return 1 / (1 + exp(-x)) in FP64; where exp overflows that is 0."""
     # Of a rank of 0 numpy gives a number, which it cannot compute in place.
-    result: Array = np.asarray(np.negative(value))
+    result: Array = np.asarray(np.negative(value), np.float64)
     np.exp(result, out=result)
     result += 1
     return np.reciprocal(result, out=result)
@@ -322,7 +325,9 @@ OPERATIONS: Final[dict[str, Operation]] = {
         "input1",
     ),
     "SELECT": select,
-    "SIGMOID": _rounded_once(sigmoid, "Return 1 / (1 + exp(-x))", "input"),
+    "SIGMOID": _of(
+        sigmoid, "Return 1 / (1 + exp(-x)), computed in FP64 and rounded once.", "input"
+    ),
     "SIN": _of(
         np.sin,
         "Return the sine of an angle in radians, within 2 units in the last place.",

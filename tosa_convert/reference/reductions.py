@@ -129,8 +129,9 @@ def _reduce(
         computed = np.dtype(kind or (value if is_native else call.widened(value[:0])).dtype)
 
         def reduce(part: Array, axis: int) -> Array:
-            wide = (part if is_native else call.widened(part)).astype(computed, copy=False)
-            result: Array = function.reduce(wide, axis=axis)
+            if part.dtype != computed:
+                part = call.widened(part).astype(computed, copy=False)
+            result: Array = function.reduce(part, axis=axis)
             return result
 
         return reduce_in_parts(value, call.attributes["axis"], reduce, computed)

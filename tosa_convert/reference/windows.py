@@ -5,13 +5,14 @@ The elements outside the image are those of value zero: the zero point is subtra
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
+from numpy.lib.stride_tricks import as_strided
 
 from tosa_convert.reference.call import (
     Array,
@@ -304,19 +305,16 @@ def _pooled_rows(result: Array) -> int:
 
 def _combine(padded: Array, kernel: Sequence[int], stride: Sequence[int], function: Any) -> Array:
     """Combine the elements of each window of a padded image by a function of two."""
-    windows = _windows(padded, kernel, stride, (1, 1))
-    if kernel == (1, 1):
-        return windows[..., 0, 0].copy()
     # Rows of windows first, then their columns: each element takes part in fewer steps.
-    tall = _windows(padded, (kernel[0], 1), (stride[0], 1), (1, 1))
-    column = tall[..., 0, 0]
-    for y in range(1, kernel[0]):
-        column = function(column, tall[..., y, 0])
-    wide = _windows(column, (1, kernel[1]), (1, stride[1]), (1, 1))
-    result = wide[..., 0, 0]
-    for x in range(1, kernel[1]):
-        result = function(result, wide[..., 0, x])
-    return np.asarray(result)
+    result = padded
+    for axis in (0, 1):
+        last = padded.shape[axis] - kernel[axis]
+        parts = [
+            result[(slice(None),) * axis + (slice(first, first + last + 1, stride[axis]),)]
+            for first in range(kernel[axis])
+        ]
+        result = functools.reduce(function, parts)
+    return result
 
 
 def convolve_block_scaled(call: Call) -> Array:
@@ -406,8 +404,8 @@ class Border(NamedTuple):
         axes = [_pad(*axis, *(columns if i == 0 else (0, 1))) for i, axis in enumerate(padding)]
         part: Array = source[(inside, *(axis.source for axis in axes))]
         shape = (stop - start, *(axis.size for axis in axes), source.shape[-1])
-        if is_read and part.shape == shape and part.dtype == kind and not image.point:
-            return part
+        if is_read and part.shape == shape and not image.point:
+            return part if part.dtype == kind else image.widen(part).astype(kind, copy=False)
         padded = np.empty(shape, kind) if memory is None else memory[: shape[0]]
         starts = (before, *(axis.start for axis in axes))
         place = tuple(slice(a, a + n) for a, n in zip(starts, part.shape[:-1], strict=True))
@@ -457,14 +455,13 @@ def _windows(
     image: Array, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
 ) -> Array:
     """Return a view [positions..., channels, window...] of a padded image."""
-    axes = tuple(range(len(kernel)))
-    extents = tuple((size - 1) * step + 1 for size, step in zip(kernel, dilation, strict=True))
-    over: Any = sliding_window_view
-    view = over(image, extents, axes)
-    strided = tuple(slice(None, None, step) for step in stride)
-    dilated = tuple(slice(None, None, step) for step in dilation)
-    found: Array = view[(*strided, slice(None), *dilated)]
-    return found
+    count = len(kernel)
+    rows = zip(image.shape, kernel, stride, dilation, strict=False)
+    positions = [(size - (n - 1) * apart - 1) // step + 1 for size, n, step, apart in rows]
+    moved = [a * b for a, b in zip(image.strides, stride, strict=False)]
+    inside = [a * b for a, b in zip(image.strides, dilation, strict=False)]
+    shape = (*positions, image.shape[count], *kernel)
+    return as_strided(image, shape, (*moved, image.strides[count], *inside), writeable=False)
 
 
 def _counts(size: int, kernel: int, stride: int, pad: Sequence[int]) -> Array:
