@@ -33,6 +33,9 @@ CONSUMER_GROUPS = ("vela", "arm")
 #: Where the official negative tests are kept between runs.
 NEGATIVES = ROOT / ".nox" / "negatives"
 
+#: Where the answers for the bench of faulty backends are kept between runs.
+FAULTS = ROOT / ".nox" / "faults"
+
 
 @nox.session
 def lint(session: nox.Session) -> None:
@@ -251,6 +254,19 @@ def fuzz(session: nox.Session) -> None:
     session.run("python", "fuzz/campaign.py", *(session.posargs or ["--seconds", "60"]))
     if not session.posargs:
         session.run("python", "fuzz/atheris_fuzz.py", "all")
+
+
+@nox.session
+def faults(session: nox.Session) -> None:
+    """Judge every faulty backend of the bench: what `check` finds, and what `bisect` names.
+
+    `-- ARGS` such as `--state DIR`, `--engine reference-model --every 20` or `--verify`. It continues
+    where it was stopped. A quarter of an hour on two processors.
+    """
+    session.install(".[test]")
+    script = "tests/golden/fault_bench/run.py"
+    words = session.posargs or ["--state", str(FAULTS)]
+    session.run("python", script, *words, env={"PYTHONPATH": "tests"})
 
 
 @nox.session

@@ -1,29 +1,37 @@
 """Every fault of the bench: whether `check` finds it and `bisect` names its operator.
 
-    PYTHONPATH=tests python tests/golden/fault_bench/run.py [KIND ...]
-        [--engine ENGINE] [--verify] [--file NAME]
+    PYTHONPATH=tests python tests/golden/fault_bench/run.py [KIND ...] [--state DIR] [--jobs N]
+        [--every N] [--engine ENGINE] [--verify] [--file NAME]
 
 KIND is a part of the titles of the faults to run, and NAME a file of them such as kinds_inputs. ENGINE
-computes the reference: `numpy`, or `reference-model`. Prints a row for each kind, every fault that was
-missed, and the totals; the exit code is 1 if less than 97 % of the faults are found, or named.
+computes the reference: `numpy`, or `reference-model`. With `--state`, a run that was stopped continues.
+Prints a row for each kind, every fault that was missed with the reason, and the totals. The exit code is
+1 if less than 97 % of the faults are found, or named, or if a fault is missed without a known reason.
 `--verify` also verifies that each row is a fault, and that the same machine without it passes.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import sys
 import time
-from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
-from functools import partial
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
+from itertools import chain
+from multiprocessing import get_context
+from pathlib import Path
 from typing import Any, Final
 
 from golden.fault_bench.fault import Fault, FaultyMachine, Inputs
 from golden.fault_bench.known_misses import reason_of
 from golden.fault_bench.reality import shows_fault
 from golden.fault_bench.rows import all_faults
+from oracle.comparison_main import PACKAGE, digest_of
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.bisection.bisect import bisect
@@ -35,6 +43,8 @@ from tosa_convert.graph import Graph
 #: The share of the faults that must be found, and named.
 REQUIRED: Final = 0.97
 SEEDS: Final = 2
+#: Seconds between two notes of progress.
+_NOTE_EVERY: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +52,14 @@ class Answer:
     """What the verbs said about a fault.
 
     found: whether `check` failed. named: whether `bisect` named the operator. text: what is wrong.
+    unfit: why the row is not a fault, if that was verified.
     """
 
-    fault: Fault
+    title: str
     found: bool
     named: bool
     text: str = ""
+    unfit: str = ""
 
 
 def key_of(fault: Fault) -> Hashable:
@@ -58,22 +70,22 @@ def key_of(fault: Fault) -> Hashable:
     return program.func, program.args, tuple(sorted(program.keywords.items()))
 
 
-#: The inputs of programs, by their keys.
-_inputs: dict[Hashable, dict[str, Inputs]] = {}
+#: By the keys of programs: the inputs that were made, and those that are made when they are needed.
+_inputs: dict[Hashable, tuple[list[tuple[str, Inputs]], Iterator[tuple[str, Inputs]]]] = {}
 
 
-def inputs_of(fault: Fault) -> dict[str, Inputs]:
-    """Return the inputs that `check --seeds 2` runs, and with `--edges`, by name."""
+def inputs_of(fault: Fault) -> Iterator[tuple[str, Inputs]]:
+    """Iterate over the inputs that `check --seeds 2` runs, and with `--edges`, with their names."""
     key = key_of(fault)
     if key not in _inputs:
-        _inputs[key] = _make_inputs(fault.program())
-    return _inputs[key]
-
-
-def _make_inputs(graph: Graph) -> dict[str, Inputs]:
-    edges = edge_sets(graph, {}, 0, SEEDS, (), further=True)
-    sets = (seeded_inputs(graph, {}, 0, SEEDS, ()), edges)
-    return {name: arrays for given in sets for name, arrays in given}
+        graph = fault.program()
+        seeds = seeded_inputs(graph, {}, 0, SEEDS, ())
+        _inputs[key] = [], chain(seeds, edge_sets(graph, {}, 0, SEEDS, (), further=True))
+    made, further = _inputs[key]
+    yield from made
+    for row in further:
+        made.append(row)
+        yield row
 
 
 def judge(fault: Fault, engine: Engine = "numpy") -> Answer:
@@ -81,18 +93,18 @@ def judge(fault: Fault, engine: Engine = "numpy") -> Answer:
     failing: list[tuple[str, Inputs]] = []
     try:
         graph, backend = fault.program(), fault.backend()
-        for name, arrays in inputs_of(fault).items():
+        for name, arrays in inputs_of(fault):
             if not check(graph, backend, arrays, engine=engine).ok:
                 failing.append((name, arrays))
                 result = bisect(graph, fault.backend(), arrays, engine=engine)
                 if result.first is not None and result.first.kind != "within-rules":
                     break
     except TosaConvertError as error:
-        return Answer(fault, bool(failing), False, f"error: {error}")
+        return Answer(fault.title, bool(failing), False, f"error: {error}")
     if not failing:
-        return Answer(fault, False, False, "every check passes")
-    text = f"{failing[-1][0]}: {wrongly_named(fault, graph, result)}"
-    return Answer(fault, True, text.endswith(": "), text if not text.endswith(": ") else "")
+        return Answer(fault.title, False, False, "every check passes")
+    problem = wrongly_named(fault, graph, result)
+    return Answer(fault.title, True, not problem, problem and f"{failing[-1][0]}: {problem}")
 
 
 def wrongly_named(fault: Fault, graph: Graph, result: Bisection) -> str:
@@ -124,7 +136,7 @@ def unfit(fault: Fault, honest: dict[Any, str]) -> str:
     honest: what was found for programs without a fault, which is filled.
     """
     try:
-        graph, sets = fault.program(), inputs_of(fault)
+        graph, sets = fault.program(), dict(inputs_of(fault))
     except TosaConvertError as error:
         return str(error)
     key = key_of(fault)
@@ -138,12 +150,71 @@ def unfit(fault: Fault, honest: dict[Any, str]) -> str:
     return "" if shows_fault(fault, given) else "no inputs show it"
 
 
-def table(answers: Iterable[Answer], by: str) -> list[str]:
+def judge_program(titles: Sequence[str], engine: Engine, *, verify: bool) -> list[Answer]:
+    """Judge faults of one program, in a worker: machines cannot be sent to it, so titles are."""
+    answers: list[Answer] = []
+    honest: dict[Any, str] = {}
+    for title in titles:
+        fault = _by_title()[title]
+        answer = judge(fault, engine)
+        answers.append(replace(answer, unfit=unfit(fault, honest) if verify else ""))
+    _inputs.clear()
+    return answers
+
+
+@cache
+def _by_title() -> dict[str, Fault]:
+    return {fault.title: fault for fault in all_faults()}
+
+
+def judge_all(
+    faults: Sequence[Fault], engine: Engine, jobs: int, *, verify: bool
+) -> Iterator[list[Answer]]:
+    """Iterate over the answers for faults, those of one program at a time."""
+    programs: dict[Hashable, list[str]] = defaultdict(list)
+    for fault in faults:
+        programs[key_of(fault)].append(fault.title)
+    work = partial(judge_program, engine=engine, verify=verify)
+    if jobs == 1:
+        yield from map(work, programs.values())
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(work, programs.values())
+
+
+class State:
+    """The answers of a run so far, in a file for each engine."""
+
+    def __init__(self, folder: Path | None, engine: Engine, *, verify: bool) -> None:
+        self.file = folder and folder / f"{engine}{'-verified' * verify}.jsonl"
+        self.answers: dict[str, Answer] = {}
+        if self.file is None:
+            return
+        code = digest_of(PACKAGE, Path(__file__).parent)
+        if self.file.exists():
+            first, *rows = self.file.read_text("utf-8").splitlines()
+            if first != code:
+                sys.exit(f"{self.file} is of other code; remove it to begin again")
+            found = [Answer(**json.loads(row)) for row in rows]
+            self.answers = {answer.title: answer for answer in found}
+        else:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            self.file.write_text(f"{code}\n", "utf-8")
+
+    def add(self, answers: Iterable[Answer]) -> None:
+        """Keep answers."""
+        self.answers |= {answer.title: answer for answer in answers}
+        if self.file is not None:
+            with self.file.open("a", encoding="utf-8") as file:
+                file.writelines(json.dumps(asdict(answer)) + "\n" for answer in answers)
+
+
+def table(faults: Iterable[Fault], answers: Mapping[str, Answer], by: str) -> list[str]:
     """Return a row for each value of an attribute: how many faults, found, named."""
     groups: dict[str, list[Answer]] = defaultdict(list)
-    for answer in answers:
-        groups[getattr(answer.fault, by)].append(answer)
-    width = max(map(len, groups), default=0)
+    for fault in faults:
+        groups[getattr(fault, by)].append(answers[fault.title])
+    width = max(map(len, [by, *groups]))
     rows = [f"{by:{width}}  faults  found  named"]
     for name, group in groups.items():
         found, named = sum(a.found for a in group), sum(a.named for a in group)
@@ -151,39 +222,55 @@ def table(answers: Iterable[Answer], by: str) -> list[str]:
     return rows
 
 
+def report(faults: Sequence[Fault], answers: Mapping[str, Answer]) -> bool:
+    """Print the tables, what is missed, and the totals. Return whether the bench passes."""
+    for by in ("kind", "dtype", "family"):
+        print(*table(faults, answers, by), "", sep="\n")
+    missed = {f.title: text for f in faults if (text := answers[f.title].text)}
+    for title, text in missed.items():
+        print(f"MISSED {title}: {text}\nknown: {reason_of(title) or 'no, find out why'}\n")
+    unexplained = sum(not reason_of(title) for title in missed)
+    rows = [answers[fault.title] for fault in faults]
+    problems = [f"NO FAULT {row.title}: {row.unfit}" for row in rows if row.unfit]
+    print(*problems, f"{len(problems)} rows are not faults", sep="\n")
+    total, found, named = len(rows), sum(a.found for a in rows), sum(a.named for a in rows)
+    print(
+        f"{len({fault.kind for fault in faults})} kinds, {total} faults: {found} found "
+        f"({found / total:.1%}), {named} named ({named / total:.1%}), {len(missed)} missed, "
+        f"{unexplained} of them without a known reason"
+    )
+    return min(found, named) >= REQUIRED * total and not problems and not unexplained
+
+
 def main() -> int:
-    """Print the tables."""
+    """Judge the faults and print the report."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--engine", choices=("numpy", "reference-model"), default="numpy")
     parser.add_argument("--verify", action="store_true")
     parser.add_argument("--file", action="append", default=[])
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="every N-th fault")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N")
+    parser.add_argument("--state", type=Path, metavar="DIR", help="continue the run of this folder")
     parser.add_argument("kinds", nargs="*", default=[""])
     given = parser.parse_args()
     faults = [f for f in all_faults(given.file) if any(text in f.title for text in given.kinds)]
-    repeated = [title for title, count in Counter(f.title for f in faults).items() if count > 1]
-    if repeated:
-        parser.error(f"faults with the same title: {repeated}")
-    start, answers = time.monotonic(), []
-    for fault in faults:
-        answers.append(judge(fault, given.engine))
-        if answers[-1].text:
-            print(f"MISSED {fault.family}: {fault.title}: {answers[-1].text}", flush=True)
-            print(f"known: {reason_of(fault.title) or 'no, find out why'}\n", flush=True)
-    for by in ("kind", "dtype", "family"):
-        print(*table(answers, by), "", sep="\n")
-    problems = []
-    if given.verify:
-        honest: dict[Any, str] = {}
-        problems = [f"{f.title}: {text}" for f in faults if (text := unfit(f, honest))]
-        print(*problems, f"{len(problems)} rows are not faults", sep="\n")
-    total = len(answers)
-    found, named = sum(a.found for a in answers), sum(a.named for a in answers)
-    kinds = len({fault.kind for fault in faults})
-    print(
-        f"{kinds} kinds, {total} faults: {found} found ({found / total:.1%}), {named} named "
-        f"({named / total:.1%}), {time.monotonic() - start:.0f} s"
-    )
-    return int(min(found, named) < REQUIRED * total or bool(problems))
+    faults = faults[:: given.every]
+    if not faults:
+        parser.error("no fault has such a title")
+    state = State(given.state, given.engine, verify=given.verify)
+    rest = [fault for fault in faults if fault.title not in state.answers]
+    start = noted = time.monotonic()
+    done = len(faults) - len(rest)
+    for answers in judge_all(rest, given.engine, given.jobs, verify=given.verify):
+        state.add(answers)
+        done += len(answers)
+        if time.monotonic() - noted > _NOTE_EVERY:
+            noted = time.monotonic()
+            missed = sum(bool(answer.text) for answer in state.answers.values())
+            print(f"{done} of {len(faults)}, {missed} missed", file=sys.stderr, flush=True)
+    passed = report(faults, state.answers)
+    print(f"{len(rest)} judged now, in {time.monotonic() - start:.0f} s")
+    return 0 if passed else 1
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def test_each_known_miss_is_a_fault_of_the_bench() -> None:
 
 def test_a_machine_without_a_fault_passes() -> None:
     graph = halves(1.0).program()
-    (given, *_) = inputs_of(halves(1.0)).values()
+    _, given = next(inputs_of(halves(1.0)))
     assert check(graph, FaultyMachine(), given, engine="numpy").ok
     assert bisect(graph, FaultyMachine(), given, engine="numpy").ok
 
@@ -98,7 +98,7 @@ def test_all_rows_are_faults() -> None:
 def test_check_finds_the_faults_and_bisect_names_them() -> None:
     # `run.py` judges all of them.
     answers = [judge(fault) for fault in FAULTS[::5]]
-    wrong = [f"{answer.fault.title}: {answer.text}" for answer in answers if answer.text]
+    wrong = [f"{answer.title}: {answer.text}" for answer in answers if answer.text]
     found = [answer for answer in answers if answer.found]
     assert len(found) >= FOUND * len(answers), wrong
     assert sum(answer.named for answer in found) >= REQUIRED * len(found), wrong
