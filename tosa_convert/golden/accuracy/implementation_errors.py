@@ -32,6 +32,7 @@ class Errors(NamedTuple):
     least, most: the smallest normal number and the largest one; what is smaller may become zero, and
         what is larger infinite.
     stored: the element type, if it has so few bits that a number is always rounded to it.
+    is_of_sum: whether the result is a sum of products, which is not stored in so few bits.
     """
 
     of_function: Array | None
@@ -39,6 +40,7 @@ class Errors(NamedTuple):
     least: float
     most: float
     stored: DType | None = None
+    is_of_sum: bool = False
 
     @property
     def is_any(self) -> bool:
@@ -75,10 +77,10 @@ def errors_of(
             more = half * (2 * units - 1) if units >= 1 else np.zeros(value.shape)
             errors[name] = Errors(None, more, 0.0, most, tensor.dtype)
             continue
-        of_function = None
+        of_function, is_of_sum = None, rule is not None and rule.kind == "dot-product"
         with np.errstate(all="ignore"):
             away = np.abs(value - rounded(value, tensor.dtype))
-            if rule is not None and rule.kind == "dot-product":
+            if is_of_sum:
                 frac, smallest, _, _ = FLOATS[accumulator(operator, tensor.dtype.name)]
                 unit, terms = 2.0 ** (-1 - frac), terms_of_sum(block, operator)
                 bounds = _bounds(block, operator, operands, name, value)
@@ -100,7 +102,7 @@ def errors_of(
                 half = np.nan_to_num(away) if is_certain else half * (away != 0)
                 of_function = None if of_function is None else of_function * (away != 0)
         least = least if may_flush(tensor.dtype) else 0.0
-        errors[name] = Errors(of_function, half, least, most)
+        errors[name] = Errors(of_function, half, least, most, is_of_sum=is_of_sum)
     return errors
 
 

@@ -12,6 +12,7 @@ with it all that depends on it.
 
 from __future__ import annotations
 
+import math
 import time
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -157,10 +158,10 @@ def measure(
     machines = _machines(graph, batch)
     result: dict[str, Spread] = {}
     end = time.monotonic() + timeout * len(machines)
-    for name, values, possible in _in_step(machines, inputs):
+    for name, values, possible, sigma in _in_step(machines, inputs):
         _refuse_late(name, timeout, end)
         if name in wanted:
-            result[name] = spread_of(graph.main, name, values, possible)
+            result[name] = spread_of(graph.main, name, values, possible, sigma)
             if all(isinstance(value, Scaled) for value in values):
                 result[name + SCALE_SUFFIX] = spread_of_scales(values)
     return result
@@ -185,7 +186,7 @@ def independent_runs(
     """
     machines = _machines(graph, _INDEPENDENT + batch)
     end = time.monotonic() + timeout * len(machines)
-    for name, values, _ in _in_step(machines, inputs, moves=False):
+    for name, values, *_ in _in_step(machines, inputs, moves=False):
         _refuse_late(name, timeout, end)
         yield name, [plain(value) for value in values]
 
@@ -213,10 +214,11 @@ def _refuse_late(name: str, timeout: float, end: float) -> None:
 
 def _in_step(
     machines: list[_Run], inputs: Mapping[str, Array], *, moves: bool = True
-) -> Iterator[tuple[str, list[Value], Array | None]]:
+) -> Iterator[tuple[str, list[Value], Array | None, Array | None]]:
     """Compute the main block in all runs; iterate over each tensor's values in the runs that go on.
 
-    With them come, for an index of the largest element, the indices that are possible.
+    With them come, for an index of the largest element, the indices that are possible, and the spread
+    if it is known without the runs.
 
     moves: move the operands of operators that decide by several times their spread.
     """
@@ -225,7 +227,7 @@ def _in_step(
     given = {name: machines[0].argument(block, name, inputs) for name in block.inputs}
     states: list[dict[str, Value]] = [_as_read(block, given, machine) for machine in machines]
     for name, value in given.items():
-        yield name, [value], None
+        yield name, [value], None, None
     for index, operator in enumerate(block.operators):
         where = operator_path("main", index, operator)
         pairs = zip(machines, states, strict=True)
@@ -233,9 +235,10 @@ def _in_step(
         possible = None
         if moves:
             operands, possible = _moved(block, operator, operands, machines[1].random)
-        for name in _compute_all(index, operands, where, machines, states, bends=moves):
+        found = _compute_all(index, operands, where, machines, states, bends=moves)
+        for name, sigma in found.items():
             live = zip(machines, states, strict=True)
-            yield name, [own[name] for machine, own in live if machine.is_alive], possible
+            yield name, [own[name] for machine, own in live if machine.is_alive], possible, sigma
         for name in {*operator.inputs, *operator.outputs}:
             if last_use.get(name, -1) <= index:
                 for own in states:
@@ -250,10 +253,11 @@ def _compute_all(
     states: list[dict[str, Value]],
     *,
     bends: bool,
-) -> list[str]:
-    """Compute an operator of the main block in all runs; return the names of its results.
+) -> dict[str, Array | None]:
+    """Compute an operator of the main block in all runs; return its results with their known spreads.
 
-    Where all runs have the same operands it is computed once.
+    Where all runs have the same operands it is computed once, and the spread of a sum is known: that of
+    the errors that are added, which are evenly distributed.
     """
     exact = machines[0]
     block = exact.graph.main
@@ -290,7 +294,12 @@ def _compute_all(
     for machine, own, given in zip(machines[1:], states[1:], found, strict=True):
         changed = machine.with_errors(given, errors) if machine.is_alive else stored
         own.update(_as_read(block, changed, machine) if operator.spec in _READ else changed)
-    return list(results)
+    return {
+        name: error.of_rounding / math.sqrt(3)
+        if is_same and (error := errors.get(name)) is not None and error.is_of_sum
+        else None
+        for name in results
+    }
 
 
 def _as_read(block: Block, values: Mapping[str, Value], machine: _Run) -> dict[str, Value]:

@@ -24,9 +24,16 @@ _INJECTIVE: Final = frozenset(("ADD", "MUL", "NEGATE", "SUB"))
 
 
 def spread_of(
-    block: Block, name: str, values: Sequence[Value], possible: Array | None = None
+    block: Block,
+    name: str,
+    values: Sequence[Value],
+    possible: Array | None = None,
+    known: Array | None = None,
 ) -> Spread:
-    """Return the spread of a tensor of its values in all runs, the first of which is exact."""
+    """Return the spread of a tensor of its values in all runs, the first of which is exact.
+
+    known: the spread of numbers that are finite in all runs, if it is not left to their chance.
+    """
     arrays = [plain(value) for value in values]
     exact = arrays[0]
     kind = block.tensors[name].dtype.name
@@ -61,6 +68,8 @@ def spread_of(
         # Where no run differs there is nothing to differ: all before it is exact.
         with_neighbours[squares == 0] = 0.0
     sigma = np.sqrt(with_neighbours)
+    if known is not None:
+        sigma = np.where(counts == len(arrays) - 1, known, sigma)
     if unknown.any():
         # No run has a number here: nothing says how far it may be off.
         sigma = np.where(unknown, np.inf, sigma)
