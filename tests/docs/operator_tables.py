@@ -25,7 +25,6 @@ NOTES: Final[dict[str, dict[str, str]]] = {
         "median": "TOSA does not sort",
     },
     "tflite": {
-        "ASSIGN_VARIABLE": "variables that are named by VAR_HANDLE",
         "ATAN2": "the converter interpolates in a table of 16 bits: 3e-5",
         "BITCAST": "TOSA has no cast that keeps the bits",
         "BROADCAST_ARGS": "no lowering",
@@ -46,8 +45,6 @@ NOTES: Final[dict[str, dict[str, str]]] = {
             "int8 and int16: LiteRT's reference kernel sums wrongly; its other kernel agrees, for int8 "
             "within 1"
         ),
-        "SVDF": "no lowering",
-        "UNIDIRECTIONAL_SEQUENCE_LSTM": "no lowering",
         "UNIQUE": "the size of the result depends on the data",
         "UNSORTED_SEGMENT_MAX": "no lowering",
         "UNSORTED_SEGMENT_SUM": "no lowering",

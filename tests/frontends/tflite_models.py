@@ -38,7 +38,7 @@ class TensorRow:
 class OperatorRow:
     """operator: its name in TensorFlow's schema, or of a custom one. inputs: -1 is one left out.
 
-    options: fields of its table of options, by name.
+    options: fields of its table of options, by name. intermediates: tensors that have a quantisation.
     """
 
     operator: str
@@ -46,6 +46,7 @@ class OperatorRow:
     outputs: tuple[int, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
     version: int = 1
+    intermediates: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -200,6 +201,8 @@ def _operator(b: Any, row: OperatorRow, codes: Sequence[tuple[str, int]]) -> int
     offsets = {1: _integers(b, row.inputs), 2: _integers(b, row.outputs)}
     numbers: dict[int, tuple[str, Any]] = {0: ("Uint32", codes.index((row.operator, row.version)))}
     _, union, text = OPERATORS.get(row.operator, _CUSTOM)
+    if row.intermediates:
+        offsets[8] = _integers(b, row.intermediates)
     if union:
         offsets[4] = _options(b, text, row.options)
         numbers[3] = ("Uint8", union)

@@ -53,6 +53,7 @@ L2_NORMALIZATION 11 12 activation:0b
 L2_POOL_2D 12 5 padding:0b stride_w:1i stride_h:2i filter_width:3i filter_height:4i activation:5b
 LOCAL_RESPONSE_NORMALIZATION 13 13 radius:0i bias:1f alpha:2f beta:3f
 LOGISTIC 14 0
+LSTM 16 14 activation:0b cell_clip:1f proj_clip:2f kernel_type:3b
 MAX_POOL_2D 17 5 padding:0b stride_w:1i stride_h:2i filter_width:3i filter_height:4i activation:5b
 MUL 18 21 activation:0b
 RELU 19 0
@@ -60,11 +61,13 @@ RELU_N1_TO_1 20 0
 RELU6 21 0
 RESHAPE 22 17 new_shape:0*
 RESIZE_BILINEAR 23 15 align_corners:2? half_pixel_centers:3?
+RNN 24 7 activation:0b
 SOFTMAX 25 9 beta:0f
 SPACE_TO_DEPTH 26 19 block_size:0i
 SVDF 27 6 rank:0i activation:1b
 TANH 28 0
 PAD 34 22
+UNIDIRECTIONAL_SEQUENCE_RNN 35 31 time_major:0? activation:1b
 GATHER 36 23 axis:0i batch_dims:1i
 BATCH_TO_SPACE_ND 37 24
 SPACE_TO_BATCH_ND 38 25
@@ -75,10 +78,12 @@ DIV 42 29 activation:0b
 SQUEEZE 43 30 squeeze_dims:0*
 UNIDIRECTIONAL_SEQUENCE_LSTM 44 71 activation:0b cell_clip:1f proj_clip:2f time_major:3?
 STRIDED_SLICE 45 32 begin_mask:0i end_mask:1i ellipsis_mask:2i new_axis_mask:3i shrink_axis_mask:4i
+BIDIRECTIONAL_SEQUENCE_RNN 46 70 time_major:0? activation:1b merge_outputs:2?
 EXP 47 33
 TOPK_V2 48 34
 SPLIT 49 35 num_splits:0i
 LOG_SOFTMAX 50 36
+BIDIRECTIONAL_SEQUENCE_LSTM 52 69 activation:0b cell_clip:1f proj_clip:2f merge_outputs:3? time_major:4?
 CAST 53 37 in_data_type:0b out_data_type:1b
 PRELU 54 0
 MAXIMUM 55 39

@@ -1,9 +1,9 @@
-"""Branches, loops, states and cells."""
+"""Branches, loops and states."""
 
 from __future__ import annotations
 
 from frontends.tflite_models import OperatorRow, Subgraph, TensorRow
-from frontends.tflite_operators.programs import Program, Programs, Value, one
+from frontends.tflite_operators.programs import Program, Programs, one
 
 
 def branches() -> Programs:
@@ -65,24 +65,6 @@ def states() -> Programs:
     yield program.returns([total])
 
 
-def cells() -> Programs:
-    """Recurrent operators that are one operator of TFLite."""
-    program = Program("UNIDIRECTIONAL_SEQUENCE_LSTM", "float32")
-    x = program.input("float32", (1, 3, 4))
-    weights: list[Value | None] = [program.random("float32", (5, 4), (-1, 1)) for _ in range(4)]
-    recurrent = [program.random("float32", (5, 5), (-1, 1)) for _ in range(4)]
-    biases = [program.random("float32", (5,), (-1, 1)) for _ in range(4)]
-    state = [program.variable("float32", (1, 5)) for _ in range(2)]
-    values = [x, *weights, *recurrent, None, None, None, *biases, None, None, *state, *[None] * 4]
-    made = program.apply(
-        *("UNIDIRECTIONAL_SEQUENCE_LSTM", values, ("float32", (1, 3, 5))),
-        activation=4,
-        time_major=False,
-    )
-    yield program.returns(made)
-    program = Program("SVDF", "float32")
-    x = program.input("float32", (1, 4))
-    values = [x, program.random("float32", (6, 4), (-1, 1)), program.random("float32", (6, 3))]
-    values += [program.random("float32", (6,)), program.variable("float32", (1, 18))]
-    yield program.returns(program.apply("SVDF", values, ("float32", (1, 6)), rank=1))
+def arguments() -> Programs:
+    """The shape that two shapes have together."""
     yield one("BROADCAST_ARGS", "int32", [("int32", (2,))] * 2, ("int32", (2,)), between=(1, 1))

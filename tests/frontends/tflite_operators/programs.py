@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,8 +102,16 @@ class Program:
     def variable(self, dtype: str, shape: Shape, quantized: Quantized | None = None) -> Value:
         """A tensor of zeros that keeps what the operator writes into it."""
         value = self._tensor(f"s{len(self.tensors)}", dtype, shape, quantized=quantized)
-        self.tensors[-1] = TensorRow(f"s{value.number}", dtype, shape, is_variable=True)
+        self.tensors[-1] = replace(self.tensors[-1], is_variable=True)
         return value
+
+    def add_intermediates(self, *rows: tuple[str, Quantized]) -> None:
+        """Give the last operator tensors that are nothing but a type and a quantisation."""
+        made = [
+            self._tensor(f"m{len(self.tensors)}", row[0], (1,), quantized=row[1]) for row in rows
+        ]
+        numbers_of = tuple(value.number for value in made)
+        self.rows[-1] = replace(self.rows[-1], intermediates=numbers_of)
 
     def data(self) -> bytes:
         """The bytes of the model."""

@@ -16,6 +16,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from frontends.tflite_operators import (
+    cells,
     control,
     elementwise,
     movement,
@@ -52,7 +53,8 @@ _FAMILIES: Final[Sequence[Callable[[], Programs]]] = (
     control.branches,
     control.loops,
     control.states,
-    control.cells,
+    control.arguments,
+    cells.cells,
     sequences.sequences,
 )
 

@@ -6,7 +6,7 @@ This runs in the child process, as the converter does: everything here follows f
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from tosa_convert.frontends.tflite.lowerings.lowering import Given, OtherFormErr
 from tosa_convert.frontends.tflite.lowerings.writer import Writer
 from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
 from tosa_convert.frontends.tflite.read import TfliteFile
-from tosa_convert.graph.model import Block, Graph, Operator
+from tosa_convert.graph.model import Block, Graph, Operator, Region
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.io import log
@@ -186,16 +186,20 @@ def with_decompositions(graph: Graph, decomposed: Decomposed, file: str) -> Grap
         shapes=dict(main.shapes),
     )
     operators = {one.index: one for one in decomposed.model.operators}
+    regions = list(graph.regions)
     for one in cut.operators:
+        if not one.operands and not one.results:
+            continue  # It makes a handle of a variable, or fills variables in the first call.
         index = one.attributes["index"]
         operands = [value(part.place) for part in one.operands if part.place is not None]
         results = [main.inputs[place] for place in one.results]
         operator = operators[index]
         made = _decompose(block, one, operands, decomposed.model, operator, decomposed.facts[index])
-        location = _location(decomposed.model.result(operator).name, file)
-        _add(block, made, operands, results, location)
+        named = next(iter((*operator.outputs, *operator.inputs)))
+        location = _location(decomposed.model.tensors[named].name, file)
+        regions += _add(block, made, operands, results, location, {row.name for row in regions})
     block.operators = _in_order(block)
-    return with_main(graph, block)
+    return with_main(replace(graph, regions=regions), block)
 
 
 def _location(name: str, file: str) -> str:
@@ -211,7 +215,7 @@ def _decompose(
     model: TfliteFile,
     operator: TfliteOperator,
     facts: Any,
-) -> Block:
+) -> Graph:
     """Return the decomposition of an operator, whose operands are values of a block."""
     b = Builder()
     known = [block.tensors[name] for name in operands]
@@ -220,9 +224,12 @@ def _decompose(
         for index, tensor in enumerate(known)
     ]
     constants = [None if t.data is None else t.data.numpy().reshape(t.shape or ()) for t in known]
-    dtypes = [model.tensors[one].dtype for one in operator.inputs if one >= 0]
-    result = model.result(operator)
-    given = Given(values, constants, dtypes, result.shape, result.dtype)
+    dtypes = [model.tensors[one].dtype for one in model.takes(operator).values()]
+    shape: tuple[int, ...] = ()
+    dtype = ""
+    if operator.outputs:
+        shape, dtype = model.result(operator).shape, model.result(operator).dtype
+    given = Given(values, constants, dtypes, shape, dtype)
     try:
         b.output(*DECOMPOSITIONS[cut.operator].lower(b, given, facts))
     except (LookupError, ValueError, ArithmeticError, MemoryError) as error:
@@ -230,40 +237,80 @@ def _decompose(
         message = f"{cut.operator} of {types} does not have the operands that it has in TFLite"
         hint = "if TFLite runs the model, please report it"
         raise fail("unrecognised-input", cut.where, message, hint) from error
-    return b.graph().main
+    return b.graph()
 
 
-def _add(block: Block, made: Block, operands: list[str], results: list[str], location: str) -> None:
-    """Add the operators of a decomposition to a block, between values of it."""
-    names = dict(zip(made.inputs, operands, strict=True))
+def _add(
+    block: Block,
+    graph: Graph,
+    operands: list[str],
+    results: list[str],
+    location: str,
+    taken: Set[str],
+) -> list[Region]:
+    """Add the operators of a decomposition to a block, between values of it.
+
+    A variable that the block has already is the same one. Returns the other regions of the
+    decomposition, with names that are not `taken`.
+    """
+    made = graph.main
+    known = {row.variable_name: name for name, row in block.tensors.items() if row.variable}
+    names = {
+        name: known[row.variable_name]
+        for name, row in made.tensors.items()
+        if row.variable and row.variable_name in known
+    }
+    inside = {*made.inputs, *names}
+    names.update(zip(made.inputs, operands, strict=True))
     names.update(zip(made.outputs, results, strict=True))
+    prefix = (*results, *operands, "state")[0]
     for inner in (*made.tensors, *made.shapes):
         if inner not in names:
             names[inner] = unused_name(
-                f"{results[0]}_{inner}", {*block.tensors, *block.shapes, *names.values()}
+                f"{prefix}_{inner}", {*block.tensors, *block.shapes, *names.values()}
             )
-    inputs = set(made.inputs)
     block.tensors.update(
-        {names[n]: replace(t, name=names[n]) for n, t in made.tensors.items() if n not in inputs}
+        {names[n]: replace(t, name=names[n]) for n, t in made.tensors.items() if n not in inside}
     )
     block.shapes.update({names[n]: replace(s, name=names[n]) for n, s in made.shapes.items()})
-    for operator in made.operators:
-        block.operators.append(
-            replace(
-                operator,
-                inputs=tuple(names[name] for name in operator.inputs),
-                outputs=tuple(names[name] for name in operator.outputs),
-                location=location,
-            )
+    others = graph.regions[1:]
+    regions = {row.name: unused_name(f"{prefix}_{row.name}", taken) for row in others}
+
+    def moved(operator: Operator) -> Operator:
+        named = [row.name for row in operator.spec.attributes if row.kind == "region"]
+        changed = {key: regions[str(operator.attributes[key])] for key in named}
+        attributes = {**operator.attributes, **changed}
+        return replace(operator, attributes=attributes, location=location)
+
+    for operator in map(moved, made.operators):
+        inputs = tuple(names[name] for name in operator.inputs)
+        outputs = tuple(names[name] for name in operator.outputs)
+        block.operators.append(replace(operator, inputs=inputs, outputs=outputs))
+    return [
+        replace(
+            row,
+            name=regions[row.name],
+            blocks=[replace(one, operators=list(map(moved, one.operators))) for one in row.blocks],
         )
+        for row in others
+    ]
 
 
 def _in_order(block: Block) -> list[Operator]:
     """Return the operators of a block, each after those that make its operands.
 
-    Raises TosaConvertError("unrecognised-input") if that cannot be, because the model is damaged.
+    Those that use a variable keep their order. Raises TosaConvertError("unrecognised-input") if that
+    cannot be, because the model is damaged.
     """
-    makers = {name: one for one in block.operators for name in one.outputs}
+    variables = {name for name, row in block.tensors.items() if row.variable}
+    makers = {name: one for one in block.operators for name in one.outputs if name not in variables}
+    users: dict[str, Operator] = {}
+    earlier: dict[int, Operator] = {}
+    for one in block.operators:
+        for name in variables.intersection((*one.inputs, *one.outputs)):
+            if name in users:
+                earlier[id(one)] = users[name]
+            users[name] = one
     begun: set[int] = set()
     done: set[int] = set()
     found: list[Operator] = []
@@ -271,7 +318,9 @@ def _in_order(block: Block) -> list[Operator]:
         pending = [last]
         while pending:
             one = pending[-1]
-            before = [makers[n] for n in one.inputs if n in makers and id(makers[n]) not in done]
+            needed = [makers[n] for n in one.inputs if n in makers]
+            needed += [earlier[id(one)]] if id(one) in earlier else []
+            before = [other for other in needed if id(other) not in done]
             if before and id(one) in begun:
                 message = f"{one.spec.name} takes a value that is computed from its own result"
                 raise fail("unrecognised-input", one.location, message, "the model is damaged")

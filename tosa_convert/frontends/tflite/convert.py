@@ -29,6 +29,7 @@ from tosa_convert.frontends.tflite.lowerings.find import (
     Wanted,
     cut_out,
     find_corrections,
+    find_refused,
     without_decomposed,
 )
 from tosa_convert.frontends.tflite.read import DamagedError, TfliteFile, read_tflite
@@ -96,7 +97,7 @@ def _interface(path: Path, request: Request, folder: Path) -> Interface:
     cut = None
     if request.cut:
         model, cut = cut_out(model, request.cut)
-    if opaque := list(with_unmade_operands(model)):
+    if opaque := [*with_unmade_operands(model), *find_refused(model)]:
         return Interface(not_lowered=opaque)
     rest, decomposed = without_decomposed(model)
     changed = whole if cut is None and decomposed is None else without_operators(whole, rest)

@@ -11,8 +11,9 @@ import math
 import re
 import struct
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -44,7 +45,7 @@ class Tensor:
     """shape: its sizes, -1 where they are dynamic. data: of a constant; else empty.
 
     scale, zero_point: of a quantised tensor; 0.0 if it is not, or has several scales.
-    scales: all of them.
+    scales: all of them. is_variable: whether it keeps its elements from one call to the next.
     """
 
     name: str
@@ -54,6 +55,12 @@ class Tensor:
     scale: float = 0.0
     zero_point: int = 0
     scales: tuple[float, ...] = ()
+    is_variable: bool = False
+
+    @property
+    def is_state(self) -> bool:
+        """Return whether it outlives a call: it is one of the converter's values in no program."""
+        return self.is_variable or self.dtype == "resource"
 
     def integers(self) -> list[int]:
         """Return the elements of a constant of int32; [] of any other tensor."""
@@ -67,7 +74,7 @@ class Operator:
     """One operator.
 
     code: of the built-in operator. index: its position. options: their table, if it has one.
-    custom: its name if it is not built in.
+    custom: its name if it is not built in. intermediates: tensors that only have a quantisation.
     """
 
     code: int
@@ -76,6 +83,7 @@ class Operator:
     outputs: list[int]
     options: Table | None = None
     custom: str = ""
+    intermediates: tuple[int, ...] = ()
 
     def option(self, position: int, form: str = "i", default: int = 0) -> int:
         """Return an option by its position in the schema; `default` without options."""
@@ -88,7 +96,8 @@ class TfliteFile:
 
     input_signature: tensor -> its name in the only signature. output_names: what the author calls each
     output: its name in the signature, else that of the tensor. other_signatures: the keys of those that
-    are of other subgraphs. subgraph: its number.
+    are of other subgraphs. subgraph: its number. read_subgraph: reads another one by its number; it
+    raises DamagedError if there is none.
     """
 
     tensors: list[Tensor]
@@ -99,6 +108,7 @@ class TfliteFile:
     output_names: list[str] = field(default_factory=list)
     other_signatures: list[str] = field(default_factory=list)
     subgraph: int = 0
+    read_subgraph: Callable[[int], TfliteFile] | None = field(default=None, repr=False)
 
     def input_name(self, tensor: int) -> str:
         """Return what the author calls an input: its name in the signature, else that of the tensor."""
@@ -122,6 +132,11 @@ class TfliteFile:
         if count and len(found) != count:
             raise ValueError(f"found {len(found)} operands, expected {count}")
         return found
+
+    def takes(self, operator: Operator) -> dict[int, int]:
+        """Return the operands of an operator but states, by their positions."""
+        rows = enumerate(operator.inputs)
+        return {at: one for at, one in rows if one >= 0 and not self.tensors[one].is_state}
 
     def result(self, operator: Operator) -> Tensor:
         """Return the first result of an operator."""
@@ -173,23 +188,10 @@ def expected_form(model: TfliteFile, index: int, name: str) -> Iterator[None]:
 
 
 def _model(model: Table, signature: str) -> TfliteFile:
-    # Old files have the code in a field of one byte; in new ones it is at most 127 there.
-    codes = [(max(row.number(0, "b"), row.number(3, "i")), row.text(1)) for row in model.tables(1)]
     chosen = _signature_of(model, signature) if signature else None
     number = 0 if chosen is None else chosen.number(4, "I")
-    main = next(islice(model.tables(2), number, None), None)
-    if main is None:
-        raise DamagedError("the TFLite file has no subgraph" + f" {number}" * bool(number))
-    buffers = [row.octets(0) for row in model.tables(4)]
-    tensors = [_tensor(row, buffers) for row in main.tables(0)]
-    operators = [_operator(index, row, codes) for index, row in enumerate(main.tables(3))]
-    found = TfliteFile(tensors, main.integers(1), main.integers(2), operators, subgraph=number)
-    used = (found.inputs, found.outputs, *(operator.outputs for operator in operators))
-    given = (tensor for operator in operators for tensor in operator.inputs)
-    if any(not 0 <= tensor < len(tensors) for row in used for tensor in row) or any(
-        not _NO_TENSOR <= tensor < len(tensors) for tensor in given
-    ):
-        raise DamagedError("the TFLite file names a tensor that it does not have")
+    found = _subgraph(model, number)
+    tensors = found.tensors
     signatures = []
     for row in model.tables(7):
         if row.number(4, "I") != number:
@@ -212,6 +214,35 @@ def _model(model: Table, signature: str) -> TfliteFile:
     return found
 
 
+def _subgraph(model: Table, number: int) -> TfliteFile:
+    """Read a subgraph by its number."""
+    # Old files have the code in a field of one byte; in new ones it is at most 127 there.
+    codes = [(max(row.number(0, "b"), row.number(3, "i")), row.text(1)) for row in model.tables(1)]
+    graph = next(islice(model.tables(2), number, None), None) if number >= 0 else None
+    if graph is None:
+        raise DamagedError("the TFLite file has no subgraph" + f" {number}" * bool(number))
+    buffers = [row.octets(0) for row in model.tables(4)]
+    tensors = [_tensor(row, buffers) for row in graph.tables(0)]
+    operators = [_operator(index, row, codes) for index, row in enumerate(graph.tables(3))]
+    inputs, outputs = graph.integers(1), graph.integers(2)
+    used = (inputs, outputs, *(operator.outputs for operator in operators))
+    given = (
+        tensor for operator in operators for tensor in (*operator.inputs, *operator.intermediates)
+    )
+    if any(not 0 <= tensor < len(tensors) for row in used for tensor in row) or any(
+        not _NO_TENSOR <= tensor < len(tensors) for tensor in given
+    ):
+        raise DamagedError("the TFLite file names a tensor that it does not have")
+    return TfliteFile(
+        tensors,
+        inputs,
+        outputs,
+        operators,
+        subgraph=number,
+        read_subgraph=partial(_subgraph, model),
+    )
+
+
 def _signature_of(model: Table, key: str) -> Table:
     """Return the signature of a key."""
     rows = {row.text(2): row for row in model.tables(7)}
@@ -231,6 +262,7 @@ def _tensor(row: Table, buffers: Sequence[memoryview]) -> Tensor:
     data = buffers[row.number(2, "I")] if buffers else memoryview(b"")
     shape = tuple(row.integers(0))
     tensor = Tensor(row.text(3), dtype, tuple(row.integers(7)) or shape, data)
+    tensor.is_variable = bool(row.number(5, "b"))
     # A constant that is stored as a sparse one has fewer elements.
     if len(data) and dtype in _BITS and row.table(6) is None:
         needed = math.prod(shape) * _BITS[dtype] + 7 >> 3
@@ -249,7 +281,9 @@ def _tensor(row: Table, buffers: Sequence[memoryview]) -> Tensor:
 def _operator(index: int, row: Table, codes: Sequence[tuple[int, str]]) -> Operator:
     code, custom = codes[row.number(0, "I")]
     outputs = [tensor for tensor in row.integers(2) if tensor != _NO_TENSOR]
-    return Operator(code, index, row.integers(1), outputs, row.table(4), custom)
+    made = Operator(code, index, row.integers(1), outputs, row.table(4), custom)
+    made.intermediates = tuple(row.integers(8))
+    return made
 
 
 def _signature(rows: Iterator[Table], tensors: Sequence[int]) -> dict[int, list[str]]:

@@ -14,8 +14,7 @@ _COMPILED: Final = "ethos-u"
 _GIVE_ORIGINAL: Final = "convert the model from which Vela made this one"
 #: Built-in operators of which no form lowers. Of others, some forms do not; the converter names them.
 _NEVER: Final = """
-ASSIGN_VARIABLE BITCAST BROADCAST_ARGS IF RFFT2D SEGMENT_SUM SVDF UNIDIRECTIONAL_SEQUENCE_LSTM UNIQUE
-UNSORTED_SEGMENT_MAX UNSORTED_SEGMENT_SUM WHERE
+BITCAST BROADCAST_ARGS IF RFFT2D SEGMENT_SUM UNIQUE UNSORTED_SEGMENT_MAX UNSORTED_SEGMENT_SUM WHERE
 """
 NEVER_LOWERED: Final = frozenset(_NEVER.split())
 

@@ -11,28 +11,40 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from tosa_convert.frontends.partial.cut import Cut, CutOperator, Operand
+from tosa_convert.frontends.process.interface import NotLowered
 from tosa_convert.frontends.source_places import place_text
 from tosa_convert.frontends.tflite.lowerings import (
     activations,
     elementwise,
     functions,
+    lstm,
     movement,
     normalization,
     products,
+    recurrent,
     reductions,
     resize,
+    variables,
 )
-from tosa_convert.frontends.tflite.lowerings.lowering import Correction, Decomposition, is_found
+from tosa_convert.frontends.tflite.lowerings.lowering import (
+    Correction,
+    Decomposition,
+    Refused,
+    is_found,
+)
 from tosa_convert.frontends.tflite.read import Operator, TfliteFile, expected_form, operator_name
 
 #: Operator that the converter does not lower in every form -> how it is decomposed.
 DECOMPOSITIONS: Final[Mapping[str, Decomposition[Any]]] = {
     **activations.DECOMPOSITIONS,
     **elementwise.DECOMPOSITIONS,
+    **lstm.DECOMPOSITIONS,
     **movement.DECOMPOSITIONS,
     **normalization.DECOMPOSITIONS,
     **products.DECOMPOSITIONS,
+    **recurrent.DECOMPOSITIONS,
     **reductions.DECOMPOSITIONS,
+    **variables.DECOMPOSITIONS,
 }
 _ROWS: Final[tuple[Correction[Any], ...]] = (
     *elementwise.CORRECTIONS,
@@ -60,7 +72,8 @@ def cut_out(model: TfliteFile, chosen: Sequence[tuple[int, str]]) -> tuple[Tflit
     """
     names = dict(chosen)
     gone = [operator for operator in model.operators if operator.index in names]
-    results = [tensor for operator in gone for tensor in operator.outputs]
+    made = {operator.index: _values(model, operator) for operator in gone}
+    results = [tensor for operator in gone for tensor in made[operator.index]]
     inputs = [*model.inputs, *results]
     outputs: list[int] = []
     output_names: list[str] = []
@@ -82,13 +95,15 @@ def cut_out(model: TfliteFile, chosen: Sequence[tuple[int, str]]) -> tuple[Tflit
         return outputs.index(tensor)
 
     def cut(operator: Operator) -> CutOperator:
-        tensors = operator.inputs
-        made = (model.tensors[tensor].name for tensor in operator.outputs)
+        taken = model.takes(operator)
         return CutOperator(
             operator=names[operator.index],
-            where=place_text(operator.index, *made),
-            operands=tuple(Operand(place=place(one) if one >= 0 else None) for one in tensors),
-            results=tuple(inputs.index(tensor) for tensor in operator.outputs),
+            where=_where(model, operator),
+            operands=tuple(
+                Operand(place=place(taken[at]) if at in taken else None)
+                for at in range(len(operator.inputs))
+            ),
+            results=tuple(inputs.index(tensor) for tensor in made[operator.index]),
             attributes={"index": operator.index},
         )
 
@@ -101,6 +116,15 @@ def cut_out(model: TfliteFile, chosen: Sequence[tuple[int, str]]) -> tuple[Tflit
     names_of_inputs = {tensor: model.output_name(tensor) for tensor in results}
     names_of_inputs |= model.input_signature
     return TfliteFile(model.tensors, inputs, outputs, rest, names_of_inputs, output_names), found
+
+
+def _values(model: TfliteFile, operator: Operator) -> list[int]:
+    """Return the results of an operator, but handles of variables."""
+    return [tensor for tensor in operator.outputs if not model.tensors[tensor].is_state]
+
+
+def _where(model: TfliteFile, operator: Operator) -> str:
+    return place_text(operator.index, *(model.tensors[one].name for one in operator.outputs))
 
 
 class Decomposed(NamedTuple):
@@ -148,13 +172,26 @@ def _facts(model: TfliteFile, operator: Operator) -> Any:
     row = DECOMPOSITIONS.get(operator_name(operator.code))
     tensors = [model.tensors[one] for one in (*operator.inputs, *operator.outputs) if one >= 0]
     sizes = (size for tensor in tensors for size in tensor.shape)
-    if row is None or not operator.outputs or min(sizes, default=1) < 1:
+    if row is None or min(sizes, default=1) < 1:
         return None
     try:
         return row.find(model, operator)
     except (IndexError, ValueError, ZeroDivisionError):
         # It has other operands than its kind: the converter says what is wrong with it.
         return None
+
+
+def find_refused(model: TfliteFile) -> Iterator[NotLowered]:
+    """Find the operators that no row decomposes, for a reason that the user is told."""
+    for operator in model.operators:
+        if isinstance(facts := _facts(model, operator), Refused):
+            yield NotLowered(
+                operator=operator_name(operator.code),
+                where=_where(model, operator),
+                reason=facts.reason,
+                hint=facts.hint,
+                index=operator.index,
+            )
 
 
 def find_corrections(model: TfliteFile) -> Iterator[Wanted]:

@@ -27,9 +27,9 @@ Facts = TypeVar("Facts")
 class Given(NamedTuple):
     """What an operator is decomposed from.
 
-    operands: its operands, without those that it leaves out. constants: their elements; None for an
-    operand that is not constant. dtypes: their types in TFLite.
-    shape, dtype: those of the first result.
+    operands: its operands, without states and those that it leaves out. constants: their elements; None
+    for an operand that is not constant. dtypes: their types in TFLite.
+    shape, dtype: those of the first result, if there is one.
 
     Unsigned integers are signed ones with the same bits.
     """
@@ -41,23 +41,30 @@ class Given(NamedTuple):
     dtype: str
 
 
+class Refused(NamedTuple):
+    """Why an operator has a form that is not decomposed. hint: what to do instead."""
+
+    reason: str
+    hint: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Decomposition(Generic[Facts]):
     """Both halves of the decomposition of an operator that the converter does not lower.
 
-    find: returns the facts of an operator in a model; True if operands and results say everything; None
-        or False for one that is left to the converter. It may raise IndexError, ValueError or
-        ZeroDivisionError for operands that TFLite does not take.
+    find: returns the facts of an operator in a model; True if operands and results say everything;
+        None or False for one that is left to the converter; `Refused` for one that nobody lowers. It may
+        raise IndexError, ValueError or ZeroDivisionError for operands that TFLite does not take.
     lower: returns the results, computed by operators of TOSA.
     """
 
-    find: Callable[[TfliteFile, TfliteOperator], Facts | None]
+    find: Callable[[TfliteFile, TfliteOperator], Facts | Refused | None]
     lower: Callable[[Builder, Given, Facts], list[Value]]
 
 
 def is_found(facts: Any) -> bool:
     """Return whether `find` of a row found an operator that the row is for."""
-    return facts is not None and facts is not False
+    return facts is not None and facts is not False and not isinstance(facts, Refused)
 
 
 def sizes_of(value: Value) -> tuple[int, ...]:

@@ -83,13 +83,13 @@ def _lower_normalization(b: Builder, given: Given, zero_point: int) -> list[Valu
     if is_unsigned:
         x = b.bitwise_xor(x, -128)
     numbers = b.sub(b.cast(x, dtype="int32"), zero_point)
-    root, shift = _inverse_root(b, b.reduce_sum(b.mul(numbers, numbers), axis=axis))
+    root, shift = inverse_root(b, b.reduce_sum(b.mul(numbers, numbers), axis=axis))
     # The result has 7 bits after the point. The kernels shift by them before, or together with the root.
     if is_unsigned:
         left, right = b.const(np.full((1,) * len(given.shape), 7, np.int32)), shift
     else:
         left, right = b.maximum(b.sub(7, shift), 0), b.maximum(b.sub(shift, 7), 0)
-    found = _product(b, b.logical_left_shift(numbers, left), root)
+    found = high_product(b, b.logical_left_shift(numbers, left), root)
     # Halves are rounded away from zero.
     size = b.abs(found)
     lower = b.arithmetic_right_shift(size, b.maximum(b.sub(right, 1), 0), round=False)
@@ -124,11 +124,14 @@ def _lower_log_softmax(b: Builder, given: Given, scale: float) -> list[Value]:
     return [b.bitwise_xor(result, -128) if is_unsigned else result]
 
 
-def _inverse_root(b: Builder, total: Value) -> tuple[Value, Value]:
-    """1 / sqrt(total) as a multiplier, and how far its product is to be shifted to the right."""
+def inverse_root(b: Builder, total: Value) -> tuple[Value, Value]:
+    """Return 1 / sqrt(total) as a multiplier, and how far its product is to be shifted to the right.
+
+    The total has at most 29 bits.
+    """
     import numpy as np
 
-    # The sum is shifted by pairs of bits until it has 28 or 29 bits.
+    # It is shifted by pairs of bits until it has 28 or 29 bits.
     zeros = b.clz(total)
     pairs = b.sub(b.arithmetic_right_shift(b.sub(zeros, 1), 1, round=False), 1)
     shift = b.sub(11, pairs)
@@ -137,19 +140,19 @@ def _inverse_root(b: Builder, total: Value) -> tuple[Value, Value]:
     half = b.arithmetic_right_shift(number, 1, round=True)
     x = b.const(np.full((1,) * len(total.shape or ()), _ONE, np.int32))
     for _ in range(_STEPS):
-        cube = _product(b, _product(b, x, x), x)
+        cube = high_product(b, high_product(b, x, x), x)
         is_large = b.greater(cube, _LARGEST >> _CUBE_SHIFT)
         cube = b.select(is_large, _LARGEST, b.logical_left_shift(cube, _CUBE_SHIFT))
-        rest = b.sub(_product(b, x, _THREE_HALVES), _product(b, half, cube))
+        rest = b.sub(high_product(b, x, _THREE_HALVES), high_product(b, half, cube))
         x = b.logical_left_shift(rest, _PRODUCT_SHIFT)
-    root = _product(b, x, _HALF_ROOT)
+    root = high_product(b, x, _HALF_ROOT)
     none = b.maximum(b.sub(0, shift), 0)
     root, shift = b.logical_left_shift(root, none), b.maximum(shift, 0)
     is_tiny = b.greater(2, total)
     return b.select(is_tiny, _LARGEST, root), b.select(is_tiny, 0, shift)
 
 
-def _product(b: Builder, x: Value, y: Value | int) -> Value:
+def high_product(b: Builder, x: Value, y: Value | int) -> Value:
     """Return the upper half of a product, rounded."""
     return b.mul(x, y, 31)
 

@@ -1,0 +1,165 @@
+"""Recurrent operators of TFLite in several calls, with states, against LiteRT's reference kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from frontends.lowered_tflite import NEEDS_TFLITE
+from frontends.tflite_operators.cells import cells, lstm, rnn, svdf
+from frontends.tflite_operators.programs import Program, Value
+from frontends.tflite_operators.values import Quantized
+from frontends.tflite_operators.write import write
+
+import tosa_convert as tc
+
+pytestmark = NEEDS_TFLITE
+litert = pytest.importorskip("ai_edge_litert.interpreter", reason="ai-edge-litert is not installed")
+PROGRAMS: Final = {f"{one.operator}/{one.name}": one for one in cells()}
+#: Of each kind one that is fast.
+FAST: Final = (
+    "UNIDIRECTIONAL_SEQUENCE_LSTM/int8_peephole",
+    "SVDF/int8_rank_2_memory_5_1",
+)
+
+
+def compare(folder: Path, program: Program, calls: int = 3) -> tc.Graph:
+    """Call program and model with other inputs each time; outputs and states are equal."""
+    path = write(program, folder)
+    graph = tc.frontends.from_tflite(path)
+    assert tc.validate(graph) == []
+    machine = litert.Interpreter(
+        str(path), experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF
+    )
+    machine.allocate_tensors()
+    numbers = {row["name"]: row["index"] for row in machine.get_tensor_details()}
+    variables: Mapping[str, Any] | None = None
+    for call in range(calls):
+        inputs = {name: np.roll(array, call) for name, array in program.arrays.items()}
+        for name, array in inputs.items():
+            machine.set_tensor(numbers[name], array)
+        machine.invoke()
+        found = tc.run(graph, inputs, variables=variables)
+        variables = found.variables
+        assert variables
+        for name, array in (*found.outputs.items(), *variables.items()):
+            expected = machine.get_tensor(numbers[name])
+            if expected.dtype == np.float32:
+                np.testing.assert_allclose(array, expected, rtol=5e-6, atol=5e-6)
+            else:
+                np.testing.assert_array_equal(array, expected)
+                assert len(np.unique(expected)) > 1
+    return graph
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_calls_and_states_are_those_of_tflite(tmp_path: Path, name: str) -> None:
+    compare(tmp_path, PROGRAMS[name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted({*PROGRAMS} - {*FAST}))
+def test_calls_and_states_of_all_are_those_of_tflite(tmp_path: Path, name: str) -> None:
+    compare(tmp_path, PROGRAMS[name])
+
+
+@pytest.mark.slow
+def test_layer_normalisation_and_clips_of_many_sizes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel has sums of 64 bits, and takes the weights of the cell by the size of the output."""
+    for size in (2, 8, 33):
+        monkeypatch.setattr("frontends.tflite_operators.cells.CELL", size)
+        for parts in (("norm",), ("peephole", "projection"), ("peephole", "norm", "time_major")):
+            compare(tmp_path, lstm("UNIDIRECTIONAL_SEQUENCE_LSTM", "int8", parts, steps=2), 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gate", ["i", "c"])
+def test_the_functions_of_gates_are_those_of_tflite_for_every_input(
+    tmp_path: Path, gate: str
+) -> None:
+    """Only biases are not 0: one gate has each number of int16, and the cell has what it gives."""
+    program = Program("LSTM", f"all_inputs_of_{gate}")
+    count, one = 1 << 16, Quantized((2.0**-12,))
+    x = program.input("int8", (1, 1), quantized=Quantized((1.0,)))
+
+    def zeros(rows: int, columns: int) -> Value:
+        return program.constant(np.zeros((rows, columns)), "int8", quantized=one)
+
+    def bias(kind: str) -> Value:
+        numbers = np.arange(-(1 << 15), 1 << 15) if kind == gate else np.full(count, 32767)
+        return program.constant(numbers, "int32", quantized=one)
+
+    values: list[Value | None] = [x, *(zeros(count, 1) for _ in range(8)), None, None, None]
+    values += [*map(bias, "ifco"), zeros(1, count), None]
+    values.append(program.variable("int8", (1, 1), Quantized((1.0,))))
+    values.append(program.variable("int16", (1, count), Quantized((2.0**-15,))))
+    values += [None] * 4
+    made = program.apply("LSTM", values, ("int8", (1, 1), Quantized((1.0,))), activation=4)
+    program.returns(made)
+    rows = [("int16", one)] * 4
+    program.add_intermediates(*rows, ("int8", Quantized((1 / 128,))))
+    path = write(program, tmp_path)
+    machine = litert.Interpreter(
+        str(path), experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF
+    )
+    machine.allocate_tensors()
+    machine.set_tensor(machine.get_input_details()[0]["index"], program.arrays["x0"])
+    machine.invoke()
+    numbers = {row["name"]: row["index"] for row in machine.get_tensor_details()}
+    found = tc.run(tc.frontends.from_tflite(path), program.arrays).variables
+    (cell,) = (name for name, array in found.items() if array.size == count)
+    np.testing.assert_array_equal(found[cell], machine.get_tensor(numbers[cell]))
+    assert len(np.unique(found[cell])) > 5000
+
+
+@pytest.mark.slow
+def test_a_long_sequence_is_a_loop_and_a_short_one_is_not(tmp_path: Path) -> None:
+    for steps, has_loop in ((150, False), (400, True)):
+        program = rnn("UNIDIRECTIONAL_SEQUENCE_RNN", ("steps", str(steps)), steps=steps)
+        graph = tc.frontends.from_tflite(write(program, tmp_path))
+        kinds = [one.spec.name for one in graph.main.operators]
+        assert ("WHILE_LOOP" in kinds) is has_loop
+        assert len(graph.regions) == (3 if has_loop else 1)
+
+
+@pytest.mark.slow
+def test_weights_are_in_the_program_once(tmp_path: Path) -> None:
+    graph = tc.frontends.from_tflite(write(lstm("LSTM", "int8", steps=1, name="once"), tmp_path))
+    unrolled = lstm("UNIDIRECTIONAL_SEQUENCE_LSTM", "int8", steps=9, name="once")
+    steps = tc.frontends.from_tflite(write(unrolled, tmp_path))
+    sizes = [
+        sum(t.data.numpy().size for t in one.main.tensors.values() if t.data is not None)
+        for one in (graph, steps)
+    ]
+    assert sizes[1] < sizes[0] + 1000
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        (lstm("LSTM", "float32", activation=0, name="none"), "its activation is NONE"),
+        (svdf("float32"), "TFLite quantises the inputs in each call"),
+        (rnn("RNN"), "TFLite quantises the inputs in each call"),
+        (lstm("LSTM", "float32"), "TFLite quantises the inputs in each call"),
+    ],
+    ids=["activation", "SVDF", "RNN", "LSTM"],
+)
+def test_what_is_not_lowered_is_named_with_the_reason(
+    tmp_path: Path, program: Program, reason: str
+) -> None:
+    if "quantises" in reason:  # Some weights become integers.
+        place = 1
+        row = program.tensors[place]
+        assert row.data is not None
+        program.tensors[place] = type(row)(
+            row.name, "int8", row.shape, row.data.astype(np.int8), (0.01,), (0,)
+        )
+    with pytest.raises(tc.TosaConvertError, match=reason) as caught:
+        tc.frontends.from_tflite(write(program, tmp_path))
+    assert caught.value.code == "not-lowered"
+    assert program.operator in str(caught.value)
