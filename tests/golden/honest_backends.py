@@ -15,8 +15,9 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from tosa_convert.golden.accuracy.bounds_of_operators import rule_of
+from tosa_convert.golden.accuracy.bounds_of_operators import has_narrow_units, rule_of
 from tosa_convert.golden.accuracy.error_bounds import FLOATS, may_flush
+from tosa_convert.golden.accuracy.implementation_errors import function_errors
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.backends.other_model import part_of
 from tosa_convert.golden.running.variable_states import STATE_PREFIX
@@ -59,8 +60,10 @@ class Arithmetic:
         `acc_type` says so. fma: whether a product is added without being rounded.
     stored: the type of tensors of floating point between operators, if it has more bits than their own.
     flushes: whether subnormal "operands" and "results" become zero.
-    allowed: where between the limits that TOSA allows a function's result is: -1 for the lowest, 1 for
-        the highest one; 2: alternately. relative: error of SIN and COS.
+    allowed: where between the limits that TOSA allows a function's result is, within the range of the
+        function: -1 for the lowest, 1 for the highest one; 2: alternately; 3: by the tensor's name.
+    relative: error of SIN and COS.
+    narrow: whether sums in FP32 of products of at most 8 bits are added in 14 bits.
     """
 
     order: Order | None = None
@@ -71,6 +74,7 @@ class Arithmetic:
     flushes: tuple[str, ...] = ()
     allowed: int = 0
     relative: float = 0.0
+    narrow: bool = False
 
 
 @dataclass(slots=True)
@@ -187,7 +191,10 @@ class HonestMachine(Machine):
         kind = self._accumulator(operator, is_number)
         result = dict(own)
         for key, arrays in sums.items():
-            total = self._sum(arrays, kind)
+            is_narrow = self.arithmetic.narrow and has_narrow_units(
+                block, operator, block.tensors[key].dtype.name
+            )
+            total = self._sum(arrays, kind, is_narrow=is_narrow)
             stored = own[key]
             result[key] = total.astype(plain(stored).dtype)
         return result
@@ -202,11 +209,13 @@ class HonestMachine(Machine):
             return np.float16
         return np.float32
 
-    def _sum(self, terms: list[Array], kind: Any) -> Array:
+    def _sum(self, terms: list[Array], kind: Any, *, is_narrow: bool) -> Array:
         """The terms added in this backend's order and accumulator; integers as they are."""
         how = self.arithmetic
 
         def rounded(value: Array) -> Array:
+            if is_narrow:
+                return _in_14_bits(value)
             return value if kind is None else value.astype(kind).astype(np.float64)
 
         def pairs(some: list[Array]) -> Array:
@@ -252,8 +261,8 @@ class HonestMachine(Machine):
             wanted = exact * (1 + how.relative)
             return {name: wanted.astype(plain(own[name]).dtype)}
         bounds = plain(Machine(self.graph, "bounds").compute(block, operator, given, where)[name])
-        low, high, _ = rule.limits(exact, bounds, row)
-        lowest, highest = inside(low, exact, row), inside(high, exact, row)
+        down, up = function_errors(operator, rule, exact, bounds, row)
+        lowest, highest = inside(exact - down, exact, row), inside(exact + up, exact, row)
         found = lowest if how.allowed < 0 else highest
         if how.allowed == 2:
             turn = np.arange(exact.size).reshape(exact.shape) % 2
@@ -291,8 +300,8 @@ class HonestBackend:
             for tensor in graph.main.tensors.values():
                 name = tensor.variable_name or tensor.name
                 if tensor.variable and name in machine.variables:
-                    array = machine.variables[name].astype(tensor.dtype.numpy)
-                    answer[STATE_PREFIX + name] = array
+                    array = machine.variables[name]
+                    answer[STATE_PREFIX + name] = _in_type(part, tensor.name, array)
         return answer
 
     def inside(self, output: str, attribute: str) -> HonestBackend:
@@ -326,7 +335,7 @@ def _in_type(graph: Graph, key: str, array: Array) -> Array:
         return array
     with np.errstate(all="ignore"):
         if tensor.dtype.name == "MXINT8":
-            array = np.clip(np.rint(array * 64), -127, 127)
+            array = np.clip(np.rint(array * 64), -128, 127)
         return array.astype(tensor.dtype.numpy)
 
 
@@ -377,6 +386,12 @@ def _window_masks(shape: tuple[int, ...], operator: Operator) -> Iterator[Array]
         yield ((rows == row)[:, None] & (columns == column))[None, :, :, None]
 
 
+def _in_14_bits(value: Array) -> Array:
+    """Numbers cut off after 14 bits, as in units for FP8."""
+    fraction, exponent = np.frexp(value)
+    return np.asarray(np.ldexp(np.trunc(fraction * 2.0**14), exponent - 14))
+
+
 def _named(**changes: Any) -> HonestBackend:
     return HonestBackend(replace(Arithmetic(), **changes))
 
@@ -394,6 +409,7 @@ HONEST: Final[dict[str, HonestBackend]] = {
     "FMA forwards": _named(order="forwards", fma=True),
     "FMA in random order": _named(order="random", fma=True),
     "sums in FP64": _named(order="forwards", fma=True, accumulator=np.float64),
+    "14 bits for FP8": _named(order="forwards", tile=16, narrow=True),
     "stored in FP32": _named(stored=np.float32),
     "stored in FP64": _named(stored=np.float64),
     "operands flushed": _named(flushes=("operands",)),

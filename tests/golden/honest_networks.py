@@ -1,8 +1,10 @@
 """Networks on which no honest backend may fail, and the command that runs all of them.
 
-    PYTHONPATH=tests python tests/golden/honest_networks.py --count 300 --journal honest.jsonl
+    PYTHONPATH=tests python tests/golden/honest_networks.py --edges --journal honest.jsonl
 
-It continues where an earlier run with the same journal stopped, and prints a table of the backends.
+With `--edges` the inputs are the edge inputs that `check` runs by default, up to four sets for each
+network; without it they are random. It continues where an earlier run with the same journal stopped, and
+prints a table of the backends.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from tosa_convert.golden.accuracy.verdict import checks_for
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.scratch import scratch_folder
 from tosa_convert.golden.backends.runners import Runner
-from tosa_convert.golden.checking.check import reference_outputs
+from tosa_convert.golden.checking.check import edge_sets, reference_outputs
 from tosa_convert.golden.random_graphs import generate
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
@@ -221,33 +223,56 @@ def judge_all(
     return results
 
 
-def run(count: int, first: int, journal: Path, engine: Engine) -> int:
+def input_sets(network: Network, seed: int, *, edges: bool) -> dict[str, Network]:
+    """The network with its own inputs, or with each set of edge inputs of a seed, by name."""
+    if not edges:
+        return {"": network}
+    sets = edge_sets(network[0], {}, seed, 1, (), further=True)
+    return {f" {name}": (network[0], arrays) for name, arrays in sets}
+
+
+def run(
+    names: Mapping[str, Callable[[], Network]], journal: Path, engine: Engine, *, edges: bool
+) -> int:
     """Judge every backend on every network that the journal does not have; print the table."""
-    done = {}
+    done: dict[str, dict[str, dict[str, str]]] = {}
     if journal.exists():
         rows = map(json.loads, journal.read_text().splitlines())
-        done = {row["network"]: row["wrong"] for row in rows if row["engine"] == engine}
+        same = (engine, edges)
+        done = {
+            row["network"]: row["wrong"] for row in rows if (row["engine"], row["edges"]) == same
+        }
     with journal.open("a") as file:
-        for name, make in networks(count, first):
+        for name, make in names.items():
             if name in done:
                 continue
-            found = judge_all(make(), HONEST, engine)
-            wrong = {
-                backend: result if isinstance(result, str) else result.what_is_wrong
-                for backend, result in found.items()
-                if isinstance(result, str) or not result.ok
-            }
-            done[name] = wrong
-            file.write(json.dumps({"network": name, "engine": engine, "wrong": wrong}) + "\n")
+            done[name] = {}
+            for own, network in input_sets(make(), int(name.split()[-1]), edges=edges).items():
+                wrong = wrong_verdicts(judge_all(network, HONEST, engine))
+                done[name][own] = wrong
+                for backend, text in wrong.items():
+                    print(f"{name}{own}: {backend}: {text}", flush=True)
+            row = {"network": name, "engine": engine, "edges": edges, "wrong": done[name]}
+            file.write(json.dumps(row) + "\n")
             file.flush()
-            for backend, text in wrong.items():
-                print(f"{name}: {backend}: {text}", flush=True)
-    wanted = [name for name, _ in networks(count, first)]
-    failures = Counter(backend for name in wanted for backend in done[name])
+    sets = [wrong for name in names for wrong in done[name].values()]
+    failures = Counter(backend for wrong in sets for backend in wrong)
     for backend in HONEST:
-        print(f"{failures[backend]:6} of {len(wanted)} networks fail: {backend}")
-    print(f"{failures.total()} of {len(wanted) * len(HONEST)} verdicts are false alarms ({engine})")
+        print(f"{failures[backend]:6} of {len(sets)} sets of inputs fail: {backend}")
+    print(
+        f"{failures.total()} of {len(sets) * len(HONEST)} verdicts on {len(names)} networks are "
+        f"false alarms ({engine})"
+    )
     return 1 if failures else 0
+
+
+def wrong_verdicts(found: Mapping[str, Comparison | str]) -> dict[str, str]:
+    """What is wrong with each backend that fails."""
+    return {
+        backend: result if isinstance(result, str) else result.what_is_wrong
+        for backend, result in found.items()
+        if isinstance(result, str) or not result.ok
+    }
 
 
 def main() -> int:
@@ -255,11 +280,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Judge honest backends on networks.")
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--edges", action="store_true")
     parser.add_argument("--journal", type=Path, default=Path("honest.jsonl"))
     parser.add_argument("--engine", choices=get_args(Engine), default="numpy")
     options = parser.parse_args()
     warnings.simplefilter("error")
-    return run(options.count, options.first, options.journal, options.engine)
+    names = dict(networks(options.count, options.first))
+    return run(names, options.journal, options.engine, edges=options.edges)
 
 
 if __name__ == "__main__":

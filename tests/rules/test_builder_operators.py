@@ -219,6 +219,12 @@ CALLS: dict[str, Calls] = {
             lambda b: b.rescale(i8(b), 1 << 30, 30, 200, input_unsigned=True, dtype="int8"),
             "INT8 [2, 3]",
         ),
+        (
+            lambda b: b.rescale(
+                i8(b), 1 << 30, 30, np.int8(-128), input_unsigned=True, dtype="int8"
+            ),
+            "INT8 [2, 3]",
+        ),
     ],
     "matmul_t": [
         (lambda b: b.matmul_t(fp(b, 1, 2, 3), ones(1, 4, 3)), "FP32 [1, 2, 4]"),

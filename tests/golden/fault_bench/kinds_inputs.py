@@ -159,13 +159,6 @@ def casts() -> Iterator[Fault]:
         change=instead(lambda r, x: np.where(np.abs(x) < 100, np.trunc(np.nan_to_num(x)), r)),
         dtypes=FLOATS,
     )
-    yield from rows(
-        "cast of NaN is the least integer",
-        make=lambda b, x: b.cast(x, dtype="int32"),
-        change=instead(lambda r, x: np.where(np.isnan(x), LEAST["INT32"], r)),
-        dtypes=FLOATS,
-        values=[NAN],
-    )
 
 
 def short_casts() -> Iterator[Fault]:

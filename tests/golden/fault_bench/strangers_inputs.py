@@ -192,16 +192,6 @@ def conversion_gives_least_integer(at: At, results: list[Value]) -> Sequence[Val
     return like(result, np.where((value < high + 0.5) & (value > low - 1), result, low))
 
 
-def nan_becomes_limit(at: At, results: list[Value]) -> Sequence[Value]:
-    """Convert NaN to the greatest integer, since the clamp before the conversion prefers numbers."""
-    if not is_float(array(at.operands[0]).dtype) or is_float(array(results[0]).dtype):
-        return results
-    result = array(results[0])
-    return like(
-        result, np.where(np.isnan(wide(at.operands[0])), np.iinfo(result.dtype).max, result)
-    )
-
-
 def last_row_unreachable(at: At, results: list[Value]) -> Sequence[Value]:
     """Clamp indices to one row too few: the bound is taken as exclusive twice."""
     indices = array(at.operands[1])
@@ -378,8 +368,6 @@ def faults() -> Iterator[Fault]:
     programs = of(floats.quantiser, *FLOATS)
     title = "conversion too large gives the least integer"
     yield from rows(title, family, conversion_gives_least_integer, "CAST", programs, "large")
-    title = "NaN converts to the greatest integer"
-    yield from rows(title, family, nan_becomes_limit, "CAST", of(floats.counted, *FLOATS), "nan")
     title = "last row unreachable"
     programs = [*of(floats.layout, "FP32", "INT8", "BF16"), *of(integers.eights, "FP8E4M3")]
     yield from rows(title, family, last_row_unreachable, "GATHER", programs, "plain")

@@ -50,11 +50,10 @@ def _dot_product(block: Block, operator: Operator, result: Tensor) -> Rule:
     """Return the rule for the sum's length, the operands and the accumulator."""
     spec = operator.spec
     rows = [row.name for row in spec.operands]
-    factors = [index for index, row in enumerate(rows) if row in spec.multiply_accumulates] or [0]
-    operands = [block.tensors[operator.inputs[index]] for index in factors]
+    operands = _factors(block, operator)
     output = result.dtype.name
-    is_block_scaled = any(row.name == "block_size" for row in spec.attributes)
-    summed_in = "FP32" if is_block_scaled else accumulator(operator, output)
+    is_block_scaled = _is_block_scaled(operator)
+    summed_in = accumulator(operator, output)
     # Errors of an accumulator with more bits add up as a random walk does: by the root of its
     # excess of bits.
     excess = max(0, FLOATS[summed_in][0] - FLOATS[output][0])
@@ -64,9 +63,7 @@ def _dot_product(block: Block, operator: Operator, result: Tensor) -> Rule:
         # One more term, if the bias is not known to be zero.
         data = block.tensors[operator.inputs[rows.index("bias")]].data
         terms += is_scaled or data is None or bool(data.elements().any())
-    is_narrow = any(t.dtype.bits <= 8 or t.scale is not None for t in operands)
-    if spec.multiply_accumulates and summed_in == "FP32" and is_narrow:
-        # Units with fewer bits than FP32 may multiply operands of at most 8 bits.
+    if has_narrow_units(block, operator, output):
         return Rule("dot-product", float(min(_NARROW_UNITS * terms, _NARROW_MOST)))
     is_fp32 = output == "FP32" and all(t.dtype.name == "FP32" for t in operands)
     return Rule("dot-product", (6.0 if is_fp32 else 2.0) * terms)
@@ -74,10 +71,38 @@ def _dot_product(block: Block, operator: Operator, result: Tensor) -> Rule:
 
 def accumulator(operator: Operator, output: str) -> str:
     """Return the element type in which an operator adds."""
+    if _is_block_scaled(operator):
+        return "FP32"
     chosen = operator.attributes.get("acc_type")
     name = chosen.name if isinstance(chosen, DType) else output
     # A reduction accumulates sums of BF16 in FP32.
     return "FP32" if operator.spec.family == "reduction" and name == "BF16" else name
+
+
+def has_narrow_units(block: Block, operator: Operator, output: str) -> bool:
+    """Return whether units with fewer bits than FP32 may add the products of an operator.
+
+    TOSA allows it for operands of at most 8 bits that are accumulated in FP32.
+
+    output: the element type of the result.
+    """
+    return (
+        bool(operator.spec.multiply_accumulates)
+        and accumulator(operator, output) == "FP32"
+        and any(t.dtype.bits <= 8 or t.scale is not None for t in _factors(block, operator))
+    )
+
+
+def _factors(block: Block, operator: Operator) -> list[Tensor]:
+    """Return the operands whose products are added, or that which is added."""
+    products = operator.spec.multiply_accumulates
+    rows = enumerate(operator.spec.operands)
+    positions = [index for index, row in rows if row.name in products] or [0]
+    return [block.tensors[operator.inputs[index]] for index in positions]
+
+
+def _is_block_scaled(operator: Operator) -> bool:
+    return any(row.name == "block_size" for row in operator.spec.attributes)
 
 
 _NARROW_UNITS: Final = 2048

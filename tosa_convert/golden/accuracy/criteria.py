@@ -73,6 +73,8 @@ class Spread:
         dimension is that of the operand.
     kinds: of floating-point elements that are not finite in all implementations, the bits of the kinds
         that they may also have; see `error_bounds.kinds_of`.
+    alone: floating-point elements that are judged by themselves only: they alone would decide about
+        their row, their channel or the whole.
     """
 
     exact: Array
@@ -81,6 +83,7 @@ class Spread:
     high: Array | None = None
     possible: Array | None = None
     kinds: Array | None = None
+    alone: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,12 @@ class NetworkTotals:
         self.length = shape[-1] if shape else 1
         self.by_row = np.zeros(max(math.prod(shape[:-1]), 1))
         self.by_channel = np.zeros(self.length)
+        spread = check.spread
+        if spread.sigma is not None:
+            # Where the spread is not known, or a number overflows, an error says nothing about others.
+            self.in_groups = np.isfinite(spread.sigma) & _fits(spread.exact, check.dtype)
+            if spread.alone is not None:
+                self.in_groups &= ~spread.alone
 
     def add(self, part: slice, expected: Array, actual: Array) -> tuple[Array, Array]:
         """Judge each element of a part. Return whether it is accepted, and its error as a fraction."""
@@ -150,11 +159,12 @@ class NetworkTotals:
             errors = np.abs(found - exact)
             size = np.abs(exact)
             is_flushed = (found == 0) & (size < least + limit) & may_flush(check.dtype)
-            is_alike = np.sign(found) == np.sign(exact)
-            overflows = np.isinf(found) & is_alike & (size + limit > most)
+            sign = np.sign(found)
+            overflows = np.isinf(found) & (sign * exact + limit > most)
             # The greatest number, where the exact one hardly overflows.
-            nearly = np.abs(size - most) <= most * 2.0**-frac
-            overflows |= (np.abs(found) == most) & is_alike & nearly
+            overflows |= (np.abs(found) == most) & (
+                np.abs(sign * exact - most) <= most * 2.0**-frac
+            )
         # What the reference has is right, and an infinity or NaN also where the spread reaches it.
         same = (found == exact) | (found == golden)
         same |= np.isnan(found) & (np.isnan(golden) | np.isnan(exact))
@@ -166,8 +176,7 @@ class NetworkTotals:
             same |= errors < least  # both are about zero
         errors = np.where(same | is_flushed | overflows, 0.0, errors)
         errors = np.where(np.isnan(errors), np.inf, errors)
-        # Where the spread is not known, an error says nothing about others.
-        self.add_errors(part, np.where(np.isfinite(limit), errors, 0.0))
+        self.add_errors(part, np.where(self.in_groups.reshape(-1)[part], errors, 0.0))
         with np.errstate(all="ignore"):
             fractions = np.where(errors == 0, 0.0, errors / limit)
         return errors <= limit, fractions
@@ -193,13 +202,18 @@ class NetworkTotals:
         sigma = self.check.spread.sigma
         if sigma is None or not sigma.size:
             return 0.0, 0.0
-        allowed = np.square(np.where(np.isfinite(sigma), sigma, 0.0)).reshape(-1, self.length)
+        allowed = np.square(np.where(self.in_groups, sigma, 0.0)).reshape(-1, self.length)
         ratios = [0.0]
         if self.length >= SMALLEST_GROUP:
             ratios.append(_largest_ratio(self.by_row, allowed.sum(axis=1)))
         if len(allowed) >= SMALLEST_GROUP:
             ratios.append(_largest_ratio(self.by_channel, allowed.sum(axis=0)))
         return max(ratios), _largest_ratio(self.by_row.sum(), allowed.sum())
+
+
+def _fits(exact: Array, dtype: DType) -> Array:
+    """Return whether numbers do not overflow in an element type, and are no NaN."""
+    return np.asarray(np.abs(exact) <= FLOATS[dtype.name][2])
 
 
 def _largest_ratio(squares: Array, allowed: Array) -> float:
@@ -258,7 +272,10 @@ class Criterion:
             exact = self.check.exact.astype(np.float64)
             limit = self.check.rule.limits(exact, self.check.bounds, self.check.dtype)[2]
             spreads = [np.minimum(own, limit) for own in spreads]
-        whole, group = (_shares_of(own, exact) for own in spreads)
+        judge = self.network or self.check
+        assert judge is not None
+        fits = _fits(exact, judge.dtype)
+        whole, group = (_shares_of(np.where(fits, own, np.inf), exact) for own in spreads)
         return Shares(exact.shape, whole(None).item(), group(1), group(0))
 
     def bound_fractions(self, part: slice, actual: Array) -> tuple[Array, Array]:
@@ -304,7 +321,7 @@ class Shares:
 
 def _shares_of(limit: Array, exact: Array) -> Callable[[int | None], Array]:
     """Return what gives the shares of the whole (None), of the channels (0) and of the rows (1)."""
-    known = np.isfinite(limit) & np.isfinite(exact)
+    known = np.isfinite(limit)
     length = exact.shape[-1] if exact.shape else 1
     squares = [np.square(np.where(known, own, 0.0)).reshape(-1, length) for own in (limit, exact)]
 

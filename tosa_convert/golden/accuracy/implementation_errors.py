@@ -9,9 +9,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from tosa_convert.golden.accuracy.bounds_of_operators import accumulator, rule_of, terms_of_sum
+from tosa_convert.golden.accuracy.bounds_of_operators import (
+    accumulator,
+    has_narrow_units,
+    rule_of,
+    terms_of_sum,
+)
 from tosa_convert.golden.accuracy.criteria import half_units
-from tosa_convert.golden.accuracy.error_bounds import FLOATS, MXINT8_UNIT, may_flush, numbers
+from tosa_convert.golden.accuracy.error_bounds import FLOATS, MXINT8_UNIT, Rule, may_flush, numbers
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Operator
@@ -21,6 +26,19 @@ from tosa_convert.reference.scaled_tensors import Value, plain
 
 #: Bits of the element types in which nothing is computed: what is stored in them is rounded.
 _NARROW: Final = 8
+#: Where the results of functions are.
+_RANGES: Final[Mapping[str, tuple[float, float]]] = {
+    **dict.fromkeys(("COS", "ERF", "SIN", "TANH"), (-1.0, 1.0)),
+    **dict.fromkeys(("EXP", "POW"), (0.0, math.inf)),
+    "SIGMOID": (0.0, 1.0),
+}
+#: Functions that approach 1 as e^(-rate * x) does, with this rate; and their bounds: a constant, and a
+#: multiple of the operand, as in `reference.bounds`.
+_SATURATING: Final = {"SIGMOID": (1.0, 2.0, 2.0), "TANH": (2.0, 0.0, 8.0)}
+#: Units that multiply FP8 and block-scaled data, and add so many products at once: they keep 14 bits, as
+#: TOSA allows, and cut off the others, so that the errors of all additions have one sign.
+_NARROW_ERROR: Final = 2.0**10
+_NARROW_TERMS: Final = 32
 #: Units in the last place that rounding to nearest needs.
 _NEAREST: Final = 0.5
 
@@ -28,14 +46,15 @@ _NEAREST: Final = 0.5
 class Errors(NamedTuple):
     """The largest errors that are added to a result.
 
-    of_function: what TOSA allows the operator, or None. of_rounding: of sums and of rounding.
+    of_function: what TOSA allows the operator, downwards and upwards, or None.
+    of_rounding: of sums and of rounding.
     least, most: the smallest normal number and the largest one; what is smaller may become zero, and
         what is larger infinite.
     stored: the element type, if it has so few bits that a number is always rounded to it.
     is_of_sum: whether the result is a sum of products, which is not stored in so few bits.
     """
 
-    of_function: Array | None
+    of_function: tuple[Array, Array] | None
     of_rounding: Array
     least: float
     most: float
@@ -83,6 +102,8 @@ def errors_of(
             if is_of_sum:
                 frac, smallest, _, _ = FLOATS[accumulator(operator, tensor.dtype.name)]
                 unit, terms = 2.0 ** (-1 - frac), terms_of_sum(block, operator)
+                if has_narrow_units(block, operator, tensor.dtype.name):
+                    unit *= _NARROW_ERROR * max(1.0, terms / _NARROW_TERMS)
                 bounds = _bounds(block, operator, operands, name, value)
                 # Errors of additions grow with the partial sums: as the sum of the terms' sizes if
                 # their signs vary, and with the root of their number if they do not.
@@ -95,15 +116,44 @@ def errors_of(
                 bounds = None
                 if rule.needs_bounds:
                     bounds = _bounds(block, operator, operands, name, value)
-                allowed = rule.limits(value, bounds, tensor.dtype)[2]
-                of_function = np.where(np.isfinite(allowed), allowed, 0.0)
+                of_function = function_errors(operator, rule, value, bounds, tensor.dtype)
             if not operator.spec.is_inexact or operator.spec.name == "MUL":
                 # What needs no rounding has no error; a product that is fused is not rounded either.
                 half = np.nan_to_num(away) if is_certain else half * (away != 0)
-                of_function = None if of_function is None else of_function * (away != 0)
+                if of_function is not None:
+                    of_function = of_function[0] * (away != 0), of_function[1] * (away != 0)
         least = least if may_flush(tensor.dtype) else 0.0
         errors[name] = Errors(of_function, half, least, most, is_of_sum=is_of_sum)
     return errors
+
+
+def function_errors(
+    operator: Operator, rule: Rule, exact: Array, bounds: Array | None, dtype: DType
+) -> tuple[Array, Array]:
+    """Return how far below and above the exact result a function may be, without leaving its range.
+
+    Some bounds of TOSA grow with the operand: SIN of 60 in FP16 may be 3, and TANH of 60,000 may be -1,
+    which no implementation gives. Where a function is 1 it may err as much as where it becomes 1.
+
+    Args:
+        operator: the function.
+        rule: what TOSA allows it.
+        exact: its results in FP64.
+        bounds: their bounds, if the rule has any.
+        dtype: the element type.
+    """
+    kind = operator.spec.name
+    with np.errstate(all="ignore"):
+        if bounds is not None and kind in _SATURATING:
+            rate, constant, multiple = _SATURATING[kind]
+            # From here on the distance to 1 is less than a quarter of a unit.
+            end = (FLOATS[dtype.name][0] + 2) * math.log(2) / rate
+            most = np.where(np.abs(exact) > 0.5, constant + multiple * end, np.inf)
+            bounds = np.minimum(bounds, most)
+        error = rule.limits(exact, bounds, dtype)[2]
+        low, high = np.clip((exact - error, exact + error), *_RANGES.get(kind, (-np.inf, np.inf)))
+        down, up = (np.nan_to_num(np.abs(end - exact), posinf=0.0) for end in (low, high))
+    return down, up
 
 
 def _of_sum_in_order(block: Block, operator: Operator, terms: Array, exact: Array) -> Array:

@@ -19,6 +19,10 @@ from tosa_convert.reference.scaled_tensors import Scaled, Value, plain
 _NEIGHBOURS: Final = 0.25
 #: How many times the lower quartile of its neighbours' squares counts.
 _OUTLIERS: Final = 16.0
+#: Of several measurements, the least share of the largest spread that counts. The spread of six runs is
+#: at least sqrt((1 - _NEIGHBOURS) / 6) of their largest error. What a run computes is accepted: it is
+#: within six times this share.
+_OF_LARGEST: Final = 0.4715
 #: Operators whose result differs wherever one of their operands has an error.
 _INJECTIVE: Final = frozenset(("ADD", "MUL", "NEGATE", "SUB"))
 
@@ -61,13 +65,15 @@ def spread_of(
             squares += np.square(error)
     most = FLOATS[kind][2]
     squares /= np.maximum(counts, 1)
-    squares = np.where(np.abs(exact) <= most, np.minimum(squares, most**2), 0.0)
+    # What overflows says nothing about its neighbours.
+    fits = np.abs(exact) <= most
+    own, squares = squares, np.where(fits, np.minimum(squares, most**2), 0.0)
     unknown = (counts == 0) & np.isfinite(exact) & (len(arrays) > 1)
     with_neighbours = _with_neighbours(squares)
     if _shows_every_error(block, name):
         # Where no run differs there is nothing to differ: all before it is exact.
         with_neighbours[squares == 0] = 0.0
-    sigma = np.sqrt(with_neighbours)
+    sigma = np.sqrt(np.where(fits | ~np.isfinite(exact), with_neighbours, own))
     if known is not None:
         sigma = np.where(counts == len(arrays) - 1, known, sigma)
     if unknown.any():
@@ -102,9 +108,32 @@ def merged(spreads: Sequence[Spread]) -> Spread:
     is_known = np.isfinite(sigmas)
     squares = np.square(np.where(is_known, sigmas, 0.0)).sum(axis=0)
     counts = is_known.sum(axis=0)
-    sigma = np.where(counts > 0, np.sqrt(squares / np.maximum(counts, 1)), np.inf)
+    largest = np.where(is_known, sigmas, 0.0).max(axis=0)
+    mean = np.maximum(np.sqrt(squares / np.maximum(counts, 1)), _OF_LARGEST * largest)
+    sigma = np.where(counts > 0, mean, np.inf)
     kinds = all_of("kinds")
-    return Spread(first.exact, sigma=sigma, kinds=reduce(np.bitwise_or, kinds) if kinds else None)
+    return Spread(
+        first.exact,
+        sigma=sigma,
+        kinds=reduce(np.bitwise_or, kinds) if kinds else None,
+        alone=_outweighing(np.square(np.where(is_known.any(axis=0), sigma, 0.0))),
+    )
+
+
+def _outweighing(squares: Array) -> Array:
+    """Return which elements of a row, of a channel or of all outweigh all smaller ones together."""
+    if squares.ndim == 0 or not squares.size:
+        return np.ones(squares.shape, np.bool_)
+    table = squares.reshape(-1, squares.shape[-1])
+    found = np.zeros(table.shape, np.bool_)
+    for lines, axis in ((table, 1), (table, 0), (table.reshape(1, -1), 1)):
+        order = np.argsort(lines, axis=axis)
+        ascending = np.take_along_axis(lines, order, axis=axis)
+        smaller = np.cumsum(ascending, axis=axis) - ascending
+        outweighs = np.zeros(lines.shape, np.bool_)
+        np.put_along_axis(outweighs, order, ascending > smaller, axis=axis)
+        found |= outweighs.reshape(table.shape)
+    return found.reshape(squares.shape)
 
 
 def _with_neighbours(squares: Array) -> Array:

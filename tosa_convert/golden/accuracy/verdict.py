@@ -27,6 +27,7 @@ from tosa_convert.golden.accuracy.error_bounds import EXACT, Rule
 from tosa_convert.golden.accuracy.flushed_operands import flushed_results
 from tosa_convert.golden.accuracy.network_accuracy import measure
 from tosa_convert.golden.accuracy.spreads import merged
+from tosa_convert.golden.accuracy.undefined_casts import undefined_tensors
 from tosa_convert.golden.accuracy.user_tolerances import Tolerances
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.scratch import scratch_folder
@@ -125,6 +126,9 @@ def checks_for(
     makers: dict[str, Callable[[], Check]] = {}
     inexact: dict[str, tuple[str, Rule | None]] = {}
     flushed = flushed_results(graph, inputs, all_rules)
+    for name in undefined_tensors(graph, inputs):
+        # No rule is about them, but other implementations have what the spread says.
+        all_rules.pop(name, None)
     for key in keys:
         if key.startswith(STATE_PREFIX) and key not in block.tensors:
             # A state is the tensor that is written last, or the initial one.

@@ -21,7 +21,7 @@ import os
 import re
 import struct
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -440,10 +440,25 @@ def _python(file: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arr
         )
     except NotImplementedError as error:
         _refuse(f"NotImplementedError: {error}")
+    wanted = ", ".join(names["outputs"])
+    if not isinstance(answer, Mapping):
+        kind = type(answer).__name__
+        raise SystemExit(f"run() returned {kind}, expected a dict of arrays by name: {wanted}")
     missing = [name for name in names["outputs"] if name not in answer]
     if missing:
         raise SystemExit(f"run() returned no {', '.join(missing)}; it returned {list(answer)}")
-    return [_without_type(np.asarray(answer[name])) for name in names["outputs"]], []
+    return [_numbers(name, answer[name]) for name in names["outputs"]], []
+
+
+def _numbers(name: str, value: Any) -> Any:
+    """Return what a user's function gives for a tensor as an array."""
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise SystemExit(f"run() returned no array for {name}: {error}") from None
+    if array.dtype.kind not in "biufV":
+        raise SystemExit(f"run() returned {array.dtype} for {name}, expected real numbers")
+    return _without_type(array)
 
 
 def _with_type(array: Any, type_name: str) -> Any:

@@ -32,7 +32,7 @@ _SMALL_BYTES: Final = 1 << 20
 #: seed, because one does not hold every edge.
 _SEVERAL_SETS_BYTES: Final = 1 << 16
 _SETS: Final = 4
-#: How far apart the seeds of these sets are.
+#: How far apart the seeds of these sets are: as many seeds have their sets next to one another.
 _NEXT_SET: Final = 1000
 #: Domains of operands outside of which TOSA defines no result, whatever the other operands are.
 _HARD: Final = ("index", "shift")
@@ -115,14 +115,18 @@ def chosen_inputs(
 def seeds_of_sets(graph: Graph, seed: int) -> range:
     """Return the seeds of the sets of edge inputs that belong to a seed: several for a small program.
 
+    No set belongs to two seeds.
+
     Example:
         >>> from tosa_convert import golden
         >>> graph = golden.generate(seed=2, operators=3, kinds=["ABS"])
         >>> list(seeds_of_sets(graph, 7))
         [7, 1007, 2007, 3007]
     """
-    count = _SETS if kept_bytes(graph) <= _SEVERAL_SETS_BYTES else 1
-    return range(seed, seed + count * _NEXT_SET, _NEXT_SET)
+    if kept_bytes(graph) > _SEVERAL_SETS_BYTES:
+        return range(seed, seed + 1)
+    first = seed + seed // _NEXT_SET * (_SETS - 1) * _NEXT_SET
+    return range(first, first + _SETS * _NEXT_SET, _NEXT_SET)
 
 
 def find_edge_inputs(
