@@ -15,6 +15,7 @@ can run it.
 """
 
 import contextlib
+import importlib.util
 import itertools
 import json
 import os
@@ -22,6 +23,7 @@ import re
 import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -133,8 +135,6 @@ def _refuse_foreign_types(software: str, inputs: list[Any], types: list[str]) ->
 
 
 def _tflite(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:
-    import importlib
-
     _refuse_foreign_types("tflite", inputs, types)
     try:
         tflite = importlib.import_module("ai_edge_litert.interpreter")
@@ -173,25 +173,20 @@ def _tflite_interpreter(tflite: Any, model: str) -> Any:
     only, although they are the kernels of the newer ones, too. The other kernels round in another way.
     """
     kinds = tflite.OpResolverType
+    interpreter = partial(tflite.Interpreter, experimental_preserve_all_tensors=True)
     with open(model, "rb") as file:
         data = bytearray(file.read())
     while True:
         try:
-            return tflite.Interpreter(
-                model_content=bytes(data),
-                experimental_op_resolver_type=kinds.BUILTIN_REF,
-                experimental_preserve_all_tensors=True,
-            )
+            code = bytes(data)
+            return interpreter(model_content=code, experimental_op_resolver_type=kinds.BUILTIN_REF)
         except ValueError as error:
             found = re.search(r"builtin opcode '\w+' version '(\d+)'", str(error))
             if found is None or not _lower_versions(data, int(found[1])):
                 print(f"no reference kernel: {error}", file=sys.stderr)
                 break
-    return tflite.Interpreter(
-        model,
-        experimental_op_resolver_type=kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-        experimental_preserve_all_tensors=True,
-    )
+    others = kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    return interpreter(model, experimental_op_resolver_type=others)
 
 
 def _lower_versions(data: bytearray, version: int) -> bool:
@@ -378,8 +373,6 @@ def _to_jax(jax: Any, leaf: Any, array: Any) -> Any:
 
 
 def _onnxruntime(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:
-    import importlib
-
     _refuse_foreign_types("onnxruntime", inputs, types)
     software = importlib.import_module("onnxruntime")
     options = software.SessionOptions()
@@ -412,8 +405,6 @@ def _users_folder() -> Iterator[None]:
 
 def _python_file(file: str, name: str) -> Any:
     """Return the module of a user's file."""
-    import importlib.util
-
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise SystemExit(f"{file} is not a Python file")
@@ -433,17 +424,15 @@ def _python(file: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arr
     module = sys.modules.get("tosa_backend") or _python_file(file, "tosa_backend")
     with open("names.json", encoding="utf-8") as text:
         names = json.load(text)
-    arrays = map(_with_type, inputs, types)
+    arrays = dict(zip(names["inputs"], map(_with_type, inputs, types), strict=True))
     try:
-        answer = module.run(
-            os.path.abspath("model.tosa"), dict(zip(names["inputs"], arrays, strict=True))
-        )
+        answer = module.run(os.path.abspath("model.tosa"), arrays)
     except NotImplementedError as error:
         _refuse(f"NotImplementedError: {error}")
-    wanted = ", ".join(names["outputs"])
     if not isinstance(answer, Mapping):
-        kind = type(answer).__name__
-        raise SystemExit(f"run() returned {kind}, expected a dict of arrays by name: {wanted}")
+        raise SystemExit(
+            f"run() returned {type(answer).__name__}, expected a dict of arrays by name"
+        )
     missing = [name for name in names["outputs"] if name not in answer]
     if missing:
         raise SystemExit(f"run() returned no {', '.join(missing)}; it returned {list(answer)}")
@@ -451,7 +440,6 @@ def _python(file: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arr
 
 
 def _numbers(name: str, value: Any) -> Any:
-    """Return what a user's function gives for a tensor as an array."""
     try:
         array = np.asarray(value)
     except ValueError as error:
@@ -463,13 +451,10 @@ def _numbers(name: str, value: Any) -> Any:
 
 def _with_type(array: Any, type_name: str) -> Any:
     """Return an array in a type of ml_dtypes, if that is installed; else keep opaque bytes."""
-    if array.dtype.kind != "V":
-        return array
-    try:
-        import ml_dtypes
-    except ImportError:
-        return array
-    return array.view(getattr(ml_dtypes, type_name))
+    if array.dtype.kind == "V":
+        with contextlib.suppress(ImportError):
+            return array.view(getattr(importlib.import_module("ml_dtypes"), type_name))
+    return array
 
 
 def _without_type(array: Any) -> Any:
