@@ -182,7 +182,7 @@ def test_a_change_that_comes_to_what_an_earlier_one_did_ends_there(
 ) -> None:
     graph, inputs = quantised()
     graph = extract(graph, ["y"], [])
-    graph.main.operators.append(Operator(IDENTITY, ["y"], ["z"], {}))
+    graph.main.operators.append(Operator(IDENTITY, ("y",), ("z",), {}))
     graph.main.tensors["z"] = replace(graph.main.tensors["y"], name="z")
     graph.main.outputs = ["z"]
     ran: list[str] = []

@@ -20,9 +20,9 @@ from tosa_convert.cli.shared_options import add_options, option
 @option(
     "--max-tensors",
     type=click.IntRange(1),
-    default=50,
+    default=250,
     metavar="N",
-    help="Change at most N tensors, spread evenly; 50 by default.",
+    help="Change at most N tensors, spread evenly; 250 by default.",
 )
 def power(model: str, **options: Any) -> int:
     """Measure how small a wrong number check and bisect report in each tensor of MODEL.

@@ -43,7 +43,7 @@ from tosa_convert.graph.model import Graph, counted, operator_path, quoted
 from tosa_convert.io.options import ReadOptions
 
 #: Tensors that are changed unless the caller says otherwise.
-MOST_TENSORS: Final = 50
+MOST_TENSORS: Final = 250
 
 
 def power(

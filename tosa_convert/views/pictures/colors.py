@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from tosa_convert.graph.opset import OPERATORS
@@ -37,13 +38,25 @@ COLORS: Final = {
     "input": "#cfd8e6",
     "output": "#cfd8e6",
 }
-#: The colours of errors, and of what a result does not mention.
-_RIGHT, _WITHIN, _WRONG, _INHERITS = "#8ccf9a", "#f5d76e", "#f0956f", "#cdbdf0"
+#: The colours of errors, and of what a result does not mention; those of the viewer, too.
+_RIGHT, _WITHIN, _WRONG, _WORST, _INHERITS = "#8ccf9a", "#f5d76e", "#f0956f", "#d92d20", "#cdbdf0"
 NO_DATA: Final = "#f4f5f7"
 
 
 def error_color(ok: bool, size: float, inherits: bool = False) -> str:
-    """Return the colour of an error: right, within what is allowed, wrong, or because of another."""
+    """Return the colour of an error: right, within what is allowed, wrong, or because of another.
+
+    Example:
+        >>> error_color(True, 0.0), error_color(True, 0.5), error_color(False, 1000.0)
+        ('#8ccf9a', '#c0d384', '#d92d20')
+    """
     if inherits:
         return _INHERITS
-    return _WRONG if not ok else _RIGHT if size == 0 else _WITHIN
+    if ok:
+        return _mixed(_RIGHT, _WITHIN, min(1.0, size))
+    return _mixed(_WRONG, _WORST, min(1.0, math.log10(max(size, 1.0)) / 3))
+
+
+def _mixed(one: str, other: str, share: float) -> str:
+    pairs = ((int(one[i : i + 2], 16), int(other[i : i + 2], 16)) for i in (1, 3, 5))
+    return "#" + "".join(f"{round(a + share * (b - a)):02x}" for a, b in pairs)

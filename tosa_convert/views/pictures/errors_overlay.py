@@ -242,7 +242,9 @@ def _of_power(diagram: Diagram, rows: Iterable[Mapping[str, Any]]) -> Overlay:
 
 def _ratio_text(ratio: Any) -> str:
     """Return how far what a verb reports is above the noise."""
-    return "no effect" if ratio is None else f"{float(ratio):.3g} times the noise"
+    if ratio is None:
+        return "no effect"
+    return "all above the noise" if ratio == 1 else f"from {float(ratio):.3g} times the noise on"
 
 
 def _producers(diagram: Diagram) -> dict[str, int]:
