@@ -30,6 +30,8 @@ WITHOUT_TOSA_TOOLS = {"keras", "litert-torch"}
 CONSUMERS = ROOT / ".nox" / "consumers-state"
 #: Programs that read files, in environments of their own: their pins contradict one another.
 CONSUMER_GROUPS = ("vela", "arm")
+#: Where the answers about published networks are kept, and small configurations.
+NETWORKS = ROOT / ".nox" / "networks-state"
 #: Where the official negative tests are kept between runs.
 NEGATIVES = ROOT / ".nox" / "negatives"
 
@@ -242,6 +244,17 @@ def consumers(session: nox.Session) -> None:
         session.run(str(folder / "bin" / "pip"), "install", "-r", packages, external=True)
         words += ["--environment", str(folder)]
     session.run("python", "zoo/compare_consumers.py", str(CONSUMERS), *words, *session.posargs)
+
+
+@nox.session
+def networks(session: nox.Session) -> None:
+    """Convert and check published architectures by their names, with random weights and in small sizes.
+
+    `-- NAMES` for some, or the beginnings of names. It continues where it was stopped, and writes
+    zoo/published.json. Two hours on two processors.
+    """
+    session.install(".[timm,torchvision,hf,refmodel]", "-c", "third_party/frontends/networks.txt")
+    session.run("python", "zoo/published.py", str(NETWORKS), *session.posargs)
 
 
 @nox.session

@@ -55,8 +55,9 @@ ARROWS: dict[str, set[str]] = {
     | {"frontends.tflite.read", "frontends.tflite.unlowered"},
     "frontends.tflite.read": {"errors", "io", "frontends"},
     "frontends.tflite.unlowered": {"frontends", "frontends.tflite.read"},
+    "frontends.named": {"errors", "process", "frontends"},
     "frontends.keras": {"errors", "frontends", "frontends.tflite", "frontends.tflite.read"},
-    "frontends.torch": {"errors", "frontends", "frontends.tflite"},
+    "frontends.torch": {"errors", "process", "frontends", "frontends.tflite"},
     "frontends.onnx": {"errors", "io", "frontends", "frontends.onnx.header", "frontends.torch"},
     "frontends.onnx.header": {"frontends"},
     "frontends.jax": {"errors", "io", "graph", "builder", "rewrites", "frontends"}
@@ -157,6 +158,7 @@ OUTSIDE: dict[str, set[str]] = {
     "golden": {"numpy", "ml_dtypes"},
     "golden.models": {"numpy"},
     "frontends": {"numpy"},
+    "frontends.named": {"torch", "timm", "torchvision", "transformers", "keras"},
     # What runs in the child imports the packages of the frameworks' table.
     **{part: {"numpy"} | packages for part, packages in _converters().items()},
     "cli": {"numpy", "click"},
@@ -185,6 +187,7 @@ BY_STRING: dict[str, str] = {
     "tosa_convert/frontends/table.py": "the table of frontends: the child imports one converter",
     "tosa_convert/frontends/extension.py": "imports the module of another package",
     "tosa_convert/rewrites/extension.py": "imports the module of another package",
+    "tosa_convert/frontends/factory.py": "a file that another process runs, which finds this package",
     "tosa_convert/frontends/process/child.py": "imports the converter that it was asked for",
     "tosa_convert/frontends/process/run.py": "the child's start, which finds this package",
     "tosa_convert/golden/backends/kept_workers.py": "the start of a process, which finds this package",

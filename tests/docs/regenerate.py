@@ -3,9 +3,9 @@
     python tests/docs/regenerate.py
 
 Needs what the tests need (`pip install '.[test]'`). Rewrites the tables of docs/computation.md,
-docs/conformance.md, docs/doctor.md, docs/formats.md, docs/model-suites.md and docs/zoo.md, and the
-examples of docs/errors.md; the text around them does not change. Also writes the lines of operators in
-MLIR text that tests compare. Review the diff afterwards: users will see it.
+docs/conformance.md, docs/doctor.md, docs/formats.md, docs/model-suites.md, docs/networks.md and
+docs/zoo.md, and the examples of docs/errors.md; the text around them does not change. Also writes the
+lines of operators in MLIR text that tests compare. Review the diff afterwards: users will see it.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ if __name__ == "__main__":
         computation_tables,
         consumer_tables,
         house,
+        network_tables,
         operator_tables,
         reference_tables,
         refusal_tables,
@@ -73,6 +74,7 @@ if __name__ == "__main__":
     computation = computation_tables.TABLES | reference_tables.TABLES
     regenerate_tables(ROOT / "docs" / "computation.md", computation)
     regenerate_tables(ROOT / "docs" / "formats.md", test_formats_doc.TABLES)
+    regenerate_tables(ROOT / "docs" / "networks.md", network_tables.TABLES)
     regenerate_tables(ROOT / "docs" / "zoo.md", zoo_tables.TABLES | consumer_tables.TABLES)
     regenerate_tables(ROOT / "docs" / "conformance.md", refusal_tables.TABLES)
     regenerate_tables(ROOT / "docs" / "doctor.md", consumer_tables.READER_TABLES)

@@ -1,4 +1,4 @@
-"""docs/zoo.md shows what was measured, for every network."""
+"""docs/zoo.md and docs/networks.md show what was measured, for every network."""
 
 from __future__ import annotations
 
@@ -7,19 +7,29 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from docs import zoo_tables
+from docs import network_tables, zoo_tables
 
-DOCUMENT = "docs/zoo.md"
+#: Document -> its tables.
+TABLES = {"docs/zoo.md": zoo_tables.TABLES, "docs/networks.md": network_tables.TABLES}
 #: Authors and year, in brackets.
 PAPER = re.compile(r"\([^()]*(19|20)\d\d\)")
 
 
-@pytest.mark.parametrize("mark", zoo_tables.TABLES)
-def test_the_table_is_what_was_measured(root: Path, mark: str) -> None:
-    make: Callable[[], str] = zoo_tables.TABLES[mark]
-    text = (root / DOCUMENT).read_text(encoding="utf-8")
+def test_every_result_is_of_a_published_network(root: Path) -> None:
+    lines = (root / "zoo" / "published.txt").read_text(encoding="utf-8").splitlines()
+    names = [line.split()[0] for line in lines if line and not line.startswith("#")]
+    assert len(set(names)) == len(names)
+    assert {row["name"] for row in network_tables.rows()} <= set(names)
+
+
+@pytest.mark.parametrize(
+    ("document", "mark"), [(name, mark) for name, tables in TABLES.items() for mark in tables]
+)
+def test_the_table_is_what_was_measured(root: Path, document: str, mark: str) -> None:
+    make: Callable[[], str] = TABLES[document][mark]
+    text = (root / document).read_text(encoding="utf-8")
     section = re.search(f"<!-- {mark} -->\n(.*?)<!-- /{mark} -->", text, re.DOTALL)
-    assert section is not None, f"{DOCUMENT} has no <!-- {mark} --> section"
+    assert section is not None, f"{document} has no <!-- {mark} --> section"
     assert section[1] == f"\n{make()}\n", "run python tests/docs/regenerate.py"
 
 
@@ -66,7 +76,9 @@ def test_the_same_name_means_the_same_paper() -> None:
     [(framework, way) for framework, ways in zoo_tables.WAYS.items() for way in ways],
 )
 def test_every_network_that_is_not_equal_is_explained(root: Path, framework: str, way: str) -> None:
-    text = (root / DOCUMENT).read_text(encoding="utf-8").partition("## What is not equal")[2]
+    text = (
+        (root / "docs" / "zoo.md").read_text(encoding="utf-8").partition("## What is not equal")[2]
+    )
     lines = re.findall(r"^\| (`.*) \| (.*?) \|.*\|$", text, re.MULTILINE)
     explained = [name for names, of in lines if of == way for name in re.findall(r"`(\w+)`", names)]
     rows = zoo_tables.rows_of(zoo_tables.WAYS[framework][way])

@@ -21,6 +21,7 @@ if any(importlib.util.find_spec(name) is None for name in ("torch", "torch_mlir"
     pytest.skip("torch or torch-mlir is not installed", allow_module_level=True)
 
 import torch
+from torch.utils import _pytree as pytree
 
 from tosa_convert.frontends.torch.archive import load_archive
 
@@ -199,3 +200,67 @@ def test_what_this_process_made_may_have_pickled_objects(tmp_path: Path) -> None
     """A tensor of another class, as quantisation makes them, is pickled."""
     module = torch.nn.Linear(3, 2).eval()
     assert tc.frontends.from_torch(module, [torch.zeros(1, 3)]).main.inputs == ["input"]
+
+
+def of_unknown_classes(path: Path) -> Path:
+    """A program whose arguments and results have classes that no other process has."""
+
+    class Pair:
+        def __init__(self, a: Any, b: Any) -> None:
+            self.a, self.b = a, b
+
+    class Net(torch.nn.Module):
+        def forward(self, pair: Any) -> Any:
+            return Pair(pair.a + 1, [pair.b * 2])
+
+    def keyed(one: Any) -> Any:
+        return [(pytree.GetAttrKey("a"), one.a), (pytree.GetAttrKey("b"), one.b)], ["a", "b"]
+
+    name = f"elsewhere.Pair{path.stem}"
+    pytree.register_pytree_node(
+        Pair,
+        lambda one: ([one.a, one.b], ["a", "b"]),
+        lambda children, _: Pair(*children),
+        serialized_type_name=name,
+        flatten_with_keys_fn=keyed,
+    )
+    given = (Pair(torch.ones(2), torch.ones(3)),)
+    program = torch.export.export(Net(), given)
+    program.example_inputs = None
+    torch.export.save(program, path)
+    del pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE[name]
+    return path
+
+
+def test_unknown_classes_become_dictionaries_and_nothing_is_imported(tmp_path: Path) -> None:
+    path = of_unknown_classes(tmp_path / "one.pt2")
+    graph = tc.frontends.from_file(path)
+    assert graph.main.inputs == ["pair['a']", "pair['b']"]
+    assert graph.main.outputs == ["a", "b[0]"]
+
+
+@pytest.mark.slow
+def test_a_file_with_unknown_classes_is_checked(tmp_path: Path) -> None:
+    path = of_unknown_classes(tmp_path / "two.pt2")
+    assert run(verb("convert"), [str(path), "-o", str(tmp_path / "m.tosa"), "--check"]) == 0
+
+
+def test_a_file_is_refused_by_the_cause_that_torch_only_logs(sound: Files, tmp_path: Path) -> None:
+    files = dict(sound)
+
+    def change(found: Any) -> None:
+        found["graph_module"]["graph"]["nodes"][0]["target"] = "torch.ops.elsewhere.unknown.default"
+
+    changed(files, "models/model.json", change)
+    with pytest.raises(tc.TosaConvertError) as caught:
+        tc.frontends.from_file(write(files, tmp_path / "m.pt2"))
+    assert "elsewhere" in str(caught.value)
+    assert "another release" not in str(caught.value)
+
+
+def test_a_file_of_another_schema_says_which(sound: Files, tmp_path: Path) -> None:
+    files = dict(sound)
+    later = {"major": 99, "minor": 1}
+    changed(files, "models/model.json", lambda found: found.update(schema_version=later))
+    with pytest.raises(tc.TosaConvertError, match=r"the file has schema 99\.1"):
+        tc.frontends.from_file(write(files, tmp_path / "m.pt2"))

@@ -132,6 +132,12 @@ def _names(
     help="Run the model in its framework and the program on the reference model, and compare the "
     "outputs. Exit code 1 if they differ.",
 )
+@option(
+    "--random-weights",
+    is_flag=True,
+    help="Make a model that is named by its library, such as timm:resnet50, from its configuration, "
+    "without its trained weights and without a download.",
+)
 @option("--input", more="They are for --check.")
 @option("--random", more="They are for --check; 0 by default.")
 @option("--timeout", default=None, more="Half an hour by default.")
@@ -142,7 +148,8 @@ def convert(paths: tuple[str, ...], output: str | None, jobs: int, **given: Any)
     """Convert programs between formats, and framework models to TOSA.
 
     The formats are MLIR text, MLIR bytecode, TOSA flatbuffers and their JSON. IN may also be a model of
-    TFLite, Keras, TensorFlow, torch, ONNX or JAX.
+    TFLite, Keras, TensorFlow, torch, ONNX or JAX, or the name of one: timm:NAME, torchvision:NAME,
+    hf:ORG/MODEL, keras:NAME.
     """
     # Imported here so that --help does not wait for what reads and writes.
     from tosa_convert.io.files import STANDARD

@@ -91,7 +91,8 @@ def convert_model(
         if os.path.isdir(output) or output.endswith(("/", os.sep)):
             named = source if source == STANDARD else os.path.normpath(model.path)
             output = inside(output, named, options.to or "tosa")
-        refuse_same_file(model.path, output)
+        if not model.library:
+            refuse_same_file(model.path, output)
         file_format = output_format(output, options)
     write_options = applicable("model", source, file_format, options)
     wanted = FrontendOptions(
@@ -100,6 +101,7 @@ def convert_model(
         timeout=TIMEOUT if options.timeout is None else options.timeout,
         read=options.read,
         options=WANTED if options.check else {},
+        random_weights=options.random_weights,
     )
     if options.partial and output is not None:
         made = lowered_in_parts(model, wanted)

@@ -17,7 +17,7 @@ from tosa_convert.frontends.process.interface import Interface, NotLowered
 from tosa_convert.frontends.process.request import Request, numeric_shapes
 from tosa_convert.frontends.process.run import TIMEOUT, run_converter
 from tosa_convert.frontends.recognize import Recognised
-from tosa_convert.frontends.table import on_route, refuse_func
+from tosa_convert.frontends.table import LIBRARIES, on_route, refuse_func
 from tosa_convert.io.files import file_error
 from tosa_convert.io.options import DEFAULT_LIMITS, ReadOptions
 from tosa_convert.process.child import temporary_folder
@@ -43,6 +43,7 @@ class FrontendOptions:
     read: `func`, `input_shapes`, `narrow`, `full_paths` and `limits` apply.
     options: what only one frontend knows.
     via: another route than the usual one, by its name in the table.
+    random_weights: make a model that is named by its library without its trained weights.
     server: the process for many models of this frontend and this Python, if there is one.
     """
 
@@ -51,6 +52,7 @@ class FrontendOptions:
     read: ReadOptions = _READ_OPTIONS
     options: Mapping[str, str] = field(default_factory=dict)
     via: str = ""
+    random_weights: bool = False
     server: KeptProcess | None = None
 
 
@@ -74,6 +76,7 @@ class Lowered(NamedTuple):
 def lowered(model: Recognised, options: FrontendOptions = _OPTIONS) -> Iterator[Lowered]:
     """Lower a model to its program. Files that the converter made exist inside the block only."""
     with _scratch() as folder:
+        model = _with_factory(model, options, folder)
         interface = _converted(_request(model, options), folder, options, _memory(model, options))
         from tosa_convert.frontends.read_result import finish
 
@@ -95,8 +98,9 @@ def lowered_in_parts(model: Recognised, options: FrontendOptions = _OPTIONS) -> 
         message = "operators are not cut out of functions of JAX"
         hint = "split the function in Python, and convert its parts"
         raise fail("option-conflict", "--partial", message, hint)
-    request = replace(_request(model, options), partial=True)
     with _scratch() as scratch:
+        model = _with_factory(model, options, scratch)
+        request = replace(_request(model, options), partial=True)
         for number in range(_ROUNDS):
             folder = scratch / str(number)
             folder.mkdir()
@@ -115,6 +119,24 @@ def lowered_in_parts(model: Recognised, options: FrontendOptions = _OPTIONS) -> 
         return parts_of(graph, _with_hints(interface.cut), model.shown)
 
 
+def _with_factory(model: Recognised, options: FrontendOptions, folder: Path) -> Recognised:
+    """Return a model of a library as one that a Python file makes; other models as they are.
+
+    Raises:
+        TosaConvertError: "option-conflict" for random weights of a model that has its own.
+    """
+    if model.library:
+        from tosa_convert.frontends.factory import write_factory
+
+        shapes = numeric_shapes(options.read.input_shapes)
+        return write_factory(model, shapes, folder, random_weights=options.random_weights)
+    if options.random_weights:
+        message = "the option --random-weights is for models that are named by their library"
+        hint = f"such as timm:resnet50; libraries: {', '.join(LIBRARIES)}"
+        raise fail("option-conflict", model.shown, message, hint)
+    return model
+
+
 def _request(model: Recognised, options: FrontendOptions) -> Request:
     refuse_func(model.frontend, options.read.func, model.shown)
     return Request(
@@ -123,7 +145,8 @@ def _request(model: Recognised, options: FrontendOptions) -> Request:
         shown=model.shown,
         users_folder=os.getcwd() if model.member else "",
         member=model.member,
-        input_shapes=numeric_shapes(options.read.input_shapes),
+        # What makes the model of a library has used them.
+        input_shapes={} if model.library else numeric_shapes(options.read.input_shapes),
         func=options.read.func or "",
         narrow=options.read.narrow,
         options=options.options,

@@ -40,6 +40,7 @@ def from_file(
     full_paths: bool = False,
     func: str | None = None,
     via: str = "",
+    random_weights: bool = False,
     python: str = "",
     timeout: float = TIMEOUT,
     limits: LimitsLike = None,
@@ -47,7 +48,8 @@ def from_file(
     """Convert a model of any framework, which its content tells.
 
     Args:
-        path: a model, a folder with a SavedModel, or `file.py:NAME`.
+        path: a model, a folder with a SavedModel, `file.py:NAME`, or the name of a model that a library
+            makes, such as `timm:resnet50`.
         input_shapes: input -> its sizes in elements, for inputs with dynamic dimensions; an input
             goes by its name or its position (`arg0`).
         narrow: element types to convert, "i64" to i32 and "f64" to f32. Every tensor that is narrowed is
@@ -56,6 +58,8 @@ def from_file(
         func: the signature of a TFLite model that is converted; by default that of its main subgraph.
         via: another route than the usual one, such as "litert-torch" for torch models, or a frontend of
             another package, `extension:NAME`, for any file.
+        random_weights: make a model that is named by its library from its configuration, without its
+            trained weights and without a download.
         python: the Python that has the framework's packages; by default this one.
         timeout: seconds that the converter may take.
         limits: as in `load`; `converter-memory` bounds the converter.
@@ -85,7 +89,9 @@ def from_file(
         )
         raise fail("unrecognised-input", name, message)
     read = _read_options(input_shapes, narrow, full_paths, limits, func)
-    options = FrontendOptions(python=python, timeout=timeout, read=read, via=via)
+    options = FrontendOptions(
+        python=python, timeout=timeout, read=read, via=via, random_weights=random_weights
+    )
     with lowered(model, options) as found:
         return found.graph
 

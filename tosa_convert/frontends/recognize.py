@@ -7,7 +7,7 @@ import os
 from typing import Final, NamedTuple
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.frontends.table import FRONTENDS
+from tosa_convert.frontends.table import FRONTENDS, LIBRARIES
 from tosa_convert.io.files import map_file
 from tosa_convert.io.formats import is_saved_model, model_kind
 
@@ -16,24 +16,27 @@ _BY_IMPORT: Final = {package: row.name for row in FRONTENDS.values() for package
 
 
 class Recognised(NamedTuple):
-    """A model: its frontend's name, and its absolute path.
+    """A model: its frontend's name, and its absolute path, or its name in a library.
 
     shown: the model as the user named it, for messages.
     member: what the Python file at the path calls it; else "".
+    library: the library that makes it, as in the table of frontends; else "".
     """
 
     frontend: str
     path: str
     shown: str
     member: str = ""
+    library: str = ""
 
 
 def recognize(source: str) -> Recognised | None:
     """Return the model that a path names, or None if it is not one.
 
     Args:
-        source: a file, a folder with a SavedModel, or `file.py:NAME` for a model, a factory or a
-            function in a Python file.
+        source: a file, a folder with a SavedModel, `file.py:NAME` for a model, a factory or a
+            function in a Python file, or `LIBRARY:NAME` for a model that a library makes, unless there
+            is a file of that name.
 
     Raises:
         TosaConvertError: "option-conflict" if it is not clear which framework a Python file uses.
@@ -41,10 +44,15 @@ def recognize(source: str) -> Recognised | None:
     Example:
         >>> recognize("examples/digits_cnn.mlirbc") is None
         True
+        >>> recognize("timm:resnet50").path
+        'resnet50'
     """
     path, colon, member = source.rpartition(":")
     if colon and path.endswith(".py") and os.path.isfile(path):
         return Recognised(_of_python(path), os.path.abspath(path), source, member)
+    library, _, called = source.partition(":")
+    if called and library in LIBRARIES and not os.path.exists(source):
+        return Recognised(LIBRARIES[library], called, source, library=library)
     name = ""
     if os.path.isdir(source):
         name = "tensorflow" if is_saved_model(source) else ""

@@ -29,6 +29,9 @@ class Frontend:
     forks: whether the converter works in a fork of a process that has imported it.
     has_signatures: whether its models have signatures, of which `func` chooses one.
     reads_programs: whether the converter reads its program as we do, which needs `OWN_PACKAGES`.
+    library: what stands before the colon in the name of a model that a library makes, as in
+        `timm:resnet50`; `frontends/named/from_LIBRARY.py` makes it. makes: the frontend whose models the
+        library makes, if that is another row.
     """
 
     name: str
@@ -42,6 +45,8 @@ class Frontend:
     forks: bool = False
     reads_programs: bool = False
     has_signatures: bool = False
+    library: str = ""
+    makes: str = ""
 
     def install(self, python: str = "") -> str:
         """Return the command that installs what it needs, into another Python if one is given."""
@@ -59,6 +64,22 @@ RUNTIMES: Final[Mapping[str, Mapping[str, str]]] = {
 }
 _JAX: Final = {"jax": "jax"}
 _TFLITE: Final = {"tosa_converter_for_tflite": "tosa-converter-for-tflite"}
+_TORCH: Final = {"torch": "torch", "torch_mlir": "torch-mlir"}
+
+
+def _library_of_torch(name: str, reads: str, **packages: str) -> Frontend:
+    return Frontend(
+        name=name,
+        reads=reads,
+        extra=name,
+        packages={**_TORCH, **packages},
+        converter="tosa_convert.frontends.torch.convert",
+        runtime="torch",
+        forks=True,
+        library=name,
+        makes="torch",
+    )
+
 
 #: Name -> frontend.
 FRONTENDS: Final = {
@@ -77,13 +98,14 @@ FRONTENDS: Final = {
         ),
         Frontend(
             name="keras",
-            reads="Keras models (.keras), and factories of models in Python files",
+            reads="Keras models (.keras, keras:NAME), and factories of models in Python files",
             extra="keras",
             packages={"keras": "keras", "tensorflow": "tensorflow", **_TFLITE},
             converter="tosa_convert.frontends.keras.convert",
             imports=("keras",),
             runtime="tflite",
             reads_programs=True,
+            library="keras",
         ),
         Frontend(
             name="tensorflow",
@@ -116,7 +138,7 @@ FRONTENDS: Final = {
             name="torch",
             reads="programs of torch.export (.pt2), and factories of modules in Python files",
             extra="torch",
-            packages={"torch": "torch", "torch_mlir": "torch-mlir"},
+            packages=_TORCH,
             converter="tosa_convert.frontends.torch.convert",
             imports=("torch",),
             runtime="torch",
@@ -134,6 +156,15 @@ FRONTENDS: Final = {
             converter="tosa_convert.frontends.onnx.convert",
             runtime="onnxruntime",
             forks=True,
+        ),
+        _library_of_torch("timm", "models of timm (timm:NAME)", timm="timm"),
+        _library_of_torch(
+            "torchvision", "models of torchvision (torchvision:NAME)", torchvision="torchvision"
+        ),
+        _library_of_torch(
+            "hf",
+            "models of transformers (hf:ORG/MODEL, hf:FOLDER, hf:TYPE, and :TASK)",
+            transformers="transformers",
         ),
         Frontend(
             name="executorch",
@@ -172,6 +203,8 @@ FRONTENDS: Final = {
 }
 
 
+#: What stands before the colon in the name of a model -> its frontend.
+LIBRARIES: Final = {row.library: row.name for row in FRONTENDS.values() if row.library}
 #: What `--via` takes.
 ROUTES: Final = tuple(row.name for row in FRONTENDS.values() if row.route_of)
 
@@ -200,7 +233,7 @@ def on_route(name: str, via: str = "") -> Frontend:
     row = frontend(name)
     if not via:
         return row
-    fitting = [other for other in ROUTES if FRONTENDS[other].route_of == name]
+    fitting = [other for other in ROUTES if FRONTENDS[other].route_of == (row.makes or name)]
     if via in fitting:
         return FRONTENDS[via]
     expected = f"expected {' or '.join(fitting)}" if fitting else "there is only one"

@@ -70,6 +70,9 @@ OPTIONS: Final = {
         OptionRow(
             "partial", "--partial", "cuts out the operators of a model that do not lower", _MODEL
         ),
+        OptionRow(
+            "random_weights", "--random-weights", "concerns models of libraries, by name", _MODEL
+        ),
         OptionRow("arrays", "--input", "names inputs of --check", _MODEL),
         OptionRow("random", "--random", "is the seed of the inputs of --check", _MODEL),
         OptionRow(

@@ -37,25 +37,30 @@ OUTPUT_FILE: Final = "output.txt"
 #: Seconds after a job's time limit in which the process must answer, else it is killed, too.
 _PATIENCE: Final = 20.0
 
-#: Finds this package where the parent has it and imports it. The folder around it does not go onto the
-#: child's path: that may have other packages, built for another Python.
-_START: Final = """
+#: Imports this package from the folder `package`. The folder around it does not go onto the path of the
+#: child: that may have other packages, built for another Python.
+_IMPORT: Final = """
 import importlib.util, os, sys
 if sys.version_info < (3, 10):
     sys.exit("this is Python " + sys.version.split()[0] + ", expected 3.10 or later")
-package, *arguments = sys.argv[1:]
 spec = importlib.util.spec_from_file_location(
     "tosa_convert", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
 )
 sys.modules["tosa_convert"] = module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
 """
+_START: Final = "import sys\npackage, *arguments = sys.argv[1:]" + _IMPORT
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 
 
 def command_with_this_package(python: str, code: str, arguments: Sequence[str]) -> list[str]:
     """Return the command that runs code in any Python, with this package and a list `arguments`."""
     return [python, "-c", _START + code, str(_PACKAGE), *arguments]
+
+
+def import_of_this_package() -> str:
+    """Return code that imports this package in any Python, from where this process has it."""
+    return f"package = {str(_PACKAGE)!r}{_IMPORT}"
 
 
 def can_fork() -> bool:

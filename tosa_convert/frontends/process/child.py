@@ -21,6 +21,7 @@ from typing import Final
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.process.interface import INSTALLED_FILE, INTERFACE_FILE, Interface
+from tosa_convert.frontends.process.python_file import assumed
 from tosa_convert.frontends.process.request import REQUEST_FILE, Request
 from tosa_convert.frontends.table import Frontend, absent, all_installed, frontend
 from tosa_convert.process.server import serve
@@ -69,6 +70,7 @@ def _lower(row: Frontend, request: Request, folder: Path) -> Interface:
         # The parent repeats the end of stderr: the text says more there than a traceback.
         sys.exit(_words(error))
     interface.versions = {**_versions(row), **interface.versions}
+    interface.remarks = [*assumed, *interface.remarks]
     return interface
 
 

@@ -18,6 +18,8 @@ _USERS_FOLDER: Final = (
     "the file runs in the folder of the command: name a file beside it"
     " Path(__file__).with_name(NAME)"
 )
+#: What the function has assumed, for the user.
+assumed: Final[list[str]] = []
 _BESIDE: Final = "it is not part of a package: import what is beside it by its name, without a dot"
 
 
@@ -73,6 +75,8 @@ def _made(path: Path, member: str) -> Any:
         pass
     try:
         return factory()
+    except TosaConvertError:  # Of a factory of our own.
+        raise
     except (Exception, SystemExit) as error:
         raise failure(error, path) from None
 

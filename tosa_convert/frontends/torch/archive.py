@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import re
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,12 +18,22 @@ from typing import Any, Final
 
 import sympy
 import torch
+from torch._export.serde.schema import SCHEMA_VERSION
+from torch.export.pt2_archive._package import load_pt2
 from torch.utils._sympy import functions
 
 from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.frontends.torch.stand_ins import (
+    give_samples,
+    register,
+    unknown_classes,
+    without_samples,
+)
 
 #: The environment variable with which torch unpickles tensors and plain values only.
 _WEIGHTS_ONLY: Final = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+#: What torch raises after it has logged the cause.
+_HIDDEN: Final = "We ran into an error when deserializing the saved file"
 #: What torch says if it finds something else.
 _NOT_PLAIN: Final = "Weights only load failed"
 _TRUST: Final = (
@@ -65,25 +76,70 @@ def load_archive(path: Path, shown: str, *, trusted: bool = False) -> Any:
         TosaConvertError: "frontend-failed" if loading it would run code; "unrecognised-input" if it is
             damaged, or torch does not load it.
     """
-    if trusted:
-        return torch.export.load(path)
     try:
-        _refuse_code(path, shown)
-        with _plain_values_only():
-            program = torch.export.load(path)
+        if not trusted:
+            _refuse_code(path, shown)
+        with contextlib.nullcontext() if trusted else _plain_values_only():
+            program = _loaded(path)
     except TosaConvertError:
         raise
     except Exception as error:  # torch raises what it likes for a damaged file.
-        if _NOT_PLAIN in str(error):
+        cause = _cause(error, path)
+        if _NOT_PLAIN in str(cause):
             raise _code(shown, "it has pickled objects other than tensors") from None
-        lines = [line for line in str(error).splitlines() if line.strip()][:_MOST_LINES]
-        text = "\n    ".join([f"torch.export.load refuses it: {type(error).__name__}", *lines])
-        hint = "a file of another release of torch: export the model again"
-        raise fail("unrecognised-input", shown, text, hint) from None
+        lines = [line for line in str(cause).splitlines() if line.strip()][:_MOST_LINES]
+        text = "\n    ".join([f"torch.export.load refuses it: {type(cause).__name__}", *lines])
+        raise fail("unrecognised-input", shown, text, _release(path)) from None
     # Conditions on the inputs, as Python: they would run with other shapes.
     with contextlib.suppress(AttributeError):
         program._guards_code = []
     return program
+
+
+def _loaded(path: Path) -> Any:
+    """Load a file, with stand-ins for the classes of its arguments and results."""
+    arguments, results = unknown_classes(path)
+    register(arguments | results)
+    if not arguments:
+        return torch.export.load(path)
+    with tempfile.TemporaryDirectory() as folder:
+        program = torch.export.load(without_samples(path, Path(folder)))
+    give_samples(program)
+    return program
+
+
+def _cause(error: Exception, path: Path) -> Exception:
+    """Return the exception that torch logs before it raises one that does not say the cause."""
+    if _HIDDEN not in str(error):
+        return error
+    try:
+        with _plain_values_only():
+            load_pt2(path)
+    except Exception as cause:
+        return cause
+    return error
+
+
+def _release(path: Path) -> str:
+    """Return the hint for a file that is not loaded; it names the schema if the file has another one."""
+    found: list[Any] = []
+
+    def check(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found.extend(value for key, value in pairs if key == "schema_version")
+        return dict(pairs)
+
+    with contextlib.suppress(Exception), zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            if "models/" in name:
+                json.loads(archive.read(name), object_pairs_hook=check)
+    versions = [(row.get("major"), row.get("minor")) for row in found if isinstance(row, dict)]
+    if versions and versions != [tuple(SCHEMA_VERSION)]:
+        theirs, ours = (".".join(map(str, version)) for version in (versions[0], SCHEMA_VERSION))
+        return (
+            f"the file has schema {theirs}, and torch {torch.__version__} reads {ours}: export the"
+            " model again, or --python PROGRAM with the torch that wrote it"
+        )
+    return "export the model again, and save it with torch.export.save"
 
 
 def _code(shown: str, what: str) -> TosaConvertError:

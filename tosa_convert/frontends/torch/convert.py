@@ -34,6 +34,7 @@ from tosa_convert.frontends.torch.export import (
     example_tensors,
     load_program,
     placeholder_values,
+    write_runnable,
 )
 from tosa_convert.frontends.torch.facts import (
     float_remarks,
@@ -63,6 +64,7 @@ def warm_up() -> None:
 
 def lower(request: Request, folder: Path) -> Interface:
     """Lower the program of a `.pt2` file or of a factory; see `Interface`."""
+    runnable = write_runnable(request, folder)
     program = load_program(request)
     cutter = Cutter() if request.partial else None
     try:
@@ -73,6 +75,7 @@ def lower(request: Request, folder: Path) -> Interface:
     module.operation.write_bytecode(str(folder / PROGRAM_FILE))
     write_examples(request, folder, arrays_of(example_tensors(program)))
     interface = Interface(
+        model=runnable,
         inputs=_values(names.inputs, placeholder_values(program)),
         outputs=[
             Value(name=name) for name in (*names.outputs, *map(_changed, names.changed_inputs))

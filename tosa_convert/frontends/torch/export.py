@@ -6,7 +6,7 @@ import contextlib
 import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch.export.graph_signature import TensorArgument
@@ -17,6 +17,11 @@ from tosa_convert.frontends.process.python_file import call_factory
 from tosa_convert.frontends.process.request import TRUSTED, Request
 from tosa_convert.frontends.torch.archive import load_archive
 from tosa_convert.frontends.torch.signature import input_names, user_inputs
+from tosa_convert.frontends.torch.stand_ins import unknown_classes
+from tosa_convert.process.server import import_of_this_package
+
+#: The Python file that loads a program for torch.
+_RUNNABLE: Final = "program_of_archive.py"
 
 
 def export_module(
@@ -100,6 +105,20 @@ def _loaded(request: Request) -> Any:
         )
         raise fail("frontend-failed", str(source), message)
     return export_module(*made)
+
+
+def write_runnable(request: Request, folder: Path) -> str:
+    """Return what runs the model in torch, as a name in the folder; "" for the source itself.
+
+    torch alone does not load a file with classes that it does not know.
+    """
+    source = Path(request.source)
+    if request.member or not any(unknown_classes(source)):
+        return ""
+    code = f"\nfrom pathlib import Path\nfrom {load_archive.__module__} import load_archive\n"
+    call = f"def make():\n    return load_archive(Path({str(source)!r}), {request.shown!r})\n"
+    (folder / _RUNNABLE).write_text(import_of_this_package() + code + call, encoding="utf-8")
+    return f"{_RUNNABLE}:make"
 
 
 def example_tensors(program: Any) -> list[Any]:

@@ -1,0 +1,71 @@
+"""The tables of docs/networks.md, made from what `zoo/published.py` found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+RESULTS = Path(__file__).resolve().parents[2] / "zoo" / "published.json"
+#: Steps on the way to a program that agrees, and their columns.
+STEPS: Final = ("exported", "lowered", "valid", "agrees")
+_LIBRARIES: Final = {
+    "timm": "timm",
+    "torchvision": "torchvision",
+    "hf": "transformers",
+    "keras": "keras.applications",
+}
+#: Characters of a reason that a table has.
+_WIDTH: Final = 160
+
+
+def rows() -> list[dict[str, Any]]:
+    """What was found of each network."""
+    found: list[dict[str, Any]] = json.loads(RESULTS.read_text(encoding="utf-8"))
+    return found
+
+
+def counts() -> str:
+    """How many networks of each library came how far."""
+    lines = [f"| library | networks | {' | '.join(STEPS)} |", f"|---|---{'|---' * len(STEPS)}|"]
+    for library, title in {**_LIBRARIES, "": "all"}.items():
+        own = [row for row in rows() if row["name"].startswith(library and f"{library}:")]
+        cells = [str(sum(bool(row.get(step)) for row in own)) for step in STEPS]
+        lines.append(f"| {title} | {len(own)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def networks() -> str:
+    """Each network that agrees, with its operators and the largest error."""
+    lines = ["| network | operators | largest error | s |", "|---|---|---|---|"]
+    for row in rows():
+        if row.get("agrees"):
+            cells = f"{row['operators']} | {row['error']:.2g} | {row['seconds']:.0f}"
+            lines.append(f"| `{row['name']}` | {cells} |")
+    return "\n".join(lines)
+
+
+def others() -> str:
+    """Each network that does not agree, how far it came, and why not further."""
+    lines = ["| network | came to | reason |", "|---|---|---|"]
+    for row in rows():
+        if not row.get("agrees"):
+            came = next((step for step in reversed(STEPS) if row.get(step)), "nothing")
+            lines.append(f"| `{row['name']}` | {came} | {_reason(row['reason'])} |")
+    return "\n".join(lines)
+
+
+def _reason(text: str) -> str:
+    """The first line of a reason without the name of the model, as a cell of a table."""
+    line = next((line for line in text.splitlines() if line.strip()), "")
+    short = line.partition(": error: ")[2] or line
+    short = short if len(short) <= _WIDTH else f"{short[:_WIDTH]}..."
+    return "`" + short.replace("`", "'").replace("|", "\\|") + "`"
+
+
+TABLES: Final[dict[str, Callable[[], str]]] = {
+    "counts": counts,
+    "agreeing": networks,
+    "others": others,
+}

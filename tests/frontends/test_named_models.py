@@ -1,0 +1,217 @@
+"""Models by their names in libraries: what is made, what is assumed, and what is refused."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import logging
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import tosa_convert as tc
+from tosa_convert.cli.convert import convert
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.frontends.factory import write_factory
+from tosa_convert.frontends.lower_model import FrontendOptions, lowered
+from tosa_convert.frontends.named.wanted import Wanted
+from tosa_convert.frontends.process.python_file import assumed, call_factory
+from tosa_convert.frontends.recognize import Recognised, recognize
+from tosa_convert.frontends.table import FRONTENDS, LIBRARIES, on_route
+
+TINY_BERT = {
+    "model_type": "bert",
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "vocab_size": 50,
+    "max_position_embeddings": 32,
+    "architectures": ["BertForMaskedLM"],
+}
+
+
+def needs(*packages: str) -> list[pytest.MarkDecorator]:
+    absent = [name for name in packages if importlib.util.find_spec(name) is None]
+    skip = pytest.mark.skipif(bool(absent), reason=f"{', '.join(absent)} is not installed")
+    return [skip, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+
+def code_of(name: str, **options: object) -> tuple[str, str]:
+    with pytest.raises(TosaConvertError) as caught:
+        tc.frontends.from_file(name, random_weights=True, **options)  # type: ignore[arg-type]
+    return caught.value.code, str(caught.value)
+
+
+@pytest.mark.parametrize("library", list(LIBRARIES))
+def test_a_name_is_that_of_a_model_of_its_library(library: str) -> None:
+    found = recognize(f"{library}:some/model:task")
+    row = FRONTENDS[LIBRARIES[library]]
+    assert found == Recognised(
+        row.name, "some/model:task", f"{library}:some/model:task", "", library
+    )
+
+
+@pytest.mark.parametrize("name", ["timm:", "tim:resnet18", "c:/timm", "timm"])
+def test_another_text_names_no_model(name: str) -> None:
+    assert recognize(name) is None
+
+
+def test_a_file_of_the_name_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "timm:resnet18").write_bytes(b"\x1c\0\0\0TFL3".ljust(64, b"\0"))
+    found = recognize("timm:resnet18")
+    assert found is not None
+    assert (found.frontend, found.library) == ("tflite", "")
+
+
+def test_random_weights_are_for_names_only(empty_model: Path) -> None:
+    code, text = code_of(str(empty_model))
+    assert code == "option-conflict"
+    assert "timm:resnet50" in text
+
+
+def test_models_of_libraries_take_the_routes_of_their_framework() -> None:
+    assert on_route("timm", "executorch").name == "executorch"
+    with pytest.raises(TosaConvertError, match="expected executorch or litert-torch"):
+        on_route("hf", "litert-converter")
+
+
+def test_the_factory_finds_this_package_and_passes_everything_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tosa_convert.frontends.named import from_timm
+
+    monkeypatch.setattr(from_timm, "make_model", lambda wanted: wanted)
+    model = recognize("timm:it's")
+    assert model is not None
+    made = write_factory(model, {"x": (1, 2)}, tmp_path, random_weights=True)
+    assert call_factory(Path(made.path), made.member) == Wanted("timm", "it's", {"x": (1, 2)}, True)
+
+
+def test_an_error_of_the_factory_keeps_its_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tosa_convert.frontends.named import from_timm
+
+    def make(wanted: Wanted) -> None:
+        wanted.refuse_unused(["x"])
+
+    monkeypatch.setattr(from_timm, "make_model", make)
+    model = recognize("timm:any")
+    assert model is not None
+    made = write_factory(model, {"y": (1,)}, tmp_path, random_weights=True)
+    with pytest.raises(TosaConvertError) as caught:
+        call_factory(Path(made.path), made.member)
+    assert caught.value.code == "unknown-argument"
+
+
+def test_sizes_that_are_not_given_are_assumed_and_said() -> None:
+    wanted = Wanted("timm", "net", {"x": (2, 3), "batch": (4,)})
+    before = len(assumed)
+    assert wanted.shape("x", (1, 1)) == (2, 3)
+    assert wanted.size("batch", 1) == 4
+    assert wanted.shape("y", (5,)) == (5,)
+    assert assumed[before:] == ["timm:net: the input y is 5; --input-shape y=... changes it"]
+    del assumed[before:]
+    with pytest.raises(TosaConvertError, match="3 dimensions, found 2 sizes"):
+        wanted.shape("x", (1, 1, 1))
+    with pytest.raises(TosaConvertError, match="it is one size, found 2"):
+        wanted.size("x", 1)
+
+
+def test_a_download_that_fails_names_random_weights() -> None:
+    message = "cannot be had: OSError: no network"
+    with (
+        pytest.raises(TosaConvertError, match=message) as caught,
+        Wanted("hf", "org/net").made(),
+    ):
+        raise OSError("no\nnetwork")
+    assert "--random-weights" in caught.value.findings[0].hint
+
+
+class TestTimm:
+    pytestmark = needs("timm", "torch_mlir")
+
+    def test_a_model_converts_and_agrees(self, tmp_path: Path) -> None:
+        words = "timm:test_resnet.r160_in1k -o m.tosa --random-weights --check --input-shape x=1x3x32x32"
+        with CliRunner().isolated_filesystem(tmp_path):
+            result = CliRunner().invoke(convert, words.split())
+        assert result.exit_code == 0, result.output
+        assert "ok   " in result.output
+
+    def test_what_is_assumed_is_said(self, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level(logging.WARNING)
+        options = FrontendOptions(random_weights=True)
+        model = Recognised("timm", "test_efficientnet", "timm:test_efficientnet", "", "timm")
+        with lowered(model, options) as found:
+            assert found.graph.main.tensors["x"].shape == (1, 3, 160, 160)
+        assert "timm:test_efficientnet: the input x is 1x3x160x160" in caplog.text
+        assert "its weights are random, of the seed 0" in caplog.text
+
+    def test_an_unknown_name_is_refused_with_the_nearest(self) -> None:
+        code, text = code_of("timm:resnet118")
+        assert (code, "did you mean resnet18?" in text) == ("frontend-failed", True)
+
+    def test_an_unknown_input_is_refused(self) -> None:
+        code, text = code_of("timm:test_vit", input_shapes={"image": (1, 3, 32, 32)})
+        assert (code, "inputs: x; sizes: batch" in text) == ("unknown-argument", True)
+
+
+class TestTorchvision:
+    pytestmark = needs("torchvision", "torch_mlir")
+
+    def test_a_model_takes_the_sizes_that_are_asked_for(self) -> None:
+        graph = tc.frontends.from_file(
+            "torchvision:squeezenet1_1", random_weights=True, input_shapes={"x": (2, 3, 32, 32)}
+        )
+        assert graph.main.tensors["x"].shape == (2, 3, 32, 32)
+
+    def test_an_unknown_name_is_refused_with_the_nearest(self) -> None:
+        assert "did you mean squeezenet1_1?" in code_of("torchvision:squeezenet11")[1]
+
+
+class TestTransformers:
+    pytestmark = needs("transformers", "torch_mlir")
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        folder = tmp_path / "bert"
+        folder.mkdir()
+        (folder / "config.json").write_text(json.dumps(TINY_BERT), encoding="utf-8")
+        monkeypatch.chdir(tmp_path)
+        return folder
+
+    def test_a_folder_is_found_where_the_user_works(self, folder: Path) -> None:
+        graph = tc.frontends.from_file(
+            "hf:./bert", random_weights=True, narrow=("i64", "f64"), input_shapes={"sequence": (8,)}
+        )
+        assert graph.main.inputs == ["input_ids", "attention_mask"]
+        assert graph.main.tensors["input_ids"].shape == (1, 8)
+        assert graph.main.outputs == ["logits"]
+
+    def test_a_task_that_the_type_does_not_have_is_refused(self, folder: Path) -> None:
+        code, text = code_of("hf:./bert:image-classification")
+        assert (code, "no AutoModelForImageClassification" in text) == ("frontend-failed", True)
+
+    def test_an_unknown_task_or_type_is_refused_with_the_nearest(self, folder: Path) -> None:
+        assert "did you mean fill-mask?" in code_of("hf:./bert:fill-masks")[1]
+        assert "did you mean bert?" in code_of("hf:bertt")[1]
+
+    def test_nothing_is_downloaded_for_random_weights(self, folder: Path) -> None:
+        code, text = code_of("hf:some-org/some-model")
+        assert (code, "downloads nothing" in text) == ("frontend-failed", True)
+
+
+class TestKeras:
+    pytestmark = needs("keras", "tensorflow", "tosa_converter_for_tflite")
+
+    def test_an_application_takes_the_sizes_that_are_asked_for(self) -> None:
+        graph = tc.frontends.from_file(
+            "keras:MobileNet", random_weights=True, input_shapes={"input_layer": (1, 32, 32, 3)}
+        )
+        assert graph.main.tensors[graph.main.inputs[0]].shape == (1, 32, 32, 3)
+
+    def test_an_unknown_name_is_refused_with_the_nearest(self) -> None:
+        assert "did you mean MobileNet?" in code_of("keras:MobilNet")[1]

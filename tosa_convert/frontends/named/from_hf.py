@@ -1,0 +1,137 @@
+"""Makes models of transformers."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final
+
+from tosa_convert.errors import fail
+from tosa_convert.frontends.named.hf_inputs import example_inputs
+from tosa_convert.frontends.named.wanted import SEED, Wanted, imports_of, in_inference
+
+#: Task -> the class of transformers that makes a model for it.
+TASKS: Final = {
+    "feature-extraction": "AutoModel",
+    "fill-mask": "AutoModelForMaskedLM",
+    "text-generation": "AutoModelForCausalLM",
+    "text-generation-with-past": "AutoModelForCausalLM",
+    "text2text-generation": "AutoModelForSeq2SeqLM",
+    "text-classification": "AutoModelForSequenceClassification",
+    "token-classification": "AutoModelForTokenClassification",
+    "question-answering": "AutoModelForQuestionAnswering",
+    "image-classification": "AutoModelForImageClassification",
+    "object-detection": "AutoModelForObjectDetection",
+    "semantic-segmentation": "AutoModelForSemanticSegmentation",
+    "depth-estimation": "AutoModelForDepthEstimation",
+    "video-classification": "AutoModelForVideoClassification",
+    "image-to-image": "AutoModelForImageToImage",
+    "zero-shot-image-classification": "AutoModelForZeroShotImageClassification",
+    "audio-classification": "AutoModelForAudioClassification",
+    "automatic-speech-recognition": "AutoModelForSpeechSeq2Seq",
+    "ctc": "AutoModelForCTC",
+}
+#: The task of one step of a decoder, whose cache of keys and values is a state.
+_WITH_PAST: Final = "text-generation-with-past"
+#: The positions of such a cache.
+_POSITIONS: Final = 128
+
+
+def make_model(wanted: Wanted) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Return a model of transformers, and example inputs of its task.
+
+    The name is that of a folder or of a model on the hub; with random weights it may also be a type of
+    model, such as `bert`, which has the configuration that transformers has for it.
+
+    Raises:
+        TosaConvertError: "frontend-missing"; "frontend-failed" for an unknown name or task, a class
+            that transformers does not have for the task, or weights that cannot be had;
+            "unknown-argument" or "option-conflict" for shapes.
+    """
+    with imports_of("hf"):
+        import torch
+        import transformers as library
+    transformers: Any = library
+    transformers.logging.set_verbosity_error()
+    name, _, task = wanted.name.partition(":")
+    if task and task not in TASKS:
+        raise wanted.unknown("task", TASKS, task)
+    config = _configuration(transformers, wanted, name)
+    kind = _class(transformers, wanted, config, task)
+    torch.manual_seed(SEED)
+    with wanted.made():
+        if wanted.random_weights:
+            # A class of its own and an automatic one differ in the name of what makes a model.
+            make = getattr(kind, "_from_config", None) or kind.from_config
+            module = make(config, dtype=torch.float32)
+        else:
+            module = kind.from_pretrained(name, dtype=torch.float32)
+    module = in_inference(torch, module, wanted)
+    if task == _WITH_PAST:
+        return _decoder_step(torch, module, wanted)
+    configurations: list[Any] = [getattr(part, "config", None) for part in module.modules()]
+    caching = [one for one in configurations if getattr(one, "use_cache", False)]
+    for one in caching:
+        one.use_cache = False
+    if caching and module.can_generate():
+        wanted.assume(f"no cache is returned; the task {_WITH_PAST} keeps one as a state")
+    return module, (), example_inputs(torch, module, wanted)
+
+
+def _configuration(transformers: Any, wanted: Wanted, name: str) -> Any:
+    """Return the configuration of a model: of its folder, of the hub, or of its type."""
+    if not wanted.random_weights:
+        with wanted.made():
+            return transformers.AutoConfig.from_pretrained(name)
+    types = list(transformers.CONFIG_MAPPING)
+    if name in types and not os.path.isdir(name):
+        wanted.assume(f"it has the configuration that transformers has for the type {name}")
+        return transformers.AutoConfig.for_model(name)
+    try:
+        return transformers.AutoConfig.from_pretrained(name, local_files_only=True)
+    except (OSError, ValueError) as error:
+        if os.path.isdir(name):
+            message = f"its configuration cannot be read: {str(error).splitlines()[0]}"
+            raise fail("frontend-failed", wanted.shown, message) from None
+        if "/" not in name:
+            raise wanted.unknown("type of model or folder", types, name) from None
+        message = "its configuration is not on this disk, and --random-weights downloads nothing"
+        hint = "name a folder with its config.json, or a type of model, such as hf:bert"
+        raise fail("frontend-failed", wanted.shown, message, hint) from None
+
+
+def _class(transformers: Any, wanted: Wanted, config: Any, task: str) -> Any:
+    """Return the class that makes a model: of its task, or the one that its configuration names."""
+    if task:
+        kind = getattr(transformers, TASKS[task])
+        if type(config) not in kind._model_mapping:
+            message = f"transformers has no {TASKS[task]} of the type {config.model_type}"
+            hint = f"another task: {', '.join(TASKS)}"
+            raise fail("frontend-failed", wanted.shown, message, hint)
+        return kind
+    (name, *_) = config.architectures or ["AutoModel"]
+    kind = getattr(transformers, name, None)
+    if kind is None:
+        message = f"transformers {transformers.__version__} has no class {name}"
+        raise fail("frontend-failed", wanted.shown, message, "name a task: hf:NAME:TASK")
+    wanted.assume(f"it is a {name}; hf:NAME:TASK chooses another class")
+    return kind
+
+
+def _decoder_step(
+    torch: Any, module: Any, wanted: Wanted
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Return the step of a decoder for one token, with its cache as buffers."""
+    from transformers.integrations.executorch import TorchExportableModuleWithStaticCache
+
+    batch, positions = wanted.size("batch", 1), wanted.size("positions", _POSITIONS)
+    wanted.refuse_unused((), ("batch", "positions"))
+    wanted.assume(f"its cache has {positions} positions; --input-shape positions=N changes it")
+    module.generation_config.use_cache = True
+    module.generation_config.cache_implementation = "static"
+    module.generation_config.cache_config = {"batch_size": batch, "max_cache_len": positions}
+    step = TorchExportableModuleWithStaticCache(module, batch, positions, torch.device("cpu"))
+    arguments = {
+        "input_ids": torch.ones((batch, 1), dtype=torch.long),
+        "cache_position": torch.zeros(1, dtype=torch.long),
+    }
+    return step.eval(), (), arguments

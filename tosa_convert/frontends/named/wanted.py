@@ -1,0 +1,154 @@
+"""What is asked of a library, what is assumed where nothing is asked, and what it cannot do."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tosa_convert.errors import TosaConvertError, fail, suggest
+from tosa_convert.frontends.process.python_file import assumed
+from tosa_convert.frontends.table import FRONTENDS, LIBRARIES
+
+#: The seed of random weights and of example inputs.
+SEED: Final = 0
+#: Characters of what a library says that a message repeats.
+_CHARACTERS: Final = 300
+#: How far random weights are from the value that all elements of a tensor begin with.
+_NOISE: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A model as the user asked for it.
+
+    library, name: what makes it, and what it is called there.
+    shapes: input -> its sizes, or the name of a size -> its value.
+    random_weights: make it from its configuration alone.
+    used: the names of `shapes` that counted.
+    """
+
+    library: str
+    name: str
+    shapes: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    random_weights: bool = False
+    used: set[str] = field(default_factory=set)
+
+    @property
+    def shown(self) -> str:
+        """Return the model as the user named it."""
+        return f"{self.library}:{self.name}"
+
+    def assume(self, text: str) -> None:
+        """Tell the user what was assumed."""
+        assumed.append(f"{self.shown}: {text}")
+
+    def shape(self, name: str, default: Sequence[int]) -> tuple[int, ...]:
+        """Return the sizes of an input: those that were asked for, or the default with a remark.
+
+        Raises:
+            TosaConvertError: "option-conflict" for another number of sizes.
+        """
+        text = "x".join(map(str, default))
+        if name not in self.shapes:
+            self.assume(f"the input {name} is {text}; --input-shape {name}=... changes it")
+            return tuple(default)
+        self.used.add(name)
+        found = tuple(self.shapes[name])
+        if len(found) != len(default):
+            message = f"the input has {len(default)} dimensions, found {len(found)} sizes"
+            raise fail("option-conflict", f"--input-shape {name}", message, f"such as {text}")
+        return found
+
+    def size(self, name: str, default: int) -> int:
+        """Return a size that several inputs share, by its name: "batch", "sequence".
+
+        Raises:
+            TosaConvertError: "option-conflict" for several numbers.
+        """
+        if name not in self.shapes:
+            return default
+        self.used.add(name)
+        found = self.shapes[name]
+        if len(found) != 1:
+            message = f"it is one size, found {len(found)}"
+            raise fail("option-conflict", f"--input-shape {name}", message, f"such as {name}=1")
+        return found[0]
+
+    def refuse_unused(self, inputs: Iterable[str], sizes: Iterable[str] = ("batch",)) -> None:
+        """Refuse shapes of what the model does not have.
+
+        Raises:
+            TosaConvertError: "unknown-argument".
+        """
+        unknown = sorted(self.shapes.keys() - self.used)
+        if unknown:
+            message = f"no input or size is called {', '.join(unknown)}"
+            hint = f"inputs: {', '.join(inputs)}; sizes: {', '.join(sizes)}"
+            raise fail("unknown-argument", "--input-shape", message, hint)
+
+    def unknown(self, what: str, known: Iterable[str], found: str = "") -> TosaConvertError:
+        """Return the error for a name that the library does not have."""
+        known = list(known)
+        name = found or self.name
+        message = f"{self.library} has no {what} {name!r} among its {len(known)}"
+        return fail("frontend-failed", self.shown, message, suggest(name, known))
+
+    @contextlib.contextmanager
+    def made(self) -> Iterator[None]:
+        """Say that the library does not make the model, or has no trained weights for it.
+
+        Raises:
+            TosaConvertError: "frontend-failed" for what the library raises inside the block.
+        """
+        try:
+            yield
+        except Exception as error:  # Each library has its own, and those of what it downloads with.
+            said = f"{type(error).__name__}: {' '.join(str(error).split())[:_CHARACTERS]}"
+            message, hint = f"{self.library} does not make it: {said}", ""
+            if not self.random_weights:
+                message = f"its trained weights cannot be had: {said}"
+                hint = "--random-weights makes the model from its configuration, without a download"
+            raise fail("frontend-failed", self.shown, message, hint) from None
+
+
+@contextlib.contextmanager
+def imports_of(library: str) -> Iterator[None]:
+    """Refuse a library that is not installed, by the extra that has it.
+
+    Raises:
+        TosaConvertError: "frontend-missing".
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        row = FRONTENDS[LIBRARIES[library]]
+        message = f"{error.name} is not installed, and {row.reads} need it"
+        raise fail("frontend-missing", library, message, row.install()) from None
+
+
+def in_inference(torch: Any, module: Any, wanted: Wanted) -> Any:
+    """Return a module of torch in inference mode; no random weights are all equal.
+
+    Zeros and ones, which weights often begin with, would hide operators from a comparison.
+    """
+    module.eval()
+    if wanted.random_weights:
+        wanted.assume(f"its weights are random, of the seed {SEED}")
+        generator = torch.Generator().manual_seed(SEED)
+        statistics = [
+            (name, tensor)
+            for name, tensor in module.named_buffers()
+            if name.endswith(("running_mean", "running_var"))
+        ]
+        with torch.no_grad():
+            for _, tensor in (*module.named_parameters(), *statistics):
+                if tensor.is_floating_point() and len(tensor.unique()) == 1:
+                    tensor += _NOISE * torch.rand(tensor.shape, generator=generator)
+    return module
+
+
+def random_numbers(torch: Any, shape: Sequence[int]) -> Any:
+    """Return numbers such as an image has after it is normalised."""
+    return torch.randn(tuple(shape), generator=torch.Generator().manual_seed(SEED))

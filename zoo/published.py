@@ -1,0 +1,181 @@
+"""Converts and checks the published architectures of published.txt, by their names and in small sizes.
+
+python zoo/published.py STATE [NAME ...] [--python PROGRAM] [--timeout SECONDS] [--again]
+
+Each has random weights. The answers go to STATE/answers.jsonl, so that the same command continues where
+it was stopped; with `--again` what is named is run again. What is known is written to
+zoo/published.json, from which docs/networks.md is made. PROGRAM has the libraries. NAME may be the
+beginning of one: `timm:`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import tosa_convert as tc
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.frontends.examples import WANTED
+from tosa_convert.frontends.lower_model import FrontendOptions, lowered
+from tosa_convert.frontends.process.run import server_of
+from tosa_convert.frontends.recognize import recognize
+from tosa_convert.golden.backends.kept_workers import KeptWorkers
+from tosa_convert.golden.backends.process import Machine
+from tosa_convert.golden.models.compare_model import compare_model
+from tosa_convert.io import log
+from tosa_convert.io.options import ReadOptions
+
+FOLDER: Final = Path(__file__).parent
+NAMES: Final = FOLDER / "published.txt"
+RESULTS: Final = FOLDER / "published.json"
+#: Library -> the sizes of the inputs of a small network.
+_SHAPES: Final = {
+    "timm": {"x": "1x3x32x32"},
+    "torchvision": {"x": "1x3x32x32"},
+    "keras": {"input_layer": "1x32x32x3"},
+    "hf": {},
+}
+#: What a small configuration of transformers has, as far as the type of model knows it.
+_SMALL: Final = {
+    **dict.fromkeys(("hidden_size", "d_model", "encoder_hidden_size"), 32),
+    **dict.fromkeys(("num_hidden_layers", "encoder_layers", "decoder_layers"), 2),
+    **dict.fromkeys(
+        ("num_attention_heads", "encoder_attention_heads", "decoder_attention_heads"), 4
+    ),
+    **dict.fromkeys(("intermediate_size", "encoder_ffn_dim", "decoder_ffn_dim"), 64),
+    "vocab_size": 128,
+    "max_position_embeddings": 64,
+    "image_size": 32,
+    "patch_size": 8,
+    "num_labels": 10,
+    "head_dim": 8,
+    "num_key_value_heads": 2,
+}
+#: What a message has if torch itself did not export the model, or its library did not make it.
+_EXPORT: Final = (
+    "torch.export cannot",
+    "(export.py:",
+    "does not make it",
+    "TFLite has no such operator",
+)
+#: The folder of what is installed, in a path.
+_PLACE: Final = re.compile(r"\S*/site-packages/")
+
+Row = dict[str, Any]
+
+
+def rows() -> dict[str, dict[str, str]]:
+    """Name of each network -> what differs from the sizes of its family."""
+    lines = NAMES.read_text(encoding="utf-8").splitlines()
+    found = [line.split() for line in lines if line and not line.startswith("#")]
+    return {name: dict(word.split("=", 1) for word in words) for name, *words in found}
+
+
+def small_model(name: str, differs: dict[str, str], state: Path) -> tuple[str, dict[str, str]]:
+    """The name under which a small network is converted, and the sizes of its inputs.
+
+    Of transformers it is a folder with a small configuration of the type.
+    """
+    library, _, called = name.partition(":")
+    if library != "hf":
+        return name, differs or _SHAPES[library]
+    kind, _, task = called.partition(":")
+    folder = state / "configurations" / kind
+    folder.mkdir(parents=True, exist_ok=True)
+    own = {key: json.loads(value) for key, value in differs.items()}
+    small = {key: value for key, value in {**_SMALL, **own}.items() if value is not None}
+    text = json.dumps({"model_type": kind, **small})
+    (folder / "config.json").write_text(text, encoding="utf-8")
+    return f"hf:{folder}:{task}", {}
+
+
+def run(name: str, differs: dict[str, str], state: Path, machine: Machine) -> Row:
+    """Convert and check one network; every failure is an answer."""
+    source, shapes = small_model(name, differs, state)
+    sizes = {key: tuple(map(int, text.split("x"))) for key, text in shapes.items()}
+    model = recognize(source)
+    assert model is not None
+    options = FrontendOptions(
+        python=machine.python,
+        timeout=machine.timeout,
+        read=ReadOptions(input_shapes=sizes, narrow=("i64", "f64"), copy=True),
+        options=WANTED,
+        random_weights=True,
+        server=_server(model.frontend, machine.python),
+    )
+    row: Row = {"name": name, "sizes": differs}
+    start = time.monotonic()
+    try:
+        with log.warnings_off(), lowered(model, options) as found:
+            row |= {"exported": True, "lowered": True}
+            row["operators"] = len(found.graph.main.operators)
+            tc.dumps(found.graph, "tosa")
+            row["valid"] = True
+            result = compare_model(
+                found.graph,
+                model.frontend,
+                found.model,
+                given={},
+                examples=found.examples,
+                seed=None,
+                machine=machine,
+            )
+            row |= {"agrees": result.ok, "reason": result.what_is_wrong}
+            row["error"] = max((one.needed_atol for one in result.tensors), default=0.0)
+    except TosaConvertError as error:
+        # Without what depends on where this runs.
+        row["reason"] = _PLACE.sub("", str(error).replace(source, name))
+        row.setdefault("exported", not any(text in str(error) for text in _EXPORT))
+    return row | {"seconds": round(time.monotonic() - start, 1)}
+
+
+_servers: dict[str, Any] = {}
+
+
+def _server(name: str, python: str) -> Any:
+    if name not in _servers:
+        _servers[name] = server_of(name, python)
+    return _servers[name]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("state", type=Path)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--timeout", type=float, default=300)
+    parser.add_argument("--again", action="store_true")
+    given = parser.parse_args()
+    given.state.mkdir(parents=True, exist_ok=True)
+    answers = given.state / "answers.jsonl"
+    known: dict[str, Row] = {}
+    if answers.exists():
+        for line in answers.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            known[row["name"]] = row
+    machine = Machine(given.python, given.timeout, KeptWorkers())
+    asked = rows()
+    named = [name for start in given.names for name in asked if name.startswith(start)]
+    for name in dict.fromkeys(named if given.names else asked):
+        differs = asked[name]
+        if name in known and known[name]["sizes"] == differs and not given.again:
+            continue
+        row = known[name] = run(name, differs, given.state.resolve(), machine)
+        with answers.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+        stage = next(
+            (one for one in ("agrees", "valid", "lowered", "exported") if row.get(one)), "none"
+        )
+        print(f"{row['seconds']:6} s {name}: {stage} {row.get('reason', '')[:200]!r}", flush=True)
+    found = [known[name] for name in asked if name in known]
+    RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
