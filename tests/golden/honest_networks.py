@@ -1,10 +1,10 @@
 """Networks on which no honest backend may fail, and the command that runs all of them.
 
-    PYTHONPATH=tests python tests/golden/honest_networks.py --edges --journal honest.jsonl
+    PYTHONPATH=tests python tests/golden/honest_networks.py --edges 1 --journal honest.jsonl
 
-With `--edges` the inputs are the edge inputs that `check` runs by default, up to four sets for each
-network; without it they are random. It continues where an earlier run with the same journal stopped, and
-prints a table of the backends.
+Inputs are random or, with `--edges N`, so many of the sets of edge inputs that `check` runs by default:
+another one of the four with each network, and all with 4. It continues where an earlier run with this
+journal stopped, and prints a table of the backends.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from tosa_convert.golden.accuracy.verdict import checks_for
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.scratch import scratch_folder
 from tosa_convert.golden.backends.runners import Runner
-from tosa_convert.golden.checking.check import edge_sets, reference_outputs
+from tosa_convert.golden.checking.check import reference_outputs
+from tosa_convert.golden.edges.edge_inputs import edge_inputs, seeds_of_sets
 from tosa_convert.golden.random_graphs import generate
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
@@ -223,16 +224,18 @@ def judge_all(
     return results
 
 
-def input_sets(network: Network, seed: int, *, edges: bool) -> dict[str, Network]:
-    """The network with its own inputs, or with each set of edge inputs of a seed, by name."""
+def input_sets(network: Network, number: int, edges: int) -> dict[str, Network]:
+    """The network with its own inputs, or with so many sets of edge inputs of this seed, by name."""
+    graph, inputs = network
     if not edges:
-        return {"": network}
-    sets = edge_sets(network[0], {}, seed, 1, (), further=True)
-    return {f" {name}": (network[0], arrays) for name, arrays in sets}
+        return {"": (graph, inputs)}
+    seeds = seeds_of_sets(graph, number)
+    chosen = [seeds[(number + more) % len(seeds)] for more in range(min(edges, len(seeds)))]
+    return {f" edges-{seed}": (graph, edge_inputs(graph, seed)) for seed in chosen}
 
 
 def run(
-    names: Mapping[str, Callable[[], Network]], journal: Path, engine: Engine, *, edges: bool
+    names: Mapping[str, Callable[[], Network]], journal: Path, engine: Engine, edges: int
 ) -> int:
     """Judge every backend on every network that the journal does not have; print the table."""
     done: dict[str, dict[str, dict[str, str]]] = {}
@@ -247,7 +250,7 @@ def run(
             if name in done:
                 continue
             done[name] = {}
-            for own, network in input_sets(make(), int(name.split()[-1]), edges=edges).items():
+            for own, network in input_sets(make(), int(name.split()[-1]), edges).items():
                 wrong = wrong_verdicts(judge_all(network, HONEST, engine))
                 done[name][own] = wrong
                 for backend, text in wrong.items():
@@ -280,13 +283,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Judge honest backends on networks.")
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--edges", action="store_true")
+    parser.add_argument("--edges", type=int, default=0, metavar="N")
     parser.add_argument("--journal", type=Path, default=Path("honest.jsonl"))
     parser.add_argument("--engine", choices=get_args(Engine), default="numpy")
     options = parser.parse_args()
     warnings.simplefilter("error")
     names = dict(networks(options.count, options.first))
-    return run(names, options.journal, options.engine, edges=options.edges)
+    return run(names, options.journal, options.engine, options.edges)
 
 
 if __name__ == "__main__":
