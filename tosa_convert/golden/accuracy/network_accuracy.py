@@ -14,146 +14,29 @@ from __future__ import annotations
 
 import math
 import time
-import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 import numpy as np
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.accuracy.criteria import Spread
-from tosa_convert.golden.accuracy.error_bounds import FLOATS, kinds_of, may_flush
-from tosa_convert.golden.accuracy.implementation_errors import Errors, errors_of, rounded
+from tosa_convert.golden.accuracy.erring_runs import RUNS, ErringRun
+from tosa_convert.golden.accuracy.implementation_errors import errors_of
+from tosa_convert.golden.accuracy.jumps_and_bends import add_bends, may_bend, moved_operands
 from tosa_convert.golden.accuracy.spreads import spread_of, spread_of_scales
 from tosa_convert.golden.accuracy.undefined_casts import undefined_integers
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.slots import SCALE_SUFFIX
-from tosa_convert.graph.model import Block, Graph, Operator, operator_path
+from tosa_convert.graph.model import Graph, operator_path
 from tosa_convert.graph.opset import CONST, VARIABLE_READ, VARIABLE_WRITE
-from tosa_convert.reference.call import integer_limits
 from tosa_convert.reference.evaluate import Machine
 from tosa_convert.reference.scaled_tensors import Scaled, Value, plain
 
-#: Runs with errors.
-RUNS: Final = 6
 #: The first batch of independent runs: `measure` is asked for lower ones.
 _INDEPENDENT: Final = 1000
-#: Of these, the first ones, in which the errors of functions have one sign in the whole program.
-_COHERENT: Final = 2
-#: How many elements in a row differ in the errors of functions in the other runs.
-_CODES: Final = 3 ** (RUNS - _COHERENT)
-#: The shares of what TOSA allows a function that the coherent runs err, in each batch in turn. Six
-#: times the spread of the first one is more than all of it: this leaves room for errors of several
-#: functions that add up. The others show results that jump in between.
-_SHARES: Final = (0.8, 1.0, 0.9, 0.6, 0.3)
-#: How many times their spread the operands of an operator that decides are moved.
-_MOVED_BY: Final = 6.0
-#: How many times their spread the operands of a function are moved, to see whether its result jumps or
-#: bends there; and how many times that of the runs its change is then.
-_PROBED_AT: Final = 4.0
-_BENDS: Final = 5.0
 #: Operators that read what is given.
 _READ: Final = (CONST, VARIABLE_READ)
-#: Operators on single elements whose results follow their operands in a straight line.
-_STRAIGHT: Final = frozenset(("ADD", "NEGATE", "SELECT", "SUB"))
-
-
-@dataclass(slots=True)
-class _Run(Machine):
-    """A run of the program with errors; number 0 has none."""
-
-    number: int = 0
-    batch: int = 0
-    random: np.random.Generator = field(default_factory=np.random.default_rng)
-    is_alive: bool = True
-
-    def compute(
-        self, block: Block, operator: Operator, operands: Sequence[Value], where: str
-    ) -> dict[str, Value]:
-        results = self.without_errors(block, operator, operands, where)
-        return self.with_errors(results, errors_of(block, operator, operands, results))
-
-    def without_errors(
-        self, block: Block, operator: Operator, operands: Sequence[Value], where: str
-    ) -> dict[str, Value]:
-        """Return results; NaN is cast to the least integer in run 1, and to the greatest in run 2."""
-        results = Machine.compute(self, block, operator, operands, where)
-        if 0 < self.number <= _COHERENT:
-            is_open = undefined_integers(block, operator, operands)
-            if is_open is not None:
-                (name,) = operator.outputs
-                limit = integer_limits(block.tensors[name].dtype)[self.number - 1]
-                value = plain(results[name])
-                results[name] = np.where(is_open, np.array(limit).astype(value.dtype), value)
-        return results
-
-    def with_errors(
-        self, results: Mapping[str, Value], errors: Mapping[str, Errors]
-    ) -> dict[str, Value]:
-        """Return results with random errors of at most this size; the exact run only stores them."""
-        changed = dict(results)
-        with np.errstate(all="ignore"):
-            for name, error in errors.items():
-                value = results[name]
-                if self.number:
-                    array = self._with_error(name, plain(value), error)
-                elif error.stored is not None:
-                    array = rounded(plain(value), error.stored)
-                else:
-                    continue
-                changed[name] = value._replace(data=array) if isinstance(value, Scaled) else array
-        return changed
-
-    def _with_error(self, name: str, exact: Array, error: Errors) -> Array:
-        changed = np.asarray(error.of_rounding * self._shares(exact.shape))
-        changed += exact
-        if error.of_function is not None:
-            share = self._shares_of_function(name, exact.shape)
-            changed += share * np.where(np.asarray(share) < 0, *error.of_function)
-        # The sum of an error and of -0 is 0.
-        stays = ~np.isfinite(exact) | ((exact == 0) & (changed == 0))
-        if stays.any():
-            changed[stays] = exact[stays]
-        if error.stored is not None:
-            return rounded(changed, error.stored)
-        if self.number <= _COHERENT:
-            changed = self._flushed(changed, np.abs(changed) < error.least)
-        if self.number == 1:
-            overflows = np.abs(changed) > error.most
-            changed = np.where(overflows, np.copysign(np.inf, changed), changed)
-        return changed
-
-    def _shares_of_function(self, name: str, shape: tuple[int, ...]) -> Array | float:
-        """Return which share of what TOSA allows a function this run errs.
-
-        Run 1 is high everywhere, and run 2 low. In the others the share of an element
-        is -1, 0 or 1: two elements of a row or a column have the same in all runs only if they are
-        a multiple of _CODES apart, so that a difference of two, as in a softmax, errs in some run.
-        """
-        if self.number <= _COHERENT:
-            share = _SHARES[self.batch % len(_SHARES)]
-            return share if self.number == 1 else -share
-        seed = [zlib.crc32(name.encode()), self.batch]
-        codes = np.random.default_rng(seed).permutation(_CODES)
-        digits = codes // 3 ** (self.number - _COHERENT - 1) % 3 - 1.0
-        place = np.zeros(shape, np.intp)
-        for axis, size in enumerate(shape):
-            step = 4 ** (len(shape) - 1 - axis)  # no multiple of 3
-            place += (np.arange(size) * step).reshape(-1, *[1] * (len(shape) - 1 - axis))
-        found: Array = digits[place % _CODES] * (1 - self._shares(shape) ** 2 / 8)
-        return found
-
-    def _flushed(self, values: Array, is_small: Array) -> Array:
-        """Return zeros in place of small values: of their sign in run 1, and without one in run 2."""
-        return np.where(is_small, np.copysign(0.0, values) if self.number == 1 else 0.0, values)
-
-    def _shares(self, shape: tuple[int, ...]) -> Array:
-        """Return random numbers between -1 and 1."""
-        shares = np.asarray(self.random.random(shape, np.float32))
-        shares *= 2
-        shares -= 1
-        return shares
 
 
 def measure(
@@ -215,10 +98,10 @@ def independent_runs(
         yield name, [plain(value) for value in values]
 
 
-def _machines(graph: Graph, batch: int) -> list[_Run]:
+def _machines(graph: Graph, batch: int) -> list[ErringRun]:
     """Return the exact run and those with the errors of a batch."""
     return [
-        _Run(
+        ErringRun(
             graph,
             "wide",
             number=number,
@@ -237,7 +120,7 @@ def _refuse_late(name: str, timeout: float, end: float) -> None:
 
 
 def _in_step(
-    machines: list[_Run], inputs: Mapping[str, Array], *, moves: bool = True
+    machines: list[ErringRun], inputs: Mapping[str, Array], *, moves: bool = True
 ) -> Iterator[tuple[str, list[Value], Array | None, Array | None]]:
     """Compute the main block in all runs; iterate over each tensor's values in the runs that go on.
 
@@ -249,7 +132,7 @@ def _in_step(
     block = machines[0].graph.main
     last_use = {name: index for index, op in enumerate(block.operators) for name in op.inputs}
     given = {name: machines[0].argument(block, name, inputs) for name in block.inputs}
-    states: list[dict[str, Value]] = [_as_read(block, given, machine) for machine in machines]
+    states: list[dict[str, Value]] = [machine.as_read(block, given) for machine in machines]
     for name, value in given.items():
         yield name, [value], None, None
     for index, operator in enumerate(block.operators):
@@ -258,7 +141,7 @@ def _in_step(
         operands = [[m.value(block, own, name) for name in operator.inputs] for m, own in pairs]
         possible = None
         if moves:
-            operands, possible = _moved(block, operator, operands, machines[1].random)
+            operands, possible = moved_operands(block, operator, operands, machines[1].random)
         found = _compute_all(index, operands, where, machines, states, bends=moves)
         for name, sigma in found.items():
             live = zip(machines, states, strict=True)
@@ -273,7 +156,7 @@ def _compute_all(
     index: int,
     operands: list[list[Value]],
     where: str,
-    machines: list[_Run],
+    machines: list[ErringRun],
     states: list[dict[str, Value]],
     *,
     bends: bool,
@@ -314,173 +197,14 @@ def _compute_all(
                 found[-1] = machine.without_errors(block, operator, values, where)
         except TosaConvertError:
             machine.is_alive = False
-    if bends and not is_same and _may_bend(block, operator):
-        _add_bends(exact, index, operands, results, found)
+    if bends and not is_same and may_bend(block, operator):
+        add_bends(exact, index, operands, results, found)
     for machine, own, given in zip(machines[1:], states[1:], found, strict=True):
         changed = machine.with_errors(given, errors) if machine.is_alive else stored
-        own.update(_as_read(block, changed, machine) if operator.spec in _READ else changed)
+        own.update(machine.as_read(block, changed) if operator.spec in _READ else changed)
     return {
         name: error.of_rounding / math.sqrt(3)
         if is_same and (error := errors.get(name)) is not None and error.is_of_sum
         else None
         for name in results
     }
-
-
-def _as_read(block: Block, values: Mapping[str, Value], machine: _Run) -> dict[str, Value]:
-    """Return what a run reads: two of them flush subnormal numbers of inputs and constants to zero."""
-    read = dict(values)
-    if not 0 < machine.number <= _COHERENT:
-        return read
-    for name, value in values.items():
-        tensor = block.tensors.get(name)
-        if tensor is None or isinstance(value, Scaled) or not may_flush(tensor.dtype):
-            continue
-        is_subnormal = (np.abs(value) < FLOATS[tensor.dtype.name][1]) & (value != 0)
-        if is_subnormal.any():
-            read[name] = machine._flushed(value, is_subnormal)
-    return read
-
-
-# -- operators that decide --------------------------------------------------------------------------
-
-
-def _decides(block: Block, operator: Operator) -> bool:
-    """Return whether the result jumps: it is discrete, or a number that does not follow its operand."""
-    operands, results = (
-        [block.tensors[name].dtype for name in names if name in block.tensors]
-        for names in (operator.inputs, operator.outputs)
-    )
-    is_discrete = any(row.is_float for row in operands) and not all(row.is_float for row in results)
-    return is_discrete or operator.spec.is_step
-
-
-def _moved(
-    block: Block, operator: Operator, operands: list[list[Value]], random: np.random.Generator
-) -> tuple[list[list[Value]], Array | None]:
-    """Return the operands of each run, moved by several times their spread where the result can jump.
-
-    The first two runs move the first operand down and up, and the others the other way; an operand that
-    is given twice is the same number in each place. Also return the indices that are possible, if the
-    result is the index of the largest element.
-    """
-    moved = [list(own) for own in operands]
-    if not _decides(block, operator):
-        return moved, None
-    possible = None
-    sign = -1.0
-    sizes: dict[str, Array] = {}
-    for position, name in enumerate(operator.inputs):
-        exact = operands[0][position]
-        tensor = block.tensors.get(name)
-        if tensor is None or isinstance(exact, Scaled) or not tensor.dtype.is_float:
-            continue
-        if name in sizes:
-            for own in moved[1:]:
-                own[position] = own[operator.inputs.index(name)]
-            continue
-        size = np.zeros(exact.shape)
-        if any(own[position] is not exact for own in operands):
-            sigma = spread_of(block, name, [own[position] for own in operands]).sigma
-            assert sigma is not None
-            size = _MOVED_BY * sigma
-            for number, own in enumerate(moved[1:], 1):
-                is_first = number <= _COHERENT
-                step = (
-                    (sign if number % 2 else -sign)
-                    if is_first
-                    else random.uniform(-1, 1, size.shape)
-                )
-                moves = np.isfinite(exact) & np.isfinite(own[position])
-                own[position] = np.where(moves, exact + step * size, own[position])
-            sign = -sign
-            if operator.spec.name == "ARGMAX":
-                axis = operator.attributes["axis"]
-                assert isinstance(axis, int)
-                least = np.max(exact - size, axis=axis, keepdims=True)
-                possible = np.moveaxis(exact + size >= least, axis, -1)
-        sizes[name] = size
-    if operator.spec.name == "EQUAL" and len(sizes) == len(operator.inputs):
-        # Numbers that are moved at random are never equal: in run 1 none is, in the last one all are.
-        one, other = (plain(value) for value in operands[0])
-        may_be_equal = np.abs(one - other) <= sum(sizes.values())
-        for number, own in enumerate(moved[2:], 2):
-            is_equal = may_be_equal & (random.random(may_be_equal.shape) < number / RUNS)
-            own[0], own[1] = (np.where(is_equal, other, plain(value)) for value in own)
-    return moved, possible
-
-
-# -- operators whose results bend -------------------------------------------------------------------
-
-
-def _may_bend(block: Block, operator: Operator) -> bool:
-    """Return whether a small change of an operand may change the result much more, or not at all."""
-    results = [block.tensors.get(name) for name in operator.outputs]
-    is_float = all(row is not None and row.dtype.name in FLOATS for row in results)
-    families = ("elementwise", "activation", "conversion")
-    return is_float and operator.spec.family in families and operator.spec.name not in _STRAIGHT
-
-
-def _add_bends(
-    machine: Machine,
-    index: int,
-    operands: list[list[Value]],
-    exact: Mapping[str, Value],
-    found: list[dict[str, Value]],
-) -> None:
-    """Change elements of the first two runs where the others say too little about the result.
-
-    Beside a bend or a pole, such as those of CLAMP and RECIPROCAL, all runs may be on one side of it.
-    """
-    block = machine.graph.main
-    operator = block.operators[index]
-    (name,) = operator.outputs
-    probes: list[list[Value]] = [list(operands[0]), list(operands[0])]
-    sign = 1.0
-    for position, operand in enumerate(operator.inputs):
-        value = operands[0][position]
-        tensor = block.tensors.get(operand)
-        if tensor is None or isinstance(value, Scaled) or not tensor.dtype.is_float:
-            continue
-        if operand in operator.inputs[:position]:
-            for own in probes:
-                own[position] = own[operator.inputs.index(operand)]
-            continue
-        runs = [own[position] for own in operands]
-        if all(run is value for run in runs):
-            continue
-        sigma = spread_of(block, operand, runs).sigma
-        assert sigma is not None
-        for own, step in zip(probes, (-sign, sign), strict=True):
-            own[position] = np.where(np.isfinite(value), value + step * _PROBED_AT * sigma, value)
-        sign = -sign
-    where = operator_path("main", index, operator)
-    try:
-        pair = [plain(Machine.compute(machine, block, operator, p, where)[name]) for p in probes]
-    except TosaConvertError:
-        return
-    if isinstance(exact[name], Scaled):
-        return
-    center = plain(exact[name])
-    runs_found = [plain(own[name]) for own in found]
-    with np.errstate(all="ignore"):
-        errors = [np.nan_to_num(np.abs(run - center), posinf=0.0) for run in runs_found]
-        sigma = np.sqrt(sum(np.square(error) for error in errors) / len(errors))
-        changes = [np.nan_to_num(np.abs(probe - center), posinf=0.0) for probe in pair]
-    kinds = kinds_of(center)
-    for run in runs_found:
-        kinds = kinds | kinds_of(run)
-    bends = np.maximum(*changes) > _BENDS * sigma
-    for probe in pair:
-        bends |= (kinds_of(probe) & ~kinds) != 0
-    if bends.any():
-        for result, probe in zip(found[:_COHERENT], pair, strict=True):
-            # Two of six runs at half the change: their spread is that of the operand.
-            with np.errstate(invalid="ignore"):
-                middle = (probe + center) / 2
-            half = np.where(np.isfinite(probe) & np.isfinite(center), middle, probe)
-            mine = plain(result[name])
-            with np.errstate(all="ignore"):
-                # What this run has already may be further away, or an infinity.
-                is_less = np.isfinite(mine) & ~(np.abs(mine - center) > np.abs(half - center))
-            result[name] = np.where(bends & is_less, half, mine)

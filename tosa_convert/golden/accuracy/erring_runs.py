@@ -1,0 +1,145 @@
+"""Runs of a program in FP64 whose results have the errors of implementations."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from tosa_convert.golden.accuracy.error_bounds import FLOATS, may_flush
+from tosa_convert.golden.accuracy.implementation_errors import Errors, errors_of, rounded
+from tosa_convert.golden.accuracy.undefined_casts import undefined_integers
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.graph.model import Block, Operator
+from tosa_convert.reference.call import integer_limits
+from tosa_convert.reference.evaluate import Machine
+from tosa_convert.reference.scaled_tensors import Scaled, Value, plain
+
+#: Runs with errors.
+RUNS: Final = 6
+#: Of these, the first ones, in which the errors of functions have one sign in the whole program.
+COHERENT: Final = 2
+#: How many elements in a row differ in the errors of functions in the other runs.
+_CODES: Final = 3 ** (RUNS - COHERENT)
+#: The shares of what TOSA allows a function that the coherent runs err, in each batch in turn. Six
+#: times the spread of the first one is more than all of it: this leaves room for errors of several
+#: functions that add up. The others show results that jump in between.
+_SHARES: Final = (0.8, 1.0, 0.9, 0.6, 0.3)
+
+
+@dataclass(slots=True)
+class ErringRun(Machine):
+    """A run of the program with errors; number 0 has none.
+
+    batch: another number means other random errors.
+    is_alive: whether no error has moved an operand to where TOSA defines no result.
+    """
+
+    number: int = 0
+    batch: int = 0
+    random: np.random.Generator = field(default_factory=np.random.default_rng)
+    is_alive: bool = True
+
+    def compute(
+        self, block: Block, operator: Operator, operands: Sequence[Value], where: str
+    ) -> dict[str, Value]:
+        results = self.without_errors(block, operator, operands, where)
+        return self.with_errors(results, errors_of(block, operator, operands, results))
+
+    def without_errors(
+        self, block: Block, operator: Operator, operands: Sequence[Value], where: str
+    ) -> dict[str, Value]:
+        """Return results; NaN is cast to the least integer in run 1, and to the greatest in run 2."""
+        results = Machine.compute(self, block, operator, operands, where)
+        if 0 < self.number <= COHERENT:
+            is_open = undefined_integers(block, operator, operands)
+            if is_open is not None:
+                (name,) = operator.outputs
+                limit = integer_limits(block.tensors[name].dtype)[self.number - 1]
+                value = plain(results[name])
+                results[name] = np.where(is_open, np.array(limit).astype(value.dtype), value)
+        return results
+
+    def with_errors(
+        self, results: Mapping[str, Value], errors: Mapping[str, Errors]
+    ) -> dict[str, Value]:
+        """Return results with random errors of at most this size; the exact run only stores them."""
+        changed = dict(results)
+        with np.errstate(all="ignore"):
+            for name, error in errors.items():
+                value = results[name]
+                if self.number:
+                    array = self._with_error(name, plain(value), error)
+                elif error.stored is not None:
+                    array = rounded(plain(value), error.stored)
+                else:
+                    continue
+                changed[name] = value._replace(data=array) if isinstance(value, Scaled) else array
+        return changed
+
+    def as_read(self, block: Block, values: Mapping[str, Value]) -> dict[str, Value]:
+        """Return inputs and constants as this run reads them: two runs flush subnormal numbers."""
+        read = dict(values)
+        if not 0 < self.number <= COHERENT:
+            return read
+        for name, value in values.items():
+            tensor = block.tensors.get(name)
+            if tensor is None or isinstance(value, Scaled) or not may_flush(tensor.dtype):
+                continue
+            is_subnormal = (np.abs(value) < FLOATS[tensor.dtype.name][1]) & (value != 0)
+            if is_subnormal.any():
+                read[name] = self._flushed(value, is_subnormal)
+        return read
+
+    def _with_error(self, name: str, exact: Array, error: Errors) -> Array:
+        changed = np.asarray(error.of_rounding * self._shares(exact.shape))
+        changed += exact
+        if error.of_function is not None:
+            share = self._shares_of_function(name, exact.shape)
+            changed += share * np.where(np.asarray(share) < 0, *error.of_function)
+        # The sum of an error and of -0 is 0.
+        stays = ~np.isfinite(exact) | ((exact == 0) & (changed == 0))
+        if stays.any():
+            changed[stays] = exact[stays]
+        if error.stored is not None:
+            return rounded(changed, error.stored)
+        if self.number <= COHERENT:
+            changed = self._flushed(changed, np.abs(changed) < error.least)
+        if self.number == 1:
+            overflows = np.abs(changed) > error.most
+            changed = np.where(overflows, np.copysign(np.inf, changed), changed)
+        return changed
+
+    def _shares_of_function(self, name: str, shape: tuple[int, ...]) -> Array | float:
+        """Return which share of what TOSA allows a function this run errs.
+
+        Run 1 is high everywhere, and run 2 low. In the others the share of an element
+        is -1, 0 or 1: two elements of a row or a column have the same in all runs only if they are
+        a multiple of _CODES apart, so that a difference of two, as in a softmax, errs in some run.
+        """
+        if self.number <= COHERENT:
+            share = _SHARES[self.batch % len(_SHARES)]
+            return share if self.number == 1 else -share
+        seed = [zlib.crc32(name.encode()), self.batch]
+        codes = np.random.default_rng(seed).permutation(_CODES)
+        digits = codes // 3 ** (self.number - COHERENT - 1) % 3 - 1.0
+        place = np.zeros(shape, np.intp)
+        for axis, size in enumerate(shape):
+            step = 4 ** (len(shape) - 1 - axis)  # no multiple of 3
+            place += (np.arange(size) * step).reshape(-1, *[1] * (len(shape) - 1 - axis))
+        found: Array = digits[place % _CODES] * (1 - self._shares(shape) ** 2 / 8)
+        return found
+
+    def _flushed(self, values: Array, is_small: Array) -> Array:
+        """Return zeros in place of small values: of their sign in run 1, and without one in run 2."""
+        return np.where(is_small, np.copysign(0.0, values) if self.number == 1 else 0.0, values)
+
+    def _shares(self, shape: tuple[int, ...]) -> Array:
+        """Return random numbers between -1 and 1."""
+        shares = np.asarray(self.random.random(shape, np.float32))
+        shares *= 2
+        shares -= 1
+        return shares

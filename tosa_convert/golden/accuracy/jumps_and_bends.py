@@ -1,0 +1,164 @@
+"""What becomes of small errors where a result jumps or bends: a few runs alone do not show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden.accuracy.erring_runs import COHERENT, RUNS
+from tosa_convert.golden.accuracy.error_bounds import FLOATS, kinds_of
+from tosa_convert.golden.accuracy.spreads import spread_of
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.graph.model import Block, Operator, operator_path
+from tosa_convert.reference.evaluate import Machine
+from tosa_convert.reference.scaled_tensors import Scaled, Value, plain
+
+#: How many times their spread the operands of an operator that decides are moved.
+_MOVED_BY: Final = 6.0
+#: How many times their spread the operands of a function are moved, to see whether its result jumps or
+#: bends there; and how many times that of the runs its change is then.
+_PROBED_AT: Final = 4.0
+_BENDS: Final = 5.0
+#: Operators on single elements whose results follow their operands in a straight line.
+_STRAIGHT: Final = frozenset(("ADD", "NEGATE", "SELECT", "SUB"))
+
+
+def _decides(block: Block, operator: Operator) -> bool:
+    """Return whether the result jumps: it is discrete, or a number that does not follow its operand."""
+    operands, results = (
+        [block.tensors[name].dtype for name in names if name in block.tensors]
+        for names in (operator.inputs, operator.outputs)
+    )
+    is_discrete = any(row.is_float for row in operands) and not all(row.is_float for row in results)
+    return is_discrete or operator.spec.is_step
+
+
+def moved_operands(
+    block: Block, operator: Operator, operands: list[list[Value]], random: np.random.Generator
+) -> tuple[list[list[Value]], Array | None]:
+    """Return the operands of each run, moved by several times their spread where the result can jump.
+
+    The first two runs move the first operand down and up, and the others the other way; an operand that
+    is given twice is the same number in each place. Also return the indices that are possible, if the
+    result is the index of the largest element.
+    """
+    moved = [list(own) for own in operands]
+    if not _decides(block, operator):
+        return moved, None
+    possible = None
+    sign = -1.0
+    sizes: dict[str, Array] = {}
+    for position, name in enumerate(operator.inputs):
+        exact = operands[0][position]
+        tensor = block.tensors.get(name)
+        if tensor is None or isinstance(exact, Scaled) or not tensor.dtype.is_float:
+            continue
+        if name in sizes:
+            for own in moved[1:]:
+                own[position] = own[operator.inputs.index(name)]
+            continue
+        size = np.zeros(exact.shape)
+        if any(own[position] is not exact for own in operands):
+            sigma = spread_of(block, name, [own[position] for own in operands]).sigma
+            assert sigma is not None
+            size = _MOVED_BY * sigma
+            for number, own in enumerate(moved[1:], 1):
+                is_first = number <= COHERENT
+                step = (
+                    (sign if number % 2 else -sign)
+                    if is_first
+                    else random.uniform(-1, 1, size.shape)
+                )
+                moves = np.isfinite(exact) & np.isfinite(own[position])
+                own[position] = np.where(moves, exact + step * size, own[position])
+            sign = -sign
+            if operator.spec.name == "ARGMAX":
+                axis = operator.attributes["axis"]
+                assert isinstance(axis, int)
+                least = np.max(exact - size, axis=axis, keepdims=True)
+                possible = np.moveaxis(exact + size >= least, axis, -1)
+        sizes[name] = size
+    if operator.spec.name == "EQUAL" and len(sizes) == len(operator.inputs):
+        # Numbers that are moved at random are never equal: in run 1 none is, in the last one all are.
+        one, other = (plain(value) for value in operands[0])
+        may_be_equal = np.abs(one - other) <= sum(sizes.values())
+        for number, own in enumerate(moved[2:], 2):
+            is_equal = may_be_equal & (random.random(may_be_equal.shape) < number / RUNS)
+            own[0], own[1] = (np.where(is_equal, other, plain(value)) for value in own)
+    return moved, possible
+
+
+def may_bend(block: Block, operator: Operator) -> bool:
+    """Return whether a small change of an operand may change the result much more, or not at all."""
+    results = [block.tensors.get(name) for name in operator.outputs]
+    is_float = all(row is not None and row.dtype.name in FLOATS for row in results)
+    families = ("elementwise", "activation", "conversion")
+    return is_float and operator.spec.family in families and operator.spec.name not in _STRAIGHT
+
+
+def add_bends(
+    machine: Machine,
+    index: int,
+    operands: list[list[Value]],
+    exact: Mapping[str, Value],
+    found: list[dict[str, Value]],
+) -> None:
+    """Change elements of the first two runs where the others say too little about the result.
+
+    Beside a bend or a pole, such as those of CLAMP and RECIPROCAL, all runs may be on one side of it.
+    """
+    block = machine.graph.main
+    operator = block.operators[index]
+    (name,) = operator.outputs
+    probes: list[list[Value]] = [list(operands[0]), list(operands[0])]
+    sign = 1.0
+    for position, operand in enumerate(operator.inputs):
+        value = operands[0][position]
+        tensor = block.tensors.get(operand)
+        if tensor is None or isinstance(value, Scaled) or not tensor.dtype.is_float:
+            continue
+        if operand in operator.inputs[:position]:
+            for own in probes:
+                own[position] = own[operator.inputs.index(operand)]
+            continue
+        runs = [own[position] for own in operands]
+        if all(run is value for run in runs):
+            continue
+        sigma = spread_of(block, operand, runs).sigma
+        assert sigma is not None
+        for own, step in zip(probes, (-sign, sign), strict=True):
+            own[position] = np.where(np.isfinite(value), value + step * _PROBED_AT * sigma, value)
+        sign = -sign
+    where = operator_path("main", index, operator)
+    try:
+        pair = [plain(Machine.compute(machine, block, operator, p, where)[name]) for p in probes]
+    except TosaConvertError:
+        return
+    if isinstance(exact[name], Scaled):
+        return
+    center = plain(exact[name])
+    runs_found = [plain(own[name]) for own in found]
+    with np.errstate(all="ignore"):
+        errors = [np.nan_to_num(np.abs(run - center), posinf=0.0) for run in runs_found]
+        sigma = np.sqrt(sum(np.square(error) for error in errors) / len(errors))
+        changes = [np.nan_to_num(np.abs(probe - center), posinf=0.0) for probe in pair]
+    kinds = kinds_of(center)
+    for run in runs_found:
+        kinds = kinds | kinds_of(run)
+    bends = np.maximum(*changes) > _BENDS * sigma
+    for probe in pair:
+        bends |= (kinds_of(probe) & ~kinds) != 0
+    if bends.any():
+        for result, probe in zip(found[:COHERENT], pair, strict=True):
+            # Two of six runs at half the change: their spread is that of the operand.
+            with np.errstate(invalid="ignore"):
+                middle = (probe + center) / 2
+            half = np.where(np.isfinite(probe) & np.isfinite(center), middle, probe)
+            mine = plain(result[name])
+            with np.errstate(all="ignore"):
+                # What this run has already may be further away, or an infinity.
+                is_less = np.isfinite(mine) & ~(np.abs(mine - center) > np.abs(half - center))
+            result[name] = np.where(bends & is_less, half, mine)
