@@ -72,6 +72,7 @@ CONVERT: Final[dict[str, tuple[str | None, set[str], set[str]]]] = {
     "--for": ("tosa-opt", set(), {"tosa", *MLIR}),
     # Of models of frameworks: tests/frontends.
     "--via": ("litert-torch", set(), set()),
+    "--exact": (None, set(), set()),
     "--python": ("python", set(), set()),
     "--timeout": ("5", set(), set()),
     "--check": (None, set(), set()),

@@ -237,3 +237,15 @@ def test_a_module_in_memory_is_lowered_with_the_names_of_its_arguments() -> None
 def test_what_is_not_a_module_is_refused() -> None:
     with pytest.raises(tc.TosaConvertError, match="expected a torch"):
         tc.frontends.from_torch(3)
+
+
+def test_exact_keeps_the_normalisation_behind_a_convolution() -> None:
+    torch = importlib.import_module("torch")
+    layers = torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4)  # Its scales are 1.
+    module = torch.nn.Sequential(*layers).eval()
+    arguments = [torch.ones(1, 3, 6, 6)]
+    for exact, products in ((False, 0), (True, 1)):
+        graph = tc.frontends.from_torch(module, arguments, exact=exact)
+        kinds = [op.spec.name for op in graph.main.operators]
+        assert kinds.count("MUL") == products
+        assert kinds.count("CONV2D") == 1

@@ -44,6 +44,8 @@ FOLDED = sorted(
 )
 #: Operators that change the layout only.
 MOVED = ["RESHAPE", "TRANSPOSE"]
+#: Operators that take any layout, among those that change it.
+LAID_OUT = ["TRANSPOSE", "ABS", "ADD", "CEIL", "REVERSE"]
 
 
 def assert_clean_up_keeps_results(graph: Graph, seed: int, *names: str) -> int:
@@ -85,6 +87,7 @@ def test_each_rewrite_alone_changes_some_of_these_programs(name: str) -> None:
     for seed in range(20, 60, 2):
         changes += assert_clean_up_keeps_results(frozen(seed, 20, kinds=MOVED), seed, name)
         changes += assert_clean_up_keeps_results(frozen(seed, 20), seed, name)
+        changes += assert_clean_up_keeps_results(frozen(seed, 30, kinds=LAID_OUT), seed, name)
         if changes:
             return
     raise AssertionError("no program was changed")

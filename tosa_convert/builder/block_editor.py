@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -99,6 +100,12 @@ class BlockEditor(BlockValues):
     def kinds(self) -> frozenset[OperatorSpec]:
         """Return the operators that the given block has."""
         return frozenset([op.spec for op in self.source.operators])
+
+    @cached_property
+    def uses(self) -> Counter[str]:
+        """Return how often operators of the given block take each value, or the block returns it."""
+        taken = [name for op in self.source.operators for name in op.inputs]
+        return Counter((*taken, *self.source.outputs))
 
     # -- new operators ---------------------------------------------------------------------------
 

@@ -121,6 +121,11 @@ def _names(
     "otherwise. extension:NAME is a frontend of another package, for any file.",
 )
 @option(
+    "--exact",
+    is_flag=True,
+    help="Keep every rounding of the model: no normalisation becomes part of the convolution before it.",
+)
+@option(
     "--partial",
     is_flag=True,
     help="If operators do not lower, write the rest as several programs, NAME.0.tosa and so on, and "

@@ -35,7 +35,7 @@ SECTIONS: Final = {
     "Names": "--names --input-names --output-names",
     "Weights": "--weights --accept-changed-weights --larger-than --parameters",
     "Target": "--for --tosa-version --spec-version --profile --types --level --least",
-    "Framework models": "--via --random-weights --partial --check",
+    "Framework models": "--via --exact --random-weights --partial --check",
     "Values of inputs": "--input --random --range --edges --no-edges --seeds --calibration --variables",
     "Processes and limits": "--jobs --engine --python --scheduler --timeout --limit --batch-mib",
     MESSAGES: "--quiet --verbose --version --help",

@@ -38,6 +38,7 @@ def from_file(
     input_shapes: Shapes | None = None,
     narrow: str | Iterable[str] = (),
     full_paths: bool = False,
+    exact: bool = False,
     func: str | None = None,
     via: str = "",
     random_weights: bool = False,
@@ -55,6 +56,8 @@ def from_file(
         narrow: element types to convert, "i64" to i32 and "f64" to f32. Every tensor that is narrowed is
             logged.
         full_paths: keep the folders of file names in locations.
+        exact: keep every rounding of the model: no normalisation becomes part of the convolution before
+            it.
         func: the signature of a TFLite model that is converted; by default that of its main subgraph.
         via: another route than the usual one, such as "litert-torch" for torch models, or a frontend of
             another package, `extension:NAME`, for any file.
@@ -88,7 +91,7 @@ def from_file(
             f"the input is not a model that a frontend reads, expected one of: {model_kinds()}"
         )
         raise fail("unrecognised-input", name, message)
-    read = _read_options(input_shapes, narrow, full_paths, limits, func)
+    read = _read_options(input_shapes, narrow, full_paths, exact, limits, func)
     options = FrontendOptions(
         python=python, timeout=timeout, read=read, via=via, random_weights=random_weights
     )
@@ -101,6 +104,7 @@ def from_tflite(
     *,
     input_shapes: Shapes | None = None,
     full_paths: bool = False,
+    exact: bool = False,
     narrow: str | Iterable[str] = (),
     func: str | None = None,
     python: str = "",
@@ -115,6 +119,7 @@ def from_tflite(
             goes by its name in the signature, the name of its tensor,
             or its position (`arg0`).
         full_paths: keep the folders of file names in locations.
+        exact: as in `from_file`.
         narrow: element types to convert, "i64" to i32 and "f64" to f32. Every tensor that is narrowed is
             logged.
         func: the signature of a TFLite model that is converted; by default that of its main subgraph.
@@ -139,7 +144,7 @@ def from_tflite(
         >>> graph.main.inputs
         ['image']
     """
-    read = _read_options(input_shapes, narrow, full_paths, limits, func)
+    read = _read_options(input_shapes, narrow, full_paths, exact, limits, func)
     return _of_frontend("tflite", path, FrontendOptions(python=python, timeout=timeout, read=read))
 
 
@@ -151,6 +156,7 @@ def from_jax(
     names: Sequence[str] | None = None,
     via: str = "",
     full_paths: bool = False,
+    exact: bool = False,
 ) -> Graph:
     """Convert a JAX function, which is lowered in this process.
 
@@ -167,6 +173,7 @@ def from_jax(
         via: "litert-converter" for the route through TFLite, which has some primitives that have no
             lowering of their own, and fewer of the others.
         full_paths: keep the folders of file names in locations.
+        exact: as in `from_file`.
 
     Returns:
         The program. Results are called `output`, `output_0`, ... or by their keys; unsigned integers
@@ -192,7 +199,7 @@ def from_jax(
 
     if via:
         from tosa_convert.frontends.jax.litert import graph_of
-    return graph_of(function, arguments_of(args, kwargs, names), names, full_paths)
+    return graph_of(function, arguments_of(args, kwargs, names), names, full_paths, exact)
 
 
 def from_keras(
@@ -200,6 +207,7 @@ def from_keras(
     *,
     input_shapes: Shapes | None = None,
     full_paths: bool = False,
+    exact: bool = False,
     narrow: str | Iterable[str] = (),
     python: str = "",
     timeout: float = TIMEOUT,
@@ -211,6 +219,7 @@ def from_keras(
         model: a keras.Model, or the path of a .keras file.
         input_shapes: as for `from_file`, like the others.
         full_paths: keep the folders of file names in locations.
+        exact: as in `from_file`.
         narrow: element types to convert.
         python: the Python that has Keras and TensorFlow; by default this one.
         timeout: seconds that the converter may take.
@@ -231,7 +240,7 @@ def from_keras(
         >>> tc.frontends.from_keras(model).main.inputs
         ['image']
     """
-    read = _read_options(input_shapes, narrow, full_paths, limits)
+    read = _read_options(input_shapes, narrow, full_paths, exact, limits)
     options = FrontendOptions(python=python, timeout=timeout, read=read)
     if isinstance(model, (str, os.PathLike)):
         return _of_frontend("keras", model, options)
@@ -251,6 +260,7 @@ def from_onnx(
     *,
     input_shapes: Shapes | None = None,
     full_paths: bool = False,
+    exact: bool = False,
     narrow: str | Iterable[str] = (),
     python: str = "",
     timeout: float = TIMEOUT,
@@ -263,6 +273,7 @@ def from_onnx(
         input_shapes: input -> its sizes in elements, for inputs with dynamic dimensions; an input
             goes by its name.
         full_paths: keep the folders of file names in locations.
+        exact: as in `from_file`.
         narrow: element types to convert, "i64" to i32 and "f64" to f32. Every tensor that is narrowed is
             logged.
         python: the Python that has the packages of the extra `onnx`; by default this one.
@@ -286,7 +297,7 @@ def from_onnx(
         >>> graph.main.inputs
         ['image']
     """
-    read = _read_options(input_shapes, narrow, full_paths, limits)
+    read = _read_options(input_shapes, narrow, full_paths, exact, limits)
     return _of_frontend("onnx", path, FrontendOptions(python=python, timeout=timeout, read=read))
 
 
@@ -298,6 +309,7 @@ def from_torch(
     via: str = "",
     input_shapes: Shapes | None = None,
     full_paths: bool = False,
+    exact: bool = False,
     narrow: str | Iterable[str] = (),
     python: str = "",
     timeout: float = TIMEOUT,
@@ -314,6 +326,7 @@ def from_torch(
             "executorch" or "litert-torch".
         input_shapes: as in `from_file`, for an exported program with dynamic dimensions.
         full_paths: as in `from_file`.
+        exact: as in `from_file`.
         narrow: as in `from_file`.
         python: the Python that has the packages of the route, and can load the program that this one
             saves; by default this one.
@@ -338,7 +351,7 @@ def from_torch(
         raise TosaConvertError(missing(frontend("torch"), ["torch"]))
     from tosa_convert.frontends.torch.export import save_program
 
-    read = _read_options(input_shapes, narrow, full_paths, limits)
+    read = _read_options(input_shapes, narrow, full_paths, exact, limits)
     with temporary_folder("tosa-frontend-") as name:
         path = Path(name) / "module.pt2"
         save_program(module, args, kwargs, path)
@@ -354,6 +367,7 @@ def _read_options(
     input_shapes: Shapes | None,
     narrow: str | Iterable[str],
     full_paths: bool,
+    exact: bool,
     limits: LimitsLike,
     func: str | None = None,
 ) -> ReadOptions:
@@ -361,6 +375,7 @@ def _read_options(
         func=func,
         narrow=narrow_types(narrow),
         full_paths=full_paths,
+        exact=exact,
         input_shapes=shapes_of(input_shapes),
         limits=limits_of(limits),
     )

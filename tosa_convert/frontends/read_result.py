@@ -17,6 +17,7 @@ from tosa_convert.graph.model import Block, Graph
 from tosa_convert.graph.rename import rename_in_order
 from tosa_convert.io import log
 from tosa_convert.io.options import ReadOptions
+from tosa_convert.rewrites.table import EXACT
 
 
 def finish(request: Request, interface: Interface, folder: Path, options: ReadOptions) -> Graph:
@@ -26,7 +27,7 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
         request: what the converter was asked for.
         interface: what it returned.
         folder: where it wrote the module.
-        options: `full_paths` and `narrow` apply.
+        options: `full_paths`, `narrow` and `exact` apply.
 
     Raises:
         TosaConvertError: "not-lowered" with every operator that stayed in the framework's dialect;
@@ -42,7 +43,7 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
     if interface.states:
         graph = with_states(graph, interface, folder)
     graph = _named(graph, interface, request.frontend)
-    graph, report = rewrites.apply(graph)
+    graph, report = rewrites.apply(graph, *(EXACT if options.exact else ()))
     if interface.places:  # Most models do not need it: a small one takes little more than imports.
         from tosa_convert.frontends.source_places import with_places
 

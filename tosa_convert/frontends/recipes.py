@@ -8,13 +8,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from tosa_convert.builder import Builder
     from tosa_convert.builder.values import Value
 
 V = TypeVar("V")
+
+
+#: Groups of a convolution up to which each has an operator of its own: 9 operators, with slices.
+FEW_GROUPS: Final = 4
+#: Elements of the sums of single channels above which groups have operators of their own.
+_SUMS: Final = 1 << 23
+
+
+def is_summed_by_group(groups: int, sums: int) -> bool:
+    """Return whether a convolution of groups is one of single channels, and sums over each group.
+
+    DEPTHWISE_CONV2D with as many results for each channel as its group has, RESHAPE, REDUCE_SUM and
+    RESHAPE: the products of the convolution, and 4 operators for any number of groups. One for each
+    group takes 2 * groups + 1 operators. One CONV2D with zeros outside of the groups takes `groups`
+    times the products and the weights, and an infinite element would be NaN in other groups.
+
+    Args:
+        groups: how many groups there are.
+        sums: how many elements the sums of the single channels have.
+    """
+    return groups > FEW_GROUPS and sums <= _SUMS
 
 
 def cumulate(x: V, size: int, combine: Callable[[V, V], V], moved: Callable[[V, int], V]) -> V:

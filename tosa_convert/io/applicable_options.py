@@ -63,6 +63,7 @@ OPTIONS: Final = {
         OptionRow(
             "narrow", "--narrow", "converts element types while MLIR is read", _MLIR | _MODEL
         ),
+        OptionRow("exact", "--exact", "chooses how a framework's model is simplified", _MODEL),
         OptionRow("via", "--via", "chooses another route from a framework's model", _MODEL),
         OptionRow("python", "--python", "names the Python that has a model's framework", _MODEL),
         OptionRow("timeout", "--timeout", "bounds the time of a framework's converter", _MODEL),

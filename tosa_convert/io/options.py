@@ -167,6 +167,7 @@ class ReadOptions:
     full_paths: bool = False
     narrow: tuple[Narrow, ...] = ()
     pass_captured: bool = False
+    exact: bool = False
     input_shapes: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
     accept_changed_weights: bool = False
     copy: bool = False

@@ -10,10 +10,13 @@ from tosa_convert.rewrites import (
     boolean_arithmetic,
     casts,
     equal_constants,
+    equal_operators,
     fold_constants,
+    fold_scales,
     fold_shapes,
     high_ranks,
     integer_clamps,
+    layouts,
     merge_layouts,
     no_operations,
     pow_by_constant,
@@ -24,10 +27,15 @@ from tosa_convert.rewrites.operator_pass import OperatorRewrite
 from tosa_convert.rewrites.report import Recorder
 
 #: The groups of rewrites. A repair changes what TOSA forbids or leaves unpredictable, and whose meaning
-#: is clear. Clean-up makes programs that TOSA allows smaller; they compute the same.
+#: is clear. Clean-up makes programs that TOSA allows smaller; they compute the same. A rewrite of the
+#: rounding makes them smaller still; results differ by less than between two orders of a sum, which TOSA
+#: leaves open.
 REPAIR: Final = "repair"
 CLEAN_UP: Final = "clean-up"
-GROUPS: Final = (REPAIR, CLEAN_UP)
+ROUNDING: Final = "rounding"
+GROUPS: Final = (REPAIR, CLEAN_UP, ROUNDING)
+#: The groups that keep every bit of what a framework computes.
+EXACT: Final = (REPAIR, CLEAN_UP)
 
 
 class GraphRewrite(NamedTuple):
@@ -123,10 +131,31 @@ REWRITES: Final[tuple[Rewrite, ...]] = (
         equal_constants.rewrite,
         equal_constants.OPERATORS,
     ),
+    OperatorRewrite(
+        "equal-operators",
+        CLEAN_UP,
+        "frontends compute the same again for each use",
+        equal_operators.rewrite,
+        equal_operators.OPERATORS,
+    ),
+    OperatorRewrite(
+        "fold-scales",
+        ROUNDING,
+        "frontends leave a normalisation behind each convolution",
+        fold_scales.rewrite,
+        fold_scales.OPERATORS,
+    ),
     GraphRewrite(
         unused_operators.NAME,
         CLEAN_UP,
         "frontends leave operators behind that no result depends on",
         unused_operators.rewrite,
+    ),
+    # Last: what is unused must not count.
+    GraphRewrite(
+        layouts.NAME,
+        CLEAN_UP,
+        "frontends change the layout on every branch, residual and concatenation",
+        layouts.rewrite,
     ),
 )

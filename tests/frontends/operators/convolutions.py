@@ -40,6 +40,53 @@ def make_conv2d_groups() -> Program:
     return of(nn.Conv2d(4, 6, 3, groups=2), floats(1, 4, 6, 6))
 
 
+def make_conv2d_many_groups() -> Program:
+    return of(nn.Conv2d(32, 64, 3, padding=1, groups=16), floats(1, 32, 6, 6))
+
+
+def make_conv2d_many_groups_normalised() -> Program:
+    layers = nn.Conv2d(32, 32, 3, stride=2, groups=8, bias=False), nn.BatchNorm2d(32), nn.ReLU()
+    return of(nn.Sequential(*layers).eval(), floats(2, 32, 7, 7))
+
+
+def make_conv2d_large_groups() -> Program:
+    return of(nn.Conv2d(320, 320, 3, groups=5), floats(1, 320, 24, 24))
+
+
+def make_conv1d_many_groups() -> Program:
+    return of(nn.Conv1d(16, 32, 3, groups=8), floats(1, 16, 9))
+
+
+def make_conv3d_groups() -> Program:
+    return of(nn.Conv3d(4, 6, 2, groups=2), floats(1, 4, 4, 4, 4))
+
+
+def make_conv3d_many_groups() -> Program:
+    return of(nn.Conv3d(16, 16, 3, stride=2, padding=1, groups=8), floats(1, 16, 5, 5, 5))
+
+
+def make_conv3d_depthwise() -> Program:
+    return of(nn.Conv3d(8, 8, (3, 1, 1), padding=(1, 0, 0), groups=8), floats(2, 8, 5, 4, 4))
+
+
+def make_conv_transpose1d_many_groups() -> Program:
+    layer = nn.ConvTranspose1d(16, 8, 3, stride=3, padding=2, groups=8, dilation=2)
+    return of(layer, floats(1, 16, 6))
+
+
+def make_conv_transpose2d_many_groups() -> Program:
+    layer = nn.ConvTranspose2d(16, 24, 3, stride=2, padding=1, output_padding=1, groups=8)
+    return of(layer, floats(1, 16, 5, 5))
+
+
+def make_conv_transpose2d_depthwise() -> Program:
+    return of(nn.ConvTranspose2d(16, 16, 4, 2, 1, groups=16, bias=False), floats(1, 16, 5, 5))
+
+
+def make_conv_transpose3d_many_groups() -> Program:
+    return of(nn.ConvTranspose3d(16, 8, 2, stride=2, groups=8), floats(1, 16, 3, 3, 3))
+
+
 def make_conv2d_depthwise() -> Program:
     return of(nn.Conv2d(4, 4, 3, groups=4), floats(1, 4, 6, 6))
 

@@ -24,6 +24,7 @@ from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, No
 from tosa_convert.frontends.process.python_file import call_factory, failure
 from tosa_convert.frontends.process.request import Request
 from tosa_convert.graph.model import Graph
+from tosa_convert.rewrites.table import EXACT
 
 #: The places of a primitive that a message lists.
 _MOST_PLACES: Final = 4
@@ -85,12 +86,13 @@ def graph_of(
     arguments: Arguments,
     names: Sequence[str] | None,
     has_full_paths: bool,
+    exact: bool,
 ) -> Graph:
     """Return the program of a function of this process; see `tosa_convert.frontends.from_jax`."""
     found: Lowered = lower_function(function, arguments, names, has_full_paths=has_full_paths)
     if found.graph is None:
         raise not_lowered(function, list(rows_of(found.problems)))
-    return rewrites.apply(found.graph).graph
+    return rewrites.apply(found.graph, *(EXACT if exact else ())).graph
 
 
 def not_lowered(function: Callable[..., Any], rows: Sequence[NotLowered]) -> TosaConvertError:

@@ -289,6 +289,7 @@ def graph_of(
     arguments: Arguments,
     names: Sequence[str] | None,
     has_full_paths: bool,
+    exact: bool,
 ) -> Graph:
     """Return the program of a function of this process; see `tosa_convert.frontends.from_jax`."""
     traced = trace(function, arguments, names)
@@ -302,7 +303,7 @@ def graph_of(
         folder = Path(scratch)
         interface = _lowered(model, traced, folder, "model")
         request = Request(frontend=_NAME, source=str(folder / interface.model), shown=name)
-        options = ReadOptions(full_paths=has_full_paths, copy=True)
+        options = ReadOptions(full_paths=has_full_paths, exact=exact, copy=True)
         return finish(request, interface, folder, options)
 
 

@@ -14,7 +14,7 @@ import torch
 from torch._decomp import decomposition_table, get_decompositions
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
-from tosa_convert.frontends.torch import elementwise, indexing, integers, windows
+from tosa_convert.frontends.torch import convolutions, elementwise, indexing, integers, windows
 
 Decomposition = Callable[..., Any]
 aten: Any = torch.ops.aten
@@ -84,7 +84,7 @@ OWN: dict[Any, Decomposition] = {
     aten.constant_pad_nd.default: windows.constant_pad,
     aten.max_pool2d.default: windows.max_pool_dilated,
     aten.avg_pool3d.default: windows.average_pool_3d,
-    aten.convolution.default: windows.convolution,
+    aten.convolution.default: convolutions.convolution,
 }
 
 

@@ -1,4 +1,4 @@
-"""Torch's pools and transposed convolutions in the forms that torch-mlir does not lower to TOSA."""
+"""Torch's pools in the forms that torch-mlir does not lower to TOSA."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import torch
 _POSITIONS: Final = 64
 
 
-def _all(value: Any, count: int) -> list[int]:
+def all_sizes(value: Any, count: int) -> list[int]:
+    """Return a size for each axis, of which torch may have one for all."""
     given = list(value) if isinstance(value, Sequence) else [value]
     return given * count if len(given) == 1 else given
 
@@ -64,12 +65,12 @@ def max_pool_dilated(
     ceil_mode: bool = False,
 ) -> Any:
     """Pool over windows that have gaps, by the maximum of slices."""
-    kernel, gaps = _all(kernel_size, 2), _all(dilation, 2)
+    kernel, gaps = all_sizes(kernel_size, 2), all_sizes(dilation, 2)
     if gaps == [1, 1] or ceil_mode or math.prod(kernel) > _POSITIONS:
         return NotImplemented
-    step = _all(stride, 2) if stride else kernel
+    step = all_sizes(stride, 2) if stride else kernel
     result = None
-    for part in _windows(_padded(x, _all(padding, 2), -math.inf), kernel, step, gaps):
+    for part in _windows(_padded(x, all_sizes(padding, 2), -math.inf), kernel, step, gaps):
         result = part if result is None else torch.maximum(result, part)
     return result
 
@@ -84,54 +85,12 @@ def average_pool_3d(
     divisor_override: int | None = None,
 ) -> Any:
     """TOSA has pools over two axes only: the mean of slices."""
-    kernel, pads = _all(kernel_size, 3), _all(padding, 3)
+    kernel, pads = all_sizes(kernel_size, 3), all_sizes(padding, 3)
     if ceil_mode or math.prod(kernel) > _POSITIONS or (any(pads) and not count_include_pad):
         return NotImplemented
-    step = _all(stride, 3) if stride else kernel
+    step = all_sizes(stride, 3) if stride else kernel
     total = None
     for part in _windows(_padded(x, pads, 0.0), kernel, step, [1] * 3):
         total = part if total is None else total + part
     assert total is not None
     return total / (divisor_override or math.prod(kernel))
-
-
-def convolution(
-    x: Any,
-    weight: Any,
-    bias: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    transposed: bool,
-    output_padding: Any,
-    groups: int,
-) -> Any:
-    """Transposed convolutions of groups, one by one; of dilated kernels, with zeros in the kernel."""
-    if not transposed or (groups == 1 and all(d == 1 for d in dilation)):
-        return NotImplemented
-    axes = weight.dim() - 2
-    gaps = _all(dilation, axes)
-    for axis, gap in enumerate(gaps, 2):
-        weight = _with_gaps(weight, axis, gap)
-    results = []
-    for part, kernel in zip(x.chunk(groups, 1), weight.chunk(groups, 0), strict=True):
-        results.append(
-            torch.ops.aten.convolution(
-                part, kernel, None, stride, padding, [1] * axes, True, output_padding, 1
-            )
-        )
-    result = torch.cat(results, 1) if groups > 1 else results[0]
-    return result if bias is None else result + bias.reshape([1, -1, *[1] * axes])
-
-
-def _with_gaps(weight: Any, axis: int, gap: int) -> Any:
-    """Put `gap - 1` zeros between the elements of the kernel along an axis."""
-    if gap == 1:
-        return weight
-    size = weight.shape[axis]
-    parts = weight.unsqueeze(axis + 1)
-    zeros = torch.zeros_like(parts).repeat_interleave(gap - 1, axis + 1)
-    wide = torch.cat([parts, zeros], axis + 1)
-    shape = [*weight.shape]
-    shape[axis] = size * gap
-    return wide.reshape(shape).narrow(axis, 0, (size - 1) * gap + 1)

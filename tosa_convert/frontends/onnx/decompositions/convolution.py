@@ -1,10 +1,44 @@
-"""Transposed convolutions of groups, with gaps in the kernel, or with padding that is computed."""
+"""Convolutions of groups; transposed ones, also with gaps in the kernel, or with computed padding."""
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from tosa_convert.frontends.onnx.decompositions.node import Decomposition, NotDecomposedError
+from tosa_convert.frontends.recipes import FEW_GROUPS, is_summed_by_group
+
+
+def conv(e: Decomposition) -> None:
+    """Convolve each channel by itself and sum over each group, or make one Conv per group."""
+    groups, (channels, size, *kernel) = int(e.attribute("group", 1)), e.shape(1)
+    axes, each = len(kernel), channels // groups
+    is_lowered = groups == 1 or (axes < 3 and (size == 1 or groups <= FEW_GROUPS))
+    e.leave_if(is_lowered, "torch-mlir lowers it")
+    made = e.output_shape()
+    if axes == 3 or not is_summed_by_group(groups, prod(made) * size):
+        attributes, results = {**e.attributes, "group": 1}, []
+        for group in range(groups):
+            low, high = group * each, (group + 1) * each
+            x = e.slice(e.inputs[0], 1, group * size, (group + 1) * size)
+            given = [x, e.slice(e.inputs[1], 0, low, high)]
+            if e.has(2):
+                given.append(e.slice(e.inputs[2], 0, low, high))
+            results.append(e.op("Conv", *given, **attributes))
+        return e.result(e.op("Concat", *results, axis=1))
+    weight = e.reshape(e.inputs[1], [groups, each, size, prod(kernel)])
+    weight = e.reshape(e.transpose(weight, [0, 2, 1, 3]), [groups * size * each, 1, *kernel])
+    attributes = {**e.attributes, "group": groups * size}
+    y = e.op("Conv", e.inputs[0], weight, **attributes)
+    # Channels are last, as in TOSA, so that no transpose is between the convolution and the sum.
+    last = e.transpose(y, [0, *range(2, axes + 2), 1])
+    sums = e.reduce("ReduceSum", e.reshape(last, [-1, groups, size, each]), [2], keepdims=0)
+    y = e.transpose(
+        e.reshape(sums, [made[0], *made[2:], channels]), [0, axes + 1, *range(1, axes + 1)]
+    )
+    if e.has(2):
+        y = e.op("Add", y, e.reshape(e.inputs[2], [1, -1, *[1] * axes]))
+    return e.result(y)
 
 
 def conv_transpose(e: Decomposition) -> None:
@@ -19,6 +53,8 @@ def conv_transpose(e: Decomposition) -> None:
     for axis, gap in enumerate(gaps, 2):
         weight = _with_gaps(e, weight, [*e.shape(1)[:2], *_wide(kernel, gaps, axis - 2)], axis, gap)
     attributes = _geometry(e, sizes, _wide(kernel, gaps, count))
+    if groups > FEW_GROUPS:
+        return e.result(_by_zeros(e, weight, groups, **attributes))
     channels, results = e.shape(1)[0] // groups, []
     for group in range(groups):
         low, high = group * channels, (group + 1) * channels
@@ -28,7 +64,43 @@ def conv_transpose(e: Decomposition) -> None:
     y = e.op("Concat", *results, axis=1) if groups > 1 else results[0]
     if e.has(2):
         y = e.op("Add", y, e.reshape(e.inputs[2], [1, -1, *[1] * count]))
-    e.result(y)
+    return e.result(y)
+
+
+def _by_zeros(
+    e: Decomposition,
+    weight: str,
+    groups: int,
+    strides: list[int],
+    pads: list[int],
+    output_padding: list[int],
+    kernel_shape: list[int],
+) -> str:
+    """Put zeros between the elements, and convolve with the kernel backwards."""
+    x, (count, channels, *sizes) = e.inputs[0], e.shape(0)
+    axes, each = len(sizes), e.shape(1)[1]
+    for axis, step in enumerate(strides):
+        if step == 1:
+            continue
+        x = e.reshape(x, [count, channels, *sizes[: axis + 1], 1, *sizes[axis + 1 :]])
+        x = e.pad(
+            x, [0] * (axes + 3), [step - 1 if at == axis + 3 else 0 for at in range(axes + 3)]
+        )
+        sizes[axis] *= step
+        x = e.reshape(x, [count, channels, *sizes])
+    kernel = e.reshape(weight, [groups, channels // groups, each, *kernel_shape])
+    kernel = e.transpose(kernel, [0, 2, 1, *range(3, axes + 3)])
+    kernel = e.reshape(kernel, [groups * each, channels // groups, *kernel_shape])
+    around: list[list[int]] = [[], []]
+    for axis, (step, k, more) in enumerate(zip(strides, kernel_shape, output_padding, strict=True)):
+        kernel = e.slice(kernel, axis + 2, k - 1, -k - 1, -1)
+        low, high = k - 1 - pads[axis], k - pads[axis + axes] - step + more
+        if min(low, high) < 0:
+            x = e.slice(x, axis + 2, max(-low, 0), sizes[axis] - max(-high, 0))
+        around[0].append(max(low, 0))
+        around[1].append(max(high, 0))
+    given = [x, kernel, *e.inputs[2:]]
+    return e.op("Conv", *given, pads=[*around[0], *around[1]], group=groups)
 
 
 def _wide(kernel: tuple[int, ...], gaps: list[int], count: int) -> list[int]:

@@ -189,6 +189,12 @@ class Decomposition:
             "Slice", name, self.ints(start), self.ints(end), self.ints(axis), self.ints(step)
         )
 
+    def pad(self, name: str, before: Sequence[int], after: Sequence[int], value: Any = 0) -> str:
+        """Add elements around the value, of the type of the first input, in the form of the opset."""
+        if self.opset < 11:
+            return self.op("Pad", name, pads=[*before, *after], value=float(value))
+        return self.op("Pad", name, self.ints(*before, *after), self.like(value))
+
     def unsqueeze(self, name: str, axis: int) -> str:
         """Add an axis of size 1, in the form of the operator set."""
         if self.opset >= 13:

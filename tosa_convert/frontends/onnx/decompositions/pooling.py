@@ -92,10 +92,7 @@ def _padded(e: Decomposition, x: str, windows: Windows, fill: Any) -> str:
     after = [a + b for a, b in zip(windows.after, windows.extra, strict=True)]
     if not any((*windows.before, *after)):
         return x
-    pads = [0, 0, *windows.before, 0, 0, *after]
-    if e.opset < 11:
-        return e.op("Pad", x, pads=pads, value=float(fill))
-    return e.op("Pad", x, e.ints(*pads), e.like(fill))
+    return e.pad(x, [0, 0, *windows.before], [0, 0, *after], fill)
 
 
 def _reduced(e: Decomposition, x: str, windows: Windows, kind: str) -> str:

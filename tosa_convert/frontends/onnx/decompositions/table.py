@@ -64,6 +64,7 @@ DECOMPOSITIONS: Final[dict[str, Callable[[Decomposition], None]]] = {
     "Col2Im": movement.column_to_image,
     "ScatterND": movement.scatter_nd,
     "ScatterElements": movement.scatter_elements,
+    "Conv": convolution.conv,
     "ConvTranspose": convolution.conv_transpose,
     "GridSample": grid_sample.grid_sample,
     "AffineGrid": grid_sample.affine_grid,

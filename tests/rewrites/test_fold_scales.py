@@ -1,0 +1,170 @@
+"""fold-scales: a normalisation becomes part of the convolution, within the error of its sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rewrites.programs import kinds, program, rewritten, run
+
+import tosa_convert as tc
+from tosa_convert.builder import Builder, Value
+from tosa_convert.graph import Graph
+from tosa_convert.rewrites.table import EXACT
+
+NAME = "fold-scales"
+Array = npt.NDArray[np.float32]
+KINDS = ("conv2d", "conv3d", "depthwise_conv2d", "transpose_conv2d")
+
+
+def numbers(shape: Sequence[int], seed: int) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def convolution(b: Builder, x: Value, kind: str, seed: int = 0) -> Value:
+    """A convolution of 3 channels to 6."""
+    if kind == "conv3d":
+        weight = numbers((6, 2, 2, 2, 3), seed)
+        return b.conv3d(x, weight, numbers([6], 1))
+    if kind == "depthwise_conv2d":
+        weight = numbers((2, 2, 3, 2), seed)
+        return b.depthwise_conv2d(x, weight, numbers([6], 1))
+    weight = numbers((6, 2, 2, 3), seed)
+    if kind == "transpose_conv2d":
+        return b.transpose_conv2d(x, weight, numbers([6], 1), out_pad=[0] * 4, stride=[2, 2])
+    return b.conv2d(x, weight, numbers([6], 1))
+
+
+def normalised(kind: str, seed: int = 0) -> Graph:
+    def build(b: Builder) -> Value:
+        x = b.input("x", "fp32", (1, *[4] * (3 if kind == "conv3d" else 2), 3))
+        y = convolution(b, x, kind, seed)
+        ones = [1] * (len(y.shape or ()) - 1)
+        mean, scale, gamma, beta = (numbers((*ones, 6), seed + n) for n in range(4))
+        y = b.mul(b.sub(y, mean), np.abs(scale) + 0.1)
+        return b.add(b.mul(gamma, y), beta)
+
+    return program(build)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_normalisation_becomes_part_of_the_convolution(kind: str) -> None:
+    made, report = rewritten(normalised(kind))
+    assert kinds(made) == [kind.upper()]
+    assert report.count(NAME) == 4
+    assert tc.validate(made) == []
+
+
+def test_the_exact_groups_leave_it() -> None:
+    graph = normalised("conv2d")
+    assert kinds(rewritten(graph, *EXACT)[0]) == kinds(graph)
+
+
+def behind_a_transpose(b: Builder, y: Value) -> Value:
+    y = b.transpose(y, perms=(0, 3, 1, 2))
+    return b.add(b.mul(numbers((1, 6, 1, 1), 3), y), numbers((1, 6, 1, 1), 4))
+
+
+def behind_a_sum(b: Builder, y: Value) -> Value:
+    """Channels c * 2 + m of three channels c are summed to two results m: one group."""
+    height, width = (y.shape or ())[1:3]
+    sums = b.reduce_sum(b.reshape(y, (height * width, 1, 3, 2)), axis=2)
+    y = b.reshape(sums, (1, height, width, 2))
+    return b.sub(b.mul(y, numbers((1, 1, 1, 2), 3)), numbers((1, 1, 1, 2), 4))
+
+
+@pytest.mark.usefixtures("refmodel")
+@pytest.mark.parametrize(
+    ("kind", "build", "rest"),
+    [
+        ("conv2d", behind_a_transpose, ["TRANSPOSE"]),
+        ("depthwise_conv2d", behind_a_sum, ["RESHAPE", "REDUCE_SUM", "RESHAPE"]),
+    ],
+)
+def test_what_moves_channels_may_be_between(
+    kind: str, build: Callable[[Builder, Value], Value], rest: list[str]
+) -> None:
+    graph = program(lambda b: build(b, convolution(b, b.input("x", "fp32", (1, 4, 4, 3)), kind)))
+    made, _ = rewritten(graph, NAME, "unused-operators")
+    assert kinds(made) == [kind.upper(), *rest]
+    x = numbers((1, 4, 4, 3), 9)
+    found, expected = run(made, x=x)["y"], run(graph, x=x)["y"]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("refmodel")
+@settings(max_examples=20)
+@given(seed=st.integers(0, 10**6), kind=st.sampled_from(KINDS))
+def test_the_error_is_that_of_the_sums(seed: int, kind: str) -> None:
+    graph = normalised(kind, seed)
+    made, _ = rewritten(graph)
+    x = numbers(graph.main.tensors["x"].shape or (), seed)
+    found, before = run(made, x=x)["y"], run(graph, x=x)["y"]
+    # The sum of the magnitudes of all products and constants, by the same program.
+    block = graph.main
+    sizes = 1.0
+    for name in [op.outputs[0] for op in block.operators if op.spec.name == "CONST"]:
+        data = block.tensors[name].data
+        assert data is not None
+        if data.count > 1:
+            sizes *= 1 + float(np.abs(data.numpy().astype(np.float64)).max())
+    bound = 24 * 3 * (1 + float(np.abs(x).max())) * sizes * float(np.finfo(np.float32).eps)
+    assert np.abs(found - before).max() <= bound
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_a_scale_of_one_half_and_a_sum_with_a_bias_of_zeros_are_exact() -> None:
+    def build(b: Builder) -> Value:
+        x = b.input("x", "fp32", (1, 4, 4, 3))
+        y = b.conv2d(x, numbers((6, 2, 2, 3), 0), np.zeros(6, np.float32))
+        half = np.full((1, 1, 1, 1), 0.5, np.float32)
+        return b.add(b.mul(y, half), numbers((1, 1, 1, 6), 3))
+
+    graph = program(build)
+    made, _ = rewritten(graph)
+    assert kinds(made) == ["CONV2D"]
+    x = numbers((1, 4, 4, 3), 9)
+    np.testing.assert_array_equal(run(made, x=x)["y"], run(graph, x=x)["y"])
+
+
+def _used_twice(b: Builder, y: Value) -> Value:
+    return b.add(b.mul(y, numbers((1, 1, 1, 6), 0)), y)
+
+
+def _other_axis(b: Builder, y: Value) -> Value:
+    return b.add(y, numbers((1, 3, 1, 1), 0))
+
+
+def _not_finite(b: Builder, y: Value) -> Value:
+    return b.mul(y, np.full((1, 1, 1, 1), np.inf, np.float32))
+
+
+def _too_small(b: Builder, y: Value) -> Value:
+    return b.mul(y, np.full((1, 1, 1, 1), 1e-38, np.float32))
+
+
+def _subtrahend(b: Builder, y: Value) -> Value:
+    return b.sub(numbers((1, 1, 1, 6), 0), y)
+
+
+@pytest.mark.parametrize("build", [_used_twice, _other_axis, _not_finite, _too_small, _subtrahend])
+def test_what_cannot_become_part_of_it_stays(build: Callable[[Builder, Value], Value]) -> None:
+    graph = program(
+        lambda b: build(b, convolution(b, b.input("x", "fp32", (1, 4, 4, 3)), "conv2d"))
+    )
+    assert rewritten(graph, NAME)[0] is graph
+
+
+def test_integers_stay() -> None:
+    def build(b: Builder) -> Value:
+        x = b.input("x", "int8", (1, 4, 4, 3))
+        weight, bias = np.ones((6, 2, 2, 3), np.int8), np.zeros(6, np.int32)
+        return b.add(b.conv2d(x, weight, bias), np.ones((1, 1, 1, 6), np.int32))
+
+    graph = program(build)
+    assert rewritten(graph, NAME)[0] is graph

@@ -1,0 +1,197 @@
+"""layouts: transposes go across branches, residuals and concatenations, and no bit changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rewrites.programs import assert_same_bits, kinds, program, rewritten, run
+
+import tosa_convert as tc
+from tosa_convert.builder import Builder, Value
+from tosa_convert.graph import Graph
+from tosa_convert.rewrites.minimum_cut import NEVER, MinimumCut
+
+NAME = "layouts"
+#: From channels last to channels first, and back.
+FIRST, LAST = (0, 3, 1, 2), (0, 2, 3, 1)
+#: What frontends run it with: it relies on what removes unused transposes.
+GROUP = "clean-up"
+
+
+def pooled(b: Builder, x: Value) -> Value:
+    """Channels first around an operator that has channels last, as frontends write it."""
+    y = b.max_pool2d(b.transpose(x, perms=LAST), kernel=[1, 1], stride=[1, 1], pad=[0, 0, 0, 0])
+    return b.transpose(y, perms=FIRST)
+
+
+def _residual(b: Builder, x: Value) -> Value:
+    x = pooled(b, x)
+    return pooled(b, b.add(b.abs(pooled(b, b.tanh(x))), x))
+
+
+def _concatenation(b: Builder, x: Value) -> Value:
+    x = pooled(b, x)
+    return pooled(b, b.concat([b.exp(x), b.negate(x), pooled(b, x)], axis=1))
+
+
+def _sizes(b: Builder, x: Value) -> Value:
+    padded = b.pad(pooled(b, x), [0, 0, 0, 0, 1, 0, 0, 2])
+    cut = b.slice(padded, [0, 1, 0, 0], [2, 2, 4, 6])
+    return pooled(b, b.reverse(b.tile(cut, [1, 2, 1, 1]), axis=1))
+
+
+def _channels(b: Builder, x: Value) -> Value:
+    scale = b.const(np.arange(3, dtype=np.float32).reshape(1, 3, 1, 1))
+    plane = b.const(np.arange(12, dtype=np.float32).reshape(1, 1, 3, 4))
+    return pooled(b, b.add(b.mul(pooled(b, x), scale), plane))
+
+
+def _sum(b: Builder, x: Value) -> Value:
+    return b.reduce_sum(b.reduce_max(pooled(b, x), axis=2), axis=3)
+
+
+@pytest.mark.usefixtures("refmodel")
+@pytest.mark.parametrize(
+    ("build", "before", "after"),
+    [
+        (_residual, 6, 2),
+        (_concatenation, 6, 2),
+        (_sizes, 4, 2),
+        (_channels, 4, 2),
+        (_sum, 2, 1),
+    ],
+)
+def test_only_the_transposes_at_the_ends_stay(
+    build: Callable[[Builder, Value], Value], before: int, after: int
+) -> None:
+    graph = program(lambda b: build(b, b.input("x", "fp32", (2, 3, 3, 4))))
+    assert kinds(graph).count("TRANSPOSE") == before
+    made, _ = rewritten(graph, GROUP)
+    assert kinds(made).count("TRANSPOSE") == after
+    assert tc.validate(made) == []
+    x = np.random.default_rng(0).standard_normal((2, 3, 3, 4)).astype(np.float32)
+    assert_same_bits(run(made, x=x), run(graph, x=x))
+
+
+def test_a_transpose_that_something_else_needs_stays() -> None:
+    def build(b: Builder) -> Value:
+        x = b.transpose(b.input("x", "fp32", (1, 4, 4, 8)), perms=FIRST)
+        return b.reshape(b.abs(x), (1, 128))
+
+    graph = program(build)
+    assert rewritten(graph, NAME)[0] is graph
+
+
+def test_a_result_of_the_program_keeps_its_layout_and_name() -> None:
+    def build(b: Builder) -> tuple[Value, Value]:
+        y = b.abs(pooled(b, b.input("x", "fp32", (1, 8, 4, 4))))
+        return y, pooled(b, y)
+
+    graph = program(build)
+    made, _ = rewritten(graph, GROUP)
+    assert made.main.outputs == ["y0", "y1"]
+    assert kinds(made).count("TRANSPOSE") == 3
+
+
+def test_a_large_constant_is_not_transposed() -> None:
+    def build(b: Builder) -> Value:
+        big = b.const(np.zeros((1, 32, 32, 32), np.float32))
+        return b.add(b.transpose(b.input("x", "fp32", (1, 32, 32, 32)), perms=FIRST), big)
+
+    graph = program(build)
+    assert rewritten(graph, NAME)[0] is graph
+
+
+def test_a_rescale_of_channels_has_its_channels_last() -> None:
+    def build(b: Builder) -> Value:
+        x = b.input("x", "int32", (1, 4, 4, 3))
+        multiplier, shift = np.full(4, 1 << 30, np.int32), np.full(4, 30, np.int8)
+        y = b.rescale(
+            b.transpose(x, perms=FIRST),
+            multiplier,
+            shift,
+            dtype="int8",
+            scale32=True,
+            rounding_mode="SINGLE_ROUND",
+            per_channel=True,
+        )
+        return b.transpose(y, perms=LAST)
+
+    graph = program(build)
+    assert rewritten(graph, NAME)[0] is graph
+
+
+def layered(seed: int, operators: int) -> Graph:
+    """A random program of operators that take any layout, and some that need channels last."""
+    random = Random(seed)
+    b = Builder("main")
+    values = [b.input("x", "fp32", (1, 3, 3, 3)), b.input("z", "fp32", (1, 3, 3, 3))]
+    orders = [FIRST, LAST, (0, 1, 3, 2), (0, 3, 2, 1)]
+    for _ in range(operators):
+        x, y = random.choice(values[-4:]), random.choice(values)
+        order, axis = random.choice(orders), random.randrange(4)
+        makers: list[Callable[[], Value]] = [
+            partial(pooled, b, x),
+            partial(pooled, b, x),
+            partial(b.transpose, x, perms=order),
+            partial(b.transpose, x, perms=order),
+            partial(b.add, x, y),
+            partial(b.maximum, y, x),
+            partial(b.abs, x),
+            partial(b.reverse, x, axis=axis),
+            lambda x=x: b.slice(b.concat([x, x], axis=3), [0, 0, 0, 2], [1, 3, 3, 3]),  # type: ignore[misc]
+            lambda x=x: b.pad(b.slice(x, [0, 1, 0, 0], [1, 2, 3, 3]), [0, 0, 1, *[0] * 5]),  # type: ignore[misc]
+            lambda x=x: b.reshape(b.reshape(x, (9, 3)), (1, 3, 3, 3)),  # type: ignore[misc]
+            lambda x=x, axis=axis: b.mul(b.reduce_max(x, axis=axis), x),  # type: ignore[misc]
+        ]
+        made = random.choice(makers)()
+        values.append(made)
+    for number, value in enumerate(random.sample(values[2:], min(3, operators))):
+        b.output(value, name=f"y{number}")
+    return b.graph()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("refmodel")
+@settings(max_examples=40)
+@given(seed=st.integers(0, 10**6), operators=st.integers(2, 30))
+def test_random_layouts_keep_every_bit_and_get_no_more_transposes(
+    seed: int, operators: int
+) -> None:
+    graph = layered(seed, operators)
+    without = [row.name for row in tc.rewrites.table.REWRITES if row.group == GROUP]
+    without.remove(NAME)
+    before, _ = rewritten(graph, *without)
+    made, _ = rewritten(graph, GROUP)
+    assert tc.validate(made) == []
+    assert kinds(made).count("TRANSPOSE") <= kinds(before).count("TRANSPOSE")
+    numbers = np.random.default_rng(seed)
+    arrays = {
+        name: numbers.standard_normal((1, 3, 3, 3)).astype(np.float32) for name in graph.main.inputs
+    }
+    assert_same_bits(run(made, **arrays), run(graph, **arrays))
+
+
+@given(seed=st.integers(0, 10**6))
+def test_the_cut_is_as_cheap_as_the_cheapest_of_all(seed: int) -> None:
+    random = Random(seed)
+    cut = MinimumCut()
+    nodes = [cut.LEFT, cut.RIGHT, *(cut.new_node() for _ in range(5))]
+    edges = [
+        (*random.sample(nodes, 2), random.choice([1, 2, 4, NEVER if random.random() < 0.1 else 3]))
+        for _ in range(14)
+    ]
+    for start, end, cost in edges:
+        cut.add_edge(start, end, cost)
+
+    def cost_of(right: set[int]) -> int:
+        return sum(cost for start, end, cost in edges if start not in right and end in right)
+
+    sides = [{1, *(n for n in nodes[2:] if bits >> n & 1)} for bits in range(0, 128, 4)]
+    assert cut.solve() == min(map(cost_of, sides)) == cost_of(cut.right_side())
