@@ -260,6 +260,12 @@ def program_beside_weights() -> Path:
     return Path("m.weights", "manifest.json")
 
 
+@raises("malformed-pte")
+def _() -> object:
+    Path("m.pte").write_bytes(b"\xff\0\0\0ET12" + bytes(60))
+    return tc.load("m.pte")
+
+
 @raises("malformed-vgf")
 def _() -> object:
     Path("m.vgf").write_bytes(b"VGF1" + bytes(60))

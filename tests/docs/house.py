@@ -8,6 +8,7 @@ ADAPTERS = (
     "formats.flatbuffer",
     "formats.json",
     "formats.mlir",
+    "formats.pte",
     "formats.vgf",
     "formats.weights",
 )
@@ -37,6 +38,7 @@ ARROWS: dict[str, set[str]] = {
     "formats.wire": {"graph"},
     "formats.flatbuffer": {"errors", "io", "graph", "eras", "formats.wire"},
     "formats.json": {"errors", "io", "graph", "formats.wire"},
+    "formats.pte": {"errors", "io"},
     "formats.vgf": {"errors", "io", "graph"},
     "formats.weights": {"errors", "io", "graph"},
     "formats.mlir": {"errors", "io", "graph", "eras"},

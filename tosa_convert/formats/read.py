@@ -13,7 +13,7 @@ from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.io import log
 from tosa_convert.io.applicable_options import refuse_inapplicable
 from tosa_convert.io.files import map_file, read_at_most, too_large
-from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, WEIGHT_FILES, Format, sniff
+from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, READ_ONLY, WEIGHT_FILES, Format, sniff
 from tosa_convert.io.gc_pause import garbage_collection_paused
 from tosa_convert.io.options import WEIGHT_FORMS, ReadOptions, WeightForm, given_options
 
@@ -177,8 +177,7 @@ def _read_file(opened: Input, options: ReadOptions, upgrade: Upgrade | None = No
     """Read the graph of a file, with the weights of the folder beside a flatbuffer or its JSON."""
     with garbage_collection_paused():
         graph = _read_alone(opened, options, upgrade)
-        has_own = opened.is_mlir or opened.format == "vgf"
-        return graph if has_own else with_weights(graph, opened.path, options)
+        return with_weights(graph, opened.path, options)
 
 
 def _read_alone(opened: Input, options: ReadOptions, upgrade: Upgrade | None = None) -> Graph:
@@ -202,6 +201,11 @@ def _read_alone(opened: Input, options: ReadOptions, upgrade: Upgrade | None = N
         from tosa_convert.formats.vgf.read import read_vgf
 
         return read_vgf(opened.data, opened.where, options.func)
+    if opened.format == "pte":
+        from tosa_convert.formats.pte.payloads import vgf_payload
+        from tosa_convert.formats.vgf.read import read_vgf
+
+        return read_vgf(vgf_payload(opened.data, opened.where, options.func), opened.where)
     from tosa_convert.formats.json.read import read as read_json
 
     return read_json(opened.data, opened.where, limits=options.limits)
@@ -245,7 +249,7 @@ def read_with_storage(
 
     upgrade: what changes in a program of an older TOSA is noted in it; None to log a summary.
     """
-    if opened.is_mlir or opened.format == "vgf":
+    if opened.is_mlir or opened.format in READ_ONLY:
         graph = _with_shapes(_read_file(opened, options, upgrade), options, opened)
         return graph, _storage(graph, lambda constant: "embedded")
     with garbage_collection_paused():
@@ -291,7 +295,7 @@ def _storage(graph: Graph, form: Callable[[Constant], StoredForm]) -> tuple[Stor
 def function_names(opened: Input) -> list[str]:
     """Return the names of the functions with a body that an opened module has; none if it is no module.
 
-    Those of a VGF file are its graphs.
+    Those of a VGF file are its graphs, and those of an ExecuTorch program its VGF payloads.
 
     Raises TosaConvertError("malformed-mlir") or ("malformed-vgf").
     """
@@ -299,6 +303,10 @@ def function_names(opened: Input) -> list[str]:
         from tosa_convert.formats.vgf.read import segment_names
 
         return segment_names(opened.data, opened.where)
+    if opened.format == "pte":
+        from tosa_convert.formats.pte.payloads import vgf_names
+
+        return vgf_names(opened.data, opened.where)
     if not opened.is_mlir:
         return []
     from tosa_convert.formats.mlir.read.module import function_names as names_in

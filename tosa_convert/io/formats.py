@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 from tosa_convert.errors import TosaConvertError, fail, suggest
 
-Format = Literal["mlir", "mlirbc", "tosa", "json", "vgf"]
+Format = Literal["mlir", "mlirbc", "tosa", "json", "vgf", "pte"]
 
 #: Format -> its description.
 FORMATS: Final[dict[Format, str]] = {
@@ -20,9 +20,10 @@ FORMATS: Final[dict[Format, str]] = {
     "tosa": "TOSA flatbuffer",
     "json": "TOSA flatbuffer as JSON",
     "vgf": "VGF file",
+    "pte": "ExecuTorch program",
 }
 #: Formats that are read, and not written.
-READ_ONLY: Final = frozenset[Format](("vgf",))
+READ_ONLY: Final = frozenset[Format](("vgf", "pte"))
 #: Formats that are written.
 WRITTEN: Final = tuple(name for name in FORMATS if name not in READ_ONLY)
 #: Extension of a file -> its format. The first extension of a format is the preferred one.
@@ -169,6 +170,8 @@ def sniff(data: memoryview, where: str) -> Format:
         return "tosa"
     if head.startswith(b"VGF1"):
         return "vgf"
+    if head[4:8] == b"ET12":
+        return "pte"
     if head.translate(None, _CONTROLS) == head:
         text = re.sub(_COMMENTS, b"", head.removeprefix(_BOM), count=1)
         # A JSON object starts with a brace, and so does `{-#`, the resource section of MLIR.
