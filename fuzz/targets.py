@@ -31,8 +31,9 @@ from tosa_convert.formats.mlir.text.parse.module import parse
 from tosa_convert.formats.read import open_input, read_upgraded
 from tosa_convert.graph.compare import compare
 from tosa_convert.graph.model import Graph
-from tosa_convert.io.options import ReadOptions
+from tosa_convert.io.options import WEIGHT_FORMS, ReadOptions
 
+VGF_FILES: Final = Path(__file__).parents[1] / "tests" / "unit" / "formats" / "vgf"
 OLD_PROGRAMS: Final = Path(__file__).parents[1] / "tests" / "old_programs"
 CORPUS: Final = Path(__file__).parent / "corpus"
 ACCEPTED: Final = "accepted"
@@ -364,6 +365,59 @@ class Weights(Target):
         drain(api.render(graph, "tosa", weights="embedded"))
 
 
+class Archive(Target):
+    """A program with its constants in one file, whose table or elements are changed."""
+
+    def read_seeds(self, folders: list[Path]) -> list[Any]:
+        """Each program in each form."""
+        seeds = []
+        for data in programs(folders):
+            for form in WEIGHT_FORMS[1:]:
+                path = self.scratch / f"seed.{form}"
+                graph = api.load(data)
+                if api.export_weights(graph, path) > 0:
+                    seeds.append((data, path.read_bytes()))
+        return seeds
+
+    def mutant(self, prepared: Any, random: Random) -> Any:
+        data = bytearray(prepared[1])
+        head = bytearray(data[: random.choice((128, 512, len(data)))])
+        tail = data[len(head) :]
+        mutate_bytes(head, random, random.choice((1, 1, 2, 4)))
+        return prepared[0], bytes(head + tail), {}, random.random() < 0.6
+
+    def save(self, data: Any, path: Path) -> None:
+        path.mkdir(parents=True, exist_ok=True)
+        (path / "m.tosa").write_bytes(data[0])
+        (path / "w").write_bytes(data[1])
+
+    def size(self, data: Any) -> int:
+        return len(data[0]) + len(data[1])
+
+    def sound(self) -> Any:
+        return (*self.seeds[0], {}, False)
+
+    def use(self, data: Any) -> None:
+        program, archive, _, accept = data
+        path = self.scratch / "w"
+        path.write_bytes(archive)
+        graph = api.import_weights(api.load(program), path, accept_changed_weights=accept)
+        drain(api.render(graph, "tosa", weights="embedded"))
+
+
+class Vgf(Target):
+    """Files that Arm's model converter wrote: read, and written as flatbuffers."""
+
+    def read_seeds(self, folders: list[Path]) -> list[bytes]:
+        """The files that the tests have."""
+        return [path.read_bytes() for path in sorted(VGF_FILES.glob("*.vgf"))]
+
+    def use(self, data: bytes) -> None:
+        graph = api.load(data)
+        if fits_in_memory(graph):
+            drain(api.render(graph, "tosa", weights="embedded"))
+
+
 def drain(pieces: Any) -> bytes:
     """The bytes of the pieces that `render` returns."""
     return b"".join(bytes(piece) for piece in pieces)
@@ -383,6 +437,8 @@ TARGETS: Final[dict[str, Row]] = {
     "json": Row(Json, 3.0, 414_000),
     "old": Row(OldPrograms, 2.0, 100_000),
     "weights": Row(Weights, 2.0, 100_000),
+    "archive": Row(Archive, 1.0, 100_000),
+    "vgf": Row(Vgf, 1.0, 100_000),
     **{f"import-{short}": Row(Import, 1.5, 20_000) for short in BINDINGS},
     **{f"mlir-{short}": Row(Text, 1.0, 20_000) for short in BINDINGS},
     **{f"mlirbc-{short}": Row(Bytecode, 2.0, 200_000) for short in BINDINGS},

@@ -302,7 +302,7 @@ def save(
     refuse_weights(file_format, options.weights)
     size_beside = _size_beside(graph, file_format, options.weights)
     form: WeightForm = "npy" if options.weights not in WEIGHT_FORMS else options.weights
-    beside = weights_folder(target, form)
+    beside, only_parameters = weights_folder(target, form), file_format in MLIR_FORMATS
     _refuse_special_file(target, file_format, options, beside=size_beside is not None)
     _refuse_unverifiable(graph, target, file_format, options)
     if size_beside is not None:
@@ -312,13 +312,14 @@ def save(
     if size_beside is not None:
         from tosa_convert.formats.weights.write import without
 
-        written, columns = without(graph, larger_than=size_beside), {}
+        written = without(graph, larger_than=size_beside, only_parameters=only_parameters)
+        columns = {}
     pieces = _render_sound(written, file_format, options, columns)
 
     def finish(new: str) -> None:
         # The weights are written when the new file is complete, and right before it is renamed.
         if size_beside is not None:
-            export_weights(graph, beside, form=form, larger_than=size_beside)
+            _export(graph, beside, form, size_beside, only_parameters)
         if options.verify:
             _compare_with(graph, Input(map_file(new), "", "", file_format), target, options)
 
@@ -404,7 +405,7 @@ def _refuse_others_beside(path: str, form: WeightForm) -> None:
 def _size_beside(graph: Graph, file_format: Format, weights: Weights) -> int | None:
     """Constants larger than this many bytes are stored beside the file; None if all are in it."""
     if file_format in MLIR_FORMATS:
-        return None
+        return SMALL_BYTES if weights == "irpa" else None
     if weights in WEIGHT_FORMS:
         return 0
     if file_format == "json" and weights == "auto":
@@ -417,7 +418,24 @@ def export_weights(
     graph: Graph, path: str | os.PathLike[str], *, form: WeightForm = "npy", larger_than: int = 0
 ) -> int:
     """Write the constants of more than `larger_than` bytes of a sound graph; returns their number."""
+    left = _export(graph, path, form, larger_than)
+    return sum(1 for _ in graph.constants()) - sum(1 for _ in left.constants())
+
+
+def _export(
+    graph: Graph,
+    path: str | os.PathLike[str],
+    form: WeightForm,
+    larger_than: int,
+    only_parameters: bool = False,
+) -> Graph:
     from tosa_convert.formats.weights.write import write
 
-    left = write(graph, path, form=form, larger_than=larger_than, producer=producer())
-    return sum(1 for _ in graph.constants()) - sum(1 for _ in left.constants())
+    return write(
+        graph,
+        path,
+        form=form,
+        larger_than=larger_than,
+        only_parameters=only_parameters,
+        producer=producer(),
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+import re
+from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -28,6 +29,14 @@ if TYPE_CHECKING:
     from tosa_convert.formats.mlir.read.narrowing import Narrowing
 
 
+#: Globals of IREE; what no operation writes is a constant.
+_IREE_GLOBALS: Final = ("util.global", "iree_input.global")
+#: How attributes begin whose data is in another file, or given by the one who runs the program.
+_ELSEWHERE: Final = ("#stream.parameter.named", "#flow.parameter.named", "#ml_program.extern")
+#: A parameter of IREE: scope, if it has one, and key.
+_PARAMETER: Final = re.compile(
+    r'#(?:stream|flow)\.parameter\.named<(?:"[^"\\]*"::)?"([^"\\]*)"[^>]*>(?: : .*)?'
+)
 #: Bytes of a size in a variable's shape.
 _INDEX_BYTES: Final = 8
 #: Sizes of a variable: more are not of a shape.
@@ -66,12 +75,38 @@ def read_variable(
     if value_type.narrowed:
         narrowing.add(value_type.narrowed, tensor.name)
     key = "initial_value" if "initial_value" in attributes else "value"  # of ml_program.global
-    if key in attributes:
+    if key in attributes and not is_elsewhere(bytecode, attributes[key]):
         constants = ConstantReader(bytecode, types, narrowing, report, pad_resources=retain)
         value = bytecode.attribute(attributes[key])
         if constants.is_of_type(root, key, value, TensorType(shape, str(element.type))):
             tensor.data = constants.constant(root, key, value, value_type, set)
     return tensor, report.findings.rows
+
+
+def is_elsewhere(bytecode: Bytecode, index: int) -> bool:
+    """Return whether an attribute says that the data is outside of the module."""
+    text = bytecode.attribute(index)
+    return isinstance(text, str) and text.startswith(_ELSEWHERE)
+
+
+def fixed_globals(declared: Iterable[Bytecode]) -> dict[str, str]:
+    """Return the symbols of IREE's globals that no operation writes, each with the name of its tensor.
+
+    The name is that of a parameter, if the global is one, and otherwise the symbol.
+    """
+    found = {}
+    for bytecode in declared:
+        root = bytecode.root
+        if bytecode.written_names[root.name] not in _IREE_GLOBALS:
+            continue
+        attributes = bytecode.dictionary(root.attributes)
+        symbol = text_of(bytecode, attributes.get("sym_name")) or ""
+        if "is_mutable" not in attributes:
+            index = attributes.get("initial_value")
+            value = None if index is None else bytecode.attribute(index)
+            key = _PARAMETER.fullmatch(value) if isinstance(value, str) else None
+            found[symbol] = symbol if key is None else key[1]
+    return found
 
 
 def used_globals(function: Bytecode, declared: list[Operation]) -> list[Operation]:

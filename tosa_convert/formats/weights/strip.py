@@ -47,14 +47,22 @@ def _zeroed(graph: Graph, keep_parameters: bool) -> Iterator[tuple[Block, str, P
                 yield block, name, "scale_data", _zeros(tensor.scale.data)
 
 
+def compile_time(block: Block) -> frozenset[str]:
+    """Return the names of the tensors whose values an operator needs when it is compiled."""
+    return frozenset(
+        name
+        for op in block.operators
+        for index, name in enumerate(op.inputs)
+        if _is_parameter(op, index)
+    )
+
+
 def _parameters(block: Block) -> frozenset[str]:
     """Return the names of the tensors that operators use as parameters and as nothing else."""
-    parameters: set[str] = set()
     others = set(block.outputs)
     for op in block.operators:
-        for index, name in enumerate(op.inputs):
-            (parameters if _is_parameter(op, index) else others).add(name)
-    return frozenset(parameters - others)
+        others.update(name for index, name in enumerate(op.inputs) if not _is_parameter(op, index))
+    return compile_time(block) - others
 
 
 def _is_parameter(op: Operator, index: int) -> bool:

@@ -16,6 +16,7 @@ from tosa_convert.formats.weights.archive import Item
 from tosa_convert.formats.weights.archives import WRITERS, Writer
 from tosa_convert.formats.weights.folder import replacing
 from tosa_convert.formats.weights.manifest import Entry
+from tosa_convert.formats.weights.strip import compile_time
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.model import Block, Graph, SoftwareVersion, Tensor, block_path, quoted
 from tosa_convert.graph.names import unused_name
@@ -38,6 +39,7 @@ def write(
     *,
     form: WeightForm = "npy",
     larger_than: int = 0,
+    only_parameters: bool = False,
     producer: SoftwareVersion | None = None,
     progress: Progress | None = None,
 ) -> Graph:
@@ -52,6 +54,8 @@ def write(
         form: A row of `WEIGHT_FILES` that is written.
         larger_than: Only constants of more bytes than this, counted as in a flatbuffer, are written.
             Shape values always stay in the graph.
+        only_parameters: Leave in the graph what a parameter of IREE cannot be: variables, block-scaled
+            constants, and those whose values operators need when they are compiled.
         producer: The program to name in the manifest.
         progress: Called after each block.
 
@@ -60,7 +64,7 @@ def write(
             "duplicate-name" for two blocks of one name; "unsupported-shape" for a rank that an
             `.npy` file cannot have.
     """
-    selected = list(_selected(graph, larger_than))
+    selected = list(_selected(graph, larger_than, only_parameters))
     _check(graph, selected, most=npy.MAX_RANK if form == "npy" else None)
     total = sum(npy.stored_bytes(row.constant.dtype, row.constant.count) for row in selected)
     done = 0
@@ -125,9 +129,9 @@ def _write_archive(
     replace_file(path, pieces())
 
 
-def without(graph: Graph, *, larger_than: int = 0) -> Graph:
+def without(graph: Graph, *, larger_than: int = 0, only_parameters: bool = False) -> Graph:
     """Return the graph that `write` returns, without writing anything."""
-    return _without(graph, list(_selected(graph, larger_than)))
+    return _without(graph, list(_selected(graph, larger_than, only_parameters)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +169,13 @@ class _Selected:
         return f"{block_path(self.region, self.block.name)} tensor {quoted(self.tensor.name)}"
 
 
-def _selected(graph: Graph, larger_than: int) -> Iterator[_Selected]:
+def _selected(graph: Graph, larger_than: int, only_parameters: bool) -> Iterator[_Selected]:
     for region in graph.regions:
         for block in region.blocks:
+            fixed = compile_time(block) if only_parameters else frozenset()
             for tensor in block.tensors.values():
+                if only_parameters and (tensor.variable or tensor.scale or tensor.name in fixed):
+                    continue
                 data = tensor.data
                 if data is not None and data.nbytes > larger_than:
                     yield _Selected(region.name, block, tensor, "data", data)

@@ -373,13 +373,3 @@ def test_an_unknown_operator_is_named(line: str, code: str, message: str, hint: 
         )
         assert (found.code, message in found.message) == (code, True)
         assert hint in found.hint
-
-
-def test_the_value_of_an_external_global_is_named() -> None:
-    found = refusal(
-        b"module {\nml_program.global private @g(#ml_program.extern : tensor<2xi8>) : tensor<2xi8>\n"
-        b"func.func @f() -> tensor<2xi8> {\n%0 = ml_program.global_load @g : tensor<2xi8>\n"
-        b"return %0 : tensor<2xi8>\n}\n}\n"
-    )
-    assert found.code == "constant-form"
-    assert "#ml_program.extern" in found.message

@@ -65,6 +65,8 @@ class Bytecode(Tables):
 
     def __init__(self, file: BytecodeFile) -> None:
         super().__init__(file)
+        #: The names of operations in the file. Those in `names` a reader may replace by today's.
+        self.written_names = self.names
         #: Whether custom operators have the names of attributes of today, if it is known.
         self.has_operator_names: bool | None = None
         self._types: dict[int, Type] = {}
@@ -125,7 +127,7 @@ class Bytecode(Tables):
         """Return the attributes of an operation by name, native properties included."""
         name, attributes, properties = self._joined[-2 - number]
         cursor = self._properties.cursor(properties)
-        operation = self.names[name]
+        operation = self.written_names[name]
         pairs = dict(self.dictionary(attributes))
         if not self.is_registered[name]:
             pairs.update(self.dictionary(cursor.index("a dictionary", self.attribute_count)))
@@ -177,6 +179,8 @@ class Bytecode(Tables):
             "zero points": str,
             "symbol": SymbolAttr,
             "elements": (DenseAttr, DenseStringsAttr, ResourceAttr),
+            "value": (DenseAttr, ResourceAttr, ScalarAttr, str),
+            "any": object,
         }
         return isinstance(value, expected[kind])
 

@@ -176,6 +176,10 @@ class Encoder:
 
     # -- attributes that dialects share -------------------------------------------------------
 
+    def symbol_attribute(self, name: str) -> bytes:
+        """Encode a reference to a symbol."""
+        return self.attributes(self.numbers[code.FLAT_SYMBOL] + self.string_attribute(name))
+
     def string_attribute(self, value: str | bytes) -> bytes:
         raw = value.encode() if isinstance(value, str) else value
         number = self.string_attributes.get(raw)

@@ -81,13 +81,27 @@ LAYOUTS: Final[dict[str, tuple[Layout, ...]]] = {
         tuple(slot for slot in _FUNCTION if slot.name != "no_inline"),  # before 2025
     ),
     "func.return": ((),),
+    **dict.fromkeys(("ml_program.func", "ml_program.subgraph"), (_FUNCTION[:2] + _FUNCTION[3:],)),
+    **dict.fromkeys(("ml_program.return", "ml_program.output", "util.return"), ((),)),
+    "util.global": (
+        _sorted(
+            Slot("initial_value", "value", True),
+            Slot("inlining_policy", "any", True),
+            Slot("is_mutable", "unit", True),
+            Slot("sym_name", "string"),
+            Slot("sym_visibility", "string", True),
+            Slot("type", "type"),
+        ),
+    ),
+    "util.global.load": (_sorted(Slot("global", "symbol"), Slot("is_immutable", "unit", True)),),
+    "util.global.store": (_sorted(Slot("global", "symbol")),),
     "ml_program.global": (
         _sorted(
             Slot("is_mutable", "unit", True),
             Slot("sym_name", "string"),
             Slot("sym_visibility", "string", True),
             Slot("type", "type"),
-            Slot("value", "elements", True),
+            Slot("value", "value", True),
         ),
     ),
     "ml_program.global_load": (_sorted(Slot("global", "symbol")),),

@@ -12,7 +12,7 @@ from tosa_convert.formats.mlir.bytecode.sections import read_sections
 from tosa_convert.formats.mlir.locations import LocationReader, plain_location
 
 #: Dialects whose operations are read: TOSA's, and those around it. `arith` has constants.
-_READ: Final = frozenset({"tosa", "builtin", "func", "ml_program", "arith"})
+_READ: Final = frozenset({"tosa", "builtin", "func", "ml_program", "arith", "util", "iree_input"})
 
 
 class ForeignOperation(NamedTuple):

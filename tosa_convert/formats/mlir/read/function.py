@@ -91,8 +91,11 @@ class FunctionReader:
         """
         taken: set[str] = set()
         inner = list(self._inner_variables())
+        fixed: dict[str, str] = {}
         for variable in chain(variables, inner):
-            from tosa_convert.formats.mlir.variables import read_variable
+            from tosa_convert.formats.mlir.variables import fixed_globals, read_variable
+
+            fixed |= fixed_globals([variable])
 
             tensor, findings = read_variable(
                 variable, len(self.reader.variables), self.narrowing, taken, retain=self.retain
@@ -102,6 +105,9 @@ class FunctionReader:
                 if tensor.variable_name in self.reader.variables:
                     message = f"variable @{tensor.variable_name} is declared twice"
                     self.report.add(variable.root, "duplicate-name", message)
+                if tensor.variable_name in fixed:
+                    self.reader.fixed[tensor.variable_name] = fixed[tensor.variable_name], tensor
+                    continue
                 taken.add(tensor.name)
                 self.reader.variables[tensor.variable_name] = tensor
         # Depth first, in the order of the file. Not recursive: modules may nest deeply.
@@ -245,6 +251,8 @@ class FunctionReader:
         With each name, the number of the operation's own.
         """
         carried: dict[int, tuple[str, int]] = {}
+        if self.reader.fixed:
+            carried.update(self.reader.loaded(body))
         if not self.retain:
             return carried
         without = {-1}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from tosa_convert.errors import suggest
 from tosa_convert.formats.mlir.attributes import AttributeReader, BadAttribute
+from tosa_convert.formats.mlir.bytecode import operations as bytecode_operations
 from tosa_convert.formats.mlir.bytecode.attributes import SymbolAttr
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 from tosa_convert.formats.mlir.bytecode.operations import Fields, Operation
@@ -52,8 +53,9 @@ _CLAMP: Final = operator("CLAMP")
 #: Operations that have another name today.
 RENAMED: Final = {old: row.mlir for row in BY_MLIR.values() for old, _ in row.old_names}
 #: Operations of another dialect that read and write variables.
+_GLOBAL_LOAD: Final = "ml_program.global_load"
 OF_GLOBALS: Final = {
-    "ml_program.global_load": VARIABLE_READ.mlir,
+    _GLOBAL_LOAD: VARIABLE_READ.mlir,
     "ml_program.global_store": VARIABLE_WRITE.mlir,
 }
 _NAMES_OF_TODAY: Final = RENAMED | OF_GLOBALS
@@ -102,6 +104,8 @@ class OperatorReader:
         self.noted: dict[str, str] = {}
         #: The module's variables by their symbols.
         self.variables: dict[str, Tensor] = {}
+        #: Globals that no operation writes: by their symbols, the names of their tensors, and these.
+        self.fixed: dict[str, tuple[str, Tensor]] = {}
         #: Rows by the numbers of operations' names.
         self.specs = [
             CONST if name == ARITH_CONSTANT else BY_MLIR.get(_NAMES_OF_TODAY.get(name, name))
@@ -167,7 +171,7 @@ class OperatorReader:
         elif spec.regions:
             self._regions(operator, operation, scope)
         elif spec is VARIABLE_READ or spec is VARIABLE_WRITE:
-            self._variable(operator, operation)
+            self._variable(operator, operation, scope)
         elif len(attributes) == used and len(self.report.findings) == findings_before:
             type_index = operation.types[0] if spec is _CLAMP and operation.types else -1
             key = operation.name, operation.attributes, type_index
@@ -333,7 +337,22 @@ class OperatorReader:
                 where = self.location.full(operation.location)
                 log.debug("%s: '%s' attribute %s is not carried", where, spec.mlir, name)
 
-    def _variable(self, operator: Operator, operation: Operation) -> None:
+    def loaded(self, body: bytecode_operations.Block) -> Iterator[tuple[int, tuple[str, int]]]:
+        """Iterate over the first loads of constant globals, with the names of their values."""
+        seen = set()
+        for fields in body.operations:
+            operation = Operation(*fields)
+            if self.name(operation) == _GLOBAL_LOAD and len(operation.types) == 1:
+                index = self.bytecode.dictionary(operation.attributes).get("global")
+                symbol = None if index is None else self.bytecode.attribute(index)
+                name = (
+                    symbol.name.decode("utf-8", "replace") if isinstance(symbol, SymbolAttr) else ""
+                )
+                if name in self.fixed and name not in seen:
+                    seen.add(name)
+                    yield operation.first, (self.fixed[name][0], operation.name)
+
+    def _variable(self, operator: Operator, operation: Operation, scope: Scope) -> None:
         """Read or write a variable, which the dialect names instead of taking it as a value."""
         attributes = self.bytecode.dictionary(operation.attributes)
         symbol = text_of(self.bytecode, attributes.get("name"))
@@ -341,7 +360,11 @@ class OperatorReader:
             name = self.bytecode.attribute(attributes["global"])
             symbol = name.name.decode("utf-8", "replace") if isinstance(name, SymbolAttr) else ""
         variable = self.variables.get(symbol or "")
-        if variable is None:
+        fixed = self.fixed.get(symbol or "")
+        if fixed is not None and operator.spec is VARIABLE_READ and operator.outputs:
+            operator.spec = CONST
+            scope.tensors[operator.outputs[0]].data = fixed[1].data
+        elif variable is None:
             message = f"'{self.name(operation)}' names variable @{symbol}, which is not declared"
             self.report.add(operation, "undefined-name", message)
         elif operator.spec is VARIABLE_READ:

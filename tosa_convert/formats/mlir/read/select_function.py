@@ -17,12 +17,26 @@ from tosa_convert.graph.opset import VARIABLE
 MODULE: Final = "builtin.module"
 FUNCTION: Final = "func.func"
 GLOBAL: Final = "ml_program.global"
+#: Operations of other dialects -> those that say the same here.
+_SAME: Final = {
+    **dict.fromkeys(("ml_program.func", "ml_program.subgraph"), FUNCTION),
+    **dict.fromkeys(("ml_program.return", "ml_program.output", "util.return"), "func.return"),
+    **{
+        f"{dialect}.{name}": f"ml_program.{same}"
+        for dialect in ("util", "iree_input")
+        for name, same in (
+            ("global", "global"),
+            ("global.load", "global_load"),
+            ("global.store", "global_store"),
+        )
+    },
+}
 #: Attributes of a module that belong to no dialect, and the values of the second one.
 _OF_SYMBOLS: Final = ("sym_name", "sym_visibility")
 _VISIBILITIES: Final = (None, "public", "private", "nested")
 _PREFIXED: Final = "one whose name begins with that of a dialect"
 #: Dialects whose operations may be at the top of a TOSA module.
-_AROUND_TOSA: Final = ("builtin", "func", "ml_program", "tosa")
+_AROUND_TOSA: Final = ("builtin", "func", "ml_program", "tosa", "util", "iree_input")
 #: Of several functions, one of which has to be chosen, so many are read, and so many are named.
 _MOST_READ: Final = 16
 _MOST_NAMED: Final = 50
@@ -65,6 +79,7 @@ def select(bytecode: Bytecode, func: str | None) -> Selection:
         TosaConvertError: "foreign-operator" for an operation of another kind, "unknown-function" if no
             function with a body has the name, "no-function" if there is no function with a body.
     """
+    use_common_names(bytecode)
     operations = _top_level(bytecode)
     LocationReader(bytecode)([bytecode.root.location, *(item.location for item in operations)])
     variables = [item for item in operations if bytecode.names[item.name] == VARIABLE.mlir]
@@ -81,6 +96,11 @@ def select(bytecode: Bytecode, func: str | None) -> Selection:
     if len(candidates) > 1:
         findings += _ambiguous(bytecode, candidates)
     return Selection(candidates[:_MOST_READ], variables, others, findings)
+
+
+def use_common_names(bytecode: Bytecode) -> None:
+    """Give operations of other dialects the names of those that say the same here."""
+    bytecode.names = [_SAME.get(name, name) for name in bytecode.written_names]
 
 
 def _invalid(bytecode: Bytecode, operations: list[Operation]) -> Iterator[Finding]:
@@ -146,6 +166,7 @@ def signature_of(bytecode: Bytecode, function: Operation) -> FunctionType | None
 
 def names_with_body(bytecode: Bytecode) -> list[str]:
     """Return the names of the functions that can be read."""
+    use_common_names(bytecode)
     return [item.name for item in _with_body(_functions(bytecode, _top_level(bytecode)))]
 
 

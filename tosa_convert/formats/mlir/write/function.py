@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import chain, compress, count, islice
 from operator import ne
 from typing import TYPE_CHECKING, Any, Final
@@ -69,6 +70,8 @@ _CONSTANT_OPERANDS: Final = {
         ]
     )
 }
+#: The operation of IREE that takes the place of a constant whose data is a parameter.
+PARAMETER_LOAD: Final = replace(CONST, mlir="util.global.load")
 #: Operators with attributes whose type is that of their first operand.
 _WITH_ELEMENT_ATTRIBUTES: Final = frozenset(
     spec for spec in OPERATORS if any(row.kind == "element" for row in spec.attributes)
@@ -110,6 +113,8 @@ class FunctionWriter:
         self.compile_time: set[str] = set()
         #: The symbols of variables by the names of their tensors.
         self.symbols: dict[str, str] = {}
+        #: The tensors whose data are parameters, in order.
+        self.parameters: list[str] = []
         #: The results of `row`, by operator.
         self.rows: dict[OperatorSpec, list[bytes]] = {}
         #: The beginning of a dictionary that has just the name of a result.
@@ -239,7 +244,7 @@ class FunctionWriter:
         pieces: list[bytes] = []
         for operator, location in zip(block.operators, locations, strict=True):
             inputs, outputs = operator.inputs, operator.outputs
-            spec = self.operation(operator)
+            spec = self.operation(block, operator)
             heads = rows.get(spec) or self.row(spec)
             pairs: Pairs = ()
             if spec.encoded_as == IDENTITY.name:
@@ -274,9 +279,19 @@ class FunctionWriter:
             self.run_regions(operator, body, pieces)
         return pieces
 
-    def operation(self, operator: Operator) -> OperatorSpec:
+    def operation(self, block: Block, operator: Operator) -> OperatorSpec:
         """Return the row of an operator, with its name in MLIR."""
+        if operator.spec is CONST and block.tensors[operator.outputs[0]].data is None:
+            return PARAMETER_LOAD
         return operator.spec
+
+    def parameter_symbol(self, name: str) -> str:
+        """Note a constant whose data is a parameter of IREE; return the symbol of its global."""
+        if name in self.parameters:
+            message = "two constants have this name, which the parameter would have, too"
+            raise fail("duplicate-name", f'tensor "{name}"', message, "rename one of them")
+        self.parameters.append(name)
+        return f"parameter_{len(self.parameters) - 1}"
 
     def encoded_attributes(
         self,
@@ -294,7 +309,10 @@ class FunctionWriter:
         names of its results.
         """
         has, attributes = 0, b""
-        if spec is CONST or spec is CONST_SHAPE:
+        if spec is PARAMETER_LOAD:
+            symbol = self.parameter_symbol(operator.outputs[0])
+            own = (("global", self.encoder.symbol_attribute(symbol)),)
+        elif spec is CONST or spec is CONST_SHAPE:
             own = (("values", self.values(block, operator, body)),)
         elif spec.attributes and not own:
             own, has, attributes = self.attributes_of(block, operator)

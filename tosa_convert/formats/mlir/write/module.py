@@ -8,9 +8,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tosa_convert.errors import lone_surrogate
+from tosa_convert.formats.mlir.bytecode.attributes import TensorType
 from tosa_convert.formats.mlir.bytecode.encode import Data, Encoder
 from tosa_convert.formats.mlir.bytecode.format import HAS_REGIONS
 from tosa_convert.formats.mlir.names import NAME_ATTRIBUTE, VERSION_ATTRIBUTE
+from tosa_convert.formats.mlir.quoting import quote
 from tosa_convert.formats.mlir.target_env import TARGET_ENV, text_of
 from tosa_convert.formats.mlir.variables import declared_variables, variable_name
 from tosa_convert.formats.mlir.write.function import FunctionWriter
@@ -25,6 +27,8 @@ from tosa_convert.io.options import WriteOptions
 if TYPE_CHECKING:
     from tosa_convert.graph.columns import BlockColumns
 
+#: The scope of parameters, which IREE's tools take as `--parameters=model=FILE`.
+PARAMETER_SCOPE: Final = "model"
 _WRITE_OPTIONS: Final = WriteOptions()
 
 
@@ -79,6 +83,9 @@ def encode_module(
             for number, (symbol, tensor) in enumerate(declared_variables(graph))
         ]
         body = writer.function()
+        variables += [
+            _parameter(writer, number, name) for number, name in enumerate(writer.parameters)
+        ]
         module = _module(writer, [*variables, *body.encoding()], len(variables) + 1, state)
         return EncodedModule(encoder.finish(module), body, len(variables))
     except UnicodeEncodeError as error:
@@ -113,6 +120,27 @@ def _module(writer: FunctionWriter, operations: list[bytes], count: int, state: 
     has, encoded = encoder.attributes_of("builtin.module", (), tuple(attributes.items()))
     regions = encoder.isolated_regions(1, sum(map(len, region)))
     return [name, bytes((has | HAS_REGIONS,)), encoder.unknown, encoded, regions, *region]
+
+
+def _parameter(writer: FunctionWriter, number: int, name: str) -> bytes:
+    """Encode a global of IREE, whose data is the parameter that has the name of a tensor."""
+    encoder = writer.encoder
+    tensor = next(
+        block.tensors[name]
+        for _, block in writer.graph.blocks()
+        if name in block.tensors and block.tensors[name].data is None
+    )
+    attributes = {
+        "sym_name": encoder.string_attribute(f"parameter_{number}"),
+        "sym_visibility": encoder.string_attribute("private"),
+        "type": writer.attributes.type(writer.types.tensor(tensor)),
+        "initial_value": encoder.attributes.text(
+            f'#stream.parameter.named<"{PARAMETER_SCOPE}"::{quote(name.encode())}>'
+            f" : {TensorType(tensor.shape, tensor.dtype.mlir)}"
+        ),
+    }
+    has, encoded = encoder.attributes_of("util.global", tuple(attributes.items()))
+    return encoder.operation("util.global") + bytes((has,)) + encoder.unknown + encoded
 
 
 def _variable(writer: FunctionWriter, number: int, symbol: str, tensor: Tensor) -> bytes:

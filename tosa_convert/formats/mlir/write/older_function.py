@@ -61,7 +61,7 @@ class OlderFunctionWriter(FunctionWriter):
         """No constant becomes a resource."""
         self.name_variables(block)
 
-    def operation(self, operator: Operator) -> OperatorSpec:
+    def operation(self, block: Block, operator: Operator) -> OperatorSpec:
         """Return the row of an operator by the name that it has in the state."""
         assert isinstance(operator, OlderOperator)
         return self._named(operator.spec, operator.mlir)

@@ -237,7 +237,11 @@ class AttributeParser:
             code.FLOAT if is_float else code.INTEGER, number, bits, bit_width(element)
         )
 
-    def _dialect_attribute(self) -> bytes:
+    def untyped(self) -> bytes:
+        """Parse an attribute of a dialect and leave the type that follows it."""
+        return self._dialect_attribute(takes_type=False)
+
+    def _dialect_attribute(self, *, takes_type: bool = True) -> bytes:
         cursor = self.cursor
         start = cursor.at
         head = cursor.match(_DIALECT_ATTRIBUTE)
@@ -251,7 +255,7 @@ class AttributeParser:
             enum = _ENUM_TEXT.match(text)
             if enum is not None and text[enum.end() : enum.end() + 1] not in (",", "="):
                 text = f"#{enum[1]}.{enum[2]}<{text[enum.end() :].removesuffix('>').strip()}>"
-            return self._typed_text(text)
+            return self._typed_text(text) if takes_type else self.text(text)
         name = head[0]
         if b"." in name and name not in self.aliases:
             return self._typed_text(name.decode())

@@ -391,6 +391,43 @@ class CustomForms:
         self.cursor.expect(b"=", "'=' and the value")
         self._values_and_types(operation)
 
+    def iree_global(self, operation: ParsedOperation) -> None:
+        """`util.global private mutable @g {...} = dense<1> : T`, or `#...` in place of a constant."""
+        cursor, attributes = self.cursor, operation.attributes
+        self._visibility(attributes)
+        if cursor.accept_word(b"mutable"):
+            attributes["is_mutable"] = self.attributes.unit()
+        attributes["sym_name"] = self._symbol()
+        self._more_attributes(operation)
+        if cursor.accept(b"="):
+            if cursor.peek_word() in (b"dense", b"dense_resource"):
+                type_, attributes["initial_value"] = self._typed_value()
+            else:
+                attributes["initial_value"] = self.attributes.untyped()
+                cursor.expect(b":", "':' and the type of the global")
+                type_ = self.types()
+        else:
+            cursor.expect(b":", "':' and the type of the global")
+            type_ = self.types()
+        attributes["type"] = self.attributes.writer.type(type_.number)
+
+    def iree_load(self, operation: ParsedOperation) -> None:
+        """`util.global.load immutable @g : T`."""
+        self.cursor.accept_word(b"immutable")
+        self.global_load(operation)
+
+    def iree_store(self, operation: ParsedOperation) -> None:
+        """`util.global.store %a, @g : T`."""
+        cursor = self.cursor
+        cursor.skip()
+        at = cursor.at
+        operation.operands = [self.operations.value()]
+        cursor.expect(b",", "',' and the global")
+        operation.attributes["global"] = self.attributes()
+        self._more_attributes(operation)
+        cursor.expect(b":", "':' and the type of the value")
+        self.operations.check_types(operation.operands, [self.types().number], at)
+
 
 #: The forms of operations that are not printed as most of TOSA's are.
 _FORMS: Final[
@@ -408,6 +445,15 @@ _FORMS: Final[
     "func.func": CustomForms.function,
     "func.return": CustomForms.func_return,
     "arith.constant": CustomForms.constant,
+    **{
+        f"{dialect}.{name}": form
+        for dialect in ("util", "iree_input")
+        for name, form in (
+            ("global", CustomForms.iree_global),
+            ("global.load", CustomForms.iree_load),
+            ("global.store", CustomForms.iree_store),
+        )
+    },
     "ml_program.global": CustomForms.global_variable,
     "ml_program.global_load": CustomForms.global_load,
     "ml_program.global_store": CustomForms.global_store,

@@ -108,9 +108,13 @@ _RENAMED: Final = {
     "constant": "arith.constant",
     "std.constant": "arith.constant",
     "yield": "tosa.yield",
+    "ml_program.func": "func.func",
+    "ml_program.subgraph": "func.func",
+    "ml_program.return": "func.return",
+    "ml_program.output": "func.return",
 }
 #: Dialects of which some operations are read.
-_READ: Final = ("builtin", "func", "ml_program", "tosa")
+_READ: Final = ("builtin", "func", "ml_program", "tosa", "util", "iree_input")
 #: Operations of TOSA with two regions, which are read like the function's own.
 _FLOWS: Final = ("tosa.cond_if", "tosa.while_loop")
 #: How the regions of operations end.

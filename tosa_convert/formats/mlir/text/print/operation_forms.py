@@ -26,7 +26,7 @@ from tosa_convert.graph.opset import OPERATORS
 #: An enum of the dialect, whose member is printed alone in custom form.
 _ENUM: Final = re.compile(r"#tosa\.\w+<(\w+)>\Z")
 #: Operations that have no custom form, or print their enums in full.
-_GENERIC: Final = frozenset({"tosa.const"})
+_GENERIC: Final = frozenset({"tosa.const", "util.global", "util.global.load"})
 _FULL_ENUMS: Final = frozenset({"tosa.reshape_block_scaled", "tosa.row_gather_block_scaled"})
 #: Operation and attribute -> the value that custom form omits.
 _DEFAULTS: Final = {
