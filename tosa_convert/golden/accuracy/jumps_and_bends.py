@@ -66,12 +66,9 @@ def moved_operands(
             assert sigma is not None
             size = _MOVED_BY * sigma
             for number, own in enumerate(moved[1:], 1):
-                is_first = number <= COHERENT
-                step = (
-                    (sign if number % 2 else -sign)
-                    if is_first
-                    else random.uniform(-1, 1, size.shape)
-                )
+                step: Array | float = sign if number % 2 else -sign
+                if number > COHERENT:
+                    step = random.uniform(-1, 1, size.shape)
                 moves = np.isfinite(exact) & np.isfinite(own[position])
                 own[position] = np.where(moves, exact + step * size, own[position])
             sign = -sign
@@ -84,7 +81,8 @@ def moved_operands(
     if operator.spec.name == "EQUAL" and len(sizes) == len(operator.inputs):
         # Numbers that are moved at random are never equal: in run 1 none is, in the last one all are.
         one, other = (plain(value) for value in operands[0])
-        may_be_equal = np.abs(one - other) <= sum(sizes.values())
+        with np.errstate(invalid="ignore"):
+            may_be_equal = np.abs(one - other) <= sum(sizes.values())
         for number, own in enumerate(moved[2:], 2):
             is_equal = may_be_equal & (random.random(may_be_equal.shape) < number / RUNS)
             own[0], own[1] = (np.where(is_equal, other, plain(value)) for value in own)
