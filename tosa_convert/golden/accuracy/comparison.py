@@ -196,7 +196,7 @@ class Comparison:
         }
 
     def to_json(self) -> str:
-        """`to_dict` as text."""
+        """Return `to_dict` as text."""
         return json.dumps(self.to_dict(), indent=1, allow_nan=False)
 
 
@@ -478,7 +478,7 @@ class _Totals:
 
 
 def _unequal(expected: Array, actual: Array) -> Array:
-    """Elements that differ in value; NaN equals NaN, and 0 equals -0."""
+    """Return which elements differ in value; NaN equals NaN, and 0 equals -0."""
     unequal = expected != actual
     if not is_integer(expected.dtype):
         unequal &= ~(np.isnan(expected) & np.isnan(actual))

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from tosa_convert.golden.accuracy.error_bounds import FLOATS, may_flush
+from tosa_convert.golden.accuracy.error_bounds import is_subnormal
 from tosa_convert.golden.accuracy.implementation_errors import Errors, errors_of, rounded
 from tosa_convert.golden.accuracy.undefined_casts import undefined_integers
 from tosa_convert.golden.arrays.by_name import Array
@@ -87,11 +87,11 @@ class ErringRun(Machine):
             return read
         for name, value in values.items():
             tensor = block.tensors.get(name)
-            if tensor is None or isinstance(value, Scaled) or not may_flush(tensor.dtype):
+            if tensor is None or isinstance(value, Scaled):
                 continue
-            is_subnormal = (np.abs(value) < FLOATS[tensor.dtype.name][1]) & (value != 0)
-            if is_subnormal.any():
-                read[name] = self._flushed(value, is_subnormal)
+            is_small = is_subnormal(value, tensor.dtype)
+            if is_small.any():
+                read[name] = self._flushed(value, is_small)
         return read
 
     def _with_error(self, name: str, exact: Array, error: Errors) -> Array:

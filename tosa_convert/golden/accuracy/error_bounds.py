@@ -74,7 +74,7 @@ class Rule:
     def limits(
         self, reference: Array, bounds: Array | None, dtype: DType
     ) -> tuple[Array, Array, Array]:
-        """Lowest and highest result allowed, and the bound on the error, for each element.
+        """Return the lowest and the highest result allowed, and the bound on the error, by element.
 
         reference, bounds: float64, from the precise run. Where the bound is infinite every result is
         allowed; where it is NaN none is. Where the reference is NaN so are the limits.
@@ -161,6 +161,14 @@ def overflows(values: Array, dtype: DType) -> Array:
 def may_flush(dtype: DType) -> bool:
     """Return whether a subnormal number of an element type may become zero."""
     return dtype.name in _FLUSHED
+
+
+def is_subnormal(array: Array, dtype: DType) -> Array:
+    """Return which numbers of an element type are subnormal and may become zero."""
+    if not may_flush(dtype):
+        return np.zeros(array.shape, np.bool_)
+    size = np.abs(array.astype(np.float64))
+    return np.asarray((size < FLOATS[dtype.name][1]) & (size > 0))
 
 
 def same_values(one: Array, other: Array) -> Array:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.accuracy.error_bounds import FLOATS, may_flush
+from tosa_convert.golden.accuracy.error_bounds import is_subnormal, may_flush
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Graph, Operator
@@ -51,9 +51,7 @@ def flushed_results(
         if tensor.data is not None and may_flush(tensor.dtype)
     )
     if not any(
-        may_flush(block.tensors[name].dtype)
-        and _is_subnormal(array, block.tensors[name].dtype).any()
-        for name, array in (*given, *constants)
+        is_subnormal(array, block.tensors[name].dtype).any() for name, array in (*given, *constants)
     ):
         return {}
     found: dict[str, Array] = {}
@@ -67,12 +65,7 @@ def flushed_results(
 
 
 def _flushed(value: Value, row: DType) -> Value:
-    if isinstance(value, Scaled) or not may_flush(row):
+    if isinstance(value, Scaled):
         return value
-    is_subnormal = _is_subnormal(value, row)
-    return np.where(is_subnormal, np.copysign(0.0, value), value) if is_subnormal.any() else value
-
-
-def _is_subnormal(array: Array, row: DType) -> Array:
-    size = np.abs(array.astype(np.float64))
-    return np.asarray((size < FLOATS[row.name][1]) & (size > 0))
+    is_small = is_subnormal(value, row)
+    return np.where(is_small, np.copysign(0.0, value), value) if is_small.any() else value

@@ -156,7 +156,7 @@ _RULES: Final[Mapping[str, Callable[[Mapping[str, Any]], Rule]]] = {
 
 
 def _exact(reference: Array, bounds: Array | None, actual: Array, kind: DType) -> Array:
-    """Equal numbers; 0 equals -0 and a subnormal number, and NaN equals NaN.
+    """Compare numbers; 0 equals -0 and a subnormal number, and NaN equals NaN.
 
     Types of more than 8 bits have a result that is too large as an infinity.
     """
@@ -196,7 +196,7 @@ def _special(reference: Array, bounds: Array | None, actual: Array, kind: DType)
 
 
 def _between(reference: Array, bounds: Array | None, actual: Array, kind: DType) -> Array:
-    """From the reference up to the bound."""
+    """Check that integers lie between the reference and the bound."""
     assert bounds is not None
     return np.asarray((actual >= reference) & (actual <= bounds.astype(reference.dtype)))
 

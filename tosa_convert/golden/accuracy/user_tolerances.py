@@ -43,7 +43,7 @@ class Tolerances:
     strict: bool = False
 
     def of(self, name: str, element_type: np.dtype[Any]) -> tuple[float, float]:
-        """(atol, rtol) for a tensor; without a matching pattern, 0 for integers."""
+        """Return (atol, rtol) for a tensor; without a matching pattern, 0 for integers."""
         defaults = (0.0, 0.0)
         is_float = not is_integer(element_type)
         if is_float:

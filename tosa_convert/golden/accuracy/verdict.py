@@ -101,7 +101,7 @@ def judge(
 
 
 def origins(graph: Graph) -> dict[str, tuple[str, str]]:
-    """Operator and location by tensor of the main block."""
+    """Return operator and location by tensor of the main block."""
     result = {}
     for index, op in enumerate(graph.main.operators):
         for name in op.outputs:

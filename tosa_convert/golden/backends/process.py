@@ -104,7 +104,7 @@ def _in_kept_process(machine: Machine, arguments: list[str], folder: Path) -> En
 
 
 def numbered(folder: Path, prefix: str) -> list[Callable[..., Array]]:
-    """Readers of the files `<prefix>0.npy`, `<prefix>1.npy`, ... of a folder; see `read_npy`."""
+    """Return readers of the files `<prefix>0.npy`, `<prefix>1.npy`, ... of a folder; see `read_npy`."""
     readers: list[Callable[..., Array]] = []
     while (path := folder / f"{prefix}{len(readers)}.npy").exists():
         readers.append(functools.partial(read_npy, path))

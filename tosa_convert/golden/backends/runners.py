@@ -275,7 +275,7 @@ def by_position(
 
 
 def open_folder(folder: Path) -> LazyArrays:
-    """Arrays by tensor from a folder: named by its manifest.json if there is one, else by their files.
+    """Read arrays by tensor from a folder: named by its manifest.json, or else by their files.
 
     Raises TosaConvertError("file-error").
     """

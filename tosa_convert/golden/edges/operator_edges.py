@@ -353,7 +353,7 @@ def _truths(call: Call, result: Array) -> Masks:
 
 
 def _extremes(call: Call, result: Array) -> Masks:
-    """Rows along an axis, of which the greatest or least element is searched."""
+    """Iterate over rows along an axis, of which the greatest or least element is searched."""
     row = call.types[0].dtype
     assert row is not None
     codes, axis = _codes(call, 0), call.attributes["axis"]

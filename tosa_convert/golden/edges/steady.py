@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from tosa_convert.golden.accuracy.bounds_of_operators import accumulator, rule_of, terms_of_sum
-from tosa_convert.golden.accuracy.error_bounds import FLOATS
+from tosa_convert.golden.accuracy.error_bounds import FLOATS, may_flush
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.edges.codes import SMALLEST_NORMAL, codes_of
 from tosa_convert.golden.edges.coverage import has_edges
@@ -26,8 +26,6 @@ from tosa_convert.reference.evaluate import call_of
 _LEAST_FINITE: Final = 0.5
 #: Operators whose zeros have one sign, if those of their operands have.
 _KEEP_SIGNS: Final = frozenset(("ABS", "NEGATE"))
-#: Types whose subnormal numbers may be read as 0.
-_FLUSHED: Final = ("FP32", "FP16", "BF16")
 
 
 def unsteady_operators(graph: Graph, run: Run) -> list[int]:
@@ -130,7 +128,7 @@ def fragile_sources(graph: Graph, run: Run) -> dict[str, Array]:
 def _subnormal(block: Block, name: str, values: Mapping[str, Array]) -> Array:
     """Return the subnormal elements of a tensor."""
     tensor = block.tensors.get(name)
-    if tensor is None or name not in values or tensor.dtype.name not in _FLUSHED:
+    if tensor is None or name not in values or not may_flush(tensor.dtype):
         return np.zeros(0, np.int64)
     codes = codes_of(values[name], tensor.dtype).reshape(-1)
     size = np.where(codes < 0, -codes - 1, codes)
@@ -165,7 +163,7 @@ def _changed_by_flushing(graph: Graph, operator: Operator, values: Mapping[str, 
     right = values[operator.outputs[0]].reshape(-1)[ids[kept]]
     with np.errstate(all="ignore"):
         one, other = right.astype(np.float64), found.astype(np.float64)
-        least = FLOATS[row.name][1] if row.name in _FLUSHED else 0.0
+        least = FLOATS[row.name][1] if may_flush(row) else 0.0
         near = (np.abs(one - other) <= least) | (one == other) | (np.isnan(one) & np.isnan(other))
     return np.setdiff1d(ids, ids[kept[near]])
 
