@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -30,23 +30,35 @@ def _types() -> Iterable[str]:
     return [row.name for row in DTYPES]
 
 
+def program_options(*, old: Sequence[str] = ()) -> Callable[[Any], Any]:
+    """Return the decorator that gives a verb the options of random programs.
+
+    old: earlier spellings of --size.
+    """
+    size = option(
+        "--size",
+        "operators",
+        type=click.IntRange(1),
+        default=20,
+        metavar="N",
+        old=old,
+        help="Operators in each program, constants not counted; 20 by default.",
+    )
+    only = option("--only", more="They are operators.", **names_from(_operators, absent=""))
+    profile = option("--profile", more="Programs need no others. By default all.")
+    types = option(
+        "--types",
+        metavar="NAMES",
+        help="Element types of inputs and of what operators compute, such as INT8,INT32; by default "
+        "all. Constants have the types that their operator needs.",
+        **names_from(_types),
+    )
+    level = option("--level", more="Programs keep to 8k, which is the default, also with none.")
+    return lambda command: size(only(profile(types(level(command)))))
+
+
 @click.command("generate", cls=Verb)
-@option(
-    "--seed",
-    type=int,
-    required=True,
-    metavar="SEED",
-    help="The same seed gives the same bytes.",
-)
-@option(
-    "--size",
-    "operators",
-    type=click.IntRange(1),
-    default=20,
-    metavar="N",
-    old=("--operators",),
-    help="Operators in each graph, constants not counted; 20 by default.",
-)
+@option("--seed", required=True)
 @option(
     "--count",
     excludes=("--to",),
@@ -55,16 +67,7 @@ def _types() -> Iterable[str]:
     help="Write N cases into the folder -o, for SEED, SEED + 1, ...",
 )
 @option("--edges", needs=("--count",), more="They are in the cases.")
-@option("--only", more="They are operators.", **names_from(_operators, absent=""))
-@option("--profile", more="Programs need no others. By default all.")
-@option(
-    "--types",
-    metavar="NAMES",
-    help="Element types of inputs and of what operators compute, such as INT8,INT32; by default all. "
-    "Constants have the types that their operator needs.",
-    **names_from(_types),
-)
-@option("--level", more="Programs keep to 8k, which is the default, also with none.")
+@program_options(old=("--operators",))
 @option("--output", required=True, more="With --count it is a folder.")
 @option("--to", more="Standard output is a flatbuffer.")
 def generate(

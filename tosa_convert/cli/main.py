@@ -56,6 +56,7 @@ SECTIONS: Final = {
     "Run and check": {
         "bisect": "tosa_convert.cli.bisect",
         "check": "tosa_convert.cli.check",
+        "fuzz": "tosa_convert.cli.fuzz",
         "generate": "tosa_convert.cli.generate",
         "power": "tosa_convert.cli.power",
         "reduce": "tosa_convert.cli.reduce",

@@ -21,13 +21,13 @@ SECTIONS: Final = {
     "Output": "--output --to --export-to-flatbuffer --import-from-flatbuffer --count --verify "
     "--no-validate --save-inputs --save-variables --bounds --intermediates --inside "
     "--until --print --precise --work --resume",
-    "Selection": "--outputs --inputs --seed --size --only --pattern --max-tensors --list --operators "
-    "--tensors --constants --grep --hex --all-bytes --as --scopes --errors",
+    "Selection": "--outputs --inputs --seed --size --only --like --pattern --max-tensors --list "
+    "--operators --tensors --constants --grep --hex --all-bytes --as --scopes --errors",
     "Comparison": "--against --reference --frontends --through --original --atol --rtol "
     "--official --strict --widen --repeat --compare-names --compare-locations "
-    "--ignore-order --max-cases",
+    "--ignore-order --max-cases --seconds",
     "Failures": "--command --expect-exit --expect-text --max-runs --xfail --refused --baseline "
-    "--slowdown --fail-slowdown --case --keep --reduce",
+    "--slowdown --fail-slowdown --case --known --keep --reduce",
     "Reports": "--json --sarif --json-report --junit --html --svg --dot --model-explorer --stat "
     "--context --all --color --save",
     "MLIR input": "--func --input-shape --narrow --pass-captured --full-paths",

@@ -350,6 +350,25 @@ SHARED: Final[dict[str, dict[str, Any]]] = dict(
             help="Number of processes that work side by side; by default as many as make it fastest.",
         ),
         _row(
+            "--seed",
+            type=int,
+            metavar="SEED",
+            help="The same seed gives the same programs.",
+        ),
+        _row(
+            "--max-cases",
+            "limit",
+            metavar="N",
+            type=click.IntRange(1),
+            help="Run at most N cases.",
+        ),
+        _row(
+            "--refused",
+            type=click.Choice(["skip", "fail"]),
+            help="What a program means that the backend refuses: skip counts it as not run, fail as a "
+            "failure. By default skip.",
+        ),
+        _row(
             "--python",
             default="",
             type=NamesFile(),

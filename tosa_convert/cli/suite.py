@@ -73,12 +73,7 @@ from tosa_convert.cli.shared_options import add_options, names_from, option
     help="Expected failures: a pattern of case names and a reason in each line. A case that passes "
     "although it is listed fails the run.",
 )
-@option(
-    "--refused",
-    type=click.Choice(["skip", "fail"]),
-    help="What a case means that the backend refuses: skip counts it as not run, fail as a failure. By "
-    "default skip, and fail with --frontends.",
-)
+@option("--refused", more="It is fail with --frontends.")
 @option(
     "--baseline",
     type=ReadPath(),
@@ -103,11 +98,8 @@ from tosa_convert.cli.shared_options import add_options, names_from, option
 @option("--scheduler", metavar="ADDRESS", help="Run on the Dask cluster of this scheduler.")
 @option(
     "--max-cases",
-    "limit",
     old=("--limit",),
-    metavar="N",
-    type=click.IntRange(1),
-    help="Run at most N cases, spread over all; what --profile and --level leave out does not count.",
+    more="They are spread over all; what --profile and --level leave out does not count.",
 )
 @option("--timeout", default=60.0, more="60 by default; a case needs two or three runs.")
 @option(

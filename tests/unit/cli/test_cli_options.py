@@ -25,6 +25,8 @@ OPTIONS = [
 ]
 #: Two values of each option whose values add up.
 VALUES = {
+    "--known": ("a", "b"),
+    "--like": ("a.tosa", "b.tosa"),
     "--against": ("one", "other"),
     "--atol": ("a:1", "b:2"),
     "--for": ("vela", "flatc"),
@@ -79,7 +81,7 @@ def test_all_values_of_an_option_reach_the_verb(
     verb: Documented, param: Option, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     values = VALUES[param.flag]
-    if param.flag == "--only" and verb.name == "generate":
+    if param.flag == "--only" and verb.name in ("fuzz", "generate"):
         values = "ABS", "add"
     seen: dict[str, Any] = {}
     monkeypatch.setattr(verb.command, "callback", lambda **given: seen.update(given))

@@ -14,6 +14,7 @@ import shlex
 import sys
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -22,6 +23,7 @@ import numpy as np
 from tosa_convert import api
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.extensions import find_extension, is_extension
+from tosa_convert.formats.read import open_input
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.npz import npy_files, npz_pieces, open_npz, unpack_npz
 from tosa_convert.golden.arrays.scratch import (
@@ -42,15 +44,29 @@ from tosa_convert.golden.backends.process import (
     unknown_backend,
 )
 from tosa_convert.golden.running.commands import command_words, with_paths
-from tosa_convert.golden.running.programs import input_slots, output_slots, shapes_of_results
-from tosa_convert.golden.running.run_options import TIMEOUT
+from tosa_convert.golden.running.programs import (
+    AS_IT_IS,
+    Program,
+    as_graph,
+    input_slots,
+    output_slots,
+    shapes_of_results,
+)
+from tosa_convert.golden.running.run_graph import run_program
+from tosa_convert.golden.running.run_options import TIMEOUT, RunOptions
 from tosa_convert.golden.running.variable_states import state_slots
 from tosa_convert.graph.model import Graph, counted
+from tosa_convert.io import log
 from tosa_convert.io.files import map_file, path_below, read_json
 from tosa_convert.io.formats import EXTENSIONS
+from tosa_convert.io.options import ReadOptions
 from tosa_convert.process.child import last_words, remove_temporary_folder
 
 _MODEL_EXTENSIONS: Final = tuple(EXTENSIONS)
+#: How MLIR is read that others wrote: values have names of their own, and regions capture values.
+_OF_OTHERS: Final = ReadOptions(names="generate", pass_captured=True)
+#: In the words of a command that writes a program: the beginning of its file's name.
+REWRITTEN: Final = "{program}"
 #: 64-bit types of frameworks -> the types that TOSA has instead, as numpy writes them.
 _NARROWER: Final = frozenset({("i8", "i4"), ("f8", "f4")})
 #: Software that runs models of its own -> how the original of a TOSA program is given.
@@ -190,7 +206,8 @@ def backend_on(
     words = command_words(text)
     if not words:
         raise unknown_backend(text)
-    return Command(words, machine, keep)
+    kind = ProgramCommand if any(REWRITTEN in word for word in words) else Command
+    return kind(words, machine, keep)
 
 
 def run_original(
@@ -435,3 +452,49 @@ class Command(_Isolated):
         for name in ("in.npz", "out.npz"):
             (folder / name).unlink(missing_ok=True)
         return answer
+
+
+class ProgramCommand(Command):
+    """A command that writes another program, whose results numpy computes.
+
+    `{model}` is the program as `.tosa`, `{mlir}` as MLIR text. `{program}` is where the other program
+    goes, in any format that can be read: `{program}.mlir` is a file of MLIR.
+    """
+
+    def run(self, part: Graph, inputs: Mapping[str, Array], folder: Path) -> Mapping[str, Array]:
+        """Run the command, and compute what it wrote, whose inputs and outputs have the same order."""
+        marks = {"{model}": folder / "model.tosa", "{mlir}": folder / "model.mlir"}
+        if any("{mlir}" in word for word in self.words):
+            plain = api.render(part, "mlir", names="generate", locations=False)
+            write_scratch(marks["{mlir}"], plain)
+        paths = {mark: str(path) for mark, path in marks.items()}
+        written = {REWRITTEN: str(folder / "program")}
+        words = with_paths(self.words, paths | written, appended=[])
+        ended = run_backend(words, self.machine.timeout, self.name)
+        self.machine.used.append(ended.used)
+        refuse_failure(ended, self.name)
+        found = sorted(folder.glob("program*"))
+        if len(found) != 1:
+            message = f" and wrote {counted(len(found), 'file')} in place of one program"
+            raise fail("backend-failed", self.name, last_words(ended, message))
+        try:
+            with log.warnings_off():
+                is_mlir = open_input(str(found[0])).is_mlir
+                other = as_graph(str(found[0]), _OF_OTHERS if is_mlir else AS_IT_IS)
+        except TosaConvertError as error:
+            message = f"what it wrote cannot be read: {error.findings[0].message}"
+            raise fail("backend-failed", self.name, message) from None
+        taken = [slot.key for slot in input_slots(other)]
+        if len(taken) != len(inputs):
+            message = f"what it wrote has {counted(len(taken), 'input')}, the program {len(inputs)}"
+            raise fail("backend-failed", self.name, message)
+        given = dict(zip(taken, inputs.values(), strict=True))
+        options = RunOptions(timeout=self.machine.timeout, engine="numpy")
+        results = run_program(Program(other), given, options).outputs
+        readers = [partial(_result, results, slot.key) for slot in output_slots(other)]
+        return by_position(part, readers, self.name)
+
+
+def _result(results: Mapping[str, Array], key: str, shape: tuple[int, ...]) -> Array:
+    """Return a result as the readers of `by_position` do."""
+    return results[key]

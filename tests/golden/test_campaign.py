@@ -1,0 +1,192 @@
+"""Campaigns: edits keep the meaning of a program; what a consumer does wrong is found and reduced."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+import tosa_convert as tc
+from tosa_convert import golden
+from tosa_convert.cli.main import run, verb
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.campaign import detours
+from tosa_convert.golden.campaign.detours import DETOURS, exchanged, with_detour, with_fixed_inputs
+from tosa_convert.golden.campaign.observe import Consumer
+from tosa_convert.golden.campaign.run import Campaign, run_campaign
+from tosa_convert.golden.campaign.trials import Source, make_trial, part_of_model
+
+#: Numbers of programs in which each detour is possible somewhere.
+PROGRAMS = range(12)
+
+FAULTY = """\
+import numpy as np
+import tosa_convert as tc
+from tosa_convert import golden
+
+def run(model, inputs):
+    graph = tc.load(model)
+    kinds = [op.spec.name for op in graph.main.operators]
+    if "ABS" in kinds:
+        raise RuntimeError(f"Assertion failed at {id(graph):#x}: rank < {len(kinds)}")
+    found = golden.run(graph, inputs, engine="numpy").outputs
+    if "BITWISE_NOT" in kinds:
+        found = {name: np.where(array == array, array ^ 1, array) if array.dtype.kind == "i" else array
+                 for name, array in found.items()}
+    return found
+"""
+
+
+def results(graph: tc.Graph, inputs: dict[str, Array]) -> dict[str, bytes]:
+    found = golden.run(graph, inputs, engine="numpy").outputs
+    return {name: array.tobytes() for name, array in found.items()}
+
+
+@pytest.mark.parametrize("name", DETOURS)
+def test_a_detour_keeps_every_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(detours, "DETOURS", {name: DETOURS[name]})
+    taken = 0
+    for number in PROGRAMS:
+        graph = golden.generate(seed=2 * number, operators=6)
+        inputs = golden.input_arrays(graph, None, random=number)
+        changed = with_detour(graph, random.Random(number))
+        if changed is not None and not tc.validate(changed[0]):
+            assert changed[1] == name
+            assert len(changed[0].main.operators) > len(graph.main.operators)
+            assert results(changed[0], inputs) == results(graph, inputs)
+            taken += 1
+    assert taken
+
+
+def test_other_edits_keep_every_bit() -> None:
+    taken = set()
+    for number in PROGRAMS:
+        graph = golden.generate(seed=2 * number, operators=6)
+        inputs = golden.input_arrays(graph, None, random=number)
+        choose = random.Random(number)
+        for changed in (exchanged(graph, choose), with_fixed_inputs(graph, inputs, choose)):
+            if changed is not None and not tc.validate(changed[0]):
+                kept = {name: inputs[name] for name in changed[0].main.inputs}
+                assert results(changed[0], kept) == results(graph, inputs)
+                taken.add(changed[1].split()[0])
+    assert taken == {"operands", "constant"}
+
+
+def test_a_program_follows_from_its_number() -> None:
+    source = Source(seed=3, size=5)
+    one, other, third = (make_trial(source, number) for number in (7, 7, 8))
+    assert tc.dumps(one.graph) == tc.dumps(other.graph) != tc.dumps(third.graph)
+    assert one.made == other.made
+    assert all(one.inputs[name].tobytes() == other.inputs[name].tobytes() for name in one.inputs)
+
+
+def test_a_part_of_a_model_runs(root: Path) -> None:
+    graph = tc.load(root / "examples/digits_cnn.mlirbc")
+    sizes = set()
+    for number in range(8):
+        part = part_of_model(graph, random.Random(number))
+        assert not tc.validate(part)
+        golden.run(part, random=1, engine="numpy")
+        sizes.add(len(part.main.operators))
+    assert len(sizes) > 3
+
+
+@pytest.mark.slow
+def test_a_campaign_finds_reduces_and_recognises(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "faulty.py").write_text(FAULTY)
+    words = ["--against", str(tmp_path / "faulty.py"), "--work", str(tmp_path / "work")]
+    words += [
+        "--seconds",
+        "600",
+        "--max-cases",
+        "24",
+        "--size",
+        "3",
+        "--jobs",
+        "1",
+        "--seed",
+        "1",
+    ]
+    words += ["--only", "ABS,BITWISE_NOT,REVERSE", "--engine", "numpy"]
+    assert run(verb("fuzz"), words) == 1
+    said = capsys.readouterr().out
+    rows = {
+        path.parent.name: json.loads(path.read_text())
+        for path in tmp_path.glob("work/*/finding.json")
+    }
+    statuses = {row["status"] for row in rows.values()}
+    assert statuses == {"crashed", "wrong"}, said
+    assert all(row["operators"] == 1 for row in rows.values()), said
+    # A message of a defect has other numbers and addresses in every program.
+    assert sum(row["status"] == "crashed" for row in rows.values()) == 1
+    for name in rows:
+        folder = tmp_path / "work" / name
+        case = tc.load(folder / "model.tosa")
+        assert {op.spec.name for op in case.main.operators} & {"ABS", "BITWISE_NOT"}
+        assert tc.load(folder / "model.mlir").main.operators
+        report = (folder / "report.md").read_text()
+        assert "tosa-flatbuffer check ./model.tosa -i ./inputs.npz --against" in report
+        assert "```mlir" in report
+    # The same command again goes on, and knows its findings.
+    assert run(verb("fuzz"), words) == 0
+    assert "0 new findings" in capsys.readouterr().out
+    # Another campaign does not report what is known.
+    other = [*words[:3], str(tmp_path / "other"), *words[4:], "--known", str(tmp_path / "work")]
+    assert run(verb("fuzz"), other) == 0
+
+
+def test_an_honest_consumer_has_no_finding(tmp_path: Path) -> None:
+    (tmp_path / "honest.py").write_text(
+        FAULTY.split("    kinds")[0]
+        + "    return golden.run(graph, inputs, engine='numpy').outputs\n"
+    )
+    source = Source(size=2, kinds=("ABS", "REVERSE"))
+    consumer = Consumer(str(tmp_path / "honest.py"), 60.0, "numpy")
+    found = run_campaign(Campaign(source, consumer, tmp_path / "work", 600.0, count=3))
+    assert found.tried == {"pass": 3}
+    assert not found.folders
+
+
+# -- commands that write a program -----------------------------------------------------------------
+
+
+def command(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "convert.py"
+    path.write_text(f"import sys\n{text}\n")
+    return f"{sys.executable} {path}"
+
+
+def test_what_a_command_writes_is_computed(tmp_path: Path) -> None:
+    graph = golden.generate(seed=4, operators=1, kinds=["BITWISE_NOT"])
+    copy = command(tmp_path, "open(sys.argv[2], 'wb').write(open(sys.argv[1], 'rb').read())")
+    for marks in ("{model} {program}.tosa", "{mlir} {program}.mlir"):
+        assert golden.check(graph, f"{copy} {marks}", random=1, engine="numpy").ok
+    drop = command(
+        tmp_path,
+        "text = open(sys.argv[1]).read()\n"
+        "open(sys.argv[2], 'w').write(text.replace('tosa.bitwise_not', 'tosa.identity'))",
+    )
+    assert not golden.check(graph, f"{drop} {{mlir}} {{program}}.mlir", random=1, engine="numpy").ok
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("pass", "wrote 0 files in place of one program"),
+        ("open(sys.argv[2], 'w').write('func.func')", "what it wrote cannot be read"),
+        ("sys.exit(3)", "exit code 3"),
+    ],
+)
+def test_a_command_that_writes_no_program_fails(tmp_path: Path, text: str, message: str) -> None:
+    graph = golden.generate(seed=4, operators=1, kinds=["REVERSE"])
+    with pytest.raises(TosaConvertError, match=message) as raised:
+        golden.check(
+            graph, f"{command(tmp_path, text)} {{mlir}} {{program}}.mlir", random=1, engine="numpy"
+        )
+    assert raised.value.code == "backend-failed"

@@ -1,0 +1,100 @@
+"""`fuzz`: random valid programs on a consumer, until time is over; what fails is reduced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tosa_convert.cli.command import Verb, say
+from tosa_convert.cli.generate import program_options
+from tosa_convert.cli.option import Folder, ReadPath
+from tosa_convert.cli.shared_options import add_options, option
+from tosa_convert.errors import printable
+
+
+@click.command(
+    "fuzz",
+    cls=Verb,
+    epilog="Exit code: 1 if there are new findings, else 0. The same command again goes on.",
+)
+@option("--against", required=True)
+@option("--work", required=True, more="It gets a folder for each finding, too.")
+@option(
+    "--seconds",
+    type=click.FloatRange(0),
+    default=600.0,
+    metavar="N",
+    help="Try new programs for so long; 600 by default. Reducing what fails takes longer.",
+)
+@option("--seed", default=0, more="0 by default.")
+@option("--max-cases", more="They are new ones.")
+@option(
+    "--like",
+    multiple=True,
+    metavar="MODEL",
+    type=ReadPath(),
+    help="Parts of this program are tried, too; may be repeated.",
+)
+@option(
+    "--known",
+    multiple=True,
+    metavar="DIR",
+    type=Folder(),
+    help="Findings of this folder are not reported again; may be repeated.",
+)
+@option("--refused", more="A failure is a finding.")
+@program_options()
+@add_options("--engine --timeout --jobs")
+def fuzz(against: str, work: str, **options: Any) -> int:
+    """Try random valid programs on a backend, or on a command that writes a program.
+
+    A failure is a crash, no end in time, a wrong result or, with --refused fail, a refusal. Failures of
+    one cause are one finding: a folder in DIR with the reduced program, its inputs, what is expected,
+    and report.md for the tracker.
+    """
+    import sys
+    from pathlib import Path
+
+    from tosa_convert.golden.campaign.observe import Consumer
+    from tosa_convert.golden.campaign.run import Campaign, run_campaign
+    from tosa_convert.golden.campaign.trials import Source
+    from tosa_convert.graph.model import counted
+
+    kinds = tuple(filter(None, options["only"].split(","))) or None
+    types = tuple(options["types"].split(",")) if options["types"] else None
+    source = Source(
+        seed=options["seed"],
+        size=options["operators"],
+        kinds=kinds,
+        profile=options["profile"],
+        types=types,
+        level=options["level"] or "8k",
+        like=tuple(str(Path(path).resolve()) for path in options["like"]),
+    )
+    campaign = Campaign(
+        source,
+        Consumer(against, options["timeout"], options["engine"]),
+        Path(work),
+        options["seconds"],
+        options["limit"],
+        options["jobs"],
+        tuple(map(Path, options["known"])),
+        options["refused"] == "fail",
+    )
+    is_terminal = sys.stderr.isatty()
+    found = run_campaign(
+        campaign, progress=lambda text: say(text, err=True) if is_terminal else None
+    )
+    for folder, finding in found.folders.items():
+        say(
+            f"{printable(folder)}: {counted(finding.operators, 'operator')}: {printable(finding.cause)}"
+        )
+    for group in found.lost:
+        say(f"note: did not fail again: {printable(group)}")
+    tried = ", ".join(f"{count} {status}" for status, count in found.tried.most_common())
+    say(
+        f"{counted(len(found.folders), 'new finding')}, {found.known} known; "
+        f"{counted(sum(found.tried.values()), 'program')}: {tried or 'none'}"
+    )
+    return 1 if found.folders else 0

@@ -1,0 +1,229 @@
+"""The folder of a finding: a reduced program on which a consumer fails, and a report for its tracker."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+from tosa_convert import api
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.npz import load_npz, npz_pieces
+from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder
+from tosa_convert.golden.campaign.observe import (
+    Consumer,
+    Observation,
+    described,
+    observe,
+    telling_part,
+)
+from tosa_convert.golden.campaign.trials import Trial
+from tosa_convert.golden.reduction.reduce import Failure, reduce
+from tosa_convert.golden.running.run import run
+from tosa_convert.graph.model import Graph
+from tosa_convert.graph.opset import CONST, CONST_SHAPE
+from tosa_convert.io.files import read_json
+from tosa_convert.reference.evaluate import OPERATIONS
+from tosa_convert.version import __version__
+
+#: How often the consumer runs to reduce a program.
+RUNS: Final = 200
+FILE: Final = "finding.json"
+#: Packages of consumers, whose releases are part of a report.
+_PACKAGES: Final = (
+    "iree-base-compiler",
+    "torch-mlir",
+    "tosa-tools",
+    "ethos-u-vela",
+    "ai-ml-sdk-model-converter",
+    "numpy",
+)
+_EXPECTED: Final = "a finding that fuzz wrote"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A reduced program on which a consumer fails.
+
+    cause: what it has in common with other programs of the same defect: the status, and its operators.
+    """
+
+    cause: str
+    trial: Trial
+    observation: Observation
+    text: str
+
+    @property
+    def operators(self) -> int:
+        """Return how many operators the program has, constants not counted."""
+        block = self.trial.graph.main
+        return sum(op.spec not in (CONST, CONST_SHAPE) for op in block.operators)
+
+
+def reduced_finding(
+    trial: Trial,
+    observation: Observation,
+    consumer: Consumer,
+    *,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Finding | None:
+    """Return the smallest program on which the consumer fails in the same way.
+
+    None if it does not fail again: a failure that comes and goes cannot be reduced.
+    """
+    status, _, group = observe(trial, consumer)
+    if (status, group) != (observation.status, observation.group):
+        return None
+    command = shlex.join([sys.executable, "-m", "tosa_convert", *check_words(consumer)])
+    expected = Failure(1) if status == "wrong" else Failure(text=telling_part(group))
+    smallest = trial
+    with scratch_folder() as folder:
+        try:
+            found = reduce(
+                trial.graph,
+                command,
+                folder,
+                trial.inputs,
+                timeout=10 * consumer.timeout,
+                engine=consumer.engine,
+                runs=RUNS,
+                expect=expected,
+                progress=progress,
+            )
+            inputs = _inputs_of(folder, trial)
+            smallest = Trial(found.graph, inputs, trial.made, found.graph, inputs)
+        except TosaConvertError as error:
+            progress(f"it stays as it is: {error}")
+    again, text, other = observe(smallest, consumer)
+    if again != status or (status != "wrong" and group != other):
+        smallest, text = trial, observation.message
+    block = smallest.graph.main
+    cause = group if status != "wrong" else f"wrong: {described(block, block.operators)}"
+    return Finding(cause, smallest, observation, text)
+
+
+def _inputs_of(folder: Path, trial: Trial) -> dict[str, Array]:
+    path = folder / "inputs.npz"
+    return dict(load_npz(path)) if path.exists() else trial.inputs
+
+
+def check_words(consumer: Consumer, folder: str = "") -> list[str]:
+    """Return the words of the command that repeats a finding; `folder` is where its files are."""
+    model, inputs = (
+        (f"{folder}model.tosa", f"{folder}inputs.npz") if folder else ("{model}", "{inputs}")
+    )
+    words = ["check", model, "-i", inputs, "--against", consumer.against]
+    return words if consumer.engine == "auto" else [*words, "--engine", consumer.engine]
+
+
+def known_causes(folders: list[Path]) -> set[tuple[str, str]]:
+    """Return the consumers and causes of findings in folders of earlier campaigns.
+
+    Raises TosaConvertError("file-error") for a file that is not a finding.
+    """
+    found = set()
+    for folder in folders:
+        for path in sorted(folder.glob(f"*/{FILE}")):
+            row = read_json(path, _EXPECTED)
+            if isinstance(row, dict):
+                found.add((str(row.get("against")), str(row.get("cause"))))
+    return found
+
+
+def save_finding(finding: Finding, folder: Path, consumer: Consumer) -> None:
+    """Write a folder that shows the defect without the rest of the campaign.
+
+    It has `model.tosa`, `model.mlir`, `inputs.npz`, `expected.npz`, `finding.json` and `report.md`.
+    Raises TosaConvertError("file-error").
+    """
+    graph, inputs = finding.trial.graph, finding.trial.inputs
+    expected = run(graph, inputs, engine=consumer.engine).outputs
+    description: dict[str, Any] = {
+        "against": consumer.against,
+        "cause": finding.cause,
+        "status": finding.observation.status,
+        "operators": finding.operators,
+        "made": finding.observation.made,
+        "said": finding.text,
+        "software": installed(),
+    }
+    with OutputFolder(folder) as target:
+        target.write("model.tosa", api.encode(api.stamp(graph)))
+        target.write("model.mlir", _plain(graph))
+        target.write("inputs.npz", npz_pieces(inputs))
+        target.write("expected.npz", npz_pieces(dict(expected)))
+        target.write(FILE, [json.dumps(description, indent=1).encode() + b"\n"])
+        target.write("report.md", [report(finding, consumer).encode()])
+
+
+def report(finding: Finding, consumer: Consumer) -> str:
+    """Return a finding as a text for a tracker, in Markdown."""
+    graph = finding.trial.graph
+    program = b"".join(map(bytes, _plain(graph))).decode()
+    versions = "\n".join(f"- {name} {version}" for name, version in installed().items())
+    command = shlex.join(["tosa-flatbuffer", *check_words(consumer, "./")])
+    return f"""# {finding.cause}
+
+`{consumer.against}` {_VERBS[finding.observation.status]} this program, which TOSA allows:
+
+```mlir
+{program.rstrip()}
+```
+
+To see it again, in this folder:
+
+```sh
+{command}
+```
+
+It prints:
+
+```
+{finding.text.rstrip()}
+```
+
+{_definitions(graph)}## Versions
+
+{versions}
+"""
+
+
+def _plain(graph: Graph) -> Iterable[Any]:
+    """Return a program as MLIR text without names and locations, which a report does not need."""
+    return api.render(graph, "mlir", names="generate", locations=False)
+
+
+_VERBS: Final = {
+    "wrong": "gives a wrong result for",
+    "crashed": "fails on",
+    "refused": "refuses",
+}
+
+
+def installed() -> dict[str, str]:
+    """Return the releases of this package, and of installed packages that a report may be about."""
+    found = {"tosa-convert": __version__}
+    for name in _PACKAGES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
+
+
+def _definitions(graph: Graph) -> str:
+    """Return what TOSA says of the operators of a small program."""
+    kinds = dict.fromkeys(
+        op.spec.name for op in graph.main.operators if op.spec not in (CONST, CONST_SHAPE)
+    )
+    texts = [
+        f"- {kind}: {' '.join((OPERATIONS[kind].__doc__ or '').split())}"
+        for kind in kinds
+        if kind in OPERATIONS
+    ]
+    return "## What the operators compute\n\n" + "\n".join(texts) + "\n\n" if texts else ""

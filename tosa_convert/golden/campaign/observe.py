@@ -1,0 +1,130 @@
+"""What a consumer does with a program: the verdict, and what failures of one cause have in common."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden.accuracy.comparison import Comparison
+from tosa_convert.golden.campaign.trials import Source, Trial, make_trial
+from tosa_convert.golden.checking.check import check
+from tosa_convert.golden.running.run_options import Engine
+from tosa_convert.golden.suite.journal import Answer, Status
+from tosa_convert.graph.model import Block, Graph, Operator
+from tosa_convert.graph.opset import CONST, CONST_SHAPE
+
+#: The codes of a consumer's failures -> the status of the trial.
+_STATUS: Final[dict[str, Status]] = {"backend-failed": "crashed", "backend-refused": "refused"}
+#: What differs between messages of one cause: names in quotes, files, values of MLIR, numbers.
+_VARIABLE: Final = (
+    (re.compile(r"0x[0-9a-fA-F]+"), "N"),
+    (re.compile(r"(?:/[\w.@+-]+)+"), "FILE"),
+    (re.compile(r"%[\w#.$-]+"), "%"),
+    (re.compile(r"tensor<[^>]*>"), "TENSOR"),
+    (re.compile(r"dense<[^>]*>"), "DENSE"),
+    (re.compile(r"\d+"), "N"),
+)
+#: What stands for them.
+_PLACE: Final = re.compile(r"\b(?:N|FILE|TENSOR|DENSE)\b|%")
+#: In the line of a message that says what is wrong.
+_TELLING: Final = re.compile(r"[Ee]rror: |Assertion|LLVM ERROR|UNREACHABLE")
+_GROUP_CHARACTERS: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Observation(Answer):
+    """The outcome of a trial.
+
+    group: what failures of one cause have in common. made: how the program was made.
+    """
+
+    group: str = ""
+    made: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """What is tried. against: as for `check`. python: the Python that has its packages."""
+
+    against: str
+    timeout: float
+    engine: Engine = "auto"
+
+
+def run_trial(name: str, source: Source, consumer: Consumer) -> Observation:
+    """Return what the consumer does with the program of a number."""
+    start = time.monotonic()
+    try:
+        trial = make_trial(source, int(name))
+    except TosaConvertError as error:
+        return Observation(name, "not-run", str(error))
+    status, message, group = observe(trial, consumer)
+    seconds = round(time.monotonic() - start, 4)
+    return Observation(name, status, message, seconds, group=group, made=trial.made)
+
+
+def observe(trial: Trial, consumer: Consumer) -> tuple[Status, str, str]:
+    """Return the verdict on a program, the text, and the group of its failure.
+
+    What the reference refuses to compute is "not-run".
+    """
+    try:
+        found = check(
+            trial.graph,
+            consumer.against,
+            trial.inputs,
+            timeout=consumer.timeout,
+            engine=consumer.engine,
+        )
+    except TosaConvertError as error:
+        status = _STATUS.get(error.code, "not-run")
+        said = str(error)
+        return status, said, f"{status}: {_essence(error)}" if status != "not-run" else ""
+    if found.ok:
+        return "pass", "", ""
+    return "wrong", str(found), f"wrong: {_wrong_operators(trial.graph, found)}"
+
+
+def _essence(error: TosaConvertError) -> str:
+    """Return a consumer's message without what differs from program to program."""
+    lines = error.findings[0].message.splitlines()
+    telling = (line for line in lines if _TELLING.search(line) and "raise " not in line)
+    text = next(telling, lines[-1] if lines else "")
+    for pattern, replacement in _VARIABLE:
+        text = pattern.sub(replacement, text)
+    return " ".join(text.split())[:_GROUP_CHARACTERS]
+
+
+def telling_part(group: str) -> str:
+    """Return the longest part of a group's message that is the same in all programs.
+
+    Example:
+        >>> telling_part("crashed: Assertion failed at N: rank < N")
+        'Assertion failed at '
+    """
+    said = group.partition(": ")[2]
+    return max(_PLACE.split(said), key=len)
+
+
+def _wrong_operators(graph: Graph, found: Comparison) -> str:
+    """Return the operators whose results are wrong, with their element types."""
+    names = {row.name for row in found.tensors if not row.ok}
+    producers = [op for op in graph.main.operators if names & set(op.outputs)]
+    return described(graph.main, producers) or ", ".join(sorted(names))
+
+
+def described(block: Block, operators: list[Operator]) -> str:
+    """Return operators with the element types of their first operands and results, without constants."""
+    texts = set()
+    for op in operators:
+        if op.spec not in (CONST, CONST_SHAPE):
+            types = [
+                tensor.dtype.name
+                for name in (*op.inputs[:1], *op.outputs[:1])
+                if (tensor := block.tensors.get(name)) is not None
+            ]
+            texts.add(f"{op.spec.name} {' to '.join(dict.fromkeys(types))}".strip())
+    return ", ".join(sorted(texts))

@@ -1,0 +1,147 @@
+"""Runs a campaign: programs until time is over, then a folder for each distinct defect."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Final
+
+from tosa_convert.golden.campaign.findings import (
+    Finding,
+    known_causes,
+    reduced_finding,
+    save_finding,
+)
+from tosa_convert.golden.campaign.observe import Consumer, Observation, run_trial
+from tosa_convert.golden.campaign.trials import Source, make_trial
+from tosa_convert.golden.suite.engine import on_local_processes, run_all
+from tosa_convert.golden.suite.journal import Journal
+
+#: Programs that a worker tries between two looks at the clock.
+_BATCH: Final = 8
+#: Programs of one group of wrong results that are reduced: one group may hide several defects.
+_REDUCED: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """What a campaign is.
+
+    folder: keeps the answers, and gets the findings. seconds: how long new programs are tried.
+    count: the most programs; None for no limit. jobs: worker processes.
+    known: folders of findings that are not reported again. refused: whether a refusal is a defect.
+    """
+
+    source: Source
+    consumer: Consumer
+    folder: Path
+    seconds: float
+    count: int | None = None
+    jobs: int = 1
+    known: tuple[Path, ...] = ()
+    refused: bool = False
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a campaign found.
+
+    tried: programs by status. folders: of the new findings, with their causes.
+    known: findings that were known before. lost: groups that did not fail again.
+    """
+
+    tried: Counter[str] = field(default_factory=Counter)
+    folders: dict[str, Finding] = field(default_factory=dict)
+    known: int = 0
+    lost: list[str] = field(default_factory=list)
+
+
+def run_campaign(
+    campaign: Campaign,
+    *,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Outcome:
+    """Try programs, then reduce one of each group of failures and write its folder.
+
+    The same call again goes on where the last one ended. Raises TosaConvertError: "file-error";
+    "option-conflict" if the folder belongs to another campaign.
+    """
+    header = {"against": campaign.consumer.against, "source": asdict(campaign.source)}
+    campaign.folder.mkdir(parents=True, exist_ok=True)
+    journal = Journal(campaign.folder / "trials.jsonl", header, Observation)
+    with contextlib.closing(journal):
+        _try_programs(campaign, journal, progress)
+        found = [row for row in journal.answers.values() if isinstance(row, Observation)]
+    outcome = Outcome(Counter(row.status for row in found))
+    _report_findings(campaign, found, outcome, progress)
+    return outcome
+
+
+def _try_programs(campaign: Campaign, journal: Journal, progress: Callable[[str], None]) -> None:
+    function = functools.partial(run_trial, source=campaign.source, consumer=campaign.consumer)
+    run_cases = on_local_processes(campaign.jobs)
+    end = time.monotonic() + campaign.seconds
+    number = len(journal.answers)
+    most = number + (1 << 62 if campaign.count is None else campaign.count)
+    while time.monotonic() < end and number < most:
+        size = min(_BATCH * campaign.jobs, most - number)
+        run_all([str(one) for one in range(number, number + size)], run_cases, journal, function)
+        number += size
+        counts = Counter(row.status for row in journal.answers.values())
+        progress(", ".join(f"{count} {status}" for status, count in counts.most_common()))
+
+
+def _report_findings(
+    campaign: Campaign,
+    found: list[Observation],
+    outcome: Outcome,
+    progress: Callable[[str], None],
+) -> None:
+    known = known_causes([campaign.folder, *campaign.known])
+    failing = ("wrong", "crashed", "refused") if campaign.refused else ("wrong", "crashed")
+    for group, rows in _groups(found, failing):
+        if (campaign.consumer.against, group) in known:
+            outcome.known += 1
+            continue
+        finding = None
+        for row in rows[:_REDUCED]:
+            progress(f"reduce {group}")
+            trial = make_trial(campaign.source, int(row.case))
+            finding = reduced_finding(trial, row, campaign.consumer, progress=progress)
+            if finding is None:
+                continue
+            key = (campaign.consumer.against, finding.cause)
+            if key in known:
+                outcome.known += 1
+                continue
+            known.add(key)
+            folder = campaign.folder / _folder_name(finding.cause, campaign.folder)
+            save_finding(finding, folder, campaign.consumer)
+            outcome.folders[str(folder)] = finding
+        if finding is None:
+            outcome.lost.append(group)
+
+
+def _groups(
+    found: list[Observation], failing: tuple[str, ...]
+) -> Iterator[tuple[str, list[Observation]]]:
+    """Iterate over the groups of failures; of each the quickest trials come first."""
+    groups: dict[str, list[Observation]] = {}
+    for row in found:
+        if row.status in failing:
+            groups.setdefault(row.group, []).append(row)
+    for group, rows in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
+        yield group, sorted(rows, key=lambda row: row.seconds)
+
+
+def _folder_name(cause: str, folder: Path) -> str:
+    """Return a name that is not taken, from the first words of a cause."""
+    words = "".join(c if c.isalnum() else " " for c in cause.lower()).split()
+    stem = "-".join(words)[:60].rstrip("-")
+    names = (stem, *(f"{stem}-{number}" for number in range(2, 1000)))
+    return next(name for name in names if not (folder / name).exists())

@@ -1,0 +1,137 @@
+"""The programs of a campaign: each follows from the campaign's seed and its number."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.campaign.detours import exchanged, with_detour, with_fixed_inputs
+from tosa_convert.golden.edges.edge_inputs import find_edge_inputs
+from tosa_convert.golden.random_graphs import generate
+from tosa_convert.golden.running.programs import as_graph, input_arrays
+from tosa_convert.graph.extract import extract_from
+from tosa_convert.graph.model import Graph
+from tosa_convert.graph.opset import CONST, CONST_SHAPE
+from tosa_convert.rules.public import find_violations
+
+#: Operators of a generated program: small ones say most for their time.
+_SIZES: Final = (1, 1, 1, 2, 2, 3, 5, 8, 13, 21)
+#: Edits of a program, at most.
+_EDITS: Final = 3
+#: Operators of a part of a model, at most.
+_PART: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the programs of a campaign come from.
+
+    seed: of the campaign. size: the most operators of a generated program.
+    kinds, profile, types, level: as for `generate`.
+    like: models whose parts are programs, too.
+    """
+
+    seed: int = 0
+    size: int = 21
+    kinds: tuple[str, ...] | None = None
+    profile: str | None = None
+    types: tuple[str, ...] | None = None
+    level: str = "8k"
+    like: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A program with its inputs, and how it was made.
+
+    plain: the program without the edits that keep its meaning; the same one if there are none.
+    """
+
+    graph: Graph
+    inputs: dict[str, Array]
+    made: str
+    plain: Graph
+    plain_inputs: dict[str, Array]
+
+
+def make_trial(source: Source, number: int) -> Trial:
+    """Return the program with this number.
+
+    Raises TosaConvertError if TOSA does not define what it computes of random inputs.
+    """
+    choose = random.Random(f"campaign {source.seed} {number}")
+    if source.like and choose.random() < 0.5:
+        path = choose.choice(source.like)
+        graph, made = part_of_model(_model(path), choose), f"a part of {path}"
+    else:
+        size = min(choose.choice(_SIZES), source.size)
+        seed = choose.randrange(1 << 31)
+        graph = generate(
+            seed,
+            size,
+            kinds=source.kinds,
+            profile=source.profile,
+            types=source.types,
+            level=source.level,
+        )
+        made = f"generate --seed {seed} --size {size}"
+    seed = choose.randrange(1 << 31)
+    if choose.random() < 0.5:
+        inputs, made = find_edge_inputs(graph, seed, {}).arrays, f"{made}, edge inputs"
+    else:
+        inputs = input_arrays(graph, None, random=seed)
+    plain, plain_inputs = graph, inputs
+    for _ in range(choose.randrange(_EDITS + 1)):
+        changed = _edited(graph, inputs, choose)
+        if changed is not None and not find_violations(changed[0], level=source.level):
+            graph, made = changed[0], f"{made}, {changed[1]}"
+            inputs = {name: inputs[name] for name in inputs if name in graph.main.inputs}
+    return Trial(graph, inputs, made, plain, plain_inputs)
+
+
+def _edited(
+    graph: Graph, inputs: Mapping[str, Array], choose: random.Random
+) -> tuple[Graph, str] | None:
+    """Return the program with one edit that keeps its meaning, and what it is."""
+    kind = choose.random()
+    if kind < 0.15:
+        return exchanged(graph, choose)
+    if kind < 0.35:
+        return with_fixed_inputs(graph, inputs, choose)
+    return with_detour(graph, choose)
+
+
+@lru_cache(maxsize=8)
+def _model(path: str) -> Graph:
+    return as_graph(path)
+
+
+def part_of_model(graph: Graph, choose: random.Random) -> Graph:
+    """Return a random part of a model: the last results of neighbouring operators, from what they use.
+
+    Raises TosaConvertError if the model has no operator.
+    """
+    operators = graph.main.operators
+    places = [i for i, op in enumerate(operators) if op.spec not in (CONST, CONST_SHAPE)]
+    last = choose.choice(places) if places else 0
+    first = max(0, last - choose.randrange(_PART))
+    inside = {name for op in operators[first : last + 1] for name in op.outputs}
+    cuts = [
+        name
+        for op in operators[first : last + 1]
+        for name in op.inputs
+        if name not in inside
+        and name in graph.main.tensors
+        and not graph.main.tensors[name].variable
+        and graph.main.tensors[name].data is None
+    ]
+    outputs = list(operators[last].outputs) if places else []
+    try:
+        return extract_from(graph, outputs, dict.fromkeys(cuts))
+    except TosaConvertError:
+        return graph
