@@ -84,7 +84,7 @@ def diff(left: str, right: str, **given: Any) -> int:
 
 
 def _paint(when: str | None) -> Any:
-    """Colours lines if they are wanted."""
+    """Return what colours lines, if colours are wanted."""
     import os
     import sys
 

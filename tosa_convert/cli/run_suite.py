@@ -201,8 +201,7 @@ def _print(
     """Print what did not pass, what changed, and the tables."""
     failures = sorted(run.failures, key=lambda answer: answer.case)
     for row in failures[:PRINTED_CASES]:
-        first_line = row.message.splitlines()[0] if row.message else ""
-        say(f"{row.status.upper()} {printable(row.case)}: {first_line}")
+        say(f"{row.status.upper()} {printable(row.case)}: {_headline(row.message)}")
     if len(failures) > PRINTED_CASES:
         say(f"... and {len(failures) - PRINTED_CASES} more")
     for row in run.unexpected_passes[:PRINTED_CASES]:
@@ -222,6 +221,18 @@ def _print(
         lines += ["", *aligned([table.head, *rows], table.numbers)]
     if lines:
         say("\n".join([*lines, ""]))
+
+
+def _headline(message: str) -> str:
+    r"""Return the first line of a message, and of what a backend said the last one.
+
+    Example:
+        >>> _headline("sim.py: error: the end of its stderr:\n  File x\n  OSError: y [backend-failed]")
+        'sim.py: error: the end of its stderr: OSError: y [backend-failed]'
+    """
+    first, *others = message.splitlines() or [""]
+    said = [line.strip() for line in others if line.endswith("]")]
+    return f"{first} {said[0]}" if first.endswith(":") and said else first
 
 
 def _print_slowdowns(slower: Iterable[Slowdown]) -> None:

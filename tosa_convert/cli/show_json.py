@@ -38,7 +38,7 @@ def document(files: Sequence[dict[str, Any]]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Values that JSON has: NaN and infinities become texts."""
+    """Return values that JSON has: NaN and infinities become texts."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, dict):

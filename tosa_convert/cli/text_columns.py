@@ -16,7 +16,7 @@ _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def aligned(rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> Iterator[str]:
-    """Rows as lines whose columns start at the same place; `right`: columns aligned to the right.
+    """Return rows as lines whose columns start at the same place; `right`: columns aligned to the right.
 
     Example:
         >>> list(aligned([["a", "1"], ["bcd", "23"]], right=[1]))
@@ -35,7 +35,7 @@ def aligned(rows: Iterable[Sequence[str]], right: Iterable[int] = ()) -> Iterato
 
 
 def fitted(lines: Iterable[str]) -> Iterator[str]:
-    """Lines that fit the terminal: longer ones are cut. Whole lines if the output is not a terminal."""
+    """Cut lines to the width of the terminal; return whole ones if the output is not a terminal."""
     if sys.stdout is None or not sys.stdout.isatty():
         yield from lines
         return
@@ -59,7 +59,7 @@ def one_line(text: str, characters: int = 80) -> str:
 
 
 def size_text(count: int) -> str:
-    """Bytes in the unit that fits.
+    """Return bytes in the unit that fits.
 
     Example:
         >>> size_text(1), size_text(1000), size_text(1536), size_text(5 << 30)

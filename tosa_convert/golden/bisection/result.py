@@ -122,6 +122,8 @@ class Bisection:
             text = f"{counted(len(self.outputs.tensors), 'output')} compared, {failures} wrong"
             lines.append(text)
         each = "" if self.compared == 1 else ", each by itself"
+        if self.refused:
+            each = ", by itself where the backend does not refuse that"
         lines.append(f"{counted(self.compared, 'tensor')} judged{each}")
         if self.first is not None:
             if self.outputs is not None and self.outputs.ok:

@@ -382,7 +382,7 @@ def _save(
 def seeded_inputs(
     graph: Graph, given: Mapping[str, Array], first: int, count: int, ranges: Ranges
 ) -> Iterator[tuple[str, dict[str, Array]]]:
-    """Random inputs of several seeds, each with its name; those that are given stay."""
+    """Iterate over random inputs of several seeds, each with its name; those that are given stay."""
     slots = input_slots(graph)
     for seed in range(first, first + count):
         yield f"seed-{seed}", {**random_inputs(graph, slots, seed, ranges), **given}
@@ -397,7 +397,7 @@ def edge_sets(
     *,
     further: bool = False,
 ) -> Iterator[tuple[str, dict[str, Array]]]:
-    """Edge inputs of several seeds, each set with its name; those that are given stay.
+    """Iterate over edge inputs of several seeds, each set with its name; those that are given stay.
 
     further: with the further sets that belong to a seed of a small program.
     """

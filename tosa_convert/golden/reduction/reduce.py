@@ -334,7 +334,7 @@ class _Reducer:
         return ended
 
     def arrays_for(self, part: Graph) -> dict[str, Array]:
-        """Arrays for a candidate's inputs."""
+        """Return the arrays for a candidate's inputs."""
         assert self.inputs is not None
         arrays: dict[str, Array] = {}
         for slot in input_slots(part):

@@ -27,7 +27,7 @@ MOST_IN_TURN: Final = 32
 
 
 def size(graph: Graph) -> int:
-    """Operators that are not constants."""
+    """Count the operators that are not constants."""
     return len({index for index, _ in computed_tensors(graph)})
 
 

@@ -283,7 +283,7 @@ def _head(run: Verdict, page: Page) -> bytes:
 
 
 def _colour(share: float) -> str:
-    """From red over yellow to green."""
+    """Return the style of a share: from red over yellow to green."""
     return f"--hue:{round(120 * share)}"
 
 

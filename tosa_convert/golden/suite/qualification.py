@@ -458,7 +458,7 @@ def _open(
 
 
 def _recorded(case: OfficialCase, folder: Path) -> Record:
-    """Results in a folder: `.npy` files named as the tensors, or as the descriptor names them."""
+    """Return the results in a folder: `.npy` files named as the tensors, or as the descriptor has it."""
     arrays = open_folder(folder)
     names: dict[str, str] = {}
     files = zip(case.description["ofm_name"], case.description["ofm_file"], strict=True)

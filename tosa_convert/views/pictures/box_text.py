@@ -70,7 +70,7 @@ def single_number(value: Value) -> str | None:
 
 
 def short_sizes(sizes: Sequence[int] | None) -> str:
-    """Sizes as in "1×28×28", "scalar" for rank 0.
+    """Return sizes as in "1×28×28", "scalar" for rank 0.
 
     Example:
         >>> short_sizes((1, -1)), short_sizes(()), short_sizes(None)

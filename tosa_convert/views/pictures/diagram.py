@@ -110,7 +110,7 @@ class Diagram:
         return items
 
     def connections(self) -> Iterator[tuple[int, End, End, int]]:
-        """Group, start, end and value of each line that has to be drawn within that group.
+        """Return the group, start, end and value of each line that has to be drawn within that group.
 
         A value whose user is in another group leaves the groups of its producer and enters those of
         its user; in the group that both are in, the line connects the two items.

@@ -248,7 +248,7 @@ def _ratio_text(ratio: Any) -> str:
 
 
 def _producers(diagram: Diagram) -> dict[str, int]:
-    """Tensor -> the node that computes it; the outermost one of several with that name."""
+    """Map tensors to the nodes that compute them; the outermost one of several with that name."""
     found: dict[str, int] = {}
     for value in diagram.values:
         if value.producer is not None:

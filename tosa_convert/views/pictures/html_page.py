@@ -60,7 +60,7 @@ def page_data(
 
 
 def escaped_json(data: Json) -> str:
-    """JSON that can be inside a script element: no character of it ends the element or a line."""
+    """Return JSON for a script element: no character of it ends the element or a line."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -113,7 +113,7 @@ def _node(node: Node, block: Block, findings: dict[str, list[int]]) -> Json:
 
 
 def _by_operator(findings: Sequence[Finding]) -> dict[str, list[int]]:
-    """Path of an operator -> the numbers of its findings; a location can be before the path."""
+    """Map operators' paths to the numbers of their findings; a location can be before the path."""
     found: dict[str, list[int]] = {}
     for number, finding in enumerate(findings):
         start = finding.where.find("region ")

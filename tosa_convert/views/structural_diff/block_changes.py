@@ -194,7 +194,7 @@ class BlockChanges:
                 yield (before, 1), self._alone(1, _subject(found), node, folded[1][0].get(node, 0))
 
     def _folded(self, side: int) -> tuple[dict[int, int], set[int]]:
-        """Constants that only operators without partners take: their number at the first of these."""
+        """Count the constants that only operators without partners take, at the first of these."""
         flow = self._flow(side)
         partners = self.partners.of_right if side else self.partners.of_left
         counts: dict[int, int] = {}
