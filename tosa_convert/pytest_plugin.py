@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not against or hasattr(config, "workerinput"):
         return
     from tosa_convert.errors import TosaConvertError
-    from tosa_convert.golden.suite.qualification import Qualification
+    from tosa_convert.golden.suite.settings import Qualification
 
     try:
         Qualification(against=against).require_backend()
@@ -195,8 +195,9 @@ class CaseItem(_Item):
 
     def runtest(self) -> None:
         """Run the case, and judge the answer as `suite` does."""
-        from tosa_convert.golden.suite.qualification import Qualification, qualify_case
+        from tosa_convert.golden.suite.qualification import qualify_case
         from tosa_convert.golden.suite.run_cases import run_case
+        from tosa_convert.golden.suite.settings import Qualification
 
         folder = self.path.parent
         against = self.config.getoption("--tosa-against")

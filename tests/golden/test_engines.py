@@ -20,8 +20,9 @@ from tosa_convert.cli.main import verb
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.arrays.npz import load_npz
 from tosa_convert.golden.running import reference_model_process, work
-from tosa_convert.golden.suite.qualification import Qualification, qualify_case
+from tosa_convert.golden.suite.qualification import qualify_case
 from tosa_convert.golden.suite.run_cases import run_case
+from tosa_convert.golden.suite.settings import Qualification
 from tosa_convert.graph import Graph
 from tosa_convert.process.child import Ended
 

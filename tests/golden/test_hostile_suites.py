@@ -24,9 +24,10 @@ from tosa_convert.golden.suite import descriptor
 from tosa_convert.golden.suite.descriptor import read_descriptor
 from tosa_convert.golden.suite.engine import answered
 from tosa_convert.golden.suite.journal import STATUSES, Answer, Journal
-from tosa_convert.golden.suite.qualification import Qualification, qualify_case
+from tosa_convert.golden.suite.qualification import qualify_case
 from tosa_convert.golden.suite.report import junit, read_baseline, read_expected, verdict
 from tosa_convert.golden.suite.run_cases import run_case
+from tosa_convert.golden.suite.settings import Qualification
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 POSIX = pytest.mark.skipif(os.name != "posix", reason="pipes and links as POSIX has them")

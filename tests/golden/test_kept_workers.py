@@ -9,7 +9,8 @@ import pytest
 from golden.official_cases import make_suite
 
 from tosa_convert.golden.suite.journal import Answer
-from tosa_convert.golden.suite.qualification import Qualification, qualify_case
+from tosa_convert.golden.suite.qualification import qualify_case
+from tosa_convert.golden.suite.settings import Qualification
 
 pytestmark = [
     pytest.mark.usefixtures("refmodel"),

@@ -30,7 +30,6 @@ from tosa_convert.golden.suite.engine import (
 )
 from tosa_convert.golden.suite.html_table import Table, html_report
 from tosa_convert.golden.suite.plans import backend_plan, conversion_plan
-from tosa_convert.golden.suite.qualification import Qualification
 from tosa_convert.golden.suite.report import (
     FACTOR,
     SKIPPED,
@@ -45,6 +44,7 @@ from tosa_convert.golden.suite.report import (
     summary,
     verdict,
 )
+from tosa_convert.golden.suite.settings import Qualification
 from tosa_convert.graph.model import counted
 from tosa_convert.io.files import file_error
 from tosa_convert.io.options import narrow_types

@@ -21,8 +21,8 @@ from typing import Final
 from tosa_convert.errors import printable_lines
 from tosa_convert.golden.suite.failures import nearby
 from tosa_convert.golden.suite.journal import Answer
-from tosa_convert.golden.suite.qualification import Qualification
 from tosa_convert.golden.suite.report import FAILED, Verdict
+from tosa_convert.golden.suite.settings import Qualification
 from tosa_convert.graph.model import counted
 
 _STATUSES: Final = (

@@ -11,13 +11,9 @@ from typing import Final
 from tosa_convert.golden.backends.fingerprint import of_backend, of_environment, of_software
 from tosa_convert.golden.suite.engine import Plan
 from tosa_convert.golden.suite.html_table import backend_page
-from tosa_convert.golden.suite.qualification import (
-    Qualification,
-    files_qualified,
-    may_run,
-    qualify_case,
-)
+from tosa_convert.golden.suite.qualification import qualify_case
 from tosa_convert.golden.suite.run_cases import Via, files_of_case, find_cases, run_case
+from tosa_convert.golden.suite.settings import Qualification, files_qualified, may_run
 
 _CONVERTED: Final = "{passed} of {cases} cases pass ({failed} fail, {errors} errors)"
 _COMPUTED: Final = (
