@@ -37,7 +37,7 @@ RESULTS: Final = FOLDER / "published.json"
 _SHAPES: Final = {
     "timm": {"x": "1x3x32x32"},
     "torchvision": {"x": "1x3x32x32"},
-    "keras": {"input_layer": "1x32x32x3"},
+    "keras": {"image": "1x32x32x3"},
     "hf": {},
 }
 #: What a small configuration of transformers has, as far as the type of model knows it.

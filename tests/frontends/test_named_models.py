@@ -209,7 +209,7 @@ class TestKeras:
 
     def test_an_application_takes_the_sizes_that_are_asked_for(self) -> None:
         graph = tc.frontends.from_file(
-            "keras:MobileNet", random_weights=True, input_shapes={"input_layer": (1, 32, 32, 3)}
+            "keras:MobileNet", random_weights=True, input_shapes={"image": (1, 32, 32, 3)}
         )
         assert graph.main.tensors[graph.main.inputs[0]].shape == (1, 32, 32, 3)
 

@@ -249,3 +249,62 @@ def test_exact_keeps_the_normalisation_behind_a_convolution() -> None:
         kinds = [op.spec.name for op in graph.main.operators]
         assert kinds.count("MUL") == products
         assert kinds.count("CONV2D") == 1
+
+
+def test_sizes_go_by_the_names_and_within_the_bounds_of_their_dim() -> None:
+    import torch
+
+    rows = torch.export.Dim("rows", min=2, max=10)
+    given = (torch.ones(3, 4),)
+    program = torch.export.export(torch.nn.ReLU(), given, dynamic_shapes=({0: rows},))
+    graph = tc.frontends.from_torch(program, input_shapes={"rows": (5,)})
+    assert graph.main.tensors["input"].shape == (5, 4)
+    with pytest.raises(tc.TosaConvertError, match="takes from 2 to 10, found 11"):
+        tc.frontends.from_torch(program, input_shapes={"rows": (11,)})
+    with pytest.raises(tc.TosaConvertError, match="inputs: input; sizes: rows"):
+        tc.frontends.from_torch(program, input_shapes={"columns": (5,)})
+
+
+def test_a_compiled_module_converts_and_a_scripted_one_is_refused_by_name() -> None:
+    import torch
+
+    module = torch.nn.Linear(3, 2).eval()
+    given = [torch.ones(1, 3)]
+    assert tc.frontends.from_torch(torch.compile(module), given).main.inputs == ["input"]
+    for scripted in (torch.jit.script(module), torch.jit.trace(module, given)):
+        with pytest.raises(tc.TosaConvertError, match="a module of TorchScript"):
+            tc.frontends.from_torch(scripted, given)
+
+
+class TestChangesThatAnExportLoses:
+    @pytest.fixture
+    def module(self) -> Any:
+        import torch
+
+        class Cache(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.register_buffer("calls", torch.zeros(1))
+
+            def forward(self, x: Any, past: list[Any], returned: bool = False) -> Any:
+                self.calls.add_(1)
+                past[0] = torch.cat([past[0], x])
+                return (x, past) if returned else x * 2
+
+        return Cache().eval()
+
+    def test_they_are_refused_by_name(self, module: Any) -> None:
+        import torch
+
+        given = [torch.ones(1, 2), [torch.ones(3, 2)]]
+        with pytest.raises(tc.TosaConvertError, match=r"loses: \[1\]\[0\]") as caught:
+            tc.frontends.from_torch(module, given)
+        assert caught.value.code == "not-lowered"
+
+    def test_what_is_returned_is_not_lost_and_the_state_stays(self, module: Any) -> None:
+        import torch
+
+        given = [torch.ones(1, 2), [torch.ones(3, 2)], True]
+        graph = tc.frontends.from_torch(module, given)
+        assert [graph.main.tensors[name].shape for name in graph.main.outputs] == [(1, 2), (4, 2)]
+        assert module.calls.item() == 0

@@ -14,7 +14,7 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.extensions import is_extension
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered
 from tosa_convert.frontends.model_summary import describe as describe
-from tosa_convert.frontends.process.request import OUTPUT_NAMES, TRUSTED
+from tosa_convert.frontends.process.request import OUTPUT_NAMES
 from tosa_convert.frontends.process.run import TIMEOUT
 from tosa_convert.frontends.recognize import Recognised, recognize
 from tosa_convert.frontends.table import FRONTENDS, absent, frontend, missing, model_kinds, on_route
@@ -354,11 +354,9 @@ def from_torch(
     read = _read_options(input_shapes, narrow, full_paths, exact, limits)
     with temporary_folder("tosa-frontend-") as name:
         path = Path(name) / "module.pt2"
-        save_program(module, args, kwargs, path)
+        saved = save_program(module, args, kwargs, path)
         model = Recognised("torch", str(path), type(module).__name__)
-        options = FrontendOptions(
-            python=python, timeout=timeout, read=read, via=via, options={TRUSTED: "yes"}
-        )
+        options = FrontendOptions(python=python, timeout=timeout, read=read, via=via, options=saved)
         with lowered(model, options) as found:
             return found.graph
 

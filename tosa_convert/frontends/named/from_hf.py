@@ -55,7 +55,8 @@ def make_model(wanted: Wanted) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     name, _, task = wanted.name.partition(":")
     if task and task not in TASKS:
         raise wanted.unknown("task", TASKS, task)
-    config = _configuration(transformers, wanted, name)
+    with wanted.made():
+        config = _configuration(transformers, wanted, name)
     kind = _class(transformers, wanted, config, task)
     torch.manual_seed(SEED)
     with wanted.made():
@@ -80,18 +81,16 @@ def make_model(wanted: Wanted) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
 def _configuration(transformers: Any, wanted: Wanted, name: str) -> Any:
     """Return the configuration of a model: of its folder, of the hub, or of its type."""
     if not wanted.random_weights:
-        with wanted.made():
-            return transformers.AutoConfig.from_pretrained(name)
+        return transformers.AutoConfig.from_pretrained(name)
     types = list(transformers.CONFIG_MAPPING)
     if name in types and not os.path.isdir(name):
         wanted.assume(f"it has the configuration that transformers has for the type {name}")
         return transformers.AutoConfig.for_model(name)
     try:
         return transformers.AutoConfig.from_pretrained(name, local_files_only=True)
-    except (OSError, ValueError) as error:
+    except OSError:
         if os.path.isdir(name):
-            message = f"its configuration cannot be read: {str(error).splitlines()[0]}"
-            raise fail("frontend-failed", wanted.shown, message) from None
+            raise
         if "/" not in name:
             raise wanted.unknown("type of model or folder", types, name) from None
         message = "its configuration is not on this disk, and --random-weights downloads nothing"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, Final
 
 from tosa_convert.frontends.named.wanted import SEED, Wanted, imports_of
+
+#: The name of the input; that of Keras has a number, which depends on the models that were made before.
+_INPUT: Final = "image"
 
 
 def make_model(wanted: Wanted) -> Any:
@@ -29,12 +32,10 @@ def make_model(wanted: Wanted) -> Any:
     with wanted.made():
         made = known[wanted.name](weights=weights)
     (image,) = made.inputs
-    shape = wanted.shape(image.name, (wanted.size("batch", 1), *image.shape[1:]))
-    wanted.refuse_unused([image.name])
-    tensor = keras.Input(batch_shape=shape, name=image.name)
-    if shape[1:] == tuple(image.shape[1:]):
-        made = keras.models.clone_model(made, input_tensors=tensor)
-    else:
+    shape = wanted.shape(_INPUT, (wanted.size("batch", 1), *image.shape[1:]))
+    wanted.refuse_unused([_INPUT])
+    tensor = keras.Input(batch_shape=shape, name=_INPUT)
+    with wanted.made():
         made = known[wanted.name](weights=weights, input_tensor=tensor)
     if wanted.random_weights:
         wanted.assume(f"its weights are random, of the seed {SEED}")

@@ -124,8 +124,8 @@ def _values(torch: Any, module: Any, wanted: Wanted, name: str) -> Any:
     config, batch = module.config, wanted.size("batch", 1)
     if hasattr(config, "num_mel_bins") and hasattr(config, "max_length"):
         shape: tuple[int, ...] = batch, config.max_length, config.num_mel_bins
-    elif hasattr(config, "audio_channels"):
-        shape = batch, config.audio_channels, _SAMPLES
+    elif hasattr(config, "audio_channels") or hasattr(config, "codebook_size"):
+        shape = batch, getattr(config, "audio_channels", 1), _SAMPLES
     else:
         shape = batch, _SAMPLES
     return random_numbers(torch, wanted.shape(name, shape))

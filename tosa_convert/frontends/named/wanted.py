@@ -104,6 +104,8 @@ class Wanted:
         """
         try:
             yield
+        except TosaConvertError:
+            raise
         except Exception as error:  # Each library has its own, and those of what it downloads with.
             said = f"{type(error).__name__}: {' '.join(str(error).split())[:_CHARACTERS]}"
             message, hint = f"{self.library} does not make it: {said}", ""

@@ -21,6 +21,9 @@ OUTPUT_NAMES: Final = "output-names"
 #: Option of the torch frontend: "yes" if the file was made in this process, and its code may run.
 TRUSTED: Final = "trusted"
 
+#: Option of the torch frontend: a JSON object with the names of sizes that are not fixed, by symbol.
+SIZE_NAMES: Final = "size-names"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:

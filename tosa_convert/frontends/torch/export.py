@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -14,8 +15,9 @@ from torch.utils import _pytree as pytree
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.process.python_file import call_factory
-from tosa_convert.frontends.process.request import TRUSTED, Request
+from tosa_convert.frontends.process.request import SIZE_NAMES, TRUSTED, Request
 from tosa_convert.frontends.torch.archive import load_archive
+from tosa_convert.frontends.torch.lost_changes import refuse_lost_changes
 from tosa_convert.frontends.torch.signature import input_names, user_inputs
 from tosa_convert.frontends.torch.stand_ins import unknown_classes
 from tosa_convert.process.server import import_of_this_package
@@ -35,7 +37,16 @@ def export_module(
             f"expected a torch.nn.Module or an exported program, found {type(module).__name__}"
         )
         raise fail("frontend-failed", "torch", message)
-    return _exported(module, tuple(arguments), dict(keywords or {}))
+    name = type(module).__name__
+    if isinstance(module, torch.jit.ScriptModule):
+        message = "it is a module of TorchScript, which torch.export does not take"
+        hint = "give the module of which torch.jit.script or torch.jit.trace made it"
+        raise fail("frontend-failed", name, message, hint)
+    # What torch.compile returns computes what the module in it computes.
+    module = getattr(module, "_orig_mod", module)
+    program = _exported(module, tuple(arguments), dict(keywords or {}))
+    refuse_lost_changes(module, arguments, keywords or {}, name)
+    return program
 
 
 def _exported(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -73,9 +84,11 @@ def _data_dependent() -> tuple[type[Exception], ...]:
 
 def save_program(
     module: Any, arguments: Sequence[Any], keywords: Mapping[str, Any] | None, path: Path
-) -> None:
-    """Export a module and write the program as a `.pt2` file."""
-    torch.export.save(export_module(module, arguments, keywords), path)
+) -> dict[str, str]:
+    """Export a module and write the program as a `.pt2` file; return the options for loading it."""
+    program = export_module(module, arguments, keywords)
+    torch.export.save(program, path)
+    return {TRUSTED: "yes", SIZE_NAMES: json.dumps(size_names(program))}
 
 
 def load_program(request: Request) -> Any:
@@ -94,7 +107,9 @@ def _loaded(request: Request) -> Any:
         with contextlib.suppress(ImportError):  # Another release of torch has them elsewhere.
             importlib.import_module("torch.ao.quantization.fx._decomposed")
         trusted = request.options.get(TRUSTED) == "yes"
-        return load_archive(source, request.shown or request.source, trusted=trusted)
+        program = load_archive(source, request.shown or request.source, trusted=trusted)
+        program.graph_module.meta[SIZE_NAMES] = json.loads(request.options.get(SIZE_NAMES, "{}"))
+        return program
     made = call_factory(source, member, request.users_folder)
     if isinstance(made, torch.export.ExportedProgram):
         return made
@@ -160,11 +175,19 @@ def _with_shapes(program: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
     Sizes that the program shares between inputs follow: if `ids` gets a length, `mask` gets it, too.
     """
     values = placeholder_values(program)
-    unknown = [name for name in shapes if name not in values]
+    symbols: dict[str, str] = {}
+    for symbol, name in size_names(program).items():
+        symbols |= {symbol: symbol, name: symbol}
+    unknown = [name for name in shapes if name not in values and name not in symbols]
     if unknown:
-        message = f"no input is called {', '.join(unknown)}"
-        raise fail("unknown-argument", "--input-shape", message, f"inputs: {', '.join(values)}")
-    sizes = _sizes(values, shapes)
+        message = f"no input or size is called {', '.join(unknown)}"
+        named = ", ".join(size_names(program).values())
+        hint = f"inputs: {', '.join(values)}" + (f"; sizes: {named}" if named else "")
+        raise fail("unknown-argument", "--input-shape", message, hint)
+    given = {symbols[name]: shape[0] for name, shape in shapes.items() if name not in values}
+    shapes = {name: shape for name, shape in shapes.items() if name in values}
+    sizes = _sizes(values, shapes, given)
+    _refuse_out_of_bounds(program, sizes)
     tensors = {
         name: torch.zeros(_shape(value, shapes.get(name), sizes), dtype=value.dtype)
         for name, value in values.items()
@@ -179,9 +202,51 @@ def _with_shapes(program: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
     return _exported(program.module(), arguments, keywords)
 
 
-def _sizes(values: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """Return the size of each named dimension; refuse two for one, and other than fixed ones."""
-    sizes: dict[str, int] = {}
+def size_names(program: Any) -> dict[str, str]:
+    """Return what each size that is not fixed is called: as its `Dim`, else as torch calls it.
+
+    A `.pt2` file does not keep the names of `Dim`.
+    """
+    values = placeholder_values(program).values()
+    sizes = [size for value in values for size in value.shape if not isinstance(size, int)]
+    names = {str(size): str(size) for size in sizes if str(size).isidentifier()}
+    for size in sizes:
+        environment = size.node.shape_env
+        called = environment.source_name_to_debug_name
+        for source in environment.var_to_sources.get(size.node.expr, ()):
+            if source.name in called:
+                names[str(size)] = called[source.name]
+    return {**names, **program.graph_module.meta.get(SIZE_NAMES, {})}
+
+
+def bounds_of(program: Any) -> dict[str, tuple[int, int | None]]:
+    """Return the least and the greatest value of each size that is not fixed; None for no greatest."""
+    found = {}
+    for symbol, row in program.range_constraints.items():
+        upper = int(row.upper) if row.upper.is_Integer else None
+        found[str(symbol)] = (max(int(row.lower), 0), upper)
+    return found
+
+
+def _refuse_out_of_bounds(program: Any, sizes: Mapping[str, int]) -> None:
+    names = size_names(program)
+    for symbol, (least, most) in bounds_of(program).items():
+        value = sizes.get(symbol, least)
+        if value < least or (most is not None and value > most):
+            expected = f"from {least}" + ("" if most is None else f" to {most}")
+            raise _wrong_shape(
+                names.get(symbol, symbol), f"the program takes {expected}, found {value}"
+            )
+
+
+def _sizes(
+    values: Mapping[str, Any], shapes: Mapping[str, Sequence[int]], given: Mapping[str, int]
+) -> dict[str, int]:
+    """Return the size of each named dimension; refuse two for one, and other than fixed ones.
+
+    given: symbol -> its size, of those that were given alone.
+    """
+    sizes = dict(given)
     for name, shape in shapes.items():
         found = values[name].shape
         if len(found) != len(shape):

@@ -6,7 +6,7 @@ import warnings
 from collections import Counter
 from typing import Any, Final
 
-from tosa_convert.frontends.torch.export import placeholder_values
+from tosa_convert.frontends.torch.export import bounds_of, placeholder_values, size_names
 from tosa_convert.frontends.torch.signature import CHANGED_STATE
 
 #: What operators call the argument that chooses between training and inference.
@@ -49,15 +49,21 @@ def _in_training_mode(program: Any) -> Counter[str]:
 
 
 def _open_size_remarks(program: Any) -> list[str]:
-    """Say how to fix the sizes of each input that are not fixed."""
+    """Say how to fix the sizes of each input that are not fixed, and in which bounds they are."""
+    names, bounds = size_names(program), bounds_of(program)
     found = {
-        name: [str(size) for size in value.shape]
+        name: [names.get(str(size), str(size)) for size in value.shape]
         for name, value in placeholder_values(program).items()
         if any(not isinstance(size, int) for size in value.shape)
     }
+    ends = "".join(
+        f"; {names.get(symbol, symbol)} is at least {least}"
+        + ("" if most is None else f" and at most {most}")
+        for symbol, (least, most) in bounds.items()
+    )
     return [
         f"the input {name} has sizes that are not fixed: {', '.join(sizes)};"
-        f" --input-shape {name}={'x'.join(sizes)} with numbers fixes them"
+        f" --input-shape {name}={'x'.join(sizes)} with numbers fixes them{ends}"
         for name, sizes in found.items()
     ]
 
