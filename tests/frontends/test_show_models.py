@@ -1,10 +1,14 @@
-"""`show` of a TFLite or ONNX model, without its framework."""
+"""`show` of a TFLite or ONNX model or a torch program, without its framework.
+
+torch 2.13 wrote shown.pt2: relu(x) + y and the sum of x, whose first size is not fixed.
+"""
 
 from __future__ import annotations
 
 import io
 import itertools
 import json
+import random
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -16,8 +20,10 @@ from frontends.tflite_models import OperatorRow, TensorRow, model
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
+from tosa_convert.frontends.model_summary import describe_data
 from tosa_convert.frontends.tflite.unlowered import NEVER_LOWERED
 
+SHOWN = Path(__file__).with_name("shown.pt2")
 TFLITE = """\
 m.tflite: TFLite model, SIZE
   inputs      image  float32 [?, 3]
@@ -132,12 +138,10 @@ def test_another_model_is_to_be_converted_first(
     (folder / "saved/saved_model.pb").write_bytes(b"")
     (folder / "net.py").write_text("import torch\n")
     (folder / "m.keras").write_bytes(b"PK\3\4 model.weights.h5")
-    (folder / "m.pt2").write_bytes(b"PK\3\4 serialized_exported_program")
     frontends = {
         "saved": "tensorflow",
         "net.py:make": "torch",
         "m.keras": "keras",
-        "m.pt2": "torch",
     }
     for name, frontend in frontends.items():
         code, out, err = shown(capsys, name)
@@ -179,3 +183,35 @@ def test_operators_that_never_lower_are_those_of_which_no_recorded_form_does() -
     for name, result in json.loads(file.read_text())["tflite"].items():
         results[name.partition("/")[0]].add(result)
     assert {name for name, found in results.items() if found == {"named"}} == NEVER_LOWERED
+
+
+TORCH = """\
+shown.pt2: torch program, 7.4 KiB
+  inputs      x  float32 [s77, 3]
+              y  int8 [3]
+  outputs     add    float32 [s77, 3]
+              sum_1  float32 []
+  operators   3 of 3 kinds
+              aten.relu.default  1
+              aten.add.Tensor    1
+              aten.sum.default   1
+"""
+
+
+def test_a_torch_program_is_shown(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (folder / "shown.pt2").write_bytes(SHOWN.read_bytes())
+    assert run(verb("show"), ["shown.pt2"]) == 0
+    assert capfd.readouterr().out == TORCH
+
+
+def test_damaged_torch_programs_are_refused_or_described() -> None:
+    whole, dice, refused = SHOWN.read_bytes(), random.Random(5), 0
+    for _ in range(300):
+        data = bytearray(whole[: dice.choice((len(whole), dice.randrange(len(whole))))])
+        for _ in range(dice.choice((1, 4))):
+            data[dice.randrange(len(data))] = dice.randrange(256)
+        try:
+            describe_data(memoryview(data), "torch", "m.pt2")
+        except tc.TosaConvertError as error:
+            refused += error.code == "unrecognised-input"
+    assert refused > 100

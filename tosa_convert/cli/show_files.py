@@ -28,7 +28,7 @@ from tosa_convert.cli.text_columns import fitted, one_line
 from tosa_convert.errors import CODES, fail, printable
 from tosa_convert.formats.read import Input, Storage, annotate, open_input, read_with_storage
 from tosa_convert.frontends.model_summary import KINDS, describe_data, not_described
-from tosa_convert.frontends.recognize import recognize
+from tosa_convert.frontends.recognize import is_file, recognize
 from tosa_convert.io.applicable_options import refuse_inapplicable
 from tosa_convert.io.files import STANDARD, map_file, write_standard_output
 from tosa_convert.io.formats import is_saved_model, model_kind
@@ -112,14 +112,16 @@ def shown_model(
         data: standard input, if that is the file.
         flags: options that were given and that only programs have.
     """
+    is_described = True
     if data is None:
         model = recognize(path)
         where, frontend = path, "" if model is None else model.frontend
+        is_described = model is None or is_file(model)
     else:
         where, frontend = "<stdin>", model_kind(data)
     if not frontend:
         return None
-    if frontend not in KINDS:
+    if frontend not in KINDS or not is_described:
         raise not_described(where, frontend)
     refuse_inapplicable(given_options(read), where, read_from="model")
     if flags:

@@ -10,10 +10,11 @@ from typing import Final
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.onnx.header import OnnxValue, read_onnx
-from tosa_convert.frontends.recognize import recognize
+from tosa_convert.frontends.recognize import is_file, recognize
 from tosa_convert.frontends.table import model_kinds, refuse_func
 from tosa_convert.frontends.tflite.read import operator_name, read_tflite
 from tosa_convert.frontends.tflite.unlowered import known_unlowered
+from tosa_convert.frontends.torch.header import read_pt2
 from tosa_convert.io.files import map_file
 from tosa_convert.io.options import LimitsLike, limits_of
 
@@ -25,7 +26,7 @@ _ONNX_TYPES: Final = (
     *("float4e2m1", "float8e8m0"),
 )
 #: Frontend -> its models, for messages.
-KINDS: Final = {"tflite": "TFLite model", "onnx": "ONNX model"}
+KINDS: Final = {"tflite": "TFLite model", "onnx": "ONNX model", "torch": "torch program"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class ModelValue:
 class ModelSummary:
     """What a model's file says.
 
-    frontend: "tflite" or "onnx". size: its bytes, without weights that are beside it.
+    frontend: "tflite", "onnx" or "torch". size: its bytes, without weights that are beside it.
     operators: how many there are of each kind, the most frequent first, without those of inner graphs.
     not_lowered: how many operators of a kind are known not to lower; None if that is not known.
     """
@@ -65,7 +66,7 @@ class ModelSummary:
 def describe(
     path: str | os.PathLike[str], *, func: str | None = None, limits: LimitsLike = None
 ) -> ModelSummary:
-    """Describe a TFLite or ONNX model; its framework need not be installed.
+    """Describe a TFLite or ONNX model or a .pt2 file; its framework need not be installed.
 
     Args:
         path: a model.
@@ -91,7 +92,7 @@ def describe(
     if model is None:
         message = f"the input is not a model of a framework, expected one of: {model_kinds()}"
         raise fail("unrecognised-input", name, message)
-    if model.frontend not in KINDS:
+    if model.frontend not in KINDS or not is_file(model):
         raise not_described(name, model.frontend)
     data = map_file(name, limit=limits_of(limits).input_bytes)
     return describe_data(data, model.frontend, name, func)
@@ -99,7 +100,7 @@ def describe(
 
 def not_described(where: str, frontend: str) -> TosaConvertError:
     """Return the error for a model that only its framework can read."""
-    message = f"the model is for {frontend}, expected a TFLite or an ONNX model"
+    message = f"the model is for {frontend}, expected a TFLite or ONNX model or a .pt2 file"
     hint = "convert it first: tosa-flatbuffer-convert MODEL -o MODEL.tosa; then show MODEL.tosa"
     return fail("unrecognised-input", where, message, hint)
 
@@ -110,6 +111,8 @@ def describe_data(
     """Describe the bytes of a model, as `describe` does; `where` is for messages."""
     refuse_func(frontend, func, where)
     try:
+        if frontend == "torch":
+            return _torch(data)
         return _tflite(data, func or "") if frontend == "tflite" else _onnx(data)
     except ValueError as error:
         message = f"the {KINDS[frontend]} cannot be read: {error}"
@@ -137,6 +140,15 @@ def _onnx(data: memoryview) -> ModelSummary:
     model = read_onnx(data)
     inputs, outputs = (tuple(map(_onnx_value, rows)) for rows in (model.inputs, model.outputs))
     return ModelSummary("onnx", len(data), _counted(model.operators), inputs, outputs, None)
+
+
+def _torch(data: memoryview) -> ModelSummary:
+    model = read_pt2(data)
+    inputs, outputs = (
+        tuple(ModelValue(row.name, row.dtype or "not a tensor", row.shape) for row in rows)
+        for rows in (model.inputs, model.outputs)
+    )
+    return ModelSummary("torch", len(data), _counted(model.operators), inputs, outputs, None)
 
 
 def _onnx_value(value: OnnxValue) -> ModelValue:

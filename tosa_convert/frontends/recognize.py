@@ -30,6 +30,11 @@ class Recognised(NamedTuple):
     library: str = ""
 
 
+def is_file(model: Recognised) -> bool:
+    """Return whether a model is all in one file, and not made by code."""
+    return not model.member and not model.library and os.path.isfile(model.path)
+
+
 def recognize(source: str) -> Recognised | None:
     """Return the model that a path names, or None if it is not one.
 

@@ -1,0 +1,145 @@
+"""Operators, inputs and outputs of a `.pt2` file, read without torch.
+
+The names are those of the JSON that torch.export.save writes, `models/model.json` in a ZIP archive.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+import zlib
+from dataclasses import dataclass
+from typing import Any, Final
+
+#: Most bytes of the JSON, and how many more for each byte of the file; weights are not in it.
+_FREE_BYTES: Final = 32 << 20
+_BYTES_PER_BYTE: Final = 16
+_COMPRESSIONS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+#: A size that is not fixed, with what torch knows of it.
+_SYMBOL: Final = re.compile(r"Symbol\('(\w+)'[^()]*\)")
+_MEMBER: Final = "/models/model.json"
+_TYPES: Final = {
+    1: "uint8",
+    2: "int8",
+    3: "int16",
+    4: "int32",
+    5: "int64",
+    6: "float16",
+    7: "float32",
+    8: "float64",
+    9: "complex32",
+    10: "complex64",
+    11: "complex128",
+    12: "bool",
+    13: "bfloat16",
+    28: "uint16",
+    29: "float8e4m3fn",
+    30: "float8e5m2",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TorchValue:
+    """An input or an output. dtype: its element type, or "" if it is not a tensor."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class TorchHeader:
+    """A program of torch.export. operators: the targets of its calls, in order."""
+
+    operators: list[str]
+    inputs: list[TorchValue]
+    outputs: list[TorchValue]
+
+
+class _View(io.RawIOBase):
+    """The bytes of a view as a file, without a copy of them all."""
+
+    def __init__(self, data: memoryview) -> None:
+        self.data, self.at = data, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self.at
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self.at = max(0, offset + (0, self.at, len(self.data))[whence])
+        return self.at
+
+    def readinto(self, buffer: Any) -> int:
+        part = self.data[self.at : self.at + len(buffer)]
+        buffer[: len(part)] = part
+        self.at += len(part)
+        return len(part)
+
+
+def read_pt2(data: memoryview) -> TorchHeader:
+    """Read what a program of torch.export has.
+
+    Raises:
+        ValueError: it is damaged, or of a torch that writes it in another form.
+    """
+    try:
+        with zipfile.ZipFile(_View(data)) as archive:
+            name = next((row for row in archive.namelist() if row.endswith(_MEMBER)), "")
+            if not name:
+                raise ValueError(f"it has no member {_MEMBER[1:]}, as torch 2.8 and later write it")
+            if archive.getinfo(name).compress_type not in _COMPRESSIONS:
+                raise ValueError(f"its member {name} is compressed in an unknown way")
+            most = _FREE_BYTES + _BYTES_PER_BYTE * len(data)
+            with archive.open(name) as file:
+                text = file.read(most + 1)
+        if len(text) > most:
+            raise ValueError(f"its graph has more than {most} bytes")
+        module = json.loads(text)["graph_module"]
+        graph, signature = module["graph"], module["signature"]
+        tensors = graph["tensor_values"]
+        inputs = [
+            _value(row["user_input"]["arg"], tensors)
+            for row in signature["input_specs"]
+            if "user_input" in row
+        ]
+        outputs = [
+            _value(row["user_output"]["arg"], tensors)
+            for row in signature["output_specs"]
+            if "user_output" in row
+        ]
+        operators = [_operator(str(row["target"])) for row in graph["nodes"]]
+    except (LookupError, TypeError, AttributeError, RecursionError, NotImplementedError) as error:
+        raise ValueError(f"its graph is damaged: {type(error).__name__} {error}"[:200]) from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
+        raise ValueError(f"its archive is damaged: {error}"[:200]) from None
+    return TorchHeader(operators, inputs, outputs)
+
+
+def _operator(target: str) -> str:
+    """Return the name of an operator as torch prints it: `aten.conv2d.default`."""
+    return target.removeprefix("torch.ops.")
+
+
+def _value(argument: dict[str, Any], tensors: dict[str, Any]) -> TorchValue:
+    ((kind, content),) = argument.items()
+    if kind != "as_tensor":
+        return TorchValue(
+            str(content.get("name", "") if isinstance(content, dict) else ""), "", None
+        )
+    tensor = tensors[content["name"]]
+    dtype = _TYPES.get(tensor["dtype"], f"type {tensor['dtype']}")
+    return TorchValue(str(content["name"]), dtype, tuple(map(_size, tensor["sizes"])))
+
+
+def _size(size: dict[str, Any]) -> int | str:
+    if "as_int" in size:
+        return int(size["as_int"])
+    return _SYMBOL.sub(r"\1", str(size["as_expr"]["expr_str"])[:200])
