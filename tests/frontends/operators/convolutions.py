@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from programs import Program, floats, of, unit
+from programs import Program, floats, ints, of, unit
 from torch import nn
 from torch.nn import functional
 
@@ -327,3 +327,48 @@ def make_pixel_unshuffle() -> Program:
 
 def make_channel_shuffle() -> Program:
     return of(nn.ChannelShuffle(2), floats(1, 4, 3, 3))
+
+
+def make_adaptive_avg_pool3d_uneven() -> Program:
+    return of(nn.AdaptiveAvgPool3d((1, 3, 2)), floats(1, 2, 7, 5, 4))
+
+
+def make_adaptive_max_pool1d_uneven() -> Program:
+    return of(nn.AdaptiveMaxPool1d(3), floats(1, 2, 7))
+
+
+def make_adaptive_max_pool2d_uneven() -> Program:
+    return of(nn.AdaptiveMaxPool2d((3, 5)), floats(1, 2, 7, 9))
+
+
+def make_adaptive_max_pool2d_indices() -> Program:
+    pool = nn.AdaptiveMaxPool2d((3, 2), return_indices=True)
+    return of(lambda x: pool(x), floats(1, 2, 7, 4))
+
+
+def make_avg_pool3d_without_padding() -> Program:
+    layer = nn.AvgPool3d(3, stride=2, padding=1, count_include_pad=False)
+    return of(layer, floats(1, 2, 7, 5, 4))
+
+
+def make_avg_pool2d_int64() -> Program:
+    return of(nn.AvgPool2d(2), ints(1, 2, 4, 4))
+
+
+def _resized(mode: str, **options: object) -> Program:
+    def resized(x: torch.Tensor) -> torch.Tensor:
+        return functional.interpolate(x, mode=mode, antialias=True, **options)  # type: ignore[arg-type]
+
+    return of(resized, floats(1, 2, 9, 10))
+
+
+def make_interpolate_bicubic_antialias() -> Program:
+    return _resized("bicubic", size=(5, 12))
+
+
+def make_interpolate_bilinear_antialias() -> Program:
+    return _resized("bilinear", size=(4, 7))
+
+
+def make_interpolate_bicubic_antialias_corners() -> Program:
+    return _resized("bicubic", size=(5, 7), align_corners=True)

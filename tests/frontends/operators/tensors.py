@@ -360,3 +360,37 @@ def make_one_hot() -> Program:
 
 def make_bucketize() -> Program:
     return of(lambda x: torch.bucketize(x, torch.tensor([-1.0, 0.0, 1.0])), floats(2, 3))
+
+
+def make_kthvalue() -> Program:
+    return of(lambda x: x.kthvalue(3, 1), floats(2, 7))
+
+
+def make_median_of_pairs() -> Program:
+    return of(lambda x: x.median(0, keepdim=True)[0], floats(6, 3))
+
+
+def make_histc() -> Program:
+    return of(lambda x: torch.histc(x, 6, -1, 1.5), floats(40))
+
+
+def make_linalg_det_3x3() -> Program:
+    return of(torch.linalg.det, floats(4, 3, 3))
+
+
+def make_linalg_inv_3x3() -> Program:
+    return of(torch.linalg.inv, floats(4, 3, 3) + 4 * torch.eye(3))
+
+
+def make_linalg_inv_2x2() -> Program:
+    return of(torch.linalg.inv, floats(2, 2) + 3 * torch.eye(2))
+
+
+def make_grouped_mm() -> Program:
+    ends = torch.tensor([3, 3, 8], dtype=torch.int32)
+    return of(
+        lambda x, w, e: functional.grouped_mm(x.bfloat16(), w.bfloat16(), offs=e).float(),
+        floats(8, 16),
+        floats(3, 16, 16, seed=1),
+        ends,
+    )

@@ -14,7 +14,14 @@ import torch
 from torch._decomp import decomposition_table, get_decompositions
 from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
-from tosa_convert.frontends.torch import convolutions, elementwise, indexing, integers, windows
+from tosa_convert.frontends.torch import (
+    convolutions,
+    elementwise,
+    indexing,
+    integers,
+    matrices,
+    windows,
+)
 
 Decomposition = Callable[..., Any]
 aten: Any = torch.ops.aten
@@ -83,7 +90,21 @@ OWN: dict[Any, Decomposition] = {
     aten.searchsorted.Tensor: indexing.search_sorted,
     aten.constant_pad_nd.default: windows.constant_pad,
     aten.max_pool2d.default: windows.max_pool_dilated,
-    aten.avg_pool3d.default: windows.average_pool_3d,
+    aten.avg_pool2d.default: partial(windows.average_pool, axes=2),
+    aten.avg_pool3d.default: partial(windows.average_pool, axes=3),
+    aten._adaptive_avg_pool2d.default: windows.adaptive_average,
+    aten.adaptive_avg_pool1d.default: windows.adaptive_average,
+    aten._adaptive_avg_pool3d.default: windows.adaptive_average,
+    aten.adaptive_max_pool2d.default: windows.adaptive_maximum,
+    aten._upsample_bicubic2d_aa.default: partial(windows.resize_without_aliases, cubic=True),
+    aten._upsample_bilinear2d_aa.default: partial(windows.resize_without_aliases, cubic=False),
+    aten.kthvalue.default: indexing.kth_value,
+    aten.median.dim: indexing.median,
+    aten.histc.default: indexing.histogram,
+    aten._linalg_det.default: matrices.determinant,
+    aten.linalg_inv_ex.default: matrices.inverse,
+    aten.linalg_inv.default: matrices.inverse_alone,
+    aten._grouped_mm.default: matrices.product_of_groups,
     aten.convolution.default: convolutions.convolution,
 }
 

@@ -258,3 +258,28 @@ def search_sorted(
     value = values.unsqueeze(-1)
     below = table <= value if right or side == "right" else table < value
     return below.sum(-1).to(torch.int32 if out_int32 else torch.int64)
+
+
+def kth_value(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    """Take the last of the k smallest."""
+    if not x.dim():
+        return x.clone(), torch.zeros_like(x, dtype=torch.int64)
+    found = torch.topk(x, k, dim, largest=False)
+    places = (part.narrow(dim, k - 1, 1) for part in found)
+    return tuple(part if keepdim else part.squeeze(dim) for part in places)
+
+
+def median(x: Any, dim: int, keepdim: bool = False) -> Any:
+    """Take the value in the middle, the smaller of two."""
+    return kth_value(x, (x.shape[dim] + 1) // 2 if x.dim() else 1, dim, keepdim)
+
+
+def histogram(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:  # noqa: A002
+    """Compare the bin of each element with every bin."""
+    if not x.is_floating_point() or x.numel() * bins > _COMPARED or min == max:
+        return NotImplemented
+    flat = x.reshape(-1)
+    place = torch.floor((flat - min) / (max - min) * bins).clamp(max=bins - 1)
+    inside = torch.logical_and(flat >= min, flat <= max)
+    hit = place == torch.arange(bins, dtype=x.dtype, device=x.device).unsqueeze(1)
+    return torch.logical_and(hit, inside).to(x.dtype).sum(1)

@@ -1,9 +1,9 @@
-"""Torch's pools in the forms that torch-mlir does not lower to TOSA."""
+"""Torch's pools and resizing in the forms that torch-mlir does not lower to TOSA."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any, Final
 
@@ -75,7 +75,7 @@ def max_pool_dilated(
     return result
 
 
-def average_pool_3d(
+def average_pool(
     x: Any,
     kernel_size: Any,
     stride: Any = (),
@@ -83,14 +83,121 @@ def average_pool_3d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
     divisor_override: int | None = None,
+    *,
+    axes: int,
 ) -> Any:
-    """TOSA has pools over two axes only: the mean of slices."""
-    kernel, pads = all_sizes(kernel_size, 3), all_sizes(padding, 3)
-    if ceil_mode or math.prod(kernel) > _POSITIONS or (any(pads) and not count_include_pad):
+    """Compute the mean of slices: TOSA has pools over two axes only, and none of 32-bit integers."""
+    if axes == 2 and x.is_floating_point():
         return NotImplemented
-    step = all_sizes(stride, 3) if stride else kernel
-    total = None
-    for part in _windows(_padded(x, pads, 0.0), kernel, step, [1] * 3):
-        total = part if total is None else total + part
-    assert total is not None
-    return total / (divisor_override or math.prod(kernel))
+    kernel, pads = all_sizes(kernel_size, axes), all_sizes(padding, axes)
+    if ceil_mode or math.prod(kernel) > _POSITIONS:
+        return NotImplemented
+    step = all_sizes(stride, axes) if stride else kernel
+    total = _sum_of_windows(_padded(x, pads, 0), kernel, step)
+    divisor = divisor_override or math.prod(kernel)
+    if any(pads) and not count_include_pad and not divisor_override:
+        ones = torch.ones([1] * (x.dim() - axes) + list(x.shape[-axes:]), dtype=x.dtype)
+        divisor = _sum_of_windows(_padded(ones, pads, 0), kernel, step)
+    if x.is_floating_point():
+        return total / divisor
+    return torch.div(total, divisor, rounding_mode="trunc")
+
+
+def _sum_of_windows(x: Any, kernel: list[int], step: list[int]) -> Any:
+    first, *others = _windows(x, kernel, step, [1] * len(kernel))
+    for part in others:
+        first = first + part
+    return first
+
+
+def _bounds(size: int, count: int) -> list[tuple[int, int]]:
+    """Return the first element and the end of each window of an adaptive pool."""
+    return [(index * size // count, -(-(index + 1) * size // count)) for index in range(count)]
+
+
+def _by_windows(x: Any, output_size: Sequence[int], reduce: Callable[..., Any]) -> Any:
+    """Reduce the windows of an adaptive pool, one axis after the other."""
+    for axis, count in enumerate(output_size, x.dim() - len(output_size)):
+        size = x.shape[axis]
+        if count == size:
+            continue
+        rows = _bounds(size, count)
+        parts = [
+            reduce(x.narrow(axis, low, high - low), [axis], keepdim=True) for low, high in rows
+        ]
+        x = torch.cat(parts, axis)
+    return x
+
+
+def adaptive_average(x: Any, output_size: Sequence[int]) -> Any:
+    """Compute the means along one axis after the other."""
+    count = len(output_size)
+    if not x.is_floating_point() or sum(output_size) > _POSITIONS or 0 in output_size:
+        return NotImplemented
+    if all(size == 1 for size in output_size):
+        return x.mean([*range(-count, 0)], keepdim=True)
+    if count == 2 and (kernel := _even(x, output_size)):
+        return torch.ops.aten.avg_pool2d(x, kernel)
+    return _by_windows(x, output_size, torch.mean)
+
+
+def _even(x: Any, output_size: Sequence[int]) -> list[int]:
+    """Return the size of the windows of an adaptive pool if all have the same, without overlap."""
+    pairs = list(zip(x.shape[-len(output_size) :], output_size, strict=True))
+    return (
+        [] if any(size % made for size, made in pairs) else [size // made for size, made in pairs]
+    )
+
+
+def adaptive_maximum(x: Any, output_size: Sequence[int]) -> Any:
+    """Compute the maxima along one axis after the other, and where they are in each window."""
+    if len(output_size) != 2 or math.prod(output_size) > _POSITIONS or 0 in output_size:
+        return NotImplemented
+    if kernel := _even(x, output_size):
+        largest = torch.ops.aten.max_pool2d(x, kernel)
+    else:
+        largest = _by_windows(x, output_size, torch.amax)
+    height, width = x.shape[-2:]
+    places = []
+    for top, bottom in _bounds(height, output_size[0]):
+        for left, right in _bounds(width, output_size[1]):
+            part = x[..., top:bottom, left:right].flatten(-2).argmax(-1)
+            row = torch.div(part, right - left, rounding_mode="floor")
+            places.append(part + row * (width - right + left) + (top * width + left))
+    return largest, torch.stack(places, -1).reshape(largest.shape)
+
+
+def resize_without_aliases(
+    x: Any, output_size: Sequence[int], align_corners: bool, *scales: float | None, cubic: bool
+) -> Any:
+    """Resize with a filter as wide as the step, by a product with a matrix for each axis."""
+    if not x.is_floating_point():
+        return NotImplemented
+    given = scales or (None, None)
+    for axis, (made, scale) in enumerate(zip(output_size, given, strict=True), x.dim() - 2):
+        size = x.shape[axis]
+        step = 1 / scale if scale else size / made
+        if align_corners:
+            step = (size - 1) / (made - 1) if made > 1 else 0.0
+        matrix = _filter(size, made, step, cubic=cubic).to(x.dtype)
+        x = (x.movedim(axis, -1) @ matrix).movedim(-1, axis)
+    return x
+
+
+def _filter(size: int, count: int, step: float, *, cubic: bool) -> Any:
+    """Return the weights of all elements, by row, in each result, by column."""
+    wide = max(step, 1.0)
+    reach = (2 if cubic else 1) * wide
+    centre = (torch.arange(count, dtype=torch.float32) + 0.5) * step
+    place = torch.arange(size, dtype=torch.float32).unsqueeze(1)
+    start = torch.floor(centre - reach + 0.5)
+    end = torch.floor(centre + reach + 0.5)
+    distance = (place - centre + 0.5).abs() / wide
+    near = 1 - distance
+    if cubic:  # The spline of Catmull and Rom.
+        inner = (1.5 * distance - 2.5) * distance * distance + 1
+        outer = ((2.5 - 0.5 * distance) * distance - 4) * distance + 2
+        near = torch.where(distance < 1, inner, outer)
+    inside = torch.logical_and(place >= start, place < end)
+    weights = torch.where(torch.logical_and(inside, distance < (2 if cubic else 1)), near, 0.0)
+    return weights / weights.sum(0, keepdim=True)
