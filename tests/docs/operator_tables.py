@@ -27,7 +27,6 @@ NOTES: Final[dict[str, dict[str, str]]] = {
     "tflite": {
         "ATAN2": "the converter interpolates in a table of 16 bits: 3e-5",
         "BITCAST": "TOSA has no cast that keeps the bits",
-        "BROADCAST_ARGS": "no lowering",
         "CONCATENATION": "operands of several scales, which TFLite does not run",
         "DIV": "uint8",
         "FAKE_QUANT": "the narrow range, which TFLite does not run",
@@ -46,8 +45,6 @@ NOTES: Final[dict[str, dict[str, str]]] = {
             "within 1"
         ),
         "UNIQUE": "the size of the result depends on the data",
-        "UNSORTED_SEGMENT_MAX": "no lowering",
-        "UNSORTED_SEGMENT_SUM": "no lowering",
         "WHERE": "the size of the result depends on the data",
     },
 }

@@ -15,6 +15,7 @@ from frontends.tflite_operators.values import Quantized
 from frontends.tflite_operators.write import write
 
 import tosa_convert as tc
+from tosa_convert.cli.main import run, verb
 
 pytestmark = NEEDS_TFLITE
 litert = pytest.importorskip("ai_edge_litert.interpreter", reason="ai-edge-litert is not installed")
@@ -163,3 +164,16 @@ def test_what_is_not_lowered_is_named_with_the_reason(
         tc.frontends.from_tflite(write(program, tmp_path))
     assert caught.value.code == "not-lowered"
     assert program.operator in str(caught.value)
+
+
+@pytest.mark.slow
+def test_check_calls_the_model_three_times_and_compares_its_states(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(svdf("int8", activation=1), tmp_path)
+    words = [str(path), "-o", str(tmp_path / "m.tosa"), "--check"]
+    assert run(verb("convert"), words) == 0
+    lines = capsys.readouterr().out
+    for call in (1, 2, 3):
+        assert f"ok   t5 (call {call}) int8[2, 2]" in lines
+        assert f"ok   variable:s4 (call {call}) int16[2, 6]" in lines

@@ -139,6 +139,19 @@ def test_operators_with_which_the_converter_fails_are_all_named(tmp_path: Path) 
     assert "--partial" in first.hint
 
 
+def test_products_that_tflite_computes_otherwise_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    weights = np.ones((3, 5), np.int8)
+    rows = [X, TensorRow("w", "int8", (3, 5), weights, (0.5,), (0,))]
+    rows.append(TensorRow("y", "float32", (2, 3)))
+    graph = lowered(tmp_path, rows, [OperatorRow("FULLY_CONNECTED", (0, 1, -1), (2,))], [0], [2])
+    (found,) = tc.run(graph, {"x": np.ones((2, 5), np.float32)}).outputs.values()
+    np.testing.assert_array_equal(found, np.full((2, 3), 2.5))
+    said = '1 product of FP32, beginning with FULLY_CONNECTED that makes "y"'
+    assert said in caplog.text
+
+
 def test_what_the_converter_says_about_an_operator_is_the_reason(tmp_path: Path) -> None:
     scales = (("x", 0.1), ("y", 0.2), ("joined", 0.1))
     rows = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from frontends.tflite_models import OperatorRow, Subgraph, TensorRow
 from frontends.tflite_operators.programs import Program, Programs, one
+from frontends.tflite_operators.values import Given
 
 
 def branches() -> Programs:
@@ -68,3 +69,6 @@ def states() -> Programs:
 def arguments() -> Programs:
     """The shape that two shapes have together."""
     yield one("BROADCAST_ARGS", "int32", [("int32", (2,))] * 2, ("int32", (2,)), between=(1, 1))
+    given: Given = [("int32", (1,))]
+    row = [[3, 1, 2]]
+    yield one("BROADCAST_ARGS", "ranks", given, ("int32", (3,)), constants=row, between=(2, 2))

@@ -263,6 +263,12 @@ def indexed() -> Programs:
         start = program.input("int32", (2,), between=(0, 1))
         made = program.apply("DYNAMIC_UPDATE_SLICE", [x, update, start], (dtype, (5, 4)))
         yield program.returns(made)
+    for scales in ((0.02,), (0.01, 0.02, 0.03, 0.04, 0.05, 0.06)):
+        program = Program("EMBEDDING_LOOKUP", f"int8_to_float32_{len(scales)}")
+        rows = program.input("int32", (4,), between=(0, 5))
+        table = program.random("int8", (6, 3), quantized=Quantized(scales))
+        made = program.apply("EMBEDDING_LOOKUP", [rows, table], ("float32", (4, 3)))
+        yield program.returns(made)
     program = Program("SPARSE_TO_DENSE", "float32")
     values = [program.constant(row, "int32") for row in ([[0, 1], [2, 3]], [4, 5])]
     values += [program.input("float32", (2,)), program.constant(0, "float32")]

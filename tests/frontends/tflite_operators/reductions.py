@@ -102,11 +102,12 @@ def along_axes() -> Programs:
     for dtype in ("float32", "int8", "int32"):
         rows: list[Result] = [(dtype, (2, 3)), ("int32", (2, 3))]
         yield one("TOPK_V2", dtype, [(dtype, (2, 9))], *rows, constants=[3])
-    for operator in ("SEGMENT_SUM", "UNSORTED_SEGMENT_SUM", "UNSORTED_SEGMENT_MAX"):
+    kinds = (f"UNSORTED_SEGMENT_{kind}" for kind in ("SUM", "PROD", "MAX", "MIN"))
+    for operator in ("SEGMENT_SUM", *kinds):
         for dtype in ("float32", "int32"):
             segments: list[Any] = [[0, 0, 1, 2, 2]]
             if operator != "SEGMENT_SUM":
-                segments = [[2, 0, 1, 2, 0], 3]
+                segments = [[2, 0, 0, 2, -1], 3]
             given: Given = [(dtype, (5, 3))]
             yield one(operator, dtype, given, (dtype, (3, 3)), constants=segments)
     for dtype in ("float32", "int32"):

@@ -32,8 +32,14 @@ from tosa_convert.frontends.tflite.lowerings.find import (
     find_refused,
     without_decomposed,
 )
-from tosa_convert.frontends.tflite.read import DamagedError, TfliteFile, read_tflite
+from tosa_convert.frontends.tflite.read import (
+    DamagedError,
+    TfliteFile,
+    operator_name,
+    read_tflite,
+)
 from tosa_convert.frontends.tflite.unlowered import with_unmade_operands
+from tosa_convert.graph.model import counted
 from tosa_convert.io.files import map_file
 from tosa_convert.io.flatbuffer_tables import FlatbufferError
 
@@ -43,6 +49,8 @@ _KEEP_CONSTANTS: Final = b"keep_stablehlo_constant"
 _IGNORED_KEY: Final = b"keep_no_other_constants"
 #: What the converter calls the function of the first subgraph.
 _MAIN: Final = "main"
+#: Operators of which TFLite has kernels for inputs of FP32 and weights of integers.
+_HYBRID: Final = frozenset({"FULLY_CONNECTED", "CONV_2D", "DEPTHWISE_CONV_2D"})
 #: Lines of what the converter says that a message repeats, and characters of each.
 _MOST_LINES: Final = 12
 _LINE_CHARACTERS: Final = 200
@@ -94,6 +102,7 @@ def _interface(path: Path, request: Request, folder: Path) -> Interface:
         remarks.append(
             f"signatures of other subgraphs are not converted: {names}; --func chooses one"
         )
+    remarks += _hybrid_remarks(model)
     cut = None
     if request.cut:
         model, cut = cut_out(model, request.cut)
@@ -136,6 +145,22 @@ def _interface(path: Path, request: Request, folder: Path) -> Interface:
         operators=model.operator_making(),
         cut=cut,
     )
+
+
+def _hybrid_remarks(model: TfliteFile) -> list[str]:
+    """Tell of products of FP32 with integer weights, which TFLite's kernels compute otherwise."""
+    found = [
+        operator
+        for operator in model.operators
+        if operator_name(operator.code) in _HYBRID
+        and [tensor.dtype for tensor in model.operands(operator)[:2]]
+        in (["float32", "int8"], ["float32", "int4"])
+    ]
+    if not found:
+        return []
+    first = f'{operator_name(found[0].code)} that makes "{model.result(found[0]).name}"'
+    what = "weights of integers become FP32, and TFLite would quantise the inputs in each call"
+    return [f"{counted(len(found), 'product')} of FP32, beginning with {first}: {what}"]
 
 
 def _with_repairs(

@@ -14,7 +14,7 @@ _COMPILED: Final = "ethos-u"
 _GIVE_ORIGINAL: Final = "convert the model from which Vela made this one"
 #: Built-in operators of which no form lowers. Of others, some forms do not; the converter names them.
 _NEVER: Final = """
-BITCAST BROADCAST_ARGS IF RFFT2D SEGMENT_SUM UNIQUE UNSORTED_SEGMENT_MAX UNSORTED_SEGMENT_SUM WHERE
+BITCAST IF RFFT2D SEGMENT_SUM UNIQUE WHERE
 """
 NEVER_LOWERED: Final = frozenset(_NEVER.split())
 

@@ -10,8 +10,7 @@ The folder gets out0.npy, out1.npy, ... and, if the software gives them, the res
 as step0.npy, step1.npy, ... in running order, each written before the next is fetched; of inputs that
 the model writes to, changed0.npy, ... have the new values. The exit code is MISSING if the software is
 not installed, and REFUSED if it does not support the model. FOLDER is the user's, in which the code of
-a Python file makes its model. The script needs only numpy and the software, so any Python that has both
-can run it.
+a Python file makes its model. Any Python that has numpy and the software can run the script.
 """
 
 import contextlib
@@ -29,6 +28,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 Arrays = Iterable[Any]
+_Call = Callable[[list[Any], list[str]], list[Any]]
+_States = Callable[[list[str]], dict[str, Any]]
 #: Exit codes. REFUSED is the one by which automake and others know a test that was skipped.
 MISSING, REFUSED = 3, 77
 
@@ -103,9 +104,8 @@ def _iree_view(runtime: Any, device: Any, array: Any, type_name: str) -> Any:
         packed = pairs[:, 0] | pairs[:, 1] << 4
         buffer = device.allocator.allocate_buffer_copy(buffer=packed, **placed)
         return runtime.HalBufferView(buffer, codes.shape, elements[type_name])
-    return device.allocator.allocate_buffer_copy(
-        buffer=codes, element_type=elements[type_name], **placed
-    )
+    placed["element_type"] = elements[type_name]
+    return device.allocator.allocate_buffer_copy(buffer=codes, **placed)
 
 
 def _from_iree(runtime: Any, view: Any) -> Any:
@@ -142,20 +142,28 @@ def _tflite(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Ar
         tflite = importlib.import_module("tensorflow.lite.python.interpreter")
     machine = _tflite_interpreter(tflite, model)
     details = machine.get_input_details()
-    if len(details) != len(inputs):
-        raise SystemExit(f"the TFLite model has {len(details)} inputs, the TOSA one {len(inputs)}")
-    for row, array in zip(details, inputs, strict=True):
+    for row, array in zip(details, inputs, strict=False):  # Further ones are those of later calls.
         if tuple(row["shape"]) != array.shape:
             machine.resize_tensor_input(row["index"], array.shape)
     machine.allocate_tensors()
-    for row, array in zip(details, inputs, strict=True):
-        machine.set_tensor(row["index"], _to_tflite(array, np.dtype(row["dtype"])))
-    machine.invoke()
-    outputs = (machine.get_tensor(row["index"]) for row in machine.get_output_details())
-    rows = machine._get_ops_details()
+    numbers = {row["name"]: row["index"] for row in machine.get_tensor_details()}
+
+    def call(inputs: list[Any], types: list[str]) -> list[Any]:
+        if (count := len(details)) != len(inputs):
+            raise SystemExit(f"the TFLite model has {count} inputs, the TOSA one {len(inputs)}")
+        for row, array in zip(details, inputs, strict=True):
+            machine.set_tensor(row["index"], _to_tflite(array, np.dtype(row["dtype"])))
+        machine.invoke()
+        return [machine.get_tensor(row["index"]) for row in machine.get_output_details()]
+
+    def states(names: list[str]) -> dict[str, Any]:
+        # Variables that handles name are no tensors, and are not known.
+        return {name: machine.get_tensor(numbers[name]) for name in names if name in numbers}
+
+    outputs = _calls(call, states, inputs, types)
     # The index of an optional output that an operator does not have is -1.
-    steps = (machine.get_tensor(index) for row in rows for index in row["outputs"] if index >= 0)
-    return outputs, steps
+    made = (index for row in machine._get_ops_details() for index in row["outputs"] if index >= 0)
+    return outputs, map(machine.get_tensor, made)
 
 
 def _to_tflite(array: Any, wanted: Any) -> Any:
@@ -241,19 +249,14 @@ def _torch(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arr
         # A result may share memory with a state, which a later call changes.
         return [_from_torch(torch, tensor.clone()) for tensor in tensors]
 
-    def states() -> dict[str, Any]:
+    def states(names: list[str]) -> dict[str, Any]:
         rows = (*eager.named_parameters(), *eager.named_buffers())
         return {name: _from_torch(torch, tensor.detach()) for name, tensor in rows}
 
     return _calls(call, states, inputs, types), []
 
 
-def _calls(
-    call: Callable[[list[Any], list[str]], list[Any]],
-    states: Callable[[], dict[str, Any]],
-    inputs: list[Any],
-    types: list[str],
-) -> Arrays:
+def _calls(call: _Call, states: _States, inputs: list[Any], types: list[str]) -> Arrays:
     """Return the results of one call, or of all those of `calls.json`, which save their states."""
     if not os.path.exists("calls.json"):
         return call(inputs, types)
@@ -264,7 +267,7 @@ def _calls(
         count = len(inputs) // asked["calls"]
         part = slice(number * count, (number + 1) * count)
         outputs += call(inputs[part], types[part])
-        found = states()
+        found = states(asked["states"])
         wanted = {f"variable:{name}": found[name] for name in asked["states"] if name in found}
         np.savez(f"call{number}.npz", **wanted)
     return outputs
@@ -324,8 +327,7 @@ def _from_torch(torch: Any, tensor: Any) -> Any:
     if tensor.dtype not in {getattr(torch, name, None) for name in _TORCH_TYPES}:
         return tensor.numpy()
     width = tensor.element_size()
-    codes = tensor.contiguous().view({1: torch.int8, 2: torch.int16}[width]).numpy()
-    return codes.view(f"V{width}")
+    return tensor.contiguous().view(getattr(torch, f"int{8 * width}")).numpy().view(f"V{width}")
 
 
 def _jax(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:
@@ -346,7 +348,7 @@ def _jax(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Array
         results = jax.tree.leaves(function(*args, **kwargs))
         return [_without_type(np.asarray(result)) for result in results]
 
-    return _calls(call, lambda: _jax_states(jax, function), inputs, types), []
+    return _calls(call, lambda _: _jax_states(jax, function), inputs, types), []
 
 
 def _jax_states(jax: Any, function: Any) -> dict[str, Any]:
@@ -430,11 +432,9 @@ def _python(file: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arr
     except NotImplementedError as error:
         _refuse(f"NotImplementedError: {error}")
     if not isinstance(answer, Mapping):
-        raise SystemExit(
-            f"run() returned {type(answer).__name__}, expected a dict of arrays by name"
-        )
-    missing = [name for name in names["outputs"] if name not in answer]
-    if missing:
+        kind = type(answer).__name__
+        raise SystemExit(f"run() returned {kind}, expected a dict of arrays by name")
+    if missing := [name for name in names["outputs"] if name not in answer]:
         raise SystemExit(f"run() returned no {', '.join(missing)}; it returned {list(answer)}")
     return [_numbers(name, answer[name]) for name in names["outputs"]], []
 

@@ -18,7 +18,11 @@ from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.scratch import scratch_folder
 from tosa_convert.golden.arrays.slots import Slot, match
-from tosa_convert.golden.backends.consecutive_calls import WITH_STATES, call_in_a_row
+from tosa_convert.golden.backends.consecutive_calls import (
+    HIDES_STATES,
+    WITH_STATES,
+    call_in_a_row,
+)
 from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.backends.runners import run_original
 from tosa_convert.golden.checking.check import check_outputs, compare_with, reference_outputs
@@ -172,8 +176,10 @@ def _compare_calls(
             expected = reference_outputs(program, inputs, options)
             one = compare_with(program, inputs, expected, answer, NO_TOLERANCES, options)
             # A state that the framework does not have does not belong to the model.
-            absent = [key for key in expected if key not in answer and key not in one.missing]
-            found.append(_of_call(replace(one, missing=(*one.missing, *absent)), number))
+            missing = {*one.missing, *(key for key in expected if key not in answer)}
+            if runtime in HIDES_STATES:
+                missing = {key for key in missing if not key.startswith(STATE_PREFIX)}
+            found.append(_of_call(replace(one, missing=tuple(sorted(missing))), number))
             states = {
                 key.removeprefix(STATE_PREFIX): _state_after(array, answer.get(key))
                 for key, array in expected.items()

@@ -232,18 +232,49 @@ def _lower_sparse_to_dense(b: Builder, given: Given, facts: list[int]) -> list[V
     return [b.reshape(scatter_rows(b, whole, b.const(places), update), given.shape)]
 
 
-def _find_embedding_lookup(model: TfliteFile, operator: Operator) -> bool:
+def _find_embedding_lookup(model: TfliteFile, operator: Operator) -> tuple[float, ...] | None:
+    """Find the scales of a table of integers whose rows become floating point; () for other tables."""
     rows, table = model.operands(operator)
-    is_same = table.dtype == model.result(operator).dtype
-    return is_same and table.dtype in _MOVED and rows.dtype == "int32"
+    if table.dtype not in _MOVED or rows.dtype != "int32":
+        return None
+    if table.dtype == model.result(operator).dtype:
+        return ()
+    is_scaled = len(table.scales) in (1, table.shape[0]) and not table.zero_point
+    is_hybrid = table.dtype == "int8" and model.result(operator).dtype == "float32"
+    return table.scales if is_scaled and is_hybrid else None
 
 
-def _lower_embedding_lookup(b: Builder, given: Given, facts: bool) -> list[Value]:
+def _lower_embedding_lookup(b: Builder, given: Given, scales: tuple[float, ...]) -> list[Value]:
     rows, table = given.operands
     count, *rest = sizes_of(table)
     flat = b.reshape(table, (1, count, math.prod(rest)))
-    found = b.gather(flat, b.reshape(rows, (1, math.prod(sizes_of(rows)))))
+    index = b.reshape(rows, (1, math.prod(sizes_of(rows))))
+    found = b.gather(flat, index)
+    if scales:
+        import numpy as np
+
+        factors = b.const(np.array(scales, np.float32).reshape(1, -1, 1))
+        factor = b.gather(factors, index) if len(scales) > 1 else factors
+        found = b.mul(b.cast(found, dtype="fp32"), factor)
     return [b.reshape(found, given.shape)]
+
+
+def _find_common_shape(model: TfliteFile, operator: Operator) -> bool:
+    return {tensor.dtype for tensor in model.operands(operator, 2)} == {"int32"}
+
+
+def _lower_common_shape(b: Builder, given: Given, facts: bool) -> list[Value]:
+    """Take the size of the second shape where that of the first one is 1."""
+    import numpy as np
+
+    rank = given.shape[0]
+    shapes = []
+    for shape in given.operands:
+        before = rank - sizes_of(shape)[0]
+        parts = [b.const(np.ones(before, np.int32)), shape] if before else [shape]
+        shapes.append(b.concat(parts, axis=0) if before else shape)
+    first, second = shapes
+    return [b.select(b.equal(first, 1), second, first)]
 
 
 def _taken(b: Builder, x: Value, axis: int, start: int, count: int, step: int) -> Value:
@@ -305,6 +336,7 @@ DECOMPOSITIONS: Final[dict[str, Decomposition[Any]]] = {
     "REVERSE_SEQUENCE": Decomposition(_find_reverse_sequence, _lower_reverse_sequence),
     "DYNAMIC_UPDATE_SLICE": Decomposition(_find_dynamic_update_slice, _lower_dynamic_update_slice),
     "SPARSE_TO_DENSE": Decomposition(_find_sparse_to_dense, _lower_sparse_to_dense),
+    "BROADCAST_ARGS": Decomposition(_find_common_shape, _lower_common_shape),
     "EMBEDDING_LOOKUP": Decomposition(_find_embedding_lookup, _lower_embedding_lookup),
 }
 CORRECTIONS: Final[tuple[Correction[Any], ...]] = (

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tosa_convert.builder import Builder
     from tosa_convert.builder.values import Value
 
-#: Most pairs of elements that are compared to find the order of rows.
+#: Most pairs of elements that are compared to find the order of rows; of elements and segments.
 _MOST_PAIRS: Final = 1 << 22
 
 
@@ -136,17 +136,57 @@ def _lower_product(b: Builder, given: Given, axes: list[int]) -> list[Value]:
     """Multiply one half of an axis by the other, until there is one element."""
     x = given.operands[0]
     for axis in axes:
-
-        def part(value: Value, start: int, stop: int, axis: int = axis) -> Value:
-            begin, shape = [0] * len(value.shape or ()), list(sizes_of(value))
-            begin[axis], shape[axis] = start, stop - start
-            return b.slice(value, begin, shape)
-
-        def join(parts: Sequence[Value], axis: int = axis) -> Value:
-            return b.concat(parts, axis=axis)
-
-        x = reduce_by_halves(x, sizes_of(x)[axis], b.mul, part, join)
+        x = _product(b, x, axis)
     return [b.reshape(x, given.shape)]
+
+
+def _product(b: Builder, x: Value, axis: int) -> Value:
+    def part(value: Value, start: int, stop: int) -> Value:
+        begin, shape = [0] * len(value.shape or ()), list(sizes_of(value))
+        begin[axis], shape[axis] = start, stop - start
+        return b.slice(value, begin, shape)
+
+    def join(parts: Sequence[Value]) -> Value:
+        return b.concat(parts, axis=axis)
+
+    return reduce_by_halves(x, sizes_of(x)[axis], b.mul, part, join)
+
+
+def _find_segments(model: TfliteFile, operator: Operator) -> str | None:
+    """Find what is computed of each segment of rows: "SUM", "PROD", "MAX" or "MIN"."""
+    x, places, *_ = model.operands(operator)
+    result = model.result(operator)
+    if x.dtype not in ("float32", "int32") or places.dtype != "int32" or not places.shape:
+        return None
+    if math.prod(x.shape) * result.shape[0] > _MOST_PAIRS:
+        return None
+    return operator_name(operator.code).rpartition("_")[2]
+
+
+def _lower_segments(b: Builder, given: Given, kind: str) -> list[Value]:
+    """Reduce, for each segment, all rows; those of other segments are as nothing."""
+    import numpy as np
+
+    x, places = given.operands[:2]
+    rows, segments = math.prod(sizes_of(places)), given.shape[0]
+    each = b.reshape(x, (rows, 1, math.prod(sizes_of(x)) // rows))
+    numbers = b.const(np.arange(segments, dtype=np.int32).reshape(1, segments, 1))
+    is_own = b.equal(b.reshape(places, (rows, 1, 1)), numbers)
+    is_float = x.dtype.is_float
+    limits = np.finfo(np.float32) if is_float else np.iinfo(np.int32)
+    none = {"SUM": 0, "PROD": 1, "MAX": limits.min, "MIN": limits.max}[kind]
+    chosen = b.select(is_own, each, b.const(np.full((1, 1, 1), none, limits.dtype)))
+    if kind == "PROD" and not is_float:
+        found = _product(b, chosen, 0)
+    else:
+        reduce = {
+            "SUM": b.reduce_sum,
+            "PROD": b.reduce_product,
+            "MAX": b.reduce_max,
+            "MIN": b.reduce_min,
+        }[kind]
+        found = reduce(chosen, axis=0)
+    return [b.reshape(found, given.shape)]
 
 
 DECOMPOSITIONS: Final[Mapping[str, Decomposition[Any]]] = {
@@ -155,4 +195,8 @@ DECOMPOSITIONS: Final[Mapping[str, Decomposition[Any]]] = {
     "ARG_MAX": Decomposition(_find_place, _lower_place),
     "ARG_MIN": Decomposition(_find_place, _lower_place),
     "REDUCE_PROD": Decomposition(_find_product, _lower_product),
+    **{
+        f"UNSORTED_SEGMENT_{kind}": Decomposition(_find_segments, _lower_segments)
+        for kind in ("SUM", "PROD", "MAX", "MIN")
+    },
 }
