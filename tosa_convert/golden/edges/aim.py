@@ -130,9 +130,12 @@ class Aim:
                 rows = back + rows if generator.integers(3) else rows + back
             for position, demand in rows:
                 name = operator.inputs[position]
-                before = demands.get(name)
-                joined = _limited(demand if before is None else before.joined(demand), generator)
-                demands[name] = joined
+                if name in demands:
+                    # Each reader comes first now and then: one that wants all elements gets them else.
+                    pair = demands[name], demand
+                    first = int(generator.integers(2))
+                    demand = pair[first].joined(pair[1 - first])
+                demands[name] = _limited(demand, generator)
         return demands
 
     def _wishes(

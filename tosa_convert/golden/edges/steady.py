@@ -11,6 +11,7 @@ import numpy as np
 
 from tosa_convert.golden.accuracy.bounds_of_operators import accumulator, rule_of, terms_of_sum
 from tosa_convert.golden.accuracy.error_bounds import FLOATS, may_flush
+from tosa_convert.golden.accuracy.implementation_errors import function_errors
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.edges.codes import SMALLEST_NORMAL, codes_of
 from tosa_convert.golden.edges.coverage import has_edges
@@ -186,7 +187,7 @@ def _uncertain(graph: Graph, operator: Operator, values: Mapping[str, Array]) ->
         if operator.spec.name in BOUNDS:
             call = call_of(block, operator, operands, "wide")
             bounds = np.asarray(BOUNDS[operator.spec.name](call)).reshape(exact.shape)
-        error = rule.limits(exact, bounds, row)[2]
+        error = np.maximum(*function_errors(operator, rule, exact, bounds, row))
         wrong = np.isfinite(exact) & ~(error <= 0.5 * np.maximum(np.abs(exact), 1.0))
     return np.flatnonzero(wrong)
 
