@@ -12,6 +12,7 @@ from golden.honest_backends import HONEST
 from golden.honest_networks import (
     KINDS,
     convolutions,
+    generated,
     input_sets,
     judge_all,
     matmuls,
@@ -68,31 +69,15 @@ def test_an_honest_backend_passes_on_random_networks(name: str, seed: int, engin
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", NUMPY_BACKENDS)
 @either_engine
-def test_honest_backends_pass_on_twenty_long_chains(name: str, engine: Engine) -> None:
+def test_honest_backends_pass_on_long_chains_and_random_networks(engine: Engine) -> None:
     chains = [matmuls(256, 2 + seed % 3, seed) for seed in range(10)]
     chains += [convolutions(12, 2 + seed % 4, seed) for seed in range(10)]
+    random = [generated(seed, 15) for seed in range(50)]
     wrong = [
-        f"chain {number}: {result}"
-        for number, (graph, inputs) in enumerate(chains)
-        if not (result := check(graph, NUMPY_BACKENDS[name], inputs, engine=engine)).ok
+        wrong_verdicts(judge_all(network, NUMPY_BACKENDS, engine)) for network in chains + random
     ]
-    assert wrong == []
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", NUMPY_BACKENDS)
-@either_engine
-def test_honest_backends_pass_on_200_random_networks(name: str, engine: Engine) -> None:
-    wrong = []
-    for seed in range(200):
-        graph = generate(seed, 15)
-        given = random_inputs(graph, input_slots(graph), seed)
-        result = check(graph, NUMPY_BACKENDS[name], given, engine=engine)
-        if not result.ok:
-            wrong.append(f"seed {seed}: {result}")
-    assert wrong == []
+    assert not any(wrong), wrong
 
 
 @pytest.mark.slow
@@ -156,8 +141,9 @@ def wrong_on_networks(count: int, first: int, engine: Engine, edges: int) -> dic
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("edges", [0, 1])
-@pytest.mark.parametrize("first", range(0, 300, 50))
+@pytest.mark.parametrize(
+    ("edges", "first"), [*((0, first) for first in range(0, 300, 50)), (1, 0), (1, 50)]
+)
 def test_every_arithmetic_passes_on_300_networks(first: int, edges: int) -> None:
     assert wrong_on_networks(50, first, "numpy", edges) == {}
 
