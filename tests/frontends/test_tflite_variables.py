@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from frontends.lowered_tflite import NEEDS_TFLITE, lowered
-from frontends.tflite_models import OperatorRow, Subgraph, TensorRow
+from frontends.tflite_models import OperatorRow, Subgraph, TensorRow, model
 
 import tosa_convert as tc
+from tosa_convert.cli.main import run, verb
 
 pytestmark = NEEDS_TFLITE
 
@@ -100,3 +101,23 @@ def test_what_is_no_variable_of_tosa_is_refused_by_name(
     with pytest.raises(tc.TosaConvertError, match=f"(?s){message}") as caught:
         lowered(tmp_path, rows, operators, inputs, [1], others=[initial(value, more)])
     assert {finding.code for finding in caught.value.findings} == {"not-lowered"}
+
+
+def test_parts_of_a_program_with_variables_are_refused_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = rows_of("x", "before", "sum", "y")
+    rows.append(TensorRow("segments", "int32", (2,), np.array([0, 1], np.int32)))
+    operators = [
+        CALL,
+        handle(0, "total"),
+        OperatorRow("READ_VARIABLE", (0,), (2,)),
+        OperatorRow("ADD", (1, 2), (3,)),
+        OperatorRow("SEGMENT_SUM", (3, 5), (4,)),
+    ]
+    path = tmp_path / "m.tflite"
+    path.write_bytes(model(rows, operators, [1], [4], others=[initial(floats(5, 7))]))
+    words = [str(path), "-o", str(tmp_path / "m.tosa"), "--partial"]
+    assert run(verb("convert"), words) == 4
+    said = capsys.readouterr().err
+    assert "the program has the states total, which several programs cannot share" in said

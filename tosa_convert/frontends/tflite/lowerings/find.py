@@ -115,7 +115,9 @@ def cut_out(model: TfliteFile, chosen: Sequence[tuple[int, str]]) -> tuple[Tflit
     rest = [operator for operator in model.operators if operator.index not in names]
     names_of_inputs = {tensor: model.output_name(tensor) for tensor in results}
     names_of_inputs |= model.input_signature
-    return TfliteFile(model.tensors, inputs, outputs, rest, names_of_inputs, output_names), found
+    left = TfliteFile(model.tensors, inputs, outputs, rest, names_of_inputs, output_names)
+    left.read_subgraph = model.read_subgraph
+    return left, found
 
 
 def _values(model: TfliteFile, operator: Operator) -> list[int]:
