@@ -51,7 +51,7 @@ def main() -> int:
         tool = [sys.executable, "-m", "tosa_convert", "weights"]
         for form in WEIGHT_FORMS:
             weights, target = folder / f"w.{form}", folder / "back.tosa"
-            written = run([*tool, "export", source, "--to", form, "-o", weights], sample=True)
+            written = run([*tool, "export", source, "--form", form, "-o", weights], sample=True)
             read = run(
                 [*tool, "import", source, weights, "--no-validate", "-o", target], sample=True
             )

@@ -25,7 +25,7 @@ def weights() -> None:
 @click.argument("source", type=ReadPath(), metavar="IN")
 @option("--output", more="By default named as IN, with the extension .weights for a folder.")
 @option(
-    "--to",
+    "--form",
     type=click.Choice(WEIGHT_FORMS),
     help="npy: a folder of .npy files; safetensors, irpa: one file. By default what the extension of "
     "--output says, else npy.",
@@ -38,7 +38,7 @@ def weights() -> None:
     help="Leave smaller constants out.",
 )
 def export_weights(
-    source: str, output: str | None, to: WeightForm | None, larger_than: int
+    source: str, output: str | None, form: WeightForm | None, larger_than: int
 ) -> None:
     """Write the constants as a .npy each and a manifest, or as one file."""
     from tosa_convert import api
@@ -46,9 +46,11 @@ def export_weights(
     from tosa_convert.io.files import STANDARD
 
     if output == STANDARD or (output is None and source == STANDARD):
-        raise click.UsageError("weights are written into a folder or a file: name it with -o")
-    folder = output or api.weights_folder(source, to or "npy")
-    count = api.export_weights(load_graph(source), folder, to=to, larger_than=larger_than)
+        raise click.UsageError(
+            "weights are written into a folder or file: name it with -o DIR or -o FILE"
+        )
+    folder = output or api.weights_folder(source, form or "npy")
+    count = api.export_weights(load_graph(source), folder, to=form, larger_than=larger_than)
     note(f"{count} constants in {printable(str(folder))}")
 
 
