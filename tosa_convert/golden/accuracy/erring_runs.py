@@ -98,8 +98,15 @@ class ErringRun(Machine):
         changed = np.asarray(error.of_rounding * self._shares(exact.shape))
         changed += exact
         if error.of_function is not None:
+            # Where the exact result is not finite, and this one is, a unit is allowed everywhere.
+            down, up = (
+                np.where(np.isnan(own), np.abs(exact) * error.unit, own)
+                for own in error.of_function
+            )
             share = self._shares_of_function(name, exact.shape)
-            changed += share * np.where(np.asarray(share) < 0, *error.of_function)
+            changed += share * np.where(np.asarray(share) < 0, down, up)
+            # With the rounding: what TOSA allows is about the result, which may be an end such as 0.
+            np.clip(changed, exact - down, exact + up, out=changed)
         # The sum of an error and of -0 is 0.
         stays = ~np.isfinite(exact) | ((exact == 0) & (changed == 0))
         if stays.any():

@@ -46,7 +46,8 @@ _NEAREST: Final = 0.5
 class Errors(NamedTuple):
     """The largest errors that are added to a result.
 
-    of_function: what TOSA allows the operator, downwards and upwards, or None.
+    of_function: what TOSA allows the operator, downwards and upwards, or None; NaN where the exact
+        result is not finite. unit: one in the last place of 1.
     of_rounding: of sums and of rounding.
     least, most: the smallest normal number and the largest one; what is smaller may become zero, and
         what is larger infinite.
@@ -60,6 +61,7 @@ class Errors(NamedTuple):
     most: float
     stored: DType | None = None
     is_of_sum: bool = False
+    unit: float = 0.0
 
     @property
     def is_any(self) -> bool:
@@ -101,13 +103,13 @@ def errors_of(
             away = np.abs(value - rounded(value, tensor.dtype))
             if is_of_sum:
                 frac, smallest, _, _ = FLOATS[accumulator(operator, tensor.dtype.name)]
-                unit, terms = 2.0 ** (-1 - frac), terms_of_sum(block, operator)
+                half_unit, terms = 2.0 ** (-1 - frac), terms_of_sum(block, operator)
                 if has_narrow_units(block, operator, tensor.dtype.name):
-                    unit *= _NARROW_ERROR * max(1.0, terms / _NARROW_TERMS)
+                    half_unit *= _NARROW_ERROR * max(1.0, terms / _NARROW_TERMS)
                 bounds = _bounds(block, operator, operands, name, value)
                 # Errors of additions grow with the partial sums: as the sum of the terms' sizes if
                 # their signs vary, and with the root of their number if they do not.
-                half = half + unit * (bounds + math.sqrt(terms) / 2 * np.abs(value))
+                half = half + half_unit * (bounds + math.sqrt(terms) / 2 * np.abs(value))
                 if operator.spec.family == "reduction":
                     half += _of_sum_in_order(block, operator, plain(operands[0]), value)
                 # Products that are subnormal may be flushed to zero.
@@ -123,7 +125,8 @@ def errors_of(
                 if of_function is not None:
                     of_function = of_function[0] * (away != 0), of_function[1] * (away != 0)
         least = least if may_flush(tensor.dtype) else 0.0
-        errors[name] = Errors(of_function, half, least, most, is_of_sum=is_of_sum)
+        unit = 2.0 ** -FLOATS[tensor.dtype.name][0]
+        errors[name] = Errors(of_function, half, least, most, is_of_sum=is_of_sum, unit=unit)
     return errors
 
 
@@ -131,6 +134,8 @@ def function_errors(
     operator: Operator, rule: Rule, exact: Array, bounds: Array | None, dtype: DType
 ) -> tuple[Array, Array]:
     """Return how far below and above the exact result a function may be, without leaving its range.
+
+    NaN where the exact result is not finite.
 
     Some bounds of TOSA grow with the operand: SIN of 60 in FP16 may be 3, and TANH of 60,000 may be -1,
     which no implementation gives. Where a function is 1 it may err as much as where it becomes 1.
@@ -152,7 +157,8 @@ def function_errors(
             bounds = np.minimum(bounds, most)
         error = rule.limits(exact, bounds, dtype)[2]
         low, high = np.clip((exact - error, exact + error), *_RANGES.get(kind, (-np.inf, np.inf)))
-        down, up = (np.nan_to_num(np.abs(end - exact), posinf=0.0) for end in (low, high))
+        ends = (np.nan_to_num(np.abs(end - exact), posinf=0.0) for end in (low, high))
+        down, up = (np.where(np.isfinite(exact), end, np.nan) for end in ends)
     return down, up
 
 

@@ -104,14 +104,15 @@ def add_bends(
     exact: Mapping[str, Value],
     found: list[dict[str, Value]],
 ) -> None:
-    """Change elements of the first two runs where the others say too little about the result.
+    """Change elements of the first three runs where the others say too little about the result.
 
     Beside a bend or a pole, such as those of CLAMP and RECIPROCAL, all runs may be on one side of it.
+    In one, operands that may be 0 are 0, at which LOG is infinite.
     """
     block = machine.graph.main
     operator = block.operators[index]
     (name,) = operator.outputs
-    probes: list[list[Value]] = [list(operands[0]), list(operands[0])]
+    probes: list[list[Value]] = [list(operands[0]) for _ in range(3)]
     sign = 1.0
     for position, operand in enumerate(operator.inputs):
         value = operands[0][position]
@@ -127,12 +128,18 @@ def add_bends(
             continue
         sigma = spread_of(block, operand, runs).sigma
         assert sigma is not None
-        for own, step in zip(probes, (-sign, sign), strict=True):
-            own[position] = np.where(np.isfinite(value), value + step * _PROBED_AT * sigma, value)
+        size = np.where(np.isfinite(value), _PROBED_AT * sigma, 0.0)
+        places = (
+            value - sign * size,
+            value + sign * size,
+            np.where(np.abs(value) > size, value, 0.0),
+        )
+        for own, place in zip(probes, places, strict=True):
+            own[position] = np.where(np.isfinite(value), place, value)
         sign = -sign
     where = operator_path("main", index, operator)
     try:
-        pair = [plain(Machine.compute(machine, block, operator, p, where)[name]) for p in probes]
+        tried = [plain(Machine.compute(machine, block, operator, p, where)[name]) for p in probes]
     except TosaConvertError:
         return
     if isinstance(exact[name], Scaled):
@@ -142,15 +149,15 @@ def add_bends(
     with np.errstate(all="ignore"):
         errors = [np.nan_to_num(np.abs(run - center), posinf=0.0) for run in runs_found]
         sigma = np.sqrt(sum(np.square(error) for error in errors) / len(errors))
-        changes = [np.nan_to_num(np.abs(probe - center), posinf=0.0) for probe in pair]
+        changes = [np.nan_to_num(np.abs(probe - center), posinf=0.0) for probe in tried]
     kinds = kinds_of(center)
     for run in runs_found:
         kinds = kinds | kinds_of(run)
-    bends = np.maximum(*changes) > _BENDS * sigma
-    for probe in pair:
+    bends = np.max(changes, axis=0) > _BENDS * sigma
+    for probe in tried:
         bends |= (kinds_of(probe) & ~kinds) != 0
     if bends.any():
-        for result, probe in zip(found[:COHERENT], pair, strict=True):
+        for result, probe in zip(found, tried, strict=False):
             # Two of six runs at half the change: their spread is that of the operand.
             with np.errstate(invalid="ignore"):
                 middle = (probe + center) / 2
