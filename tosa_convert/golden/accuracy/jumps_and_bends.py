@@ -112,31 +112,7 @@ def add_bends(
     block = machine.graph.main
     operator = block.operators[index]
     (name,) = operator.outputs
-    probes: list[list[Value]] = [list(operands[0]) for _ in range(3)]
-    sign = 1.0
-    for position, operand in enumerate(operator.inputs):
-        value = operands[0][position]
-        tensor = block.tensors.get(operand)
-        if tensor is None or isinstance(value, Scaled) or not tensor.dtype.is_float:
-            continue
-        if operand in operator.inputs[:position]:
-            for own in probes:
-                own[position] = own[operator.inputs.index(operand)]
-            continue
-        runs = [own[position] for own in operands]
-        if all(run is value for run in runs):
-            continue
-        sigma = spread_of(block, operand, runs).sigma
-        assert sigma is not None
-        size = np.where(np.isfinite(value), _PROBED_AT * sigma, 0.0)
-        places = (
-            value - sign * size,
-            value + sign * size,
-            np.where(np.abs(value) > size, value, 0.0),
-        )
-        for own, place in zip(probes, places, strict=True):
-            own[position] = np.where(np.isfinite(value), place, value)
-        sign = -sign
+    probes = _probes(block, operator, operands)
     where = operator_path("main", index, operator)
     try:
         tried = [plain(Machine.compute(machine, block, operator, p, where)[name]) for p in probes]
@@ -167,3 +143,33 @@ def add_bends(
                 # What this run has already may be further away, or an infinity.
                 is_less = np.isfinite(mine) & ~(np.abs(mine - center) > np.abs(half - center))
             result[name] = np.where(bends & is_less, half, mine)
+
+
+def _probes(block: Block, operator: Operator, operands: list[list[Value]]) -> list[list[Value]]:
+    """Return operands moved one way and the other by their spread, and at 0 where they may be 0."""
+    probes: list[list[Value]] = [list(operands[0]) for _ in range(3)]
+    sign = 1.0
+    for position, operand in enumerate(operator.inputs):
+        value = operands[0][position]
+        tensor = block.tensors.get(operand)
+        if tensor is None or isinstance(value, Scaled) or not tensor.dtype.is_float:
+            continue
+        if operand in operator.inputs[:position]:
+            for own in probes:
+                own[position] = own[operator.inputs.index(operand)]
+            continue
+        runs = [own[position] for own in operands]
+        if all(run is value for run in runs):
+            continue
+        sigma = spread_of(block, operand, runs).sigma
+        assert sigma is not None
+        size = np.where(np.isfinite(value), _PROBED_AT * sigma, 0.0)
+        places = (
+            value - sign * size,
+            value + sign * size,
+            np.where(np.abs(value) > size, value, 0.0),
+        )
+        for own, place in zip(probes, places, strict=True):
+            own[position] = np.where(np.isfinite(value), place, value)
+        sign = -sign
+    return probes
