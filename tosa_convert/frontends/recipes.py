@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 
 
-#: Groups of a convolution up to which each has an operator of its own: 9 operators, with slices.
-FEW_GROUPS: Final = 4
+#: Groups of a convolution up to which each has an operator of its own: 5 operators, with slices.
+FEW_GROUPS: Final = 2
 #: Elements of the sums of single channels above which groups have operators of their own.
 _SUMS: Final = 1 << 23
 
