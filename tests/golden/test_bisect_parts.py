@@ -204,6 +204,7 @@ def test_an_operator_that_is_refused_as_a_part_is_judged_in_a_larger_one(
     result = bisect(program("TANH"), refusing(refuses, TARGET), inputs("TANH"), engine="numpy")
     assert named(result) == ("by-itself", [TARGET])
     assert list(result.refused) == ["operator #3 TANH"]
+    assert "judged, by itself where the backend does not refuse that\n" in str(result)
     assert "refused as a part: operator #3 TANH: no kernel for this part" in str(result)
     assert result.to_dict()["refused"] == {"operator #3 TANH": "no kernel for this part"}
 
