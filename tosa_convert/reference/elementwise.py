@@ -71,7 +71,7 @@ def compute_divide(call: Call) -> Array:
     refuse_undefined(call, right == 0, "a division by zero")
     if call.raw("input1").dtype == np.int32:
         # The quotient is at least 1 / right from the next integer, and FP64 errs by far less.
-        return np.trunc(np.true_divide(left, right))
+        return np.asarray(np.trunc(np.true_divide(left, right)))
     quotient = left // right
     is_negative_fraction = (left != quotient * right) & ((left < 0) != (right < 0))
     return np.asarray(quotient + is_negative_fraction)
