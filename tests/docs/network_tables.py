@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -58,8 +59,10 @@ def others() -> str:
 
 def _reason(text: str) -> str:
     """The first line of a reason without the name of the model, as a cell of a table."""
-    line = next((line for line in text.splitlines() if line.strip()), "")
-    short = line.partition(": error: ")[2] or line
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if "the end of its stderr" in lines[0]:
+        lines = [line for line in lines[1:] if re.match(r"\w*Error\b", line)] or lines
+    short = lines[0].partition(": error: ")[2] or lines[0]
     short = short if len(short) <= _WIDTH else f"{short[:_WIDTH]}..."
     return "`" + short.replace("`", "'").replace("|", "\\|") + "`"
 

@@ -14,7 +14,6 @@ TASKS: Final = {
     "feature-extraction": "AutoModel",
     "fill-mask": "AutoModelForMaskedLM",
     "text-generation": "AutoModelForCausalLM",
-    "text-generation-with-past": "AutoModelForCausalLM",
     "text2text-generation": "AutoModelForSeq2SeqLM",
     "text-classification": "AutoModelForSequenceClassification",
     "token-classification": "AutoModelForTokenClassification",
@@ -30,10 +29,6 @@ TASKS: Final = {
     "automatic-speech-recognition": "AutoModelForSpeechSeq2Seq",
     "ctc": "AutoModelForCTC",
 }
-#: The task of one step of a decoder, whose cache of keys and values is a state.
-_WITH_PAST: Final = "text-generation-with-past"
-#: The positions of such a cache.
-_POSITIONS: Final = 128
 
 
 def make_model(wanted: Wanted) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
@@ -67,14 +62,12 @@ def make_model(wanted: Wanted) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         else:
             module = kind.from_pretrained(name, dtype=torch.float32)
     module = in_inference(torch, module, wanted)
-    if task == _WITH_PAST:
-        return _decoder_step(torch, module, wanted)
     configurations: list[Any] = [getattr(part, "config", None) for part in module.modules()]
     caching = [one for one in configurations if getattr(one, "use_cache", False)]
     for one in caching:
         one.use_cache = False
     if caching and module.can_generate():
-        wanted.assume(f"no cache is returned; the task {_WITH_PAST} keeps one as a state")
+        wanted.assume("no cache of keys and values is returned")
     return module, (), example_inputs(torch, module, wanted)
 
 
@@ -114,23 +107,3 @@ def _class(transformers: Any, wanted: Wanted, config: Any, task: str) -> Any:
         raise fail("frontend-failed", wanted.shown, message, "name a task: hf:NAME:TASK")
     wanted.assume(f"it is a {name}; hf:NAME:TASK chooses another class")
     return kind
-
-
-def _decoder_step(
-    torch: Any, module: Any, wanted: Wanted
-) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """Return the step of a decoder for one token, with its cache as buffers."""
-    from transformers.integrations.executorch import TorchExportableModuleWithStaticCache
-
-    batch, positions = wanted.size("batch", 1), wanted.size("positions", _POSITIONS)
-    wanted.refuse_unused((), ("batch", "positions"))
-    wanted.assume(f"its cache has {positions} positions; --input-shape positions=N changes it")
-    module.generation_config.use_cache = True
-    module.generation_config.cache_implementation = "static"
-    module.generation_config.cache_config = {"batch_size": batch, "max_cache_len": positions}
-    step = TorchExportableModuleWithStaticCache(module, batch, positions, torch.device("cpu"))
-    arguments = {
-        "input_ids": torch.ones((batch, 1), dtype=torch.long),
-        "cache_position": torch.zeros(1, dtype=torch.long),
-    }
-    return step.eval(), (), arguments
