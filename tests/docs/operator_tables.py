@@ -22,7 +22,6 @@ _WIDTH: Final = 110
 NOTES: Final[dict[str, dict[str, str]]] = {
     "torch": {
         "gaussian_nll_loss": "torch.export cannot follow its branch on the data",
-        "median": "TOSA does not sort",
     },
     "tflite": {
         "ATAN2": "the converter interpolates in a table of 16 bits: 3e-5",
