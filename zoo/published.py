@@ -63,8 +63,8 @@ _EXPORT: Final = (
     "does not make it",
     "TFLite has no such operator",
 )
-#: The folder of what is installed, in a path.
-_PLACE: Final = re.compile(r"\S*/site-packages/")
+#: The folder of what is installed, in a path, and a line of torch's log.
+_PLACE: Final = re.compile(r"\S*/site-packages/|^ *[EW]\d{4} .*\n?", re.MULTILINE)
 
 Row = dict[str, Any]
 
