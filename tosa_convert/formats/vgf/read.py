@@ -243,9 +243,13 @@ def _names_of(word: str, given: list[str], count: int) -> list[str]:
 
 def _locations(module: spirv.Module) -> Iterator[tuple[int, str]]:
     """Iterate over the instructions whose operation in the source is known, with its location."""
-    for _, _, used, number, *rest in module.after:
-        if module.sets.get(used) != _DEBUG_SET or number != _DEBUG_OPERATION or len(rest) < 2:
+    for words in module.after:
+        if len(words) < 6 or (module.sets.get(words[2]), words[3]) != (
+            _DEBUG_SET,
+            _DEBUG_OPERATION,
+        ):
             continue
+        rest = words[4:]
         text = module.strings.get(rest[1], "")
         if text.startswith("loc(") and text != "loc(unknown)":
             for made in rest[2:]:

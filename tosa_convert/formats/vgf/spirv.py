@@ -157,10 +157,10 @@ def _define(module: Module, number: int, words: tuple[int, ...]) -> None:
 def _shaped(module: Module, number: int, words: tuple[int, ...]) -> Type:
     element = module.types[words[1]]
     if number == TYPE_ARRAY:
-        return element._replace(shape=(int(numbers_of(module.values[words[2]])),))
+        return element._replace(shape=(int(numbers_of(module.values[words[2]]).reshape(())),))
     if len(words) > 3:
         return element._replace(shape=listed(module.values[words[3]]))
-    rank = int(numbers_of(module.values[words[2]])) if len(words) > 2 else -1
+    rank = int(numbers_of(module.values[words[2]]).reshape(())) if len(words) > 2 else -1
     if rank > _MOST_RANK:
         raise ValueError(f"a tensor of rank {rank}")
     return element._replace(shape=None if rank < 0 else (-1,) * rank)
