@@ -142,6 +142,7 @@ def add_bends(
             with np.errstate(all="ignore"):
                 # What this run has already may be further away, or an infinity.
                 is_less = np.isfinite(mine) & ~(np.abs(mine - center) > np.abs(half - center))
+            is_less |= np.isnan(mine) & np.isnan(center)
             result[name] = np.where(bends & is_less, half, mine)
 
 
