@@ -79,6 +79,7 @@ CONVERT: Final[dict[str, tuple[str | None, set[str], set[str]]]] = {
     "--partial": (None, set(), set()),
     "--input": ("x.npz", set(), set()),
     "--random": ("0", set(), set()),
+    "--random-weights": (None, set(), set()),
 }
 
 

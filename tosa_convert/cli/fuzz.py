@@ -8,7 +8,7 @@ import click
 
 from tosa_convert.cli.command import Verb, say
 from tosa_convert.cli.generate import program_options
-from tosa_convert.cli.option import Folder, ReadPath
+from tosa_convert.cli.option import Folder, NamesFile
 from tosa_convert.cli.shared_options import add_options, option
 from tosa_convert.errors import printable
 
@@ -33,7 +33,7 @@ from tosa_convert.errors import printable
     "--like",
     multiple=True,
     metavar="MODEL",
-    type=ReadPath(),
+    type=NamesFile(),
     help="Parts of this program are tried, too; may be repeated.",
 )
 @option(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from programs import Program, floats, ints, of, unit
 from torch import nn
@@ -355,9 +357,9 @@ def make_avg_pool2d_int64() -> Program:
     return of(nn.AvgPool2d(2), ints(1, 2, 4, 4))
 
 
-def _resized(mode: str, **options: object) -> Program:
+def _resized(mode: str, **options: Any) -> Program:
     def resized(x: torch.Tensor) -> torch.Tensor:
-        return functional.interpolate(x, mode=mode, antialias=True, **options)  # type: ignore[arg-type]
+        return functional.interpolate(x, mode=mode, antialias=True, **options)
 
     return of(resized, floats(1, 2, 9, 10))
 

@@ -1,6 +1,6 @@
 """Compare `check` of whole networks with either engine: processor time and memory.
 
-    python benchmarks/networks.py [--only NAME] [--markdown FILE]
+    python benchmarks/whole_networks.py [--only NAME] [--markdown FILE]
 
 The networks are made here, with random weights: ResNet-50 at 224 x 224, and BERT-base of 128 tokens,
 from its embeddings on. What is checked are results that numpy computed before. A small program is run as
