@@ -136,6 +136,25 @@ def test_a_damaged_instruction_is_named_with_its_word() -> None:
     assert "word 6" in text
 
 
+@pytest.mark.parametrize(
+    ("name", "at", "value"),
+    [
+        pytest.param("integer", 528, 12, id="an instruction that is too short for a debug one"),
+        pytest.param("integer", 728, 12, id="another"),
+        pytest.param("integer", 1348, 8, id="a rank that is a list"),
+        pytest.param("floating", 1024, 8, id="a size that is a list"),
+        pytest.param("floating", 2148, 89, id="a rank that is another constant"),
+    ],
+)
+def test_a_changed_byte_is_no_bug_of_ours(name: str, at: int, value: int) -> None:
+    data = bytearray(FILES[name])
+    data[at] = value
+    try:
+        tc.load(bytes(data))
+    except TosaConvertError as error:
+        assert error.code == "malformed-vgf"
+
+
 def test_a_list_of_billions_of_numbers_takes_no_memory() -> None:
     data = bytearray(FILES["floating"])
     constant = data.index(struct.pack("<I", 4 << 16 | 43))  # the first constant is a rank: 4
