@@ -20,11 +20,17 @@ EXACT = {"y": {"mode": "EXACT", "data_type": "INT32"}}
 
 
 def write_case(
-    folder: Path, graph: Graph, inputs: Mapping[str, Any], rules: Rows = EXACT, **more: Any
+    folder: Path,
+    graph: Graph,
+    inputs: Mapping[str, Any],
+    rules: Rows = EXACT,
+    *,
+    validate: bool = True,
+    **more: Any,
 ) -> None:
     """Write a case: `test.tosa`, `desc.json` and the inputs."""
     folder.mkdir(parents=True)
-    tc.save(graph, folder / "test.tosa")
+    tc.save(graph, folder / "test.tosa", validate=validate)
     for slot in input_slots(graph):
         save_npy(folder / f"{slot.key}.npy", slot, np.asarray(inputs[slot.key]))
     description = {

@@ -171,7 +171,8 @@ def test_iree_takes_int4_bf16_and_fp8_and_gives_int48_with_its_sign(tmp_path: Pa
 def test_a_program_whose_inputs_iree_does_not_take_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("iree.compiler", reason="IREE is not installed")
     pytest.importorskip("iree.runtime", reason="IREE's runtime is not installed")
+    # TOSA copies tensors of FP6 in blocks only, so that this program would not be written as it is.
     graph, given = copies([row for row in DTYPES if row.name == "FP6E2M3"])
-    write_case(tmp_path / "case", graph, given)
+    write_case(tmp_path / "case", graph, given, validate=False)
     settings = Qualification(against="iree", python=sys.executable)
     assert qualify_case(str(tmp_path), "case", settings=settings).status == "refused"

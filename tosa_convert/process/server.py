@@ -43,11 +43,12 @@ _IMPORT: Final = """
 import importlib.util, os, sys
 if sys.version_info < (3, 10):
     sys.exit("this is Python " + sys.version.split()[0] + ", expected 3.10 or later")
-spec = importlib.util.spec_from_file_location(
-    "tosa_convert", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
-)
-sys.modules["tosa_convert"] = module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
+if "tosa_convert" not in sys.modules:
+    spec = importlib.util.spec_from_file_location(
+        "tosa_convert", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
+    )
+    sys.modules["tosa_convert"] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
 """
 _START: Final = "import sys\npackage, *arguments = sys.argv[1:]" + _IMPORT
 _PACKAGE: Final = Path(__file__).resolve().parents[1]

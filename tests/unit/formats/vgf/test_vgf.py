@@ -149,10 +149,12 @@ def test_a_damaged_instruction_is_named_with_its_word() -> None:
 def test_a_changed_byte_is_no_bug_of_ours(name: str, at: int, value: int) -> None:
     data = bytearray(FILES[name])
     data[at] = value
+    found = ""
     try:
         tc.load(bytes(data))
     except TosaConvertError as error:
-        assert error.code == "malformed-vgf"
+        found = error.code
+    assert found in ("", "malformed-vgf")
 
 
 def test_a_list_of_billions_of_numbers_takes_no_memory() -> None:

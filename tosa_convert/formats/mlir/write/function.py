@@ -281,8 +281,10 @@ class FunctionWriter:
 
     def operation(self, block: Block, operator: Operator) -> OperatorSpec:
         """Return the row of an operator, with its name in MLIR."""
-        if operator.spec is CONST and block.tensors[operator.outputs[0]].data is None:
-            return PARAMETER_LOAD
+        if operator.spec is CONST:
+            tensor = block.tensors.get(operator.outputs[0])
+            if tensor is not None and tensor.data is None:
+                return PARAMETER_LOAD
         return operator.spec
 
     def parameter_symbol(self, name: str) -> str:
