@@ -35,6 +35,7 @@ class Row(NamedTuple):
     elementwise: how many operands, from the first one on, are broadcast to the shape of the result;
         by default all but constants in the families "elementwise" and "activation", and none in others.
     is_step: whether a floating-point result is the same for near operands, and jumps between them.
+    commutes: whether the first two operands may be exchanged.
     since: the TOSA version and the state of the dialect that added it; "" for 1.0 and the first state.
     old_names: names in older states of the dialect, oldest first, each with the state that ended it.
     encoded_as: the operator whose code a file has; different attribute tables tell the two apart.
@@ -49,6 +50,7 @@ class Row(NamedTuple):
     multiply_accumulates: str = ""
     elementwise: int | None = None
     is_step: bool = False
+    commutes: bool = False
     since: str = ""
     old_names: str = ""
     encoded_as: str = ""

@@ -79,7 +79,7 @@ class OperatorSpec:
     encoded_as: the operator whose code a file has; different attribute tables tell the two apart.
     mlir: the name of the operation in MLIR.
     regions: those attributes that name regions.
-    family, types, is_step: see `Row`.
+    family, types, is_step, commutes: see `Row`.
     accuracy, is_inexact: how floating-point results may differ from exact ones, see `Row`; whether
         implementations round them differently.
     multiply_accumulates: the result and the operands that are multiplied -> their dimensions, each a
@@ -114,6 +114,7 @@ class OperatorSpec:
     uncounted: str
     elementwise: int
     is_step: bool
+    commutes: bool
     state: str
     old_names: tuple[tuple[str, str], ...]
 
@@ -273,6 +274,7 @@ def _spec(code: int, row: Row) -> OperatorSpec:
         "" if is_counted else row.multiply_accumulates.removeprefix("? "),
         _elementwise(row, operands),
         row.is_step,
+        row.commutes,
         state,
         tuple((f"tosa.{name}", until) for name, _, until in old_names),
     )

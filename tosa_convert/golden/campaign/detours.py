@@ -22,11 +22,6 @@ from tosa_convert.graph.dtypes import RoundingMode
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator, Region, Tensor
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, AttributeValue
 
-#: Operators whose two operands may be exchanged.
-_COMMUTATIVE: Final = (
-    *("ADD", "MUL", "MAXIMUM", "MINIMUM", "BITWISE_AND", "BITWISE_OR", "BITWISE_XOR"),
-    *("LOGICAL_AND", "LOGICAL_OR", "LOGICAL_XOR"),
-)
 _LARGEST_RANK: Final = 6
 
 
@@ -235,7 +230,7 @@ def _with_main(graph: Graph, block: Block) -> Graph:
 def exchanged(graph: Graph, choose: random.Random) -> tuple[Graph, str] | None:
     """Return the program with the operands of an operator exchanged, if their order does not count."""
     block = graph.main
-    found = [i for i, op in enumerate(block.operators) if op.spec.name in _COMMUTATIVE]
+    found = [i for i, op in enumerate(block.operators) if op.spec.commutes]
     if not found:
         return None
     index = choose.choice(found)
