@@ -10,6 +10,7 @@ import itertools
 import json
 import random
 import sys
+import zipfile
 from collections import defaultdict
 from pathlib import Path
 
@@ -22,6 +23,7 @@ import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
 from tosa_convert.frontends.model_summary import describe_data
 from tosa_convert.frontends.tflite.unlowered import NEVER_LOWERED
+from tosa_convert.frontends.torch.header import read_pt2
 
 SHOWN = Path(__file__).with_name("shown.pt2")
 TFLITE = """\
@@ -215,3 +217,11 @@ def test_damaged_torch_programs_are_refused_or_described() -> None:
         except tc.TosaConvertError as error:
             refused += error.code == "unrecognised-input"
     assert refused > 100
+
+
+def test_a_graph_that_is_large_for_its_file_is_not_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "m.pt2"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("m/models/model.json", b" " * (6 << 20))
+    with pytest.raises(ValueError, match="its graph has 6291456 bytes, expected at most"):
+        read_pt2(memoryview(path.read_bytes()))

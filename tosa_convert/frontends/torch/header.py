@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 #: Most bytes of the JSON, and how many more for each byte of the file; weights are not in it.
-_FREE_BYTES: Final = 32 << 20
-_BYTES_PER_BYTE: Final = 16
+_FREE_BYTES: Final = 4 << 20
+_BYTES_PER_BYTE: Final = 32
 _COMPRESSIONS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 #: A size that is not fixed, with what torch knows of it.
 _SYMBOL: Final = re.compile(r"Symbol\('(\w+)'[^()]*\)")
@@ -95,13 +95,13 @@ def read_pt2(data: memoryview) -> TorchHeader:
             name = next((row for row in archive.namelist() if row.endswith(_MEMBER)), "")
             if not name:
                 raise ValueError(f"it has no member {_MEMBER[1:]}, as torch 2.8 and later write it")
-            if archive.getinfo(name).compress_type not in _COMPRESSIONS:
+            member = archive.getinfo(name)
+            if member.compress_type not in _COMPRESSIONS:
                 raise ValueError(f"its member {name} is compressed in an unknown way")
             most = _FREE_BYTES + _BYTES_PER_BYTE * len(data)
-            with archive.open(name) as file:
-                text = file.read(most + 1)
-        if len(text) > most:
-            raise ValueError(f"its graph has more than {most} bytes")
+            if member.file_size > most:
+                raise ValueError(f"its graph has {member.file_size} bytes, expected at most {most}")
+            text = archive.read(member)  # no more than this size
         module = json.loads(text)["graph_module"]
         graph, signature = module["graph"], module["signature"]
         tensors = graph["tensor_values"]
