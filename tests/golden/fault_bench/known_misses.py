@@ -29,9 +29,6 @@ _CONDITION: Final = (
 _LOW: Final = "the outputs may err by half of their values, as the check says: `--strict` fails it"
 #: Title -> why no inputs, or no comparison of outputs, showed the fault.
 KNOWN_MISSES: Final[Mapping[str, str]] = {
-    "comparison of probabilities takes a rounded threshold, BF16, behind softmax": (
-        "a probability may err by more than the threshold is off"
-    ),
     "cast to FP8 flushes subnormal numbers, FP8E5M2, of FP16": (
         "what is subnormal in FP8E5M2 is so in FP16, where an operand may be read as zero"
     ),
