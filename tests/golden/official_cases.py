@@ -63,7 +63,7 @@ X = {"x": np.array([3, -4, 0, 7], np.int32)}
 
 def make_suite(root: Path, **requirements: Any) -> list[str]:
     """Four cases of three operators below `root`; returns their names."""
-    more = {"test_requirements": requirements} if requirements else {}
+    more: dict[str, Any] = {"test_requirements": requirements} if requirements else {}
     for name, kind in (
         ("abs/a", "ABS"),
         ("abs/b", "ABS"),
