@@ -153,6 +153,21 @@ def test_an_honest_consumer_has_no_finding(tmp_path: Path) -> None:
     assert not found.folders
 
 
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [("raise NotImplementedError('no')", "backend-refused"), ("", "backend-failed")],
+)
+def test_a_campaign_that_compared_nothing_is_an_error(tmp_path: Path, text: str, code: str) -> None:
+    path = tmp_path / "backend.py"
+    if text:
+        path.write_text(f"def run(model, inputs):\n    {text}\n")
+    consumer = Consumer(str(path), 60.0, "numpy")
+    campaign = Campaign(Source(size=1), consumer, tmp_path / "work", 600.0, count=2)
+    with pytest.raises(TosaConvertError, match="none of 2 programs was compared") as caught:
+        run_campaign(campaign)
+    assert caught.value.code == code
+
+
 # -- commands that write a program -----------------------------------------------------------------
 
 

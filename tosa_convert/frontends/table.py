@@ -29,7 +29,7 @@ class Frontend:
     forks: whether the converter works in a fork of a process that has imported it.
     has_signatures: whether its models have signatures, of which `func` chooses one.
     reads_programs: whether the converter reads its program as we do, which needs `OWN_PACKAGES`.
-    library: what stands before the colon in the name of a model that a library makes, as in
+    library: the prefix, without its colon, of the name of a model that a library makes, as in
         `timm:resnet50`; `frontends/named/from_LIBRARY.py` makes it. makes: the frontend whose models the
         library makes, if that is another row.
     """
@@ -203,7 +203,7 @@ FRONTENDS: Final = {
 }
 
 
-#: What stands before the colon in the name of a model -> its frontend.
+#: The prefix of a model's name, without its colon -> its frontend.
 LIBRARIES: Final = {row.library: row.name for row in FRONTENDS.values() if row.library}
 #: What `--via` takes.
 ROUTES: Final = tuple(row.name for row in FRONTENDS.values() if row.route_of)

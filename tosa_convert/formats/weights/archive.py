@@ -50,7 +50,7 @@ class Stored(NamedTuple):
     """An array of a file.
 
     kind: "" if the file does not say. shape: None if it does not say. offset, nbytes: its place in the
-    file. splat: the bytes are those of one element, which stands for all. load: returns the bytes of the
+    file. splat: the bytes are one element, which is repeated. load: returns the bytes of the
     elements; they are those of the file, but for formats that mix them with scales.
     """
 

@@ -187,7 +187,7 @@ def _selected(graph: Graph, larger_than: int, only_parameters: bool) -> Iterator
 def _check(graph: Graph, selected: list[_Selected], most: int | None) -> None:
     """Raise what would make the weights unreadable, before anything is written.
 
-    most: dimensions that an array can have; None if there is no bound.
+    most: the highest rank of an array; None for no limit.
     """
     findings = Findings()
     seen: set[tuple[str, str]] = set()

@@ -21,7 +21,7 @@ def determinant(x: Any) -> Any:
 
 
 def inverse(x: Any, *, check_errors: bool = False) -> Any:
-    """Divide the matrix of minors by the determinant; also return that there was no error."""
+    """Divide the matrix of minors by the determinant; also return an error code of 0."""
     size = x.shape[-1]
     if not 1 < size <= _MOST_ROWS:
         return NotImplemented
@@ -51,7 +51,7 @@ def product_of_groups(
 ) -> Any:
     """Multiply all rows by each matrix, and take each row from the product of its group.
 
-    Group number g has the rows from offset g - 1 to offset g; rows behind the last are 0.
+    Group number g has the rows from offset g - 1 to offset g; rows after the last group are 0.
     """
     if x.dim() != 2 or weights.dim() != 3 or offsets is None or bias is not None:
         return NotImplemented

@@ -1,4 +1,4 @@
-"""Stands dictionaries and tuples in for the classes of a file's arguments and results.
+"""Puts dictionaries and tuples in place of the classes of a file's arguments and results.
 
 A `.pt2` file names the classes of its trees, such as `ModelOutput` of transformers. torch loads it only
 if the process knows them, and they are code that need not be there. Their tensors and keys are all that

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
+from tosa_convert.errors import fail
 from tosa_convert.golden.campaign.findings import (
     Finding,
     known_causes,
@@ -21,6 +22,7 @@ from tosa_convert.golden.campaign.observe import Consumer, Observation, run_tria
 from tosa_convert.golden.campaign.trials import Source, make_trial
 from tosa_convert.golden.suite.engine import on_local_processes, run_all
 from tosa_convert.golden.suite.journal import Journal
+from tosa_convert.graph.model import counted
 
 #: Programs that a worker tries between two looks at the clock.
 _BATCH: Final = 8
@@ -69,7 +71,8 @@ def run_campaign(
     """Try programs, then reduce one of each group of failures and write its folder.
 
     The same call again goes on where the last one ended. Raises TosaConvertError: "file-error";
-    "option-conflict" if the folder belongs to another campaign.
+    "option-conflict" if the folder belongs to another campaign; "backend-refused" or "backend-failed" if
+    the backend computed none of the programs, so that nothing was compared.
     """
     header = {"against": campaign.consumer.against, "source": asdict(campaign.source)}
     campaign.folder.mkdir(parents=True, exist_ok=True)
@@ -78,8 +81,22 @@ def run_campaign(
         _try_programs(campaign, journal, progress)
         found = [row for row in journal.answers.values() if isinstance(row, Observation)]
     outcome = Outcome(Counter(row.status for row in found))
+    _require_a_comparison(campaign, found)
     _report_findings(campaign, found, outcome, progress)
     return outcome
+
+
+def _require_a_comparison(campaign: Campaign, found: list[Observation]) -> None:
+    """Raise TosaConvertError if programs were tried, and the verdict on none of them says anything."""
+    telling = {"pass", "wrong", "crashed", *(["refused"] if campaign.refused else [])}
+    if found and not any(row.status in telling for row in found):
+        is_refused = any(row.status == "refused" for row in found)
+        code = "backend-refused" if is_refused else "backend-failed"
+        message = (
+            f"none of {counted(len(found), 'program')} was compared; the first: {found[0].message}"
+        )
+        hint = "name operators and element types that it has (--only, --types), or see --against"
+        raise fail(code, f"--against {campaign.consumer.against}", message, hint)
 
 
 def _try_programs(campaign: Campaign, journal: Journal, progress: Callable[[str], None]) -> None:

@@ -53,7 +53,7 @@ class Decomposition(Generic[Facts]):
     """Both halves of the decomposition of an operator that the converter does not lower.
 
     find: returns the facts of an operator in a model; True if operands and results say everything;
-        None or False for one that is left to the converter; `Refused` for one that nobody lowers. It may
+        None or False for one that the converter lowers; `Refused` for one that nothing lowers. It may
         raise IndexError, ValueError or ZeroDivisionError for operands that TFLite does not take.
     lower: returns the results, computed by operators of TOSA.
     """

@@ -145,7 +145,7 @@ def _direction(
     inputs: Sequence[int],
     states: int,
 ) -> _Direction | None:
-    """Find one direction; None if its weights are no constants."""
+    """Find one direction; return None if its weights are not constant."""
     constants = constants_at(model, operator, list(places.values()))
     if constants is None:
         return None
