@@ -84,6 +84,14 @@ def test_a_program_follows_from_its_number() -> None:
     assert all(one.inputs[name].tobytes() == other.inputs[name].tobytes() for name in one.inputs)
 
 
+def test_edits_add_no_operator_that_was_not_asked_for() -> None:
+    source = Source(size=2, kinds=("ABS", "REVERSE"))
+    made = [make_trial(source, number) for number in range(30)]
+    used = {op.spec.name for trial in made for op in trial.graph.main.operators}
+    assert used - {"CONST", "CONST_SHAPE"} == {"ABS", "REVERSE"}
+    assert any("reversed twice" in trial.made for trial in made)
+
+
 def test_a_part_of_a_model_runs(root: Path) -> None:
     graph = tc.load(root / "examples/digits_cnn.mlirbc")
     sizes = set()
@@ -151,6 +159,16 @@ def test_an_honest_consumer_has_no_finding(tmp_path: Path) -> None:
     found = run_campaign(Campaign(source, consumer, tmp_path / "work", 600.0, count=3))
     assert found.tried == {"pass": 3}
     assert not found.folders
+
+
+def test_by_default_as_many_processes_as_processors_work(tmp_path: Path) -> None:
+    (tmp_path / "honest.py").write_text(
+        "import tosa_convert as tc\n"
+        "def run(model, inputs):\n"
+        "    return tc.golden.run(tc.load(model), inputs, engine='numpy').outputs\n"
+    )
+    words = ["--against", str(tmp_path / "honest.py"), "--work", str(tmp_path / "work")]
+    assert run(verb("fuzz"), [*words, "--max-cases", "2", "--size", "1", "--engine", "numpy"]) == 0
 
 
 @pytest.mark.parametrize(

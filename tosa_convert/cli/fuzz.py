@@ -53,6 +53,7 @@ def fuzz(against: str, work: str, **options: Any) -> int:
     one cause are one finding: a folder in DIR with the reduced program, its inputs, what is expected,
     and report.md for the tracker.
     """
+    import os
     import sys
     from pathlib import Path
 
@@ -78,7 +79,7 @@ def fuzz(against: str, work: str, **options: Any) -> int:
         Path(work),
         options["seconds"],
         options["limit"],
-        options["jobs"],
+        options["jobs"] or os.cpu_count() or 1,
         tuple(map(Path, options["known"])),
         options["refused"] == "fail",
     )

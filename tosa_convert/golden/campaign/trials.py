@@ -88,10 +88,18 @@ def make_trial(source: Source, number: int) -> Trial:
     plain, plain_inputs = graph, inputs
     for _ in range(choose.randrange(_EDITS + 1)):
         changed = _edited(graph, inputs, choose)
-        if changed is not None and not find_violations(changed[0], level=source.level):
+        if changed is not None and _is_within(changed[0], source):
             graph, made = changed[0], f"{made}, {changed[1]}"
             inputs = {name: inputs[name] for name in inputs if name in graph.main.inputs}
     return Trial(graph, inputs, made, plain, plain_inputs)
+
+
+def _is_within(graph: Graph, source: Source) -> bool:
+    """Return whether an edited program is valid, and has no operators that were not asked for."""
+    used = {op.spec.name for op in graph.main.operators} - {CONST.name, CONST_SHAPE.name}
+    if source.kinds is not None and not used <= set(source.kinds):
+        return False
+    return not find_violations(graph, profile=source.profile, level=source.level)
 
 
 def _edited(
