@@ -11,6 +11,7 @@ import pytest
 from golden.conftest import Builder
 
 from tosa_convert import golden
+from tosa_convert.golden.accuracy.comparison import compare_tensor
 from tosa_convert.golden.accuracy.criteria import NETWORK_LABEL, Criterion, NetworkCheck, Spread
 from tosa_convert.golden.accuracy.network_accuracy import measure
 from tosa_convert.golden.arrays.by_name import Array
@@ -374,3 +375,86 @@ def test_a_network_in_fp32_is_precise() -> None:
     result = golden.check(graph, right, inputs, strict=True, engine="numpy")
     assert result.ok
     assert result.tensors[0].note == ""
+
+
+def table_behind_a_cast(kind: str, entries: list[int], scale: float) -> tuple[Graph, Inputs]:
+    """Make a TABLE whose indices are products that were rounded: some are one more or one less."""
+    b, (product,) = products("BF16", (scale,))
+    shape = (1, 64, 64)
+    b.const("entries", kind, entries)
+    index = b.op("CAST", [product], "index", kind, shape)
+    wide = "INT8" if kind == "INT8" else "INT32"
+    y = b.op("TABLE", [index, "entries"], "y", wide, shape)
+    return b.graph(y), {"x": normal(shape, 7).astype(dtype("BF16").numpy)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "entries", "scale"),
+    [
+        ("INT8", [(number * 89 + 31) % 251 - 125 for number in range(256)], 60.0),
+        ("INT16", [(number * 7919) % 30011 - 15005 for number in range(513)], 9e3),
+    ],
+)
+def test_what_a_table_has_for_each_index_in_reach_is_allowed(
+    kind: str, entries: list[int], scale: float
+) -> None:
+    graph, inputs = table_behind_a_cast(kind, entries, scale)
+    spreads = measure(graph, inputs, ["index", "y"])
+    index, y = spreads["index"], spreads["y"]
+    assert index.low is not None
+    assert index.high is not None
+    assert y.low is not None
+    assert y.high is not None
+    assert (index.high - index.low).max() > 2
+    middle = index.low + (index.high - index.low) // 2
+    step = 1 if kind == "INT8" else 128
+    for tried in (middle, (middle + step - 1) // step * step):
+        own = np.clip(tried, index.low, index.high)
+        table = golden.run(
+            graph_of_table(kind, entries), {"index": own}, golden.RunOptions(engine="numpy")
+        ).outputs["y"]
+        assert (table >= y.low).all()
+        assert (table <= y.high).all()
+    same = index.low == index.high
+    assert (y.low == y.high)[same].all()
+
+
+def graph_of_table(kind: str, entries: list[int]) -> Graph:
+    b = Builder()
+    index = b.input("index", kind, (1, 64, 64))
+    b.const("entries", kind, entries)
+    wide = "INT8" if kind == "INT8" else "INT32"
+    return b.graph(b.op("TABLE", [index, "entries"], "y", wide, (1, 64, 64)))
+
+
+def test_a_function_that_may_err_by_all_its_value_is_zero_in_a_run() -> None:
+    """POW of BF16 may be 0 here: EXP of it is 1, and infinite otherwise."""
+    b = Builder()
+    x = b.input("x", "BF16", (4,))
+    b.const("base", "BF16", [0.875])
+    power = b.op("POW", ["base", x], "power", "BF16", (4,))
+    graph = b.graph(b.op("EXP", [power], "y", "BF16", (4,)))
+    inputs = {"x": np.full(4, -127.5).astype(dtype("BF16").numpy)}
+    right = golden.run(graph, inputs, NUMPY).outputs["y"]
+    assert np.isinf(right.astype(np.float64)).all()
+    for found, ok in ((1.0, True), (np.inf, True), (-np.inf, False), (np.nan, False)):
+        outputs = {"y": np.full_like(right, found)}
+        assert golden.check(graph, outputs, inputs, engine="numpy").ok == ok, found
+
+
+def test_what_is_nearly_allowed_is_confirmed_by_more_runs() -> None:
+    """The nearer an error is to the limit, the more measurements decide."""
+    exact = np.zeros((1, 64))
+    asked = []
+
+    def more(count: int) -> Spread:
+        asked.append(count)
+        return Spread(exact, sigma=np.full(exact.shape, 1.0 if count < 10 else 1.5))
+
+    check = NetworkCheck(dtype("FP32"), Spread(exact, sigma=np.ones(exact.shape)), more)
+    for error, ok, measurements in ((5.0, True, []), (7.0, True, [5, 20]), (20.0, False, [5])):
+        asked.clear()
+        found = exact.astype(np.float32)
+        found[0, 3] = error
+        row = compare_tensor("y", exact.astype(np.float32), found, Criterion("", network=check))
+        assert (row.ok, asked) == (ok, measurements), error

@@ -90,13 +90,13 @@ class Spread:
 class NetworkCheck:
     """The spread of a tensor of a network, and its element type.
 
-    more: measures the spread with more runs, which has to confirm that a tensor is wrong; None if that
-        fails.
+    more: measures the spread by so many measurements in all, which has to confirm that a tensor is
+        wrong; None if that fails.
     """
 
     dtype: DType
     spread: Spread
-    more: Callable[[], Spread | None] | None = None
+    more: Callable[[int], Spread | None] | None = None
 
 
 Check = ToleranceCheck | NetworkCheck

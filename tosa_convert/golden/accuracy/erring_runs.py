@@ -95,8 +95,8 @@ class ErringRun(Machine):
         return read
 
     def _with_error(self, name: str, exact: Array, error: Errors) -> Array:
-        changed = np.asarray(error.of_rounding * self._shares(exact.shape))
-        changed += exact
+        rounding = error.of_rounding * self._shares(exact.shape)
+        changed = np.asarray(exact + rounding)
         if error.of_function is not None:
             # Where the exact result is not finite, and this one is, a unit is allowed everywhere.
             down, up = (
@@ -104,7 +104,9 @@ class ErringRun(Machine):
                 for own in error.of_function
             )
             share = self._shares_of_function(name, exact.shape)
-            changed += share * np.where(np.asarray(share) < 0, down, up)
+            erring = exact + share * np.where(np.asarray(share) < 0, down, up)
+            # A result that errs by all its value is 0, which is not rounded.
+            changed = np.asarray(erring + rounding * np.fmin(1.0, np.abs(erring) / np.abs(exact)))
             # With the rounding: what TOSA allows is about the result, which may be an end such as 0.
             np.clip(changed, exact - down, exact + up, out=changed)
         # The sum of an error and of -0 is 0.

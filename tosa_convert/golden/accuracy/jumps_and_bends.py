@@ -46,6 +46,8 @@ def moved_operands(
     result is the index of the largest element.
     """
     moved = [list(own) for own in operands]
+    if operator.spec.name == "TABLE":
+        _move_to_ends_of_table(moved)
     if not _decides(block, operator):
         return moved, None
     possible = None
@@ -87,6 +89,41 @@ def moved_operands(
             is_equal = may_be_equal & (random.random(may_be_equal.shape) < number / RUNS)
             own[0], own[1] = (np.where(is_equal, other, plain(value)) for value in own)
     return moved, possible
+
+
+def _move_to_ends_of_table(moved: list[list[Value]]) -> None:
+    """Move unsure indices of a TABLE, in runs 1 and 2, to the least and the greatest entry in reach.
+
+    The entries between two indices may be any numbers: the results at the indices of the runs are no
+    limits. A table of INT16 has an entry for each 128th index, and straight lines between them.
+    """
+    runs = [plain(own[0]) for own in moved]
+    low, high = np.minimum.reduce(runs), np.maximum.reduce(runs)
+    is_unsure = low < high
+    if not is_unsure.any():
+        return
+    entries = plain(moved[0][1]).astype(np.int64)
+    step = 1 if low.dtype == np.int8 else 128
+    first = int(np.iinfo(low.dtype).min)
+    least, most = (end[is_unsure].astype(np.int64) - first for end in (low, high))
+
+    def at(index: Array) -> Array:
+        """Return the results at indices, times the step."""
+        entry, more = np.divmod(index, step)
+        following = entries[np.minimum(entry + 1, len(entries) - 1)]
+        return np.asarray(entries[entry] * (step - more) + following * more)
+
+    between = (least + step - 1) // step * step
+    lowest = np.where(at(least) <= at(most), least, most)
+    highest = np.where(at(least) >= at(most), least, most)
+    while (is_inside := between < most).any():
+        lowest = np.where(is_inside & (at(between) < at(lowest)), between, lowest)
+        highest = np.where(is_inside & (at(between) > at(highest)), between, highest)
+        between = np.where(is_inside, between + step, between)
+    for run, own, index in zip(runs[1:], moved[1:], (lowest, highest), strict=False):
+        changed = run.copy()
+        changed[is_unsure] = index + first
+        own[0] = changed
 
 
 def may_bend(block: Block, operator: Operator) -> bool:

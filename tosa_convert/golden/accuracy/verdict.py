@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
@@ -38,9 +36,6 @@ from tosa_convert.golden.running.variable_states import STATE_PREFIX, with_final
 from tosa_convert.graph.dtypes import BLOCK_SCALE
 from tosa_convert.graph.extract import extract
 from tosa_convert.graph.model import Graph, operator_path
-
-#: Measurements of six runs each that confirm a failure.
-_BATCHES: Final = 5
 
 
 class LazyChecks(Mapping[str, Check]):
@@ -257,14 +252,14 @@ def _more_runs(
     key: str,
     first: Spread,
     timeout: float,
-) -> Callable[[], Spread | None]:
-    """Return a function that measures a tensor with more runs, once."""
+) -> Callable[[int], Spread | None]:
+    """Return a function that gives the spread of so many measurements of a tensor."""
+    spreads = [first]
 
-    @cache
-    def more() -> Spread | None:
-        part, spreads = extract(graph, [name]), [first]
+    def more(measurements: int) -> Spread | None:
+        part = extract(graph, [name])
         try:
-            for batch in range(1, _BATCHES):
+            for batch in range(len(spreads), measurements):
                 spreads.append(measure(part, inputs, [name], timeout, batch)[key])
         except TosaConvertError as error:
             if not error.code.startswith("refmodel-"):
