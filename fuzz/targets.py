@@ -29,6 +29,7 @@ from tosa_convert.formats.bindings.packages import Bindings, default_bindings
 from tosa_convert.formats.mlir.bytecode.format import NEWEST_VERSION
 from tosa_convert.formats.mlir.text.parse.module import parse
 from tosa_convert.formats.read import open_input, read_upgraded
+from tosa_convert.formats.read import programs as programs_in
 from tosa_convert.graph.compare import compare
 from tosa_convert.graph.model import Graph
 from tosa_convert.io.options import WEIGHT_FORMS, ReadOptions
@@ -413,9 +414,33 @@ class Vgf(Target):
         return [path.read_bytes() for path in sorted(VGF_FILES.glob("*.vgf"))]
 
     def use(self, data: bytes) -> None:
-        graph = api.load(data)
-        if fits_in_memory(graph):
-            drain(api.render(graph, "tosa", weights="embedded"))
+        names, _ = programs_in(open_input(data))
+        for name in names or [None]:
+            graph = api.load(data, func=name)
+            if fits_in_memory(graph):
+                drain(api.render(graph, "tosa", weights="embedded"))
+
+
+class Gguf(Archive):
+    """A program with its constants in a GGUF file, whose table or elements are changed."""
+
+    def read_seeds(self, folders: list[Path]) -> list[Any]:
+        """The programs whose constants GGUF has types for."""
+        gguf = importlib.import_module("gguf")
+        seeds = []
+        for data in programs(folders):
+            graph, path = api.load(data), self.scratch / "seed.gguf"
+            writer = gguf.GGUFWriter(path, "test")
+            for name, constant in dict(graph.constants()).items():
+                if constant.dtype.name in ("FP32", "FP16", "INT8", "INT16", "INT32"):
+                    writer.add_tensor(name, constant.numpy())
+            for write in ("write_header_to_file", "write_kv_data_to_file", "write_tensors_to_file"):
+                getattr(writer, write)()
+            writer.close()
+            with contextlib.suppress(TosaConvertError):
+                api.import_weights(graph, path)
+                seeds.append((data, path.read_bytes()))
+        return seeds
 
 
 def drain(pieces: Any) -> bytes:
@@ -438,6 +463,7 @@ TARGETS: Final[dict[str, Row]] = {
     "old": Row(OldPrograms, 2.0, 100_000),
     "weights": Row(Weights, 2.0, 100_000),
     "archive": Row(Archive, 1.0, 100_000),
+    "gguf": Row(Gguf, 1.0, 100_000),
     "vgf": Row(Vgf, 1.0, 100_000),
     **{f"import-{short}": Row(Import, 1.5, 20_000) for short in BINDINGS},
     **{f"mlir-{short}": Row(Text, 1.0, 20_000) for short in BINDINGS},
@@ -450,9 +476,9 @@ def available() -> list[str]:
     found = []
     for name in TARGETS:
         package = BINDINGS.get(name.rpartition("-")[2])
+        needed = f"{package}.ir" if package else ("gguf" if name == "gguf" else "json")
         try:
-            if package:
-                importlib.import_module(f"{package}.ir")
+            importlib.import_module(needed)
         except ImportError:
             continue
         found.append(name)

@@ -1,8 +1,10 @@
 """Compare official tests with what comes back from the VGF files that Arm's converter writes of them.
 
     python tests/oracle/compare_vgf.py SUITE --state vgf.state
+    python tests/oracle/compare_vgf.py FOLDER
 
-SUITE is made by official_suite.py, and `model-converter` of PyPI's ai-ml-sdk-model-converter is on PATH.
+SUITE is made by official_suite.py; FOLDER has .tosa files, such as the networks of the zoo. The command
+`model-converter` of PyPI's ai-ml-sdk-model-converter is on PATH.
 Two programs are equal if the same operators run in the same order on the same values: constants go by
 their elements, everything else by what computes it, and names are not in a VGF file. The converter folds
 and replaces some operators: then both programs have to compute the same numbers. It changes some types
@@ -11,6 +13,7 @@ and ranks, too, which is counted. Exit code 1 if a program differs, or if we ref
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -20,25 +23,33 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+
 import tosa_convert as tc
+from tosa_convert.formats.vgf.container import MAGIC
 from tosa_convert.graph import Graph
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from oracle import comparison_main
+from oracle import comparison_main, official_suite
 
-#: Types that the converter widens or narrows; of block-scaled tensors it leaves out the scales.
-_CHANGED_TYPES: Final = frozenset({"INT4", "INT64"})
+#: Types that the converter widens or narrows.
+_CHANGED_TYPES: Final = {"INT4": "INT8", "INT64": "INT32"}
 #: Differences that are printed.
 _PRINTED: Final = 20
 _SECONDS: Final = 120
+_CRASH: Final = re.compile(r"Assertion `.*' failed|Stack dump")
+_ERROR: Final = re.compile(r"(?i)error: ")
+#: What differs between messages of one reason: files, types and values.
+_VARIES: Final = re.compile(r"/\S+|tensor<[^>]*>|%\w+|#\d+|<BLOCK.*>")
 
 
 class Outcome(NamedTuple):
     """What became of a program, and why.
 
-    kind: "equal"; "computes the same"; "other types", which are not compared further; "not taken" by the
-    converter; "refused" by us; "differs".
+    kind: "equal"; "equal but for types" that the converter changes; "computes the same"; "other types",
+    of which the operators differ, too; "not taken" by the converter; "crashed", which the converter did;
+    "refused" by us; "differs".
     """
 
     kind: str
@@ -52,6 +63,7 @@ class Tally:
     def __init__(self) -> None:
         self.kinds: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
+        self.crashes: Counter[str] = Counter()
         self.wrong: list[str] = []
 
     def add(self, found: Outcome) -> None:
@@ -59,6 +71,8 @@ class Tally:
         self.kinds[found.kind] += 1
         if found.kind == "not taken":
             self.reasons[found.detail] += 1
+        if found.kind == "crashed":
+            self.crashes[f"{found.file}: {found.detail}"] += 1
         if found.kind in ("refused", "differs") and len(self.wrong) < _PRINTED:
             self.wrong.append(f"{found.kind}: {found.file}: {found.detail}")
 
@@ -71,13 +85,18 @@ class Tally:
         """The result, to be read."""
         for kind, count in self.kinds.most_common():
             yield f"{kind}: {count}"
-        for reason, count in self.reasons.most_common(10):
+        for reason, count in self.reasons.most_common():
             yield f"  not taken, {count}: {reason}"
+        for crash, count in sorted(self.crashes.items()):
+            yield f"  crashed, {count}: {crash}"
         yield from self.wrong
 
 
-def described(graph: Graph) -> Any:
-    """Describe a program without names: its inputs, operators and outputs."""
+def described(graph: Graph, *, as_converted: bool = False) -> Any:
+    """Describe a program without names: its inputs, operators and outputs.
+
+    as_converted: with the types and ranks that the converter makes of its own.
+    """
     block = graph.main
     made = {name: f"input {number}" for number, name in enumerate(block.inputs)}
 
@@ -88,11 +107,16 @@ def described(graph: Graph) -> Any:
         tensor = block.tensors[name]
         if name in made or tensor.data is None:
             return made.get(name)
-        return str(tensor.dtype), tensor.shape, tensor.data.numpy().tobytes()
+        data = tensor.data.numpy()
+        if as_converted and tensor.dtype.name in _CHANGED_TYPES:
+            data = data.astype(np.int8 if tensor.dtype.name == "INT4" else np.int32)
+        return *of_type(name), data.tobytes()
 
     def of_type(name: str) -> Any:
         tensor = block.tensors.get(name)
-        return None if tensor is None else (str(tensor.dtype), tensor.shape)
+        if tensor is None or not as_converted:
+            return None if tensor is None else (tensor.dtype.name, tensor.shape)
+        return _CHANGED_TYPES.get(tensor.dtype.name, tensor.dtype.name), tensor.shape or (1,)
 
     rows: list[Any] = []
     for operator in block.operators:
@@ -109,7 +133,7 @@ def described(graph: Graph) -> Any:
 def is_changed(graph: Graph) -> bool:
     """Whether the converter changes a type or a rank of the program."""
     return any(
-        tensor.dtype.name in _CHANGED_TYPES or tensor.shape == () or tensor.scale is not None
+        tensor.dtype.name in _CHANGED_TYPES or tensor.shape == ()
         for tensor in graph.main.tensors.values()
     )
 
@@ -120,37 +144,70 @@ def compare(file: Path, folder: Path) -> Outcome:
     if converter is None:
         raise SystemExit("model-converter is not on PATH: pip install ai-ml-sdk-model-converter")
     target.unlink(missing_ok=True)
-    command = [converter, "-i", str(file), "--tosa-flatbuffer", "-o", str(target)]
+    command = [converter, "-i", str(file), "-o", str(target)]
+    name = file.parent.name if file.name == "test.tosa" else file.stem
     try:
         ran = subprocess.run(command, capture_output=True, timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        return Outcome("not taken", file.parent.name, "no end")
+        return Outcome("crashed", name, "no end")
+    said = (ran.stderr or ran.stdout).decode(errors="replace")
+    if ran.returncode < 0 or (crash := _CRASH.search(said)):
+        words = f"signal {-ran.returncode}" if ran.returncode < 0 else str(crash and crash[0])
+        return Outcome("crashed", official_suite.operator_of(file.parent.parent.name), words)
     if ran.returncode or not target.exists():
-        said = (ran.stderr or ran.stdout).decode(errors="replace").strip().splitlines()
-        words = next((line for line in said if "rror" in line), said[-1] if said else "crash")
-        return Outcome("not taken", file.parent.name, words.split("error:")[-1].strip()[:70])
+        lines = [line for line in said.splitlines() if _ERROR.search(line)] or ["nothing said"]
+        words = _VARIES.sub("...", _ERROR.split(lines[0])[-1]).split(" that was explicitly")[0]
+        return Outcome("not taken", name, words.strip()[:110])
+    assert target.read_bytes()[:4] == MAGIC, "the converter wrote another format"
     before = tc.load(file)
     try:
         after = tc.load(target)
     except tc.TosaConvertError as error:
         return Outcome("refused", str(file), str(error)[:200])
     if described(before) == described(after):
-        return Outcome("equal", file.parent.name)
+        return Outcome("equal", name)
     if is_changed(before):
-        return Outcome("other types", str(file))
-    if computes_the_same(before, after):
-        return Outcome("computes the same", str(file))
+        is_equal = described(before, as_converted=True) == described(after)
+        return Outcome("equal but for types" if is_equal else "other types", str(file))
+    try:
+        if computes_the_same(before, after):
+            return Outcome("computes the same", str(file))
+    except tc.TosaConvertError as error:
+        return Outcome("differs", str(file), f"neither can be run: {str(error)[:150]}")
     return Outcome("differs", str(file), _difference(before, after))
 
 
 def computes_the_same(before: Graph, after: Graph) -> bool:
     """Whether two programs give the same bits for some inputs."""
     arrays = tc.golden.input_arrays(before, None, 3)
+    names = _remaining_inputs(before, after)
+    if names is None or _types(before, before.main.outputs) != _types(after, after.main.outputs):
+        return False
     expected = tc.golden.run(before, arrays, engine="numpy").outputs
-    given = dict(zip(after.main.inputs, arrays.values(), strict=True))
+    given = {own: arrays[name] for own, name in zip(after.main.inputs, names, strict=True)}
     found = tc.golden.run(after, given, engine="numpy").outputs
     pairs = zip(expected.values(), found.values(), strict=True)
     return all(one.tobytes() == other.tobytes() for one, other in pairs)
+
+
+def _remaining_inputs(before: Graph, after: Graph) -> list[str] | None:
+    """Find the inputs of a program that the converter has kept: it leaves out those of folded operators.
+
+    None if what came back has others.
+    """
+    left = iter(before.main.inputs)
+    found = []
+    for wanted in _types(after, after.main.inputs):
+        name = next((name for name in left if _types(before, [name]) == [wanted]), None)
+        if name is None:
+            return None
+        found.append(name)
+    return found
+
+
+def _types(graph: Graph, names: Sequence[str]) -> list[tuple[str, Any]]:
+    tensors = graph.main.tensors
+    return [(tensors[name].dtype.name, tensors[name].shape) for name in names]
 
 
 def _difference(before: Graph, after: Graph) -> str:

@@ -56,7 +56,9 @@ class StateError(Exception):
 def parser(description: str) -> argparse.ArgumentParser:
     """A parser of the options that all comparisons have."""
     made = argparse.ArgumentParser(description=description)
-    made.add_argument("directory", type=Path, help="made by official_suite.py")
+    made.add_argument(
+        "directory", type=Path, help="made by official_suite.py, or with .tosa files in it"
+    )
     made.add_argument("--jobs", type=int, default=2, metavar="N", help="worker processes")
     made.add_argument("--every", type=int, default=1, metavar="N", help="only every N-th file")
     made.add_argument(
@@ -74,11 +76,12 @@ def run(
 
     compare_files: gets a batch of files, in a worker process. tally: an empty one.
     """
-    problem = official_suite.missing()
+    files = [case.tosa for case in official_suite.cases(options.directory)]
+    problem = official_suite.missing() if files else ""
     if problem:
         print(problem, file=sys.stderr)
         return 1
-    files = [case.tosa for case in official_suite.cases(options.directory)][:: options.every]
+    files = (files or sorted(options.directory.glob("*.tosa")))[:: options.every]
     state = _State(options)
     try:
         done, tally = state.load(tally)
@@ -153,7 +156,9 @@ def _key(options: argparse.Namespace) -> str:
     asked = {name: str(value) for name, value in vars(options).items() if name not in _HOW}
     script = Path(sys.argv[0]).name
     digest = hashlib.sha256(json.dumps([script, asked], sort_keys=True).encode())
-    digest.update((options.directory / "suite.json").read_bytes())
+    suite = options.directory / "suite.json"
+    for file in [suite] if suite.exists() else sorted(options.directory.glob("*.tosa")):
+        digest.update(file.read_bytes())
     return digest.hexdigest() + digest_of(HERE, PACKAGE)
 
 

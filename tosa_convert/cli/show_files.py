@@ -6,7 +6,7 @@ import contextlib
 import functools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,7 +26,14 @@ from tosa_convert.cli.shown import Shown, ShownModel
 from tosa_convert.cli.standard_streams import standard_data
 from tosa_convert.cli.text_columns import fitted, one_line
 from tosa_convert.errors import CODES, fail, printable
-from tosa_convert.formats.read import Input, Storage, annotate, open_input, read_with_storage
+from tosa_convert.formats.read import (
+    Input,
+    Storage,
+    annotate,
+    open_input,
+    programs,
+    read_with_storage,
+)
 from tosa_convert.frontends.model_summary import KINDS, describe_data, not_described
 from tosa_convert.frontends.recognize import is_file, recognize
 from tosa_convert.io.applicable_options import refuse_inapplicable
@@ -90,6 +97,9 @@ def show_one(path: str, view: View) -> int:
             _print(_as_lines(fitted(show_text.model_screen(model))))
         return 0
     opened = open_path(path, view.read, data)
+    names, others = programs(opened)
+    if len(names) > 1 and view.read.func is None and not view.listings:
+        return _show_programs(opened, names, others, view)
     graph, storage = read_one_of_many(opened, view.read, read_with_storage)
     if view.as_json:
         shown = _shown(opened, graph, storage)
@@ -98,6 +108,19 @@ def show_one(path: str, view: View) -> int:
         _print(_listed(graph, view))
     else:
         _print(_as_lines(fitted(show_text.screen(_shown(opened, graph, storage)))))
+    return 0
+
+
+def _show_programs(opened: Input, names: list[str], others: list[str], view: View) -> int:
+    """Show each program of a file that has several."""
+    rows = []
+    for name in names:
+        read = replace(view.read, func=name)
+        rows.append(_shown(opened, *read_one_of_many(opened, read, read_with_storage), name))
+    if view.as_json:
+        _print([show_json.document(list(map(show_json.file_row, rows)))])
+    else:
+        _print(_as_lines(fitted(show_text.programs_screen(rows, others))))
     return 0
 
 
@@ -133,8 +156,9 @@ def shown_model(
     return ShownModel(where, describe_data(data, frontend, where, read.func))
 
 
-def _shown(opened: Input, graph: Graph, storage: tuple[Storage, ...]) -> Shown:
-    return Shown(opened.where, opened.format, len(opened.data), storage, summarize(graph))
+def _shown(opened: Input, graph: Graph, storage: tuple[Storage, ...], function: str = "") -> Shown:
+    size = len(opened.data)
+    return Shown(opened.where, opened.format, size, storage, summarize(graph), function)
 
 
 def _content(shown: Shown, graph: Graph, view: View) -> dict[str, Any]:

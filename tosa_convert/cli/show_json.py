@@ -92,6 +92,7 @@ def file_row(shown: Shown) -> dict[str, Any]:
         "file": shown.name,
         "readable": True,
         "format": shown.format,
+        **({"function": shown.function} if shown.function else {}),
         "bytes": shown.size,
         "version": str(summary.version),
         "producer": None if summary.producer is None else str(summary.producer),

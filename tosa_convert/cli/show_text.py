@@ -85,6 +85,30 @@ def _sections(sections: Iterable[tuple[str, Sequence[str]]]) -> Iterator[str]:
             yield f"  {title if index == 0 else '':<12}{line}"
 
 
+def programs_screen(programs: Sequence[Shown], others: Sequence[str]) -> Iterator[str]:
+    """Iterate over the lines of one screen on a file that has several programs, and what else."""
+    first = programs[0]
+    yield f"{printable(first.name)}: {FORMATS[first.format]}, {size_text(first.size)}"
+    rows = [
+        (
+            one_line(row.function),
+            counted(row.summary.operator_count, "operator"),
+            f"{_signature(row.summary.inputs)} -> {_signature(row.summary.outputs)}",
+        )
+        for row in programs
+    ]
+    title = f"{counted(len(programs), 'program')}; choose one with --func"
+    sections = [("programs", [title, *aligned(rows, right=[1])])]
+    if others:
+        sections.append(("also", [one_line(text, 200) for text in others]))
+    yield from _sections(sections)
+
+
+def _signature(values: Sequence[ValueSummary]) -> str:
+    hidden = _hidden(len(values), "value")
+    return ", ".join([*map(_value, values[:_MOST_ROWS]), *hidden])
+
+
 def model_screen(shown: ShownModel) -> Iterator[str]:
     """Iterate over the lines of one screen on what a model of a framework is."""
     summary = shown.summary

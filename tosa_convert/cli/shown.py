@@ -12,13 +12,18 @@ from tosa_convert.views.inspection.summary import Summary
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A program and what is in it. size: the bytes of its file, without weights that are beside it."""
+    """A program and what is in it.
+
+    size: the bytes of its file, without weights that are beside it.
+    function: its name, in a file that has several programs.
+    """
 
     name: str
     format: Format
     size: int
     storage: tuple[Storage, ...]
     summary: Summary
+    function: str = ""
 
 
 @dataclass(frozen=True, slots=True)

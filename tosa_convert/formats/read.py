@@ -297,21 +297,33 @@ def function_names(opened: Input) -> list[str]:
 
     Those of a VGF file are its graphs, and those of an ExecuTorch program its VGF payloads.
 
-    Raises TosaConvertError("malformed-mlir") or ("malformed-vgf").
+    Raises TosaConvertError("malformed-mlir"), ("malformed-vgf") or ("malformed-pte").
     """
-    if opened.format == "vgf":
-        from tosa_convert.formats.vgf.read import segment_names
-
-        return segment_names(opened.data, opened.where)
-    if opened.format == "pte":
-        from tosa_convert.formats.pte.payloads import vgf_names
-
-        return vgf_names(opened.data, opened.where)
+    if opened.format in READ_ONLY:
+        return programs(opened)[0]
     if not opened.is_mlir:
         return []
     from tosa_convert.formats.mlir.read.module import function_names as names_in
 
     return names_in(opened.data, is_text=opened.format == "mlir")
+
+
+def programs(opened: Input) -> tuple[list[str], list[str]]:
+    """Return the names of the programs in a VGF file or an ExecuTorch program, and what else is there.
+
+    Both are empty for other formats.
+
+    Raises TosaConvertError("malformed-vgf") or ("malformed-pte").
+    """
+    if opened.format == "vgf":
+        from tosa_convert.formats.vgf.read import segments
+
+        return segments(opened.data, opened.where)
+    if opened.format == "pte":
+        from tosa_convert.formats.pte.payloads import payloads
+
+        return payloads(opened.data, opened.where)
+    return [], []
 
 
 def foreign_operations(opened: Input) -> list[ForeignOperation]:

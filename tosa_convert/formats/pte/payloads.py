@@ -57,9 +57,13 @@ class _Program(NamedTuple):
     operators: list[str]
 
 
-def vgf_names(data: memoryview, where: str) -> list[str]:
-    """Return the names of the payloads that are VGF files."""
-    return [row.name for row in _read(data, where).payloads if row.is_vgf]
+def payloads(data: memoryview, where: str) -> tuple[list[str], list[str]]:
+    """Return the names of the payloads that are VGF files, and descriptions of all else in the file."""
+    program = _read(data, where)
+    others = [str(row) for row in program.payloads if not row.is_vgf]
+    if program.operators:
+        others.append(_outside(program.operators).removeprefix("; "))
+    return [row.name for row in program.payloads if row.is_vgf], others
 
 
 def vgf_payload(data: memoryview, where: str, func: str | None = None) -> memoryview:

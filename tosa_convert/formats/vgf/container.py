@@ -32,7 +32,8 @@ _SPIRV: Final = 1
 class Segment:
     """A step of the model: a graph of a module.
 
-    inputs, outputs: the resources that are bound to them, in the order of their bindings.
+    inputs, outputs: the resources of their binding slots, in the order of the file.
+    bindings: a binding -> its resource.
     constants: the container's constants, by the number that the graph gives each.
     """
 
@@ -41,6 +42,7 @@ class Segment:
     is_graph: bool
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    bindings: dict[int, int]
     constants: tuple[int, ...]
 
 
@@ -48,17 +50,16 @@ class Segment:
 class Container:
     """What a VGF file holds.
 
-    modules: the SPIR-V words of each; empty for source text. segments: in the order in which they run.
-    constants: the bytes of each. input_names, output_names: of the whole model.
+    modules: the SPIR-V words of each; empty for source text. entry_points: the function of each module.
+    segments: in the order in which they run. constants: the bytes of each.
+    names: a resource that the whole model takes or gives -> its name.
     """
 
     modules: list[memoryview]
+    entry_points: list[str]
     segments: list[Segment]
     constants: list[memoryview]
-    inputs: list[int]
-    outputs: list[int]
-    input_names: list[str]
-    output_names: list[str]
+    names: dict[int, str]
 
 
 def read_container(data: memoryview, where: str) -> Container:
@@ -69,15 +70,18 @@ def read_container(data: memoryview, where: str) -> Container:
     """
     sections = {name: _section(data, name, at, where) for name, at in _SECTIONS.items()}
     try:
-        modules = [_words(row) for row in _tables(sections["module table"], 0)]
+        rows = _tables(sections["module table"], 0)
+        modules, entry_points = [_words(row) for row in rows], [row.text(2) for row in rows]
         sequence = root_table(sections["model sequence table"])
         segments = [_segment(row) for row in sequence.tables(0)]
-        inputs, outputs = (_resources(sequence, position) for position in (1, 2))
-        names = sequence.texts(3), sequence.texts(4)
+        names: dict[int, str] = {}
+        for slots, texts in ((1, 3), (2, 4)):
+            resources = (resource for _, resource in _slots(sequence, slots))
+            names.update(zip(resources, sequence.texts(texts), strict=False))
     except FlatbufferError as error:
         raise malformed(where, f"its tables are damaged: {error}") from None
     constants = _constants(sections["constants"], where)
-    return Container(modules, segments, constants, inputs, outputs, *names)
+    return Container(modules, entry_points, segments, constants, names)
 
 
 def malformed(where: str, message: str) -> Exception:
@@ -107,16 +111,21 @@ def _words(row: Table) -> memoryview:
 
 def _segment(row: Table) -> Segment:
     constants = tuple(map(int, row.numbers(6, "I")))
-    inputs, outputs = (tuple(_resources(row, position)) for position in (4, 5))
+    inputs, outputs = (_slots(row, position) for position in (4, 5))
     return Segment(
-        row.text(1), row.number(2, "I"), row.number(0, "B") == _GRAPH, inputs, outputs, constants
+        row.text(1),
+        row.number(2, "I"),
+        row.number(0, "B") == _GRAPH,
+        tuple(resource for _, resource in inputs),
+        tuple(resource for _, resource in outputs),
+        dict(inputs + outputs),
+        constants,
     )
 
 
-def _resources(row: Table, position: int) -> list[int]:
-    """Return the resources of binding slots, in the order of the bindings."""
-    slots = [(slot.number(0, "I"), slot.number(1, "I")) for slot in row.tables(position)]
-    return [resource for _, resource in sorted(slots)]
+def _slots(row: Table, position: int) -> list[tuple[int, int]]:
+    """Return the binding and the resource of each slot."""
+    return [(slot.number(0, "I"), slot.number(1, "I")) for slot in row.tables(position)]
 
 
 def _constants(section: memoryview, where: str) -> list[memoryview]:

@@ -19,6 +19,7 @@ from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import AttributeSpec, AttributeValue, operator
 from tosa_convert.graph.rename import rename_in_order
 from tosa_convert.graph.versions import V1_0
+from tosa_convert.io import log
 
 _CONST: Final = operator("CONST")
 _CONST_SHAPE: Final = operator("CONST_SHAPE")
@@ -27,6 +28,8 @@ _ACCUMULATORS: Final = {1: "INT32", 2: "FP16", 3: "FP32", 4: "INT48"}
 _DEBUG_SET: Final = "NonSemantic.Graph.DebugInfo.1"
 _DEBUG_OPERATION: Final = 2
 _MAIN: Final = "main"
+#: Begins the names of values that segments share; their resource follows.
+_VALUE: Final = "value_"
 
 
 def read_vgf(data: memoryview, where: str, func: str | None = None) -> Graph:
@@ -37,12 +40,19 @@ def read_vgf(data: memoryview, where: str, func: str | None = None) -> Graph:
         where: its name, for messages.
         func: the name of a segment, if it has several graphs.
 
+    Names of inputs and outputs are those of the file. A value that one segment computes and another
+    reads has the same name in both.
+
     Raises:
         TosaConvertError: "malformed-vgf"; "ambiguous-function" and "unknown-function";
             "unsupported-operator" for instructions of other sets.
     """
     container = read_container(data, where)
-    segment = _segment(container, where, func)
+    return read_segment(container, _segment(container, where, func), where)
+
+
+def read_segment(container: Container, segment: Segment, where: str) -> Graph:
+    """Read the graph of a segment; see `read_vgf`."""
     if segment.module >= len(container.modules):
         raise malformed(where, f"segment {segment.name!r} names a module that it does not have")
     module = spirv.read_module(container.modules[segment.module], where)
@@ -50,9 +60,23 @@ def read_vgf(data: memoryview, where: str, func: str | None = None) -> Graph:
     return reader.graph()
 
 
-def segment_names(data: memoryview, where: str) -> list[str]:
-    """Return the names of the segments that are graphs."""
-    return [row.name for row in read_container(data, where).segments if row.is_graph]
+def segments(data: memoryview, where: str) -> tuple[list[str], list[str]]:
+    """Return the names of the segments that are graphs, and descriptions of the others."""
+    rows = read_container(data, where).segments
+    return [row.name for row in rows if row.is_graph], _shaders(rows)
+
+
+def _shaders(rows: list[Segment]) -> list[str]:
+    """Describe the segments that hold no TOSA, with the values that they read and compute."""
+    return [
+        f"the shader {row.name}: {_values(row.inputs)} -> {_values(row.outputs)}"
+        for row in rows
+        if not row.is_graph
+    ]
+
+
+def _values(resources: tuple[int, ...]) -> str:
+    return ", ".join(f"{_VALUE}{resource}" for resource in resources)
 
 
 def _segment(container: Container, where: str, func: str | None) -> Segment:
@@ -66,7 +90,11 @@ def _segment(container: Container, where: str, func: str | None) -> Segment:
         raise fail("unknown-function", where, f"no graph {func}; found {names}")
     if len(chosen) > 1:
         message = f"the file has the graphs {names}, which run one after another"
-        raise fail("ambiguous-function", where, message, "choose one with --func")
+        raise fail(
+            "ambiguous-function", where, message, "choose one with --func; `show` lists them"
+        )
+    if func is None and (others := _shaders(container.segments)):
+        log.warning("%s: only %s is read; the file also has %s", where, names, "; ".join(others))
     return chosen[0]
 
 
@@ -94,9 +122,7 @@ class _Reader:
 
     def graph(self) -> Graph:
         """Return the program."""
-        graphs = sum(number == spirv.GRAPH for number, _ in self.module.body)
-        if graphs != 1:
-            raise malformed(self.where, f"its module has {graphs} graphs, expected 1")
+        body, interface = self._body()
         self.locations = dict(_locations(self.module))
         steps: dict[int, Callable[[tuple[int, ...]], None]] = {
             spirv.GRAPH_INPUT: self._input,
@@ -104,23 +130,39 @@ class _Reader:
             spirv.EXTRACT: self._part,
             spirv.GRAPH_OUTPUT: self._output,
         }
-        for number, words in self.module.body:
+        for number, words in body:
             try:
-                if number in steps:
-                    steps[number](words)
+                steps[number](words)
             except (LookupError, ValueError, OverflowError) as error:
                 message = f"instruction {number} of its graph is damaged: {error}"
                 raise malformed(self.where, message) from None
         self.block.inputs = [self.inputs[key] for key in sorted(self.inputs)]
         self.block.outputs = [self.outputs[key] for key in sorted(self.outputs)]
         graph = Graph(V1_0, [Region(_MAIN, [self.block])])
-        is_whole = len(self.container.segments) == 1
-        names = (self.container.input_names, self.container.output_names) if is_whole else ([], [])
+        count = len(self.block.inputs)
+        given = [self._name_of(word) for word in interface]
         return rename_in_order(
             graph,
-            _names_of("input", names[0], len(self.block.inputs)),
-            _names_of("output", names[1], len(self.block.outputs)),
+            _names_of("input", given[:count], count),
+            _names_of("output", given[count:], len(self.block.outputs)),
         )
+
+    def _body(self) -> tuple[list[tuple[int, tuple[int, ...]]], tuple[int, ...]]:
+        """Return the instructions of the segment's graph, and the ids of its inputs and outputs."""
+        bodies = self.module.bodies
+        entry = self.container.entry_points[self.segment.module]
+        graph, *interface = self.module.entry_points.get(entry, (0,))
+        if graph not in bodies and len(bodies) != 1:
+            message = f"its module has {len(bodies)} graphs, and none that is run as {entry!r}"
+            raise malformed(self.where, message)
+        return bodies.get(graph) or next(iter(bodies.values())), tuple(interface)
+
+    def _name_of(self, word: int) -> str:
+        """Return the name of an input or output: that of the resource which is bound to it."""
+        resource = self.segment.bindings.get(self.module.bindings.get(word, -1), -1)
+        named = self.container.names.get(resource, "")
+        is_shared = resource >= 0 and len(self.container.segments) > 1
+        return named or (f"{_VALUE}{resource}" if is_shared else "")
 
     def _input(self, words: tuple[int, ...]) -> None:
         kind, made, index = words[:3]

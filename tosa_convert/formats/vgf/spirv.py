@@ -23,12 +23,15 @@ _HEADER_WORDS: Final = 5
 STRING, IMPORT, EXTENDED, CONSTANT_TRUE, CONSTANT_FALSE = 7, 11, 12, 41, 42
 CONSTANT, COMPOSITE, NULL, SPEC_CONSTANT, REPLICATED = 43, 44, 46, 50, 4461
 TYPE_BOOL, TYPE_INT, TYPE_FLOAT, TYPE_ARRAY, TYPE_TENSOR = 20, 21, 22, 28, 4163
-TYPE_STRUCT, EXTRACT = 30, 81
-GRAPH_CONSTANT, GRAPH, GRAPH_INPUT, GRAPH_OUTPUT, GRAPH_END = 4181, 4183, 4184, 4185, 4186
+TYPE_STRUCT, DECORATE, EXTRACT = 30, 71, 81
+GRAPH_CONSTANT, ENTRY_POINT, GRAPH = 4181, 4182, 4183
+GRAPH_INPUT, GRAPH_OUTPUT, GRAPH_END = 4184, 4185, 4186
+#: The decoration that says the binding of a variable.
+_BINDING: Final = 33
 #: The most sizes of a tensor, and the most numbers of a list, that a damaged file may ask for.
 _MOST_RANK: Final = 64
 _MOST_NUMBERS: Final = 256
-_BODY: Final = frozenset((GRAPH, GRAPH_INPUT, GRAPH_OUTPUT, GRAPH_END))
+_BODY: Final = frozenset((GRAPH_INPUT, GRAPH_OUTPUT, EXTENDED, EXTRACT))
 #: Formats of floating point: its bits, and the word after them if there is one -> element type.
 _FLOATS: Final = {
     (32, None): "FP32",
@@ -76,7 +79,9 @@ class Module:
     """What a module defines, by id.
 
     sets: extended instruction sets. structs: the types of several results.
-    body: the instructions of its graphs, in order: number and words.
+    entry_points: the name under which a graph is run -> its id, and those of its inputs and outputs.
+    bindings: the binding of an input or output.
+    bodies: the instructions of its graphs, in order: number and words.
     after: instructions of extended sets behind the graphs.
     """
 
@@ -85,7 +90,9 @@ class Module:
     types: dict[int, Type] = field(default_factory=dict)
     structs: dict[int, tuple[int, ...]] = field(default_factory=dict)
     values: dict[int, Value] = field(default_factory=dict)
-    body: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
+    entry_points: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    bindings: dict[int, int] = field(default_factory=dict)
+    bodies: dict[int, list[tuple[int, tuple[int, ...]]]] = field(default_factory=dict)
     after: list[tuple[int, ...]] = field(default_factory=list)
 
 
@@ -99,16 +106,20 @@ def read_module(words: memoryview, where: str) -> Module:
         raise malformed(where, "its module is not SPIR-V")
     numbers = np.frombuffer(words, "<u4").tolist()
     module = Module()
-    is_inside, at = False, _HEADER_WORDS
+    graph, at = 0, _HEADER_WORDS
     while at < len(numbers):
         number, length = numbers[at] & 0xFFFF, numbers[at] >> 16
         operands = tuple(numbers[at + 1 : at + length])
         if length == 0 or len(operands) != length - 1:
             raise malformed(where, f"its module is cut off at word {at}")
         try:
-            if number in _BODY or (is_inside and number in (EXTENDED, EXTRACT)):
-                is_inside = number != GRAPH_END
-                module.body.append((number, operands))
+            if number == GRAPH:
+                graph = operands[1]
+                module.bodies[graph] = []
+            elif number == GRAPH_END:
+                graph = 0
+            elif graph and number in _BODY:
+                module.bodies[graph].append((number, operands))
             elif number == EXTENDED:
                 module.after.append(operands)
             else:
@@ -126,6 +137,11 @@ def _define(module: Module, number: int, words: tuple[int, ...]) -> None:
             module.strings[words[0]] = text_of(words[1:])
         case _ if number == IMPORT:
             module.sets[words[0]] = text_of(words[1:])
+        case _ if number == ENTRY_POINT:
+            name = text_of(words[1:])
+            module.entry_points[name] = (words[0], *words[2 + len(name.encode()) // 4 :])
+        case _ if number == DECORATE and words[1] == _BINDING:
+            module.bindings[words[0]] = words[2]
         case _ if number == TYPE_BOOL:
             module.types[words[0]] = Type(dtype("BOOL"), (), 8)
         case _ if number == TYPE_INT:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,13 @@ from unit.formats.vgf.vgf_programs import FOLDER, PROGRAMS
 import tosa_convert as tc
 from tosa_convert.cli.main import run, tosa_flatbuffer
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.formats.vgf.container import read_container
+from tosa_convert.formats.vgf.read import read_segment
+from tosa_convert.formats.vgf.spirv import GRAPH, GRAPH_END, read_module
 from tosa_convert.graph import Graph
 
 FILES = {name: (FOLDER / f"{name}.vgf").read_bytes() for name in PROGRAMS}
+SEGMENTS = FOLDER / "segments.vgf"
 
 
 def operators(graph: Graph) -> list[Any]:
@@ -103,6 +109,54 @@ def test_a_graph_is_chosen_by_the_name_of_its_segment(tmp_path: Path) -> None:
     assert len(tc.load(path, func="graph_segment_0").main.outputs) == 2
     with pytest.raises(TosaConvertError, match="unknown-function"):
         tc.load(path, func="other")
+
+
+def test_several_graphs_are_listed_and_one_is_chosen(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(TosaConvertError, match="ambiguous-function"):
+        tc.load(SEGMENTS)
+    assert run(tosa_flatbuffer, ["show", str(SEGMENTS)]) == 0
+    assert capfd.readouterr().out.splitlines()[2:] == [
+        "              graph_segment_0  2 operators  input_0: FP32 [1, 8, 8, 2] -> "
+        "value_2: FP32 [1, 8, 8, 2]",
+        "              graph_segment_1  6 operators  value_3: FP32 [1, 8, 8, 2], "
+        "value_2: FP32 [1, 8, 8, 2] -> output_0: FP32 [1, 4, 4, 4], output_1: FP32 [1, 8, 8, 2]",
+        "  also        the shader compute_segment_0: value_2 -> value_3",
+    ]
+    assert run(tosa_flatbuffer, ["show", str(SEGMENTS), "--json"]) == 0
+    rows = json.loads(capfd.readouterr().out)["files"]
+    assert [row["function"] for row in rows] == ["graph_segment_0", "graph_segment_1"]
+
+
+def test_segments_compute_what_the_whole_program_does() -> None:
+    first, second = (tc.load(SEGMENTS, func=f"graph_segment_{number}") for number in range(2))
+    x = np.random.default_rng(5).standard_normal((1, 8, 8, 2)).astype(np.float32)
+    raised = tc.golden.run(first, {"input_0": x}, engine="numpy").outputs["value_2"]
+    np.testing.assert_array_equal(raised, x + 1)
+    shaded = raised * 2
+    given = {"value_3": shaded, "value_2": raised}
+    found = tc.golden.run(second, given, engine="numpy").outputs
+    np.testing.assert_array_equal(found["output_1"], shaded + raised)
+    weights = [constant for _, constant in second.constants() if constant.count == 72]
+    expected = np.random.default_rng(0).standard_normal((4, 3, 3, 2)).astype(np.float32)
+    np.testing.assert_array_equal(weights[0].numpy().reshape(expected.shape), expected)
+
+
+def test_a_module_of_several_graphs_is_read_at_its_entry_point() -> None:
+    container = read_container(memoryview(FILES["integer"]), "m.vgf")
+    words = np.frombuffer(container.modules[0], "<u4").tolist()
+    module = read_module(container.modules[0], "m.vgf")
+    (graph,) = module.bodies
+    start = next(
+        at for at in range(5, len(words)) if words[at] == 3 << 16 | GRAPH and words[at + 2] == graph
+    )
+    words += [3 << 16 | GRAPH, words[start + 1], 9999, 1 << 16 | GRAPH_END]
+    both = np.array(words, "<u4").tobytes()
+    container = replace(container, modules=[memoryview(both)])
+    read = read_segment(container, container.segments[0], "m.vgf")
+    assert operators(read) == operators(tc.load(FILES["integer"]))
+    other = replace(container, entry_points=["other"])
+    with pytest.raises(TosaConvertError, match="2 graphs"):
+        read_segment(other, other.segments[0], "m.vgf")
 
 
 @pytest.mark.parametrize("size", [4, 100, 127, 200, 1000, 3000])

@@ -7,6 +7,7 @@ writes the files again; it needs `pip install ai-ml-sdk-model-converter`.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -88,6 +89,40 @@ def integer() -> Graph:
     return b.graph()
 
 
+def segments() -> Graph:
+    """Two graphs with a shader between them, which the converter is asked for with a CUSTOM."""
+    b = Builder("main")
+    x = b.input("x", np.float32, (1, 8, 8, 2))
+    raised = b.add(x, np.ones((1, 1, 1, 2), np.float32))
+    shader: dict[str, object] = {"entry_point": "main", "is_vkshader": True}
+    shader["workgroup_sizes"] = [8, 8, 2]
+    for binding, value in enumerate(("input_0", "output_0")):
+        shader[f"{value}_binding"] = binding
+        shader[f"{value}_descriptorset"] = 0
+        shader[f"{value}_type"] = "TENSOR"
+        shader[f"{value}_vkdescriptortype"] = "VK_DESCRIPTOR_TYPE_TENSOR_ARM"
+        shader[f"{value}_vkformat"] = "VK_FORMAT_R32_SFLOAT"
+    (shaded,) = b.custom(
+        [raised],
+        [("fp32", (1, 8, 8, 2))],
+        operator_name="shade",
+        domain_name="com.arm.VulkanCustomShader",
+        implementation_attrs=json.dumps(shader).encode(),
+    )
+    convolved = b.conv2d(
+        shaded,
+        np.random.default_rng(0).standard_normal((4, 3, 3, 2)).astype(np.float32),
+        np.arange(4, dtype=np.float32),
+        pad=[1, 1, 1, 1],
+        stride=[1, 1],
+        dilation=[1, 1],
+        acc_type="fp32",
+    )
+    pooled = b.max_pool2d(convolved, kernel=[2, 2], stride=[2, 2], pad=[0, 0, 0, 0])
+    b.output(pooled, b.add(shaded, raised))
+    return b.graph()
+
+
 #: Name of a file without its extension -> its program.
 PROGRAMS: Final[dict[str, Callable[[], Graph]]] = {"floating": floating, "integer": integer}
 
@@ -95,7 +130,7 @@ PROGRAMS: Final[dict[str, Callable[[], Graph]]] = {"floating": floating, "intege
 def main() -> None:
     """Write the files."""
     with tempfile.TemporaryDirectory() as folder:
-        for name, make in PROGRAMS.items():
+        for name, make in {**PROGRAMS, "segments": segments}.items():
             source = Path(folder) / f"{name}.tosa"
             tc.save(make(), source)
             target = FOLDER / f"{name}.vgf"
