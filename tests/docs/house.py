@@ -178,6 +178,10 @@ OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
         for name in ("api", "module_api")
     },
     "golden.backends.worker": ({"iree", "jax", "torch"}, "a script that another Python runs"),
+    "golden.backends.mlir_consumer": (
+        {"torch_mlir", "torch_mlir.execution_engine", "torch_mlir.passmanager"},
+        "a file that another Python runs",
+    ),
     **{
         f"frontends.stablehlo.{name}": ({"jaxlib"}, "JAX has no public name for what it calls")
         for name in ("modules", "run_module")
@@ -209,6 +213,7 @@ TYPING_CIRCLES: dict[tuple[str, ...], str] = {}
 IMPORTS_MLIR: dict[str, str] = {
     "tosa_convert/frontends/stablehlo/": "reads modules with JAX's bindings, in the child process",
     "tosa_convert/golden/backends/worker.py": "a script that another interpreter runs, one with IREE",
+    "tosa_convert/golden/backends/mlir_consumer.py": "a file that another interpreter runs",
     **{
         f"tosa_convert/{part.replace('.', '/')}/": "runs torch-mlir in the child process"
         for part, packages in _converters().items()

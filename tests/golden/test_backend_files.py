@@ -21,8 +21,9 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import load_npz, open_npz, read_npy, save_npz
 from tosa_convert.golden.arrays.scratch import write_npy
 from tosa_convert.golden.arrays.slots import Slot, coerce
+from tosa_convert.golden.backends.isolated import Command
 from tosa_convert.golden.backends.process import Machine
-from tosa_convert.golden.backends.runners import Command, open_backend
+from tosa_convert.golden.backends.runners import open_backend
 from tosa_convert.golden.bisection.bisect import bisect
 from tosa_convert.golden.bisection.cases import save_case
 from tosa_convert.golden.checking.check import check

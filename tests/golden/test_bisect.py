@@ -17,9 +17,10 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.user_tolerances import Tolerances
 from tosa_convert.golden.arrays.npz import load_npz, save_npz
 from tosa_convert.golden.arrays.slots import match
+from tosa_convert.golden.backends.isolated import Command
 from tosa_convert.golden.backends.other_model import OtherModel
 from tosa_convert.golden.backends.process import Machine
-from tosa_convert.golden.backends.runners import Command, Record, open_backend
+from tosa_convert.golden.backends.runners import Record, open_backend
 from tosa_convert.golden.bisection.align_steps import align
 from tosa_convert.golden.bisection.bisect import bisect
 from tosa_convert.golden.bisection.cases import save_case

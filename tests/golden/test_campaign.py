@@ -14,6 +14,9 @@ from tosa_convert import golden
 from tosa_convert.cli.main import run, verb
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.backends.adapters import ADAPTERS, open_adapter
+from tosa_convert.golden.backends.isolated import ProgramCommand
+from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.campaign import detours
 from tosa_convert.golden.campaign.detours import DETOURS, exchanged, with_detour, with_fixed_inputs
 from tosa_convert.golden.campaign.observe import Consumer
@@ -223,3 +226,52 @@ def test_a_command_that_writes_no_program_fails(tmp_path: Path, text: str, messa
             graph, f"{command(tmp_path, text)} {{mlir}} {{program}}.mlir", random=1, engine="numpy"
         )
     assert raised.value.code == "backend-failed"
+
+
+# -- consumers by name -----------------------------------------------------------------------------
+
+
+def test_a_consumer_that_only_reads_is_given_our_answer(tmp_path: Path) -> None:
+    graph = golden.generate(seed=4, operators=1, kinds=["REVERSE"])
+    machine = Machine(sys.executable, 60.0)
+    for text, code in (("pass", ""), ("sys.exit('Validation error: no')", "backend-refused")):
+        words = [*command(tmp_path, text).split(), "{model}"]
+        reader = ProgramCommand(words, machine, refusal="Validation error:")
+        if code:
+            with pytest.raises(TosaConvertError) as raised:
+                golden.check(graph, reader, random=1, engine="numpy")
+            assert raised.value.code == code
+        else:
+            assert golden.check(graph, reader, random=1, engine="numpy").ok
+
+
+def test_an_assertion_is_no_refusal() -> None:
+    command = ProgramCommand(["x"], Machine(sys.executable, 1.0), refusal="error: ")
+    assert command.is_refusal("m.mlir:1:1: error: no")
+    assert not command.is_refusal("m.mlir:1:1: error: no\nx: Assertion `a' failed.")
+
+
+def test_a_consumer_that_is_not_installed_says_what_installs_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name, row in ADAPTERS.items():
+        if row.words:
+            with pytest.raises(TosaConvertError, match=f"pip install {row.package}"):
+                open_adapter(name, Machine(str(tmp_path / "python"), 1.0), None)
+
+
+def test_an_engine_is_not_compared_with_itself() -> None:
+    graph = golden.generate(seed=4, operators=1, kinds=["REVERSE"])
+    with pytest.raises(TosaConvertError, match="nothing would be compared"):
+        golden.check(graph, "reference-model", random=1, engine="reference-model")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["torch-mlir", "torch-mlir:canonicalize", "tosa-opt:serialize", "tosa-opt:deserialize"]
+)
+def test_a_consumer_computes_a_program(name: str) -> None:
+    pytest.importorskip("torch_mlir" if name.startswith("torch") else "tosa_tools_cli")
+    graph = golden.generate(seed=4, operators=2, kinds=["ADD", "TRANSPOSE"], types=["INT32"])
+    assert golden.check(graph, name, random=1, engine="numpy").ok

@@ -11,8 +11,9 @@ from tosa_convert.errors import fail
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import unpack_npz
 from tosa_convert.golden.arrays.scratch import scratch_errors, write_scratch
+from tosa_convert.golden.backends.isolated import by_position
 from tosa_convert.golden.backends.process import Machine, numbered, run_worker
-from tosa_convert.golden.backends.runners import by_position, in_program_types
+from tosa_convert.golden.backends.runners import in_program_types
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.variable_states import variables_of
 from tosa_convert.graph.model import Graph, counted

@@ -18,6 +18,8 @@ from tosa_convert.graph.model import Graph
 
 #: The backend that runs programs by the definitions of `tosa_convert.reference`.
 NUMPY: Final = "numpy"
+#: The backend that runs programs on the reference model.
+REFERENCE_MODEL: Final = "reference-model"
 
 
 def part_of(graph: Graph, names: Sequence[str], cuts: Sequence[str]) -> Graph:
@@ -31,16 +33,21 @@ def part_of(graph: Graph, names: Sequence[str], cuts: Sequence[str]) -> Graph:
 
 
 def refuse_same_engine(backend: object, options: RunOptions) -> None:
-    """Refuse to compare numpy with itself.
+    """Refuse to compare an engine with itself.
 
     Raises TosaConvertError("option-conflict").
     """
-    if isinstance(backend, OtherModel) and backend.text == NUMPY and options.uses_numpy:
+    reference = NUMPY if options.uses_numpy else REFERENCE_MODEL
+    if isinstance(backend, OtherModel) and backend.text == reference:
+        hints = {
+            NUMPY: "install the reference model, or name another backend",
+            REFERENCE_MODEL: "--engine numpy computes the reference by numpy",
+        }
         raise fail(
             "option-conflict",
-            f"--against {NUMPY}",
-            "the reference is numpy as well, so that nothing would be compared",
-            "install the reference model, or name another backend",
+            f"--against {reference}",
+            f"the reference is {reference} as well, so that nothing would be compared",
+            hints[reference],
         )
 
 

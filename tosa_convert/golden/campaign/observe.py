@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.comparison import Comparison
+from tosa_convert.golden.backends.kept_workers import KeptWorkers
+from tosa_convert.golden.backends.process import Machine
+from tosa_convert.golden.backends.runners import backend_on
 from tosa_convert.golden.campaign.trials import Source, Trial, make_trial
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.running.run_options import Engine
@@ -72,9 +77,10 @@ def observe(trial: Trial, consumer: Consumer) -> tuple[Status, str, str]:
     What the reference refuses to compute is "not-run".
     """
     try:
+        machine = Machine(sys.executable, consumer.timeout, _kept())
         found = check(
             trial.graph,
-            consumer.against,
+            backend_on(machine, consumer.against, trial.graph, trial.inputs),
             trial.inputs,
             timeout=consumer.timeout,
             engine=consumer.engine,
@@ -86,6 +92,12 @@ def observe(trial: Trial, consumer: Consumer) -> tuple[Status, str, str]:
     if found.ok:
         return "pass", "", ""
     return "wrong", str(found), f"wrong: {_wrong_operators(trial.graph, found)}"
+
+
+@cache
+def _kept() -> KeptWorkers:
+    """Return the processes that this one keeps, which have imported a consumer's packages."""
+    return KeptWorkers()
 
 
 def _essence(error: TosaConvertError) -> str:

@@ -19,12 +19,12 @@ from tosa_convert.golden.arrays.by_name import Array, LazyArrays, differing_elem
 from tosa_convert.golden.arrays.npz import npz_pieces, stored_arrays
 from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder, subfolder
 from tosa_convert.golden.arrays.slots import SCALE_SUFFIX, Slot, coerce
+from tosa_convert.golden.backends.isolated import with_slot_types
 from tosa_convert.golden.backends.other_model import OtherModel, refuse_same_engine
 from tosa_convert.golden.backends.runners import (
     Backend,
     Record,
     open_backend,
-    with_slot_types,
 )
 from tosa_convert.golden.checking.widen import WIDENED, refuse_fixed, widened, widened_inputs
 from tosa_convert.golden.edges.edge_inputs import chosen_inputs, find_edge_inputs, seeds_of_sets

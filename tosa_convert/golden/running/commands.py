@@ -24,6 +24,11 @@ def command_words(text: str) -> list[str]:
     return words if words and shutil.which(words[0]) is not None else []
 
 
+def program_path(name: str, python: str) -> str | None:
+    """Return where a program is: beside a Python, as pip installs it, or on PATH. None if nowhere."""
+    return shutil.which(name, path=os.path.dirname(python)) or shutil.which(name)
+
+
 def with_paths(
     words: Sequence[str], paths: Mapping[str, str], *, appended: Sequence[str]
 ) -> list[str]:

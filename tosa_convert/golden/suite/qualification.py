@@ -19,17 +19,15 @@ from tosa_convert.golden.arrays.npz import load_npz
 from tosa_convert.golden.arrays.scratch import scratch_folder, subfolder
 from tosa_convert.golden.arrays.slots import unpacked
 from tosa_convert.golden.backends.fingerprint import of_backend, of_file_at_hand
+from tosa_convert.golden.backends.isolated import Command, PythonFile, with_slot_types
 from tosa_convert.golden.backends.kept_workers import KeptWorkers
 from tosa_convert.golden.backends.other_model import OtherModel, refuse_same_engine
 from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.backends.runners import (
     Backend,
-    Command,
-    PythonFile,
     Record,
     backend_on,
     open_folder,
-    with_slot_types,
 )
 from tosa_convert.golden.checking.check import (
     backend_outputs,

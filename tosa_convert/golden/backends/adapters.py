@@ -1,0 +1,111 @@
+"""Consumers of TOSA programs that `--against` knows by name: a row says how each is run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tosa_convert.errors import fail
+from tosa_convert.golden.backends.isolated import Passes, ProgramCommand
+from tosa_convert.golden.backends.process import Machine
+from tosa_convert.golden.running.commands import program_path
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """How a consumer is run.
+
+    package: what PyPI calls it. words: of its command, with `{model}`, `{mlir}` and `{program}` as
+    `ProgramCommand` has them; without `{program}` it only reads.
+    pipeline: passes of MLIR that its bindings run. refusal: what its command says on stderr of a program
+    that it does not take, as a regular expression.
+    """
+
+    package: str
+    words: tuple[str, ...] = ()
+    pipeline: str = ""
+    refusal: str = ""
+
+
+_SERIALIZER: Final = "filename={program}"
+_MLIR_REFUSAL: Final = r"(?<!LLVM )[Ee]rror: "
+_VELA_REFUSAL: Final = "Validation error:"
+
+
+def _tosa_opt(*words: str) -> Adapter:
+    return Adapter("tosa-tools", ("tosa-opt", *words), refusal=_MLIR_REFUSAL)
+
+
+def _vela(accelerator: str) -> Adapter:
+    words = ("vela", "--accelerator-config", accelerator, "--output-format", "raw")
+    return Adapter(
+        "ethos-u-vela", (*words, "--output-dir", "{folder}", "{model}"), refusal=_VELA_REFUSAL
+    )
+
+
+def _torch_mlir(*passes: str) -> Adapter:
+    functions = [f"func.func({name})" if name.startswith("tosa-") else name for name in passes]
+    return Adapter("torch-mlir", pipeline=f"builtin.module({','.join(functions)})")
+
+
+#: Consumers by the name that `--against` takes.
+ADAPTERS: Final[Mapping[str, Adapter]] = {
+    "tosa-opt": _tosa_opt("{mlir}", "-o", "{program}.mlir"),
+    "tosa-opt:bytecode": _tosa_opt("{mlir}", "--emit-bytecode", "-o", "{program}.mlirbc"),
+    "tosa-opt:serialize": _tosa_opt(
+        "{mlir}", f"--tosa-serialize=tosa-flatbuffer-{_SERIALIZER}.tosa", "-o", os.devnull
+    ),
+    "tosa-opt:deserialize": _tosa_opt(
+        "{mlir}", "--tosa-deserialize=tosa-flatbuffer-filename={model}", "-o", "{program}.mlir"
+    ),
+    "tosa-opt:validate": _tosa_opt("{mlir}", "--tosa-validate", "-o", "{program}.mlir"),
+    "torch-mlir:canonicalize": _torch_mlir("canonicalize"),
+    "torch-mlir:cse": _torch_mlir("cse"),
+    "torch-mlir:sccp": _torch_mlir("sccp"),
+    "torch-mlir:infer-shapes": _torch_mlir("tosa-infer-shapes"),
+    "torch-mlir:constant-fold": _torch_mlir("tosa-layerwise-constant-fold"),
+    "torch-mlir:constant-fold-aggressive": _torch_mlir(
+        "tosa-layerwise-constant-fold{aggressive-reduce-constant=true}"
+    ),
+    "torch-mlir:reduce-transposes": _torch_mlir("tosa-reduce-transposes"),
+    "torch-mlir:make-broadcastable": _torch_mlir("tosa-make-broadcastable"),
+    "torch-mlir:decompositions": _torch_mlir("tosa-optional-decompositions"),
+    "torch-mlir:narrow-i64": _torch_mlir("tosa-narrow-i64-to-i32{aggressive-rewrite=false}"),
+    "torch-mlir:downgrade": _torch_mlir("tosa-downgrade-1-1-to-1-0"),
+    "torch-mlir:all": _torch_mlir(
+        "tosa-infer-shapes",
+        "tosa-make-broadcastable",
+        "tosa-optional-decompositions",
+        "canonicalize",
+        "tosa-layerwise-constant-fold",
+        "tosa-reduce-transposes",
+        "canonicalize",
+        "cse",
+    ),
+    "torch-mlir": Adapter("torch-mlir", pipeline="run"),
+    "vela:ethos-u55": _vela("ethos-u55-128"),
+    "vela:ethos-u65": _vela("ethos-u65-256"),
+    "vela:ethos-u85": _vela("ethos-u85-256"),
+    "model-converter": Adapter(
+        "ai-ml-sdk-model-converter",
+        ("model-converter", "--input", "{model}", "--output", "{program}.vgf"),
+        refusal=_MLIR_REFUSAL,
+    ),
+}
+
+
+def open_adapter(name: str, machine: Machine, keep: Path | None) -> ProgramCommand | Passes:
+    """Return the backend of a row. Raises TosaConvertError("missing-backend") if it is not installed."""
+    row = ADAPTERS[name]
+    if row.pipeline:
+        return Passes(name, row.pipeline, machine, keep)
+    program = program_path(row.words[0], machine.python)
+    if program is None:
+        message = f"{row.words[0]} is not on PATH, nor beside {machine.python}"
+        raise fail("missing-backend", f"--against {name}", message, f"pip install {row.package}")
+    backend = ProgramCommand([program, *row.words[1:]], machine, keep, row.refusal)
+    backend.name = backend.text = name
+    return backend
