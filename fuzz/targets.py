@@ -415,8 +415,8 @@ class Vgf(Target):
 
     def use(self, data: bytes) -> None:
         names, _ = programs_in(open_input(data))
-        for name in names or [None]:
-            graph = api.load(data, func=name)
+        for name in names or [""]:
+            graph = api.load(data, func=name or None)
             if fits_in_memory(graph):
                 drain(api.render(graph, "tosa", weights="embedded"))
 

@@ -17,6 +17,17 @@ from tosa_convert.frontends.process.request import Request
 _BYTECODE: Final = b"ML\xefR"
 #: How the producer of a portable artifact begins.
 _ARTIFACT: Final = b"StableHLO_v"
+#: How MLIR names the dialect of quantised types.
+_QUANTISED: Final = '!"quant"'
+#: Lists of numbers that text before StableHLO 1.0 has as `dense<[1, 2]> : tensor<2xi64>`.
+_LIST: Final = re.compile(
+    r"\b((?:broadcast_|expanding_)?dimensions|known_\w*expanding_dimensions|permutation|strides|"
+    r"broadcast_sizes|slice_sizes|(?:start|limit)_indices|(?:edge|interior)_padding\w*|fft_length|"
+    r"window_(?:dimensions|strides|dilations|reversal)|(?:base_dilations|[lr]hs_dilation))"
+    r" = dense<([^>]*)> : tensor<(\d+)x(i64|i1)>"
+)
+#: The most dimensions of a tensor in such a list.
+_MOST_NUMBERS: Final = 64
 
 
 def read_module(data: bytes, where: str, context: Any) -> Any:
@@ -28,26 +39,50 @@ def read_module(data: bytes, where: str, context: Any) -> Any:
         context: of JAX, which has the dialects.
 
     Raises:
-        TosaConvertError: "malformed-mlir" with what MLIR says.
+        TosaConvertError: "malformed-mlir" with what MLIR says; "unsupported-dtype" for quantised types.
     """
     try:
-        if data.startswith(_BYTECODE):
-            if data[5:].startswith(_ARTIFACT):
-                return stablehlo.deserialize_portable_artifact(context, data)
-            return ir.Module.parse(data, context)
-        if is_exported(data):
-            exported = export.deserialize(bytearray(data))
-            return stablehlo.deserialize_portable_artifact(context, exported.mlir_module_serialized)
-        return ir.Module.parse(data.decode(), context)
+        return _parsed(data, context)
     except (ir.MLIRError, ValueError, UnicodeDecodeError) as error:
         lines = [line for line in str(error).splitlines() if line.strip()]
         said = "; ".join(lines[1:3] or lines[:1] or [type(error).__name__])
         hint = (
             "a portable artifact (.mlirbc of jax.export) can be read by later releases, text cannot"
         )
+        if _QUANTISED in said:
+            message = f"JAX's bindings do not parse quantised types: {said.partition(' type')[0]}"
+            raise fail("unsupported-dtype", where, message, "write it without them") from None
         raise fail(
             "malformed-mlir", where, f"MLIR's parser of jaxlib refuses it: {said}", hint
         ) from None
+
+
+def _parsed(data: bytes, context: Any) -> Any:
+    """Return a module. Text that current MLIR refuses is tried with lists as current text has them."""
+    if data.startswith(_BYTECODE):
+        if data[5:].startswith(_ARTIFACT):
+            return stablehlo.deserialize_portable_artifact(context, data)
+        return ir.Module.parse(data, context)
+    if is_exported(data):
+        exported = export.deserialize(bytearray(data))
+        return stablehlo.deserialize_portable_artifact(context, exported.mlir_module_serialized)
+    text = data.decode()
+    try:
+        return ir.Module.parse(text, context)
+    except ir.MLIRError:
+        current = _LIST.sub(_as_array, text)
+        if current == text:
+            raise
+        return ir.Module.parse(current, context)
+
+
+def _as_array(found: re.Match[str]) -> str:
+    """Return a list of numbers as current text has it: `array<i64: 1, 2>`."""
+    name, values, count, kind = found.groups()
+    numbers = [word.strip() for word in values.strip("[]").split(",") if word.strip()]
+    if len(numbers) == 1:
+        numbers *= min(int(count), _MOST_NUMBERS)
+    return f"{name} = array<{kind}{': ' if numbers else ''}{', '.join(numbers)}>"
 
 
 def is_exported(data: bytes) -> bool:
