@@ -325,6 +325,7 @@ LINES: Final[dict[str, tuple[Callable[[Line], None], float, float]]] = {
     "data": (_data, 0.5, 20_000),
     "generate": (_generate, 0.1, 2_000),
     "frontends": (_frontends, 0.1, 100),
+    "extensions": (_frontends, 0.1, 100),
     "check": (_check, 0.5, 15_000),
     "run": (_run, 0.3, 5_000),
     "check-run": (_check_run, 0.3, 3_000),

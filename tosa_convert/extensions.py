@@ -97,6 +97,49 @@ def find_extension(kind: Kind, text: str) -> Extension:
     return Extension(text, module, source)
 
 
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """An entry point of an installed package.
+
+    name: what names it where it is used, such as "extension:example".
+    package: the distribution and its version, or "" if its metadata do not say.
+    problem: why it cannot be used, or "".
+    """
+
+    kind: Kind
+    name: str
+    module: str
+    package: str
+    problem: str
+
+
+def installed_extensions() -> list[Installed]:
+    """Return all extensions of this Python, and why one cannot be used; none is imported.
+
+    Example:
+        >>> installed_extensions()
+        []
+    """
+    from importlib import metadata
+
+    found = []
+    for kind in DEFINES:
+        for row in metadata.entry_points(group=group_of(kind)):
+            package = f"{row.dist.name} {row.dist.version}" if row.dist else ""
+            name = f"{PREFIX}{row.name}"
+            found.append(Installed(kind, name, row.value, package, _problem(kind, name)))
+    return sorted(found, key=lambda row: (row.name, row.kind, row.module))
+
+
+def _problem(kind: Kind, name: str) -> str:
+    """Return why an extension cannot be used, or ""."""
+    try:
+        find_extension(kind, name)
+    except TosaConvertError as error:
+        return error.findings[0].message
+    return ""
+
+
 def broken(name: str, message: str) -> TosaConvertError:
     """Return the error for an extension that cannot be used, for the caller to raise."""
     return fail("option-conflict", name, message, "tell those who publish the extension")

@@ -32,6 +32,7 @@ RUN = {
     "docs/diff.md": (),
     "docs/doctor.md": (),
     "docs/comparison.md": ("torch-mlir", "tosa-tools"),
+    "docs/extensions.md": (),
     "docs/formats.md": ("torch-mlir",),
     "docs/frontends.md": (),
     "docs/golden.md": ("torch-mlir", "tosa-tools"),

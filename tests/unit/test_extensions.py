@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import shutil
 import subprocess
 import sys
@@ -223,3 +224,23 @@ def test_nothing_of_an_extension_is_imported_unless_it_is_named(
     tc.rewrites.apply(operators("ABS"))
     with pytest.raises(TosaConvertError, match="expected TOSA_PROTOCOL = 1"):
         golden.check(operators("ABS"), NAME, X, engine="numpy")
+
+
+def test_extensions_are_listed_with_what_is_wrong_with_them(
+    package: Callable[..., None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("extensions", []) == 0
+    assert "no package in this Python" in capsys.readouterr().out
+    package("TOSA_PROTOCOL = 1\ndef run(model, inputs): pass\ndef convert(path): pass\n")
+    assert run("extensions", []) == 1
+    assert [line.split() for line in capsys.readouterr().out.splitlines()[:4]] == [
+        ["name", "kind", "module", "package"],
+        ["extension:example", "backend", "tiny", "tiny", "1"],
+        ["extension:example", "frontend", "tiny", "tiny", "1"],
+        ["extension:example", "rewrite", "tiny", "tiny", "1"],
+    ]
+    assert "tiny" not in sys.modules, "it is read, not imported"
+    assert run("extensions", ["--json"]) == 1
+    rows = {row["kind"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["backends"]["problem"] == ""
+    assert "does not define OPERATORS and rewrite" in rows["rewrites"]["problem"]

@@ -40,6 +40,7 @@ _FULL: Final = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
 SECTIONS: Final = {
     "Convert": {
         "convert": "tosa_convert.cli.convert",
+        "extensions": "tosa_convert.cli.extensions",
         "frontends": "tosa_convert.cli.frontends",
         "repack": "tosa_convert.cli.repack",
         "upgrade": "tosa_convert.cli.upgrade",
