@@ -37,6 +37,8 @@ NEGATIVES = ROOT / ".nox" / "negatives"
 
 #: Where the answers for the bench of faulty backends are kept between runs.
 FAULTS = ROOT / ".nox" / "faults"
+#: Where the verdicts on mutants are kept between runs.
+MUTANTS = ROOT / ".nox" / "mutants"
 
 
 @nox.session
@@ -279,6 +281,36 @@ def faults(session: nox.Session) -> None:
     session.install(".[test]")
     script = "tests/golden/fault_bench/run.py"
     words = session.posargs or ["--state", str(FAULTS)]
+    session.run("python", script, *words, env={"PYTHONPATH": "tests"})
+
+
+@nox.session
+def coverage(session: nox.Session) -> None:
+    """Measure which lines and branches the tests run, in their child processes too, by folder.
+
+    `-- ARGS` go to pytest, such as `tests/rules`. Fails below the aims of docs/how-we-test.md.
+    """
+    session.install(".[test]", "coverage>=7.10")
+    folder = ROOT / ".nox" / "coverage"
+    folder.mkdir(parents=True, exist_ok=True)
+    env = {"COVERAGE_FILE": str(folder / "data")}
+    session.run("coverage", "erase", env=env)
+    # A test that measures time or imports may fail where coverage.py runs; `nox -s tests` judges.
+    words = ("coverage", "run", "-m", "pytest", *session.posargs)
+    session.run(*words, env=env, success_codes=[0, 1])
+    session.run("coverage", "combine", "--quiet", env=env)
+    session.run("python", "tests/measure/coverage_by_folder.py", env=env)
+
+
+@nox.session
+def mutants(session: nox.Session) -> None:
+    """Change the code in one place, many times, and count how many changes a test notices.
+
+    `-- ARGS` such as `rules --sample 200 --seed 2`. It continues where it was stopped; Linux.
+    """
+    session.install(".[test]", "coverage>=7.10")
+    script = "tests/measure/mutants.py"
+    words = ("--state", str(MUTANTS), *session.posargs)
     session.run("python", script, *words, env={"PYTHONPATH": "tests"})
 
 

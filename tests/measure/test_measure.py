@@ -1,0 +1,106 @@
+"""The measurements of the tests: mutations change what they say, and sums hold the aims."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from measure.coverage_by_folder import AIMS, below, folder_of, sums
+from measure.mutations import mutations
+
+SOURCE = '''def clip(x: int = 3, é: str = "a + b") -> "int | None":
+    """1 + 1"""
+    for place in range(x):
+        if place < x and not é:
+            break
+    if x:
+        raise ValueError(f"{x + 1}")
+    return (x +
+            2)
+'''
+
+
+def test_mutations_change_one_place_and_keep_the_lines() -> None:
+    found = [(row.line, row.before, row.after) for row in mutations(SOURCE)]
+    assert found == [
+        (1, "3", "4"),
+        (4, "place < x and (not é)", "place < x or not é"),
+        (4, "place < x", "place <= x"),
+        (4, "not é", "é"),
+        (5, "break", "continue"),
+        (6, "x", "not x"),
+        (7, "raise ValueError(f'{x + 1}')", "pass"),
+        (8, "return x + 2", "return None"),
+        (8, "x + 2", "x - 2"),
+        (9, "2", "3"),
+    ]
+    for row in mutations(SOURCE):
+        ast.parse(row.source)
+        assert len(row.source.splitlines()) == len(SOURCE.splitlines()), row
+        assert row.source != SOURCE
+
+
+def test_what_no_run_can_show_is_not_mutated() -> None:
+    source = "import a.b\n@cache(1)\ndef f(x: 1 < 2 = None):\n"
+    source += "    assert x < 1\n    zip(x, strict=True)\n"
+    assert [row.after for row in mutations(source)] == ["pass"]
+    assert list(mutations("if TYPE_CHECKING:\n    x = 1\n")) == []
+
+
+_JUDGE = """
+import json
+from measure import mutants
+path = "tosa_convert/graph/versions.py"
+text = (mutants.ROOT / path).read_text(encoding="utf-8")
+changed = text.replace('"1.0": V1_0', '"1.0": V1_1_DRAFT')
+rows = [mutants.Mutant(path, 1, "", "", source) for source in (text, changed)]
+test = "tests/unit/graph/test_versions.py"
+import subprocess, sys
+words = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-n", "0", test]
+listed = subprocess.run(words, capture_output=True, text=True, cwd=mutants.ROOT).stdout.split()
+tests = [word for word in listed if "::" in word]
+print(json.dumps([mutants.judge(row, tests, 60) for row in rows]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="mutants are judged in forks with limits")
+def test_a_mutant_is_killed_and_unchanged_code_survives(root: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(root / "tests")}
+    command = [sys.executable, "-c", _JUDGE]
+    done = subprocess.run(
+        command, cwd=root, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.splitlines()[-1:] == ['["survived", "killed"]'], done.stdout + done.stderr
+
+
+def test_the_tests_that_run_a_line_judge_its_mutant_the_quick_ones_first() -> None:
+    pytest.importorskip("resource", reason="mutants are judged in forks with limits")
+    from measure import mutants
+
+    mutant = mutants.Mutant("tosa_convert/graph/versions.py", 1, "", "", "")
+    found: dict[str, Any] = {"seconds": {"a.py::x": 2.0, "b.py::y": 1.0}, "lines": {}}
+    assert mutants.tests_for(mutant, found) == []
+    found["lines"] = {mutant.path: {"1": ["a.py::x"]}}
+    assert mutants.tests_for(mutant, found) == ["a.py::x"]
+    found["lines"] = {mutant.path: {"1": []}}  # run by an import
+    assert mutants.tests_for(mutant, found) == ["b.py::y", "a.py::x"]
+
+
+def test_sums_are_by_folder_and_aims_are_held() -> None:
+    def row(run: int, all_: int) -> dict[str, dict[str, int]]:
+        names = ("covered_lines", "num_statements", "covered_branches", "num_branches")
+        return {"summary": dict(zip(names, (run, all_, 0, 0), strict=True))}
+
+    files = {f"tosa_convert/{name or 'golden/run'}/a.py": row(999, 1000) for name in AIMS}
+    found = sums(files)
+    assert (found[""].run, found[""].all, found["rules"].percent) == (3996, 4000, 99.9)
+    assert [text.partition(":")[0] for text in below(found)] == ["graph", "formats/wire", "rules"]
+    assert list(below({name: found[""] for name in AIMS if not name})) != []
+    assert folder_of("tosa_convert/api.py") == ""
+    assert folder_of("tosa_convert/formats/mlir/text/parse.py") == "formats/mlir"
