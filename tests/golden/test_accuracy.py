@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from golden.conftest import MakeBuilder
@@ -25,6 +26,7 @@ from tosa_convert.golden.accuracy.bounds_of_operators import (
     rules,
 )
 from tosa_convert.golden.accuracy.error_bounds import EXACT, FLOATS, Rule
+from tosa_convert.golden.accuracy.user_tolerances import Tolerances
 from tosa_convert.golden.arrays.slots import Slot, save_npy
 from tosa_convert.golden.backends.runners import Record
 from tosa_convert.golden.checking.check import check
@@ -433,3 +435,22 @@ def test_integers_after_inexact_operators_are_exact_unless_the_reference_is_unsu
     flipped["clear"][5] ^= True
     failures = check(graph, flipped, {"x": x}).failures
     assert [tensor.name for tensor in failures] == ["clear"]
+
+
+@pytest.mark.parametrize("name", [name for name in FLOATS if name != "MXINT8"])
+def test_the_limits_of_floating_point_types_are_those_of_ml_dtypes(name: str) -> None:
+    limits = ml_dtypes.finfo(dtype(name).numpy)
+    bits, smallest_normal, largest, has_infinity = FLOATS[name]
+    assert bits == limits.nmant
+    assert smallest_normal == float(limits.smallest_normal)
+    assert largest == float(limits.max)
+    found = np.array(np.inf).astype(dtype(name).numpy).astype(np.float64)
+    assert has_infinity == bool(np.isinf(found))
+
+
+def test_a_tolerance_whose_pattern_matches_no_tensor_is_refused() -> None:
+    given = Tolerances(atol=(("logits", 1.0), ("probs*", 2.0)))
+    given.refuse_unmatched(["logits", "probs_1"])
+    with pytest.raises(TosaConvertError, match="none of the 1 compared tensors") as caught:
+        given.refuse_unmatched(["logits"])
+    assert [finding.where for finding in caught.value.findings] == ["atol probs*:2"]

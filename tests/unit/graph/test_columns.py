@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.building import branching, counting, example
+from unit.building import branching, counting, example, op, tensor
+from unit.building import graph as program
 
 from tosa_convert.golden.random_graphs import generate
 from tosa_convert.graph import Block, Graph, ShapeValue, dtype, operator, verify
@@ -20,6 +21,7 @@ from tosa_convert.graph.columns import (
     columns_of,
     keeps_rules,
 )
+from tosa_convert.graph.dtypes import NanPropagationMode
 from tosa_convert.rules.columns import is_valid
 from tosa_convert.rules.validate import Validator
 from tosa_convert.rules.values import TypeTable
@@ -241,3 +243,109 @@ def test_a_large_block_is_checked_in_columns(monkeypatch: pytest.MonkeyPatch) ->
     assert not list(Validator(graph, columns=columns).findings())
     with pytest.raises(AssertionError, match="judged by itself"):
         list(Validator(graph).findings())
+
+
+def drop(name: str) -> Callable[[Block], None]:
+    def change(block: Block) -> None:
+        values: dict[str, Any] = block.tensors if name in block.tensors else block.shapes  # type: ignore[assignment]
+        del values[name]
+
+    return change
+
+
+def op_with(index: int, /, **fields: Any) -> Callable[[Block], None]:
+    def change(block: Block) -> None:
+        for field, value in fields.items():
+            setattr(block.operators[index], field, value)
+
+    return change
+
+
+def value_with(name: str, /, **fields: Any) -> Callable[[Block], None]:
+    def change(block: Block) -> None:
+        value = block.tensors[name] if name in block.tensors else block.shapes[name]
+        for field, content in fields.items():
+            setattr(value, field, content)
+
+    return change
+
+
+def block_with(**fields: Any) -> Callable[[Block], None]:
+    def change(block: Block) -> None:
+        for field, value in fields.items():
+            setattr(block, field, value)
+
+    return change
+
+
+def a_name_twice(block: Block) -> None:
+    block.shapes["x"] = ShapeValue("x", 1)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        a_name_twice,
+        drop("s"),
+        drop("to"),
+        op_with(2, attributes={"axis": (1,) * 99}),
+        value_with("x", name="other"),
+        value_with("x", shape=(-2, 3)),
+        value_with("w", shape=(2, 4)),
+        value_with("w", variable_name="v"),
+        value_with("to", rank=-1),
+        value_with("to", data=None),
+        value_with("w", data=None),
+        block_with(inputs=["x", "x"]),
+        block_with(inputs=["nobody"]),
+        block_with(inputs=["x", "s"]),
+        block_with(inputs=[]),
+        block_with(outputs=["nobody"]),
+        op_with(1, outputs=("y",)),
+        op_with(4, outputs=("m",)),
+        op_with(1, inputs=("x",)),
+        op_with(1, inputs=("x", "w", "w")),
+        op_with(4, inputs=("to", "m")),
+        op_with(2, attributes={}),
+        op_with(1, attributes={"axis": 0}),
+        op_with(2, attributes={"dim": 0}),
+        op_with(2, attributes={"axis": "0"}),
+    ],
+)
+def test_a_block_with_a_fault_is_left_to_the_rules_that_name_it(
+    fault: Callable[[Block], None],
+) -> None:
+    graph = example()
+    assert accepted(graph)
+    fault(graph.main)
+    assert not accepted(graph)
+    assert verify(graph)
+
+
+def test_a_returned_value_that_nothing_defines_is_left_to_the_rules() -> None:
+    graph = example()
+    graph.main.tensors["lost"] = tensor("lost")
+    assert accepted(graph), "nothing uses it"
+    graph.main.outputs.append("lost")
+    assert not accepted(graph)
+    assert [finding.code for finding in verify(graph)] == ["undefined-name"]
+
+
+def test_an_element_that_is_too_short_for_the_operand_is_left_to_the_rules() -> None:
+    values = [tensor("x"), tensor("y")]
+    clamp = {"min_val": bytes(4), "max_val": bytes(4), "nan_mode": NanPropagationMode.PROPAGATE}
+    made = program("x", "y", values, [op("CLAMP", "x", "y", **clamp)])
+    assert accepted(made)
+    made.main.operators[0].attributes["max_val"] = bytes(2)
+    assert not accepted(made)
+    assert verify(made)
+
+
+def test_operators_of_one_code_and_other_types_are_judged_apart() -> None:
+    values = [tensor(name, shape=(2,)) for name in "abc"] + [tensor("d", shape=(3,))]
+    operators = [op("ADD", "a b", "c"), op("ADD", "a c", "d")]
+    made = program("a b", "c d", values, operators)
+    assert accepted(made)
+    assert not valid(made)
+    made.main.tensors["d"].shape = (2,)
+    assert valid(made)

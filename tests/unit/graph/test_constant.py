@@ -11,6 +11,7 @@ import pytest
 from tosa_convert.graph import constant, packing
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DTYPES, DType, dtype
+from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.packing import pack
 
 
@@ -199,3 +200,40 @@ def test_minus_8_in_int4_is_found_in_every_form(place: int) -> None:
 
 def test_the_unused_nibble_of_an_odd_int4_is_not_an_element() -> None:
     assert not Constant(dtype("INT4"), 1, b"\x81").holds_int4_minus_8()
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "stored"),
+    [
+        ("INT4", [-8, -1, 7], b"\xf8\x07"),
+        ("INT48", [-1, 2**47 - 1], b"\xff" * 6 + b"\xff" * 5 + b"\x7f"),
+        ("INT8", [-128, 127], b"\x80\x7f"),
+        ("BOOL", [0, 1], b"\0\1"),
+        ("FP16", [1, -2], b"\0\x3c\0\xc0"),
+        ("BF16", [1.5, 3], b"\xc0\x3f\x40\x40"),
+    ],
+)
+def test_arrays_become_constants_of_every_kind(
+    kind: str, values: list[float], stored: bytes
+) -> None:
+    made = constant_of(np.array(values), dtype(kind))
+    assert made.count == len(values)
+    assert b"".join(made.chunks()) == stored
+    assert made.numpy().tolist() == values
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "said"),
+    [
+        ("INT4", 8, "8 does not fit INT4"),
+        ("INT4", -9, "-9 does not fit INT4"),
+        ("INT8", 128, "128 does not fit INT8"),
+        ("INT48", 2**47, "140737488355328 does not fit INT48"),
+        ("INT48", -(2**47) - 1, "-140737488355329 does not fit INT48"),
+        ("INT32", 0.5, "0.5 does not fit INT32"),
+        ("BOOL", 2, "BOOL holds only true and false"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused(kind: str, value: float, said: str) -> None:
+    with pytest.raises(ValueError, match=f"^{said}$"):
+        constant_of(np.array([0, value]), dtype(kind))

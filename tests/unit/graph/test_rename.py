@@ -11,6 +11,7 @@ from unit.building import branching, graph, op, tensor
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
 from tosa_convert.graph import verify
+from tosa_convert.graph.rename import rename_in_order
 
 
 def program() -> tc.Graph:
@@ -103,3 +104,19 @@ def test_a_wrong_number_of_names_leaves_no_file(
     assert run(verb("convert"), arguments) == 2
     assert "found 1 names for 2 arguments" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["m.tosa"]
+
+
+def test_names_of_frameworks_are_made_to_fit() -> None:
+    made = program()
+    renamed = rename_in_order(made, ["t", ""], ["t", "b"])
+    assert renamed.main.inputs == ["t", "b"]
+    assert renamed.main.outputs == ["t_1", "b_1"]
+    assert "t_2" in renamed.main.tensors, "the value between them had the name"
+    assert verify(renamed) == []
+    assert tc.compare(renamed, made, names=False) is None
+
+
+def test_a_value_that_gets_two_names_keeps_the_first() -> None:
+    made = program()
+    made.main.outputs = ["y", "y"]
+    assert rename_in_order(made, ["a", "b"], ["first", "second"]).main.outputs == ["first"] * 2

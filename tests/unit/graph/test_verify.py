@@ -453,3 +453,18 @@ def test_operators_of_a_fixed_arity_are_those_of_their_rows(
         monkeypatch.delitem(_FIXED_ARITY, code)
     assert [findings(*case) for case in cases] == fast
     assert any(fast)
+
+
+def test_a_cycle_behind_a_region_that_two_operators_run_is_found() -> None:
+    made = branching()
+    made.main.operators.append(op("COND_IF", "c y", "z", then_graph="then", else_graph="last"))
+    made.main.tensors["z"] = tensor("z")
+    values = [tensor("c", "BOOL", ()), tensor("x"), tensor("y"), tensor("z")]
+    operators = [
+        op("COND_IF", "c x", "y", then_graph="else", else_graph="then"),
+        op("COND_IF", "c y", "z", then_graph="else", else_graph="last"),
+    ]
+    made.regions.insert(1, region("last", "c x", "z", values, operators))
+    assert [finding.message for finding in verify(made) if "cycle" in finding.message] == [
+        'it runs region "last", which runs it: regions must not form a cycle'
+    ]

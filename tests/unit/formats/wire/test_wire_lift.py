@@ -18,11 +18,17 @@ from tosa_convert.formats.json.read import _Reader as JsonReader
 from tosa_convert.formats.json.read import read as read_json
 from tosa_convert.formats.json.write import write as write_json
 from tosa_convert.formats.wire import lift
-from tosa_convert.formats.wire.layout import TABLES
+from tosa_convert.formats.wire.layout import ATTRIBUTES, TABLES
 from tosa_convert.formats.wire.lift import DEFAULTS
 from tosa_convert.graph import Graph, Operator
 from tosa_convert.graph.dtypes import DTYPES
-from tosa_convert.graph.opset import OPERATORS, AttributeSpec, AttributeValue, OperatorSpec
+from tosa_convert.graph.opset import (
+    OPERATORS,
+    AttributeSpec,
+    AttributeValue,
+    OperatorSpec,
+    operator,
+)
 from tosa_convert.graph.versions import V1_1_DRAFT
 from tosa_convert.io.options import DEFAULT_LIMITS
 
@@ -249,3 +255,40 @@ def test_both_encodings_of_a_graph_of_every_kind_read_the_same() -> None:
                                   implementation_attrs=b"\0"))  # fmt: skip
     found = read_flatbuffer(b"".join(plan(made, PRODUCER).pieces()))
     assert text(found) == text(read_json(text(made))) == text(made)
+
+
+@pytest.mark.parametrize(
+    ("attribute_type", "said"),
+    [
+        (-1, "type -1"),
+        (0, "attribute_type is missing"),
+        (1, f"of {ATTRIBUTES[1]}"),
+        (len(ATTRIBUTES) - 1, f"of {ATTRIBUTES[-1]}"),
+        (len(ATTRIBUTES), f"type {len(ATTRIBUTES)}"),
+    ],
+)
+def test_an_operator_with_attributes_of_another_kind_is_reported(
+    attribute_type: int, said: str
+) -> None:
+    found: list[str] = []
+    code = operator("ADD").code
+    lift.operator_spec(code, attribute_type, lambda code, message, hint="": found.append(message))
+    assert len(found) == 1
+    assert said in found[0]
+
+
+@pytest.mark.parametrize(
+    ("version", "hint"),
+    [
+        ((0, 80), "of TOSA 0.80 only the flatbuffer is read"),
+        ((0, 90), "the format changed between"),
+        ((0, 91), "write it again"),
+        ((1, 5), "write it again"),
+        ((2, 0), "write it again"),
+    ],
+)
+def test_a_version_that_is_not_read_has_a_hint(version: tuple[int, int], hint: str) -> None:
+    found: list[str] = []
+    lift.version(*version, 0, False, lambda code, message, hint="": found.append(hint))
+    assert len(found) == 1
+    assert found[0].startswith(hint)
