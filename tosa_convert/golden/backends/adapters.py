@@ -32,7 +32,7 @@ class Adapter:
 
 _SERIALIZER: Final = "filename={program}"
 _MLIR_REFUSAL: Final = r"(?<!LLVM )[Ee]rror: "
-_VELA_REFUSAL: Final = "Validation error:"
+_VELA_REFUSAL: Final = "Validation error:|could not run on NPU"
 
 
 def _tosa_opt(*words: str) -> Adapter:

@@ -17,9 +17,11 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import load_npz, npz_pieces
 from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder
+from tosa_convert.golden.backends.runners import open_backend
 from tosa_convert.golden.campaign.observe import (
     Consumer,
     Observation,
+    computed,
     described,
     observe,
     telling_part,
@@ -27,6 +29,7 @@ from tosa_convert.golden.campaign.observe import (
 from tosa_convert.golden.campaign.trials import Trial
 from tosa_convert.golden.reduction.reduce import Failure, reduce
 from tosa_convert.golden.running.run import run
+from tosa_convert.golden.running.run_options import TIMEOUT
 from tosa_convert.graph.model import Graph
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.io.files import read_json
@@ -53,12 +56,15 @@ class Finding:
     """A reduced program on which a consumer fails.
 
     cause: what it has in common with other programs of the same defect: the status, and its operators.
+    title, rule: of a report that somebody has looked at: what is wrong, and what TOSA says there.
     """
 
     cause: str
     trial: Trial
     observation: Observation
     text: str
+    title: str = ""
+    rule: str = ""
 
     @property
     def operators(self) -> int:
@@ -120,6 +126,8 @@ def check_words(consumer: Consumer, folder: str = "") -> list[str]:
         (f"{folder}model.tosa", f"{folder}inputs.npz") if folder else ("{model}", "{inputs}")
     )
     words = ["check", model, "-i", inputs, "--against", consumer.against]
+    if consumer.timeout != TIMEOUT:
+        words += ["--timeout", f"{consumer.timeout:g}"]
     return words if consumer.engine == "auto" else [*words, "--engine", consumer.engine]
 
 
@@ -137,16 +145,33 @@ def known_causes(folders: list[Path]) -> set[tuple[str, str]]:
     return found
 
 
+def observe_again(folder: Path) -> Observation:
+    """Run the consumer of a finding on its program again.
+
+    Raises TosaConvertError: "file-error"; "missing-backend" if the consumer is not installed.
+    """
+    row = read_json(folder / FILE, _EXPECTED)
+    graph, inputs = api.load(folder / "model.tosa"), dict(load_npz(folder / "inputs.npz"))
+    consumer = Consumer(row["against"], row["timeout"], row["engine"])
+    open_backend(consumer.against, graph, inputs)
+    status, said, group = observe(Trial(graph, inputs, "", graph, inputs), consumer)
+    return Observation(folder.name, status, said, group=group)
+
+
 def save_finding(finding: Finding, folder: Path, consumer: Consumer) -> None:
     """Write a folder that shows the defect without the rest of the campaign.
 
-    It has `model.tosa`, `model.mlir`, `inputs.npz`, `expected.npz`, `finding.json` and `report.md`.
+    It has `model.tosa`, `model.mlir`, `inputs.npz`, `expected.npz`, `finding.json`, `report.md`, and
+    `found.npz` if the result is wrong.
     Raises TosaConvertError("file-error").
     """
     graph, inputs = finding.trial.graph, finding.trial.inputs
     expected = run(graph, inputs, engine=consumer.engine).outputs
     description: dict[str, Any] = {
+        "title": finding.title or finding.cause,
         "against": consumer.against,
+        "engine": consumer.engine,
+        "timeout": consumer.timeout,
         "cause": finding.cause,
         "status": finding.observation.status,
         "operators": finding.operators,
@@ -154,11 +179,14 @@ def save_finding(finding: Finding, folder: Path, consumer: Consumer) -> None:
         "said": finding.text,
         "software": installed(),
     }
-    with OutputFolder(folder) as target:
+    with scratch_folder() as folder_of_run, OutputFolder(folder) as target:
         target.write("model.tosa", api.encode(api.stamp(graph)))
         target.write("model.mlir", _plain(graph))
         target.write("inputs.npz", npz_pieces(inputs))
         target.write("expected.npz", npz_pieces(dict(expected)))
+        if finding.observation.status == "wrong":
+            found = computed(finding.trial, consumer, folder_of_run)
+            target.write("found.npz", npz_pieces(found))
         target.write(FILE, [json.dumps(description, indent=1).encode() + b"\n"])
         target.write("report.md", [report(finding, consumer).encode()])
 
@@ -169,7 +197,7 @@ def report(finding: Finding, consumer: Consumer) -> str:
     program = b"".join(map(bytes, _plain(graph))).decode()
     versions = "\n".join(f"- {name} {version}" for name, version in installed().items())
     command = shlex.join(["tosa-flatbuffer", *check_words(consumer, "./")])
-    return f"""# {finding.cause}
+    return f"""# {finding.title or finding.cause}
 
 `{consumer.against}` {_VERBS[finding.observation.status]} this program, which TOSA allows:
 
@@ -189,7 +217,7 @@ It prints:
 {finding.text.rstrip()}
 ```
 
-{_definitions(graph)}## Versions
+{_rule(finding)}## Versions
 
 {versions}
 """
@@ -216,8 +244,11 @@ def installed() -> dict[str, str]:
     return found
 
 
-def _definitions(graph: Graph) -> str:
+def _rule(finding: Finding) -> str:
     """Return what TOSA says of the operators of a small program."""
+    if finding.rule:
+        return f"## What TOSA says\n\n{finding.rule}\n\n"
+    graph = finding.trial.graph
     kinds = dict.fromkeys(
         op.spec.name for op in graph.main.operators if op.spec not in (CONST, CONST_SHAPE)
     )

@@ -7,15 +7,17 @@ import sys
 import time
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Final
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.comparison import Comparison
+from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.backends.kept_workers import KeptWorkers
 from tosa_convert.golden.backends.process import Machine
-from tosa_convert.golden.backends.runners import backend_on
+from tosa_convert.golden.backends.runners import Backend, backend_on
 from tosa_convert.golden.campaign.trials import Source, Trial, make_trial
-from tosa_convert.golden.checking.check import check
+from tosa_convert.golden.checking.check import backend_outputs, check
 from tosa_convert.golden.running.run_options import Engine
 from tosa_convert.golden.suite.journal import Answer, Status
 from tosa_convert.graph.model import Block, Graph, Operator
@@ -77,10 +79,9 @@ def observe(trial: Trial, consumer: Consumer) -> tuple[Status, str, str]:
     What the reference refuses to compute is "not-run".
     """
     try:
-        machine = Machine(sys.executable, consumer.timeout, _kept())
         found = check(
             trial.graph,
-            backend_on(machine, consumer.against, trial.graph, trial.inputs),
+            _backend(trial, consumer),
             trial.inputs,
             timeout=consumer.timeout,
             engine=consumer.engine,
@@ -92,6 +93,17 @@ def observe(trial: Trial, consumer: Consumer) -> tuple[Status, str, str]:
     if found.ok:
         return "pass", "", ""
     return "wrong", str(found), f"wrong: {_wrong_operators(trial.graph, found)}"
+
+
+def _backend(trial: Trial, consumer: Consumer) -> Backend:
+    machine = Machine(sys.executable, consumer.timeout, _kept())
+    return backend_on(machine, consumer.against, trial.graph, trial.inputs)
+
+
+def computed(trial: Trial, consumer: Consumer, folder: Path) -> dict[str, Array]:
+    """Return the outputs that a consumer computes, by name; `folder` is an empty one."""
+    backend = _backend(trial, consumer)
+    return dict(backend_outputs(trial.graph, trial.inputs, backend, folder))
 
 
 @cache

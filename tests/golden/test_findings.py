@@ -1,0 +1,80 @@
+"""The findings that are kept: every folder is complete, and its consumer still fails."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tosa_convert as tc
+from tosa_convert import golden
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden.arrays.npz import load_npz
+from tosa_convert.golden.backends.adapters import ADAPTERS
+from tosa_convert.golden.campaign.findings import observe_again
+
+FINDINGS = Path(__file__).parents[2] / "findings"
+FOLDERS = sorted(path.parent for path in FINDINGS.glob("*/finding.json"))
+FILES = {"model.tosa", "model.mlir", "inputs.npz", "expected.npz", "finding.json", "report.md"}
+#: Bytes of a folder, at most.
+SIZE = 12_000
+
+
+def test_there_are_findings_and_the_list_has_each() -> None:
+    names = {path.name for path in FINDINGS.iterdir() if path.is_dir()}
+    assert names == {folder.name for folder in FOLDERS}
+    assert len(FOLDERS) >= 9
+    listed = (FINDINGS / "README.md").read_text(encoding="utf-8")
+    for folder in FOLDERS:
+        assert f"({folder.name}/report.md)" in listed
+        row = json.loads((folder / "finding.json").read_text(encoding="utf-8"))
+        assert row["title"] in listed
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_finding_is_complete_and_its_program_valid(folder: Path) -> None:
+    row = json.loads((folder / "finding.json").read_text(encoding="utf-8"))
+    files = FILES | ({"found.npz"} if row["status"] == "wrong" else set())
+    assert {path.name for path in folder.iterdir()} == files
+    assert sum(path.stat().st_size for path in folder.iterdir()) < SIZE
+    assert row["against"] in {"iree", *ADAPTERS}
+    graph = tc.load(folder / "model.tosa")
+    assert not tc.validate(graph)
+    assert [op.spec for op in tc.load(folder / "model.mlir").main.operators] == [
+        op.spec for op in graph.main.operators
+    ]
+    expected = dict(load_npz(folder / "expected.npz"))
+    computed = golden.run(graph, dict(load_npz(folder / "inputs.npz")), engine="numpy").outputs
+    assert {name: array.tobytes() for name, array in computed.items()} == {
+        name: array.tobytes() for name, array in expected.items()
+    }
+    if row["status"] == "wrong":
+        found = dict(load_npz(folder / "found.npz"))
+        assert any(
+            not np.array_equal(found[name], array, equal_nan=array.dtype.kind == "f")
+            for name, array in expected.items()
+        )
+    report = (folder / "report.md").read_text(encoding="utf-8")
+    assert report.startswith(f"# {row['title']}\n")
+    assert (
+        f"tosa-flatbuffer check ./model.tosa -i ./inputs.npz --against {row['against']}" in report
+    )
+    assert len(report.partition("## What TOSA says\n")[2].partition("## Versions")[0]) > 200
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_consumer_still_fails(folder: Path) -> None:
+    row = json.loads((folder / "finding.json").read_text(encoding="utf-8"))
+    try:
+        found = observe_again(folder)
+    except TosaConvertError as error:
+        if error.code != "missing-backend":
+            raise
+        pytest.skip(str(error))
+    if "No module named" in found.message:
+        pytest.skip(found.message)
+    assert found.status == row["status"], found.message
+    assert found.group == row["cause"]
