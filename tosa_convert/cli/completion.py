@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from tosa_convert.cli.option import ReadPath
-from tosa_convert.cli.own_process import import_numpy
 from tosa_convert.errors import TosaConvertError
 
 if TYPE_CHECKING:
@@ -90,7 +89,6 @@ def _from_file(ctx: click.Context, read: Callable[[Input], Iterable[str]]) -> It
     path = _path(ctx)
     if not os.path.isfile(path):
         return ()
-    import_numpy()
     from tosa_convert.formats.read import open_input
     from tosa_convert.io import log
 

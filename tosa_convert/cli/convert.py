@@ -11,7 +11,6 @@ import click
 from tosa_convert.cli.command import Verb
 from tosa_convert.cli.completion import complete_from
 from tosa_convert.cli.option import ReadPath
-from tosa_convert.cli.own_process import import_numpy
 from tosa_convert.cli.shared_options import add_options, negated, option
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, is_saved_model, model_kind
@@ -165,8 +164,10 @@ def convert(paths: tuple[str, ...], output: str | None, jobs: int, **given: Any)
         if options.check or options.partial:
             flag = "--check" if options.check else "--partial"
             raise click.UsageError(f"{flag} is for one model; several inputs are given")
-        import_numpy()
         from tosa_convert.cli.convert_files import convert_many
+        from tosa_convert.graph.lazy_numpy import import_numpy
+
+        import_numpy()
 
         return convert_many(sources, output, options, jobs)
     from tosa_convert.cli.convert_file import convert_one, open_source
@@ -183,7 +184,6 @@ def convert(paths: tuple[str, ...], output: str | None, jobs: int, **given: Any)
         from tosa_convert.cli.convert_model import convert_model_or_raise
 
         return convert_model_or_raise(error, sources[0], output, options)
-    import_numpy()
     convert_one(opened, sources[0], output, options)
     return 0
 

@@ -24,7 +24,7 @@ from tosa_convert.cli.command import (
     say,
     usage_error,
 )
-from tosa_convert.cli.own_process import declare_own_process, import_numpy
+from tosa_convert.cli.own_process import declare_own_process
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.io import log
 from tosa_convert.io.files import file_error
@@ -83,8 +83,10 @@ ONE_SHOT_VERBS: Final = frozenset(
 )
 
 
-#: Verbs that import numpy themselves: the converter of a model starts before, and runs meanwhile.
-STARTS_WITHOUT_NUMPY: Final = frozenset({"convert"})
+#: Verbs that use numpy for large programs only, and those that start another program before.
+STARTS_WITHOUT_NUMPY: Final = frozenset(
+    {"convert", "diff", "doctor", "repack", "show", "upgrade", "validate"}
+)
 
 
 class _AllVerbs(Verbs):
@@ -173,6 +175,8 @@ def _before_own_work(verb_name: str) -> None:
     if verb_name in ONE_SHOT_VERBS:
         gc.disable()
     if verb_name not in STARTS_WITHOUT_NUMPY:
+        from tosa_convert.graph.lazy_numpy import import_numpy
+
         import_numpy()
 
 

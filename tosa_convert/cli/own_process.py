@@ -1,4 +1,4 @@
-"""The command's own process: whether it may fork workers, and how it imports numpy."""
+"""The command's own process: whether it may fork workers."""
 
 from __future__ import annotations
 
@@ -22,23 +22,3 @@ def may_fork() -> bool:
     import threading
 
     return _is_declared and sys.platform == "linux" and threading.active_count() == 1
-
-
-def import_numpy() -> None:
-    """Import numpy in a thread, where no other function is running.
-
-    Python 3.11 and later map memory for their frames in pieces of 16 KiB, and a call that needs a new
-    piece maps it and unmaps it again. Deep inside our own imports, numpy's would do so a thousand times,
-    which takes longer than the conversion of a small file.
-    """
-    if "numpy" in sys.modules:
-        return
-    import threading
-
-    thread = threading.Thread(target=_import, daemon=True)
-    thread.start()
-    thread.join()
-
-
-def _import() -> None:
-    import numpy  # noqa: F401

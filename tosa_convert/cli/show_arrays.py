@@ -7,10 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.cli import show_json
 from tosa_convert.cli.command import say
@@ -27,9 +24,14 @@ from tosa_convert.errors import TosaConvertError, fail, printable
 from tosa_convert.formats.read import types_of_weights
 from tosa_convert.golden.arrays.npz import StoredArray, open_array, stored_arrays
 from tosa_convert.graph.dtypes import DType, dtype
+from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.io.files import STANDARD, write_standard_output
 from tosa_convert.rules.values import shape_text
 from tosa_convert.views.inspection.statistics import Statistics, statistics_of
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 
 Array = npt.NDArray[Any]
 

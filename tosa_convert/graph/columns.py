@@ -14,10 +14,9 @@ from functools import cache
 from itertools import chain, compress, count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-import numpy as np
-
 from tosa_convert.graph.attribute_rules import attribute_problems
 from tosa_convert.graph.dtypes import INT4
+from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import MAX_RANK, Block, Operator, ShapeValue, Tensor, element_count
 from tosa_convert.graph.opset import (
     CONST,

@@ -6,13 +6,13 @@ keeps alive. Data is copied or converted only on request, and block by block whe
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from pickle import PickleBuffer
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-import numpy as np
-
 from tosa_convert.graph.dtypes import INT4, DType, dtype
+from tosa_convert.graph.lazy_numpy import FEW, np
 from tosa_convert.graph.packing import BLOCK, pack, sign_extend, unpack
 
 if TYPE_CHECKING:
@@ -24,6 +24,18 @@ ELEMENT_BYTES = 8
 _PADDED_BYTES = 8
 #: except data of these types.
 _UNPADDED = frozenset({"FP6E2M3", "FP6E3M2", "FP4E2M1", "MXINT8"})
+#: The form in `struct` of element types whose values Python has.
+_FORMATS = {
+    "BOOL": "?",
+    "INT8": "b",
+    "INT16": "h",
+    "INT32": "i",
+    "INT64": "q",
+    "FP16": "e",
+    "FP32": "f",
+    "BF16": "f",
+}
+_BF16 = dtype("BF16")
 _BOOL = dtype("BOOL")
 _INT48 = dtype("INT48")
 
@@ -139,6 +151,11 @@ class Constant:
         """Return whether the buffer is as it is in a file, so that nothing has to be converted."""
         return not self.splat and not self.unpacked
 
+    @property
+    def is_unit(self) -> bool:
+        """Return whether the buffer has all elements, each in bytes of its own."""
+        return not self.splat and (self.unpacked or not self.dtype.is_packed)
+
     def chunks(self) -> Iterator[memoryview]:
         """Iterate over the data as it is in a file, in pieces with `nbytes` bytes in total."""
         if self.is_view:
@@ -173,6 +190,27 @@ class Constant:
         INT48 becomes int64.
         """
         return self._numbers(self.elements())
+
+    def values(self) -> list[Any]:
+        """Return the elements as Python's numbers.
+
+        Example:
+            >>> from tosa_convert.graph import dtype
+            >>> Constant(dtype("INT16"), 2, bytes([1, 0, 255, 255])).values()
+            [1, -1]
+        """
+        code = _FORMATS.get(self.dtype.name)
+        if code is None or self.count >= FEW:
+            values: list[Any] = self.numpy().tolist()
+            return values
+        # Fast path of numpy; equal by test test_the_values_of_few_elements_are_those_of_numpy
+        raw = bytes(self.buffer)
+        if self.dtype is _BF16:
+            wide = bytearray(2 * len(raw))
+            wide[2::4], wide[3::4] = raw[0::2], raw[1::2]
+            raw = bytes(wide)
+        values = [*struct.unpack(f"<{1 if self.splat else self.count}{code}", raw)]
+        return values * self.count if self.splat else values
 
     def blocks(self) -> Iterator[npt.NDArray[Any]]:
         """Iterate over the elements as `numpy` gives them, in arrays of a bounded size.
@@ -218,11 +256,8 @@ class Constant:
             return self.buffer
         width = self.dtype.element_bytes
         packed = self.dtype.is_packed and not self.unpacked
-        # Fast path of the loops below; equal by test test_one_changed_element_anywhere_is_noticed
-        if not packed and self.count > 1 and self.buffer[:width] != self.buffer[width : 2 * width]:
-            return None
-        raw = np.frombuffer(self.buffer, np.uint8)
         if packed:
+            raw = np.frombuffer(self.buffer, np.uint8)
             first = unpack(raw[:3], self.dtype.bits, 1)
             step = BLOCK // 8 * self.dtype.bits
             for start in range(0, len(raw), step):
@@ -230,12 +265,12 @@ class Constant:
                 if (unpack(raw[start : start + step], self.dtype.bits, left) != first[0]).any():
                     return None
             return first.data
+        # Fast path of _same_bytes; equal by test test_one_changed_element_anywhere_is_noticed
+        if self.count > 1 and self.buffer[:width] != self.buffer[width : 2 * width]:
+            return None
         # Each element is compared with the next one, which needs no copy of the first element.
-        for start in range(0, len(raw) - width, BLOCK):
-            stop = min(start + BLOCK, len(raw) - width)
-            if not np.array_equal(raw[start:stop], raw[start + width : stop + width]):
-                return None
-        return self.buffer[:width]
+        is_uniform = _same_bytes(self.buffer[:-width], self.buffer[width:])
+        return self.buffer[:width] if is_uniform else None
 
     def same_bits(self, other: Constant) -> bool:
         """Return whether both have the same elements, bit for bit. Form and padding do not matter."""
@@ -243,6 +278,8 @@ class Constant:
             return False
         if self.splat and other.splat:
             return self.buffer == other.buffer
+        if self.is_unit and other.is_unit:
+            return _same_bytes(self.buffer, other.buffer)
         return all(map(np.array_equal, self.raw_blocks(), other.raw_blocks()))
 
     def _range(self, start: int, stop: int) -> npt.NDArray[np.uint8]:
@@ -276,6 +313,14 @@ class Constant:
         if self.splat:
             return self.buffer[0] & 0x0F == 8
         return any((block & 0x0F == 8).any() for block in self.raw_blocks())
+
+
+def _same_bytes(one: memoryview, other: memoryview) -> bool:
+    """Return whether two buffers of one length hold the same bytes, with copies of a bounded size."""
+    return all(
+        bytes(one[start : start + BLOCK]) == bytes(other[start : start + BLOCK])
+        for start in range(0, len(one), BLOCK)
+    )
 
 
 def address_of(buffer: memoryview) -> int:

@@ -70,7 +70,7 @@ class DType:
     @property
     def numpy(self) -> np.dtype[Any]:
         """Return the numpy type of an unpacked element; from ml_dtypes where numpy does not have it."""
-        import numpy as np
+        from tosa_convert.graph.lazy_numpy import np
 
         try:
             return np.dtype(self.numpy_name)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DTYPES, DType, dtype
+from tosa_convert.graph.lazy_numpy import np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 
 _INT48: Final = dtype("INT48")
 _BOOL: Final = dtype("BOOL")

@@ -137,7 +137,7 @@ class ShapeValue:
 
     def values(self) -> tuple[int, ...] | None:
         """Return the sizes, or None if they are not constant."""
-        return None if self.data is None else tuple(self.data.numpy().tolist())
+        return None if self.data is None else tuple(self.data.values())
 
     def __repr__(self) -> str:
         return f"ShapeValue({_short(self.name)}, {self.type_text()})"
@@ -481,8 +481,8 @@ def element_value(raw: bytes, element: DType) -> bool | int | float:
         >>> element_value(bytes.fromhex("0000c03f"), dtype("FP32"))
         1.5
     """
-    number = Constant(element, 1, raw[: element.element_bytes], splat=True).numpy()[0]
-    return float(number) if element.is_float else number.item()
+    (number,) = Constant(element, 1, raw[: element.element_bytes], splat=True).values()
+    return float(number) if element.is_float else number
 
 
 def require_graphs(*values: object) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from tosa_convert.graph.lazy_numpy import np
 
 if TYPE_CHECKING:
     import numpy.typing as npt

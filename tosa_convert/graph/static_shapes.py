@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT64
+from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import Block, Graph, Operator, ShapeValue
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, operator

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from tosa_convert.errors import Finding, Findings, TosaConvertError
 from tosa_convert.graph.attribute_rules import attribute_problems, name_problems
 from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.lazy_numpy import FEW
 from tosa_convert.graph.model import (
     Block,
     Graph,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 #: For writers of a graph whose columns are not known.
 NO_COLUMNS: Final[Mapping[str, BlockColumns]] = MappingProxyType({})
 #: Blocks of fewer operators are not worth array operations.
-_MIN_COLUMNS: Final = 200
+_MIN_COLUMNS: Final = FEW
 
 
 def verify(graph: Graph) -> list[Finding]:

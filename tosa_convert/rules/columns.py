@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import Block
 from tosa_convert.graph.opset import CONST_SHAPE, OPERATORS
 from tosa_convert.rules.operator_view import OperatorView

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from tosa_convert.graph.lazy_numpy import FEW, np
 from tosa_convert.graph.opset import OperandSpec, OperatorSpec
 from tosa_convert.rules.values import Shape, ShapeType, Size, TensorType, ValueType
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from tosa_convert.graph.model import Block, Operator
 
 
@@ -91,18 +88,21 @@ class OperatorView:
         assert isinstance(value, ShapeType)
         return value.sizes
 
-    def constant(self, name: str) -> npt.NDArray[Any] | None:
-        """Return the elements of a constant operand, flat; None if they are not known."""
-        data = self.tensor(name).data
-        return None if data is None else data.numpy()
-
     def splat(self, name: str) -> int | float | None:
         """Return the value that all elements of a constant operand have.
 
         None if unknown or not one value.
         """
-        elements = self.constant(name)
-        if elements is None or not len(elements) or (elements != elements[0]).any():
+        data = self.tensor(name).data
+        if data is None or not data.count:
+            return None
+        if data.count < FEW:
+            first: int | float
+            first, *rest = data.values()
+            return None if first != first or any(value != first for value in rest) else first
+        # Fast path of values; equal by test test_the_value_of_many_elements_is_that_of_few
+        elements = data.numpy()
+        if (elements != elements[0]).any():
             return None
         value: int | float = np.asarray(elements[0]).item()
         return value

@@ -11,12 +11,11 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tosa_convert.formats.bindings.packages import Bindings
 from tosa_convert.formats.mlir.constants import UNNAMED_RESOURCE, resource_alignment
 from tosa_convert.formats.mlir.write.module import encode_module
 from tosa_convert.formats.mlir.write.region_body import Body
+from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import Graph, Tensor
 from tosa_convert.graph.verify import NO_COLUMNS
 from tosa_convert.io.options import DEFAULT_LIMITS, Constants, Limits, Names, WriteOptions

@@ -9,21 +9,22 @@ from __future__ import annotations
 import struct
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, count
+from itertools import accumulate, chain, count
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
-
-import numpy as np
 
 from tosa_convert.errors import lone_surrogate
 from tosa_convert.formats.wire.layout import TABLES
 from tosa_convert.formats.wire.tables import Table, TableLayout
 from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.lazy_numpy import FEW, np
 from tosa_convert.graph.model import Block, Region
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    Positions = npt.NDArray[np.int64]
+    Numbers = npt.NDArray[np.int64]
+    #: Positions of fields, or ids: an array where there are many.
+    Positions = Sequence[int] | Numbers
 
 
 class Interner:
@@ -35,7 +36,7 @@ class Interner:
         #: Values after those in `ids`, in the order of their ids.
         self.last: Iterable[Any] = ()
         #: The position of each value in the file, by id.
-        self.positions: list[int] | Positions = []
+        self.positions: Positions = []
 
     def intern(self, key: Hashable) -> int:
         """Return the id of a value."""
@@ -45,7 +46,7 @@ class Interner:
         """Return the ids of many values."""
         return list(map(self.ids.__getitem__, keys))
 
-    def intern_array(self, keys: Iterable[Hashable], count: int) -> Positions:
+    def intern_array(self, keys: Iterable[Hashable], count: int) -> Numbers:
         """Return the ids of `count` values, as an array."""
         return np.fromiter(map(self.ids.__getitem__, keys), np.int64, count)
 
@@ -205,8 +206,7 @@ class Builder:
         self.out += U32.pack(len(members))
         start = len(self.out)
         self.out += bytes(4 * len(members))
-        fields = np.arange(start, start + 4 * len(members), 4, dtype=np.int64)
-        self.open.append((fields, interner, np.array(members, np.int64)))
+        self.open.append((range(start, start + 4 * len(members), 4), interner, members))
 
     def names(self, which: int, names: Iterable[str]) -> None:
         self.vector_of(which, self.strings, self.strings.intern_all(names))
@@ -236,7 +236,7 @@ class Builder:
         """Append a block of a region; each schema has its own operators and tensors."""
         raise NotImplementedError
 
-    def rows(self, layout: TableLayout, columns: dict[str, Any]) -> Positions:
+    def rows(self, layout: TableLayout, columns: dict[str, Any]) -> range:
         """Append many tables of one layout, which has 32-bit fields only; returns their positions.
 
         columns: for each field its numbers, or (interner, ids) for references.
@@ -244,18 +244,28 @@ class Builder:
         # Fast path of table; equal by test test_many_tables_are_packed_as_each_of_them_alone
         vtable = self.vtable(layout.vtable)
         self.align(4)
-        first, width = len(self.out), layout.size // 4
         count = max(len(c[1]) if isinstance(c, tuple) else len(c) for c in columns.values())
-        words = np.zeros((count, width), np.uint32)
-        starts = first + layout.size * np.arange(count, dtype=np.int64)
-        words[:, 0] = starts - vtable
+        starts = range(len(self.out), len(self.out) + layout.size * count, layout.size)
+        numbers: dict[int, Any] = {
+            0: range(starts.start - vtable, starts.stop - vtable, layout.size)
+        }
         for name, column in columns.items():
             offset = layout.offsets[name]
             if isinstance(column, tuple):
-                self.open.append((starts + offset, column[0], np.asarray(column[1], np.int64)))
+                fields = range(starts.start + offset, starts.stop + offset, layout.size)
+                self.open.append((fields, *column))
             else:
-                words[:, offset // 4] = column
-        self.out += words.astype("<u4").data.cast("B") if count else b""
+                numbers[offset // 4] = column
+        width = layout.size // 4
+        if count < FEW:
+            rows = zip(*(numbers.get(index, [0] * count) for index in range(width)), strict=True)
+            self.out += struct.pack(f"<{count * width}I", *chain.from_iterable(rows))
+        else:
+            # Fast path of the rows; equal by test test_few_tables_are_laid_out_as_many
+            words = np.zeros((count, width), np.uint32)
+            for index, column in numbers.items():
+                words[:, index] = as_array(column)
+            self.out += words.astype("<u4").data.cast("B")
         return starts
 
     # -- vectors and strings, and the end -----------------------------------------------------
@@ -279,16 +289,25 @@ class Builder:
         """Append the interned strings: length, bytes, and zeros up to a multiple of 4."""
         texts = [*self.strings.ids, *self.strings.last]
         lengths, padded = _padded_ascii(texts) or _padded(texts)
-        sizes = 4 + (lengths // 4 + 1) * 4
         first = len(self.out)
-        starts = first + np.cumsum(sizes) - sizes
-        self.strings.positions = starts
         # After each text its zeros and room for the length of the next one; the last has none.
         self.out += bytes(4)
         self.out += padded
         del self.out[-4:]
+        if len(lengths) < FEW:
+            sizes = (4 + (length // 4 + 1) * 4 for length in lengths)
+            places = list(accumulate(sizes, initial=first))[:-1]
+            self.strings.positions = places
+            for at, length in zip(places, lengths, strict=True):
+                U32.pack_into(self.out, at, length)
+            return
+        # Fast path of the loop; equal by test test_few_tables_are_laid_out_as_many
+        counts = np.array(lengths, np.int64)
+        all_sizes = 4 + (counts // 4 + 1) * 4
+        starts = first + np.cumsum(all_sizes) - all_sizes
+        self.strings.positions = starts
         words = np.frombuffer(self.out, "<u4", count=len(self.out) // 4)
-        words[starts >> 2] = lengths
+        words[starts >> 2] = counts
         del words
 
     def finish_embedded(self) -> Plan:
@@ -329,33 +348,56 @@ class Builder:
 
     def finished(self, data: list[tuple[int, Constant]], size: int) -> Plan:
         """Fill in all open references, and return the plan."""
-        words = np.frombuffer(self.out, "<u4", count=len(self.out) // 4)
         for interner, (fields, targets) in self.open_single.items():
-            self.open.append((np.array(fields, np.int64), interner, np.array(targets, np.int64)))
-        objects = np.array(self.objects, np.int64)
-        for at, interner, to in self.open:
-            places = objects if interner is None else np.asarray(interner.positions, np.int64)
+            self.open.append((fields, interner, targets))
+        many = []
+        for row in self.open:
+            at, interner, to = row
+            if len(at) >= FEW:
+                many.append(row)
+                continue
+            places = self.objects if interner is None else interner.positions
             # Distances beyond 32 bits occur only in a plan that is too large to be written.
-            words[at >> 2] = (places[to] - at) & 0xFFFFFFFF
-        del words
+            for field, target in zip(at, to, strict=True):
+                U32.pack_into(self.out, field, int(places[target]) - field & 0xFFFFFFFF)
+        if many:
+            self.fill_in(many)
         return Plan(self.out, data, size, self.out_of_line)
 
+    def fill_in(self, rows: list[tuple[Positions, Interner | None, Positions]]) -> None:
+        """Fill in many open references, as `finished` does one by one."""
+        # Fast path of the loop there; equal by test test_few_tables_are_laid_out_as_many
+        words = np.frombuffer(self.out, "<u4", count=len(self.out) // 4)
+        objects = np.array(self.objects, np.int64)
+        for fields, interner, to in rows:
+            at = as_array(fields)
+            places = objects if interner is None else as_array(interner.positions)
+            words[at >> 2] = (places[as_array(to)] - at) & 0xFFFFFFFF
+        del words
 
-def _padded(texts: list[str]) -> tuple[Positions, bytes]:
+
+def as_array(numbers: Positions) -> Numbers:
+    """Return numbers as an array."""
+    if isinstance(numbers, range):
+        return np.arange(numbers.start, numbers.stop, numbers.step, dtype=np.int64)
+    return np.asarray(numbers, np.int64)
+
+
+def _padded(texts: list[str]) -> tuple[list[int], bytes]:
     """Return how many bytes each text has, and all of them with what is between two texts."""
     try:
         encoded = list(map(str.encode, texts))
     except UnicodeEncodeError as error:
         raise lone_surrogate(error) from None
-    lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
-    tails = map(_ENDS.__getitem__, (lengths & 3).tolist())
+    lengths = list(map(len, encoded))
+    tails = [_ENDS[length & 3] for length in lengths]
     return lengths, b"".join(chain.from_iterable(zip(encoded, tails, strict=True)))
 
 
-def _padded_ascii(texts: list[str]) -> tuple[Positions, bytes] | None:
+def _padded_ascii(texts: list[str]) -> tuple[list[int], bytes] | None:
     """Return what `_padded` does for texts in ASCII, encoded together; None if one is not."""
     # Fast path of _padded; equal by test test_texts_in_ascii_are_padded_as_others
-    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-    tails = map(_TEXT_ENDS.__getitem__, (lengths & 3).tolist())
+    lengths = list(map(len, texts))
+    tails = [_TEXT_ENDS[length & 3] for length in lengths]
     joined = "".join(chain.from_iterable(zip(texts, tails, strict=True)))
     return (lengths, joined.encode("ascii")) if joined.isascii() else None

@@ -16,11 +16,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.wire.layout import IDENTIFIER, TABLES
 from tosa_convert.formats.wire.tables import Field, Table
+from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.io.options import Limits
 
 if TYPE_CHECKING:

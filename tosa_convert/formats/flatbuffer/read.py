@@ -14,14 +14,13 @@ from functools import partial
 from itertools import accumulate, compress, islice
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-import numpy as np
-
 from tosa_convert.errors import Findings, TosaConvertError, fail
-from tosa_convert.formats.flatbuffer.columns import Columns
+from tosa_convert.formats.flatbuffer.read_few import read_few
 from tosa_convert.formats.wire import lift
 from tosa_convert.formats.wire.layout import ATTRIBUTES, ROOT
 from tosa_convert.graph.constant import address_of
 from tosa_convert.graph.dtypes import BY_CODE as DTYPE_BY_CODE
+from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import (
     Block,
     Graph,
@@ -39,7 +38,7 @@ from tosa_convert.io.options import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from tosa_convert.eras.older_to_current.record import Upgrade
-    from tosa_convert.formats.flatbuffer.columns import Positions
+    from tosa_convert.formats.flatbuffer.columns import Columns, Positions
 
 #: Fields of a tensor that most tensors leave empty.
 _RARE: Final = frozenset(
@@ -81,6 +80,13 @@ def read(
             "duplicate-name").
     """
     view = memoryview(buffer).cast("B")
+    if limits.flatbuffer_memory >= DEFAULT_LIMITS.flatbuffer_memory:
+        graph = read_few(view)
+        if graph is not None:
+            return graph
+    # Imported for large files, and for the messages of all others.
+    from tosa_convert.formats.flatbuffer.columns import Columns
+
     try:
         reader = _Reader(Columns(view, limits))
         if reader.is_old():
@@ -113,6 +119,8 @@ def addresses_of_data_after(buffer: memoryview, limits: Limits = DEFAULT_LIMITS)
         buffer: a file that `read` accepts.
         limits: as for `read`.
     """
+    from tosa_convert.formats.flatbuffer.columns import Columns
+
     reader = _Reader(Columns(buffer, limits))
     columns = reader.columns
     (places,) = reader.table(ROOT, columns.root(ROOT), "regions")

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from tosa_convert.eras.older_to_current.block import upgrade_block
 from tosa_convert.eras.older_to_current.old_operation import OldOperation, OldValue
 from tosa_convert.eras.older_to_current.record import Upgrade
@@ -31,6 +29,7 @@ from tosa_convert.formats.wire.layout_080 import (
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DType, ResizeMode, dtype
 from tosa_convert.graph.from_numpy import constant_of
+from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import (
     Block,
     Graph,

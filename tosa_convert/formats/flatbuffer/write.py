@@ -10,17 +10,17 @@ Equal attribute tables, locations, shapes and strings are stored once, as the fo
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Hashable, Mapping, Sequence
-from itertools import chain
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from tosa_convert.errors import fail
-from tosa_convert.formats.flatbuffer.builder import Builder, Interner, Plan, Reference
+from tosa_convert.formats.flatbuffer.builder import Builder, Interner, Plan, Reference, as_array
 from tosa_convert.formats.wire.layout import ATTRIBUTES, ENUMS, IDENTIFIER, TABLES
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.lazy_numpy import FEW, np
 from tosa_convert.graph.model import (
     Block,
     Graph,
@@ -49,7 +49,7 @@ _TENSOR: Final = TABLES["TosaTensor"].layout(
 )
 _LOCATION: Final = TABLES["OpLocation"].layout(("text",))
 #: Code of an operator -> its code in a file.
-_ENCODED: Final = np.array([0, *(ENUMS["Op"][row.encoded_as] for row in OPERATORS)], np.int64)
+_ENCODED: Final = [0, *(ENUMS["Op"][row.encoded_as] for row in OPERATORS)]
 #: Code of an operator that has attributes -> their names.
 _NAMES: Final = {
     row.code: tuple(a.name for a in row.attributes) for row in OPERATORS if row.attributes
@@ -112,7 +112,7 @@ class _Writer(Builder):
         self.columns = columns
         self.producer = producer
         #: The ids of the names of the current block's values, -1 for those that no operator has.
-        self.value_names: Positions = np.zeros(0, np.int64)
+        self.value_names: Any = ()
         self.locations = Interner()
         self.attributes = Interner()
         #: The first operator that has each of the attribute tables, by their ids.
@@ -199,14 +199,14 @@ class _Writer(Builder):
         lists: list[tuple[str, ...]] = [()] * (2 * len(operators))
         lists[0::2] = [operator.inputs for operator in operators]
         lists[1::2] = [operator.outputs for operator in operators]
-        lengths = np.fromiter(map(len, lists), np.int64, len(lists))
-        names = self.strings.intern_array(chain.from_iterable(lists), int(lengths.sum()))
+        lengths = list(map(len, lists))
+        names = self.strings.intern_all(chain.from_iterable(lists))
         attributes = self.attributes.intern_all(map(_attributes_key, operators))
         # In reverse, so that the first operator of each new id is the one that remains.
         firsts = dict(zip(reversed(attributes), reversed(operators), strict=True))
         new = range(len(self.examples), len(self.attributes.ids))
         self.examples.extend(map(firsts.__getitem__, new))
-        codes = np.array([operator.spec.code for operator in operators], np.int64)
+        codes = [operator.spec.code for operator in operators]
         self.operator_tables(members, operators, codes, attributes, lengths, names)
 
     def operators_in_columns(self, members: range, block: Block, columns: BlockColumns) -> None:
@@ -246,7 +246,7 @@ class _Writer(Builder):
         members: range,
         operators: list[Operator],
         codes: Positions,
-        attributes: Sequence[int] | Positions,
+        attributes: Positions,
         lengths: Positions,
         names: Positions,
     ) -> None:
@@ -259,30 +259,71 @@ class _Writer(Builder):
         # The vtable and the alignment come before the tables, so their positions are known only now.
         self.vtable(_OPERATOR.vtable)
         self.align(4)
-        starts = len(self.out) + _OPERATOR.size * np.arange(len(operators), dtype=np.int64)
-        first = len(self.out) + _OPERATOR.size * len(operators)
-        # The lists follow one another.
-        heads = np.cumsum(lengths + 1) - lengths - 1
-        vectors = first + 4 * heads
-        self.rows(
-            _OPERATOR,
-            {
-                "op": _ENCODED[codes],
-                "attribute_type": codes,
-                "attribute": (self.attributes, attributes),
-                "inputs": vectors[0::2] - starts - _OPERATOR.offsets["inputs"],
-                "outputs": vectors[1::2] - starts - _OPERATOR.offsets["outputs"],
-                "location": (self.locations, locations),
-            },
+        starts = range(
+            len(self.out), len(self.out) + _OPERATOR.size * len(operators), _OPERATOR.size
         )
-        self.objects[members.start : members.stop] = starts.tolist()
-        words = np.zeros(int((lengths + 1).sum()), np.uint32)
-        words[heads] = lengths
+        self.objects[members.start : members.stop] = starts
+        columns = {
+            "attribute_type": codes,
+            "attribute": (self.attributes, attributes),
+            "location": (self.locations, locations),
+        }
+        # The lists follow the tables, and one another.
+        if len(operators) < FEW:
+            self.few_lists(starts, columns, codes, lengths, names)
+        else:
+            self.many_lists(starts, columns, codes, lengths, names)
+
+    def few_lists(
+        self,
+        starts: range,
+        columns: dict[str, Any],
+        codes: Positions,
+        lengths: Positions,
+        names: Positions,
+    ) -> None:
+        """Append operators and their lists of names. columns: the other fields of the operators."""
+        heads = list(accumulate((length + 1 for length in lengths), initial=0))
+        counts = [0] * heads.pop()
+        columns["op"] = [_ENCODED[code] for code in codes]
+        for which, field in enumerate(("inputs", "outputs")):
+            distance = starts.stop - _OPERATOR.offsets[field]
+            columns[field] = [
+                distance + 4 * head - start
+                for head, start in zip(heads[which::2], starts, strict=True)
+            ]
+        self.rows(_OPERATOR, columns)
+        fields: list[int] = []
+        for head, length in zip(heads, lengths, strict=True):
+            counts[head] = length
+            first = len(self.out) + 4 * head + 4
+            fields += range(first, first + 4 * length, 4)
+        self.open.append((fields, self.strings, names))
+        self.out += struct.pack(f"<{len(counts)}I", *counts)
+
+    def many_lists(
+        self,
+        starts: range,
+        columns: dict[str, Any],
+        codes: Positions,
+        lengths: Positions,
+        names: Positions,
+    ) -> None:
+        # Fast path of few_lists; equal by test test_few_tables_are_laid_out_as_many
+        sizes, at = as_array(lengths), as_array(starts)
+        heads = np.cumsum(sizes + 1) - sizes - 1
+        vectors = starts.stop + 4 * heads
+        columns["op"] = np.array(_ENCODED, np.int64)[codes]
+        columns["inputs"] = vectors[0::2] - at - _OPERATOR.offsets["inputs"]
+        columns["outputs"] = vectors[1::2] - at - _OPERATOR.offsets["outputs"]
+        self.rows(_OPERATOR, columns)
+        words = np.zeros(int((sizes + 1).sum()), np.uint32)
+        words[heads] = sizes
         is_name = np.ones(len(words), bool)
         is_name[heads] = False
         fields = len(self.out) + 4 * np.flatnonzero(is_name)
         self.open.append((fields, self.strings, names))
-        self.out += words.astype("<u4").data.cast("B") if len(words) else b""
+        self.out += words.astype("<u4").data.cast("B")
 
     def attribute_table(self, operator: Operator) -> int:
         spec = operator.spec
@@ -325,21 +366,24 @@ class _Writer(Builder):
         for index in columns.others:
             data[index] = self.data_object(tensors[index].data)
         starts = self.plain_tensors(names, shapes[columns.types], dtypes[columns.types], data)
-        self.objects[members.start : members.stop] = starts.tolist()
+        self.objects[members.start : members.stop] = starts
         return True
 
     def plain_tensors(
-        self, names: Positions, shapes: Positions, types: Any, data: Sequence[int] | Positions
-    ) -> Positions:
+        self, names: Positions, shapes: Positions, types: Positions, data: Positions
+    ) -> Sequence[int]:
         """Append tensors without rare fields; returns their positions."""
-        empty = np.full(len(names), self.strings.intern(""), np.int64)
+        empty, no_data = (
+            [number] * len(names) if len(names) < FEW else np.full(len(names), number)
+            for number in (self.strings.intern(""), self.no_data)
+        )
         columns = {
             "name": (self.strings, names),
             "shape": (self.vectors, shapes),
             "type": types,
             "data": (None, data),
             "variable_name": (self.strings, empty),
-            "scale_data": (None, np.full(len(names), self.no_data, np.int64)),
+            "scale_data": (None, no_data),
         }
         return self.rows(_TENSOR, columns)
 
@@ -357,10 +401,10 @@ class _Writer(Builder):
                 places.append(member)
         self.strings.intern("")  # its id precedes those of the names
         data = [no_data if t.data is None else self.data_object(t.data) for t in plain]
-        names = self.strings.intern_array([tensor.name for tensor in plain], len(plain))
-        shapes = self.vectors.intern_array([tensor.shape for tensor in plain], len(plain))
+        names = self.strings.intern_all([tensor.name for tensor in plain])
+        shapes = self.vectors.intern_all([tensor.shape for tensor in plain])
         starts = self.plain_tensors(names, shapes, [tensor.dtype.code for tensor in plain], data)
-        for place, start in zip(places, starts.tolist(), strict=True):
+        for place, start in zip(places, starts, strict=True):
             self.objects[place] = start
 
     def tensor(self, which: int, tensor: Tensor) -> None:
@@ -407,7 +451,7 @@ class _Writer(Builder):
             if has_rank:
                 columns["rank"] = [shape.rank for _, shape in chosen]
             starts = self.rows(TABLES["TosaShape"].layout((*columns,)), columns)
-            for (which, _), start in zip(chosen, starts.tolist(), strict=True):
+            for (which, _), start in zip(chosen, starts, strict=True):
                 self.objects[which] = start
 
     def data_object(self, data: Constant | None) -> int:

@@ -10,8 +10,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-import numpy as np
-
 from tosa_convert.formats.json.cursor import (
     BACKSLASH,
     CHUNK,
@@ -27,6 +25,7 @@ from tosa_convert.formats.json.cursor import (
     STRING,
     Cursor,
 )
+from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.io.options import Limits
 
 if TYPE_CHECKING:

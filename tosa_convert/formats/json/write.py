@@ -13,12 +13,11 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from tosa_convert.errors import lone_surrogate
 from tosa_convert.formats.wire.layout import ATTRIBUTES
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import (
     Block,
     Graph,

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from tosa_convert.formats.mlir.bytecode.attributes import (
     DenseArrayAttr,
     ScalarAttr,
@@ -26,6 +24,7 @@ from tosa_convert.formats.mlir.bytecode.varint import encode_varint, to_zigzag
 from tosa_convert.formats.mlir.types import TypeWriter, int_bits, is_stored_as
 from tosa_convert.graph.constant import ELEMENT_BYTES
 from tosa_convert.graph.dtypes import BY_MLIR, DType
+from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.opset import AttributeSpec, AttributeValue, OperatorSpec
 
 if TYPE_CHECKING:
@@ -223,7 +222,7 @@ class AttributeWriter:
 
     def list(self, values: tuple[int, ...], bits: int) -> bytes:
         """Integers as an array<i32: ...> or array<i64: ...>."""
-        raw = np.array(values, f"<i{bits // 8}").tobytes()
+        raw = struct.pack(f"<{len(values)}{'i' if bits == 32 else 'q'}", *values)
         return self.encoder.dense_array(self.types.builtin(f"i{bits}"), len(values), raw)
 
     def enum(self, value: IntEnum) -> bytes:

@@ -12,8 +12,6 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from tosa_convert.formats.mlir.booleans import read_boolean_bytes, read_booleans, write_booleans
 from tosa_convert.formats.mlir.bytecode.attributes import (
     Attribute,
@@ -27,6 +25,7 @@ from tosa_convert.formats.mlir.bytecode.format import DENSE_STRINGS
 from tosa_convert.formats.mlir.types import TypeReader, TypeWriter, ValueType, is_stored_as
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT64, DType, dtype
+from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import Operator, ShapeValue, Tensor
 from tosa_convert.graph.names import unused_name
 from tosa_convert.io.options import Constants
@@ -468,7 +467,7 @@ def _elements(data: Constant) -> bytes | memoryview:
     splat = data.uniform()
     if splat is not None:
         return splat
-    if data.is_view and not data.dtype.is_packed and data.nbytes <= DENSE_BYTES:
+    if data.is_unit:
         return data.buffer
     return np.ascontiguousarray(data.elements()).reshape(-1).data
 

@@ -11,19 +11,18 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from tosa_convert.errors import Findings, TosaConvertError, fail
 from tosa_convert.formats.mlir.bytecode import format as code
-from tosa_convert.formats.mlir.bytecode.varint import decode_varint, varints_at, words_of
+from tosa_convert.formats.mlir.bytecode.varint import decode_varint
 from tosa_convert.formats.mlir.quoting import STRING, quote, unescape, unquote
+from tosa_convert.graph.lazy_numpy import FEW, np
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from tosa_convert.formats.mlir.bytecode.decode import Bytecode
     from tosa_convert.formats.mlir.bytecode.operations import Operation
-    from tosa_convert.formats.mlir.bytecode.varint import Numbers
+    from tosa_convert.formats.mlir.bytecode.varint_columns import Numbers
 
 
 #: A printed location takes at most this many characters: parts may be shared, many times over.
@@ -35,8 +34,6 @@ _CHARACTERS_PER_BYTE: Final = 256
 _CHARACTERS: Final = 1 << 26
 #: How a place in a file begins: its kind as a varint.
 _PLAIN_HEAD: Final = code.FILE_LOCATION << 1 | 1
-#: Fewer locations are not worth array operations.
-_MIN_TOGETHER: Final = 64
 #: Bytes of the name of a file.
 _PATH_BYTES: Final = 4096
 #: How many numbers a location of each kind has, at least and at most.
@@ -90,7 +87,7 @@ class LocationReader:
     def __call__(self, indices: Sequence[int]) -> list[str]:
         """Return the texts, `loc(...)`, of the locations with these indices."""
         try:
-            if len(indices) < _MIN_TOGETHER or max(indices) >= self.bytecode.attribute_count:
+            if len(indices) < FEW or max(indices) >= self.bytecode.attribute_count:
                 return list(map(self._text, indices))
             return self.together(np.array(indices, np.int64))
         except IndexError:
@@ -99,6 +96,8 @@ class LocationReader:
     def together(self, indices: Numbers) -> list[str]:
         """Return the texts of many locations, whose indices are those of attributes."""
         # Fast path of `_text`; equal by test test_plain_locations_equal_parsed_ones
+        from tosa_convert.formats.mlir.bytecode.varint_columns import varints_at
+
         bytecode, words = self.bytecode, self._words
         starts = np.frombuffer(bytecode.starts, np.int64)
         after = starts[indices] + 1
@@ -127,6 +126,8 @@ class LocationReader:
 
     @cached_property
     def _words(self) -> npt.NDArray[np.uint32]:
+        from tosa_convert.formats.mlir.bytecode.varint_columns import words_of
+
         return words_of(self.bytecode.bytes)
 
     def _text(self, index: int) -> str:

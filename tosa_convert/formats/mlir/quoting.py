@@ -13,6 +13,9 @@ _ESCAPES: Final = {b'"': b'"', b"\\": b"\\", b"n": b"\n", b"t": b"\t"}
 #: Bytes that are not escaped: printable ASCII without the quotation mark and the backslash.
 _PLAIN: Final = re.compile(rb"[ !#-\[\]-~]*\Z")
 
+#: The commonest location by far has no escapes and no nesting, and numbers that are known to fit.
+PLAIN_LOCATION: Final = re.compile(r'(loc\("[^"\\:]*"):([0-9]{1,9}):([0-9]{1,9})\)')
+
 
 def unescape(text: str) -> bytes:
     """Return the bytes of a string literal."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
-
-import numpy as np
 
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.formats.mlir.bytecode.attributes import (
@@ -146,8 +145,9 @@ def variable_shape(bytecode: Bytecode, index: int | None) -> tuple[int, ...] | N
     if len(sizes.data) not in (_INDEX_BYTES, _INDEX_BYTES * rank):
         return None
     # One element may stand for all sizes.
-    dimensions = np.broadcast_to(np.frombuffer(sizes.data, "<i8"), (rank,)) if rank > 0 else ()
-    return tuple(size if size >= 0 else DYNAMIC for size in map(int, dimensions))
+    dimensions = struct.unpack(f"<{len(sizes.data) // _INDEX_BYTES}q", sizes.data)
+    dimensions = dimensions * rank if len(dimensions) == 1 else dimensions
+    return tuple(size if size >= 0 else DYNAMIC for size in dimensions)
 
 
 def declared_variables(graph: Graph) -> list[tuple[str, Tensor]]:

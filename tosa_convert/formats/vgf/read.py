@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-import numpy as np
-
 from tosa_convert.errors import fail
 from tosa_convert.formats.vgf import spirv
 from tosa_convert.formats.vgf.container import Container, Segment, malformed, read_container
 from tosa_convert.formats.vgf.instructions import INSTRUCTIONS, SET
 from tosa_convert.graph.constant import ELEMENT_BYTES, Constant
 from tosa_convert.graph.dtypes import dtype
+from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import Block, Graph, Operator, Region, ShapeValue, Tensor
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import AttributeSpec, AttributeValue, operator

@@ -11,11 +11,11 @@ import struct
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-import numpy as np
 import numpy.typing as npt
 
 from tosa_convert.formats.vgf.container import malformed
 from tosa_convert.graph.dtypes import DType, dtype
+from tosa_convert.graph.lazy_numpy import np
 
 _MAGIC: Final = 0x07230203
 _HEADER_WORDS: Final = 5

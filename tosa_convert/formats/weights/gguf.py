@@ -11,9 +11,8 @@ import struct
 from functools import partial
 from typing import Final
 
-import numpy as np
-
 from tosa_convert.formats.weights.archive import BITS, Contents, Stored, damaged
+from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.io.options import Limits
 
 MAGIC: Final = b"GGUF"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT8
+from tosa_convert.graph.lazy_numpy import FEW
 from tosa_convert.graph.model import DYNAMIC
 from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.rules.operator_view import OperatorView
@@ -249,14 +249,21 @@ def first_outside(data: Constant, least: int, most: int | None) -> tuple[int, in
         >>> first_outside(data, 0, 3), first_outside(data, -1, None)
         ((2, 7), None)
     """
+    if data.splat:
+        data = data.first(1)  # the other elements are the same
+    if data.count < FEW:
+        top = math.inf if most is None else most
+        for index, value in enumerate(data.values()):
+            if value < least or value > top:
+                return index, int(value)
+        return None
+    # Fast path of the values one by one; equal by test test_a_value_outside_is_found_among_few_and_many
     start = 0
     for block in data.blocks():
         wrong = block < least if most is None else (block < least) | (block > most)
         if wrong.any():
             index = int(wrong.argmax())
             return start + index, int(block[index])
-        if data.splat:
-            break  # the other elements are the same
         start += len(block)
     return None
 
@@ -277,7 +284,11 @@ def place(shape: tuple[int, ...] | None, position: int) -> str:
     """
     if shape is None or min(shape, default=0) < 0:
         return str(position)
-    return str([int(index) for index in np.unravel_index(position, shape)]) if shape else "[]"
+    indices: list[int] = []
+    for size in reversed(shape):
+        position, index = divmod(position, size)
+        indices.insert(0, index)
+    return str(indices)
 
 
 def zero_point(name: str) -> Check:

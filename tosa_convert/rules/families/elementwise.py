@@ -131,9 +131,7 @@ def clamp_range(view: OperatorView) -> Iterator[Violation]:
     """min_val and max_val of CLAMP are numbers, and in order."""
     dtype = view.tensor("input").dtype
     low, high = (
-        Constant(dtype, 1, view.attributes[name][: dtype.element_bytes], unpacked=True)
-        .numpy()[0]
-        .item()
+        Constant(dtype, 1, view.attributes[name][: dtype.element_bytes], unpacked=True).values()[0]
         for name in ("min_val", "max_val")
     )
     for name, value in (("min_val", low), ("max_val", high)):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-import numpy as np
-
+from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import DYNAMIC
 from tosa_convert.graph.packing import BLOCK
 from tosa_convert.rules.families.core import (

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.lazy_numpy import np
 
 if TYPE_CHECKING:
-    pass
+    import numpy.typing as npt
+
 
 #: Bins of a histogram.
 BINS: Final = 32
@@ -22,7 +21,7 @@ FEW: Final = 8
 #: Types of at most this many bits have so few values that each is counted.
 _TABLE_BITS: Final = 16
 
-Blocks = Callable[[], Iterator[npt.NDArray[Any]]]
+Blocks: TypeAlias = "Callable[[], Iterator[npt.NDArray[Any]]]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,15 +19,18 @@ from tosa_convert.formats.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_REGION
 from tosa_convert.formats.mlir.bytecode.sections import read_sections
 from tosa_convert.formats.mlir.bytecode.varint import (
     Varints,
-    encode_together,
     encode_varint,
+    to_zigzag,
+)
+from tosa_convert.formats.mlir.bytecode.varint_columns import (
+    encode_together,
     integers_of,
     join_together,
-    to_zigzag,
 )
 from tosa_convert.formats.mlir.names import Namer, result_names
 from tosa_convert.formats.mlir.types import TypeWriter
-from tosa_convert.formats.mlir.write.locations import LocationWriter, encode_plain
+from tosa_convert.formats.mlir.write.location_columns import encode_plain
+from tosa_convert.formats.mlir.write.locations import LocationWriter
 from tosa_convert.graph.dtypes import DTYPES, dtype
 from tosa_convert.graph.model import Tensor
 from tosa_convert.graph.opset import AttributeSpec, operator

@@ -28,9 +28,8 @@ from tosa_convert.formats.mlir.bytecode.sections import BytecodeFile, read_secti
 from tosa_convert.formats.mlir.bytecode.varint import (
     decode_varint,
     encode_varint,
-    varints_at,
-    words_of,
 )
+from tosa_convert.formats.mlir.bytecode.varint_columns import varints_at, words_of
 from tosa_convert.formats.mlir.locations import LocationReader
 from tosa_convert.formats.mlir.read.module import read_file
 from tosa_convert.formats.mlir.write.locations import LocationWriter

@@ -9,15 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tosa_convert.formats.mlir.bytecode import format as code
-from tosa_convert.formats.mlir.bytecode.varint import (
-    Varints,
-    encode_together,
-    encode_varint,
-    join_together,
-)
+from tosa_convert.formats.mlir.bytecode.varint import Varints, encode_varint
 
 if TYPE_CHECKING:
-    from tosa_convert.formats.mlir.bytecode.varint import Numbers
+    from tosa_convert.formats.mlir.bytecode.varint_columns import Numbers
 
 #: Data of more bytes than this is not compared with other attributes.
 _INTERNED: Final = 4096
@@ -107,6 +102,11 @@ class Table:
         for position in self.texts:
             sizes[position] = numbers[lengths[position] << 1]
         for position, run in self.runs.items():
+            from tosa_convert.formats.mlir.bytecode.varint_columns import (
+                encode_together,
+                join_together,
+            )
+
             sizes[position] = join_together(*encode_together(run << 1 | 1))
         return numbers[0] + numbers[self.count] + b"".join(sizes)
 

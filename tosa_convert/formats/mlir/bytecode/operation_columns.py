@@ -15,18 +15,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
 from tosa_convert.formats.mlir.bytecode.format import (
     HAS_ATTRIBUTES,
     HAS_OPERANDS,
     HAS_PROPERTIES,
     HAS_RESULTS,
 )
-from tosa_convert.formats.mlir.bytecode.varint import LONGEST, varints_at, words_of
+from tosa_convert.formats.mlir.bytecode.varint_columns import LONGEST, varints_at, words_of
+from tosa_convert.graph.lazy_numpy import np
 
 if TYPE_CHECKING:
-    from tosa_convert.formats.mlir.bytecode.varint import Numbers
+    from tosa_convert.formats.mlir.bytecode.varint_columns import Numbers
 
 #: Joins an operation's attributes with its native properties: the number of its name, of its dictionary
 #: (-1 for none) and of its properties; returns the number of a dictionary that has both.

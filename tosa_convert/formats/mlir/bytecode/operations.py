@@ -22,6 +22,7 @@ from tosa_convert.formats.mlir.bytecode.format import (
 )
 from tosa_convert.formats.mlir.bytecode.sections import Section
 from tosa_convert.formats.mlir.bytecode.varint import decode_varint
+from tosa_convert.graph.lazy_numpy import FEW
 
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.operation_columns import (
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 #: So many operations of columns are made at once.
 _AT_ONCE: Final = 1 << 12
 #: Blocks of fewer operations are not worth array operations.
-_MIN_COLUMNS: Final = 64
+_MIN_COLUMNS: Final = FEW
 
 
 class Operation(NamedTuple):

@@ -8,19 +8,20 @@ The format: https://mlir.llvm.org/docs/BytecodeFormat
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-import numpy as np
+from itertools import accumulate, islice, pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tosa_convert.errors import fail
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.cursor import SECTION_NAMES, Cursor
 from tosa_convert.formats.mlir.bytecode.varint import decode_varint
+from tosa_convert.graph.lazy_numpy import FEW, np
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
+    pass
 
 
 #: Pieces of at most this many bytes are copied, whatever they hold.
@@ -46,16 +47,26 @@ _RUN = 1 << 16
 class EntrySizes(NamedTuple):
     """The entries of a bytecode, attributes before types.
 
-    attribute_count: how many are attributes. lengths: bytes of each entry in the file.
+    attribute_count: how many are attributes.
     starts: offsets of each in the section as the file has it, and the end of the last.
-    is_encoded: whether the dialect encodes it; otherwise it is text. dialects: their numbers.
+    is_encoded: a byte for each: whether the dialect encodes it; otherwise it is text.
+    dialects: their numbers.
     """
 
     attribute_count: int
-    lengths: npt.NDArray[np.int64]
-    starts: npt.NDArray[np.int64]
-    is_encoded: npt.NDArray[np.bool_]
-    dialects: npt.NDArray[np.int64]
+    starts: array[int]
+    is_encoded: bytes
+    dialects: array[int]
+
+    def longer(self, length: int) -> list[int]:
+        """Return the indices of the entries of more bytes."""
+        if len(self.starts) < FEW:
+            return [i for i, (at, end) in enumerate(pairwise(self.starts)) if end - at > length]
+        # Fast path of the comparisons; equal by test test_few_operations_are_treated_as_many
+        found: list[int] = np.flatnonzero(
+            np.diff(np.frombuffer(self.starts, "q")) > length
+        ).tolist()
+        return found
 
 
 def entry_sizes(offsets: Section, limit: int, where: str = "") -> EntrySizes:
@@ -68,9 +79,7 @@ def entry_sizes(offsets: Section, limit: int, where: str = "") -> EntrySizes:
     cursor = Cursor(offsets.bytes, 0, len(offsets.bytes), offsets.offset, where)
     attribute_count = cursor.count("attributes")
     left = attribute_count + cursor.count("types")
-    runs: list[npt.NDArray[np.int64]] = [np.zeros(0, np.int64)]
-    dialects: list[npt.NDArray[np.int64]] = [np.zeros(0, np.int64)]
-    total = 0
+    starts, is_encoded, dialects = array("q", (0,)), bytearray(), array("q")
     while left:
         dialect = cursor.varint("a dialect")
         at = cursor.at
@@ -81,38 +90,50 @@ def entry_sizes(offsets: Section, limit: int, where: str = "") -> EntrySizes:
             )
         for first in range(0, count, _RUN):
             run = _sizes(cursor, min(_RUN, count - first))
-            total += int((run >> 1).sum())
-            if total > limit:
-                cursor.refuse(f"attributes and types have {total} bytes, their section has {limit}")
-            runs.append(run)
+            _add_run(run, starts, is_encoded)
+            if starts[-1] > limit:
+                cursor.refuse(
+                    f"attributes and types have {starts[-1]} bytes, their section has {limit}"
+                )
         # Dialects are checked where they are used: their number is not known here.
-        dialects.append(np.full(count, min(dialect, 1 << 62), np.int64))
+        dialects.extend(array("q", (min(dialect, 1 << 62),)) * count)
         left -= count
-    sizes = np.concatenate(runs)
-    lengths = sizes >> 1
-    starts = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(lengths, out=starts[1:])
-    return EntrySizes(
-        attribute_count, lengths, starts, (sizes & 1).astype(np.bool_), np.concatenate(dialects)
-    )
+    return EntrySizes(attribute_count, starts, bytes(is_encoded), dialects)
 
 
-def _sizes(cursor: Cursor, count: int) -> npt.NDArray[np.int64]:
+def _add_run(run: bytes | list[int], starts: array[int], is_encoded: bytearray) -> None:
+    """Add entries of the sizes that `_sizes` returns."""
+    if len(run) < FEW:
+        ends = accumulate((number >> 1 for number in run), initial=starts[-1])
+        starts.extend(islice(ends, 1, None))
+        is_encoded += bytes(number & 1 for number in run)
+        return
+    # Fast path of the numbers one by one; equal by test test_few_operations_are_treated_as_many
+    raw = np.frombuffer(run, np.uint8) if isinstance(run, bytes) else run
+    numbers = np.array(raw, np.int64)
+    starts.frombytes((starts[-1] + np.cumsum(numbers >> 1)).tobytes())
+    is_encoded += (numbers & 1).astype(np.uint8).tobytes()
+
+
+def _sizes(cursor: Cursor, count: int) -> bytes | list[int]:
     """Decode the next `count` sizes, which include the bit for the encoding."""
-    short: npt.NDArray[Any] = np.frombuffer(
-        cursor.data, np.uint8, min(count, cursor.end - cursor.at), cursor.at
-    )
+    short = bytes(cursor.data[cursor.at : min(cursor.at + count, cursor.end)])
     # Fast path of `varint`; equal by test test_short_and_long_sizes_of_entries_are_equal
-    if len(short) == count and (short & 1).all():
+    if len(short) == count and not short.translate(None, _ODD):
         cursor.at += count
-        return (short >> 1).astype(np.int64)
+        return short.translate(_HALVES)
     numbers = []
     for _ in range(count):
         number = cursor.varint("the size of an attribute or type")
         if number >> 62:
             cursor.refuse(f"an attribute or type has {number >> 1} bytes")
         numbers.append(number)
-    return np.array(numbers, np.int64)
+    return numbers
+
+
+#: The bytes of numbers that take one byte, and the number of each byte.
+_ODD: Final = bytes(range(1, 256, 2))
+_HALVES: Final = bytes(byte >> 1 for byte in range(256))
 
 
 _REQUIRED: Final = (code.STRINGS, code.DIALECTS, code.ATTRIBUTES_AND_TYPES, code.OFFSETS, code.IR)
@@ -225,10 +246,10 @@ def _dense_data(
     start, end = places[code.ATTRIBUTES_AND_TYPES]
     sizes = entry_sizes(offsets, end - start, where)
     found: list[tuple[int, int]] = []
-    for index in (sizes.lengths > COPIED_BYTES).nonzero()[0].tolist():
+    for index in sizes.longer(COPIED_BYTES):
         if not sizes.is_encoded[index]:
             continue
-        at, stop = start + int(sizes.starts[index]), start + int(sizes.starts[index + 1])
+        at, stop = start + sizes.starts[index], start + sizes.starts[index + 1]
         cursor = Cursor(data, at, stop, 0, where)
         # Another dialect may use the same number for something else; it is then not read as data.
         if cursor.varint("the kind of an attribute") != code.DENSE_ELEMENTS:

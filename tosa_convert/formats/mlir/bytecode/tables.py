@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from typing import Any, Final, NamedTuple, NoReturn
-
-import numpy as np
+from bisect import bisect_left
+from itertools import accumulate
+from typing import Final, NamedTuple, NoReturn
 
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.cursor import Cursor, malformed
@@ -90,20 +90,24 @@ class Tables:
         sizes = entry_sizes(
             self.file.sections[code.OFFSETS], len(entries.bytes) + left_out, self.file.where
         )
-        if len(sizes.dialects) and int(sizes.dialects.max()) >= len(self.dialects):
+        largest = max(sizes.dialects, default=-1)
+        if largest >= len(self.dialects):
             cursor = self.cursor(code.OFFSETS)
-            cursor.refuse(f"an attribute or type is of dialect {int(sizes.dialects.max())}, "
+            cursor.refuse(f"an attribute or type is of dialect {largest}, "
                           f"expected less than {len(self.dialects)}")  # fmt: skip
         self.attribute_count = sizes.attribute_count
-        self.is_encoded = sizes.is_encoded.tobytes()
-        self.dialect_of.frombytes(sizes.dialects.tobytes())
-        starts: np.ndarray[Any, Any] = sizes.starts
-        if self.data:
-            # Entries after data that was left out begin that much earlier in `bytes`.
-            places = np.array(sorted(self.data), np.int64)
-            removed = np.cumsum([0, *(len(self.data[place]) for place in places.tolist())])
-            starts = starts - removed[np.searchsorted(places + removed[1:], starts, side="right")]
-        self.starts.frombytes(starts.astype(np.int64).tobytes())
+        self.is_encoded = sizes.is_encoded
+        self.dialect_of = sizes.dialects
+        self.starts = sizes.starts
+        # Entries after data that was left out begin that much earlier in `bytes`.
+        places = sorted(self.data)
+        removed = list(accumulate(len(self.data[place]) for place in places))
+        firsts = [
+            bisect_left(self.starts, place + total)
+            for place, total in zip(places, removed, strict=True)
+        ]
+        for first, end, total in zip(firsts, [*firsts, len(self.starts)][1:], removed, strict=True):
+            self.starts[first:end] = array("q", [at - total for at in self.starts[first:end]])
 
     def file_offset(self, offset: int) -> int:
         """Return where the file has a byte of `bytes`."""

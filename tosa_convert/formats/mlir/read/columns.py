@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from tosa_convert.formats.mlir.bytecode.operation_columns import OperationColumns
 from tosa_convert.formats.mlir.bytecode.operations import Operation, operations_of
 from tosa_convert.formats.mlir.names import RESULT_PREFIX
@@ -13,11 +11,12 @@ from tosa_convert.formats.mlir.read.operator import SAME_NUMBER, OperatorReader
 from tosa_convert.formats.mlir.read.scope import Scope
 from tosa_convert.formats.mlir.types import ValueType
 from tosa_convert.graph.columns import tuples_of
+from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import Block, Operator, ShapeValue, Tensor
 from tosa_convert.graph.opset import AttributeValue, OperatorSpec, operator
 
 if TYPE_CHECKING:
-    from tosa_convert.formats.mlir.bytecode.varint import Numbers
+    from tosa_convert.formats.mlir.bytecode.varint_columns import Numbers
 
 _PAD: Final = operator("PAD")
 #: So many operations become operators at once: there may be so many findings in the first that the

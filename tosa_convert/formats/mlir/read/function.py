@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice, zip_longest
 from typing import TYPE_CHECKING, Final, cast
 
-import numpy as np
-
 from tosa_convert.errors import fail
 from tosa_convert.formats.mlir.bytecode import operations as bytecode_operations
 from tosa_convert.formats.mlir.bytecode.attributes import TensorType
@@ -26,6 +24,7 @@ from tosa_convert.formats.mlir.read.operator import ANY_NUMBER, OperatorReader
 from tosa_convert.formats.mlir.read.scope import CapturedValues, PendingRegion, Scope
 from tosa_convert.formats.mlir.read.select_function import signature_of
 from tosa_convert.formats.mlir.types import ValueType
+from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import (

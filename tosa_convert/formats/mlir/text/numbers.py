@@ -6,13 +6,15 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from math import isfinite
-from typing import Any, Final
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.formats.mlir.bytecode.attributes import bit_width
 from tosa_convert.graph.dtypes import BY_MLIR
+from tosa_convert.graph.lazy_numpy import np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 
 #: Bits of the significand of each floating-point type, the hidden one included.
 _SIGNIFICAND_BITS: Final = {

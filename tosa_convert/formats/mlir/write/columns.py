@@ -5,16 +5,20 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
-
 from tosa_convert.formats.mlir.bytecode.format import HAS_OPERANDS, HAS_RESULTS
-from tosa_convert.formats.mlir.bytecode.varint import encode_together, integers_of, join_together
+from tosa_convert.formats.mlir.bytecode.varint_columns import (
+    encode_together,
+    integers_of,
+    join_together,
+)
 from tosa_convert.formats.mlir.write.locations import LocationWriter
 from tosa_convert.formats.mlir.write.region_body import Body
+from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.opset import BY_CODE, CONST, CONST_SHAPE, IDENTITY
 
 if TYPE_CHECKING:
-    from tosa_convert.formats.mlir.bytecode.varint import Numbers, Varints
+    from tosa_convert.formats.mlir.bytecode.varint import Varints
+    from tosa_convert.formats.mlir.bytecode.varint_columns import Numbers
     from tosa_convert.graph.columns import BlockColumns
     from tosa_convert.graph.model import Block, Operator
     from tosa_convert.graph.opset import OperatorSpec

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain, compress, count, islice
 from operator import ne
 from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
 
 from tosa_convert.errors import fail
 from tosa_convert.formats.mlir.attributes import AttributeWriter
@@ -389,7 +388,7 @@ class FunctionWriter:
     # -- attributes ---------------------------------------------------------------------------
 
     def variable_attributes(self, symbol: str, tensor: Tensor) -> dict[str, bytes]:
-        sizes = np.array(tensor.shape or (), "<i8").tobytes()
+        sizes = struct.pack(f"<{len(tensor.shape or ())}q", *(tensor.shape or ()))
         attributes = {
             "sym_name": self.encoder.string_attribute(symbol),
             "var_shape": self.constants.sizes(sizes),

@@ -9,10 +9,7 @@ import re
 from binascii import Error as BadHexadecimal
 from binascii import unhexlify
 from math import prod
-from typing import Any, Final, NamedTuple
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tosa_convert.formats.mlir.bytecode.attributes import TensorType
 from tosa_convert.formats.mlir.bytecode.encode import Encoder
@@ -21,6 +18,11 @@ from tosa_convert.formats.mlir.text.numbers import BadNumber, bits_of, is_number
 from tosa_convert.formats.mlir.text.parse.cursor import TextCursor
 from tosa_convert.formats.mlir.text.parse.types import Parsed, TypeParser
 from tosa_convert.formats.mlir.text.print.elements import element_bytes, stored_bytes, value_type
+from tosa_convert.graph.lazy_numpy import np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 
 #: Characters of a list of numbers that are converted at once.
 _CHUNK: Final = 1 << 20

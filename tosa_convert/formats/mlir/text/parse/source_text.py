@@ -8,13 +8,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import Final
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import Finding, TosaConvertError
+from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.io.source_excerpt import excerpt_at
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
 
 #: What MLIR calls a text that is not a file.
 UNNAMED: Final = "-"

@@ -10,10 +10,9 @@ from math import prod
 from operator import mul
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
-
 from tosa_convert.formats.mlir.bytecode.attributes import bit_width
 from tosa_convert.formats.mlir.text.numbers import float_text, is_float
+from tosa_convert.graph.lazy_numpy import np
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -1,0 +1,202 @@
+"""Small programs are read, judged and written without numpy, and large ones in columns: both agree."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("hypothesis", reason="hypothesis is not installed")
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from roundtrip.graphs import graphs
+from roundtrip.mutations import attribute, data
+from roundtrip.test_flatbuffer import QUICK, encode
+
+import tosa_convert as tc
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.formats.flatbuffer.read import read
+from tosa_convert.formats.flatbuffer.read_few import read_few
+from tosa_convert.formats.mlir.booleans import read_boolean_bytes, read_booleans, write_booleans
+from tosa_convert.golden.random_graphs import generate
+from tosa_convert.graph import DTYPES, Constant, Graph, Operator, compare, dtype
+from tosa_convert.graph.opset import operator
+from tosa_convert.io.options import DEFAULT_LIMITS
+from tosa_convert.rules.families.core import first_outside
+from tosa_convert.rules.operator_view import OperatorView
+from tosa_convert.rules.values import TensorType
+
+#: Modules that treat few things in another way than many.
+HAVE_BOTH = {
+    "formats.flatbuffer.builder",
+    "formats.flatbuffer.read_few",
+    "formats.flatbuffer.write",
+    "formats.mlir.booleans",
+    "formats.mlir.bytecode.sections",
+    "formats.mlir.bytecode.varint",
+    "formats.mlir.locations",
+    "formats.mlir.write.locations",
+    "graph.constant",
+    "rules.families.core",
+    "rules.operator_view",
+}
+#: The thresholds of blocks, by module.
+BLOCKS = ("graph.verify", "formats.mlir.bytecode.operations")
+ALL_FEW, ALL_MANY = sys.maxsize, 1
+
+
+@contextlib.contextmanager
+def threshold(number: int) -> Iterator[None]:
+    """Let so many operators, tables or elements be the first that are many."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in HAVE_BOTH:
+            patch.setattr(import_module(f"tosa_convert.{name}"), "FEW", number)
+        for name in BLOCKS:
+            patch.setattr(import_module(f"tosa_convert.{name}"), "_MIN_COLUMNS", number)
+        yield
+
+
+def both(work: Callable[..., Any], *arguments: Any) -> Any:
+    """The results of one work on few and on many things; findings, if it raises them."""
+    results = []
+    for number in (ALL_FEW, ALL_MANY):
+        with threshold(number):
+            try:
+                results.append(work(*arguments))
+            except TosaConvertError as error:
+                results.append(error.findings)
+    return results
+
+
+def test_the_list_of_modules_is_complete() -> None:
+    tc.dumps(tc.load(tc.dumps(generate(1, 5), "mlirbc")), "tosa")
+    found = {
+        name.removeprefix("tosa_convert.")
+        for name, module in list(sys.modules.items())
+        if name.startswith("tosa_convert.") and "FEW" in vars(module)
+    }
+    assert found - {"graph.lazy_numpy", *BLOCKS} == HAVE_BOTH
+
+
+@pytest.mark.slow
+@settings(QUICK, max_examples=25)
+@given(graphs(), st.booleans())
+def test_few_tables_are_laid_out_as_many(made: Graph, out_of_line: bool) -> None:
+    few, many = both(lambda: encode(made, out_of_line=out_of_line))
+    assert isinstance(few, bytes)
+    assert few == many
+
+
+@pytest.mark.slow
+@settings(QUICK, max_examples=25)
+@given(graphs(), st.booleans())
+def test_few_tables_are_read_as_many(made: Graph, out_of_line: bool) -> None:
+    raw = encode(made, out_of_line=out_of_line)
+    few = read_few(memoryview(raw))
+    assert few is not None
+    many = read(raw, limits=SMALLER)
+    assert compare(few, many, locations=True, version=True) is None
+    assert few.producer == many.producer
+    assert [*map(repr, few.regions)] == [*map(repr, many.regions)]
+
+
+#: Limits below the default one: the file is read in columns.
+SMALLER = tc.Limits(flatbuffer_memory=DEFAULT_LIMITS.flatbuffer_memory - 1)
+
+
+@pytest.mark.slow
+@settings(QUICK, max_examples=40)
+@given(graphs(), st.randoms(use_true_random=False))
+def test_few_tables_of_a_damaged_file_are_read_as_many(made: Graph, rng: random.Random) -> None:
+    sound = encode(made)
+    for _ in range(20):
+        raw = bytearray(sound)
+        for _ in range(rng.choice((1, 1, 2))):
+            at = rng.randrange(len(raw))
+            raw[at] = rng.choice((0, 1, raw[at] ^ 1 << rng.randrange(8), rng.randrange(256)))
+        if rng.random() < 0.1:
+            del raw[rng.randrange(len(raw)) :]
+        few = read_few(memoryview(bytes(raw)))
+        if few is None:
+            continue  # what is wrong is said by the other reader alone
+        many = read(bytes(raw), limits=SMALLER)
+        assert compare(few, many, locations=True, version=True) is None
+        assert [*map(repr, few.regions)] == [*map(repr, many.regions)]
+
+
+@pytest.mark.slow
+@settings(QUICK, max_examples=25)
+@given(graphs(), st.randoms(use_true_random=False))
+def test_few_operations_are_treated_as_many(made: Graph, rng: random.Random) -> None:
+    attribute(made, made.main, rng)
+    data(made, made.main, rng)
+    few, many = both(lambda: tc.validate(made))
+    assert few == many
+    options: dict[str, Any] = {"validate": False}
+    few, many = both(lambda: tc.dumps(made, "mlirbc", **options))
+    assert few == many
+    if isinstance(few, bytes):
+        raw = bytearray(few)
+        if rng.random() < 0.7:
+            raw[rng.randrange(len(raw))] ^= 1 << rng.randrange(8)
+        few, many = both(lambda: tc.load(bytes(raw)))
+        assert type(few) is type(many)
+        if isinstance(few, Graph):
+            assert compare(few, many, locations=True, version=True) is None
+        else:
+            assert few == many
+
+
+@pytest.mark.parametrize("row", DTYPES, ids=str)
+@pytest.mark.parametrize("splat", [False, True])
+def test_the_values_of_few_elements_are_those_of_numpy(row: Any, splat: bool) -> None:
+    rng = random.Random(row.name)
+    for count in (0, 1, 2, 7):
+        size = row.element_bytes if splat else row.wire_bytes(count)
+        constant = Constant(row, count, rng.randbytes(size), splat=splat)
+        assert repr(constant.values()) == repr(constant.numpy().tolist())
+        few, many = both(constant.values)
+        assert repr(few) == repr(many)
+
+
+def test_few_booleans_are_read_and_written_as_many() -> None:
+    for count, raw in product((0, 1, 3, 8, 9, 17), (0, 0xFF, 0xA5, 2, None)):
+        rng = random.Random(count)
+        length = (count + 7) // 8
+        bits = rng.randbytes(length) if raw is None else bytes([raw] * length)
+        for few, many in (
+            both(read_booleans, memoryview(bits), count),
+            both(read_boolean_bytes, memoryview(bits)),
+        ):
+            assert few is many is None or bytes(few.packed()) == bytes(many.packed())
+            if few is not None:
+                written = [bytes(one) for one in both(write_booleans, few)]
+                assert written[0] == written[1]
+
+
+def test_the_value_of_many_elements_is_that_of_few() -> None:
+    spec, fp32 = operator("MUL"), dtype("FP32")
+    for values in ([], [1.0], [2.0, 2.0], [1.0, 2.0], [0.0, -0.0], [np.nan], [np.nan, np.nan]):
+        raw = np.array(values, "<f4").tobytes()
+        value = TensorType(fp32, (len(values),), Constant(fp32, len(values), raw))
+        view = OperatorView(Operator(spec, (), ()), (value, value, value), ())
+        few, many = both(view.splat, "shift")
+        assert repr(few) == repr(many)
+
+
+@settings(QUICK)
+@given(st.lists(st.integers(-9, 9), max_size=6), st.integers(-5, 5), st.none() | st.integers(-5, 5))
+def test_a_value_outside_is_found_among_few_and_many(
+    values: list[int], least: int, most: int | None
+) -> None:
+    made = Constant(dtype("INT8"), len(values), np.array(values, np.int8))
+    few, many = both(lambda: first_outside(made, least, most))
+    assert few == many
