@@ -62,7 +62,7 @@ _TORCH: Final = (
         "unroll it, or use torch.where: torch-mlir has no control flow for TOSA",
     ),
     (r"ReverseSequence", "gather the steps in the reversed order of each row"),
-    (r"Sequence|Optional|String|TfIdf|onnx\.(Regex|Label)", "TOSA has tensors of numbers only"),
+    (r"Sequence|Optional|String|onnx\.(Regex|Label)", "TOSA has tensors of numbers only"),
     (
         r"QLinear|Integer|DynamicQuantize|onnx\.Q[A-Z]",
         "export the form with QuantizeLinear and DequantizeLinear around float operators (QDQ)",

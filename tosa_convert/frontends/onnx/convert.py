@@ -178,6 +178,8 @@ def lower_model(
     """
     if shapes:
         set_shapes(model, shapes)
+    if all(row.domain not in ("", "ai.onnx") for row in model.opset_import):
+        model.opset_import.append(helper.make_opsetid("", OPSET))  # For what its operators become.
     if model.functions:
         model = inliner.inline_local_functions(model)
     try:

@@ -22,6 +22,8 @@ from tosa_convert.frontends.torch.dialect import Unlowered
 
 #: Rounds after which a model is taken as it is: each may make nodes that are replaced in the next.
 _ROUNDS: Final = 40
+#: The sets of operators that ONNX itself defines; no two have operators of one name.
+_DOMAINS: Final = frozenset(("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training"))
 #: Why a node stays whose decomposition failed: it takes what ONNX defines for granted.
 _OTHER_FORM: Final = "it does not have the operands, shapes or attributes that ONNX defines"
 
@@ -102,7 +104,7 @@ def _unused(name: str, taken: set[str]) -> str:
 
 def _replacement(node: Any, values: Values, opset: int, prefix: str) -> list[Any] | None:
     """Return the nodes that replace a node, or None if it stays."""
-    if node.domain not in ("", "ai.onnx"):
+    if node.domain not in _DOMAINS:
         return None
     decomposition = Decomposition(node, values, opset, prefix)
     if node.op_type in GRAPHS:

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper
 from torch_mlir import ir
+from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras import onnx_importer
 
 from tosa_convert.frontends.onnx.weights import Weights, is_external, large_tensors
@@ -16,6 +17,9 @@ from tosa_convert.frontends.torch.dialect import new_context
 _Types = onnx.TensorProto
 #: Element types of which torch-mlir's literals may be views of memory.
 _LITERALS: Final = frozenset([_Types.FLOAT, _Types.FLOAT16, _Types.BFLOAT16, _Types.DOUBLE])
+#: How the text of the type of a tensor of 16-bit integers ends, and torch's number of the type.
+_SHORT: Final = (",si16>", ",ui16>")
+_TORCH_SHORT: Final = 1
 #: The alignment of constants that torch-mlir's importer asks for.
 _ALIGNMENT: Final = 8
 
@@ -41,7 +45,29 @@ def import_model(model: Any, weights: Weights) -> Any:
             kind = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
             graph.value_info_map[tensor.name] = kind
     importer.import_all()
+    _import_casts(module)
     return module
+
+
+def _import_casts(module: Any) -> None:
+    """Make casts to integers of 16 bits operators of torch: torch-mlir does not convert ONNX's."""
+    operations = [view.operation for view in module.body.operations[0].regions[0].blocks[0]]
+    with module.context:
+        for operation in operations:
+            if operation.name != "torch.operator" or len(operation.results) != 1:
+                continue
+            kind = operation.results[0].type
+            is_cast = ir.StringAttr(operation.attributes["name"]).value == "onnx.Cast"
+            if not (is_cast and str(kind).endswith(_SHORT)):
+                continue
+            with ir.InsertionPoint(operation), operation.location:
+                dtype = torch_dialect.ConstantIntOp(_TORCH_SHORT).result
+                no = torch_dialect.ConstantBoolOp(False).result
+                none = torch_dialect.ConstantNoneOp().result
+                operands = [operation.operands[0], dtype, no, no, none]
+                made = ir.Operation.create("torch.aten.to.dtype", [kind], operands)
+            operation.results[0].replace_all_uses_with(made.result)
+            operation.erase()
 
 
 def _literal(block: Any, tensors: _Tensors, tensor: Any) -> Any:

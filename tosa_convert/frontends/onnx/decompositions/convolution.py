@@ -53,7 +53,11 @@ def conv_transpose(e: Decomposition) -> None:
     for axis, gap in enumerate(gaps, 2):
         weight = _with_gaps(e, weight, [*e.shape(1)[:2], *_wide(kernel, gaps, axis - 2)], axis, gap)
     attributes = _geometry(e, sizes, _wide(kernel, gaps, count))
-    if groups > FEW_GROUPS:
+    pads = attributes["pads"]
+    uneven = pads[:count] != pads[count:]
+    if uneven:  # torch-mlir takes the same from both ends of an axis.
+        attributes["pads"] = [0] * (2 * count)
+    if groups > FEW_GROUPS and not uneven:
         return e.result(_by_zeros(e, weight, groups, **attributes))
     channels, results = e.shape(1)[0] // groups, []
     for group in range(groups):
@@ -62,6 +66,9 @@ def conv_transpose(e: Decomposition) -> None:
         part = e.slice(weight, 0, low, high) if groups > 1 else weight
         results.append(e.op("ConvTranspose", x, part, **attributes))
     y = e.op("Concat", *results, axis=1) if groups > 1 else results[0]
+    if uneven:
+        for axis, size in enumerate(e.output_shape()[2:]):
+            y = e.slice(y, axis + 2, pads[axis], pads[axis] + size)
     if e.has(2):
         y = e.op("Add", y, e.reshape(e.inputs[2], [1, -1, *[1] * count]))
     return e.result(y)

@@ -141,3 +141,36 @@ def dropout(e: Decomposition) -> None:
     e.leave_if(not e.has(2) or not bool(e.value(2)), "it is not in training mode")
     e.leave_if((float(e.value(1)) if e.has(1) else 0.5) == 0, "it keeps every element")
     random(e)
+
+
+def binarizer(e: Decomposition) -> None:
+    """Return 1 for what exceeds the threshold, else 0."""
+    above = e.op("Greater", e.inputs[0], e.like(e.attribute("threshold", 0.0)))
+    e.result(e.cast(above, e.type(0)))
+
+
+def determinant(e: Decomposition) -> None:
+    """Expand determinants of up to three rows by their first row."""
+    *batch, size = e.shape(0)[:-1]
+    e.leave_if(not 0 < size <= 3, "its matrices have more than three rows")
+    flat = e.reshape(e.inputs[0], [-1, size * size])
+    elements = [
+        [e.slice(flat, 1, row * size + column, row * size + column + 1) for column in range(size)]
+        for row in range(size)
+    ]
+
+    def expanded(rows: list[list[str]]) -> str:
+        total = ""
+        for index, first in enumerate(rows[0]):
+            minor = [[*row[:index], *row[index + 1 :]] for row in rows[1:]]
+            term = e.op("Mul", first, expanded(minor)) if minor else first
+            total = e.op("Sub" if index % 2 else "Add", total, term) if total else term
+        return total
+
+    e.result(e.reshape(expanded(elements), batch))
+
+
+def einsum_of_a_number(e: Decomposition) -> None:
+    """Keep an operand without axes, on which torch-mlir crashes."""
+    e.leave_if(len(e.inputs) != 1 or e.shape(0) != (), "it has axes")
+    e.result(e.inputs[0])

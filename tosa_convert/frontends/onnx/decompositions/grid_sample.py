@@ -150,3 +150,68 @@ def _positions(size: int, *, corners: bool) -> NDArray[np.float64]:
     if corners:
         return np.linspace(-1, 1, size)
     return (2 * np.arange(size) + 1) / size - 1
+
+
+def deform_conv(e: Decomposition) -> None:
+    """Sample the image where each element of the kernel points, then multiply with the kernel."""
+    e.leave_if(e.opset < 16, "there is no GridSample")
+    batch, channels, *sizes = e.shape(0)
+    outputs, each, *kernel = e.shape(1)
+    e.leave_if(len(sizes) != 2, "it has not two axes")
+    groups = int(e.attribute("offset_group", 1))
+    steps, gaps = e.attribute("strides", [1, 1]), e.attribute("dilations", [1, 1])
+    pads, made = e.attribute("pads", [0] * 4), e.shape(2)[2:]
+    count = kernel[0] * kernel[1]
+    moves = e.reshape(e.inputs[2], [batch * groups, count, 2, *made])
+    coordinates = []
+    for axis, size in enumerate(sizes):
+        inner, outer = [np.arange(n) for n in (kernel[axis], made[axis])]
+        line = inner[:, None] * gaps[axis] + outer[None, :] * steps[axis] - pads[axis]
+        # From the first to the last element is -1 + 1/size to 1 - 1/size.
+        start = line.reshape([-1, 1, made[0], 1] if not axis else [1, -1, 1, made[1]])
+        start = np.broadcast_to(start, [*kernel, *made]).reshape(1, count, 1, *made)
+        places = e.op("Add", e.slice(moves, 2, axis, axis + 1), e.like(start))
+        places = e.op("Add", e.op("Mul", places, e.like(2 / size)), e.like(1 / size - 1))
+        coordinates.append(e.reshape(places, [batch * groups, count * made[0], made[1], 1]))
+    grid = e.op("Concat", *reversed(coordinates), axis=3)
+    image = e.reshape(e.inputs[0], [batch * groups, channels // groups, *sizes])
+    values = e.op("GridSample", image, grid)
+    if e.has(4):
+        mask = e.reshape(e.inputs[4], [batch * groups, 1, count * made[0], made[1]])
+        values = e.op("Mul", values, mask)
+    values = e.reshape(values, [batch, channels * count, *made])
+    weight = e.reshape(e.inputs[1], [outputs, each * count, 1, 1])
+    given = [values, weight] + ([e.inputs[3]] if e.has(3) else [])
+    e.result(e.op("Conv", *given, group=int(e.attribute("group", 1))))
+
+
+def roi_align(e: Decomposition) -> None:
+    """Average samples of regions by a matrix for the rows and one for the columns of each region."""
+    number, (rows, columns) = int(e.attribute("sampling_ratio", 0)), e.shape(0)[2:]
+    e.leave_if(e.attribute("mode", "avg") != "avg", "it takes the greatest of weighted elements")
+    e.leave_if(number < 1, "the count of samples depends on the region")
+    default = "half_pixel" if e.opset >= 16 else "output_half_pixel"
+    half = e.attribute("coordinate_transformation_mode", default) == "half_pixel"
+    scaled = e.op("Mul", e.inputs[1], e.like(float(e.attribute("spatial_scale", 1.0))))
+    if half:
+        scaled = e.op("Sub", scaled, e.like(0.5))
+    matrices = []
+    for first, size, name in ((1, rows, "output_height"), (0, columns, "output_width")):
+        made = int(e.attribute(name, 1))
+        low = e.slice(scaled, 1, first, first + 1)
+        span = e.op("Sub", e.slice(scaled, 1, first + 2, first + 3), low)
+        if not half:
+            span = e.op("Max", span, e.like(1))
+        parts = (np.arange(made * number) + 0.5) / (made * number)
+        at = e.op("Add", e.op("Mul", span, e.like(parts.reshape(1, -1))), low)
+        outside = e.op("Or", e.op("Less", at, e.like(-1)), e.op("Less", e.like(size), at))
+        inside = e.op("Max", e.op("Min", at, e.like(size - 1)), e.like(0))
+        inside, outside = (e.reshape(x, [-1, made, number, 1]) for x in (inside, outside))
+        away = e.op("Abs", e.op("Sub", inside, e.like(np.arange(size).reshape(1, 1, 1, -1))))
+        weight = e.op("Max", e.op("Sub", e.like(1), away), e.like(0))
+        weight = e.op("Where", outside, e.like(0), weight)
+        mean = e.op("Mul", e.reduce("ReduceSum", weight, [2], keepdims=0), e.like(1 / number))
+        matrices.append(e.unsqueeze(mean, 1))
+    image = e.op("Gather", e.inputs[0], e.inputs[2], axis=0)
+    lines = e.op("MatMul", matrices[0], image)
+    e.result(e.op("MatMul", lines, e.transpose(matrices[1], [0, 1, 3, 2])))

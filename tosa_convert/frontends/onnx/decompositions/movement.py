@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from itertools import product
+from math import prod
 from typing import Final
 
 import numpy as np
+from onnx import TensorProto
 
 from tosa_convert.frontends.onnx.decompositions.node import Decomposition, NotDecomposedError
 
 #: Updates that are made one after the other.
 _STEPS: Final = 64
-#: Elements of a constant matrix.
+#: Elements of a matrix, or of a table of comparisons.
 _MATRIX: Final = 1 << 22
 _COMBINE: Final = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
 
@@ -137,3 +139,38 @@ def pad_around(e: Decomposition) -> None:
         if len(places) != shape[axis] or places.tolist() != list(range(shape[axis])):
             x = e.op("Gather", x, e.ints(*places.tolist()), axis=axis)
     e.result(x)
+
+
+def extract_features(e: Decomposition) -> None:
+    """ArrayFeatureExtractor: gather columns by their indices."""
+    shape = e.shape(0)
+    moved = e.op("Gather", e.inputs[0], e.reshape(e.inputs[1], [-1]), axis=len(shape) - 1)
+    e.result(e.reshape(moved, [*(shape[:-1] or [1]), prod(e.shape(1))]))
+
+
+def top_integers(e: Decomposition) -> None:
+    """Rank every element by comparing it with all others, and pick the first ranks by sums.
+
+    Of equal elements the one with the lower index is first.
+    """
+    kind = e.type(0)
+    e.leave_if(kind not in (TensorProto.INT32, TensorProto.INT64), "torch-mlir lowers it")
+    shape, count = e.shape(0), e.number(1)
+    axis = int(e.attribute("axis", -1)) % len(shape)
+    size = shape[axis]
+    e.leave_if(prod(shape) * size > _MATRIX, "it has too many elements")
+    order = [other for other in range(len(shape)) if other != axis] + [axis]
+    rows = e.reshape(e.transpose(e.inputs[0], order), [-1, size])
+    own, others = e.unsqueeze(rows, 2), e.unsqueeze(rows, 1)
+    larger = (others, own) if e.attribute("largest", 1) else (own, others)
+    earlier = e.constant(np.tri(size, k=-1, dtype=bool)[None])
+    before = e.op("Or", e.op("Greater", *larger), e.op("And", e.op("Equal", others, own), earlier))
+    ranks = e.reduce("ReduceSum", e.cast(before, TensorProto.INT32), [2], keepdims=0)
+    wanted = e.constant(np.arange(count, dtype=np.int32).reshape(1, -1, 1))
+    chosen = e.op("Equal", e.unsqueeze(ranks, 1), wanted)
+    places = e.constant(np.arange(size, dtype=np.int64).reshape(1, 1, -1))
+    for index, (source, zero) in enumerate(((others, e.like(0)), (places, e.ints(0)))):
+        if e.wants(index):
+            found = e.reduce("ReduceSum", e.op("Where", chosen, source, zero), [2], keepdims=0)
+            found = e.reshape(found, [*(shape[other] for other in order[:-1]), count])
+            e.result(e.transpose(found, [order.index(other) for other in range(len(shape))]), index)

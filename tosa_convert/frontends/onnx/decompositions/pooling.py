@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from tosa_convert.frontends.onnx.decompositions.node import Decomposition, NotDecomposedError
+from tosa_convert.frontends.onnx.decompositions.node import (
+    Decomposition,
+    NotDecomposedError,
+    RefusedError,
+)
+
+#: Elements of a window that are compared one after the other.
+_COMPARED: Final = 64
 
 
 class Windows(NamedTuple):
@@ -74,11 +81,66 @@ def lp_pool(e: Decomposition) -> None:
 def max_pool(e: Decomposition) -> None:
     """Compute the maximum of each window by slices."""
     windows = _windows_of(e)
-    if e.wants(1) or (len(windows.kernel) == 2 and windows.gap == [1, 1]):
-        raise NotDecomposedError("torch-mlir lowers it, or the positions are asked for")
+    plain = len(windows.kernel) == 2 and windows.gap == [1, 1]
     kind = e.numpy_type()
     least = -np.inf if np.issubdtype(kind, np.floating) else np.iinfo(kind).min
-    e.result(_reduced(e, _padded(e, e.inputs[0], windows, least), windows, "Max"))
+    if e.wants(1):
+        around = any((*windows.before, *windows.after, *windows.extra))
+        e.leave_if(
+            plain and not around and not e.attribute("storage_order"), "torch-mlir lowers it"
+        )
+        return _max_with_positions(e, windows, least)
+    if plain:
+        raise NotDecomposedError("torch-mlir lowers it")
+    return e.result(_reduced(e, _padded(e, e.inputs[0], windows, least), windows, "Max"))
+
+
+def _max_with_positions(e: Decomposition, windows: Windows, least: Any) -> None:
+    """Compare the elements of each window in turn: the first of equal ones is taken."""
+    batch, channels, *sizes = e.shape(0)
+    e.leave_if(math.prod(windows.kernel) > _COMPARED, "its windows are too large")
+    x = _padded(e, e.inputs[0], windows, least)
+    counts = e.output_shape()[2:]
+    planes = np.arange(batch * channels).reshape(batch, channels, *[1] * len(sizes))
+    strides = [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
+    if e.attribute("storage_order"):
+        strides = [math.prod(sizes[:axis]) for axis in range(len(sizes))]
+    best = at = ""
+    for offsets in np.ndindex(*windows.kernel):
+        part, position = x, planes * math.prod(sizes)
+        for axis, offset in enumerate(offsets):
+            first, step = offset * windows.gap[axis], windows.stride[axis]
+            part = e.slice(part, axis + 2, first, first + (counts[axis] - 1) * step + 1, step)
+            line = np.arange(counts[axis]) * step + first - windows.before[axis]
+            shape = [-1 if other == axis else 1 for other in range(len(sizes))]
+            position = position + line.reshape(shape) * strides[axis]
+        positions = e.constant(position, np.int64)
+        if not best:
+            best, at = part, positions
+            continue
+        larger = e.op("Greater", part, best)
+        best, at = e.op("Where", larger, part, best), e.op("Where", larger, positions, at)
+    e.result(best)
+    e.result(at, 1)
+
+
+def max_unpool(e: Decomposition) -> None:
+    """Put the elements where a pool of windows that do not overlap found them, among zeros."""
+    kernel = e.attribute("kernel_shape")
+    count = len(kernel)
+    stride, pads = e.attribute("strides", [1] * count), e.attribute("pads", [0] * 2 * count)
+    e.leave_if(any(k > s for k, s in zip(kernel, stride, strict=True)), "its windows overlap")
+    shape = e.shape(0)
+    sizes = [
+        (size - 1) * stride[axis] + kernel[axis] - pads[axis] - pads[axis + count]
+        for axis, size in enumerate(shape[2:])
+    ]
+    wanted = [*shape[:2], *sizes]
+    if e.has(2) and [int(size) for size in e.value(2)] != wanted:
+        raise RefusedError("its sizes are not those of the pool: ONNX and onnxruntime differ on it")
+    zeros = e.constant(np.zeros(math.prod(wanted), e.numpy_type()))
+    places, values = e.reshape(e.inputs[1], [-1]), e.reshape(e.inputs[0], [-1])
+    e.result(e.reshape(e.op("ScatterElements", zeros, places, values, axis=0), wanted))
 
 
 def global_lp_pool(e: Decomposition) -> None:

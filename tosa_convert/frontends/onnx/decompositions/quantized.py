@@ -62,6 +62,25 @@ def unsigned(e: Decomposition, x: str, kind: int) -> str:
     return made
 
 
+def bit_cast(e: Decomposition) -> None:
+    """Keep the bits of integers: of one size, or of a boolean."""
+    source, target = e.type(0), int(e.attribute("to"))
+    if source == TensorProto.BOOL:
+        return e.result(e.cast(e.inputs[0], target))
+    pairs = (
+        (TensorProto.INT8, TensorProto.UINT8),
+        (TensorProto.INT16, TensorProto.UINT16),
+        (TensorProto.INT32, TensorProto.UINT32),
+    )
+    same = any({source, target} <= set(pair) for pair in pairs)
+    e.leave_if(not same, "TOSA has no cast that keeps the bits of other types")
+    bits = e.cast(e.inputs[0], TensorProto.INT32)
+    e.nodes[-1].doc_string = BITS
+    made = e.cast(bits, target)
+    e.nodes[-1].doc_string = BITS
+    return e.result(made)
+
+
 def by_int32(e: Decomposition) -> None:
     """Arithmetic and comparisons of unsigned integers on INT32."""
     kinds = [e.type(index) for index in range(len(e.inputs)) if e.has(index)]
@@ -228,8 +247,8 @@ def _centred(e: Decomposition, terms: int, is_matrix: bool) -> list[str]:
             shape = [1] * len(e.shape(index))
             count = int(np.prod(e.shape(index + 2)))
             if count > 1:
-                e.leave_if(not is_matrix, "it has several zero points")
-                shape[-2 if index == 0 else -1] = count
+                e.leave_if(not is_matrix and index == 0, "it has several zero points")
+                shape[(-2, -1)[index] if is_matrix else 0] = count
             x = e.op("Sub", x, _zero_point(e, index + 2, _Layout(shape)))
         inputs.append(x)
     return inputs

@@ -11,12 +11,15 @@ from tosa_convert.frontends.onnx.decompositions import (
     grid_sample,
     movement,
     normalization,
+    optimizers,
     pooling,
     quantized,
     recurrent,
     regions,
     resize,
     spectral,
+    tokens,
+    trees,
 )
 from tosa_convert.frontends.onnx.decompositions.node import Decomposition, NotDecomposedError
 
@@ -83,6 +86,19 @@ DECOMPOSITIONS: Final[dict[str, Callable[[Decomposition], None]]] = {
     "MatMulInteger": quantized.matmul_integer,
     "ConvInteger": quantized.conv_integer,
     "Dropout": elementwise.dropout,
+    "Det": elementwise.determinant,
+    "Einsum": elementwise.einsum_of_a_number,
+    "BitCast": quantized.bit_cast,
+    "MaxUnpool": pooling.max_unpool,
+    "DeformConv": grid_sample.deform_conv,
+    "RoiAlign": grid_sample.roi_align,
+    "TfIdfVectorizer": tokens.count_ngrams,
+    "TreeEnsemble": trees.tree_ensemble,
+    "Binarizer": elementwise.binarizer,
+    "ArrayFeatureExtractor": movement.extract_features,
+    "Adagrad": optimizers.adagrad,
+    "Adam": optimizers.adam,
+    "Momentum": optimizers.momentum,
     **dict.fromkeys(
         (
             *("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform"),
@@ -93,10 +109,11 @@ DECOMPOSITIONS: Final[dict[str, Callable[[Decomposition], None]]] = {
     **dict.fromkeys(
         (
             *("Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Pow", "Greater", "GreaterOrEqual"),
-            *("Less", "LessOrEqual", "Relu", "Clip", "ReduceMean", "TopK", "ArgMax", "ArgMin"),
+            *("Less", "LessOrEqual", "Relu", "Clip", "ReduceMean", "ArgMax", "ArgMin"),
         ),
         quantized.by_int32,
     ),
+    "TopK": first_that_applies(quantized.by_int32, movement.top_integers),
     **dict.fromkeys(
         ("ReduceMax", "ReduceMin", "ReduceSum", "ReduceProd"),
         first_that_applies(normalization.of_nothing, quantized.by_int32),
