@@ -59,7 +59,8 @@ ARROWS: dict[str, set[str]] = {
     "frontends.tflite.unlowered": {"frontends", "frontends.tflite.read"},
     "frontends.named": {"errors", "process", "frontends"},
     "frontends.keras": {"errors", "frontends", "frontends.tflite", "frontends.tflite.read"},
-    "frontends.torch": {"errors", "process", "frontends", "frontends.tflite"},
+    "frontends.torch": {"errors", "io", "process", "frontends", "frontends.tflite"}
+    | {"formats.weights"},
     "frontends.onnx": {"errors", "io", "frontends", "frontends.onnx.header", "frontends.torch"},
     "frontends.onnx.header": {"frontends"},
     "frontends.torch.header": set(),

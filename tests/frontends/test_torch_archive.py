@@ -264,3 +264,42 @@ def test_a_file_of_another_schema_says_which(sound: Files, tmp_path: Path) -> No
     changed(files, "models/model.json", lambda found: found.update(schema_version=later))
     with pytest.raises(tc.TosaConvertError, match=r"the file has schema 99\.1"):
         tc.frontends.from_file(write(files, tmp_path / "m.pt2"))
+
+
+@pytest.fixture(params=["meta", "taken out"])
+def without_weights(request: Any, tmp_path: Path) -> tuple[Path, dict[str, Any]]:
+    """A file without its weights, and the weights."""
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU()).eval()
+    weights = {name: value.detach().numpy() for name, value in module.state_dict().items()}
+    is_meta = request.param == "meta"
+    device = torch.device("meta" if is_meta else "cpu")
+    made = io.BytesIO()
+    program = torch.export.export(module.to(device), (torch.zeros(4, 3, device=device),))
+    torch.export.save(program, made)
+    with zipfile.ZipFile(made) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    if not is_meta:
+        files = {name: data for name, data in files.items() if "weights/weight_" not in name}
+    return write(files, tmp_path / "m.pt2"), weights
+
+
+def test_weights_beside_a_file_become_part_of_the_program(
+    without_weights: tuple[Path, dict[str, Any]],
+) -> None:
+    library = pytest.importorskip("safetensors.numpy")
+    path, weights = without_weights
+    with pytest.raises(tc.TosaConvertError, match="mismatched-weights") as caught:
+        load_archive(path, "m.pt2")
+    assert "as m.safetensors" in str(caught.value)
+    library.save_file(weights, path.with_suffix(".safetensors"))
+    program = load_archive(path, "m.pt2")
+    x = torch.randn(4, 3)
+    expected = torch.relu(x @ torch.tensor(weights["0.weight"]).T + torch.tensor(weights["0.bias"]))
+    torch.testing.assert_close(program.module()(x), expected)
+    wrong = {"0.weight": weights["0.weight"].astype("float64"), "1.bias": weights["0.bias"]}
+    library.save_file(wrong, path.with_suffix(".safetensors"))
+    with pytest.raises(tc.TosaConvertError, match="mismatched-weights") as caught:
+        load_archive(path, "m.pt2")
+    assert "F64 [2, 3], m.pt2 expects FLOAT [2, 3]" in str(caught.value)
+    assert "it has no 0.bias" in str(caught.value)

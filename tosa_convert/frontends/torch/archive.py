@@ -29,6 +29,7 @@ from tosa_convert.frontends.torch.stand_ins import (
     unknown_classes,
     without_samples,
 )
+from tosa_convert.frontends.torch.weights_beside import with_weights
 
 #: The environment variable with which torch unpickles tensors and plain values only.
 _WEIGHTS_ONLY: Final = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
@@ -80,7 +81,7 @@ def load_archive(path: Path, shown: str, *, trusted: bool = False) -> Any:
         if not trusted:
             _refuse_code(path, shown)
         with contextlib.nullcontext() if trusted else _plain_values_only():
-            program = _loaded(path)
+            program = _loaded(path, shown)
     except TosaConvertError:
         raise
     except Exception as error:  # torch raises what it likes for a damaged file.
@@ -96,14 +97,15 @@ def load_archive(path: Path, shown: str, *, trusted: bool = False) -> Any:
     return program
 
 
-def _loaded(path: Path) -> Any:
-    """Load a file, with stand-ins for the classes of its arguments and results."""
+def _loaded(path: Path, shown: str) -> Any:
+    """Load a file, with its weights, and stand-ins for the classes of its arguments and results."""
     arguments, results = unknown_classes(path)
     register(arguments | results)
-    if not arguments:
-        return torch.export.load(path)
     with tempfile.TemporaryDirectory() as folder:
-        program = torch.export.load(without_samples(path, Path(folder)))
+        whole, is_meta = with_weights(path, Path(folder), shown)
+        if not arguments and not is_meta:
+            return torch.export.load(whole)
+        program = torch.export.load(without_samples(whole, Path(folder)))
     give_samples(program)
     return program
 

@@ -107,7 +107,7 @@ def _with_keys(one: _StandIn) -> tuple[list[tuple[Any, Any]], Any]:
 
 def without_samples(path: Path, folder: Path) -> Path:
     """Return a copy of a file without its example arguments, which have pickled objects."""
-    copy = folder / path.name
+    copy = folder / f"{path.stem}-without-samples.pt2"
     with zipfile.ZipFile(path) as archive, zipfile.ZipFile(copy, "w") as target:
         for row in archive.infolist():
             with target.open(row.filename, "w", force_zip64=True) as file:
