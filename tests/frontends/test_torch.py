@@ -308,3 +308,50 @@ class TestChangesThatAnExportLoses:
         graph = tc.frontends.from_torch(module, given)
         assert [graph.main.tensors[name].shape for name in graph.main.outputs] == [(1, 2), (4, 2)]
         assert module.calls.item() == 0
+
+
+def test_checks_of_the_data_are_left_out_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    import torch
+
+    class Checked(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            torch._assert_async((x < 100).all(), "x is too large")
+            return x + 1
+
+    graph = tc.frontends.from_torch(Checked(), (torch.ones(3),))
+    assert [one.spec.name for one in graph.main.operators].count("ADD") == 1
+    assert "checks of the data are left out" in caplog.text
+    assert "x is too large" in caplog.text
+
+
+def test_a_tensor_that_a_model_holds_twice_is_stored_once() -> None:
+    import torch
+
+    class Tied(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+            self.second.weight = self.first.weight
+            self.register_buffer("calls", torch.zeros(1))
+
+        def forward(self, x: Any) -> Any:
+            self.calls.add_(1)
+            return self.second(torch.relu(self.first(x)))
+
+    graph = tc.frontends.from_torch(Tied().eval(), (torch.ones(1, 8),))
+    tensors = graph.main.tensors.values()
+    assert [one.element_count() for one in tensors if one.data is not None].count(64) == 1
+
+
+def test_complex_inputs_and_outputs_are_named() -> None:
+    import torch
+
+    class Complex(torch.nn.Module):
+        def forward(self, x: Any, y: Any) -> Any:
+            return torch.fft.fft(x), y.abs()
+
+    given = torch.ones(4), torch.ones(4, dtype=torch.complex64)
+    with pytest.raises(tc.TosaConvertError, match="input y has no lowering") as caught:
+        tc.frontends.from_torch(Complex(), given)
+    assert caught.value.code == "not-lowered"
+    assert "output _fft" in str(caught.value)

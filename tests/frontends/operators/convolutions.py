@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from programs import Program, floats, ints, of, unit
 from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional
 
 
@@ -374,3 +375,48 @@ def make_interpolate_bilinear_antialias() -> Program:
 
 def make_interpolate_bicubic_antialias_corners() -> Program:
     return _resized("bicubic", size=(5, 7), align_corners=True)
+
+
+def _gradients(groups: int, stride: int, padding: int, dilation: int) -> Program:
+    sizes = [stride] * 2, [padding] * 2, [dilation] * 2
+
+    def compute(grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor) -> tuple[Any, ...]:
+        made: tuple[Any, ...] = torch.ops.aten.convolution_backward(
+            grad, x, weight, [6], *sizes, False, [0, 0], groups, [True, True, True]
+        )
+        return made
+
+    x, weight = floats(2, 4, 10, 9), floats(6, 4 // groups, 3, 3, seed=1)
+    grad = functional.conv2d(x, weight, None, *sizes, groups)
+    return of(compute, floats(*grad.shape, seed=2), x, weight)
+
+
+def make_gradients() -> Program:
+    return _gradients(1, 1, 0, 1)
+
+
+def make_gradients_stride() -> Program:
+    return _gradients(1, 2, 1, 1)
+
+
+def make_gradients_groups() -> Program:
+    return _gradients(2, 1, 1, 2)
+
+
+def make_training_step() -> Program:
+    """Take a step down the gradient of a small network's loss; return its weights and the loss."""
+
+    def loss(weights: list[torch.Tensor], x: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        y = torch.relu(functional.conv2d(x, weights[0], weights[1], stride=2, padding=1))
+        y = torch.relu(functional.conv2d(y, weights[2], groups=2)).mean((2, 3))
+        return functional.cross_entropy(functional.linear(y, weights[3]), target)
+
+    def step(*given: torch.Tensor) -> list[torch.Tensor]:
+        *weights, x, target = given
+        gradients, found = torch.func.grad_and_value(loss)(weights, x, target)
+        return [found, *(w - 0.1 * g for w, g in zip(weights, gradients, strict=True))]
+
+    shapes = (4, 1, 3, 3), (4,), (8, 2, 3, 3), (3, 8), (2, 1, 9, 9)
+    given = [floats(*shape, seed=seed) for seed, shape in enumerate(shapes)]
+    arguments = (*given, torch.tensor([0, 2]))
+    return make_fx(step)(*arguments), arguments

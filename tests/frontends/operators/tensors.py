@@ -394,3 +394,31 @@ def make_grouped_mm() -> Program:
         floats(3, 16, 16, seed=1),
         ends,
     )
+
+
+def make_sort_int() -> Program:
+    return of(lambda x: torch.sort(x, dim=0, stable=True), ints(7, 3))
+
+
+def make_sort_stable_descending() -> Program:
+    return of(lambda x: torch.sort(x.round(), stable=True, descending=True), floats(3, 7))
+
+
+def make_topk_int() -> Program:
+    return of(lambda x: torch.topk(x, 3)[0], ints(3, 7))
+
+
+def make_kthvalue_int() -> Program:
+    return of(lambda x: torch.kthvalue(x, 2, 0)[0], ints(5, 3))
+
+
+def make_median_of_all() -> Program:
+    return of(torch.median, floats(3, 7))
+
+
+def make_numbers_of_rank_0() -> Program:
+    def compute(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        best = x.sort()[0] + x.argmax()
+        return x.cumsum(0), x.softmax(0), torch.stack([x, y]), best, x[None].expand(3) * y
+
+    return of(compute, floats(), floats(seed=1))

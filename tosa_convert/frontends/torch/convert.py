@@ -21,8 +21,13 @@ from tosa_convert.frontends.process.interface import (
     Value,
 )
 from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.torch.complex_pairs import has_complex_tensors, write_as_pairs
 from tosa_convert.frontends.torch.cut import Cutter
-from tosa_convert.frontends.torch.decompositions import decompositions, decompositions_of
+from tosa_convert.frontends.torch.decompositions import (
+    composites,
+    decompositions,
+    decompositions_of,
+)
 from tosa_convert.frontends.torch.dialect import (
     TO_TOSA,
     NotLoweredError,
@@ -37,6 +42,7 @@ from tosa_convert.frontends.torch.export import (
     write_runnable,
 )
 from tosa_convert.frontends.torch.facts import (
+    drop_checks,
     float_remarks,
     remarks_of,
     training_remarks,
@@ -47,6 +53,7 @@ from tosa_convert.frontends.torch.signature import (
     Signature,
     input_names,
     lift_state,
+    merge_tied,
     output_names,
 )
 from tosa_convert.frontends.torch.unlowered_report import locate, report
@@ -66,6 +73,7 @@ def lower(request: Request, folder: Path) -> Interface:
     """Lower the program of a `.pt2` file or of a factory; see `Interface`."""
     runnable = write_runnable(request, folder)
     program = load_program(request)
+    dropped = drop_checks(program)
     cutter = Cutter() if request.partial else None
     try:
         module, names = lower_program(program, cutter)
@@ -81,6 +89,7 @@ def lower(request: Request, folder: Path) -> Interface:
             Value(name=name) for name in (*names.outputs, *map(_changed, names.changed_inputs))
         ],
         remarks=[
+            *dropped,
             *training_remarks(program),
             *float_remarks(program),
             *(
@@ -129,6 +138,7 @@ def lower_program(program: Any, cutter: Cutter | None = None) -> tuple[Any, Sign
     Raises:
         NotLoweredError: with every operator that is left, or that cannot be cut out.
     """
+    merge_tied(program)
     table = decompositions()
     found: dict[Unlowered, int] = {}
     left: dict[Unlowered, int] = {}
@@ -172,6 +182,9 @@ def _decomposed(program: Any, table: dict[Any, Any]) -> tuple[Any, Signature, di
     names = Signature(inputs, output_names(program, inputs))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        if has_complex_tensors(program):
+            program = program.run_decompositions(composites())
+            write_as_pairs(program)
         decomposed = program.run_decompositions(table)  # A copy.
     wrong = {
         **_objects(decomposed),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import torch
@@ -141,3 +141,47 @@ def _with_gaps(weight: Any, axis: int, gap: int) -> Any:
     shape = [*weight.shape]
     shape[axis] = size * gap
     return wide.reshape(shape).narrow(axis, 0, (size - 1) * gap + 1)
+
+
+def gradients(
+    grad: Any,
+    x: Any,
+    weight: Any,
+    bias_sizes: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+    output_mask: Sequence[bool],
+) -> Any:
+    """Return the gradients of a convolution: by its input, its kernel and its bias, as the mask asks.
+
+    That by the input is a transposed convolution, that by the kernel a convolution of the input with the
+    gradient as the kernel, in which batch and channels change places.
+    """
+    if transposed:
+        return NotImplemented
+    axes = weight.dim() - 2
+    step, pads, gaps = (all_sizes(value, axes) for value in (stride, padding, dilation))
+    sizes = zip(
+        *(x.shape[2:], grad.shape[2:], weight.shape[2:], step, pads, gaps),
+        strict=True,
+    )
+    extra = [size - ((g - 1) * s - 2 * p + d * (k - 1) + 1) for size, g, k, s, p, d in sizes]
+    by_input = by_weight = by_bias = None
+    if output_mask[0]:
+        by_input = _convolve(grad, weight, None, step, pads, gaps, True, extra, groups)
+    if output_mask[1]:
+        batch, rest = x.shape[0], list(x.shape[2:])
+        each, none = x.shape[1] // groups, [0] * axes
+        rows = x.reshape(batch, groups, each, *rest).permute(2, 1, 0, *range(3, 3 + axes))
+        rows = rows.reshape(each, groups * batch, *rest)
+        made = _convolve(rows, grad.transpose(0, 1), None, gaps, pads, step, False, none, groups)
+        for axis, size in enumerate(weight.shape[2:], 2):
+            made = made.narrow(axis, 0, size)
+        by_weight = made.transpose(0, 1)
+    if output_mask[2]:
+        by_bias = grad.sum([0, *range(2, 2 + axes)])
+    return by_input, by_weight, by_bias

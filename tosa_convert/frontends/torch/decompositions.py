@@ -51,6 +51,10 @@ OWN: dict[Any, Decomposition] = {
     aten.cummax.default: partial(elementwise.cumulative_extreme, is_maximum=True),
     aten.cummin.default: partial(elementwise.cumulative_extreme, is_maximum=False),
     aten._cdist_forward.default: elementwise.distances,
+    aten.argmax.default: elementwise.place_of_number,
+    aten.argmin.default: elementwise.place_of_number,
+    aten.softmax.int: elementwise.softmax_of_number,
+    aten._softmax.default: elementwise.softmax_of_number,
     aten.fmax.default: partial(integers.extreme_without_nan, operator=torch.maximum),
     aten.fmin.default: partial(integers.extreme_without_nan, operator=torch.minimum),
     aten.__lshift__.Scalar: integers.shift_left,
@@ -100,12 +104,19 @@ OWN: dict[Any, Decomposition] = {
     aten._upsample_bilinear2d_aa.default: partial(windows.resize_without_aliases, cubic=False),
     aten.kthvalue.default: indexing.kth_value,
     aten.median.dim: indexing.median,
+    aten.median.default: indexing.median_of_all,
+    aten.sort.default: indexing.sort_integers,
+    aten.sort.stable: lambda x, *, stable=None, dim=-1, descending=False: indexing.sort(
+        x, dim, descending
+    ),
+    aten.topk.default: indexing.top_integers,
     aten.histc.default: indexing.histogram,
     aten._linalg_det.default: matrices.determinant,
     aten.linalg_inv_ex.default: matrices.inverse,
     aten.linalg_inv.default: matrices.inverse_alone,
     aten._grouped_mm.default: matrices.product_of_groups,
     aten.convolution.default: convolutions.convolution,
+    aten.convolution_backward.default: convolutions.gradients,
 }
 
 
@@ -114,17 +125,32 @@ def decompositions() -> dict[Any, Decomposition]:
     table = dict(get_decomposition_table())
     table.update(get_decompositions([aten.upsample_nearest2d.vec, aten.upsample_nearest2d.default]))
     table.update(OWN)
+    # What transformers calls for experts if it is imported.
+    experts = getattr(torch.ops.transformers, "grouped_mm_fallback", None)
+    if experts is not None:
+        table[experts.default] = matrices.product_of_groups
     return table
+
+
+def composites() -> dict[Any, Decomposition]:
+    """Return torch's decompositions of operators that are written with others, such as `fft_rfft`."""
+    composite = torch._C.DispatchKey.CompositeImplicitAutograd
+    return {
+        operator: decomposition
+        for operator, decomposition in torch.export.default_decompositions().items()
+        if operator.has_kernel_for_dispatch_key(composite)
+    }
 
 
 def decompositions_of(names: Iterable[str]) -> dict[Any, Decomposition]:
     """Return torch's own decompositions of the named operators, such as `aten.addr`."""
     found: dict[Any, Decomposition] = {}
+    known = {**composites(), **decomposition_table}
     for name in names:
         namespace, _, rest = name.partition(".")
         packet_name, _, overload = rest.partition(".")
         packet = getattr(getattr(torch.ops, namespace, None), packet_name, None)
         operator = getattr(packet, overload or "default", None)
-        if operator in decomposition_table and operator not in OWN:
-            found[operator] = decomposition_table[operator]
+        if operator in known and operator not in OWN:
+            found[operator] = known[operator]
     return found

@@ -151,6 +151,16 @@ def cumulative_extreme(x: Any, dim: int, *, is_maximum: bool) -> Any:
     return tuple(cumulate((x, index), x.shape[dim], best, moved))
 
 
+def place_of_number(x: Any, *_: Any) -> Any:
+    """`argmax` and `argmin` of one number, which torch-mlir does not lower."""
+    return NotImplemented if x.dim() else torch.zeros_like(x, dtype=torch.int64)
+
+
+def softmax_of_number(x: Any, *_: Any) -> Any:
+    """`softmax` of one number, in which torch-mlir does not end: 1, or NaN."""
+    return NotImplemented if x.dim() else torch.exp(x - x)
+
+
 def distances(x: Any, y: Any, p: float, compute_mode: int | None = None) -> Any:
     """Compute the distance of every row of x to every row of y."""
     difference = (x.unsqueeze(-2) - y.unsqueeze(-3)).abs()

@@ -18,7 +18,7 @@ from tosa_convert.frontends.process.python_file import call_factory
 from tosa_convert.frontends.process.request import SIZE_NAMES, TRUSTED, Request
 from tosa_convert.frontends.torch.archive import load_archive
 from tosa_convert.frontends.torch.lost_changes import refuse_lost_changes
-from tosa_convert.frontends.torch.signature import input_names, user_inputs
+from tosa_convert.frontends.torch.signature import input_names, merge_tied, user_inputs
 from tosa_convert.frontends.torch.stand_ins import unknown_classes
 from tosa_convert.process.server import import_of_this_package
 
@@ -45,6 +45,7 @@ def export_module(
     # What torch.compile returns computes what the module in it computes.
     module = getattr(module, "_orig_mod", module)
     program = _exported(module, tuple(arguments), dict(keywords or {}))
+    merge_tied(program)
     refuse_lost_changes(module, arguments, keywords or {}, name)
     return program
 

@@ -8,11 +8,37 @@ from typing import Any, Final
 
 from tosa_convert.frontends.torch.export import bounds_of, placeholder_values, size_names
 from tosa_convert.frontends.torch.signature import CHANGED_STATE
+from tosa_convert.frontends.torch.unlowered_report import locate, place
 
 #: What operators call the argument that chooses between training and inference.
 _TRAINING: Final = ("train", "training", "is_training")
 #: The namespace of the operators that pt2e writes around those that it quantises.
 _QUANTISED: Final = "quantized_decomposed"
+
+#: Operators that stop the model if the data are not as it expects.
+_CHECKS: Final = (
+    *("_assert_async", "_functional_assert_async", "_assert_scalar", "_functional_assert_scalar"),
+    *("sym_constrain_range", "sym_constrain_range_for_size"),
+)
+
+
+def drop_checks(program: Any) -> list[str]:
+    """Take the checks of data out of a program, in place; return a warning that names them."""
+    found: Counter[str] = Counter()
+    for node in reversed(list(program.graph.nodes)):
+        name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
+        if node.op == "call_function" and name in _CHECKS and not node.users:
+            texts = [one for one in node.args if isinstance(one, str)]
+            found[f"{name} {place(locate(node))}".strip() + "".join(f" ({t})" for t in texts)] += 1
+            program.graph.erase_node(node)
+    if not found:
+        return []
+    program.graph.eliminate_dead_code()
+    program.graph_module.recompile()
+    return [
+        "TOSA has no operator that stops a program, so checks of the data are left out: "
+        + "; ".join(sorted(found))
+    ]
 
 
 def remarks_of(program: Any) -> list[str]:

@@ -23,6 +23,9 @@ from torch.utils import _pytree as pytree
 #: What a result is that is the new value of a buffer or a parameter.
 CHANGED_STATE: Final = (OutputKind.BUFFER_MUTATION, getattr(OutputKind, "PARAMETER_MUTATION", None))
 
+#: Inputs whose tensors a program holds.
+HELD: Final = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+
 
 @dataclass
 class State:
@@ -62,6 +65,28 @@ def held_tensor(program: Any, spec: Any) -> Any:
     """Return the tensor of a parameter, a buffer or a constant, by its specification."""
     held = program.state_dict if spec.target in program.state_dict else program.constants
     return held[spec.target].detach().cpu()
+
+
+def merge_tied(program: Any) -> None:
+    """Let a program take once, in place, a tensor that it holds by several names.
+
+    Such are tied weights, and the buffers that a cache of keys and values also holds, which torch takes
+    for constants. torch does not decompose a program that has these and changes a tensor.
+    """
+    signature = program.graph_signature
+    changed = {spec.target for spec in signature.output_specs}
+    nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    first: dict[tuple[Any, ...], Any] = {}
+    for spec in list(signature.input_specs):
+        if spec.kind not in HELD or spec.target in changed:
+            continue
+        tensor, node = held_tensor(program, spec), nodes[spec.arg.name]
+        key = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
+        if tensor.numel() and first.setdefault(key, node) is not node:
+            node.replace_all_uses_with(first[key])
+            program.graph.erase_node(node)
+            signature.input_specs.remove(spec)
+    program.graph_module.recompile()
 
 
 def input_names(program: Any) -> list[str]:

@@ -1,0 +1,44 @@
+"""Steps of a decoder of transformers agree with torch: caches of keys and values, tied weights."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import tosa_convert as tc
+from tosa_convert.cli.convert import convert
+
+FACTORY = Path(__file__).with_name("decoder_steps.py")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        any(importlib.util.find_spec(name) is None for name in ("transformers", "torch_mlir")),
+        reason="transformers or torch-mlir is not installed",
+    ),
+    pytest.mark.usefixtures("refmodel"),
+]
+
+
+def converted(member: str, folder: Path) -> tc.Graph:
+    """Convert a step with `--check`; return the program."""
+    out = folder / "step.tosa"
+    words = [f"{FACTORY}:{member}", "-o", str(out), "--narrow", "i64,f64", "--check"]
+    result = CliRunner().invoke(convert, words)
+    assert result.exit_code == 0, result.output
+    return tc.load(out)
+
+
+def test_a_static_cache_becomes_variables(tmp_path: Path) -> None:
+    graph = converted("variables", tmp_path)
+    names = {one.variable_name for one in graph.main.tensors.values() if one.variable}
+    assert {f"{kind}_cache_{layer}" for kind in ("key", "value") for layer in (0, 1)} <= names
+
+
+def test_a_cache_of_arguments_grows_in_the_results(tmp_path: Path) -> None:
+    graph = converted("arguments", tmp_path)
+    shapes = [graph.main.tensors[name].shape for name in graph.main.outputs]
+    assert shapes == [(1, 1, 40), *[(1, 1, 6, 8)] * 4]
