@@ -26,6 +26,8 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.flatbuffer.read import read
 from tosa_convert.formats.flatbuffer.read_few import read_few
 from tosa_convert.formats.mlir.booleans import read_boolean_bytes, read_booleans, write_booleans
+from tosa_convert.formats.mlir.text.numbers import _bits_of, _value_of
+from tosa_convert.formats.mlir.text.print.elements import _memory
 from tosa_convert.golden.random_graphs import generate
 from tosa_convert.graph import DTYPES, Constant, Graph, Operator, compare, dtype
 from tosa_convert.graph.opset import operator
@@ -43,6 +45,7 @@ HAVE_BOTH = {
     "formats.mlir.bytecode.sections",
     "formats.mlir.bytecode.varint",
     "formats.mlir.locations",
+    "formats.mlir.text.print.elements",
     "formats.mlir.write.locations",
     "graph.constant",
     "rules.families.core",
@@ -77,7 +80,8 @@ def both(work: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def test_the_list_of_modules_is_complete() -> None:
-    tc.dumps(tc.load(tc.dumps(generate(1, 5), "mlirbc")), "tosa")
+    tc.dumps(tc.load(tc.dumps(generate(1, 5), "mlir")), "mlirbc")
+    tc.load(tc.dumps(generate(1, 5), "mlirbc"))
     found = {
         name.removeprefix("tosa_convert.")
         for name, module in list(sys.modules.items())
@@ -182,13 +186,22 @@ def test_few_booleans_are_read_and_written_as_many() -> None:
                 assert written[0] == written[1]
 
 
+def test_few_bits_in_memory_are_those_of_many() -> None:
+    for count in (1, 7, 8, 9, 20):
+        bits = random.Random(count).randbytes((count + 7) // 8)
+        few, many = both(lambda bits, count: list(map(bytes, _memory(bits, count))), bits, count)
+        assert few == many
+        assert len(few[0]) == count
+
+
 def test_the_value_of_many_elements_is_that_of_few() -> None:
     spec, fp32 = operator("MUL"), dtype("FP32")
     for values in ([], [1.0], [2.0, 2.0], [1.0, 2.0], [0.0, -0.0], [np.nan], [np.nan, np.nan]):
         raw = np.array(values, "<f4").tobytes()
-        value = TensorType(fp32, (len(values),), Constant(fp32, len(values), raw))
+        value = TensorType(fp32, (len(values),), None, Constant(fp32, len(values), raw))
         view = OperatorView(Operator(spec, (), ()), (value, value, value), ())
         few, many = both(view.splat, "shift")
+        assert (few is not None) == (values in ([1.0], [2.0, 2.0], [0.0, -0.0]))
         assert repr(few) == repr(many)
 
 
@@ -200,3 +213,19 @@ def test_a_value_outside_is_found_among_few_and_many(
     made = Constant(dtype("INT8"), len(values), np.array(values, np.int8))
     few, many = both(lambda: first_outside(made, least, most))
     assert few == many
+
+
+@settings(QUICK, max_examples=200)
+@given(st.sampled_from(["f64", "f32", "f16"]), st.integers(0, 2**64 - 1))
+def test_numbers_of_python_are_those_of_numpy(element: str, number: int) -> None:
+    width = int(element[1:])
+    bits = number & (1 << width) - 1
+    value = np.array([bits], f"<u{width // 8}").view(f"<f{width // 8}")[0]
+    assert repr(_value_of(bits, element)) == repr(float(value))
+    # Neighbours between two numbers are rounded, and those beyond the largest have no bits.
+    with np.errstate(all="ignore"):
+        between = np.float64(value) * (1 + 2**-20)
+        expected = between.astype(f"<f{width // 8}")
+    if np.isfinite(expected):
+        raw = int.from_bytes(expected.tobytes(), "little")
+        assert _bits_of(float(between), element) == raw

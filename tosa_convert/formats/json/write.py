@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterator, Sequence
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 STEP: Final = "  "
 #: Bytes that are formatted at a time; each becomes about 20 bytes of text.
 BLOCK: Final = 1 << 16
+#: Fewer bytes are formatted one by one.
+MANY_BYTES: Final = BLOCK
 
 #: Fills the rows of the table up to one width; UTF-8 text does not contain it.
 _FILLER: Final = 0xFF
@@ -125,16 +127,20 @@ class ByteListFormatter:
 
     def __init__(self, indent: str) -> None:
         self.indent = indent
-        member = f",\n{indent}{STEP}"
-        width = len(member) + 3
-        rows = np.full((256, width), _FILLER, np.uint8)
-        for value in range(256):
-            text = f"{member}{value}".encode()
-            rows[value, : len(text)] = np.frombuffer(text, np.uint8)
-        self.rows: npt.NDArray[Any] = rows.reshape(-1).view(f"V{width}")
+        self.lines = [f",\n{indent}{STEP}{value}".encode() for value in range(256)]
+
+    @cached_property
+    def rows(self) -> npt.NDArray[Any]:
+        """Return the lines of all bytes, filled up to one length."""
+        width = len(self.lines[-1])
+        rows = b"".join(line.ljust(width, bytes([_FILLER])) for line in self.lines)
+        return np.frombuffer(rows, f"V{width}")
 
     def members(self, data: memoryview) -> bytes:
         """Return a line for each byte, with the comma and line break that precede it."""
+        if len(data) < MANY_BYTES:
+            return b"".join(map(self.lines.__getitem__, data))
+        # Fast path of the lines; equal by test test_few_bytes_are_listed_as_many
         lines: bytes = self.rows.take(np.frombuffer(data, np.uint8)).tobytes()
         return lines.translate(None, bytes([_FILLER]))
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from unit.building import PRODUCER, branching, counting, example, graph, op, shape, tensor
 
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.formats.json import write as writing
 from tosa_convert.formats.json.write import PIECE, ByteListFormatter, quoted, write
 from tosa_convert.graph import Constant, Graph, dtype
 from tosa_convert.graph.dtypes import BlockShape, NanPropagationMode
@@ -319,3 +320,14 @@ def test_many_operators_come_in_pieces() -> None:
 
 def test_the_same_graph_has_the_same_bytes() -> None:
     assert text(example()) == text(example())
+
+
+def test_few_bytes_are_listed_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = bytes(range(256)) * 2
+    for indent in ("", "    "):
+        formatter = ByteListFormatter(indent)
+        few = formatter.members(memoryview(data))
+        assert few.count(b",") == len(data)
+        monkeypatch.setattr(writing, "MANY_BYTES", 1)
+        assert formatter.members(memoryview(data)) == few
+        monkeypatch.undo()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Sequence
 from functools import lru_cache
-from math import isfinite
+from math import copysign, isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.formats.mlir.bytecode.attributes import bit_width
@@ -51,18 +52,44 @@ def float_text(bits: int, element: str) -> str:
 
     Source: printFloatValue in MLIR's AsmPrinter.cpp, which prints by LLVM's APFloat.
     """
-    kind = np.dtype("<f8") if element == "f64" else BY_MLIR[element].numpy
-    raw = bits.to_bytes(kind.itemsize, "little")
-    value = float(np.frombuffer(raw, kind)[0])
+    value = _value_of(bits, element)
     if isfinite(value):
-        sign = "-" if np.signbit(value) else ""
+        sign = "-" if copysign(1, value) < 0 else ""
         text = sign + _scientific(abs(value))
-        if np.array(float(text)).astype(kind).tobytes() == raw:
+        if _bits_of(float(text), element) == bits:
             return text
         text = _exact(abs(value), element)
         if "." in text:
             return sign + text
     return f"0x{bits:X}"
+
+
+#: The forms in `struct` of element types that Python has, and of their bits.
+_FORMATS: Final = {"f64": ("<d", "<Q"), "f32": ("<f", "<I"), "f16": ("<e", "<H")}
+
+
+def _value_of(bits: int, element: str) -> float:
+    """Return the value of the bits of a floating-point number."""
+    if element in _FORMATS:
+        # Fast path of numpy's types; equal by test test_numbers_of_python_are_those_of_numpy
+        form, unsigned = _FORMATS[element]
+        (found,) = struct.unpack(form, struct.pack(unsigned, bits))
+        return float(found)
+    kind = BY_MLIR[element].numpy
+    return float(np.frombuffer(bits.to_bytes(kind.itemsize, "little"), kind)[0])
+
+
+def _bits_of(value: float, element: str) -> int:
+    """Return the bits of the number of a type that is nearest to a value; -1 if it is too large."""
+    if element in _FORMATS:
+        # Fast path of numpy's types; equal by test test_numbers_of_python_are_those_of_numpy
+        form, unsigned = _FORMATS[element]
+        try:
+            (found,) = struct.unpack(unsigned, struct.pack(form, value))
+        except OverflowError:
+            return -1
+        return int(found)
+    return int.from_bytes(np.array(value).astype(BY_MLIR[element].numpy).tobytes(), "little")
 
 
 def _scientific(value: float) -> str:

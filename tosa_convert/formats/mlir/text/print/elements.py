@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.formats.mlir.bytecode.attributes import bit_width
 from tosa_convert.formats.mlir.text.numbers import float_text, is_float
-from tosa_convert.graph.lazy_numpy import np
+from tosa_convert.graph.lazy_numpy import FEW, np
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -87,24 +87,28 @@ def splat(data: memoryview, count: int, element: str) -> bytes | None:
         if len(data) == 1 and data[0] in (0, 0xFF):
             return bytes((data[0] & 1,))
         first = bytes((data[0] & 1,))
-        chunks = (np.frombuffer(chunk, np.uint8) for chunk in _memory(data, count))
-        return first if all((chunk == first[0]).all() for chunk in chunks) else None
+        chunks = map(bytes, _memory(data, count))
+        return first if all(chunk == first * len(chunk) for chunk in chunks) else None
     width = element_bytes(element)
     first = bytes(data[:width])
     if data[width : 2 * width] not in (b"", first):
         return None
-    rows = np.frombuffer(data, np.uint8).reshape(-1, width)
-    step = max(1, CHUNK_BYTES // width)
-    parts = (rows[at : at + step] for at in range(0, len(rows), step))
-    return first if all((part == rows[0]).all() for part in parts) else None
+    step = max(1, CHUNK_BYTES // width) * width
+    parts = (bytes(data[at : at + step]) for at in range(0, len(data), step))
+    return first if all(part == first * (len(part) // width) for part in parts) else None
 
 
 def _memory(data: memoryview, count: int) -> Iterator[memoryview]:
     """Bits as one byte each, in chunks."""
+    if count < FEW:
+        # Fast path of the chunks; equal by test test_few_bits_in_memory_are_those_of_many
+        bits = int.from_bytes(data, "little")
+        yield memoryview(bytes(bits >> index & 1 for index in range(count)))
+        return
     for start in range(0, len(data), CHUNK_BYTES // 8):
         packed = np.frombuffer(data[start : start + CHUNK_BYTES // 8], np.uint8)
-        bits: npt.NDArray[Any] = np.unpackbits(packed, bitorder="little")
-        yield bits[: count - 8 * start].data
+        unpacked: npt.NDArray[Any] = np.unpackbits(packed, bitorder="little")
+        yield unpacked[: count - 8 * start].data
 
 
 def elements_pieces(
