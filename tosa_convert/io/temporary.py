@@ -10,7 +10,6 @@ import contextlib
 import functools
 import os
 import re
-import shutil
 import stat
 import sys
 from collections.abc import Callable
@@ -112,6 +111,8 @@ def _remove_unlocked(path: str) -> None:
         if not os.path.samestat(found, os.lstat(path)):
             return
         if stat.S_ISDIR(found.st_mode):
+            import shutil  # it imports the modules of three compressions
+
             shutil.rmtree(path)
         elif stat.S_ISREG(found.st_mode):
             os.unlink(path)
