@@ -31,8 +31,6 @@ HEAVY = {
     *("asyncio", "concurrent", "ctypes", "email", "html", "http", "importlib.metadata", "inspect"),
     *("json", "logging", "multiprocessing", "pickle", "socket", "ssl", "subprocess", "tempfile"),
     *(
-        "bz2",
-        "lzma",
         "unittest",
         "xml",
         "zipfile",
