@@ -100,15 +100,17 @@ EXPLAINED: Final = (
         "POW of FP16: the bound for a subnormal exponent",
         "reference model",
         "the model counts a subnormal exponent as a normal number; our bound is a part in 3,000 less",
-        "compliance of POW",
+        "Main Inference precision requirements of the draft, POW: `1+abs(log(abs(x))*y)`, "
+        "of y as it is",
     ),
     Explained(
         r"^POW .*bounds broken by both",
         "POW: a result below all numbers, whose bound is 0 times infinity",
         "both",
         "both give 0, the exact result in FP64; the error that the logarithm is allowed, times the "
-        "exponent, is infinite after EXP, and times this 0 it is NaN, a bound that accepts nothing",
-        "compliance of POW",
+        "exponent, is infinite after EXP, and times this 0 it is NaN; we take such a bound to accept "
+        "nothing, and the specification lets it accept every result",
+        "`tosa_reference_check_fp_bnd`: a bound that is not finite accepts every result",
     ),
     Explained(
         r"^SIGMOID .*the result differs in FP64",

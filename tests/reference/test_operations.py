@@ -490,3 +490,14 @@ def test_quotients_of_int32_are_rounded_toward_zero() -> None:
     found = Machine(b.graph()).run({"a": left, "d": right})["y"]
     exact = [abs(a) // abs(d) * (1 if (a < 0) == (d < 0) else -1) for a, d in pairs]
     assert found.tolist() == exact
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 32, 45, 130])
+def test_products_along_the_last_axis_are_those_along_another_one(count: int) -> None:
+    data = np.random.default_rng(count).normal(size=(5, count)).astype(np.float32)
+    found = []
+    for array, axis in ((data, 1), (data.T[:, :, None], 0)):
+        b = Builder("main")
+        b.output(b.reduce_product(b.input("x", "FP32", array.shape), axis=axis), name="y")
+        found.append(Machine(b.graph()).run({"x": array})["y"].reshape(-1))
+    np.testing.assert_allclose(found[0], found[1], rtol=2e-7)

@@ -26,6 +26,8 @@ _UPPER_BITS: Final = 16
 #: Operators on integers that take longer than that. Those on floating point do, since numpy computes
 #: with FP32 alone.
 _LOOKED_UP: Final = frozenset(("NEGATE", "RESCALE", "TABLE"))
+#: Operators that are one function of numpy, without intermediate values if it computes in their type.
+_ONE_PASS: Final = frozenset(("ABS", "ADD", "CLAMP", "MAXIMUM", "MINIMUM", "MUL", "NEGATE", "SUB"))
 #: Axes of at most this many elements are reduced faster across them than along them, so many bytes at a
 #: time: they fit the first cache, and columns are no power of 2 apart, which would share its lines.
 _SHORT: Final = 128
@@ -58,6 +60,8 @@ def compute_in_parts(call: Call, function: Operation) -> Array | None:
         return None
     if call.spec.name == "CAST" and _is_cut_short(call):
         return _cast_upper_halves(call, function)
+    if call.spec.name in _ONE_PASS and operands[0].dtype in (np.float32, np.float64):
+        return None
     result = new_result(call.result, call.precision)
     for part in slices(shape, PART):
         target = result[part]
@@ -149,6 +153,7 @@ def reduce_in_parts(
     kind: np.dtype[Any],
     *,
     is_turned: bool = True,
+    size: int = PART,
 ) -> Array:
     """Return an array with one element along an axis.
 
@@ -157,6 +162,7 @@ def reduce_in_parts(
         axis: the axis that is reduced.
         reduce: returns an array without the axis of this number.
         kind: the numpy type of the result.
+        size: elements that are reduced at a time, of rows that are not turned.
         is_turned: let `reduce` work across a short axis instead of along it, in the type of the result.
     """
     axis %= array.ndim
@@ -166,7 +172,7 @@ def reduce_in_parts(
     result = np.empty((len(cube), inner), kind)
     if inner == 1 and not (is_turned and count <= _SHORT):
         table = array.reshape(-1, count)
-        for rows, _ in slices(result.shape, max(1, PART // max(1, count))):
+        for rows, _ in slices(result.shape, max(1, size // max(1, count))):
             result[rows, 0] = reduce(table[rows], 1)
         return result.reshape(*sizes[:axis], 1)
     if inner == 1:

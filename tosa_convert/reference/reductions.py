@@ -19,6 +19,8 @@ from tosa_convert.reference.elementwise import ignores_nan
 from tosa_convert.reference.parts import reduce_in_parts
 from tosa_convert.reference.products import Products, largest_of
 
+#: Elements that are multiplied at a time.
+_MULTIPLIED: Final = 1 << 17
 #: Bytes of a block of a matrix that is converted for a product.
 _BLOCK_BYTES: Final = 1 << 19
 
@@ -114,19 +116,16 @@ def _converted(call: Call, array: Array, point: int, kind: np.dtype[Any]) -> Arr
     return result
 
 
-def _reduce(
-    function: Any, text: str, kind: type | None = None, *, selects: bool = False
-) -> Operation:
+def _reduce(function: Any, text: str, *, selects: bool = False) -> Operation:
     """Return an operation that keeps the axis, with one element.
 
-    kind: what it computes in. selects: its result is one of the elements, so that integers stay as
-    they are.
+    selects: its result is one of the elements, so that integers stay as they are.
     """
 
     def compute(call: Call) -> Array:
         value = call.raw("input")
         is_native = selects and value.dtype.kind == "i"
-        computed = np.dtype(kind or (value if is_native else call.widened(value[:0])).dtype)
+        computed = (value if is_native else call.widened(value[:0])).dtype
 
         def reduce(part: Array, axis: int) -> Array:
             if part.dtype != computed:
@@ -165,6 +164,37 @@ def add(call: Call) -> Array:
 
 
 _ADD: Final = _reduce(np.add, "")
+
+
+def multiply(call: Call) -> Array:
+    """Return the product of the elements along the axis, computed in FP64 and rounded once."""
+
+    def reduce(part: Array, axis: int) -> Array:
+        wide = call.widened(part).astype(np.float64, copy=False)
+        is_last = axis == wide.ndim - 1
+        return _product_of_pairs(wide) if is_last else np.asarray(np.prod(wide, axis=axis))
+
+    value, axis = call.raw("input"), call.attributes["axis"]
+    kind = np.dtype(np.float64)
+    return reduce_in_parts(value, axis, reduce, kind, is_turned=False, size=_MULTIPLIED)
+
+
+def _product_of_pairs(table: Array) -> Array:
+    """Return the product of each row: of pairs of neighbours, then of pairs of these products.
+
+    numpy multiplies many pairs at once, and the elements of a row one after the other.
+    """
+    rows, count = table.shape
+    while count > 1:
+        if count % 2:
+            pairs = table[:, :-1:2] * table[:, 1::2]
+            pairs[:, 0] *= table[:, -1]
+        else:
+            flat = table.reshape(-1)
+            pairs = flat[::2] * flat[1::2]
+        count //= 2
+        table = pairs.reshape(rows, count)
+    return table[:, 0]
 
 
 def transform(call: Call) -> tuple[Array, Array]:
@@ -225,11 +255,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
         np.fmin,
         "Return the least element along the axis; NaN if one is NaN, unless nan_mode is IGNORE.",
     ),
-    "REDUCE_PRODUCT": _reduce(
-        np.multiply,
-        "Return the product of the elements along the axis, computed in FP64 and rounded once.",
-        np.float64,
-    ),
+    "REDUCE_PRODUCT": multiply,
     "REDUCE_SUM": add,
     "RFFT2D": transform_real,
 }

@@ -118,7 +118,7 @@ def convolve_depthwise(call: Call) -> Array:
     if point:
         bias = bias - (point * weight.sum(axis=(0, 1), dtype=np.int64).reshape(-1)).astype(whole)
     bias = np.tile(bias, repeats)
-    has_bias = not call.is_integer or bias.any()
+    has_bias = bias.any()
     size = stride[0] * columns * outputs * kind.itemsize
     step = max(1, _SUMMED_BYTES // max(1, size))
     for batch, rows in _blocks(result, step):
@@ -148,7 +148,7 @@ class _Phase:
     first: the first column of the image that they are multiplied by; the others are a stride apart.
     distances: of each tap, how many of these columns it is from the first one.
     factors: their weights, [window rows, taps, elements of a line].
-    memory: of the first block, which has the most rows; later ones use it again.
+    memory, products: of the first block, which has the most rows; later ones use them again.
     part: these columns of a block.
     """
 
@@ -157,6 +157,7 @@ class _Phase:
     distances: list[int]
     factors: Array
     memory: Array | None = None
+    products: Array | None = None
     part: Array | None = None
 
     def load(
@@ -190,7 +191,11 @@ class _Phase:
         if is_first:
             np.einsum("yxrc,yxc->rc", elements, self.factors[..., :length], out=sums)
         else:
-            sums += np.einsum("yxrc,yxc->rc", elements, self.factors[..., :length])
+            if self.products is None:
+                self.products = np.empty(sums.shape, sums.dtype)
+            found = self.products[: len(sums), :length]
+            np.einsum("yxrc,yxc->rc", elements, self.factors[..., :length], out=found)
+            sums += found
 
 
 def convolve_transposed(call: Call) -> Array:
@@ -409,7 +414,9 @@ class Border(NamedTuple):
         padded = np.empty(shape, kind) if memory is None else memory[: shape[0]]
         starts = (before, *(axis.start for axis in axes))
         place = tuple(slice(a, a + n) for a, n in zip(starts, part.shape[:-1], strict=True))
-        for axis, cut in enumerate(place):
+        # A block inside of the image has the borders of the one before.
+        is_filled = memory is not None and len(part) == len(padded)
+        for axis, cut in enumerate(() if is_filled else place):
             # What earlier axes have filled is left out.
             for beside in (slice(None, cut.start), slice(cut.stop, None)):
                 padded[(*place[:axis], beside)] = self.value if value is None else value
