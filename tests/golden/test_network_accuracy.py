@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 from golden.conftest import Builder
 
-from tosa_convert import golden
+from tosa_convert import builder, golden
 from tosa_convert.golden.accuracy.comparison import compare_tensor
 from tosa_convert.golden.accuracy.criteria import NETWORK_LABEL, Criterion, NetworkCheck, Spread
 from tosa_convert.golden.accuracy.network_accuracy import measure
+from tosa_convert.golden.accuracy.products_of_runs import results_of_runs
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph import Graph, dtype
+from tosa_convert.reference.evaluate import Machine
 
 Inputs = dict[str, Array]
 NUMPY = golden.RunOptions(engine="numpy")
@@ -458,3 +460,53 @@ def test_what_is_nearly_allowed_is_confirmed_by_more_runs() -> None:
         found[0, 3] = error
         row = compare_tensor("y", exact.astype(np.float32), found, Criterion("", network=check))
         assert (row.ok, asked) == (ok, measurements), error
+
+
+@pytest.mark.parametrize("kind", ["CONV2D", "DEPTHWISE_CONV2D", "MATMUL a", "MATMUL b"])
+@pytest.mark.parametrize("size", [1e-30, 1.0, 1e12])
+def test_runs_that_share_a_factor_take_the_product_of_their_differences(
+    kind: str, size: float
+) -> None:
+    """What it gives is what each run gives by itself, but for a small part of its difference."""
+    b, draw = builder.Builder("main"), np.random.default_rng(0)
+    if kind.startswith("MATMUL"):
+        inputs = (b.input("x", "FP32", (2, 5, 7)), b.input("w", "FP32", (2, 7, 3)))
+        result = b.matmul(*inputs, dtype="FP32")
+        shapes: list[tuple[int, ...]] = [(2, 5, 7), (2, 7, 3)]
+    else:
+        function, shape = {
+            "CONV2D": (b.conv2d, (6, 3, 3, 4)),
+            "DEPTHWISE_CONV2D": (b.depthwise_conv2d, (3, 3, 4, 2)),
+        }[kind]
+        outputs = 6 if kind == "CONV2D" else 8
+        inputs = (b.input("x", "FP32", (1, 6, 6, 4)), b.input("w", "FP32", shape))
+        result = function(*inputs, b.input("c", "FP32", (outputs,)), acc_type="FP32")
+        shapes = [(1, 6, 6, 4), shape, (outputs,)]
+    b.output(result, name="y")
+    block = b.graph().main
+    operator = next(op for op in block.operators if op.spec.name == kind.split()[0])
+    # A bias is as small as the products.
+    exact: list[Any] = [
+        draw.normal(size=shape) * size ** (2 - (len(shape) > 1)) for shape in shapes
+    ]
+    exact += [np.zeros(1)] * (len(operator.inputs) - len(exact))
+    place = 1 if kind == "MATMUL b" else 0
+    runs = [exact]
+    for _ in range(3):
+        own = list(exact)
+        own[place] = exact[place] * (1 + 1e-7 * draw.normal(size=exact[place].shape))
+        runs.append(own)
+    runs.append([value * 1.5 for value in exact])
+    machine = Machine(b.graph(), "wide")
+    direct = [
+        np.asarray(machine.compute(block, operator, own, "here")[operator.outputs[0]])
+        for own in runs
+    ]
+    found = results_of_runs(block, operator, runs, direct[0])
+    assert sorted(found) == [1, 2, 3]
+    for number, array in found.items():
+        largest = np.abs(direct[number] - direct[0]).max()
+        assert largest > 0
+        # A part of the difference, and what FP64 rounds.
+        allowed = 1e-5 * largest + 1e-14 * np.abs(direct[0]).max()
+        assert np.abs(array - direct[number]).max() < allowed

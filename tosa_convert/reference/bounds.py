@@ -29,23 +29,28 @@ def _of_magnitudes(function: Operation, *, with_border: bool = False) -> Callabl
     """Return the operation on the absolute values of its operands, which are at least normal numbers.
 
     An implementation may flush subnormal numbers to zero. With `with_border` the border of an image
-    counts as well.
+    counts as well. In precision "own" all is computed in FP32.
     """
 
     def bound(call: Call) -> Array:
+        is_short = call.precision == "own"
+        kind = np.float32 if is_short else np.float64
         pairs = zip(call.operands, call.types, strict=True)
-        operands = tuple(_magnitude(operand, kind.dtype) for operand, kind in pairs)
+        operands = tuple(_magnitude(operand, row.dtype, kind) for operand, row in pairs)
         least = _smallest_normal(call.types[0].dtype) if with_border else 0.0
-        return np.asarray(function(replace(call, operands=operands, outside=least)))
+        results = (Type(FP32, call.result.shape),) if is_short else call.results
+        found = replace(call, operands=operands, outside=least, results=results)
+        return np.asarray(function(found))
 
     return bound
 
 
-def _magnitude(array: Array, element: DType | None) -> Array:
-    """Return the absolute value of floating point, in FP64."""
+def _magnitude(array: Array, element: DType | None, kind: type = np.float64) -> Array:
+    """Return the absolute value of floating point, in FP64 or another type."""
     if element is None:
         return array
-    return np.asarray(np.maximum(np.abs(array.astype(np.float64)), _smallest_normal(element)))
+    size: Array = np.abs(array.astype(kind, copy=False))
+    return np.asarray(np.maximum(size, kind(_smallest_normal(element)), out=size))
 
 
 def _smallest_normal(element: DType | None) -> float:

@@ -40,6 +40,8 @@ _MAY_ERR: Final = "may err by {:.2%} of its values, and smaller faults are not s
 SMALLEST_GROUP: Final = 8
 #: Errors below the smallest normal number of a type do not count, if that is as small as this.
 _TINY: Final = 1e-30
+#: The bits of the exponent of FP64.
+_EXPONENT: Final = 0x7FF << 52
 #: How reports call the criterion of a measured error.
 NETWORK_LABEL: Final = f"network, {ELEMENT_MULTIPLE:g} times the measured error"
 
@@ -371,6 +373,9 @@ def half_units(array: Array, dtype: DType) -> Array:
     if dtype.name not in FLOATS:
         return np.zeros(array.shape)
     frac, least, _, _ = FLOATS[dtype.name]
-    size = np.abs(array)
-    finite = np.where(np.isfinite(size) & (size > least), size, least)
-    return np.asarray(np.ldexp(2.0 ** (-1 - frac), np.frexp(finite)[1] - 1))
+    # Without sign and fraction a number is the power of 2 below it, and NaN is an infinity.
+    codes = np.asarray(np.asarray(array, np.float64).view(np.int64) & _EXPONENT)
+    powers = np.asarray(np.maximum(codes.view(np.float64), least))
+    powers[np.isinf(powers)] = least
+    powers *= 2.0 ** (-1 - frac)
+    return powers

@@ -17,6 +17,7 @@ from tosa_convert.golden.accuracy.bounds_of_operators import (
 )
 from tosa_convert.golden.accuracy.criteria import half_units
 from tosa_convert.golden.accuracy.error_bounds import FLOATS, MXINT8_UNIT, Rule, may_flush, numbers
+from tosa_convert.golden.accuracy.products_of_runs import SUMS_OF_PRODUCTS
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Operator
@@ -100,7 +101,6 @@ def errors_of(
             continue
         of_function, is_of_sum = None, rule is not None and rule.kind == "dot-product"
         with np.errstate(all="ignore"):
-            away = np.abs(value - rounded(value, tensor.dtype))
             if is_of_sum:
                 frac, smallest, _, _ = FLOATS[accumulator(operator, tensor.dtype.name)]
                 half_unit, terms = 2.0 ** (-1 - frac), terms_of_sum(block, operator)
@@ -121,6 +121,7 @@ def errors_of(
                 of_function = function_errors(operator, rule, value, bounds, tensor.dtype)
             if not operator.spec.is_inexact or operator.spec.name == "MUL":
                 # What needs no rounding has no error; a product that is fused is not rounded either.
+                away = np.abs(value - rounded(value, tensor.dtype))
                 half = np.nan_to_num(away) if is_certain else half * (away != 0)
                 if of_function is not None:
                     of_function = of_function[0] * (away != 0), of_function[1] * (away != 0)
@@ -196,7 +197,12 @@ def _bounds(
     call = call_of(block, operator, operands, "wide")
     if "local_bound" in call.attributes:
         call = replace(call, attributes={**call.attributes, "local_bound": True})
-    found = function(call)
+    found = None
+    if operator.spec.name in SUMS_OF_PRODUCTS:
+        # FP32 has more than enough bits, but not for numbers of any size.
+        found = np.asarray(function(replace(call, precision="own")), np.float64)
+    if found is None or not np.isfinite(found.max(initial=0.0)):
+        found = function(call)
     if isinstance(found, tuple):
         found = found[operator.outputs.index(name)]
     return np.asarray(found).reshape(value.shape)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.erring_runs import COHERENT, RUNS
-from tosa_convert.golden.accuracy.error_bounds import FLOATS, kinds_of
+from tosa_convert.golden.accuracy.error_bounds import FLOATS, kinds_of, parts_of
 from tosa_convert.golden.accuracy.spreads import spread_of
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.model import Block, Operator, operator_path
@@ -149,6 +149,8 @@ def add_bends(
     block = machine.graph.main
     operator = block.operators[index]
     (name,) = operator.outputs
+    if _is_straight(operator, operands):
+        return
     probes = _probes(block, operator, operands)
     where = operator_path("main", index, operator)
     try:
@@ -159,30 +161,59 @@ def add_bends(
         return
     center = plain(exact[name])
     runs_found = [plain(own[name]) for own in found]
-    with np.errstate(all="ignore"):
-        errors = [np.nan_to_num(np.abs(run - center), posinf=0.0) for run in runs_found]
-        sigma = np.sqrt(sum(np.square(error) for error in errors) / len(errors))
-        changes = [np.nan_to_num(np.abs(probe - center), posinf=0.0) for probe in tried]
-    kinds = kinds_of(center)
-    for run in runs_found:
-        kinds = kinds | kinds_of(run)
-    bends = np.max(changes, axis=0) > _BENDS * sigma
-    for probe in tried:
-        bends |= (kinds_of(probe) & ~kinds) != 0
-    if bends.any():
-        for result, probe in zip(found, tried, strict=False):
+    for part in parts_of(center.shape):
+        here = center[part]
+        probed = [probe[part] for probe in tried]
+        bends = _bends(here, [run[part] for run in runs_found], probed)
+        if not bends.any():
+            continue
+        for number, (result, probe) in enumerate(zip(found, probed, strict=False)):
+            if result[name] is runs_found[number]:
+                # What runs share stays as it is.
+                result[name] = runs_found[number].copy()
+            mine = plain(result[name])[part]
             # Two of six runs at half the change: their spread is that of the operand.
-            with np.errstate(invalid="ignore"):
-                middle = (probe + center) / 2
-            half = np.where(np.isfinite(probe) & np.isfinite(center), middle, probe)
-            mine = plain(result[name])
             with np.errstate(all="ignore"):
+                middle = (probe + here) / 2
+                half = np.where(np.isfinite(probe) & np.isfinite(here), middle, probe)
                 # What this run has already may be further away, or an infinity.
-                is_less = np.isfinite(mine) & ~(np.abs(mine - center) > np.abs(half - center))
-            is_less |= np.isnan(mine) & np.isnan(center)
-            result[name] = np.where(bends & is_less, half, mine)
+                is_less = np.isfinite(mine) & ~(np.abs(mine - here) > np.abs(half - here))
+            is_less |= np.isnan(mine) & np.isnan(here)
+            np.copyto(mine, half, where=bends & is_less)
 
 
+@np.errstate(all="ignore")
+def _bends(center: Array, runs: list[Array], probes: list[Array]) -> Array:
+    """Return where a probe is much further from the exact result than the runs, or of another kind."""
+    squares = sum(np.square(run - center) for run in runs)
+    changes = np.abs(probes[0] - center)
+    for probe in probes[1:]:
+        changes = np.maximum(changes, np.abs(probe - center))
+    if np.isfinite(squares.max() + changes.max()):
+        return np.asarray(changes > _BENDS * np.sqrt(squares / len(runs)))
+    errors = [np.nan_to_num(np.abs(run - center), posinf=0.0) for run in runs]
+    sigma = np.sqrt(sum(np.square(error) for error in errors) / len(errors))
+    all_changes = [np.nan_to_num(np.abs(probe - center), posinf=0.0) for probe in probes]
+    kinds = kinds_of(center)
+    for run in runs:
+        kinds = kinds | kinds_of(run)
+    bends = np.asarray(np.max(all_changes, axis=0) > _BENDS * sigma)
+    for probe in probes:
+        bends |= (kinds_of(probe) & ~kinds) != 0
+    return bends
+
+
+def _is_straight(operator: Operator, operands: list[list[Value]]) -> bool:
+    """Return whether the runs have one finite factor of a product, which is a straight line then."""
+    if operator.spec.name != "MUL":
+        return False
+    return any(
+        all(own[position] is value for own in operands) and bool(np.isfinite(plain(value)).all())
+        for position, value in enumerate(operands[0][:2])
+    )
+
+
+@np.errstate(all="ignore")
 def _probes(block: Block, operator: Operator, operands: list[list[Value]]) -> list[list[Value]]:
     """Return operands moved one way and the other by their spread, and at 0 where they may be 0."""
     probes: list[list[Value]] = [list(operands[0]) for _ in range(3)]
@@ -201,13 +232,18 @@ def _probes(block: Block, operator: Operator, operands: list[list[Value]]) -> li
             continue
         sigma = spread_of(block, operand, runs).sigma
         assert sigma is not None
-        size = np.where(np.isfinite(value), _PROBED_AT * sigma, 0.0)
-        places = (
-            value - sign * size,
-            value + sign * size,
-            np.where(np.abs(value) > size, value, 0.0),
-        )
+        places = [np.empty(value.shape) for _ in probes]
+        for part in parts_of(value.shape):
+            here, size = value[part], _PROBED_AT * sigma[part]
+            down, up, nearest = (place[part] for place in places)
+            np.subtract(here, sign * size, out=down)
+            np.add(here, sign * size, out=up)
+            nearest[...] = here
+            nearest[np.abs(here) <= size] = 0.0
+            if not np.isfinite(here.sum()):
+                for place in (down, up, nearest):
+                    np.copyto(place, here, where=~np.isfinite(here))
         for own, place in zip(probes, places, strict=True):
-            own[position] = np.where(np.isfinite(value), place, value)
+            own[position] = place
         sign = -sign
     return probes

@@ -21,9 +21,10 @@ import numpy as np
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.accuracy.criteria import Spread
-from tosa_convert.golden.accuracy.erring_runs import RUNS, ErringRun
+from tosa_convert.golden.accuracy.erring_runs import RUNS, ErringRun, subnormal_numbers
 from tosa_convert.golden.accuracy.implementation_errors import errors_of
 from tosa_convert.golden.accuracy.jumps_and_bends import add_bends, may_bend, moved_operands
+from tosa_convert.golden.accuracy.products_of_runs import SUMS_OF_PRODUCTS, results_of_runs
 from tosa_convert.golden.accuracy.spreads import spread_of, spread_of_scales
 from tosa_convert.golden.accuracy.undefined_casts import undefined_integers
 from tosa_convert.golden.arrays.by_name import Array
@@ -35,8 +36,6 @@ from tosa_convert.reference.scaled_tensors import Scaled, Value, plain
 
 #: The first batch of independent runs: `measure` is asked for lower ones.
 _INDEPENDENT: Final = 1000
-#: Operators that read what is given.
-_READ: Final = (CONST, VARIABLE_READ)
 
 
 def measure(
@@ -132,7 +131,8 @@ def _in_step(
     block = machines[0].graph.main
     last_use = {name: index for index, op in enumerate(block.operators) for name in op.inputs}
     given = {name: machines[0].argument(block, name, inputs) for name in block.inputs}
-    states: list[dict[str, Value]] = [machine.as_read(block, given) for machine in machines]
+    small = subnormal_numbers(block, given)
+    states: list[dict[str, Value]] = [machine.as_read(given, small) for machine in machines]
     for name, value in given.items():
         yield name, [value], None, None
     for index, operator in enumerate(block.operators):
@@ -150,6 +150,21 @@ def _in_step(
             if last_use.get(name, -1) <= index:
                 for own in states:
                     own.pop(name, None)
+
+
+def _computed(
+    machine: ErringRun, index: int, operands: list[Value], where: str
+) -> dict[str, Value]:
+    """Return the results of an operator of the main block; none, and end the run, if it is refused."""
+    block = machine.graph.main
+    operator = block.operators[index]
+    try:
+        if operator.spec.regions:
+            return machine.control_flow(index, operator, operands)
+        return machine.without_errors(block, operator, operands, where)
+    except TosaConvertError:
+        machine.is_alive = False
+        return {}
 
 
 def _compute_all(
@@ -186,22 +201,28 @@ def _compute_all(
         # Where nothing errs, all runs have the same array.
         errors = {name: error for name, error in errors.items() if error.is_any}
     found: list[dict[str, Value]] = []
-    for machine, values in zip(machines[1:], operands[1:], strict=True):
+    shared: dict[int, Array] = {}
+    if not is_same and operator.spec.name in SUMS_OF_PRODUCTS:
+        shared = results_of_runs(block, operator, operands, plain(results[operator.outputs[0]]))
+    for number, values in enumerate(operands[1:], 1):
+        machine = machines[number]
         found.append(dict(results if errors else stored))
         if not machine.is_alive or is_same:
             continue
-        try:
-            if operator.spec.regions:
-                found[-1] = machine.control_flow(index, operator, values)
-            else:
-                found[-1] = machine.without_errors(block, operator, values, where)
-        except TosaConvertError:
-            machine.is_alive = False
+        if number in shared:
+            found[-1] = {operator.outputs[0]: shared[number]}
+        else:
+            found[-1] = _computed(machine, index, values, where) or found[-1]
     if bends and not is_same and may_bend(block, operator):
         add_bends(exact, index, operands, results, found)
+    small = subnormal_numbers(block, results) if operator.spec is CONST else {}
     for machine, own, given in zip(machines[1:], states[1:], found, strict=True):
         changed = machine.with_errors(given, errors) if machine.is_alive else stored
-        own.update(machine.as_read(block, changed) if operator.spec in _READ else changed)
+        own.update(
+            machine.as_read(changed, subnormal_numbers(block, changed))
+            if operator.spec is VARIABLE_READ
+            else machine.as_read(changed, small)
+        )
     return {
         name: error.of_rounding / math.sqrt(3)
         if is_same and (error := errors.get(name)) is not None and error.is_of_sum

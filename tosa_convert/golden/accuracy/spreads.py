@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from tosa_convert.golden.accuracy.criteria import Spread
-from tosa_convert.golden.accuracy.error_bounds import FLOATS, kinds_of, same_values
+from tosa_convert.golden.accuracy.error_bounds import FLOATS, kinds_of, parts_of, same_values
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.model import Block
 from tosa_convert.reference.call import is_float
@@ -27,6 +27,7 @@ _OF_LARGEST: Final = 0.4715
 _INJECTIVE: Final = frozenset(("ADD", "MUL", "NEGATE", "SUB"))
 
 
+@np.errstate(all="ignore")
 def spread_of(
     block: Block,
     name: str,
@@ -46,40 +47,67 @@ def spread_of(
         low, high = reduce(np.minimum, wide), reduce(np.maximum, wide)
         return Spread(wide[0], low=low, high=high, possible=possible)
     exact = exact.astype(np.float64, copy=False)
-    squares, counts = np.zeros(exact.shape), np.zeros(exact.shape, np.int32)
-    kinds: Array | None = None
-    for other in arrays[1:]:
-        if other is arrays[0]:
-            counts += 1
-            continue
-        with np.errstate(all="ignore"):
-            error = other - exact
-        is_number = np.isfinite(error)
-        if not is_number.all():
-            differs = ~is_number & ~same_values(other, exact)
-            error = np.where(is_number, error, 0.0)
-            kinds = np.zeros(exact.shape, np.uint8) if kinds is None else kinds
-            kinds |= np.where(differs, kinds_of(other), np.uint8(0))
-        counts += is_number
-        with np.errstate(over="ignore"):
-            squares += np.square(error)
+    own, counts, kinds = _squares_of_errors(exact, arrays)
     most = FLOATS[kind][2]
-    squares /= np.maximum(counts, 1)
-    # What overflows says nothing about its neighbours.
-    fits = np.abs(exact) <= most
-    own, squares = squares, np.where(fits, np.minimum(squares, most**2), 0.0)
-    unknown = (counts == 0) & np.isfinite(exact) & (len(arrays) > 1)
-    with_neighbours = _with_neighbours(squares)
+    squares = own
+    fits: Array | None = None
+    if not np.abs(exact).max(initial=0.0) <= most:
+        # What overflows says nothing about its neighbours.
+        fits = np.abs(exact) <= most
+        squares = np.where(fits, squares, 0.0)
+    if not own.max(initial=0.0) <= most**2:
+        squares = np.minimum(squares, most**2)
+    sigma = _with_neighbours(squares)
     if _shows_every_error(block, name):
         # Where no run differs there is nothing to differ: all before it is exact.
-        with_neighbours[squares == 0] = 0.0
-    sigma = np.sqrt(np.where(fits | ~np.isfinite(exact), with_neighbours, own))
+        sigma[squares == 0] = 0.0
+    if fits is not None:
+        sigma = np.where(fits | ~np.isfinite(exact), sigma, own)
+    sigma = np.sqrt(sigma)
     if known is not None:
-        sigma = np.where(counts == len(arrays) - 1, known, sigma)
-    if unknown.any():
-        # No run has a number here: nothing says how far it may be off.
-        sigma = np.where(unknown, np.inf, sigma)
+        sigma = known if counts is None else np.where(counts == len(arrays) - 1, known, sigma)
+    if counts is not None:
+        # Where no run has a number, nothing says how far it may be off.
+        sigma = np.where((counts == 0) & np.isfinite(exact), np.inf, sigma)
     return Spread(exact, sigma=sigma, kinds=kinds)
+
+
+def _squares_of_errors(
+    exact: Array, arrays: Sequence[Array]
+) -> tuple[Array, Array | None, Array | None]:
+    """Return the mean of the squares of the errors of runs, of each element.
+
+    With it come, if not all errors are finite, how many are, and the kinds of the others.
+
+    arrays: of all runs; the first one is exact, and so are others that are the same array.
+    """
+    others = [array for array in arrays[1:] if array is not arrays[0]]
+    squares = np.zeros(exact.shape)
+    counts: Array | None = None
+    kinds: Array | None = None
+    for where in parts_of(exact.shape):
+        center, total = exact[where], squares[where]
+        for other in others:
+            error = other[where] - center
+            error *= error
+            total += error
+        if np.isfinite(total.max(initial=0.0)):
+            total /= max(1, len(arrays) - 1)
+            continue
+        if counts is None or kinds is None:
+            counts = np.full(exact.shape, len(arrays) - 1, np.int32)
+            kinds = np.zeros(exact.shape, np.uint8)
+        total[...] = 0.0
+        for other in others:
+            values = other[where]
+            error = values - center
+            is_number = np.isfinite(error)
+            differs = ~is_number & ~same_values(values, center)
+            kinds[where] |= np.where(differs, kinds_of(values), np.uint8(0))
+            counts[where] -= ~is_number
+            total += np.square(np.where(is_number, error, 0.0))
+        total /= np.maximum(counts[where], 1)
+    return squares, counts, kinds
 
 
 def _shows_every_error(block: Block, name: str) -> bool:
@@ -152,7 +180,19 @@ def _with_neighbours(squares: Array) -> Array:
 
 def _near(table: Array, axis: int) -> Array:
     """Return the mean along an axis, limited by the lower quartile of what is not zero."""
-    ordered = np.sort(np.where(table > 0, table, np.inf), axis=axis)
-    quarter = np.count_nonzero(table, axis=axis, keepdims=True) // 4
-    quartile = np.take_along_axis(ordered, quarter, axis=axis)
-    return np.minimum(table.mean(axis=axis, keepdims=True), _OUTLIERS * quartile)
+    mean = table.mean(axis=axis, keepdims=True)
+    small, zeros = (
+        np.count_nonzero(found, axis=axis, keepdims=True)
+        for found in (table * _OUTLIERS < mean, table == 0)
+    )
+    quarter = (table.shape[axis] - zeros) // 4
+    # Where the mean is less, the quartile need not be known.
+    lines = np.flatnonzero(small - zeros > quarter)
+    if lines.size:
+        part = np.take(table, lines, axis=1 - axis)
+        ordered = np.sort(np.where(part > 0, part, np.inf), axis=axis)
+        place = np.take(quarter, lines, axis=1 - axis)
+        quartile = np.take_along_axis(ordered, place, axis=axis)
+        limited = np.minimum(np.take(mean, lines, axis=1 - axis), _OUTLIERS * quartile)
+        np.put_along_axis(mean, lines.reshape(limited.shape), limited, axis=1 - axis)
+    return np.asarray(mean)
