@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tosa_convert.cli import show_json
 from tosa_convert.cli.command import say
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-Array = npt.NDArray[Any]
+Array: TypeAlias = "npt.NDArray[Any]"
 
 #: Elements of an array that are read at a time.
 _BLOCK: Final = 1 << 20
