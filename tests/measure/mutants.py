@@ -35,12 +35,13 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 _FLATBUFFER: Final = ("tests/unit/formats/flatbuffer", "tests/unit/formats/wire", "tests/roundtrip")
 #: Folder of the package -> what judges its mutants: arguments of pytest.
 FOLDERS: Final[dict[str, tuple[str, ...]]] = {
-    "graph": ("tests/unit/graph",),
+    "graph": ("tests/unit/graph", "tests/golden/test_extract.py"),
     "formats/wire": _FLATBUFFER,
     "formats/flatbuffer": _FLATBUFFER,
     "rules": ("tests/rules", "-k", "not reference_model"),
     "golden/accuracy": tuple(
-        f"tests/golden/test_{name}.py" for name in ("accuracy", "compare", "compliance")
+        f"tests/golden/test_{name}.py"
+        for name in ("accuracy", "check_runs", "compare", "compliance", "network_accuracy")
     ),
     "reference": ("tests/reference",),
 }
