@@ -25,7 +25,8 @@ _OPT = (
 _OF_CHILDREN = "--serve"
 _OTHERS = (
     "--logfile --model --validate --strict-json --raw-binary"
-    " --iree-llvmcpu-target-cpu --iree-llvmcpu-stack-allocation-limit"
+    " --iree-llvmcpu-target-cpu --iree-llvmcpu-stack-allocation-limit --output-format --tosa-serialize"
+    " --tosa-deserialize --emit-bytecode --output-dir"
     " --accelerator-config --require-static-shape --custom-op-domain-to-opcode"
 )
 #: Options that the plugin adds to pytest, and a variable of a stylesheet.

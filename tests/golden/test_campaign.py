@@ -164,6 +164,21 @@ def test_an_honest_consumer_has_no_finding(tmp_path: Path) -> None:
     assert not found.folders
 
 
+def test_what_failed_runs_again_on_a_changed_backend(tmp_path: Path) -> None:
+    path = tmp_path / "backend.py"
+    path.write_text(FAULTY)
+    source = Source(size=1, kinds=("ABS", "REVERSE"))
+    consumer = Consumer(str(path), 60.0, "numpy")
+
+    def campaign(count: int) -> Campaign:
+        return Campaign(source, consumer, tmp_path / "work", 600.0, count=count)
+
+    before = run_campaign(campaign(4)).tried
+    assert before["crashed"]
+    path.write_text(FAULTY.replace('"ABS" in kinds', '"TANH" in kinds'))
+    assert run_campaign(campaign(0)).tried == {"pass": 4}
+
+
 def test_by_default_as_many_processes_as_processors_work(tmp_path: Path) -> None:
     (tmp_path / "honest.py").write_text(
         "import tosa_convert as tc\n"

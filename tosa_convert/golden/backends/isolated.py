@@ -336,5 +336,9 @@ def results_of(
 
 
 def _result(results: Mapping[str, Array], key: str, shape: tuple[int, ...]) -> Array:
-    """Return a result as the readers of `by_position` do."""
-    return results[key]
+    """Return a result as the readers of `by_position` do.
+
+    A scalar of TOSA is a vector of one element in VGF.
+    """
+    found = results[key]
+    return found.reshape(shape) if shape == () and found.shape == (1,) else found

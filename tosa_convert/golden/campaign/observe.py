@@ -61,8 +61,8 @@ class Consumer:
     engine: Engine = "auto"
 
 
-def run_trial(name: str, source: Source, consumer: Consumer) -> Observation:
-    """Return what the consumer does with the program of a number."""
+def run_trial(name: str, source: Source, consumer: Consumer, key: str = "") -> Observation:
+    """Return what the consumer, whose fingerprint is `key`, does with the program of a number."""
     start = time.monotonic()
     try:
         trial = make_trial(source, int(name))
@@ -70,7 +70,7 @@ def run_trial(name: str, source: Source, consumer: Consumer) -> Observation:
         return Observation(name, "not-run", str(error))
     status, message, group = observe(trial, consumer)
     seconds = round(time.monotonic() - start, 4)
-    return Observation(name, status, message, seconds, group=group, made=trial.made)
+    return Observation(name, status, message, seconds, key=key, group=group, made=trial.made)
 
 
 def observe(trial: Trial, consumer: Consumer) -> tuple[Status, str, str]:

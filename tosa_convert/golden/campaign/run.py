@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from tosa_convert.errors import fail
+from tosa_convert.golden.backends.fingerprint import digest, of_backend
 from tosa_convert.golden.campaign.findings import (
     Finding,
+    installed,
     known_causes,
     reduced_finding,
     save_finding,
@@ -21,9 +23,11 @@ from tosa_convert.golden.campaign.findings import (
 from tosa_convert.golden.campaign.observe import Consumer, Observation, run_trial
 from tosa_convert.golden.campaign.trials import Source, make_trial
 from tosa_convert.golden.suite.engine import on_local_processes, run_all
-from tosa_convert.golden.suite.journal import Journal
+from tosa_convert.golden.suite.journal import Answer, Journal
 from tosa_convert.graph.model import counted
 
+#: Statuses of answers that count for one state of the consumer only.
+_FAILURES: Final = ("wrong", "crashed", "refused")
 #: Programs that a worker tries between two looks at the clock.
 _BATCH: Final = 8
 #: Programs of one group of wrong results that are reduced: one group may hide several defects.
@@ -100,8 +104,16 @@ def _require_a_comparison(campaign: Campaign, found: list[Observation]) -> None:
 
 
 def _try_programs(campaign: Campaign, journal: Journal, progress: Callable[[str], None]) -> None:
-    function = functools.partial(run_trial, source=campaign.source, consumer=campaign.consumer)
+    key = digest([of_backend(campaign.consumer.against), installed()])
+    function = functools.partial(
+        run_trial, source=campaign.source, consumer=campaign.consumer, key=key
+    )
     run_cases = on_local_processes(campaign.jobs)
+    # The consumer was changed since: what failed runs again.
+    failed = [name for name, row in journal.answers.items() if _is_stale(row, key)]
+    for name in failed:
+        del journal.answers[name]
+    run_all(failed, run_cases, journal, function)
     end = time.monotonic() + campaign.seconds
     number = len(journal.answers)
     most = number + (1 << 62 if campaign.count is None else campaign.count)
@@ -113,6 +125,10 @@ def _try_programs(campaign: Campaign, journal: Journal, progress: Callable[[str]
         progress(", ".join(f"{count} {status}" for status, count in counts.most_common()))
 
 
+def _is_stale(row: Answer, key: str) -> bool:
+    return row.status in _FAILURES and row.key != key
+
+
 def _report_findings(
     campaign: Campaign,
     found: list[Observation],
@@ -120,7 +136,7 @@ def _report_findings(
     progress: Callable[[str], None],
 ) -> None:
     known = known_causes([campaign.folder, *campaign.known])
-    failing = ("wrong", "crashed", "refused") if campaign.refused else ("wrong", "crashed")
+    failing = _FAILURES if campaign.refused else _FAILURES[:2]
     for group, rows in _groups(found, failing):
         if (campaign.consumer.against, group) in known:
             outcome.known += 1
