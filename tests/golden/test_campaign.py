@@ -65,6 +65,21 @@ def test_a_detour_keeps_every_bit(name: str, monkeypatch: pytest.MonkeyPatch) ->
     assert taken
 
 
+def test_detours_are_taken_inside_of_regions() -> None:
+    kept = 0
+    for number in range(20):
+        graph = golden.generate(seed=number, operators=3, kinds=["COND_IF", "WHILE_LOOP"])
+        inputs = golden.input_arrays(graph, None, random=number)
+        changed = with_detour(graph, random.Random(number))
+        if changed is None or tc.validate(changed[0]):
+            continue
+        main = len(changed[0].main.operators)
+        if main == len(graph.main.operators):
+            assert results(changed[0], inputs) == results(graph, inputs)
+            kept += 1
+    assert kept > 3
+
+
 def test_other_edits_keep_every_bit() -> None:
     taken = set()
     for number in PROGRAMS:

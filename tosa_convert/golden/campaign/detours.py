@@ -195,14 +195,15 @@ def _is_usual(tensor: Tensor | None) -> bool:
 def with_detour(graph: Graph, choose: random.Random) -> tuple[Graph, str] | None:
     """Return the program in which an operand of an operator takes a detour, and what it does.
 
-    None if no operand can take the detour that was chosen.
+    The operator may be inside of a region. None if no operand can take the detour that was chosen.
     """
-    places = _candidates(graph.main)
+    block = choose.choice([block for _, block in graph.blocks()])
+    places = _candidates(block)
     if not places:
         return None
     name, detour = choose.choice(list(DETOURS.items()))
     for place, position in choose.sample(places, min(len(places), 4)):
-        edit = BlockEditor(graph.main)
+        edit = BlockEditor(block)
         try:
             for index, op in enumerate(edit.visit()):
                 if index == place:
@@ -210,7 +211,7 @@ def with_detour(graph: Graph, choose: random.Random) -> tuple[Graph, str] | None
                     _use(edit, op, position, value)
         except (TosaConvertError, ValueError, IndexError):
             continue  # the type or the shape does not allow it
-        return _with_main(graph, edit.finish()), name
+        return _with_block(graph, block, edit.finish()), name
     return None
 
 
@@ -221,9 +222,11 @@ def _use(edit: BlockEditor, op: Operator, position: int, value: str) -> None:
     edit.remove(op)
 
 
-def _with_main(graph: Graph, block: Block) -> Graph:
-    first = graph.regions[0]
-    regions = [Region(first.name, [block, *first.blocks[1:]]), *graph.regions[1:]]
+def _with_block(graph: Graph, old: Block, new: Block) -> Graph:
+    regions = [
+        Region(region.name, [new if block is old else block for block in region.blocks])
+        for region in graph.regions
+    ]
     return Graph(graph.version, regions, graph.producer, graph.target)
 
 
@@ -238,7 +241,7 @@ def exchanged(graph: Graph, choose: random.Random) -> tuple[Graph, str] | None:
     first, second, *rest = op.inputs
     operators = list(block.operators)
     operators[index] = replace(op, inputs=(second, first, *rest))
-    return _with_main(graph, replace(block, operators=operators)), "operands exchanged"
+    return _with_block(graph, block, replace(block, operators=operators)), "operands exchanged"
 
 
 def with_fixed_inputs(
@@ -262,4 +265,4 @@ def with_fixed_inputs(
     kept = [name for name in done.inputs if name not in fixed]
     tensors = {name: tensor for name, tensor in done.tensors.items() if name not in fixed}
     changed = replace(done, inputs=kept, tensors=tensors)
-    return _with_main(graph, changed), f"constant {', '.join(fixed)}"
+    return _with_block(graph, block, changed), f"constant {', '.join(fixed)}"
