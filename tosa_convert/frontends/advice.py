@@ -45,8 +45,8 @@ _TORCH: Final = (
     ),
     (
         r"complex|fft|stft|view_as_real|DFT|STFT|polar",
-        "TOSA computes on real tensors: write the transform as a product with a matrix of cosines and"
-        " one of sines",
+        "TOSA computes on real tensors: take and return these, and write a transform of another form"
+        " as a product with a matrix of cosines and one of sines",
     ),
     (
         r"linalg|cholesky|\binv|\bqr|\bsvd|Det$",
