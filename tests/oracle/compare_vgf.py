@@ -192,6 +192,12 @@ def computes_the_same(before: Graph, after: Graph) -> bool:
         for name, array in tc.golden.input_arrays(before, None, 3).items()
     }
     expected = list(tc.golden.run(before, arrays, engine="numpy").outputs.values())
+    if any(array.dtype.kind == "f" and np.isnan(array).all() for array in expected):
+        # Integers may be tokens, which must be in a vocabulary.
+        arrays = {
+            name: array % 8 if array.dtype.kind == "i" else array for name, array in arrays.items()
+        }
+        expected = list(tc.golden.run(before, arrays, engine="numpy").outputs.values())
     wanted = _types(after, after.main.inputs)
     # The converter leaves out the inputs that only folded operators read.
     for names in combinations(before.main.inputs, len(wanted)):
