@@ -51,8 +51,9 @@ class Outcome(NamedTuple):
     """What became of a program, and why.
 
     kind: "equal"; "equal but for types" that the converter changes; "computes the same", perhaps
-    "in other types"; "not run", if the engine refuses a program of other types; "not taken" by the
-    converter; "crashed", which the converter did; "refused" by us; "differs".
+    "in other types"; "other values", which the converter writes; "not run", if the engine refuses a
+    program of other types; "not taken" by the converter; "crashed", which the converter did; "refused"
+    by us; "differs".
     """
 
     kind: str
@@ -72,7 +73,7 @@ class Tally:
     def add(self, found: Outcome) -> None:
         """Count one."""
         self.kinds[found.kind] += 1
-        if found.kind in ("not taken", "not run"):
+        if found.kind in ("not taken", "not run", "other values"):
             self.reasons[f"{found.kind}, %d: {found.detail}"] += 1
         if found.kind == "crashed":
             self.crashes[f"{found.file}: {found.detail}"] += 1
@@ -180,7 +181,28 @@ def compare(file: Path, folder: Path) -> Outcome:
             return Outcome(kind, str(file))
     except tc.TosaConvertError as error:
         return Outcome("not run" if is_other else "differs", str(file), str(error)[:200])
+    if reason := _changes_values(before):
+        return Outcome("other values", str(file), reason)
     return Outcome("differs", str(file), _difference(before, after))
+
+
+def _changes_values(graph: Graph) -> str:
+    """Return why the converter writes other values; "" if it does not."""
+    tensors = graph.main.tensors
+    limits = np.iinfo(np.int32)
+    for tensor in tensors.values():
+        if tensor.data is not None and tensor.dtype.name == "INT64":
+            values = tensor.data.numpy()
+            if values.min() < limits.min or values.max() > limits.max:
+                return "INT64 constants saturate to 32 bits"
+    for operator in graph.main.operators:
+        if operator.spec.name == "CAST" and tensors[operator.outputs[0]].dtype.name.startswith(
+            "FP"
+        ):
+            data = tensors[operator.inputs[0]].data
+            if data is not None and tensors[operator.inputs[0]].dtype.name == "BOOL":
+                return "CAST of true is folded to -1"
+    return ""
 
 
 def computes_the_same(before: Graph, after: Graph) -> bool:
