@@ -439,7 +439,8 @@ def test_integers_after_inexact_operators_are_exact_unless_the_reference_is_unsu
 
 @pytest.mark.parametrize("name", [name for name in FLOATS if name != "MXINT8"])
 def test_the_limits_of_floating_point_types_are_those_of_ml_dtypes(name: str) -> None:
-    limits = ml_dtypes.finfo(dtype(name).numpy)
+    finfo: Any = ml_dtypes.finfo
+    limits = finfo(dtype(name).numpy)
     bits, smallest_normal, largest, has_infinity = FLOATS[name]
     assert bits == limits.nmant
     assert smallest_normal == float(limits.smallest_normal)

@@ -21,6 +21,16 @@ from tosa_convert.graph.dtypes import RoundingMode
 #: Processor seconds in which a campaign has to find a bug.
 SECONDS: Final = 600.0
 FLOATS: Final = (np.float32, np.float16)
+#: Bugs that no campaign finds, because no generated program has what shows them: a CONCAT of three,
+#: a MUL of INT16, a shift that rounds, and a PAD with a constant.
+NOT_GENERATED: Final = frozenset(
+    (
+        "CONCAT of three takes the second one twice",
+        "MUL of INT16 wraps at 16 bits",
+        "a shift of INT8 does not round",
+        "PAD fills INT8 with zeros",
+    )
+)
 Change = Callable[[At, Array], Any]
 
 
@@ -249,7 +259,8 @@ def fails(bug: Planted, trial: Trial) -> bool:
 
 @pytest.mark.long
 def test_a_campaign_finds_planted_bugs() -> None:
-    missing, source, number = planted(), Source(), 0
+    missing = [bug for bug in planted() if bug.title not in NOT_GENERATED]
+    source, number = Source(), 0
     found: dict[str, tuple[int, float]] = {}
     while missing and min(bug.seconds for bug in missing) < SECONDS:
         start = time.process_time()
@@ -267,7 +278,8 @@ def test_a_campaign_finds_planted_bugs() -> None:
                 found[bug.title] = number, bug.seconds
     for title, (after_programs, seconds) in found.items():
         print(f"{seconds:6.1f} s, {after_programs:5d} programs: {title}")
-    assert len(found) >= 16, [bug.title for bug in missing]
+    assert not missing, [bug.title for bug in missing]
+    assert len(found) == 16
 
 
 def test_a_backend_without_a_bug_passes() -> None:

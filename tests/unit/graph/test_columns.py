@@ -247,7 +247,7 @@ def test_a_large_block_is_checked_in_columns(monkeypatch: pytest.MonkeyPatch) ->
 
 def drop(name: str) -> Callable[[Block], None]:
     def change(block: Block) -> None:
-        values: dict[str, Any] = block.tensors if name in block.tensors else block.shapes  # type: ignore[assignment]
+        values: dict[str, Any] = block.tensors if name in block.tensors else block.shapes
         del values[name]
 
     return change
@@ -333,7 +333,11 @@ def test_a_returned_value_that_nothing_defines_is_left_to_the_rules() -> None:
 
 def test_an_element_that_is_too_short_for_the_operand_is_left_to_the_rules() -> None:
     values = [tensor("x"), tensor("y")]
-    clamp = {"min_val": bytes(4), "max_val": bytes(4), "nan_mode": NanPropagationMode.PROPAGATE}
+    clamp: dict[str, Any] = {
+        "min_val": bytes(4),
+        "max_val": bytes(4),
+        "nan_mode": NanPropagationMode.PROPAGATE,
+    }
     made = program("x", "y", values, [op("CLAMP", "x", "y", **clamp)])
     assert accepted(made)
     made.main.operators[0].attributes["max_val"] = bytes(2)
