@@ -275,6 +275,8 @@ def fuzz(session: nox.Session) -> None:
 def faults(session: nox.Session) -> None:
     """Judge every faulty backend of the bench: what `check` finds, and what `bisect` names.
 
+    Without arguments, a campaign then looks for bugs that are planted for it.
+
     `-- ARGS` such as `--state DIR`, `--engine reference-model --every 20` or `--verify`. It continues
     where it was stopped. A quarter of an hour on two processors.
     """
@@ -282,6 +284,8 @@ def faults(session: nox.Session) -> None:
     script = "tests/golden/fault_bench/run.py"
     words = session.posargs or ["--state", str(FAULTS)]
     session.run("python", script, *words, env={"PYTHONPATH": "tests"})
+    if not session.posargs:
+        session.run("python", "tests/golden/test_planted_bugs.py", env={"PYTHONPATH": "tests"})
 
 
 @nox.session

@@ -1,7 +1,13 @@
-"""A campaign finds bugs that are planted in a backend: in fusions, tiles, sizes and types."""
+"""A campaign finds bugs that are planted in a backend: in fusions, tiles, sizes and types.
+
+    PYTHONPATH=tests python tests/golden/test_planted_bugs.py
+
+tries all of them, each for up to ten minutes of processor time; the test those that are found soon.
+"""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -257,29 +263,33 @@ def fails(bug: Planted, trial: Trial) -> bool:
         bug.seconds += time.process_time() - start
 
 
-@pytest.mark.long
-def test_a_campaign_finds_planted_bugs() -> None:
-    missing = [bug for bug in planted() if bug.title not in NOT_GENERATED]
-    source, number = Source(), 0
-    found: dict[str, tuple[int, float]] = {}
-    while missing and min(bug.seconds for bug in missing) < SECONDS:
+def campaign(bugs: list[Planted], programs: int) -> list[Planted]:
+    """Return the bugs that so many programs do not find, each in its limit of processor time."""
+    missing, source = list(bugs), Source()
+    for number in range(programs):
+        if not missing or min(bug.seconds for bug in missing) > SECONDS:
+            break
         start = time.process_time()
         try:
             trial = make_trial(source, number)
         except TosaConvertError:
             continue
         finally:
-            number += 1
             for bug in missing:  # each of them would have made the program
                 bug.seconds += time.process_time() - start
         for bug in list(missing):
             if fails(bug, trial):
                 missing.remove(bug)
-                found[bug.title] = number, bug.seconds
-    for title, (after_programs, seconds) in found.items():
-        print(f"{seconds:6.1f} s, {after_programs:5d} programs: {title}")
-    assert not missing, [bug.title for bug in missing]
-    assert len(found) == 16
+                print(f"{bug.seconds:6.1f} s, {number + 1:5d} programs: {bug.title}", flush=True)
+    return missing
+
+
+@pytest.mark.slow
+def test_a_campaign_soon_finds_planted_bugs() -> None:
+    bugs = planted()
+    missing = campaign(bugs, 150)
+    assert {bug.title for bug in missing} >= NOT_GENERATED
+    assert len(bugs) - len(missing) >= 12, [bug.title for bug in missing]
 
 
 def test_a_backend_without_a_bug_passes() -> None:
@@ -287,3 +297,11 @@ def test_a_backend_without_a_bug_passes() -> None:
     tried = [fails(honest, make_trial(source, number)) for number in range(12)]
     assert not any(tried)
     assert honest.seconds > 0
+
+
+if __name__ == "__main__":
+    found_late = [bug for bug in planted() if bug.title not in NOT_GENERATED]
+    lost = campaign(found_late, 1 << 30)
+    print(*(f"not found: {bug.title}" for bug in lost), sep="\n")
+    print(f"{len(found_late) - len(lost)} of {len(found_late)} found")
+    sys.exit(bool(lost))

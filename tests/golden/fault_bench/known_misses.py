@@ -26,7 +26,9 @@ _RESIZED: Final = (
 _CONDITION: Final = (
     "the condition holds for large inputs alone, and edge inputs do not aim at conditions"
 )
-_BESIDE: Final = "the threshold is 15 % off, and probabilities in BF16 may differ by 15 %: six times their spread"
+_BESIDE: Final = (
+    "the threshold is 15 % off, and probabilities in BF16 may be: six times their spread"
+)
 _LOW: Final = "the outputs may err by half of their values, as the check says: `--strict` fails it"
 #: Title -> why no inputs, or no comparison of outputs, showed the fault.
 KNOWN_MISSES: Final[Mapping[str, str]] = {
