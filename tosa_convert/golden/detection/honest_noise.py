@@ -23,7 +23,7 @@ from tosa_convert.graph.model import Graph
 from tosa_convert.reference.call import is_float
 
 #: Measurements of six independent runs each. Fewer give one of many elements by chance hardly any error.
-_BATCHES: Final = 5
+_BATCHES: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
