@@ -8,13 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from frontends.stablehlo_operations import CASES
-from frontends.stablehlo_releases.write_modules import FOLDER, arguments
 
 import tosa_convert as tc
 from tosa_convert.errors import TosaConvertError
 
 pytest.importorskip("jax", reason="jax is not installed")
 modules = pytest.importorskip("tosa_convert.frontends.stablehlo.modules")
+_written = pytest.importorskip("frontends.stablehlo_releases.write_modules")
+FOLDER: Path = _written.FOLDER
+arguments = _written.arguments
 
 FILES = sorted(file for file in FOLDER.iterdir() if file.suffix in (".mlir", ".mlirbc", ".jax"))
 #: Releases of StableHLO for which jaxlib writes artifacts.

@@ -50,6 +50,8 @@ _GRAPH_MEMBERS: Final = {(enum, mlir): member for (enum, member), mlir in MLIR_M
 _MEMBER: Final = re.compile(r"#tosa[.<](\w+)[<\s]\s*(\w+)\s*>\Z")
 #: The types of integers; up to October 2023 they were i64.
 _INTEGERS: Final = ("i32", "i64")
+#: Of the elements of an array, by their bits.
+_FORMATS: Final = {8: "b", 16: "h", 32: "i", 64: "q"}
 
 
 # -- MLIR -> graph ----------------------------------------------------------------------------------
@@ -221,8 +223,8 @@ class AttributeWriter:
         return self.bits(INTEGER, self.types.builtin(f"i{bits}"), value, bits)
 
     def list(self, values: tuple[int, ...], bits: int) -> bytes:
-        """Integers as an array<i32: ...> or array<i64: ...>."""
-        raw = struct.pack(f"<{len(values)}{'i' if bits == 32 else 'q'}", *values)
+        """Encode integers as an array<i8: ...>, array<i32: ...> or array<i64: ...>."""
+        raw = struct.pack(f"<{len(values)}{_FORMATS[bits]}", *values)
         return self.encoder.dense_array(self.types.builtin(f"i{bits}"), len(values), raw)
 
     def enum(self, value: IntEnum) -> bytes:
