@@ -35,6 +35,10 @@ def test_a_sample_of_the_programs_is_equal_to_torch(tmp_path: Path) -> None:
         *("layers.py:make_gelu", "tensors.py:make_embedding", "random_sequences.py:make_seed_0"),
         *("elementwise.py:make_fmax", "element_types.py:make_shift_right_int32"),
         *("element_types.py:make_matmul_int32", "element_types.py:make_maximum_uint8"),
+        *(
+            "convolutions.py:make_max_pool2d_ceil_short",
+            "convolutions.py:make_max_pool2d_dilated_ceil",
+        ),
     )
     words = [f"{FOLDER}/{name}" for name in names]
     report = tmp_path / "r.json"

@@ -210,6 +210,14 @@ def make_max_pool2d_ceil() -> Program:
     return of(nn.MaxPool2d(2, ceil_mode=True), floats(1, 2, 5, 5))
 
 
+def make_max_pool2d_ceil_short() -> Program:
+    return of(nn.MaxPool2d(3, stride=2, ceil_mode=True), floats(1, 2, 2, 7) - 2)
+
+
+def make_max_pool2d_dilated_ceil() -> Program:
+    return of(nn.MaxPool2d(3, stride=2, padding=1, dilation=2, ceil_mode=True), floats(1, 2, 8, 9))
+
+
 def make_max_pool2d_dilated() -> Program:
     return of(nn.MaxPool2d(2, stride=1, dilation=2), floats(1, 2, 6, 6))
 

@@ -93,7 +93,7 @@ OWN: dict[Any, Decomposition] = {
     aten.index_put.default: indexing.index_put,
     aten.searchsorted.Tensor: indexing.search_sorted,
     aten.constant_pad_nd.default: windows.constant_pad,
-    aten.max_pool2d.default: windows.max_pool_dilated,
+    aten.max_pool2d.default: windows.max_pool,
     aten.avg_pool2d.default: partial(windows.average_pool, axes=2),
     aten.avg_pool3d.default: partial(windows.average_pool, axes=3),
     aten._adaptive_avg_pool2d.default: windows.adaptive_average,

@@ -56,7 +56,7 @@ def constant_pad(x: Any, pad: Sequence[int], value: Any = 0) -> Any:
     return torch.constant_pad_nd(x, added, value) if any(added) else x.clone()
 
 
-def max_pool_dilated(
+def max_pool(
     x: Any,
     kernel_size: Any,
     stride: Any = (),
@@ -64,15 +64,35 @@ def max_pool_dilated(
     dilation: Any = 1,
     ceil_mode: bool = False,
 ) -> Any:
-    """Pool over windows that have gaps, by the maximum of slices."""
-    kernel, gaps = all_sizes(kernel_size, 2), all_sizes(dilation, 2)
-    if gaps == [1, 1] or ceil_mode or math.prod(kernel) > _POSITIONS:
-        return NotImplemented
+    """Pool over windows with gaps by the maximum of slices; pad an axis that is shorter than its window.
+
+    torch-mlir computes the padding of the latter's `ceil_mode` wrongly.
+    """
+    kernel, gaps, pads = (all_sizes(value, 2) for value in (kernel_size, dilation, padding))
     step = all_sizes(stride, 2) if stride else kernel
+    axes = list(zip(x.shape[-2:], kernel, step, pads, gaps, strict=True))
+    is_short = ceil_mode and any(size + 2 * pad < k for size, k, _, pad, _ in axes)
+    if not (gaps != [1, 1] or is_short) or math.prod(kernel) > _POSITIONS:
+        return NotImplemented
+    ends = [_end_of_windows(*axis) for axis in axes] if ceil_mode else pads
+    if any(pads) or any(ends):
+        around = [amount for pair in zip(pads[::-1], ends[::-1], strict=True) for amount in pair]
+        x = torch.constant_pad_nd(x, around, -math.inf)
+    if gaps == [1, 1]:
+        return torch.ops.aten.max_pool2d(x, kernel, step)
     result = None
-    for part in _windows(_padded(x, all_sizes(padding, 2), -math.inf), kernel, step, gaps):
+    for part in _windows(x, kernel, step, gaps):
         result = part if result is None else torch.maximum(result, part)
     return result
+
+
+def _end_of_windows(size: int, kernel: int, step: int, pad: int, gap: int) -> int:
+    """Return the padding, perhaps negative, with which the windows of `ceil_mode` end at the end."""
+    reach = (kernel - 1) * gap + 1
+    last = -(-(size + 2 * pad - reach) // step)
+    if last * step >= size + pad:  # It would begin in the padding.
+        last -= 1
+    return last * step + reach - size - pad
 
 
 def average_pool(
