@@ -2,9 +2,10 @@
 
     python tests/measure/mutants.py --state .nox/mutants --sample 60
 
-A seeded sample of the mutations of each folder; each is judged by those tests of the folder that run the
-changed line. Answers are kept as they come, so a run that was stopped goes on. A mutant lives in the
-memory of a forked process: no file changes. Children that tests start run the code as it is.
+A seeded sample of the mutations of each folder; each is judged by those tests that run the changed line
+or its file, as many as fit into a minute. Answers are kept as they come, so a run that was stopped goes
+on. A mutant lives in the memory of a forked process: no file changes. Children that tests start run the
+code as it is.
 """
 
 from __future__ import annotations
@@ -32,19 +33,53 @@ import pytest
 from measure.mutations import mutations
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-_FLATBUFFER: Final = ("tests/unit/formats/flatbuffer", "tests/unit/formats/wire", "tests/roundtrip")
-#: Folder of the package -> what judges its mutants: arguments of pytest.
+#: Folder of the package -> the tests that judge its mutants first.
 FOLDERS: Final[dict[str, tuple[str, ...]]] = {
-    "graph": ("tests/unit/graph", "tests/golden/test_extract.py"),
-    "formats/wire": _FLATBUFFER,
-    "formats/flatbuffer": _FLATBUFFER,
-    "rules": ("tests/rules", "-k", "not reference_model"),
+    "graph": ("tests/unit/graph",),
+    "formats/wire": ("tests/unit/formats/wire", "tests/unit/formats/flatbuffer"),
+    "formats/flatbuffer": ("tests/unit/formats/flatbuffer", "tests/roundtrip"),
+    "rules": ("tests/rules",),
     "golden/accuracy": tuple(
-        f"tests/golden/test_{name}.py"
-        for name in ("accuracy", "check_runs", "compare", "compliance", "network_accuracy")
+        f"tests/golden/test_{name}.py" for name in ("accuracy", "compare", "compliance")
     ),
     "reference": ("tests/reference",),
 }
+_GOLDEN: Final = (
+    *(
+        "accuracy",
+        "bisect",
+        "bisect_integers",
+        "bisect_parts",
+        "check_runs",
+        "compare",
+        "compliance",
+    ),
+    *(
+        "edge_inputs",
+        "engines",
+        "extract",
+        "generate",
+        "network_accuracy",
+        "reduce",
+        "regions",
+        "run",
+    ),
+    *("write_errors", "widen", "unpacked_arrays"),
+)
+#: The tests that judge the mutants of all folders, as groups that are recorded one by one.
+GROUPS: Final[dict[str, tuple[str, ...]]] = {
+    **{
+        name: (f"tests/{name}",)
+        for name in (
+            *("unit/graph", "unit/formats/flatbuffer", "unit/formats/wire", "unit/eras"),
+            *("roundtrip", "reference", "inspection", "rewrites"),
+        )
+    },
+    "rules": ("tests/rules", "-k", "not reference_model"),
+    "golden": tuple(f"tests/golden/test_{name}.py" for name in _GOLDEN),
+}
+#: Seconds that the tests of one mutant may take where no mutant is: the others are left out.
+BUDGET: Final = 60.0
 #: Files that a script writes, and that tests compare with what it writes from.
 GENERATED: Final = ("layout.py", "layout_080.py")
 #: pytest's exit codes: tests passed; a test failed; the changed code could not be imported, by tests or
@@ -87,41 +122,79 @@ class Recorder:
         self.seconds[report.nodeid] = before + report.duration
 
 
-def record(folder: str, state: Path) -> None:
-    """Run the tests of a folder, and write which of them runs which line."""
+def record(group: str, state: Path) -> None:
+    """Run a group of tests, and write which of them runs which line of the folders."""
     import coverage
 
-    data = state / f"{folder.replace('/', '-')}.coverage"
-    files = [f"{ROOT}/tosa_convert/{folder}/*"]
-    measured = coverage.Coverage(str(data), include=files, config_file=False)
+    files = [f"{ROOT}/tosa_convert/{folder}/*" for folder in FOLDERS]
+    measured = coverage.Coverage(None, branch=True, include=files, config_file=False)
     recorder = Recorder()
     measured.start()
-    code = pytest.main([*FOLDERS[folder], *_OPTIONS], plugins=[recorder])
+    code = pytest.main([*GROUPS[group], *_OPTIONS], plugins=[recorder])
     measured.stop()
-    assert code == 0, f"the tests of {folder} fail without a change: {code}"
+    assert code == 0, f"the tests of {group} fail without a change: {code}"
     found = measured.get_data()
+    tests = sorted(recorder.seconds)
+    numbers = {test: number for number, test in enumerate(tests)}
     lines = {
         str(Path(path).relative_to(ROOT)): {
-            line: sorted(filter(None, tests))
+            line: sorted(numbers[test] for test in tests if test)
             for line, tests in found.contexts_by_lineno(path).items()
         }
         for path in found.measured_files()
     }
-    lines_of(folder, state).write_text(json.dumps({"lines": lines, "seconds": recorder.seconds}))
-    data.unlink(missing_ok=True)
+    rows = [(test, recorder.seconds[test]) for test in tests]
+    recorded(group, state).write_text(json.dumps({"tests": rows, "lines": lines}))
 
 
 _OPTIONS: Final = ("-q", "-x", "-n", "0", "-p", "no:cacheprovider", "--no-header")
 
 
-def lines_of(folder: str, state: Path) -> Path:
+def recorded(group: str, state: Path) -> Path:
     """Name the file that says which tests run which lines, as the code and the tests are now."""
-    tests = [ROOT / name for name in FOLDERS[folder] if name.startswith("tests/")]
-    files = [path for top in tests for path in ([top] if top.is_file() else top.rglob("*.py"))]
-    files += (ROOT / "tosa_convert" / folder).rglob("*.py")
+    tops = [ROOT / name for name in GROUPS[group] if name.startswith("tests/")]
+    files = [path for top in tops for path in ([top] if top.is_file() else top.rglob("*.py"))]
+    for folder in FOLDERS:
+        files += (ROOT / "tosa_convert" / folder).rglob("*.py")
     text = b"".join(path.read_bytes() for path in sorted(files))
     digest = hashlib.sha256(text).hexdigest()[:12]
-    return state / f"{folder.replace('/', '-')}-{digest}.lines.json"
+    return state / f"{group.replace('/', '-')}-{digest}.lines.json"
+
+
+@dataclass(frozen=True)
+class Record:
+    """Says which tests run which lines, and how long each test takes."""
+
+    seconds: dict[str, float]
+    #: File -> line -> tests. A line that an import runs has those of the first test that imports it.
+    lines: dict[str, dict[int, list[str]]]
+    #: Changes when a test or the code does.
+    name: str = ""
+
+
+def read_record(state: Path) -> Record:
+    """Record the groups of tests that are not recorded as they are now, and return all of them."""
+    seconds: dict[str, float] = {}
+    lines: dict[str, dict[int, list[str]]] = {}
+    names = []
+    for group in GROUPS:
+        path = recorded(group, state)
+        names.append(path.name)
+        if not path.exists():
+            command = [sys.executable, __file__, "--state", str(state), "--record", group]
+            environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}tests", "CI": "true"}
+            subprocess.run(
+                command, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL
+            )
+        found = json.loads(path.read_text())
+        seconds.update(found["tests"])
+        tests = [test for test, _ in found["tests"]]
+        for name, rows in found["lines"].items():
+            for line, numbers in rows.items():
+                known = lines.setdefault(name, {}).setdefault(int(line), [])
+                known += [tests[number] for number in numbers]
+    digest = hashlib.sha256("".join(names).encode()).hexdigest()[:12]
+    return Record(seconds, lines, digest)
 
 
 def mutants_of(folder: str) -> Iterator[Mutant]:
@@ -200,46 +273,56 @@ def _limit(seconds: int) -> None:
         os.dup2(nothing, stream)
 
 
-def tests_for(mutant: Mutant, found: dict[str, Any]) -> list[str]:
-    """Return the tests that run the line of a mutant, those of the quickest file first.
+def tests_for(mutant: Mutant, found: Record) -> list[str]:
+    """Return the tests that may notice a mutant, within the budget, the most likely ones first.
 
-    All tests run what is executed by an import.
+    Those that run its line come first, of the mutant's own folder before others, quick files before
+    slow ones. Then come all that run another line of the file: what an import or a cached function
+    computes is recorded for the first test that needs it alone. The result is empty if no test runs
+    the line.
     """
-    seconds: dict[str, float] = found["seconds"]
-    rows = found["lines"].get(mutant.path, {})
-    if str(mutant.line) not in rows:
+    rows = found.lines.get(mutant.path, {})
+    if mutant.line not in rows:
         return []
-    tests = rows[str(mutant.line)] or list(seconds)
-    by_file: dict[str, float] = {}
-    for test in tests:
-        file = test.partition("::")[0]
-        by_file[file] = by_file.get(file, 0.0) + seconds.get(test, 0.0)
-    return sorted(tests, key=lambda test: (by_file[test.partition("::")[0]], seconds.get(test, 0)))
+    folder = next(name for name in FOLDERS if mutant.path.startswith(f"tosa_convert/{name}/"))
+    own = tuple(FOLDERS[folder])
+    direct = set(rows[mutant.line])
+    everything = direct.union(*rows.values()) or set(found.seconds)
+    by_file: dict[tuple[bool, str], float] = {}
+    for test in everything:
+        key = (test in direct, test.partition("::")[0])
+        by_file[key] = by_file.get(key, 0.0) + found.seconds[test]
+
+    def rank(test: str) -> tuple[bool, bool, float, float, str]:
+        seconds = by_file[test in direct, test.partition("::")[0]]
+        return (test not in direct, not test.startswith(own), seconds, found.seconds[test], test)
+
+    chosen: list[str] = []
+    spent = 0.0
+    for test in sorted(everything, key=rank):
+        spent += found.seconds[test]
+        if chosen and spent > BUDGET:
+            break
+        chosen.append(test)
+    return chosen
 
 
 def run(folder: str, state: Path, sample: int, seed: int) -> None:
     """Judge a sample of the mutants of a folder, and print those that survive."""
-    lines = lines_of(folder, state)
-    if not lines.exists():
-        command = [sys.executable, __file__, "--state", str(state), "--record", folder]
-        environment = {**os.environ, "PYTHONPATH": "tests", "CI": "true"}
-        subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.DEVNULL)
-    found = json.loads(lines.read_text())
+    found = read_record(state)
     everything = list(mutants_of(folder))
     chosen = random.Random(f"{seed} {folder}").sample(everything, min(sample, len(everything)))
     answers = state / f"{folder.replace('/', '-')}.jsonl"
     known = read_answers(answers)
-    limit = 20 + 4 * int(sum(found["seconds"].values()))
-    _require_survivor(chosen[0], found, limit)
+    _require_survivor(chosen[0], found)
     for mutant in chosen:
-        tests = tests_for(mutant, found)
         row = known.get(mutant.key)
         # A survivor is judged again when there are other tests.
-        if row is None or (row["verdict"] != "killed" and row["tests"] != lines.name):
-            verdict = judge(mutant, tests, limit) if tests else "not run"
+        if row is None or (row["verdict"] != "killed" and row["tests"] != found.name):
+            verdict = _verdict(mutant, found)
             row = {"key": mutant.key, "path": mutant.path, "line": mutant.line}
             row |= {"before": mutant.before, "after": mutant.after}
-            row |= {"verdict": verdict, "tests": lines.name}
+            row |= {"verdict": verdict, "tests": found.name}
             with answers.open("a") as file:
                 file.write(json.dumps(row) + "\n")
             known[mutant.key] = row
@@ -251,12 +334,19 @@ def run(folder: str, state: Path, sample: int, seed: int) -> None:
     print(f"{folder}: {killed} of {len(chosen)} killed ({len(everything)} in all)", flush=True)
 
 
-def _require_survivor(mutant: Mutant, found: dict[str, Any], limit: int) -> None:
+def _verdict(mutant: Mutant, found: Record) -> str:
+    """Judge a mutant by the tests that may notice it."""
+    tests = tests_for(mutant, found)
+    limit = 30 + 4 * int(sum(found.seconds[test] for test in tests))
+    return judge(mutant, tests, limit) if tests else "not run"
+
+
+def _require_survivor(mutant: Mutant, found: Record) -> None:
     """Fail unless a module that is imported in the same way, but unchanged, passes a test."""
     source = (ROOT / mutant.path).read_text(encoding="utf-8")
     unchanged = replace(mutant, source=source)
-    (test, *_) = tests_for(mutant, found) or list(found["seconds"])
-    assert judge(unchanged, [test], limit) == "survived", f"{test} fails without a change"
+    (test, *_) = tests_for(mutant, found) or list(found.seconds)
+    assert judge(unchanged, [test], 60) == "survived", f"{test} fails without a change"
 
 
 def read_answers(path: Path) -> dict[str, Any]:
@@ -277,7 +367,7 @@ def main() -> None:
     parser.add_argument("--state", type=Path, required=True, help="folder for answers")
     parser.add_argument("--sample", type=int, default=60, help="mutants of each folder")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--record", choices=FOLDERS, help=argparse.SUPPRESS)
+    parser.add_argument("--record", choices=GROUPS, help=argparse.SUPPRESS)
     given = parser.parse_args()
     given.state.mkdir(parents=True, exist_ok=True)
     state = given.state.resolve()

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from measure.coverage_by_folder import AIMS, below, folder_of, sums
@@ -83,13 +82,21 @@ def test_the_tests_that_run_a_line_judge_its_mutant_the_quick_ones_first() -> No
     pytest.importorskip("resource", reason="mutants are judged in forks with limits")
     from measure import mutants
 
-    mutant = mutants.Mutant("tosa_convert/graph/versions.py", 1, "", "", "")
-    found: dict[str, Any] = {"seconds": {"a.py::x": 2.0, "b.py::y": 1.0}, "lines": {}}
-    assert mutants.tests_for(mutant, found) == []
-    found["lines"] = {mutant.path: {"1": ["a.py::x"]}}
-    assert mutants.tests_for(mutant, found) == ["a.py::x"]
-    found["lines"] = {mutant.path: {"1": []}}  # run by an import
-    assert mutants.tests_for(mutant, found) == ["b.py::y", "a.py::x"]
+    path = "tosa_convert/graph/versions.py"
+    mutant = mutants.Mutant(path, 1, "", "", "")
+    own = f"{mutants.FOLDERS['graph'][0]}/a.py"
+    seconds = {"a.py::x": 2.0, "b.py::y": 1.0, f"{own}::z": 3.0, "c.py::slow": mutants.BUDGET}
+
+    def judges(lines: dict[int, list[str]]) -> list[str]:
+        return mutants.tests_for(mutant, mutants.Record(seconds, {path: lines}))
+
+    assert judges({2: ["a.py::x"]}) == []
+    assert judges({1: ["a.py::x", "b.py::y", f"{own}::z"]}) == [f"{own}::z", "b.py::y", "a.py::x"]
+    # Another test of the file may be the one that needs what an import computes.
+    assert judges({1: ["a.py::x"], 2: ["b.py::y"]}) == ["a.py::x", "b.py::y"]
+    assert judges({1: []}) == [f"{own}::z", "b.py::y", "a.py::x"], "run by an import"
+    assert judges({1: ["c.py::slow", "a.py::x"]}) == ["a.py::x"], "the budget is kept"
+    assert judges({1: ["c.py::slow"]}) == ["c.py::slow"]
 
 
 def test_sums_are_by_folder_and_aims_are_held() -> None:
