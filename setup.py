@@ -1,6 +1,7 @@
-"""Put man pages and a bill of materials into the wheel; pyproject.toml has everything else.
+"""Put man pages, a bill of materials and a README with absolute links into the wheel.
 
 The pages are made from the help of the verbs when the wheel is built: no copy of them is kept.
+pyproject.toml has everything else.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from distutils.command.install_data import install_data  # isort: skip  # that of setuptools
 
 FOLDER = "share/man/man1"
-sys.path.insert(0, str(Path(__file__).parent))  # the build has an environment of its own
+ROOT = Path(__file__).parent
+sys.path.insert(0, str(ROOT))  # the build has an environment of its own
+
+from release.readme_for_index import read_readme  # noqa: E402
 
 
 class InstallManPages(install_data):
@@ -42,6 +46,8 @@ class WheelWithBill(bdist_wheel):
 
 
 setup(
+    long_description=read_readme(ROOT),
+    long_description_content_type="text/markdown",
     cmdclass={"install_data": InstallManPages, "bdist_wheel": WheelWithBill},
     data_files=[(FOLDER, [])],
 )

@@ -17,6 +17,7 @@ import pytest
 from release.bill_of_materials import PLACE, write_bill
 from release.build_archives import packed_again
 from release.check_archives import sdist_problems, source_files, wheel_problems
+from release.readme_for_index import read_readme, readme_for_index, source_address
 from tosa_convert.version import __version__
 
 FILES = {"README.md", "tests/a.py", "tosa_convert/api.py", "tosa_convert/py.typed"}
@@ -183,6 +184,30 @@ def test_archives_of_two_builds_are_packed_equally() -> None:
         assert content.read() == b"b"
 
 
+# -- the README of a package index ------------------------------------------------------------------
+
+
+def test_the_readme_of_an_index_has_absolute_links_and_pictures(root: Path) -> None:
+    text = "[a](docs/a.md#b) ![p](docs/./p.svg) [c](#c) [d](https://e.org/)\n```sh\n[x](y)\n```\n[f](docs)\n"
+    at = "https://example.org/x"
+    assert readme_for_index(text, at, "1.2.3") == (
+        f"[a]({at}/blob/v1.2.3/docs/a.md#b) ![p]({at}/raw/v1.2.3/docs/p.svg) [c](#c) [d](https://e.org/)\n"
+        f"```sh\n[x](y)\n```\n[f]({at}/blob/v1.2.3/docs)\n"
+    )
+    project = (root / "pyproject.toml").read_text(encoding="utf-8")
+    targets = re.findall(r"\]\(([^)]+)\)", read_readme(root))
+    assert len(targets) > 20
+    at = f"{source_address(project)}/blob/v{__version__}/"
+    assert [name for name in targets if not name.startswith((at, "#"))] == []
+
+
+def test_an_index_gets_no_readme_without_an_address(root: Path) -> None:
+    project = (root / "pyproject.toml").read_text(encoding="utf-8")
+    assert source_address(project).startswith("https://")
+    with pytest.raises(ValueError, match=r"project\.urls"):
+        source_address(project.replace("\nSource", "\n# Source"))
+
+
 # -- files for services ----------------------------------------------------------------------------
 
 
@@ -236,3 +261,19 @@ def test_every_form_for_issues_asks_for_something(root: Path) -> None:
         asked = [row for row in form["body"] if row["type"] != "markdown"]
         assert all({"id", "type", "attributes"} <= row.keys() for row in asked)
         assert any(row.get("validations", {}).get("required") for row in asked)
+
+
+def test_every_convention_is_held_by_a_file_or_says_what_it_lacks(root: Path) -> None:
+    page = (root / "docs/release.md").read_text(encoding="utf-8").partition("## Conventions")[2]
+    rows = [re.split(r" \| ", line.strip("| ")) for line in page.splitlines() if line[:2] == "| "]
+    assert rows[0] == ["convention", "state", "where"]
+    assert len(rows[1:]) == 27
+    assert {state for _, state, _ in rows[1:]} == {"there", "partly", "needs a public repository"}
+    for name, state, where in rows[1:]:
+        files = [
+            text for text in re.findall(r"`([^`]+)`", where) if re.search(r"[./]|LICENSE", text)
+        ]
+        assert files, name
+        assert [path for path in files if not (root / path).is_file()] == [], name
+        if state == "partly":
+            assert re.search("[,;] ", where), f"{name}: what is missing?"
