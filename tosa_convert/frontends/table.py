@@ -61,6 +61,7 @@ RUNTIMES: Final[Mapping[str, Mapping[str, str]]] = {
     "torch": {"torch": "torch"},
     "onnxruntime": {"onnxruntime": "onnxruntime"},
     "jax": {"jax": "jax"},
+    "iree": {"iree": "iree-base-compiler iree-base-runtime"},
 }
 _JAX: Final = {"jax": "jax"}
 _TFLITE: Final = {"tosa_converter_for_tflite": "tosa-converter-for-tflite"}
@@ -132,6 +133,16 @@ FRONTENDS: Final = {
             packages=_JAX,
             converter="tosa_convert.frontends.stablehlo.convert",
             runtime="jax",
+            has_signatures=True,
+        ),
+        Frontend(
+            name="torch-mlir",
+            reads="modules of the torch dialect (.mlir, .mlirbc)",
+            extra="mlir",
+            packages={"torch_mlir": "torch-mlir"},
+            converter="tosa_convert.frontends.torch.convert_module",
+            runtime="iree",
+            forks=True,
             has_signatures=True,
         ),
         Frontend(

@@ -62,13 +62,8 @@ MLIR_FORMATS: Final = frozenset({"mlir", "mlirbc"})
 _BYTECODE: Final = b"ML\xefR"
 #: A portable artifact of StableHLO: bytecode, a version of it, and the producer.
 _ARTIFACT: Final = re.compile(rb"ML\xefR.StableHLO_v", re.DOTALL)
-#: An operation of StableHLO and the dialects around it: in text at the start of a line, or after
-#: results; in bytecode the name of the dialect.
-_STABLEHLO_TEXT: Final = re.compile(
-    rb"^[ \t]*(?:%[\w$.:, %#-]+=[ \t]*)?\"?(?:stablehlo|chlo|vhlo|mhlo)\.\w", re.MULTILINE
-)
-_STABLEHLO_WORDS: Final = (b"stablehlo.", b"chlo.", b"vhlo.", b"mhlo.")
-_STABLEHLO_DIALECT: Final = re.compile(rb"\0(?:stablehlo|chlo|vhlo|mhlo)\0")
+#: Operations of these dialects at the start of a line of text, or after results.
+_OPERATION: Final = r"^[ \t]*(?:%[\w$.:, %#-]+=[ \t]*)?\"?(?:DIALECTS)\.\w"
 #: Bytes at both ends of a module that are searched for them.
 _MODULE_BYTES: Final = 1 << 20
 _BOM: Final = b"\xef\xbb\xbf"
@@ -107,6 +102,7 @@ _SAVED_MODEL: Final = _OtherModel("a TensorFlow SavedModel", _CONVERT, "tensorfl
 _HDF5: Final = _OtherModel("an HDF5 file, such as a Keras model", _TO_TFLITE)
 _EXPORTED_PROGRAM: Final = _OtherModel("a program of torch.export", _CONVERT, "torch")
 _STABLEHLO: Final = _OtherModel("a module of StableHLO", _CONVERT, "stablehlo")
+_TORCH_MODULE: Final = _OtherModel("a module of the torch dialect", _CONVERT, "torch-mlir")
 _TORCH: Final = _OtherModel(
     "a file of torch.save or torch.jit.save",
     "build the model in Python, export it with torch.export.export and torch.export.save, and convert "
@@ -119,6 +115,31 @@ _WEIGHTS: Final = _OtherModel(
 )
 _ZIP: Final = _OtherModel("a ZIP archive", "extract it and convert the model that it holds")
 _GZIP: Final = _OtherModel("compressed with gzip", "decompress it first: gunzip")
+
+
+class _Dialects(NamedTuple):
+    """Dialects whose modules are models, and how text and bytecode show that they have them."""
+
+    model: _OtherModel
+    words: tuple[bytes, ...]
+    text: re.Pattern[bytes]
+    bytecode: re.Pattern[bytes]
+
+
+def _dialects(model: _OtherModel, *names: str) -> _Dialects:
+    joined = "|".join(names)
+    return _Dialects(
+        model,
+        tuple(f"{name}.".encode() for name in names),
+        re.compile(_OPERATION.replace("DIALECTS", joined).encode(), re.MULTILINE),
+        re.compile(rf"\0(?:{joined})\0".encode()),
+    )
+
+
+_DIALECTS: Final = (
+    _dialects(_STABLEHLO, "stablehlo", "chlo", "vhlo", "mhlo"),
+    _dialects(_TORCH_MODULE, "torch"),
+)
 
 #: Names of members -> the kind of a ZIP archive; the first match decides.
 _ZIP_MEMBERS: Final = (
@@ -162,8 +183,8 @@ def sniff(data: memoryview, where: str) -> Format:
     if not len(data):
         raise fail("empty-input", where, f"the input is empty, expected {_expected()}")
     head = bytes(data[:_SNIFF_BYTES])
-    if _holds_stablehlo(data, head):
-        raise _unrecognised(_STABLEHLO, head, where)
+    if module := _module_of_dialects(data, head):
+        raise _unrecognised(module, head, where)
     if head.startswith(_BYTECODE):
         return "mlirbc"
     if head[4:8] == b"TOSA":
@@ -189,7 +210,8 @@ def _unrecognised(other: _OtherModel | None, head: bytes, where: str) -> TosaCon
     found = f"is {other.what}" if other else f"starts with {head[:8]!r}"
     hint = other.hint if other else ""
     claimed = _CLAIMS.get(os.path.splitext(where)[1].lower())
-    if other is _STABLEHLO or claimed in (None, other and other.what):
+    is_module = any(other is row.model for row in _DIALECTS)
+    if is_module or claimed in (None, other and other.what):
         return fail("unrecognised-input", where, f"the input {found}, expected {_expected()}", hint)
     message = f"the input {found}, expected {claimed}, as its extension says"
     hint = "the file is damaged or incomplete, or has the extension of another format"
@@ -254,23 +276,26 @@ def model_kind(data: memoryview) -> str:
     """Return the name of the frontend that reads a file; "" if it is not a model of a framework."""
     head = bytes(data[:_SNIFF_BYTES])
     other = _other_model(data, head)
-    if other is None and _holds_stablehlo(data, head):
-        other = _STABLEHLO
+    if other is None:
+        other = _module_of_dialects(data, head)
     return other.frontend if other is not None else ""
 
 
-def _holds_stablehlo(data: memoryview, head: bytes) -> bool:
-    """Return whether a module of MLIR has operations of StableHLO, and none of TOSA."""
+def _module_of_dialects(data: memoryview, head: bytes) -> _OtherModel | None:
+    """Return what a module of MLIR is whose operations are of a framework, and none of TOSA."""
     # In bytecode the names are at the end, after weights.
     parts = [bytes(data[:_MODULE_BYTES])]
-    if head.startswith(_BYTECODE):
+    is_bytecode = head.startswith(_BYTECODE)
+    if is_bytecode:
         parts.append(bytes(data[-_MODULE_BYTES:]))
-        own, others = b"\0tosa\0", _STABLEHLO_DIALECT
-    elif any(word in parts[0] for word in _STABLEHLO_WORDS):
-        own, others = b"tosa.", _STABLEHLO_TEXT
-    else:
-        return False
-    return any(map(others.search, parts)) and not any(own in part for part in parts)
+    if any((b"\0tosa\0" if is_bytecode else b"tosa.") in part for part in parts):
+        return None
+    for row in _DIALECTS:
+        if not is_bytecode and not any(word in parts[0] for word in row.words):
+            continue
+        if any(map((row.bytecode if is_bytecode else row.text).search, parts)):
+            return row.model
+    return None
 
 
 def is_saved_model(path: str | os.PathLike[str]) -> bool:

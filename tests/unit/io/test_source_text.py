@@ -126,7 +126,7 @@ def test_a_program_of_another_dialect_is_foreign() -> None:
     (finding,) = refusal(TFL.encode())
     assert (finding.code, finding.where) == ("foreign-operator", "-:2:8")
     assert finding.message == "'tfl.add' is not a TOSA operator"
-    assert "tfl-to-tosa" in finding.hint
+    assert ".tflite file" in finding.hint
     assert finding.excerpt.endswith("\n" + " " * 7 + "^")
 
 
@@ -136,13 +136,13 @@ def test_a_program_of_another_dialect_is_foreign() -> None:
         (
             "func.func @f() {\n  tfl.thing\n  return\n}",
             "'tfl.thing' is not a TOSA operator",
-            "tfl-to-tosa",
+            ".tflite file",
         ),
-        ('module { "onnx.Abs"() : () -> () }', "'onnx.Abs' is not", "convert-onnx-to-tosa"),
+        ('module { "onnx.Abs"() : () -> () }', "'onnx.Abs' is not", ".onnx file"),
         (
             "func.func @f(%a: !torch.vtensor<[2],f32>) { return }",
             "!torch.vtensor<[2],f32> is not a tensor",
-            "torch-backend-to-tosa-backend-pipeline",
+            "the extra `mlir`",
         ),
         ("module { vendor.op }", "'vendor.op' is not a TOSA operator", "lower it to TOSA"),
     ],

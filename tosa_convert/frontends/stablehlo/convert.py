@@ -14,13 +14,19 @@ from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import stablehlo
 from jax.interpreters.mlir import make_ir_context
 
-from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.formats.write import save
 from tosa_convert.frontends.jax.convert import rows_of
 from tosa_convert.frontends.jax.lowering import Arguments, lower_function, use_cpu
 from tosa_convert.frontends.jax.scope import NotLowered
 from tosa_convert.frontends.jax.source import Place, place_of_location
 from tosa_convert.frontends.jax.walk import Problem, Walk
+from tosa_convert.frontends.module_functions import (
+    argument_names,
+    choose_function,
+    result_names,
+    unique,
+)
 from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface
 from tosa_convert.frontends.process.request import Request
 from tosa_convert.frontends.stablehlo import elementwise, run_module, structured
@@ -35,7 +41,6 @@ _RULES: Final = {**elementwise.RULES, **structured.RULES}
 _NUMBER: Final = re.compile(re.escape(SCOPE) + r"(\d+)")
 #: What JAX calls a result, such as `result['logits'][0]`.
 _RESULT_KEY: Final = re.compile(r"\[(?:'([^']*)'|(\d+))\]|\.(\w+)")
-_MAIN: Final = "main"
 #: Operations at computed places, whose results have known sizes.
 _FIXED_SIZES: Final = frozenset(("stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice"))
 
@@ -47,7 +52,7 @@ def lower(request: Request, folder: Path) -> Interface:
     # A module says each element type itself, also those of 64 bits.
     with context, ir.Location.unknown(), jax.enable_x64(True):
         module = read_module(Path(request.source).read_bytes(), request.shown, context)
-        name = _function(module, request)
+        name = choose_function(ir, module, request)
         if request.input_shapes or _is_dynamic(module):
             module = refined(module, name, request)
         return _lowered(module, name, request, folder)
@@ -131,36 +136,6 @@ def _together(problems: Sequence[Problem]) -> list[Problem]:
 # -- functions, arguments and names --------------------------------------------------------------
 
 
-def _functions(module: Any) -> list[Any]:
-    return [held.operation for held in module.body.operations if held.operation.name == "func.func"]
-
-
-def _symbol(function: Any) -> str:
-    return str(ir.StringAttr(function.attributes["sym_name"]).value)
-
-
-def _function(module: Any, request: Request) -> str:
-    """Return the name of the function that is converted.
-
-    Raises:
-        TosaConvertError: "ambiguous-function", or "unknown-function".
-    """
-    functions = _functions(module)
-    names = [_symbol(function) for function in functions]
-    public = [
-        _symbol(function)
-        for function in functions
-        if "sym_visibility" not in function.attributes
-        or ir.StringAttr(function.attributes["sym_visibility"]).value != "private"
-    ]
-    wanted = request.func or (_MAIN if _MAIN in names else public[0] if len(public) == 1 else "")
-    if wanted in names:
-        return wanted
-    message = f"the module has the functions {', '.join(names) or 'none'}"
-    code = "unknown-function" if request.func else "ambiguous-function"
-    raise fail(code, request.shown, message, "choose one with --func")
-
-
 def _kinds(function: Any, which: str) -> list[Any]:
     kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     return list(getattr(kind, which))
@@ -191,32 +166,14 @@ def _argument(kind: Any) -> jax.ShapeDtypeStruct:
 
 def _names(function: Any) -> tuple[list[str], list[str]]:
     """Return the names of the arguments and of the results, which JAX writes into the module."""
-    block = function.regions[0].blocks[0]
-    inputs = []
-    for position, argument in enumerate(block.arguments):
-        found = re.match(r'loc\("([^"]+)"\)', str(argument.location))
-        inputs.append(found[1] if found else f"arg{position}")
-    kinds = _kinds(function, "results")
     rows: Any = (
         ir.ArrayAttr(function.attributes["res_attrs"]) if "res_attrs" in function.attributes else []
     )
-    outputs = []
-    for position in range(len(kinds)):
-        row: Any = ir.DictAttr(rows[position]) if position < len(rows) else {}
+    outputs = result_names(len(_kinds(function, "results")))
+    for position, row in enumerate(map(ir.DictAttr, rows)):
         text = str(ir.StringAttr(row["jax.result_info"]).value) if "jax.result_info" in row else ""
         words = [a or b or c for a, b, c in _RESULT_KEY.findall(text)]
         if words and words[0].isdigit():
             words[0] = f"output_{words[0]}"
-        default = "output" if len(kinds) == 1 else f"output_{position}"
-        outputs.append(".".join(words) or default)
-    return _unique(inputs), _unique(outputs)
-
-
-def _unique(names: list[str]) -> list[str]:
-    """Return names of which no two are equal."""
-    taken: set[str] = set()
-    found = []
-    for position, name in enumerate(names):
-        found.append(name if name not in taken else f"{name}_{position}")
-        taken.add(found[-1])
-    return found
+        outputs[position] = ".".join(words) or outputs[position]
+    return argument_names(function), unique(outputs)

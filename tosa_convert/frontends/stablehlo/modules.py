@@ -11,7 +11,8 @@ from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import stablehlo
 from jaxlib import _jax
 
-from tosa_convert.errors import Findings, fail
+from tosa_convert.errors import fail
+from tosa_convert.frontends.module_functions import functions, set_argument_types, symbol
 from tosa_convert.frontends.process.request import Request
 
 _BYTECODE: Final = b"ML\xefR"
@@ -91,6 +92,10 @@ def is_exported(data: bytes) -> bool:
     return start > 0 and data[start + 5 :].startswith(_ARTIFACT)
 
 
+def _with_sizes(kind: Any, sizes: tuple[int, ...]) -> Any:
+    return ir.RankedTensorType.get(sizes, kind.element_type)
+
+
 def refined(module: Any, name: str, request: Request) -> Any:
     """Return a module with the sizes of arguments set, and those of all other tensors inferred.
 
@@ -103,32 +108,8 @@ def refined(module: Any, name: str, request: Request) -> Any:
         TosaConvertError: "unknown-argument" for sizes of no argument; "invalid-shape" for what does
             not fit.
     """
-    (function,) = [
-        held.operation
-        for held in module.body.operations
-        if held.operation.name == "func.func"
-        and ir.StringAttr(held.operation.attributes["sym_name"]).value == name
-    ]
-    block = function.regions[0].blocks[0]
-    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
-    known = {f"arg{position}": position for position in range(len(block.arguments))}
-    for position, argument in enumerate(block.arguments):
-        if found := re.match(r'loc\("([^"]+)"\)', str(argument.location)):
-            known[found[1]] = position
-    inputs, findings = list(kind.inputs), Findings()
-    for key, sizes in request.input_shapes.items():
-        if key not in known:
-            message = f"the function has no argument of this name; it has {', '.join(known)}"
-            findings.add("unknown-argument", f"--input-shape {key}", message)
-            continue
-        position = known[key]
-        inputs[position] = ir.RankedTensorType.get(sizes, kind.inputs[position].element_type)
-    findings.raise_if_any()
-    for position, own in enumerate(inputs):
-        block.arguments[position].set_type(own)
-    function.attributes["function_type"] = ir.TypeAttr.get(
-        ir.FunctionType.get(inputs, kind.results)
-    )
+    (function,) = [row for row in functions(module) if symbol(ir, row) == name]
+    set_argument_types(ir, function, request, _with_sizes)
     stream = io.BytesIO()
     module.operation.write_bytecode(stream)
     try:

@@ -139,6 +139,12 @@ def list_unlowered(module: Any, pipeline: str) -> dict[Unlowered, int]:
     return Counter(row for _, row in unlowered_operations(module, pipeline))
 
 
+def list_operations(module: Any) -> list[Any]:
+    """List the operations of a module's functions that have a form of their own in TOSA."""
+    functions = (row.operation for row in module.body.operations)
+    return [operation for function in functions for operation in _operations(function)]
+
+
 def unlowered_operations(module: Any, pipeline: str) -> list[tuple[Any, Unlowered]]:
     """Find the operations of the module that the pipeline does not lower."""
     pairs = [

@@ -46,7 +46,7 @@ def _iree(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arra
     try:
         binary = compiler.compile_file(
             model,
-            input_type="tosa",
+            input_type="auto" if os.path.basename(model) == "module.mlir" else "tosa",
             target_backends=["llvm-cpu"],
             # The default limit is for embedded targets; a host's threads have megabytes of stack.
             extra_args=[
@@ -69,7 +69,7 @@ def _iree(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arra
     loaded = runtime.VmModule.copy_buffer(config.vm_instance, binary)
     context.add_vm_module(loaded)
     # One function has the program's name; the others are IREE's own.
-    (name,) = [name for name in loaded.function_names if not name.startswith("__")]
+    (name,) = [name for name in loaded.function_names if name[:2] != "__" and "$" not in name]
     # Not by the calls of IREE's Python, which know fewer element types than IREE.
     given, results = runtime.VmVariantList(len(inputs)), runtime.VmVariantList(1)
     for array, type_name in zip(inputs, types, strict=True):

@@ -64,19 +64,16 @@ def _inside(operation: Operation) -> Iterator[Fields]:
 
 _FIRST: Final = "lower it to TOSA before exporting"
 
-#: Dialects above TOSA -> what lowers them to TOSA. Passes as their projects document them.
+_BY_CONVERT: Final = (
+    "tosa-flatbuffer-convert does it, or tosa_convert.frontends.from_file, with the extra"
+)
+#: Dialects above TOSA -> what lowers them to TOSA.
 _LOWERING: Final = {
-    **dict.fromkeys(
-        ("stablehlo", "chlo", "vhlo", "mhlo"),
-        "tosa-flatbuffer-convert does it, or tosa_convert.frontends.from_file, with the extra `jax`",
-    ),
-    "torch": (
-        "torch-mlir-opt --torch-backend-to-tosa-backend-pipeline, or "
-        'torch_mlir.fx.export_and_import(..., output_type="tosa")'
-    ),
-    "tfl": "tf-opt --tfl-to-tosa-pipeline, or the Python package tosa-converter-for-tflite",
-    "tf": "tf-opt --tf-to-tosa-pipeline",
-    "onnx": "onnx-mlir-opt --shape-inference --convert-onnx-to-tosa",
+    **dict.fromkeys(("stablehlo", "chlo", "vhlo", "mhlo"), f"{_BY_CONVERT} `jax`"),
+    "torch": f"{_BY_CONVERT} `mlir`",
+    "tfl": "convert the .tflite file that the text was made from, with tosa-flatbuffer-convert",
+    "tf": "convert the SavedModel or the .pb file, with tosa-flatbuffer-convert",
+    "onnx": "convert the .onnx file that the text was made from, with tosa-flatbuffer-convert",
 }
 
 #: Dialects that TOSA is lowered to; no pass leads back.
@@ -92,8 +89,8 @@ def lowering_hint(operator: str) -> str:
         operator: Its name in MLIR, or the name of its dialect.
 
     Example:
-        >>> lowering_hint("tf.Relu")
-        'lower it to TOSA before exporting: tf-opt --tf-to-tosa-pipeline'
+        >>> lowering_hint("linalg.matmul")
+        'lower it to TOSA before exporting; if TOSA was lowered to linalg, export before that pass'
     """
     dialect = operator.partition(".")[0]
     if operator == "func.call":
