@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -157,8 +158,8 @@ def test_inputs_and_results_have_the_types_that_were_asked_for(types: list[str])
         ({"kinds": ["FFT2D"], "profile": "PRO-INT"}, "FFT2D cannot be generated with --profile"),
         ({"profile": "PRO-INT", "types": ["FP32"]}, "--profile PRO-INT --types FP32"),
         (
-            {"kinds": ["TABLE"], "types": ["INT32", "INT16"]},
-            "no operands were found for TABLE with",
+            {"kinds": ["SELECT"], "types": ["INT32", "INT16"]},
+            "no operands were found for SELECT with",
         ),
         ({"types": ["FP31"]}, "found 'FP31'"),
         ({"profile": "EXT-INT16"}, "EXT-INT16 needs PRO-INT"),
@@ -200,9 +201,17 @@ def test_the_generator_imports_only_the_graph_the_rules_and_the_builder() -> Non
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.parametrize("seed", range(60))
 def test_the_reference_model_accepts_generated_graphs(seed: int) -> None:
-    assert golden.run(
-        generate(seed, 30), random=seed, options=golden.RunOptions(level="8k")
-    ).outputs
+    assert is_accepted(generate(seed, 30), seed)
+
+
+def is_accepted(graph: Graph, seed: int) -> bool:
+    """Run a program; tell whether it has a result, or needs what the reference model does not have."""
+    try:
+        return bool(golden.run(graph, random=seed, options=golden.RunOptions(level="8k")).outputs)
+    except TosaConvertError as error:
+        # Convolutions of mixed types, and INT64 that are indexed: both are new in TOSA 1.1.
+        lacks = re.search("reference model has no (TRANSPOSE_CONV2D|GATHER|SCATTER) ", str(error))
+        return lacks is not None and graph.version != V1_0
 
 
 @pytest.mark.slow
@@ -211,7 +220,7 @@ def test_the_reference_model_accepts_generated_graphs(seed: int) -> None:
 @pytest.mark.parametrize("kind", sorted(RULES))
 def test_the_reference_model_accepts_each_operator_alone(kind: str) -> None:
     for seed in range(3):
-        assert golden.run(generate(seed, 4, kinds=[kind]), random=seed).outputs
+        assert is_accepted(generate(seed, 4, kinds=[kind]), seed)
 
 
 @pytest.mark.slow

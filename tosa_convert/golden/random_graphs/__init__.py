@@ -15,10 +15,9 @@ from tosa_convert.builder import Builder
 from tosa_convert.errors import fail, refuse_unknown
 from tosa_convert.golden.random_graphs import control, elementwise, tensors
 from tosa_convert.golden.random_graphs.builder import ELEMENT_TYPES, RULES, RandomBuilder
-from tosa_convert.golden.random_graphs.target import ANYTHING, Target
-from tosa_convert.graph.dtypes import V1_0
+from tosa_convert.golden.random_graphs.target import Target
+from tosa_convert.graph.dtypes import V1_0, V1_1
 from tosa_convert.graph.model import Graph
-from tosa_convert.graph.opset import operator
 
 __all__ = ["NOT_GENERATED", "RULES", "generate"]
 
@@ -78,11 +77,10 @@ def generate(
             "operators that can be generated: " + ", ".join(sorted(RULES)),
         )
     refuse_unknown("level", level, ("8k", "none"))
-    target = ANYTHING if profile is None and types is None else Target.of(profile, types)
+    newest = V1_0 if kinds is None and seed % 2 else V1_1
+    target = Target.of(profile, types, newest)
     if kinds is not None:
         target.refuse_impossible(chosen)
-    if kinds is None and seed % 2:
-        chosen = [name for name in chosen if operator(name).since <= V1_0]
     chosen = [name for name in chosen if target.takes(name)]
     if not chosen or not target.inputs(ELEMENT_TYPES):
         message = f"no program can be generated with {target}"

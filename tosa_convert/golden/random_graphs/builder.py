@@ -13,19 +13,35 @@ import numpy as np
 
 from tosa_convert.builder import Builder, Value, Variable
 from tosa_convert.golden.random_graphs.target import ANYTHING, Target
-from tosa_convert.graph.dtypes import dtype
+from tosa_convert.graph.dtypes import DType, dtype
 from tosa_convert.graph.opset import operator
-from tosa_convert.rules.types import rows
+from tosa_convert.rules.types import TypeRow, rows
 
 #: The most elements of a tensor.
 MOST_ELEMENTS: Final = 2048
 #: Largest absolute value of an integer input; random inputs for the reference model keep to it.
-INPUT_BOUND: Final = {"INT8": 128, "INT16": 32768, "INT32": 2**15}
+INPUT_BOUND: Final = {
+    "INT4": 7,
+    "INT8": 128,
+    "INT16": 32768,
+    "INT32": 2**15,
+    "INT48": 2**30,
+    "INT64": 2**30,
+}
 INT32_BOUND: Final = 2**30
 FLOATS: Final = ("FP32", "FP16", "BF16")
 INTEGERS: Final = ("INT8", "INT16", "INT32")
 ELEMENT_TYPES: Final = (*FLOATS, *INTEGERS, "BOOL")
+#: Element types that few operators have: inputs have them where an operator asks for one.
+RARE_TYPES: Final = ("FP8E4M3", "FP8E5M2", "INT4", "INT48", "INT64")
+EVERY_TYPE: Final = (*ELEMENT_TYPES, *RARE_TYPES)
+#: How often an operator has a row of its types at random, whatever the block has.
+_RARELY: Final = 0.3
+#: Bits that wide integers have besides those of INT32, without those that a product takes.
+_ROOM: Final = {"INT48": 15, "INT64": 15}
 _MOST_RANK: Final = 4
+#: Numbers that all floating-point types can represent.
+NUMBERS: Final = (-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0)
 #: Operators choose among so many of the last values: a large program takes time in proportion.
 RECENT: Final = 256
 
@@ -46,6 +62,10 @@ class Tensor:
     @property
     def count(self) -> int:
         return math.prod(self.shape)
+
+    def is_within(self, bound: int) -> bool:
+        """Return whether elements keep to a bound of INT32; wider ones have as much more room."""
+        return self.bound <= bound << _ROOM.get(self.dtype, 0)
 
 
 class Shape(NamedTuple):
@@ -103,24 +123,27 @@ class RandomBuilder:
 
     def input(self, element_type: str = "", shape: tuple[int, ...] = ()) -> Tensor:
         """Add a new input of the program; in a region, a constant."""
-        known = ELEMENT_TYPES if self.target is ANYTHING else self.target.inputs(ELEMENT_TYPES)
+        known = self.target.inputs(EVERY_TYPE if element_type else ELEMENT_TYPES)
         if not known or (element_type and element_type not in known):
             raise NoOperandsError
-        if not element_type:
-            element_type = self.random.choice(known)
-            rank = self.random.choice((1, 2, 3, 3, 4, 4))
-            shape = tuple(self.random.randint(1, 6) for _ in range(rank))
+        element_type = element_type or self.random.choice(known)
+        shape = shape or self.sizes(self.random.choice((1, 2, 3, 3, 4, 4)))
         if self.depth:
             return self.add(self.random_const(element_type, shape, 100), 100)
         value = self.build.input(self.name("input"), element_type, shape)
         self.inputs.append(self.add(value, INPUT_BOUND.get(element_type, 0)))
         return self.inputs[-1]
 
+    def sizes(self, rank: int, most: int = 6) -> tuple[int, ...]:
+        """Return random sizes of at least 1."""
+        return tuple(self.random.randint(1, most) for _ in range(rank))
+
     def add(self, value: Value, bound: int) -> Tensor:
         """Add a value that operators can take from now on."""
         name = value.dtype.name
         assert value.shape is not None
-        tensor = Tensor(value, name, value.shape, bound if name in INTEGERS else 0)
+        most = 1 << (value.dtype.bits - 1) if name in INPUT_BOUND else 0
+        tensor = Tensor(value, name, value.shape, min(bound, most))
         self.tensors.append(tensor)
         return tensor
 
@@ -137,9 +160,49 @@ class RandomBuilder:
                 for t in self.tensors[-RECENT:]
                 if t.dtype in element_types
                 and len(t.shape) in ranks
-                and (bound is None or t.bound <= bound)
+                and (bound is None or t.is_within(bound))
             ]
         )
+
+    def operand(
+        self,
+        name: str,
+        ranks: Sequence[int] = range(1, _MOST_RANK + 1),
+        bound: int | None = None,
+        most: int = 6,
+    ) -> tuple[Tensor, PlainRow]:
+        """Pick the first operand of an operator, and a row of its types that fits.
+
+        Most often one of the block's tensors; sometimes a new input of a type that the block may not
+        have, so that all rows are chosen. most: its largest size.
+        """
+        known = [plain for plain in plain_rows(name) if self.target.has_row(plain.row)]
+        if known and self.random.random() < _RARELY:
+            row = self.random.choice(known)
+            element_type = str(row.operands[0])
+            t = self.input(element_type, self.sizes(self.random.choice(list(ranks)), most))
+            if bound is None or t.is_within(bound):
+                return t, row
+        t = self.pick({str(row.operands[0]) for row in known}, ranks, bound)
+        return t, self.random.choice([row for row in known if row.operands[0] is t.value.dtype])
+
+    def keywords(self, name: str, element_type: str) -> dict[str, Any]:
+        """Return attributes that any value fits: how NaN spreads, and whether a shift rounds."""
+        attributes = {row.name for row in operator(name).attributes}
+        found: dict[str, Any] = {}
+        if "nan_mode" in attributes and dtype(element_type).is_float:
+            found["nan_mode"] = self.random.choice(("PROPAGATE", "IGNORE"))
+        if "round" in attributes:
+            found["round"] = self.random.random() < 0.5
+        return found
+
+    def zero_points(self, row: PlainRow, *names: str) -> dict[str, int]:
+        """Return zero points for operands, whose types are the last ones of a row."""
+        types = row.operands[-len(names) :]
+        return {
+            name: self.random.randint(-128, 127) if str(element) == "INT8" else 0
+            for name, element in zip(names, types, strict=True)
+        }
 
     def recent(self, fitting: Sequence[Tensor]) -> Tensor:
         """Pick one of some tensors, recent ones more often."""
@@ -156,7 +219,10 @@ class RandomBuilder:
             numbers = [self.random.randint(0, 1) for _ in range(count)]
         elif element_type in FLOATS:
             numbers = [self.random.randint(-64, 64) / 32 for _ in range(count)]
+        elif dtype(element_type).is_float:
+            numbers = [self.random.choice(NUMBERS) for _ in range(count)]
         else:
+            bound = min(bound, INPUT_BOUND[element_type] - (element_type == "INT8"))
             numbers = [self.random.randint(-bound, bound) for _ in range(count)]
         return self.build.const(np.array(numbers).reshape(shape), element_type)
 
@@ -181,7 +247,7 @@ class RandomBuilder:
             if t.dtype == tensor.dtype
             and len(t.shape) == len(tensor.shape)
             and all(a == b or b == 1 for a, b in zip(tensor.shape, t.shape, strict=True))
-            and (bound is None or t.bound <= bound)
+            and (bound is None or t.is_within(bound))
         ]
         if fitting and self.random.random() < 0.8:
             other = self.random.choice(fitting)
@@ -189,7 +255,7 @@ class RandomBuilder:
         shape = tuple(size if self.random.random() < 0.7 else 1 for size in tensor.shape)
         limit = min(100, bound) if bound is not None else 100
         value = self.random_const(tensor.dtype, shape, limit)
-        return value, limit if tensor.dtype in INTEGERS else 0
+        return value, limit if tensor.dtype in INPUT_BOUND else 0
 
     # -- operators -------------------------------------------------------------------------------
 
@@ -215,7 +281,7 @@ class RandomBuilder:
 
     def record(self, made: Any, taken: Sequence[str], bound: int) -> list[Tensor]:
         """Keep the results of an operator. taken: the names of its operands."""
-        if self.target is not ANYTHING:
+        if (self.target.has, self.target.types) != (None, None):
             block = self.build.block
             if not all(self.target.allows(block, op) for op in block.operators[self.before :]):
                 raise NoOperandsError
@@ -262,14 +328,32 @@ def _value(given: Any) -> Any:
     return [_value(item) for item in given] if isinstance(given, list) else given
 
 
+class PlainRow(NamedTuple):
+    """A row without block-scaled tensors: the element types that an operator takes together."""
+
+    row: TypeRow
+    operands: tuple[DType, ...]
+    results: tuple[DType, ...]
+
+    @property
+    def attribute(self) -> str:
+        """Return the value of the attribute that belongs to the types."""
+        assert self.row.attribute is not None
+        return self.row.attribute[1]
+
+
 @cache
-def types_of(name: str) -> frozenset[str]:
-    """Return the element types of an operator's tensors, if these have one type, or the result BOOL."""
-    return frozenset(
-        str(types.operands[0])
-        for types in rows(operator(name))
-        if set(types.results) <= {types.operands[0], dtype("BOOL")}
-    ).intersection(ELEMENT_TYPES)
+def plain_rows(name: str) -> tuple[PlainRow, ...]:
+    """Return the rows of an operator whose types are all of EVERY_TYPE."""
+    found = []
+    for row in rows(operator(name)):
+        plain = [
+            tuple(one for one in side if isinstance(one, DType) and one.name in EVERY_TYPE)
+            for side in (row.operands, row.results)
+        ]
+        if (len(plain[0]), len(plain[1])) == (len(row.operands), len(row.results)):
+            found.append(PlainRow(row, *plain))
+    return tuple(found)
 
 
 #: Appends an operator, or raises NoOperandsError. It gets the operator's name.

@@ -7,6 +7,7 @@ from typing import Final
 from tosa_convert.builder import Builder, Value
 from tosa_convert.golden.random_graphs.builder import (
     ELEMENT_TYPES,
+    INPUT_BOUND,
     RECENT,
     NoOperandsError,
     RandomBuilder,
@@ -15,6 +16,7 @@ from tosa_convert.golden.random_graphs.builder import (
     Tensor,
     rule,
 )
+from tosa_convert.golden.random_graphs.tensors import block_pair
 from tosa_convert.rules.families.shapes import ARITHMETIC
 
 _KEEP_TYPE: Final = (
@@ -86,6 +88,8 @@ def _cond_if(g: RandomBuilder, name: str) -> None:
 @rule("WHILE_LOOP")
 def _while_loop(g: RandomBuilder, name: str) -> None:
     t = _value_for_region(g)
+    if not {"INT32", "BOOL"} <= {*g.target.inputs(ELEMENT_TYPES)}:
+        raise NoOperandsError  # the condition compares integers
     iterations = g.random.randint(0, _MOST_ITERATIONS)
     grown = []
 
@@ -106,7 +110,8 @@ def _while_loop(g: RandomBuilder, name: str) -> None:
 
 def _declare(g: RandomBuilder, t: Tensor) -> State:
     """Declare a variable of a tensor's type with an initial state."""
-    initial = g.random.randint(0, 1 if t.dtype == "BOOL" else 100)
+    most = 4 if t.value.dtype.is_float else min(100, INPUT_BOUND.get(t.dtype, 1))
+    initial = g.random.choice((0, 1, most))
     variable = g.build.variable(g.name("state"), t.dtype, t.shape, initial)
     g.states.append(State(variable, 100))
     return g.states[-1]
@@ -119,14 +124,14 @@ def _read(g: RandomBuilder, name: str) -> None:
     if available and g.random.random() < 0.5:
         state = g.random.choice(available)
     else:
-        state = _declare(g, g.pick(ELEMENT_TYPES, range(7)))
+        state = _declare(g, g.operand(name, range(1, 7))[0])
     g.count_operator()
     g.record(g.build.read(state.variable), (), state.bound)
 
 
 @rule("VARIABLE_WRITE")
 def _write(g: RandomBuilder, name: str) -> None:
-    t = g.pick(ELEMENT_TYPES)
+    t, _ = g.operand(name)
     same = [
         state
         for state in g.states
@@ -193,7 +198,10 @@ def _slice_shape(g: RandomBuilder, name: str) -> None:
 
 @rule("DIM")
 def _dim(g: RandomBuilder, name: str) -> None:
-    t = g.pick(ELEMENT_TYPES)
+    if g.random.random() < 0.1:
+        t = g.random.choice(block_pair(g, g.random.randint(1, 4)))
+    else:
+        t = g.operand(name)[0].value
     g.emit(name, t, axis=g.random.randrange(len(t.shape)))
 
 

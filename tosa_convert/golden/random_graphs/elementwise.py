@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from tosa_convert.golden.random_graphs.builder import (
-    ELEMENT_TYPES,
     FLOATS,
     INT32_BOUND,
-    INTEGERS,
     RULES,
+    NoOperandsError,
     RandomBuilder,
     Rule,
     rule,
-    types_of,
 )
+from tosa_convert.graph.dtypes import MIDDLE_OF_UINT16
 from tosa_convert.graph.opset import OPERATORS, OperatorSpec
-from tosa_convert.graph.opset import operator as row_of
 from tosa_convert.rules.types import rows
 
 #: The bound of a result, from those of the operands; of others, what their bits can hold.
@@ -28,21 +26,22 @@ _BOUNDS: Final[dict[str, Callable[[int, int], int]]] = {
     **dict.fromkeys(("ADD", "SUB"), operator.add),
     **dict.fromkeys(("MAXIMUM", "MINIMUM"), max),
 }
-_CAST: Final = {
-    "BOOL": INTEGERS,
-    "INT8": ("BOOL", "INT16", "INT32", "FP32", "FP16", "BF16"),
-    "INT16": ("BOOL", "INT8", "INT32", "FP32", "FP16", "BF16"),
-    "INT32": ("BOOL", "INT8", "INT16", "FP32", "FP16", "BF16"),
-    "FP32": ("INT8", "INT16", "FP16", "BF16"),
-    "FP16": ("INT8", "INT16", "FP32"),
-    "BF16": ("INT8", "INT16", "FP32"),
-}
+#: Whether RESCALE takes its input and its result as unsigned.
+_SIGNS: Final = (*((False, False),) * 2, (True, False), (False, True))
+#: The size of a table, by the element type of its indices.
+_TABLE_SIZES: Final = {"INT8": 256, "INT16": 513}
 
 
 @rule("IDENTITY")
 def _unary(g: RandomBuilder, name: str) -> None:
-    t = g.pick(types_of(name) - {"INT16"} if name == "NEGATE" else types_of(name))
-    g.emit(name, t, bound=32 if name == "CLZ" else t.bound + (name == "BITWISE_NOT"))
+    t, _ = g.operand(name)
+    g.emit(name, t, bound=64 if name == "CLZ" else t.bound + (name == "BITWISE_NOT"))
+
+
+@rule("NEGATE")
+def _negate(g: RandomBuilder, name: str) -> None:
+    t, row = g.operand(name, bound=INT32_BOUND)
+    g.emit(name, t, bound=t.bound, **g.zero_points(row, "input1_zp", "output_zp"))
 
 
 @rule("POW")
@@ -54,79 +53,112 @@ def _pow(g: RandomBuilder, name: str) -> None:
 
 
 def _binary(g: RandomBuilder, name: str) -> None:
-    t = g.pick(types_of(name), bound=INT32_BOUND // 2)
+    t, _ = g.operand(name, bound=INT32_BOUND // 2)
     other, bound = g.broadcast_operand(t, INT32_BOUND // 2)
-    keywords: dict[str, Any] = {}
-    if t.dtype in FLOATS and any(row.name == "nan_mode" for row in row_of(name).attributes):
-        keywords["nan_mode"] = g.random.choice(("PROPAGATE", "IGNORE"))
     of_bits = 2 ** max(t.bound, bound).bit_length()
     total = _BOUNDS[name](t.bound, bound) if name in _BOUNDS else of_bits
-    g.emit(name, t, other, bound=total, **keywords)
+    g.emit(name, t, other, bound=total, **g.keywords(name, t.dtype))
 
 
 def _with_amounts(g: RandomBuilder, name: str) -> None:
     """Shift or divide by constants."""
-    t = g.pick(types_of(name))
+    t, _ = g.operand(name)
     most = 100 if name == "INTDIV" else 7
     numbers = [g.random.randint(1, most) for _ in range(t.count)]
     other = g.build.const(np.array(numbers).reshape(t.shape), t.dtype)
-    g.emit(name, t, other, bound=2**31 - 1 if name.startswith("LOGICAL") else t.bound)
+    bound = 2**63 - 1 if name.startswith("LOGICAL") else t.bound
+    g.emit(name, t, other, bound=bound, **g.keywords(name, t.dtype))
 
 
 def _compare(g: RandomBuilder, name: str) -> None:
-    t = g.pick(types_of(name))
+    t, _ = g.operand(name)
     g.emit(name, t, g.broadcast_operand(t)[0])
 
 
 @rule("MUL")
 def _mul(g: RandomBuilder, name: str) -> None:
-    t = g.pick((*FLOATS, "INT32"), bound=2**15)
+    t, row = g.operand(name, bound=2**15)
     other, bound = g.broadcast_operand(t, 2**15)
-    g.emit(name, t, other, bound=t.bound * bound)
+    shift = g.random.choice((0, 0, 1, 7, 31)) if t.dtype == "INT32" else 0
+    g.emit(name, t, other, shift, bound=(t.bound * bound >> shift) + 1, dtype=row.results[0])
 
 
 @rule("SELECT")
 def _select(g: RandomBuilder, name: str) -> None:
-    condition = g.pick(("BOOL",))
-    kinds = (*FLOATS, *INTEGERS)
-    t = g.recent([t for t in g.tensors if t.shape == condition.shape and t.dtype in kinds])
+    condition, row = g.operand(name)
+    element_type = str(row.operands[1])
+    fitting = [t for t in g.tensors if (t.shape, t.dtype) == (condition.shape, element_type)]
+    t = g.recent(fitting) if fitting else g.input(element_type, condition.shape)
     other, bound = g.broadcast_operand(t)
     g.emit(name, condition, t, other, bound=max(t.bound, bound))
 
 
 @rule("CLAMP")
 def _clamp(g: RandomBuilder, name: str) -> None:
-    t = g.pick((*FLOATS, "INT8", "INT16"))
-    low, high = (-1, 1) if t.dtype in FLOATS else (-50, 60)
-    g.emit(name, t, min_val=low, max_val=high, bound=min(t.bound, 60))
+    t, _ = g.operand(name)
+    low, high = sorted(g.random.randint(-100, 100) for _ in "lh")
+    scale = 32 if t.value.dtype.is_float else 1
+    limits = {"min_val": low / scale, "max_val": high / scale}
+    if scale == 1:
+        limits = {"min_val": low, "max_val": high}
+    g.emit(name, t, bound=100, **limits, **g.keywords(name, t.dtype))
 
 
 @rule("TABLE")
 def _table(g: RandomBuilder, name: str) -> None:
-    g.emit(name, g.pick(("INT8",)), g.random_const("INT8", (256,), 127), bound=128)
+    t, row = g.operand(name)
+    table = g.random_const(t.dtype, (_TABLE_SIZES[t.dtype],), 16000)
+    g.emit(name, t, table, bound=128 * 16001, dtype=row.results[0])
 
 
 @rule("CAST")
 def _cast(g: RandomBuilder, name: str) -> None:
-    t = g.pick(ELEMENT_TYPES)
-    target = g.random.choice(_CAST[t.dtype])
-    bound = {"INT8": 128, "INT16": 32768, "INT32": max(t.bound, 1)}.get(target, 0)
-    g.emit(name, t, dtype=target, bound=bound)
+    t, row = g.operand(name)
+    bound = 2**63 if t.value.dtype.is_float else max(t.bound, 1)
+    # An integer that the result cannot hold wraps.
+    if t.bound > 1 << (row.results[0].bits - 1):
+        bound = 2**63
+    g.emit(name, t, dtype=row.results[0], bound=bound)
 
 
 @rule("RESCALE")
 def _rescale(g: RandomBuilder, name: str) -> None:
-    t = g.pick(INTEGERS, bound=INT32_BOUND - 1)
-    target = g.random.choice(INTEGERS)
+    t, row = g.operand(name, bound=INT32_BOUND - 1)
+    wide, result = row.attribute == "True", str(row.results[0])
+    if wide and t.dtype == "INT48":
+        raise NoOperandsError  # the row is there, and ERROR_IF(scale32 && is_same<in_out_t,i48_t>())
+    per_channel = g.random.random() < 0.3
+    count = t.shape[-1] if per_channel else 1
+    factors = (2**30, 2**31 - 1) if wide else (2**14, 2**15 - 1)
+    modes = ("SINGLE_ROUND", "DOUBLE_ROUND") if wide else ("SINGLE_ROUND",)
+    unsigned = g.random.choice(_SIGNS)
+    if {t.dtype, result} & {"INT32", "INT48"}:
+        unsigned = (False, False)
+    bound = t.bound + 256 if not unsigned[0] else 1 << 17
+    # Scaled values fit into 32 bits.
+    least = 31 if wide else max(2, bound.bit_length() - 14)
     g.emit(
         name,
         t,
-        g.random.randint(2**30, 2**31 - 1),
-        g.random.randint(31, 38),
-        rounding_mode=g.random.choice(("SINGLE_ROUND", "DOUBLE_ROUND")),
-        dtype=target,
-        bound={"INT8": 128, "INT16": 32768, "INT32": t.bound + 1}[target],
+        g.build.const([g.random.randint(*factors) for _ in range(count)], row.operands[1]),
+        g.build.const([g.random.randint(least, least + 7) for _ in range(count)], "INT8"),
+        scale32=wide,
+        per_channel=per_channel,
+        rounding_mode=g.random.choice(modes),
+        input_unsigned=unsigned[0],
+        output_unsigned=unsigned[1],
+        input_zp=_zero_point(g, t.dtype, unsigned[0]),
+        output_zp=_zero_point(g, result, unsigned[1]),
+        dtype=result,
+        bound=bound + 1 if wide else (bound << 15 >> least) + 1,
     )
+
+
+def _zero_point(g: RandomBuilder, element_type: str, unsigned: bool) -> int:
+    """Return a zero point that RESCALE takes; that of unsigned elements has their bits."""
+    if element_type == "INT8":
+        return g.random.randint(-128, 127)
+    return g.random.choice((0, MIDDLE_OF_UINT16)) if unsigned else 0
 
 
 def _rule_of(row: OperatorSpec) -> Rule:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from tosa_convert.errors import fail, refuse_unknown
-from tosa_convert.graph.dtypes import DTYPES, dtype
+from tosa_convert.graph.dtypes import DTYPES, V1_1, dtype
 from tosa_convert.graph.model import Block, Operator
 from tosa_convert.graph.opset import operator
 from tosa_convert.rules.profiles import complete, fits, listed, parse
@@ -29,19 +30,26 @@ class Target:
     types: element types of inputs and of what operators compute. Constants have those that their
         operator needs.
     has: profiles and extensions.
+    newest: the TOSA version that it is at most.
     """
 
     types: frozenset[str] | None = None
     has: frozenset[str] | None = None
+    newest: tuple[int, int] = V1_1
 
     @classmethod
-    def of(cls, profile: str | Iterable[str] | None, types: Iterable[str] | None) -> Target:
+    def of(
+        cls,
+        profile: str | Iterable[str] | None,
+        types: Iterable[str] | None,
+        newest: tuple[int, int],
+    ) -> Target:
         """Return the target that options describe. Raises TosaConvertError("option-conflict")."""
         text = profile if isinstance(profile, str) or profile is None else ",".join(profile)
         names = None if types is None else frozenset(str(name).upper() for name in types)
         for name in sorted(names or ()):
             refuse_unknown("types", name, tuple(row.name for row in DTYPES))
-        return cls(names or None, None if text is None else complete(parse(text)))
+        return cls(names or None, None if text is None else complete(parse(text)), newest)
 
     def __str__(self) -> str:
         parts = [] if self.has is None else [f"--profile {listed(self.has)}"]
@@ -50,18 +58,15 @@ class Target:
 
     def inputs(self, known: Sequence[str]) -> tuple[str, ...]:
         """Return those of some element types that an input may have, in their order."""
-        found = [row.operands[0] for row in rows(_ANY_TYPE) if self._has_needs(row)]
-        return tuple(
-            name
-            for name in known
-            if (self.types is None or name in self.types) and dtype(name) in found
-        )
+        return _inputs(self, tuple(known))
 
     def takes(self, name: str) -> bool:
         """Return whether some row of an operator is within the target."""
-        return any(
-            self._has_needs(row) and self._has_types(row.results) for row in rows(operator(name))
-        )
+        return any(map(self.has_row, rows(operator(name))))
+
+    def has_row(self, row: TypeRow) -> bool:
+        """Return whether the types of a row are within the target."""
+        return self._has_needs(row) and self._has_types(row.results)
 
     def allows(self, block: Block, made: Operator) -> bool:
         """Return whether an operator of a block is within the target."""
@@ -81,7 +86,10 @@ class Target:
             raise fail("option-conflict", "generate", message, hint)
 
     def _has_needs(self, row: TypeRow) -> bool:
-        return self.has is None or any(need.names <= self.has for need in row.needs)
+        return any(
+            need.since <= self.newest and (self.has is None or need.names <= self.has)
+            for need in row.needs
+        )
 
     def _has_types(self, elements: Sequence[Element]) -> bool:
         if self.types is None:
@@ -91,3 +99,9 @@ class Target:
 
 
 ANYTHING: Final = Target()
+
+
+@lru_cache(maxsize=64)
+def _inputs(target: Target, known: tuple[str, ...]) -> tuple[str, ...]:
+    found = [row.operands[0] for row in rows(_ANY_TYPE) if target.has_row(row)]
+    return tuple(name for name in known if dtype(name) in found)

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from tosa_convert.golden.random_graphs.builder import (
-    ELEMENT_TYPES,
-    FLOATS,
+    EVERY_TYPE,
     INT32_BOUND,
-    INTEGERS,
+    NUMBERS,
     NoOperandsError,
     RandomBuilder,
     Tensor,
     rule,
-    types_of,
 )
 from tosa_convert.graph.dtypes import BLOCK_SCALED
 from tosa_convert.graph.opset import OPERATORS
@@ -25,10 +23,12 @@ from tosa_convert.graph.opset import OPERATORS
 
 @rule("CONCAT")
 def _concat(g: RandomBuilder, name: str) -> None:
-    t = g.pick(ELEMENT_TYPES)
+    t, _ = g.operand(name)
     axis = g.random.randrange(len(t.shape))
-    other = g.random.choice([o for o in g.tensors if _can_follow(t, o, axis)])
-    g.emit(name, [t, other], axis=axis, bound=max(t.bound, other.bound))
+    fitting = [o for o in g.tensors if _can_follow(t, o, axis)]
+    others = [g.random.choice(fitting) for _ in range(g.random.choice((0, 1, 1, 2, 3)))]
+    parts = [t, *others]
+    g.emit(name, parts, axis=axis, bound=max(part.bound for part in parts))
 
 
 def _can_follow(t: Tensor, other: Tensor, axis: int) -> bool:
@@ -43,13 +43,13 @@ def _can_follow(t: Tensor, other: Tensor, axis: int) -> bool:
 
 @rule("REVERSE")
 def _reverse(g: RandomBuilder, name: str) -> None:
-    t = g.pick(ELEMENT_TYPES)
+    t, _ = g.operand(name)
     g.emit(name, t, axis=g.random.randrange(len(t.shape)), bound=t.bound)
 
 
 @rule("TRANSPOSE")
 def _transpose(g: RandomBuilder, name: str) -> None:
-    t = g.pick(ELEMENT_TYPES)
+    t, _ = g.operand(name)
     perms = list(range(len(t.shape)))
     g.random.shuffle(perms)
     g.emit(name, t, perms=tuple(perms), bound=t.bound)
@@ -57,27 +57,28 @@ def _transpose(g: RandomBuilder, name: str) -> None:
 
 @rule("RESHAPE")
 def _reshape(g: RandomBuilder, name: str) -> None:
-    t = g.pick(ELEMENT_TYPES)
+    t, _ = g.operand(name)
     g.emit(name, t, g.shape(other_shape(g, t.count)), bound=t.bound)
 
 
 @rule("TILE")
 def _tile(g: RandomBuilder, name: str) -> None:
-    t = g.pick(ELEMENT_TYPES)
+    t, _ = g.operand(name)
     multiples = g.shape([g.random.choice((1, 1, 2)) for _ in t.shape])
     g.emit(name, t, multiples, bound=t.bound)
 
 
 @rule("PAD")
 def _pad(g: RandomBuilder, name: str) -> None:
-    t = g.pick(ELEMENT_TYPES)
+    t, _ = g.operand(name)
     pads = g.shape([g.random.randint(0, 2) for _ in range(2 * len(t.shape))])
-    g.emit(name, t, pads, bound=t.bound)
+    fill = None if g.random.random() < 0.4 else g.random_const(t.dtype, (1,), 127)
+    g.emit(name, t, pads, fill, bound=max(t.bound, 127))
 
 
 @rule("SLICE")
 def _slice(g: RandomBuilder, name: str) -> None:
-    t = g.pick(ELEMENT_TYPES)
+    t, _ = g.operand(name)
     start = [g.random.randrange(size) for size in t.shape]
     sizes = [g.random.randint(1, s - a) for s, a in zip(t.shape, start, strict=True)]
     g.emit(name, t, g.shape(start), g.shape(sizes), bound=t.bound)
@@ -95,10 +96,11 @@ def other_shape(g: RandomBuilder, count: int) -> tuple[int, ...]:
 
 @rule("GATHER", "SCATTER")
 def _gather(g: RandomBuilder, name: str) -> None:
-    t = g.pick((*FLOATS, *INTEGERS), (3,))
+    t, row = g.operand(name, (3,))
     n, k, c = t.shape
     w = g.random.randint(1, k)
-    indices = tuple(tuple(g.random.sample(range(k), w)) for _ in range(n))
+    rows = [g.random.sample(range(k), w) for _ in range(n)]
+    indices = g.build.const(rows, row.operands[1])
     if name == "GATHER":
         g.emit(name, t, indices, bound=t.bound)
     else:
@@ -108,69 +110,101 @@ def _gather(g: RandomBuilder, name: str) -> None:
 
 @rule(*(row.name for row in OPERATORS if row.family == "reduction"))
 def _reduce(g: RandomBuilder, name: str) -> None:
-    types = (*FLOATS, "INT8") if name == "ARGMAX" else types_of(name)
-    t = g.pick(types, (2, 3, 4), bound=INT32_BOUND // 8)
+    t, row = g.operand(name, (1, 2, 3, 4), bound=INT32_BOUND // 8)
     axis = g.random.randrange(len(t.shape))
     size = t.shape[axis]
     bound = {"REDUCE_SUM": t.bound * size, "ARGMAX": size}.get(name, t.bound)
-    if bound > INT32_BOUND:
+    if t.dtype == "INT32" and bound > INT32_BOUND:
         raise NoOperandsError
-    keywords: dict[str, Any] = {"dtype": "INT32"} if name == "ARGMAX" else {}
-    g.emit(name, t, axis=axis, bound=bound, **keywords)
+    keywords = g.keywords(name, t.dtype)
+    g.emit(name, t, axis=axis, bound=bound, dtype=row.results[0], **keywords)
 
 
 @rule("MATMUL", "MATMUL_T")
 def _matmul(g: RandomBuilder, name: str) -> None:
-    t = g.pick(("FP32", "FP16", "INT8"), (3,))
+    t, row = g.operand(name, (3,))
     n, _, c = t.shape
     width = g.random.randint(1, 6)
-    other = g.random_const(t.dtype, (n, c, width) if name == "MATMUL" else (n, width, c), 100)
-    result = "INT32" if t.dtype == "INT8" else t.dtype
-    g.emit(name, t, other, dtype=result, bound=128 * 100 * c)
-
-
-@rule("CONV2D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D")
-def _conv2d(g: RandomBuilder, name: str) -> None:
-    t = g.pick(("FP32", "INT8"), (4,))
-    _, height, width, c = t.shape
-    kernel = (min(g.random.randint(1, 3), height), min(g.random.randint(1, 3), width))
-    out = g.random.randint(1, 4)
-    depthwise = name == "DEPTHWISE_CONV2D"
-    shape = (*kernel, c, out) if depthwise else (out, *kernel, c)
-    bias = (c * out if depthwise else out,)
-    keywords = {} if name == "TRANSPOSE_CONV2D" else {"pad": (0, kernel[0] - 1, 0, kernel[1] - 1)}
+    shape = (n, c, width) if name == "MATMUL" else (n, width, c)
+    other = g.random_const(str(row.operands[1]), shape, 100)
     g.emit(
         name,
         t,
-        g.random_const(t.dtype, shape, 100),
-        g.random_const(_accumulator(t.dtype), bias, 1000),
-        bound=128 * 100 * math.prod(kernel) * c + 1000,
+        other,
+        dtype=row.results[0],
+        bound=(t.bound + 128) * 228 * c,
+        **g.zero_points(row, "a_zp", "b_zp"),
+    )
+
+
+@rule("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D")
+def _convolution(g: RandomBuilder, name: str) -> None:
+    rank = 5 if name == "CONV3D" else 4
+    t, row = g.operand(name, (rank,), most=3 if rank == 5 else 6)
+    c, axes = t.shape[-1], t.shape[1:-1]
+    keywords: dict[str, Any] = {}
+    if name == "TRANSPOSE_CONV2D":
+        kernel = g.sizes(len(axes), 3)
+        keywords["out_pad"] = [g.random.randint(1 - kernel[i // 2], 2) for i in range(4)]
+        keywords["stride"] = g.sizes(len(axes), 2)
+        if any(size < 1 for size in _transposed_sizes(axes, kernel, **keywords)):
+            raise NoOperandsError
+    else:
+        windows = [_window(g, size, 2) for size in axes]
+        kernel = tuple(window.kernel for window in windows)
+        keywords = _keywords(windows) | {"dilation": [window.dilation for window in windows]}
+    out = g.random.randint(1, 4)
+    depthwise = name == "DEPTHWISE_CONV2D"
+    shape = (*kernel, c, out) if depthwise else (out, *kernel, c)
+    channels = c * out if depthwise else out
+    g.emit(
+        name,
+        t,
+        g.random_const(str(row.operands[1]), shape, 100),
+        g.random_const(str(row.operands[2]), (g.random.choice((1, channels)),), 1000),
+        local_bound=g.random.random() < 0.3,
+        acc_type=row.attribute,
+        dtype=row.results[0],
+        bound=(t.bound + 128) * 228 * math.prod(kernel) * c + 1000,
+        **g.zero_points(row, "input_zp", "weight_zp"),
         **keywords,
     )
 
 
-@rule("CONV3D")
-def _conv3d(g: RandomBuilder, name: str) -> None:
-    fitting = [t for t in g.tensors if t.dtype in ("FP32", "INT8") and len(t.shape) == 5]
-    if fitting and g.random.random() < 0.8:
-        t = g.recent(fitting)
-    else:
-        shape = tuple(g.random.randint(1, 3) for _ in range(5))
-        t = g.input(g.random.choice(("FP32", "INT8")), shape)
-    kernel = [g.random.randint(1, min(2, size)) for size in t.shape[1:4]]
-    out, c = g.random.randint(1, 3), t.shape[4]
-    g.emit(
-        name,
-        t,
-        g.random_const(t.dtype, (out, *kernel, c), 100),
-        g.random_const(_accumulator(t.dtype), (out,), 1000),
-        local_bound=g.random.random() < 0.5,
-        bound=128 * 100 * math.prod(kernel) * c + 1000,
-    )
+def _transposed_sizes(
+    sizes: Sequence[int], kernel: Sequence[int], out_pad: Sequence[int], stride: Sequence[int]
+) -> list[int]:
+    """Return the sizes of the result of a transposed convolution."""
+    return [
+        (size - 1) * stride[i] + out_pad[2 * i] + out_pad[2 * i + 1] + kernel[i]
+        for i, size in enumerate(sizes)
+    ]
 
 
-def _accumulator(element_type: str) -> str:
-    return "INT32" if element_type == "INT8" else "FP32"
+class _Window(NamedTuple):
+    kernel: int
+    stride: int
+    pad: tuple[int, int]
+    dilation: int
+
+
+def _window(g: RandomBuilder, size: int, most_dilation: int = 1) -> _Window:
+    """Return a window whose last position ends where a padded axis ends; it is longer than a padding."""
+    kernel, dilation = g.random.randint(1, 3), g.random.randint(1, most_dilation)
+    pad = (g.random.randint(0, kernel - 1), g.random.randint(0, kernel - 1))
+    rest = size + sum(pad) - (kernel - 1) * dilation - 1
+    if rest < 0:
+        return _Window(1, 1, (0, 0), 1)
+    strides = [stride for stride in (1, 1, 2, 3) if rest % stride == 0]
+    return _Window(kernel, g.random.choice(strides), pad, dilation)
+
+
+def _keywords(windows: Sequence[_Window]) -> dict[str, Any]:
+    """Return strides and paddings of windows."""
+    return {
+        "stride": [window.stride for window in windows],
+        "pad": [size for window in windows for size in window.pad],
+    }
 
 
 @rule("FFT2D", "RFFT2D")
@@ -201,29 +235,48 @@ def _fft(g: RandomBuilder, name: str) -> None:
 
 @rule("AVG_POOL2D", "MAX_POOL2D", "AVG_POOL2D_ADAPTIVE", "MAX_POOL2D_ADAPTIVE")
 def _pool(g: RandomBuilder, name: str) -> None:
-    t = g.pick(("FP32", "FP16", "INT8"), (4,))
-    kernel: Any = (min(2, t.shape[1]), min(2, t.shape[2]))
-    keywords: dict[str, Any] = {}
-    if name.startswith("AVG"):
-        keywords["acc_type"] = _accumulator(t.dtype)
+    t, row = g.operand(name, (4,))
+    windows = [_window(g, size) for size in t.shape[1:3]]
+    keywords = {"kernel": [window.kernel for window in windows], **_keywords(windows)}
     if name.endswith("ADAPTIVE"):
-        kernel = g.shape(kernel)
-        keywords |= {"stride": g.shape((1, 1)), "pad": g.shape((0, 0, 0, 0))}
-    g.emit(name, t, kernel=kernel, bound=t.bound, **keywords)
+        keywords = {key: g.shape(sizes) for key, sizes in keywords.items()}
+    if name.startswith("AVG"):
+        keywords["acc_type"] = row.attribute
+        keywords |= g.zero_points(row, "input_zp", "output_zp")
+    # The difference of zero points is added.
+    g.emit(name, t, bound=t.bound + 256, **keywords, **g.keywords(name, t.dtype))
 
 
 @rule("RESIZE")
 def _resize(g: RandomBuilder, name: str) -> None:
-    t = g.pick(("FP32", "FP16", "INT8"), (4,))
-    zero = g.shape((0, 0))
-    g.emit(name, t, g.shape((2, 1, 2, 1)), zero, zero, mode="NEAREST", bound=t.bound)
+    t, row = g.operand(name, (4,))
+    scale, offset, border = [], [], []
+    for size in t.shape[1:3]:
+        above, below = g.random.choice(_SCALES)
+        scale += [above, below]
+        offset.append(g.random.randint(-above, above))
+        whole = (size - 1) * above - offset[-1]
+        border.append(-(whole % below))
+        if whole + border[-1] < 0:
+            raise NoOperandsError
+    mode = row.attribute
+    weight = scale[0] * scale[2] if mode == "BILINEAR" else 1
+    g.emit(
+        name,
+        t,
+        *map(g.shape, (scale, offset, border)),
+        mode=mode,
+        dtype=row.results[0],
+        bound=t.bound * weight,
+    )
 
 
+#: Numerators and denominators of RESIZE.
+_SCALES: Final = ((1, 1), (2, 1), (4, 2), (3, 2), (2, 3), (1, 2), (8, 5))
 _BLOCK: Final = 32
 _SCALE: Final = "FP8UE8M0"
 _DATA: Final = tuple(row.name for row in BLOCK_SCALED)
-#: Numbers that all of the types can represent, and the exponents of scales.
-_NUMBERS: Final = (-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0)
+#: The exponents of scales.
 _EXPONENTS: Final = (-3, 3)
 Pair = tuple[Any, Any]
 
@@ -235,7 +288,7 @@ def _block_constants(g: RandomBuilder, element_type: str, shape: Sequence[int]) 
     if element_type == "MXINT8":
         data: list[float] = [g.random.randint(-128, 127) for _ in range(count)]
     else:
-        data = [g.random.choice(_NUMBERS) for _ in range(count)]
+        data = [g.random.choice(NUMBERS) for _ in range(count)]
     powers = [2.0 ** g.random.randint(*_EXPONENTS) for _ in range(math.prod(scales))]
     return (
         g.build.const(np.array(data).reshape(shape), element_type),
@@ -243,7 +296,7 @@ def _block_constants(g: RandomBuilder, element_type: str, shape: Sequence[int]) 
     )
 
 
-def _block_pair(g: RandomBuilder, rank: int) -> Pair:
+def block_pair(g: RandomBuilder, rank: int) -> Pair:
     """Return data and scales of this rank: an existing pair, or new constants."""
     available = [pair for pair in g.scaled if len(pair[0].shape) == rank]
     if available and g.random.random() < 0.8:
@@ -276,13 +329,13 @@ def _cast_to(g: RandomBuilder, name: str) -> None:
 
 @rule("CAST_FROM_BLOCK_SCALED")
 def _cast_from(g: RandomBuilder, name: str) -> None:
-    data, scale = _block_pair(g, g.random.randint(1, 4))
+    data, scale = block_pair(g, g.random.randint(1, 4))
     g.emit(name, data, scale, dtype=g.random.choice(("FP32", "BF16")))
 
 
 @rule("MATMUL_T_BLOCK_SCALED")
 def _matmul_of_blocks(g: RandomBuilder, name: str) -> None:
-    data, scale = _block_pair(g, 3)
+    data, scale = block_pair(g, 3)
     n, _, depth = data.shape
     g.emit(
         name, data, scale, *_block_constants(g, data.dtype.name, (n, g.random.randint(1, 4), depth))
@@ -291,7 +344,7 @@ def _matmul_of_blocks(g: RandomBuilder, name: str) -> None:
 
 @rule("CONV2D_BLOCK_SCALED")
 def _conv2d_of_blocks(g: RandomBuilder, name: str) -> None:
-    data, scale = _block_pair(g, 4)
+    data, scale = block_pair(g, 4)
     if data.dtype.name == "MXINT8":
         raise NoOperandsError  # the specification does not define this convolution
     _, height, width, depth = data.shape
@@ -307,10 +360,10 @@ def _conv2d_of_blocks(g: RandomBuilder, name: str) -> None:
 def _reshape_blocks(g: RandomBuilder, name: str) -> None:
     """Blocks of 32 for data and scales, blocks of 1 for plain tensors."""
     if g.random.random() < 0.4:
-        t = g.pick(ELEMENT_TYPES)
+        t, _ = g.operand(name)
         g.emit(name, t, g.shape(other_shape(g, t.count)), bound=t.bound)
         return
-    data, scale = _block_pair(g, 2)
+    data, scale = block_pair(g, 2)
     blocks = other_shape(g, math.prod(data.shape) // _BLOCK)
     shape = g.shape((*blocks[:-1], blocks[-1] * _BLOCK))
     _emit_pair(g, name, data, shape, input_scale=scale)
@@ -319,11 +372,17 @@ def _reshape_blocks(g: RandomBuilder, name: str) -> None:
 @rule("ROW_GATHER", "ROW_GATHER_BLOCK_SCALED")
 def _row_gather(g: RandomBuilder, name: str) -> None:
     if name == "ROW_GATHER" or g.random.random() < 0.4:
-        t: Tensor = g.pick(ELEMENT_TYPES, (3,))
-        g.emit(name, t, *_rows(g, t.shape), bound=t.bound)
+        t, row = g.operand(name, (3,))
+        indices, count = _rows(g, t.shape)
+        g.emit(name, t, g.build.const(indices, row.operands[1]), count, bound=t.bound)
     else:
-        data, scale = _block_pair(g, 3)
-        _emit_pair(g, name, data, *_rows(g, data.shape), values_scale=scale)
+        data, scale = block_pair(g, 3)
+        indices, count = _rows(g, data.shape)
+        kinds = [kind for kind in ("INT32", "INT64") if kind in g.target.inputs(EVERY_TYPE)]
+        if not kinds:
+            raise NoOperandsError
+        wanted = g.build.const(indices, g.random.choice(kinds))
+        _emit_pair(g, name, data, wanted, count, values_scale=scale)
 
 
 def _rows(g: RandomBuilder, shape: Sequence[int]) -> tuple[tuple[tuple[int, ...], ...], int]:
