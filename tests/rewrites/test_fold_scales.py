@@ -77,11 +77,19 @@ def behind_a_sum(b: Builder, y: Value) -> Value:
     return b.sub(b.mul(y, numbers((1, 1, 1, 2), 3)), numbers((1, 1, 1, 2), 4))
 
 
+def behind_other_shapes(b: Builder, y: Value) -> Value:
+    """A convolution over one axis, as frontends write it, and part of its result."""
+    y = b.transpose(b.reshape(y, (9, 6)), perms=(1, 0))
+    y = b.slice(y, start=(0, 1), size=(6, 7))
+    return b.sub(b.mul(y, numbers((6, 1), 3)), numbers((6, 1), 4))
+
+
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.parametrize(
     ("kind", "build", "rest"),
     [
         ("conv2d", behind_a_transpose, ["TRANSPOSE"]),
+        ("conv2d", behind_other_shapes, ["RESHAPE", "TRANSPOSE", "SLICE"]),
         ("depthwise_conv2d", behind_a_sum, ["RESHAPE", "REDUCE_SUM", "RESHAPE"]),
     ],
 )
@@ -94,6 +102,49 @@ def test_what_moves_channels_may_be_between(
     x = numbers((1, 4, 4, 3), 9)
     found, expected = run(made, x=x)["y"], run(graph, x=x)["y"]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def linear(b: Builder, *, bias: bool, between: bool) -> Value:
+    """A product with a matrix, its bias, and a normalisation of the six channels."""
+    y = b.matmul(b.input("x", "fp32", (1, 8, 3)), numbers((1, 3, 6), 0))
+    if bias:
+        y = b.add(numbers((1, 1, 6), 1), y)
+    shape = (1, 1, 6)
+    if between:
+        y, shape = b.transpose(b.reshape(y, (2, 4, 6)), perms=(2, 0, 1)), (6, 1, 1)
+    y = b.mul(b.sub(y, numbers(shape, 2)), numbers(shape, 3))
+    return b.add(b.mul(numbers([1, 1, 1], 4), y), numbers(shape, 5))
+
+
+@pytest.mark.usefixtures("refmodel")
+@pytest.mark.parametrize(
+    ("bias", "between", "rest"),
+    [
+        (True, False, ["MATMUL", "ADD"]),
+        (True, True, ["MATMUL", "ADD", "RESHAPE", "TRANSPOSE"]),
+        (False, False, ["MATMUL", "SUB", "MUL", "MUL", "ADD"]),
+    ],
+)
+def test_a_product_with_a_matrix_takes_scales_and_its_bias_the_rest(
+    bias: bool, between: bool, rest: list[str]
+) -> None:
+    graph = program(lambda b: linear(b, bias=bias, between=between))
+    made, _ = rewritten(graph, NAME, "unused-operators")
+    assert kinds(made) == rest
+    assert tc.validate(made) == []
+    x = numbers((1, 8, 3), 9)
+    found, expected = run(made, x=x)["y"], run(graph, x=x)["y"]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_second_sum_that_stayed_is_not_passed() -> None:
+    def build(b: Builder) -> Value:
+        y = b.matmul(b.input("x", "fp32", (1, 8, 3)), numbers((1, 3, 6), 0))
+        large = np.full((1, 1, 6), 3e38, np.float32)
+        return b.mul(b.add(b.add(y, large), large), numbers((1, 1, 6), 3))
+
+    graph = program(build)
+    assert rewritten(graph, NAME)[0] is graph
 
 
 @pytest.mark.slow

@@ -1,15 +1,16 @@
 """Sums and products with a constant for each channel become part of the convolution before them.
 
-Frontends leave a normalisation behind a convolution as SUB, MUL, MUL and ADD. Scaling the weights, not
-the sums, rounds each weight once more: the error is below that of the order in which a sum of products
-is computed, which TOSA leaves open. A sum with a bias of zeros is exact.
+Frontends leave a normalisation behind a convolution, or behind a MATMUL and the ADD of its bias, as
+SUB, MUL, MUL and ADD. Scaling the weights, not the sums, rounds each weight once more: the error is
+below that of the order in which a sum of products is computed, which TOSA leaves open. A sum with a bias
+of zeros is exact.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,14 +26,28 @@ Array = npt.NDArray[Any]
 _ADD, _SUB, _MUL = OPERATORS = tuple(map(operator, ("ADD", "SUB", "MUL")))
 _FP32: Final = dtype("FP32")
 _DEPTHWISE: Final = operator("DEPTHWISE_CONV2D")
-_RESHAPE, _REDUCE_SUM, _TRANSPOSE = map(operator, ("RESHAPE", "REDUCE_SUM", "TRANSPOSE"))
-#: Convolution -> the axes of its weights that are output channels.
+_MATMUL, _RESHAPE, _REDUCE_SUM, _SLICE, _TRANSPOSE = map(
+    operator, ("MATMUL", "RESHAPE", "REDUCE_SUM", "SLICE", "TRANSPOSE")
+)
+#: Operator that sums products -> the axes of its weights that are output channels.
 _CHANNELS: Final = {
     operator("CONV2D"): (0,),
     operator("CONV3D"): (0,),
     operator("TRANSPOSE_CONV2D"): (0,),
     _DEPTHWISE: (2, 3),
+    _MATMUL: (2,),
 }
+
+
+#: What an operator with constants does to the bias of the sums before it.
+_OF_BIAS: Final = {_ADD: np.add, _SUB: np.subtract, _MUL: np.multiply}
+
+
+class _Link(NamedTuple):
+    """An operator from the sums to what follows them, and the axis of channels in its result."""
+
+    op: Operator
+    axis: int
 
 
 def rewrite(op: Operator, edit: BlockEditor) -> str | None:
@@ -40,82 +55,140 @@ def rewrite(op: Operator, edit: BlockEditor) -> str | None:
     found = _chain_and_numbers(op, edit)
     if found is None:
         return None
-    (convolution, *rest), numbers = found
-    x, weights, bias, *zeros = convolution.inputs
-    given, shift = _array(weights, edit), _array(bias, edit)
-    if given is None or shift is None:
+    chain, numbers = found
+    sums, name = chain[0].op, op.outputs[0]
+    added = _adds(chain)
+    given = _array(sums.inputs[1], edit)
+    shift = None
+    if sums.spec is not _MATMUL:
+        shift = _array(sums.inputs[2], edit)
+    elif added:
+        shift = _array(added[0].op.inputs[1], edit)
+    if given is None or (shift is None and not (sums.spec is _MATMUL and op.spec is _MUL)):
         return None
-    if len(rest) > 1:
-        numbers = _of_each_channel(op, numbers, rest[1], edit)
-    name = op.outputs[0]
+    if sums.spec is _DEPTHWISE and len(chain) > 2 and chain[2].op.spec is _REDUCE_SUM:
+        numbers = _of_each_channel(op, numbers, chain[2].op, edit)
+    weights = sums.inputs[1]
     # The sum of many products has a larger error than any one of these roundings.
     with np.errstate(all="ignore"):
         if op.spec is _MUL:
-            axes = _CHANNELS[convolution.spec]
+            axes = _CHANNELS[sums.spec]
             sizes = [size if axis in axes else 1 for axis, size in enumerate(given.shape)]
             scales = numbers.reshape(sizes)
             scaled = given * scales
             if not _is_safe(scaled, given, scales):
                 return None
             weights = _constant(scaled, f"{name}_weight", edit)
-            shift = shift * numbers
-        else:
-            shift = shift - numbers if op.spec is _SUB else shift + numbers
-    if not np.isfinite(shift).all():
-        return None
-    inputs = [x, weights, _constant(shift, f"{name}_bias", edit), *zeros]
-    chain = [replace(convolution, inputs=tuple(inputs)), *rest]
+        if shift is not None:
+            if added:
+                numbers = _along(numbers, added[0].axis, shift.ndim)
+            shift = _OF_BIAS[op.spec](shift, numbers)
+            if not np.isfinite(shift).all():
+                return None
+    bias = _constant(shift, f"{name}_bias", edit) if shift is not None else ""
     value = ""
-    for number, link in enumerate(chain):
-        operands = [value, *link.inputs[1:]] if number else link.inputs
+    for link in chain:
+        operands = [value, *link.op.inputs[1:]]
+        if link.op is sums:
+            operands = [sums.inputs[0], weights, *sums.inputs[2:]]
+            if sums.spec is not _MATMUL:
+                operands[2] = bias
+        elif link in added:
+            operands = [value, bias]
         results = op.outputs if link is chain[-1] else None
-        value = edit.emit(link.spec, operands, link.attributes, results=results)
-    return f"{op.spec} with constants became part of the {convolution.spec} before it"
+        value = edit.emit(link.op.spec, operands, link.op.attributes, results=results)
+    return f"{op.spec} with constants became part of the {sums.spec} before it"
 
 
-def _chain_and_numbers(op: Operator, edit: BlockEditor) -> tuple[list[Operator], Array] | None:
-    """Return the convolution that only this operator uses, and the constants of its channels.
-
-    Behind a convolution of single channels may be the sum over those of each group, between RESHAPEs,
-    and behind any convolution a TRANSPOSE.
-    """
+def _chain_and_numbers(op: Operator, edit: BlockEditor) -> tuple[list[_Link], Array] | None:
+    """Return the operators from the sums that only this operator uses, and the constants of channels."""
     made = edit.tensors[op.outputs[0]].shape
     pairs = [op.inputs[:2]] if op.spec is _SUB else [op.inputs[:2], op.inputs[1::-1]]
     for value, constant in pairs:
-        numbers, last = _array(constant, edit), edit.producers.get(value)
-        if numbers is None or last is None or made is None or made != edit.tensors[value].shape:
+        numbers = _array(constant, edit)
+        if numbers is None or made is None or made != edit.tensors[value].shape:
             continue
-        axis = len(made) - 1
-        if last.spec is _TRANSPOSE and edit.uses[value] == 1:
-            perms = last.attributes["perms"]
-            assert isinstance(perms, tuple)
-            chain, axis = _chain(last.inputs[0], edit), perms.index(axis)
-            chain += [last] if chain else []
-        else:
-            chain = _chain(value, edit)
-        if chain and numbers.size in (1, made[axis]) and numbers.shape[axis] == numbers.size:
-            return chain, np.broadcast_to(numbers.reshape(-1), made[axis])
+        for axis in reversed(range(len(made))):
+            if numbers.size in (1, made[axis]) and numbers.shape[axis] == numbers.size:
+                chain = _chain(value, axis, edit)
+                if chain and (chain[0].op.spec is not _MATMUL or op.spec is _MUL or _adds(chain)):
+                    return chain, np.broadcast_to(numbers.reshape(-1), made[axis])
     return None
 
 
-def _chain(value: str, edit: BlockEditor) -> list[Operator]:
-    """Return the operators from a convolution to a value, each of which has one use."""
+def _chain(value: str, axis: int, edit: BlockEditor) -> list[_Link]:
+    """Return the operators from the sums to a value, each of which has one use; none if one has more.
+
+    Between them may be what moves whole channels, the sum over those of each group behind a convolution
+    of single channels, and the bias of a MATMUL.
+    """
+    chain: list[_Link] = []
+    while True:
+        op, shape = edit.producers.get(value), edit.tensors[value].shape
+        if op is None or shape is None or not op.inputs or edit.uses[value] > 1:
+            return []
+        if op.spec is _ADD:
+            op = None if _adds(chain) else _with_bias(op, axis, edit)
+            if op is None:
+                return []
+        chain.insert(0, _Link(op, axis))
+        if op.spec in _CHANNELS:
+            is_sum = axis == len(shape) - 1 and (op.spec is _MATMUL or not _adds(chain))
+            return chain if is_sum else []
+        value = op.inputs[0]
+        given = edit.tensors[value].shape
+        if given is None:
+            return []
+        if op.spec is _TRANSPOSE:
+            perms = op.attributes["perms"]
+            assert isinstance(perms, tuple)
+            axis = perms[axis]
+        elif op.spec is _RESHAPE:
+            groups = _sums_of_groups(op, edit)
+            if groups:
+                is_last = axis == len(shape) - 1 and not _adds(chain)
+                return [_Link(one, -1) for one in groups] + chain if is_last else []
+            same = [
+                place
+                for place, size in enumerate(given)
+                if (size, prod(given[:place])) == (shape[axis], prod(shape[:axis]))
+            ]
+            if not same:
+                return []
+            axis = same[-1]
+        elif op.spec is not _ADD and (op.spec is not _SLICE or given[axis] != shape[axis]):
+            return []
+
+
+def _with_bias(op: Operator, axis: int, edit: BlockEditor) -> Operator | None:
+    """Return an ADD with the constant of each channel as its second operand, or None."""
+    made = edit.tensors[op.outputs[0]].shape
+    for value, constant in (op.inputs[:2], op.inputs[1::-1]):
+        numbers = _array(constant, edit)
+        if numbers is not None and made == edit.tensors[value].shape:
+            is_of_channels = numbers.size == numbers.shape[axis]
+            return replace(op, inputs=(value, constant)) if is_of_channels else None
+    return None
+
+
+def _adds(chain: list[_Link]) -> list[_Link]:
+    return [link for link in chain if link.op.spec is _ADD]
+
+
+def _sums_of_groups(last: Operator, edit: BlockEditor) -> list[Operator]:
+    """Return what sums the channels of each group before a RESHAPE; none if that does not."""
     chain: list[Operator] = []
-    for spec in (_RESHAPE, _REDUCE_SUM, _RESHAPE):
+    value = last.inputs[0]
+    for spec in (_REDUCE_SUM, _RESHAPE, _DEPTHWISE):
         op = edit.producers.get(value)
-        if op is None or edit.uses[value] > 1:
+        if op is None or op.spec is not spec or edit.uses[value] > 1:
             return []
         chain.insert(0, op)
-        if op.spec in _CHANNELS:
-            return chain if len(chain) == 1 else []
-        if op.spec is not spec:
-            return []
         value = op.inputs[0]
-    convolution = edit.producers.get(value)
-    if convolution is None or convolution.spec is not _DEPTHWISE or edit.uses[value] > 1:
-        return []
-    summed, (wide, kept) = chain[1], [edit.tensors[chain[n].outputs[0]].shape for n in (0, 2)]
-    given = edit.tensors[value].shape
+    convolution, wider, summed = chain
+    wide = edit.tensors[wider.outputs[0]].shape
+    given = edit.tensors[convolution.outputs[0]].shape
+    kept = edit.tensors[last.outputs[0]].shape
     is_of_groups = (
         summed.attributes["axis"] == 2
         and wide is not None
@@ -123,7 +196,13 @@ def _chain(value: str, edit: BlockEditor) -> list[Operator]:
         and kept is not None
         and (len(wide), prod(wide[1:]), wide[1] * wide[-1]) == (4, given[-1], kept[-1])
     )
-    return [convolution, *chain] if is_of_groups else []
+    return chain if is_of_groups else []
+
+
+def _along(numbers: Array, axis: int, rank: int) -> Array:
+    sizes = [1] * rank
+    sizes[axis] = numbers.size
+    return numbers.reshape(sizes)
 
 
 def _of_each_channel(op: Operator, numbers: Array, summed: Operator, edit: BlockEditor) -> Array:
