@@ -69,7 +69,10 @@ CODES: Final[dict[str, tuple[Category, str]]] = {
     "int4-minus-8": (_BAD, "an INT4 constant contains -8, which TOSA does not allow"),
     "malformed-json": (_BAD, "the JSON is malformed or does not follow the schema"),
     "malformed-pte": (_BAD, "a table or a segment of the ExecuTorch program is damaged"),
-    "malformed-vgf": (_BAD, "a section, a module or a constant of the VGF file is damaged"),
+    "malformed-vgf": (
+        _BAD,
+        "a section, a module or a constant of the VGF or SPIR-V file is damaged",
+    ),
     "malformed-weights": (_BAD, "a manifest or array file in a weights folder is malformed"),
     "mismatched-weights": (_BAD, "the arrays of a weights folder do not match the program"),
     "changed-weights": (_BAD, "the checksum of a weights file is not the one in the manifest"),

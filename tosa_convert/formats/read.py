@@ -197,7 +197,7 @@ def _read_alone(opened: Input, options: ReadOptions, upgrade: Upgrade | None = N
         from tosa_convert.formats.flatbuffer.read import read as read_flatbuffer
 
         return read_flatbuffer(opened.data, opened.where, options.limits, upgrade)
-    if opened.format == "vgf":
+    if opened.format in ("vgf", "spv"):
         from tosa_convert.formats.vgf.read import read_vgf
 
         return read_vgf(opened.data, opened.where, options.func)
@@ -295,7 +295,8 @@ def _storage(graph: Graph, form: Callable[[Constant], StoredForm]) -> tuple[Stor
 def function_names(opened: Input) -> list[str]:
     """Return the names of the functions with a body that an opened module has; none if it is no module.
 
-    Those of a VGF file are its graphs, and those of an ExecuTorch program its VGF payloads.
+    Those of a VGF file or a SPIR-V module are its graphs, and those of an ExecuTorch program its VGF
+    payloads.
 
     Raises TosaConvertError("malformed-mlir"), ("malformed-vgf") or ("malformed-pte").
     """
@@ -315,7 +316,7 @@ def programs(opened: Input) -> tuple[list[str], list[str]]:
 
     Raises TosaConvertError("malformed-vgf") or ("malformed-pte").
     """
-    if opened.format == "vgf":
+    if opened.format in ("vgf", "spv"):
         from tosa_convert.formats.vgf.read import segments
 
         return segments(opened.data, opened.where)

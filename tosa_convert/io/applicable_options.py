@@ -14,7 +14,7 @@ from tosa_convert.io.formats import FORMATS, Format
 from tosa_convert.io.options import Weights
 
 #: The form of an input or output: a file's format, an `ir.Module`, a Graph, or a framework's model.
-Form = Literal["mlir", "mlirbc", "tosa", "json", "vgf", "pte", "module", "graph", "model"]
+Form = Literal["mlir", "mlirbc", "tosa", "json", "vgf", "spv", "pte", "module", "graph", "model"]
 
 FORMS: Final[Mapping[Form, str]] = {
     "module": "MLIR module",
@@ -26,7 +26,7 @@ FORMS: Final[Mapping[Form, str]] = {
 _TEXT: Final = frozenset[Form](("mlir",))
 _BYTECODE: Final = frozenset[Form](("mlirbc",))
 _TOSA: Final = frozenset[Form](("tosa",))
-_VGF: Final = frozenset[Form](("vgf", "pte"))
+_VGF: Final = frozenset[Form](("vgf", "spv", "pte"))
 _MODULE: Final = frozenset[Form](("module",))
 _MODEL: Final = frozenset[Form](("model",))
 _FILES: Final = frozenset[Form](FORMATS)
@@ -54,7 +54,7 @@ OPTIONS: Final = {
         OptionRow(
             "func",
             "--func",
-            "selects a function of an MLIR module or a TFLite model, or a part of a VGF or .pte file",
+            "selects a function of a module or a TFLite model, or a part of a .vgf, .spv or .pte file",
             _MLIR | _MODEL | _VGF,
         ),
         OptionRow("names", "--names", "concerns names in MLIR, read or written", _MLIR, _MLIR),

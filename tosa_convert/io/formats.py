@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 from tosa_convert.errors import TosaConvertError, fail, suggest
 
-Format = Literal["mlir", "mlirbc", "tosa", "json", "vgf", "pte"]
+Format = Literal["mlir", "mlirbc", "tosa", "json", "vgf", "spv", "pte"]
 
 #: Format -> its description.
 FORMATS: Final[dict[Format, str]] = {
@@ -20,10 +20,11 @@ FORMATS: Final[dict[Format, str]] = {
     "tosa": "TOSA flatbuffer",
     "json": "TOSA flatbuffer as JSON",
     "vgf": "VGF file",
+    "spv": "SPIR-V module",
     "pte": "ExecuTorch program",
 }
 #: Formats that are read, and not written.
-READ_ONLY: Final = frozenset[Format](("vgf", "pte"))
+READ_ONLY: Final = frozenset[Format](("vgf", "spv", "pte"))
 #: Formats that are written.
 WRITTEN: Final = tuple(name for name in FORMATS if name not in READ_ONLY)
 #: Extension of a file -> its format. The first extension of a format is the preferred one.
@@ -191,6 +192,8 @@ def sniff(data: memoryview, where: str) -> Format:
         return "tosa"
     if head.startswith(b"VGF1"):
         return "vgf"
+    if head.startswith(b"\x03\x02\x23\x07"):
+        return "spv"
     if head[4:8] == b"ET12":
         return "pte"
     if head.translate(None, _CONTROLS) == head:

@@ -1,4 +1,7 @@
-"""A VGF file -> Graph. Names of tensors are not in it; locations are, if it was written with them."""
+"""A VGF file or a SPIR-V module -> Graph.
+
+Names of tensors are not in it; locations are, if it was written with them.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from tosa_convert.errors import fail
+from tosa_convert.errors import Findings, fail
 from tosa_convert.formats.vgf import spirv
-from tosa_convert.formats.vgf.container import Container, Segment, malformed, read_container
+from tosa_convert.formats.vgf.container import (
+    MAGIC,
+    Container,
+    Segment,
+    malformed,
+    read_container,
+)
 from tosa_convert.formats.vgf.instructions import INSTRUCTIONS, SET
 from tosa_convert.graph.constant import ELEMENT_BYTES, Constant
 from tosa_convert.graph.dtypes import dtype
@@ -32,22 +41,39 @@ _VALUE: Final = "value_"
 
 
 def read_vgf(data: memoryview, where: str, func: str | None = None) -> Graph:
-    """Read the graph of a VGF file; its constants share the file's bytes.
+    """Read the graph of a VGF file or a SPIR-V module; its constants share the file's bytes.
 
     Args:
         data: the file.
         where: its name, for messages.
-        func: the name of a segment, if it has several graphs.
+        func: the name of a segment, or of an entry point of a module, if it has several graphs.
 
     Names of inputs and outputs are those of the file. A value that one segment computes and another
     reads has the same name in both.
 
     Raises:
         TosaConvertError: "malformed-vgf"; "ambiguous-function" and "unknown-function";
-            "unsupported-operator" for instructions of other sets.
+            "unsupported-operator" for instructions of other sets; "missing-data" for a module with
+            constants in another file.
     """
-    container = read_container(data, where)
+    container = _container(data, where)
     return read_segment(container, _segment(container, where, func), where)
+
+
+def _container(data: memoryview, where: str) -> Container:
+    """Return what a file holds; a module alone has a segment for each entry point."""
+    if data[: len(MAGIC)] == MAGIC:
+        return read_container(data, where)
+    module = spirv.read_module(data, where)
+    names = list(module.entry_points)
+    segments = [Segment(name, number, True, (), (), {}, ()) for number, name in enumerate(names)]
+    outside = (value for value in module.values.values() if value.numbers is None)
+    findings = Findings()
+    for value in outside:
+        message = f"constant {value.stored} is outside of the module: {value.type}"
+        findings.add("missing-data", where, message, "read the VGF file, which has the constants")
+    findings.raise_if_any()
+    return Container([data] * len(names), names, segments, [], {})
 
 
 def read_segment(container: Container, segment: Segment, where: str) -> Graph:
@@ -61,7 +87,7 @@ def read_segment(container: Container, segment: Segment, where: str) -> Graph:
 
 def segments(data: memoryview, where: str) -> tuple[list[str], list[str]]:
     """Return the names of the segments that are graphs, and descriptions of the others."""
-    rows = read_container(data, where).segments
+    rows = _container(data, where).segments
     return [row.name for row in rows if row.is_graph], _shaders(rows)
 
 

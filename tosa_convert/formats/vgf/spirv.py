@@ -55,6 +55,10 @@ class Type(NamedTuple):
     shape: tuple[int, ...] | None
     width: int
 
+    def __str__(self) -> str:
+        sizes = "of unknown rank" if self.shape is None else str(list(self.shape))
+        return f"{self.element} {sizes}"
+
     def elements(self) -> int:
         """Return the number of elements; ValueError if it is not known."""
         if self.shape is None or min(self.shape, default=0) < 0:

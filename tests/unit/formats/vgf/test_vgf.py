@@ -250,3 +250,39 @@ def test_changed_files_are_programs_or_refused(seed: int) -> None:
         except TosaConvertError as error:
             refused += bool(error.code)
     assert refused > 100
+
+
+def test_a_module_alone_is_the_graph_of_its_vgf_file(tmp_path: Path) -> None:
+    data = SEGMENTS.with_suffix(".spv").read_bytes()
+    container = read_container(memoryview(SEGMENTS.read_bytes()), "m.vgf")
+    expected = read_segment(container, container.segments[0], "m.vgf")
+    found = tc.load(data)
+    assert operators(found) == operators(expected) != []
+    assert [op.location for op in found.main.operators] == [
+        op.location for op in expected.main.operators
+    ]
+    path = tmp_path / "m.spv"
+    path.write_bytes(data)
+    assert run(tosa_flatbuffer, ["show", str(path)]) == 0
+    (name,) = read_module(memoryview(data), "m.spv").entry_points
+    assert tc.load(path, func=name).main.inputs == found.main.inputs
+    with pytest.raises(TosaConvertError, match="unknown-function"):
+        tc.load(path, func="other")
+
+
+def test_constants_outside_of_a_module_are_named() -> None:
+    code, text = refusal((FOLDER / "floating.spv").read_bytes())
+    assert code == "missing-data"
+    assert "constant 0 is outside of the module: FP32 [4, 3, 3, 2]" in text
+
+
+def test_damaged_modules_are_refused() -> None:
+    data = SEGMENTS.with_suffix(".spv").read_bytes()
+    refused = 0
+    for at in range(0, len(data), 4):
+        for damaged in (data[:at], data[:at] + b"\xff\xff\xff\x7f" + data[at + 4 :]):
+            try:
+                tc.load(damaged)
+            except TosaConvertError:
+                refused += 1
+    assert refused > len(data) // 4

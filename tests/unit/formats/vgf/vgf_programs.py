@@ -2,7 +2,8 @@
 
     PYTHONPATH=tests/unit/formats/vgf python -m vgf_programs
 
-writes the files again; it needs `pip install ai-ml-sdk-model-converter`.
+writes the files again; it needs `pip install ai-ml-sdk-model-converter ai-ml-sdk-vgf-library`,
+whose `vgf_dump` writes the modules (.spv).
 """
 
 from __future__ import annotations
@@ -136,6 +137,9 @@ def main() -> None:
             target = FOLDER / f"{name}.vgf"
             command = ["model-converter", "-i", str(source), "-o", str(target), "--emit-debug-info"]
             subprocess.run(command, check=True)
+    for name in ("floating", "segments"):
+        words = ["-i", f"{FOLDER / name}.vgf", "--dump-spirv", "0", "-o", f"{FOLDER / name}.spv"]
+        subprocess.run(["vgf_dump", *words], check=True)
 
 
 if __name__ == "__main__":
