@@ -100,6 +100,9 @@ OWN: dict[Any, Decomposition] = {
     aten.adaptive_avg_pool1d.default: windows.adaptive_average,
     aten._adaptive_avg_pool3d.default: windows.adaptive_average,
     aten.adaptive_max_pool2d.default: windows.adaptive_maximum,
+    aten.upsample_nearest2d.vec: windows.repeat_elements,
+    aten.upsample_bilinear2d.vec: windows.resize_bilinear,
+    aten.upsample_bicubic2d.vec: windows.resize_bicubic,
     aten._upsample_bicubic2d_aa.default: partial(windows.resize_without_aliases, cubic=True),
     aten._upsample_bilinear2d_aa.default: partial(windows.resize_without_aliases, cubic=False),
     aten.kthvalue.default: indexing.kth_value,
@@ -123,7 +126,7 @@ OWN: dict[Any, Decomposition] = {
 def decompositions() -> dict[Any, Decomposition]:
     """Return the table for `ExportedProgram.run_decompositions`: torch-mlir's, and ours over it."""
     table = dict(get_decomposition_table())
-    table.update(get_decompositions([aten.upsample_nearest2d.vec, aten.upsample_nearest2d.default]))
+    table.update(get_decompositions([aten.upsample_nearest2d.default]))
     table.update(OWN)
     # What transformers calls for experts if it is imported.
     experts = getattr(torch.ops.transformers, "grouped_mm_fallback", None)

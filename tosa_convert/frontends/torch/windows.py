@@ -7,10 +7,19 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any, Final
 
+import numpy as np
 import torch
+from torch._decomp import decomposition_table
 
 #: Positions of a window above which it is not written out as slices.
 _POSITIONS: Final = 64
+#: Times that an axis grows at most, and its greatest size, of a resize that becomes RESIZE; TOSA
+#: allows numerators of scales up to 2048, and torch-mlir's are up to twice the size.
+_GROWTH: Final = 16
+_RESIZED: Final = 1024
+#: The greatest size of an axis that a product with a matrix makes larger.
+_CUBIC: Final = 256
+aten: Any = torch.ops.aten
 
 
 def all_sizes(value: Any, count: int) -> list[int]:
@@ -199,25 +208,103 @@ def resize_without_aliases(
         step = 1 / scale if scale else size / made
         if align_corners:
             step = (size - 1) / (made - 1) if made > 1 else 0.0
-        matrix = _filter(size, made, step, cubic=cubic).to(x.dtype)
-        x = (x.movedim(axis, -1) @ matrix).movedim(-1, axis)
+        x = _multiply_axis(x, axis, _filter(size, made, step, cubic=cubic))
     return x
+
+
+def resize_bilinear(
+    x: Any, output_size: Sequence[int] | None, align_corners: bool, scales: Sequence[float] | None
+) -> Any:
+    """Keep a resize whose steps are fractions of its sizes: torch-mlir lowers it to RESIZE."""
+    sizes = x.shape[-2:]
+    made = output_size or [
+        int(size * scale) for size, scale in zip(sizes, scales or (), strict=True)
+    ]
+    pairs = list(zip(sizes, made, strict=True))
+    steps = scales or [count / size for size, count in pairs]
+    exact = align_corners or all(
+        scale * size == count for scale, (size, count) in zip(steps, pairs, strict=True)
+    )
+    fits = all(size > 1 and size < count <= _GROWTH * size for size, count in pairs)
+    if x.dtype == torch.float32 and exact and fits and max(made) <= _RESIZED:
+        return NotImplemented
+    return decomposition_table[aten.upsample_bilinear2d.vec](x, output_size, align_corners, scales)
+
+
+def repeat_elements(
+    x: Any, output_size: Sequence[int] | None, scales: Sequence[float] | None = None
+) -> Any:
+    """Enlarge to whole multiples by copies of each element; torch gathers them."""
+    sizes = x.shape[-2:]
+    made = output_size or [
+        int(size * scale) for size, scale in zip(sizes, scales or (), strict=True)
+    ]
+    times = [count // size for size, count in zip(sizes, made, strict=True)]
+    whole = [size * count for size, count in zip(sizes, times, strict=True)] == list(made)
+    if not whole or 0 in times or x.dim() != 4 or list(scales or times) != times:
+        table = decomposition_table[aten.upsample_nearest2d.vec]
+        return table(x, output_size, scales)
+    (n, c, h, w), (down, right) = x.shape, times
+    copies = x.reshape(n * c, h, 1, w, 1).expand(n * c, h, down, w, right)
+    return copies.reshape(n, c, h * down, w * right)
+
+
+def resize_bicubic(
+    x: Any, output_size: Sequence[int] | None, align_corners: bool, scales: Sequence[float] | None
+) -> Any:
+    """Resize by a product with a matrix for each axis; elements beyond the edge are those at it."""
+    sizes = x.shape[-2:]
+    if not x.is_floating_point() or max(sizes) > _CUBIC:
+        table = decomposition_table[aten.upsample_bicubic2d.vec]
+        return table(x, output_size, align_corners, scales)
+    made = output_size or [
+        int(size * scale) for size, scale in zip(sizes, scales or (), strict=True)
+    ]
+    given = scales or (None, None)
+    for axis, (count, scale) in enumerate(zip(made, given, strict=True), x.dim() - 2):
+        size = x.shape[axis]
+        line = np.arange(count, dtype=np.float32)
+        if align_corners:
+            at = line * np.float32((size - 1) / (count - 1) if count > 1 else 0.0)
+        else:
+            at = (line + 0.5) * np.float32(1 / scale if scale else size / count) - 0.5
+        x = _multiply_axis(x, axis, _cubic(at, size))
+    return x
+
+
+def _multiply_axis(x: Any, axis: int, matrix: Any) -> Any:
+    """Multiply one axis by a matrix, which becomes one constant."""
+    constant = torch.tensor(matrix.tolist(), dtype=x.dtype)
+    return (x.movedim(axis, -1) @ constant).movedim(-1, axis)
+
+
+def _cubic(at: Any, size: int) -> Any:
+    """Return the weights of all elements, by row, at each position, by column."""
+    first = np.floor(at)
+    place = np.arange(size, dtype=np.float32)[:, None]
+    matrix = np.zeros((size, len(at)), np.float32)
+    for step in (-1, 0, 1, 2):
+        d = np.abs(at - first - step)
+        inner = (1.25 * d - 2.25) * d * d + 1
+        outer = ((-0.75 * d + 3.75) * d - 6.0) * d + 3.0
+        taken = np.clip(first + step, 0, size - 1)
+        matrix += np.where(place == taken, inner if step in (0, 1) else outer, 0)
+    return matrix
 
 
 def _filter(size: int, count: int, step: float, *, cubic: bool) -> Any:
     """Return the weights of all elements, by row, in each result, by column."""
     wide = max(step, 1.0)
     reach = (2 if cubic else 1) * wide
-    centre = (torch.arange(count, dtype=torch.float32) + 0.5) * step
-    place = torch.arange(size, dtype=torch.float32).unsqueeze(1)
-    start = torch.floor(centre - reach + 0.5)
-    end = torch.floor(centre + reach + 0.5)
-    distance = (place - centre + 0.5).abs() / wide
+    centre = (np.arange(count, dtype=np.float32) + 0.5) * np.float32(step)
+    place = np.arange(size, dtype=np.float32)[:, None]
+    start, end = np.floor(centre - reach + 0.5), np.floor(centre + reach + 0.5)
+    distance = np.abs(place - centre + 0.5) / np.float32(wide)
     near = 1 - distance
     if cubic:  # The spline of Catmull and Rom.
         inner = (1.5 * distance - 2.5) * distance * distance + 1
         outer = ((2.5 - 0.5 * distance) * distance - 4) * distance + 2
-        near = torch.where(distance < 1, inner, outer)
-    inside = torch.logical_and(place >= start, place < end)
-    weights = torch.where(torch.logical_and(inside, distance < (2 if cubic else 1)), near, 0.0)
-    return weights / weights.sum(0, keepdim=True)
+        near = np.where(distance < 1, inner, outer)
+    inside = (place >= start) & (place < end) & (distance < (2 if cubic else 1))
+    weights = np.where(inside, near, np.float32(0))
+    return weights / weights.sum(0, keepdims=True)
