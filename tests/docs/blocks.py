@@ -10,7 +10,8 @@
 
 A `sh` block of lines that begin with `pip install` says what to install; a test checks that the extras
 exist, and it is not run. After a line `<!-- needs: PACKAGE ... -->` blocks run only where these packages
-are installed, until the next heading.
+are installed, until the next heading. The block after a line `<!-- not run: REASON -->` is not run, and
+`text` never is.
 
 Other blocks, and code outside of blocks, are errors: a document stays true only if it is run.
 """
@@ -32,12 +33,16 @@ TIME_LIMIT = 300
 #: Language of a block that is a file -> what precedes the name in its first line.
 FILES = {"mlir": "// ", "json": "// ", "yaml": "# "}
 RUN = {"sh", "console", "python"}
-#: Diagrams.
-DRAWN = {"mermaid"}
+#: Diagrams, and what a reader only looks at.
+SHOWN = {"mermaid", "text"}
+#: Languages of blocks that have to say why they are not run.
+NOT_RUN = {"cpp"}
 
 #: Packages that the blocks up to the next heading need.
 _NEEDS = re.compile(r"<!-- needs: (?P<packages>[\w. -]+) -->")
 #: The first line of Python that is a file.
+#: Why the next block is not run.
+_NOT_RUN = re.compile(r"<!-- not run: (?P<reason>.+) -->")
 _PYTHON_FILE = re.compile(r"# (\w+\.py)\n")
 _FENCE = re.compile(r"^(?P<mark>`{3,}|~{3,})(?P<rest>.*)$")
 #: Lines that Markdown shows as code without a fence.
@@ -49,12 +54,14 @@ class Block:
     """A fenced block: its language, the line of its opening fence, and its content.
 
     needs: packages without which it does not run.
+    not_run: why it is not run at all, or "".
     """
 
     language: str
     line: int
     text: str
     needs: tuple[str, ...] = ()
+    not_run: str = ""
 
     @property
     def installs(self) -> bool:
@@ -70,9 +77,12 @@ def blocks(text: str) -> list[Block]:
     lines = text.splitlines()
     number = 0
     needs: tuple[str, ...] = ()
+    not_run = ""
     while number < len(lines):
         if mark := _NEEDS.fullmatch(lines[number]):
             needs = tuple(mark["packages"].split())
+        elif mark := _NOT_RUN.fullmatch(lines[number]):
+            not_run = mark["reason"]
         elif lines[number].startswith("#"):
             needs = ()
         fence = _FENCE.match(lines[number].lstrip())
@@ -84,14 +94,15 @@ def blocks(text: str) -> list[Block]:
         language = fence["rest"].strip()
         if fence["mark"] != "```" or lines[number] != lines[number].lstrip():
             raise ValueError(f"line {number + 1}: a fence is ``` at the start of the line")
-        if language not in {*FILES, *RUN, *DRAWN}:
+        if language not in {*FILES, *RUN, *SHOWN} and not (language in NOT_RUN and not_run):
             raise ValueError(f"line {number + 1}: no way to run a block of {language!r}")
         try:
             end = lines.index("```", number + 1)
         except ValueError:
             raise ValueError(f"line {number + 1}: the block does not end") from None
         text = "\n".join(lines[number + 1 : end]) + "\n"
-        result.append(Block(language, number + 1, text, needs))
+        result.append(Block(language, number + 1, text, needs, not_run))
+        not_run = ""
         number = end + 1
     return result
 
@@ -104,7 +115,7 @@ def environment() -> dict[str, str]:
 
 def run_block(block: Block, folder: Path) -> str:
     """Run a block in a folder; the problem, or ""."""
-    if block.language in DRAWN or block.installs:
+    if block.language in SHOWN or block.installs or block.not_run:
         return ""
     if block.language in FILES:
         first, _, rest = block.text.partition("\n")

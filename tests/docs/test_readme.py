@@ -26,6 +26,7 @@ else:
 #: Documents whose blocks are run -> the packages that they need.
 RUN = {
     "README.md": (),
+    "docs/backends.md": (),
     "docs/command-line.md": ("tosa-tools",),
     "docs/python.md": ("torch-mlir", "tosa-tools"),
     "docs/builder.md": ("tosa-tools",),
@@ -49,13 +50,18 @@ RUN = {
     "docs/guides/jax.md": ("jax", "flax", "tosa-tools"),
     "docs/guides/large-programs.md": ("torch-mlir",),
     "docs/guides/mismatch.md": ("tosa-tools",),
+    "docs/guides/onnx.md": (),
+    "docs/guides/pipeline.md": (),
     "docs/guides/pytest.md": (),
     "docs/guides/qualify-a-backend.md": ("tosa-tools",),
+    "docs/guides/quantise.md": (),
     "docs/guides/report-a-bug.md": (),
     "docs/guides/shell.md": (),
     "docs/guides/torch.md": ("torch-mlir", "tosa-tools"),
     "docs/guides/vela.md": ("tosa-tools",),
+    "docs/guides/vgf.md": (),
     "docs/guides/weights.md": (),
+    "docs/guides/write-a-rewrite.md": (),
 }
 
 #: Those whose blocks run in every run of the tests; those of the others are slow.
@@ -237,6 +243,7 @@ OTHERS = {"--tosa-serialize", "--tosa-deserialize", "--json", "--strict-json", "
     "--no-ext-diff",
     "--mlir-print-debuginfo",
     "--binary",
+    "--dump-spirv",
 }
 
 
@@ -313,6 +320,16 @@ def test_a_block_that_says_what_to_install_is_not_run(tmp_path: Path) -> None:
 def test_blocks_need_packages_until_the_next_heading() -> None:
     text = "```sh\nls\n```\n<!-- needs: torch x -->\n```sh\nls\n```\n## Next\n```sh\nls\n```\n"
     assert [block.needs for block in blocks(text)] == [(), ("torch", "x"), ()]
+
+
+def test_a_block_that_is_not_run_says_why(tmp_path: Path) -> None:
+    first, second = blocks("<!-- not run: hours -->\n\n```sh\nfalse\n```\n```sh\nfalse\n```\n")
+    assert (first.not_run, second.not_run) == ("hours", "")
+    assert not run_block(first, tmp_path)
+    assert run_block(second, tmp_path)
+    assert len(blocks("<!-- not run: slow -->\n```cpp\nint x;\n```\n")) == 1
+    with pytest.raises(ValueError, match="no way to run"):
+        blocks("```cpp\nint x;\n```\n")
 
 
 def test_output_is_compared_line_by_line() -> None:
