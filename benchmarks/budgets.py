@@ -30,7 +30,7 @@ class Verdict:
 
 
 def judge(rows: dict[str, Row]) -> list[Verdict]:
-    """A verdict for each budget whose rows have run. Of several rows, the worst counts."""
+    """Return a verdict for each budget whose rows have run. Of several rows, the worst counts."""
     return [
         *_export_verdicts(rows),
         *_import_verdicts(rows),
@@ -51,7 +51,7 @@ def _faster(
 
 
 def _at_most(work: str, limit: float, unit: str, measured: list[float]) -> list[Verdict]:
-    """The verdict on a figure that must not exceed a limit; none without a figure."""
+    """Return the verdict on a figure that must not exceed a limit; none without a figure."""
     if not measured:
         return []
     worst = max(measured)
@@ -59,7 +59,7 @@ def _at_most(work: str, limit: float, unit: str, measured: list[float]) -> list[
 
 
 def _of_100_000(rows: dict[str, Row], verb: str) -> list[str]:
-    """The ids of the rows with 100,000 operators that ran."""
+    """Return the ids of the rows with 100,000 operators that ran."""
     ids = [f"{verb}/{graph}/100000" for graph in ("chain", "branch")]
     return [i for i in ids if i in rows]
 

@@ -77,7 +77,7 @@ Kind = tuple[str, str, str, str, bool]
 def _lines(
     rows: list[dict[str, Any]], kinds: list[Kind], key: str, scale: float
 ) -> tuple[Line, ...]:
-    """The lines of a panel: `key` of each row's subject, times `scale`."""
+    """Return the lines of a panel: `key` of each row's subject, times `scale`."""
     drawn = []
     for label, prefix, name, style, dashed in kinds:
         points = {}
@@ -105,7 +105,7 @@ def _belongs(row: str, prefix: str, style: str, dashed: bool) -> bool:
 
 
 def panels(found: dict[str, Any]) -> list[Panel]:
-    """The four panels that a run's JSON has data for."""
+    """Return the four panels that a run's JSON has data for."""
     rows = found["rows"]
     lines = partial(_lines, rows)
     subjects = (("ours", "ours (Python)", "o"), ("tosa-opt", "tosa-opt", "t"))
@@ -208,7 +208,7 @@ def _panel(panel: Panel, left: float, top: float) -> list[str]:
 
 
 def svg(found: dict[str, Any]) -> str:
-    """The drawing of a run's JSON."""
+    """Return the drawing of a run's JSON."""
     drawn = panels(found)
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '

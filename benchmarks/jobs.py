@@ -31,7 +31,7 @@ def memory(*keys: str) -> list[int]:
 
 
 def parsed(path: str) -> Any:
-    """The module in a file, in a fresh context of the default bindings."""
+    """Return the module in a file, in a fresh context of the default bindings."""
     from tosa_convert.formats.bindings.packages import default_bindings
 
     bindings = default_bindings()
@@ -125,7 +125,7 @@ class Phases:
 
 
 def export_phases(source: str, target: str) -> dict[str, float]:
-    """The time of each phase of an export, in seconds."""
+    """Return the time of each phase of an export, in seconds."""
     from tosa_convert import api
     from tosa_convert.formats.bindings.packages import default_bindings
     from tosa_convert.formats.bindings.write_bytecode import bytecode_of
@@ -150,7 +150,7 @@ def export_phases(source: str, target: str) -> dict[str, float]:
 
 
 def import_phases(source: str) -> dict[str, float]:
-    """The time of each phase of an import, in seconds."""
+    """Return the time of each phase of an import, in seconds."""
     import tosa_convert as tc
     from tosa_convert.formats.bindings.packages import default_bindings
     from tosa_convert.formats.bindings.write import write
@@ -193,7 +193,7 @@ def export_memory(source: str, target: str) -> dict[str, int]:
 
 
 def import_memory(source: str) -> dict[str, int]:
-    """The growth of resident memory during an import, by kind of page, in bytes."""
+    """Return the growth of resident memory during an import, by kind of page, in bytes."""
     import tosa_convert as tc
     from tosa_convert.formats.bindings import write as _write
     from tosa_convert.formats.bindings.packages import default_bindings
@@ -249,7 +249,7 @@ def progress(source: str, target: str, writes: int = 8) -> dict[str, float]:
 
 
 def same(one: str, other: str) -> dict[str, str]:
-    """Whether two files hold the same program, bit for bit; the difference, or ""."""
+    """Return whether two files hold the same program, bit for bit; the difference, or ""."""
     import tosa_convert as tc
 
     difference = tc.compare(tc.load(one), tc.load(other))

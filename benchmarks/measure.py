@@ -53,7 +53,7 @@ class Result:
 
     @property
     def spread(self) -> tuple[float, float]:
-        """The fastest and the slowest run, in seconds."""
+        """Return the fastest and the slowest run, in seconds."""
         walls = [run.wall for run in self.runs]
         return min(walls), max(walls)
 
@@ -64,7 +64,7 @@ class Result:
 
     @property
     def peak(self) -> int:
-        """The largest resident memory of any run, in bytes; mapped pages of files count."""
+        """Return the largest resident memory of any run, in bytes; mapped pages of files count."""
         return max(run.peak for run in self.runs)
 
     def as_json(self) -> dict[str, object]:
@@ -173,7 +173,7 @@ class _Watch:
 def alternate(
     subjects: dict[str, Callable[[bool], Run]], repeat: int, say: Callable[[str], None]
 ) -> dict[str, Result]:
-    """Every subject once to warm up, then all in turn, `repeat` times; slow ones less often.
+    """Run every subject once to warm up, then all in turn, `repeat` times; slow ones less often.
 
     A subject is called with True where its memory is to be sampled.
     """

@@ -267,6 +267,6 @@ def _movement() -> Iterator[Row]:
 
 
 def rows() -> list[Row]:
-    """All rows, products first."""
+    """Return all rows, products first."""
     families = (_convolutions, _elementwise, _windows, _conversions, _reductions, _movement)
     return [row for family in families for row in family()]

@@ -45,12 +45,12 @@ class Job:
 
     @property
     def name(self) -> str:
-        """The name in the report, by which --only chooses it."""
+        """Return the name in the report, by which --only chooses it."""
         return f"{self.group}: {self.formats}"
 
     @property
     def to(self) -> str:
-        """The format of the output."""
+        """Return the format of the output."""
         return self.formats.rpartition(".")[2]
 
 
@@ -67,17 +67,17 @@ class Timing:
         return [getattr(new, what) / getattr(old, what) for old, new in self.pairs]
 
     def median(self, which: int, what: str) -> float:
-        """The median of the old (0) or the new (1) runs, in seconds."""
+        """Return the median of the old (0) or the new (1) runs, in seconds."""
         return float(statistics.median(getattr(pair[which], what) for pair in self.pairs))
 
     @property
     def ratio(self) -> float:
-        """The median of the pairs' ratios of wall time."""
+        """Return the median of the pairs' ratios of wall time."""
         return statistics.median(self.ratios("wall"))
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The range that holds the middle half of the ratios of wall time."""
+        """Return the range that holds the middle half of the ratios of wall time."""
         ratios = self.ratios("wall")
         if len(ratios) < 2:
             return ratios[0], ratios[0]
@@ -85,7 +85,7 @@ class Timing:
         return low, high
 
     def as_json(self) -> dict[str, object]:
-        """Every run, in seconds and bytes, and the ratios."""
+        """Return every run, in seconds and bytes, and the ratios."""
         return {
             "name": self.name,
             "ratio": self.ratio,
@@ -128,7 +128,7 @@ def make_inputs(folder: Path, sizes: tuple[int, int, int], groups: set[str]) -> 
 
 
 def jobs(folder: Path, files: int) -> Iterator[Job]:
-    """All jobs, of the inputs in a folder."""
+    """Yield all jobs, of the inputs in a folder."""
     for name in ("one", "chain", "branch"):
         yield Job(name, ".mlirbc to .tosa", (folder / f"{name}.mlirbc",))
         yield Job(name, ".tosa to .mlirbc", (folder / f"{name}.tosa",))
@@ -148,7 +148,7 @@ def environment(folder: Path, checkout: Path) -> dict[str, str]:
 
 
 def imported_from(folder: Path, checkout: Path) -> Path:
-    """The checkout that a process of `environment` really imports."""
+    """Return the checkout that a process of `environment` really imports."""
     code = "import tosa_convert; print(tosa_convert.__file__)"
     command = [sys.executable, "-P" if sys.version_info >= (3, 11) else "-B", "-c", code]
     return Path(run(command, environment=environment(folder, checkout)).output.strip()).parents[1]
@@ -203,7 +203,7 @@ def line(timing: Timing, limit: float) -> str:
 
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Return the command line."""
     parser = argparse.ArgumentParser(description="Time two checkouts against each other.")
     parser.add_argument("old", type=Path, metavar="OLD_CHECKOUT")
     parser.add_argument("new", type=Path, metavar="NEW_CHECKOUT")

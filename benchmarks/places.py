@@ -18,7 +18,7 @@ EXAMPLE = ROOT / "examples" / "digits_cnn.mlirbc"
 
 
 def scratch() -> tuple[Path, str]:
-    """A folder for this run, in memory if possible, and a note about it."""
+    """Return a folder for this run, in memory if possible, and a note about it."""
     shared = Path("/dev/shm")
     if shared.is_dir() and os.access(shared, os.W_OK) and _is_tmpfs(shared):
         return Path(tempfile.mkdtemp(prefix="tosa-convert-bench-", dir=shared)), "tmpfs /dev/shm"
@@ -36,13 +36,13 @@ def _is_tmpfs(folder: Path) -> bool:
 
 
 def ours() -> list[str]:
-    """The installed command, or the same run through the interpreter."""
+    """Return the installed command, or the same run through the interpreter."""
     script = _script("tosa-flatbuffer-convert")
     return [script] if script else [sys.executable, "-m", "tosa_convert", "convert"]
 
 
 def pip_tosa_opt() -> str | None:
-    """The `tosa-opt` that pip put among the commands: a Python shim."""
+    """Return the `tosa-opt` that pip put among the commands: a Python shim."""
     return _script("tosa-opt")
 
 
@@ -69,12 +69,12 @@ def native_tosa_opt(folder: Path) -> str | None:
 
 
 def has(module: str) -> bool:
-    """Whether a module can be imported, without importing it."""
+    """Return whether a module can be imported, without importing it."""
     return importlib.util.find_spec(module) is not None
 
 
 def versions() -> dict[str, str]:
-    """The distributions that are measured."""
+    """Return the distributions that are measured."""
     found = {"python": platform.python_version()}
     for name in ("tosa-convert", "tosa-tools", "torch-mlir", "iree-base-compiler", "numpy"):
         try:
@@ -85,7 +85,7 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, object]:
-    """The properties of the machine that affect the numbers most."""
+    """Return the properties of the machine that affect the numbers most."""
     model = platform.processor()
     for line in _lines("/proc/cpuinfo"):
         if line.startswith("model name"):

@@ -38,7 +38,7 @@ ROUNDS = 5
 
 
 def operations(module: Any) -> Any:
-    """The operations of @main."""
+    """Return the operations of @main."""
     return module.body.operations[0].regions[0].blocks[0].operations
 
 
@@ -81,7 +81,7 @@ def walk_with_names(module: Any) -> None:
 
 
 def captured(bindings: Bindings, module: Any) -> Any:
-    """The bytecode of @main."""
+    """Return the bytecode of @main."""
     return capture(bindings, module.body.operations[0].operation)
 
 

@@ -26,7 +26,7 @@ HEADER = ("work", "by", "median", "spread", "n", "CPU", "peak", "anon.", "agains
 
 
 def lines(row: Row) -> list[tuple[str, ...]]:
-    """A row of the table for each subject; times first, then MiB, then the ratio."""
+    """Return a row of the table for each subject; times first, then MiB, then the ratio."""
     found: list[tuple[str, ...]] = []
     for name, result in row.results.items():
         title = row.title if not found else ""
@@ -77,7 +77,7 @@ def show(title: str, header: Sequence[str], body: Sequence[Sequence[str]]) -> No
 
 
 def markdown(rows: dict[str, Row], verdicts: list[Verdict], about: dict[str, Any]) -> str:
-    """The budgets and one line a row, for the README and docs/performance.md."""
+    """Return the budgets and one line a row, for the README and docs/performance.md."""
     machine, versions = about["machine"], about["versions"]
     out = [
         f"{machine['cores']} cores of {machine['processor']}, {about['scratch']}; "
@@ -114,7 +114,7 @@ def as_json(
     start: list[tuple[str, float]],
     about: dict[str, Any],
 ) -> dict[str, Any]:
-    """All measurements, in seconds and bytes."""
+    """Return all measurements, in seconds and bytes."""
     return {
         **about,
         "rows": [

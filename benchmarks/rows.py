@@ -96,7 +96,7 @@ class Row:
     skipped: list[str] = field(default_factory=list)
 
     def ratio(self, subject: str, peer: str = "") -> float | None:
-        """The speed of a subject relative to the peer, in this run."""
+        """Return the speed of a subject relative to the peer, in this run."""
         other = self.results.get(peer or self.peer)
         one = self.results.get(subject)
         if one is None or other is None or not one.runs or not other.runs:
@@ -123,7 +123,7 @@ class Rows:
     # -- inputs -------------------------------------------------------------------------------
 
     def make(self, name: str, *parameters: object) -> Path:
-        """The input with these parameters; made once."""
+        """Return the input with these parameters; made once."""
         if name not in self.made:
             path = self.folder / name
             self.say(f"making {name}")
@@ -150,7 +150,7 @@ class Rows:
     # -- subjects -----------------------------------------------------------------------------
 
     def job(self, *words: object) -> Subject:
-        """A job of ours through the Python functions, in a process of its own."""
+        """Return a job of ours through the Python functions, in a process of its own."""
         return self.command(sys.executable, places.HERE / "jobs.py", *words)
 
     def command(self, *words: object, expected: int = 0) -> Subject:
@@ -158,7 +158,7 @@ class Rows:
         return lambda sample: run(text, sample=sample, expected=expected)
 
     def verb(self, *words: object, expected: int = 0) -> Subject:
-        """A verb of our command. expected: its exit code."""
+        """Return a verb of our command. expected: its exit code."""
         return self.command(sys.executable, "-m", "tosa_convert", *words, expected=expected)
 
     def peer_flags(self, sort: str, export: bool, sample: Path) -> list[str]:
@@ -174,7 +174,7 @@ class Rows:
         return PEER_FLAGS[self.flags[sort]]
 
     def opt(self, program: str, export: bool, source: Path, flags: list[str]) -> list[str]:
-        """A call of tosa-opt; an import builds the module in memory, as ours does."""
+        """Return a call of tosa-opt; an import builds the module in memory, as ours does."""
         target = self.folder / "peer.tosa"
         if export:
             what = [f"--tosa-serialize=tosa-flatbuffer-filename={target}", str(source)]
@@ -206,7 +206,7 @@ class Rows:
     # -- rows ---------------------------------------------------------------------------------
 
     def all(self) -> Iterator[tuple[str, Callable[[], Row]]]:
-        """Every row by its id, created on demand."""
+        """Yield every row by its id, created on demand."""
         yield "one/export", partial(self.one, True)
         yield "one/import", partial(self.one, False)
         yield "model/tflite", self.model
@@ -381,7 +381,7 @@ class Rows:
             }
 
     def measured(self, *words: object) -> object:
-        """The figures that a job measured itself."""
+        """Return the figures that a job measured itself."""
         output = self.job(*words)(False).output
         return json.loads(output)
 
@@ -462,7 +462,7 @@ class Rows:
         return Row(name, f"show a file of {gib} GiB (sparse)", "bytes", gib << 30, subjects)
 
     def look(self, verb: str, count: int) -> Row:
-        """A verb that says something about a program and converts nothing."""
+        """Return a verb that says something about a program and converts nothing."""
         source = self.tosa(self.graph("branch", count))
         title, words = f"{verb} of {count:,} operators", [verb, source]
         if verb == "diff":

@@ -33,7 +33,7 @@ from rows import FULL, LARGE, NORMAL, QUICK, Row, Rows
 
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Return the command line."""
     parser = argparse.ArgumentParser(
         description="Measure tosa-convert against tosa-opt and tosa_serializer."
     )
@@ -62,7 +62,7 @@ def say(text: str) -> None:
 
 
 def wanted(name: str, pattern: str) -> bool:
-    """Whether a row is selected: by a pattern with wildcards, or by part of its id."""
+    """Return whether a row is selected: by a pattern with wildcards, or by part of its id."""
     return fnmatch.fnmatch(name, pattern) or ("*" not in pattern and pattern in name)
 
 

@@ -41,7 +41,7 @@ def seeds(name: str, folder: Path) -> None:
 
 
 def harness(name: str, folder: Path) -> Callable[[bytes], None]:
-    """The function that reads an input."""
+    """Return the function that reads an input."""
     import targets
 
     from tosa_convert.errors import TosaConvertError

@@ -123,18 +123,18 @@ class Shared:
 
 
 def all_rows() -> dict[str, targets.Row]:
-    """Every target by its name."""
+    """Return every target by its name."""
     return {**targets.TARGETS, **verb_targets.VERB_TARGETS, **model_targets.MODEL_TARGETS}
 
 
 def make(name: str, folders: list[Path], scratch: Path) -> targets.Target:
-    """The target called `name`."""
+    """Return the target called `name`."""
     scratch.mkdir(parents=True, exist_ok=True)
     return all_rows()[name].make(name, folders, scratch)
 
 
 def available(options: argparse.Namespace) -> list[str]:
-    """The targets whose packages are installed and that have seeds."""
+    """Return the targets whose packages are installed and that have seeds."""
     folders = [Path(folder) for folder in options.corpus]
     models = [name for name in model_targets.ROWS if model_targets.is_available(name, folders)]
     return [*targets.available(), *verb_targets.VERB_TARGETS, *models]
@@ -322,7 +322,7 @@ def total(tallies: dict[str, Tally]) -> int:
 
 
 def load_state(path: Path, names: list[str]) -> dict[str, Tally]:
-    """The tallies of an earlier run, or empty ones."""
+    """Return the tallies of an earlier run, or empty ones."""
     tallies = {name: Tally() for name in names}
     if path.exists():
         for name, row in json.loads(path.read_text()).items():
@@ -423,7 +423,7 @@ def report(tallies: dict[str, Tally], state: Path) -> None:
 
 
 def main() -> int:
-    """The command."""
+    """Run the command, and return its exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument(
         "--seconds", type=float, default=60.0, help="of the whole campaign (default 60)"

@@ -51,7 +51,7 @@ class Model(Target):
         tempfile.tempdir = os.environ["TMPDIR"] = str(self.temporary)
 
     def read_seeds(self, folders: list[Path]) -> list[Any]:
-        """The small models below the folders, the smallest first."""
+        """Return the small models below the folders, the smallest first."""
         extension = ROWS[self.name][1]
         found = {
             path.read_bytes()
@@ -93,7 +93,7 @@ class Model(Target):
                 raise AssertionError(f"what is left: {left}, processes {self._processes()}")
 
     def _processes(self) -> list[str]:
-        """The processes that the server has not ended."""
+        """Return the processes that the server has not ended."""
         if self.server is None or self.server.process is None:
             return []
         number = self.server.process.pid
@@ -145,7 +145,7 @@ MODEL_TARGETS: Final[dict[str, Row]] = {
 
 
 def is_available(name: str, folders: list[Path]) -> bool:
-    """Whether the packages of a target are installed, and there are models to begin with."""
+    """Return whether the packages of a target are installed, and there are models to begin with."""
     frontend, extension = ROWS[name]
     packages = FRONTENDS[frontend].packages
     return all(map(importlib.util.find_spec, packages)) and any(

@@ -239,7 +239,7 @@ _WEIGHTS: Final = [6, 6, 6, 6, 6, 3, 2, 3, 4, 3, 2, 5, 1, 1, 2]
 
 
 def mutate_flatbuffer(places: Map, random: Random) -> bytes:
-    """A mutant of the mapped file, after one to four mutations."""
+    """Return a mutant of the mapped file, after one to four mutations."""
     data = bytearray(places.data)
     for _ in range(random.choice((1, 1, 1, 2, 2, 3, 4))):
         before = bytes(data) if len(data) < 64 else b""

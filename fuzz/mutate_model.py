@@ -59,7 +59,7 @@ _TABLES: Final = dict(_tables())
 
 
 def tflite_map(data: bytes) -> Map:
-    """The positions in a TFLite model by what they mean."""
+    """Return the positions in a TFLite model by what they mean."""
     return Map(data, _TABLES, _ENUMS, "Model")
 
 
@@ -95,7 +95,7 @@ class _DamagedError(ValueError):
 
 
 def protobuf_fields(data: bytes, depth: int = 0) -> list[ProtobufField]:
-    """The fields of a message. Bytes that could be a message are taken for one.
+    """Return the fields of a message. Bytes that could be a message are taken for one.
 
     Raises:
         ValueError: the bytes are not a message.
@@ -142,7 +142,7 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def protobuf_bytes(fields: list[ProtobufField]) -> bytes:
-    """The bytes of a message with these fields."""
+    """Return the bytes of a message with these fields."""
     parts = []
     for field in fields:
         parts.append(_varint_bytes(field.number << 3 | field.wire))
@@ -167,7 +167,7 @@ def _varint_bytes(number: int) -> bytes:
 
 
 def mutate_protobuf(data: bytes, random: Random) -> bytes:
-    """A mutant of a message, after one to four mutations."""
+    """Return a mutant of a message, after one to four mutations."""
     if random.random() < 0.1:
         changed = bytearray(data)
         mutate_bytes(changed, random, random.choice((1, 2, 4)))
@@ -180,7 +180,7 @@ def mutate_protobuf(data: bytes, random: Random) -> bytes:
 
 
 def _lists(fields: list[ProtobufField]) -> Iterator[list[ProtobufField]]:
-    """The fields of the message and of each message in it."""
+    """Yield the fields of the message and of each message in it."""
     yield fields
     for field in fields:
         if isinstance(field.value, list):
@@ -223,7 +223,7 @@ def _mutate_fields(
 
 
 def _nested(field: ProtobufField, depth: int) -> ProtobufField:
-    """The field in a message of its number, in one of its number, and so on."""
+    """Return the field in a message of its number, in one of its number, and so on."""
     value = field.value
     for _ in range(depth):
         value = [ProtobufField(field.number, _BYTES, value)]
@@ -247,13 +247,13 @@ _NAMES: Final = ("../../x", "/tmp/x", "model.json", "", "a\0b", "data/aotinducto
 
 
 def members(data: bytes) -> dict[str, bytes]:
-    """The files of an archive."""
+    """Return the files of an archive."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
 def archive_of(files: dict[str, bytes], *, compressed: bool = False) -> bytes:
-    """An archive with these files."""
+    """Return an archive with these files."""
     made = io.BytesIO()
     method = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
     with zipfile.ZipFile(made, "w", method) as archive:
@@ -263,7 +263,7 @@ def archive_of(files: dict[str, bytes], *, compressed: bool = False) -> bytes:
 
 
 def mutate_archive(files: dict[str, bytes], random: Random) -> bytes:
-    """A mutant of an archive: of its files, of their names, or of its bytes."""
+    """Return a mutant of an archive: of its files, of their names, or of its bytes."""
     files = dict(files)
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         if not files:

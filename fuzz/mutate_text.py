@@ -32,7 +32,7 @@ _MLIR_WORDS: Final = [
 
 
 def tokens_of(text: bytes) -> list[bytes]:
-    """The text as words, numbers, strings, punctuation and white space."""
+    """Return the text as words, numbers, strings, punctuation and white space."""
     return _TOKEN.findall(text)
 
 
@@ -44,7 +44,7 @@ def _number(token: bytes, random: Random) -> bytes:
 
 
 def mutate_text(tokens: list[bytes], random: Random, *, mlir: bool) -> bytes:
-    """A mutant of the text: one to four tokens, lines or bytes changed."""
+    """Return a mutant of the text: one to four tokens, lines or bytes changed."""
     found = list(tokens)
     words = _MLIR_WORDS if mlir else _JSON_WORDS
     for _ in range(random.choice((1, 1, 1, 2, 3, 4))):

@@ -35,7 +35,7 @@ ADDRESS_SPACE: Final = 8 << 30
 
 
 def theirs(program: Path, tosa: Path, empty: Path) -> str:
-    """The outcome of `tosa-opt` on a flatbuffer: accepted, refused, a signal, or hung."""
+    """Return the outcome of `tosa-opt` on a flatbuffer: accepted, refused, a signal, or hung."""
     option = f"--tosa-deserialize=tosa-flatbuffer-filename={tosa}"
     process = subprocess.Popen(
         [program, option, empty, "--emit-bytecode", "-o", os.devnull],
@@ -58,7 +58,7 @@ def theirs(program: Path, tosa: Path, empty: Path) -> str:
 
 
 def ours(data: bytes) -> str:
-    """The outcome of our reader on the same file, in this process."""
+    """Return the outcome of our reader on the same file, in this process."""
     began = time.process_time()
     try:
         targets.drain(api.render(api.load(data), "mlirbc"))
@@ -71,7 +71,7 @@ def ours(data: bytes) -> str:
 
 
 def main() -> int:
-    """The command; 1 if our reader did anything but accept or refuse."""
+    """Run the command; return 1 if our reader did anything but accept or refuse."""
     logging.getLogger("tosa_convert").setLevel(logging.ERROR)
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--inputs", type=int, default=10_000)

@@ -67,7 +67,7 @@ class Target:
         self.prepared: dict[int, Any] = {}
 
     def read_seeds(self, folders: list[Path]) -> list[Any]:
-        """The programs of the flatbuffers in the folders, in this format."""
+        """Return the programs of the flatbuffers in the folders, in this format."""
         seeds = []
         for data in programs(folders):
             # A program that this format or these bindings refuse is not a seed.
@@ -76,7 +76,7 @@ class Target:
         return seeds
 
     def seed_of(self, data: bytes) -> Any:
-        """A flatbuffer's program in this format."""
+        """Return a flatbuffer's program in this format."""
         return data
 
     def input(self, seed: int, index: int) -> Any:
@@ -90,7 +90,7 @@ class Target:
         return self.mutant(self.prepared[which], random)
 
     def sound(self) -> Any:
-        """An input without a mutation."""
+        """Return an input without a mutation."""
         return self.seeds[0]
 
     def prepare(self, seed: bytes) -> Any:
@@ -102,7 +102,7 @@ class Target:
         return bytes(data)
 
     def kinds_of(self, data: Any) -> Iterable[str]:
-        """The kinds of an input's files, as often as it has them."""
+        """Return the kinds of an input's files, as often as it has them."""
         return ()
 
     def size(self, data: Any) -> int:
@@ -276,7 +276,7 @@ def every_version(bytecode: bytes, bindings: Bindings) -> list[bytes]:
 
 
 def programs(folders: list[Path]) -> list[bytes]:
-    """The small flatbuffers below the folders, the smallest first, without duplicates."""
+    """Return the small flatbuffers below the folders, the smallest first, without duplicates."""
     found = {
         path.read_bytes()
         for folder in folders
@@ -287,14 +287,14 @@ def programs(folders: list[Path]) -> list[bytes]:
 
 
 class Weights(Target):
-    """A program with its constants in a folder: manifest and arrays mutated, missing or replaced."""
+    """Read a program with its constants in a folder: manifest and arrays changed or missing."""
 
     def __init__(self, name: str, folders: list[Path], scratch: Path) -> None:
         super().__init__(name, folders, scratch)
         self.folder = scratch / "weights"
 
     def seed_of(self, data: bytes) -> tuple[bytes, dict[str, bytes]]:
-        """The program without its constants, and the files of its folder."""
+        """Return the program without its constants, and the files of its folder."""
         into = self.scratch / "seed"
         shutil.rmtree(into, ignore_errors=True)
         into.mkdir(parents=True)
@@ -367,10 +367,10 @@ class Weights(Target):
 
 
 class Archive(Target):
-    """A program with its constants in one file, whose table or elements are changed."""
+    """Read a program with its constants in one file, whose table or elements are changed."""
 
     def read_seeds(self, folders: list[Path]) -> list[Any]:
-        """Each program in each form."""
+        """Return each program in each form."""
         seeds = []
         for data in programs(folders):
             for form in WEIGHT_FORMS[1:]:
@@ -410,7 +410,7 @@ class Vgf(Target):
     """Files that Arm's model converter wrote: read, and written as flatbuffers."""
 
     def read_seeds(self, folders: list[Path]) -> list[bytes]:
-        """The files that the tests have."""
+        """Return the files that the tests have."""
         return [path.read_bytes() for path in sorted(VGF_FILES.glob("*.vgf"))]
 
     def use(self, data: bytes) -> None:
@@ -422,10 +422,10 @@ class Vgf(Target):
 
 
 class Gguf(Archive):
-    """A program with its constants in a GGUF file, whose table or elements are changed."""
+    """Read a program with its constants in a GGUF file, whose table or elements are changed."""
 
     def read_seeds(self, folders: list[Path]) -> list[Any]:
-        """The programs whose constants GGUF has types for."""
+        """Return the programs whose constants GGUF has types for."""
         gguf = importlib.import_module("gguf")
         seeds = []
         for data in programs(folders):
@@ -444,7 +444,7 @@ class Gguf(Archive):
 
 
 def drain(pieces: Any) -> bytes:
-    """The bytes of the pieces that `render` returns."""
+    """Return the bytes of the pieces that `render` returns."""
     return b"".join(bytes(piece) for piece in pieces)
 
 
@@ -472,7 +472,7 @@ TARGETS: Final[dict[str, Row]] = {
 
 
 def available() -> list[str]:
-    """The targets whose bindings are installed."""
+    """Return the targets whose bindings are installed."""
     found = []
     for name in TARGETS:
         package = BINDINGS.get(name.rpartition("-")[2])
@@ -486,13 +486,13 @@ def available() -> list[str]:
 
 
 def make(name: str, folders: list[Path], scratch: Path) -> Target:
-    """The target called `name`."""
+    """Return the target called `name`."""
     scratch.mkdir(parents=True, exist_ok=True)
     return TARGETS[name].make(name, folders, scratch)
 
 
 def described(data: Any) -> str:
-    """An input that is not one file, for a report."""
+    """Return an input that is not one file, for a report."""
     if hasattr(data, "described"):
         return str(data.described())
     return json.dumps({"special": data[2], "accept": data[3]}) if isinstance(data, tuple) else ""

@@ -86,7 +86,7 @@ def _old() -> list[bytes]:
 
 
 def _arrays() -> list[bytes]:
-    """The inputs of the corpus's example, and arrays of other types."""
+    """Return the inputs of the corpus's example, and arrays of other types."""
     found = []
     for named in (
         {"x": np.ones((2, 3), np.float32)},
@@ -113,7 +113,7 @@ def _lines(*rows: object) -> bytes:
 
 
 def _reports() -> list[bytes]:
-    """The JSON that `check` and `bisect` write, as far as others read it."""
+    """Return the JSON that `check` and `bisect` write, as far as others read it."""
     tensor = {"name": "y", "ok": False, "problem": "", "differing": 2, "elements": 3, "failing": 1}
     check = {"ok": False, "tensors": [{**tensor, "margin": 2.5, "rule": "exact"}]}
     operator = {"operator": "1 ADD", "index": 1}
@@ -123,7 +123,7 @@ def _reports() -> list[bytes]:
 
 
 def _baselines() -> list[bytes]:
-    """The JSON that `suite` writes, as far as --baseline reads it."""
+    """Return the JSON that `suite` writes, as far as --baseline reads it."""
     return [_lines({"cases": 1, "passed": 1, "ok": True, "answers": [_ANSWER_ROW]})]
 
 
@@ -134,7 +134,7 @@ def _journals() -> list[bytes]:
 
 
 def _states() -> list[bytes]:
-    """What `reduce --work` keeps."""
+    """Return what `reduce --work` keeps."""
     return [_lines({"identity": "0" * 64, "answers": {"0" * 64: True}})]
 
 

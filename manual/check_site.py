@@ -57,12 +57,12 @@ class Html(HTMLParser):
 
 
 def style_urls(text: str) -> list[str]:
-    """What a style sheet fetches."""
+    """Return what a style sheet fetches."""
     return [url or imported for url, imported in _STYLE_URL.findall(text)]
 
 
 def problems(site: Path) -> Iterator[str]:
-    """What is wrong in a site: links to nothing, and requests to other hosts."""
+    """Yield what is wrong in a site: links to nothing, and requests to other hosts."""
     pages = {path: Html(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
     if not pages:
         yield f"{site}: no page"

@@ -19,7 +19,7 @@ completes verbs and options.
 
 
 def markdown() -> str:
-    """The page: a section for each verb, with all arguments and options."""
+    """Return the page: a section for each verb, with all arguments and options."""
     return "\n".join([_INTRODUCTION, *_sections()])
 
 

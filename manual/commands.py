@@ -25,11 +25,11 @@ class Documented(NamedTuple):
         return self.context.command
 
     def usage(self) -> str:
-        """The usage in one line."""
+        """Return the usage in one line."""
         return " ".join(self.command.get_usage(self.context).removeprefix("Usage: ").split())
 
     def paragraphs(self) -> list[str]:
-        """The help and the text after the options."""
+        """Return the help and the text after the options."""
         texts = filter(None, [self.command.help, self.command.epilog])
         return [re.sub(r"[\b\f]\n?", "", inspect.cleandoc(text)) for text in texts]
 
@@ -39,7 +39,7 @@ class Documented(NamedTuple):
 
 
 def verbs() -> Iterator[Documented]:
-    """All verbs, each before its own verbs; hidden ones are left out."""
+    """Yield all verbs, each before its own verbs; hidden ones are left out."""
     yield from _verbs(click.Context(tosa_flatbuffer, info_name="tosa-flatbuffer"), 0, "")
 
 

@@ -20,7 +20,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 
 
 def pages(root: Path = ROOT) -> dict[str, str]:
-    """The file name of each page, and its text in the man macros."""
+    """Return the file name of each page, and its text in the man macros."""
     commands = (root / "docs" / "command-line.md").read_text(encoding="utf-8")
     changelog = (root / "CHANGELOG.md").read_text(encoding="utf-8")
     date = release_date(changelog, __version__)
@@ -38,7 +38,7 @@ def pages(root: Path = ROOT) -> dict[str, str]:
 
 
 def release_date(changelog: str, version: str) -> str:
-    """The date of a version in the changelog; "not released" if it has none."""
+    """Return the date of a version in the changelog; "not released" if it has none."""
     found = re.search(rf"^## {re.escape(version)}, (\d{{4}}-\d\d-\d\d)$", changelog, re.MULTILINE)
     return found[1] if found else "not released"
 

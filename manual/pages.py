@@ -34,12 +34,12 @@ _ARROW: Final = re.compile(r"^ *(?P<tails>[\w &]+) --> (?P<heads>[\w &]+)$", re.
 
 
 def source_of(uri: str) -> str:
-    """The path in the repository of a page of the site."""
+    """Return the path in the repository of a page of the site."""
     return _SOURCES.get(uri, posixpath.join("docs", uri))
 
 
 def uri_of(source: str) -> str:
-    """The path in the site of a document or file of the repository."""
+    """Return the path in the site of a document or file of the repository."""
     if source in OUTSIDE:
         return OUTSIDE[source]
     if source.startswith("docs/"):
@@ -48,7 +48,7 @@ def uri_of(source: str) -> str:
 
 
 def documents(root: Path) -> list[str]:
-    """The documents that are pages of the site."""
+    """Return the documents that are pages of the site."""
     inside = (path.relative_to(root).as_posix() for path in sorted(root.glob("docs/**/*.md")))
     return [*OUTSIDE, *inside]
 
@@ -64,7 +64,7 @@ def linked_files(root: Path) -> list[str]:
 
 
 def targets(markdown: str, source: str, root: Path) -> Iterator[str]:
-    """The paths in the repository that a document links to."""
+    """Yield the paths in the repository that a document links to."""
     for match in _LINK.finditer(_FENCE.sub("", markdown)):
         yield _target(match["path"], source, root)
 
@@ -76,7 +76,7 @@ def _target(path: str, source: str, root: Path) -> str:
 
 
 def site_links(markdown: str, source: str, root: Path) -> str:
-    """The text of a document with its links as they are in the site.
+    """Return the text of a document with its links as they are in the site.
 
     Args:
         markdown: the text.
@@ -102,7 +102,7 @@ def _outside_of_code(change: Callable[[str], str], markdown: str) -> str:
 
 
 def with_readme_parts(markdown: str, source: str, readme: str) -> str:
-    """The text of a document with the parts of the README that it asks for by name.
+    """Return the text of a document with the parts of the README that it asks for by name.
 
     `<!-- README.md: NAME -->` becomes what the README has from `<!-- NAME -->` to `<!-- /NAME -->`.
 
@@ -147,5 +147,5 @@ def diagrams_as_tables(markdown: str) -> str:
 
 
 def with_examples(docstring: str) -> str:
-    """The docstring with `Examples:` for `Example:`."""
+    """Return the docstring with `Examples:` for `Example:`."""
     return re.sub(r"^Example:$", "Examples:", docstring, flags=re.MULTILINE)

@@ -23,7 +23,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 
 
 def commit_time(root: Path = ROOT) -> int:
-    """The time of the commit that is checked out, in seconds; 0 outside a git checkout."""
+    """Return the time of the commit that is checked out, in seconds; 0 outside a git checkout."""
     if not (root / ".git").exists():
         return 0
     command = ["git", "log", "-1", "--format=%ct"]

@@ -51,7 +51,7 @@ def sdist_problems(names: set[str], files: set[str]) -> Iterator[str]:
 
 
 def wheel_problems(names: set[str], files: set[str]) -> Iterator[str]:
-    """What is wrong with the wheel: it lacks a module, or has more than the package."""
+    """Yield what is wrong with the wheel: it lacks a module, or has more than the package."""
     modules = {name for name in files if name.startswith("tosa_convert/")}
     for name in sorted(modules - names):
         yield f"the wheel lacks {name}"
@@ -63,7 +63,7 @@ def wheel_problems(names: set[str], files: set[str]) -> Iterator[str]:
 
 
 def archive_names(dist: Path) -> tuple[set[str], set[str], Path]:
-    """The files in the source archive and in the wheel, and the wheel."""
+    """Return the files in the source archive and in the wheel, and the wheel."""
     (sdist,), (wheel,) = sorted(dist.glob("*.tar.gz")), sorted(dist.glob("*.whl"))
     with tarfile.open(sdist) as archive:
         inside = [member.name for member in archive.getmembers() if member.isfile()]

@@ -144,7 +144,7 @@ def field_rows(schema: Schema, table: str) -> list[str]:
 
 
 def render(schema: Schema) -> str:
-    """The text of layout.py."""
+    """Return the text of layout.py."""
     lines = [
         '"""The TOSA flatbuffer\'s tables and enums, slot by slot.',
         "",

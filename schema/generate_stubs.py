@@ -42,7 +42,7 @@ _ATTRIBUTE_TYPES: Final = {
 
 
 def stub() -> str:
-    """The text of the file."""
+    """Return the text of the file."""
     enums = {row.enum.__name__ for spec in OPERATORS for row in spec.attributes if row.enum}
     functions = [_function(spec) for spec in OPERATORS if spec.name not in APART]
     return _HEAD.format(enums=", ".join(sorted(enums))) + "".join(functions)

@@ -65,14 +65,14 @@ class Block:
 
     @property
     def installs(self) -> bool:
-        """Whether it only says what to install."""
+        """Return whether it only says what to install."""
         return self.language == "sh" and all(
             line.startswith("pip install ") for line in self.text.splitlines()
         )
 
 
 def blocks(text: str) -> list[Block]:
-    """All blocks of a document; ValueError for code that is not in a known kind of block."""
+    """Return all blocks of a document; ValueError for code that is not in a known kind of block."""
     result: list[Block] = []
     lines = text.splitlines()
     number = 0
@@ -108,7 +108,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def environment() -> dict[str, str]:
-    """The environment with this interpreter's commands first on PATH, as if activated."""
+    """Return the environment with this interpreter's commands first on PATH, as if activated."""
     path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
     return {**os.environ, "PATH": path, "LC_ALL": "C.UTF-8", "PYTHONWARNINGS": "error"}
 

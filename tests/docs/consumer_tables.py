@@ -30,13 +30,13 @@ class Column(NamedTuple):
 
 
 def measured() -> dict[str, Any]:
-    """What was measured last."""
+    """Return what was measured last."""
     found: dict[str, Any] = json.loads(CONSUMERS.read_text(encoding="utf-8"))
     return found
 
 
 def columns() -> list[Column]:
-    """All programs and formats, in the order of the file."""
+    """Return all programs and formats, in the order of the file."""
     networks = list(measured()["networks"].values())
     return [
         Column(program, form)
@@ -46,13 +46,13 @@ def columns() -> list[Column]:
 
 
 def rows_of(column: Column) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each network, and what became of its files in a column."""
+    """Yield each network, and what became of its files in a column."""
     for name, network in measured()["networks"].items():
         yield name, network["programs"][column.program][column.form]
 
 
 def count_table() -> str:
-    """How many networks each program reads from us and from tosa-opt."""
+    """Return how many networks each program reads from us and from tosa-opt."""
     lines = [
         "| program | file | networks | reads ours | reads that of `tosa-opt` | result equal "
         "| reads ours of `--for` | `doctor` right |",
@@ -98,7 +98,7 @@ def cell(row: dict[str, Any]) -> str:
 
 
 def reasons(program: str, text: str) -> list[str]:
-    """The reasons in a message. Vela names its operators after each of several."""
+    """Return the reasons in a message. Vela names its operators after each of several."""
     failure = text.removeprefix("RuntimeError: ")
     if program != "vela" or failure != text:
         return [failure]
@@ -124,7 +124,7 @@ def reason_table() -> str:
 
 
 def release_table() -> str:
-    """The releases that were run."""
+    """Return the releases that were run."""
     lines = ["| package | release |", "|---|---|"]
     for release in measured()["releases"].values():
         package, _, version = release.partition(" ")
@@ -141,7 +141,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def reader_table() -> str:
-    """What each program did with the files of compare_doctor.py, and what doctor says."""
+    """Return what each program did with the files of compare_doctor.py, and what doctor says."""
     found = json.loads(READERS.read_text(encoding="utf-8"))
     lines = [
         "| `--for` | release | files | reads | refuses | crashes | `doctor` agrees | only `doctor` says "

@@ -43,7 +43,7 @@ def raises(code: str, needs: str = "") -> Callable[[Callable[[], object]], Calla
 
 
 def message_of(code: str) -> str:
-    """The message of a code's example, without the parts that depend on the machine."""
+    """Return the message of a code's example, without the parts that depend on the machine."""
     with pytest.raises(tc.TosaConvertError) as caught:
         EXAMPLES[code][1]()
     assert caught.value.code == code
@@ -69,7 +69,7 @@ def function(body: str, result: str = "tensor<2xf32>", argument: str = "tensor<2
 
 
 def summed(shape: tuple[int, ...] = (2, 3)) -> Graph:
-    """A sum of two inputs."""
+    """Return a sum of two inputs."""
     values = [tensor(name, shape=shape) for name in "xyz"]
     return graph("x y", "z", values, [op("ADD", "x y", "z")])
 
@@ -429,7 +429,7 @@ def _() -> object:
 
 
 def model(program: str) -> Any:
-    """An environment in which the reference model is the named program."""
+    """Return an environment in which the reference model is the named program."""
     return mock.patch.dict(os.environ, {"TOSA_REFERENCE_MODEL": program})
 
 

@@ -136,7 +136,7 @@ EXCEPTIONS: dict[str, tuple[set[str], str]] = {
 
 
 def _converters() -> dict[str, set[str]]:
-    """The folder of each framework -> the packages that its converters need."""
+    """Return the folder of each framework -> the packages that its converters need."""
     found: dict[str, set[str]] = {}
     for row in FRONTENDS.values():
         part = row.converter.removeprefix("tosa_convert.").rpartition(".")[0]

@@ -22,13 +22,13 @@ _WIDTH: Final = 160
 
 
 def rows() -> list[dict[str, Any]]:
-    """What was found of each network."""
+    """Return what was found of each network."""
     found: list[dict[str, Any]] = json.loads(RESULTS.read_text(encoding="utf-8"))
     return found
 
 
 def counts() -> str:
-    """How many networks of each library came how far."""
+    """Return how many networks of each library came how far."""
     lines = [f"| library | networks | {' | '.join(STEPS)} |", f"|---|---{'|---' * len(STEPS)}|"]
     for library, title in {**_LIBRARIES, "": "all"}.items():
         own = [row for row in rows() if row["name"].startswith(library and f"{library}:")]
@@ -38,7 +38,7 @@ def counts() -> str:
 
 
 def networks() -> str:
-    """Each network that agrees, with its operators and the largest error."""
+    """Return each network that agrees, with its operators and the largest error."""
     lines = ["| network | operators | largest error | s |", "|---|---|---|---|"]
     for row in rows():
         if row.get("agrees"):
@@ -48,7 +48,7 @@ def networks() -> str:
 
 
 def others() -> str:
-    """Each network that does not agree, how far it came, and why not further."""
+    """Return each network that does not agree, how far it came, and why not further."""
     lines = ["| network | came to | reason |", "|---|---|---|"]
     for row in rows():
         if not row.get("agrees"):
@@ -58,7 +58,7 @@ def others() -> str:
 
 
 def _reason(text: str) -> str:
-    """The first line of a reason without the name of the model, as a cell of a table."""
+    """Return the first line of a reason without the name of the model, as a cell of a table."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if "the end of its stderr" in lines[0]:
         lines = [line for line in lines[1:] if re.match(r"\w*Error\b", line)] or lines

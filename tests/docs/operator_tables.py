@@ -56,7 +56,7 @@ def results(frontend: str) -> dict[str, str]:
 
 
 def operator_of(frontend: str, program: str) -> str:
-    """The operator that a program tests."""
+    """Return the operator that a program tests."""
     if "sequences" in program:
         return _SEQUENCES
     if frontend == "tflite":

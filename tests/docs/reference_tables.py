@@ -24,13 +24,13 @@ _COUNTS = {
 
 
 def measured() -> dict[str, Any]:
-    """What the last run found that was published."""
+    """Return what the last run found that was published."""
     found: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))
     return found
 
 
 def outcome_table() -> str:
-    """What was compared, in random programs and with edge values."""
+    """Return what was compared, in random programs and with edge values."""
     counts = measured()["counts"]
     lines = ["| | " + " | ".join(PARTS) + " |", "|---|" + "---|" * len(PARTS)]
     for name, text in _COUNTS.items():
@@ -40,7 +40,7 @@ def outcome_table() -> str:
 
 
 def difference_table() -> str:
-    """Each difference: how many results have it, who is right, why, and what decides."""
+    """Return each difference: how many results have it, who is right, why, and what decides."""
     counts = measured()["differences"]
     lines = [
         f"| difference | {' | '.join(PARTS)} | who is right | why | what decides |",

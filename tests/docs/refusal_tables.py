@@ -11,13 +11,13 @@ from oracle.refusal_kinds import EXPLAINED, VERDICTS
 
 
 def measured() -> dict[str, Any]:
-    """What the last run found that was published."""
+    """Return what the last run found that was published."""
     found: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))
     return found
 
 
 def verdict_table() -> str:
-    """How the judges agree about the mutants of each form."""
+    """Return how the judges agree about the mutants of each form."""
     mutants = measured()["mutants"]
     lines = ["| outcome | " + " | ".join(mutants) + " |", "|---|" + "---|" * len(mutants)]
     rows = {name: [counts.get(name, 0) for counts in mutants.values()] for name in VERDICTS}
@@ -29,7 +29,7 @@ def verdict_table() -> str:
 
 
 def disagreement_table() -> str:
-    """Each disagreement: how many mutants have it, who is right, and why."""
+    """Return each disagreement: how many mutants have it, who is right, and why."""
     found = measured()
     forms = list(found["mutants"])
     lines = [

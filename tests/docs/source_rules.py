@@ -47,13 +47,13 @@ class Source:
 
     @property
     def module(self) -> str:
-        """The dotted name: `tosa_convert.graph` for tosa_convert/graph/__init__.py."""
+        """Return the dotted name: `tosa_convert.graph` for tosa_convert/graph/__init__.py."""
         return self.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 @lru_cache
 def sources(root: Path, *folders: str) -> list[Source]:
-    """All Python files of some folders of the checkout, sorted."""
+    """Return all Python files of some folders of the checkout, sorted."""
     paths = sorted(path for folder in folders for path in (root / folder).rglob("*.py"))
     return [
         Source(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8"))
@@ -62,7 +62,7 @@ def sources(root: Path, *folders: str) -> list[Source]:
 
 
 def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes below a node that can hold statements: most of a tree is expressions."""
+    """Yield the nodes below a node that can hold statements: most of a tree is expressions."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.stmt, ast.excepthandler, ast.match_case)):
             yield child
@@ -96,7 +96,7 @@ class Imports:
 
 
 def imports(source: Source, modules: set[str]) -> Imports:
-    """The members of `modules` that a module imports, also within functions."""
+    """Return the members of `modules` that a module imports, also within functions."""
     found = Imports()
 
     def visit(node: ast.AST, into: set[str]) -> None:
@@ -182,12 +182,12 @@ def modules_by_string(source: Source, modules: set[str]) -> Iterator[str]:
 
 
 def _called(call: ast.Call) -> str:
-    """The last part of the name that is called; "" if it has none."""
+    """Return the last part of the name that is called; "" if it has none."""
     return getattr(call.func, "attr", "") or getattr(call.func, "id", "")
 
 
 def _is_foreign(call: ast.Call) -> bool:
-    """Whether `import_module` imports a package that is not ours, by a literal."""
+    """Return whether `import_module` imports a package that is not ours, by a literal."""
     name = call.args[0] if call.args else None
     if isinstance(name, ast.JoinedStr) and name.values:
         name = name.values[0]
@@ -197,7 +197,7 @@ def _is_foreign(call: ast.Call) -> bool:
 
 
 def _module_aliases(tree: ast.Module, modules: set[str]) -> set[str]:
-    """The names under which a file knows modules of ours."""
+    """Return the names under which a file knows modules of ours."""
     aliases: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -219,7 +219,7 @@ def _docstrings(tree: ast.Module) -> set[int]:
 
 
 def mlir_imports(source: Source) -> Iterator[str]:
-    """The imports of a package of MLIR's bindings, or of a computed name, in a file."""
+    """Yield the imports of a package of MLIR's bindings, or of a computed name, in a file."""
     for node in ast.walk(source.tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -239,7 +239,7 @@ def mlir_imports(source: Source) -> Iterator[str]:
 
 
 def long_functions(source: Source) -> Iterator[tuple[str, int]]:
-    """The functions that are too long and do not say why: `path:Class.name` and the lines.
+    """Yield the functions that are too long and do not say why: `path:Class.name` and the lines.
 
     A comment `# Long because ...` right above the function, or before its second statement, says why.
     """
@@ -260,7 +260,7 @@ def long_functions(source: Source) -> Iterator[tuple[str, int]]:
 
 
 def function_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """The lines of a function, without decorators and docstring."""
+    """Return the lines of a function, without decorators and docstring."""
     assert node.end_lineno is not None
     lines = node.end_lineno - node.lineno + 1
     first = node.body[0]
@@ -311,6 +311,6 @@ def fast_paths(source: Source) -> Iterator[tuple[str, str]]:
 
 
 def functions_named(files: list[Source]) -> set[str]:
-    """The names of all functions of some files."""
+    """Return the names of all functions of some files."""
     nodes = (node for source in files for node in ast.walk(source.tree))
     return {node.name for node in nodes if isinstance(node, ast.FunctionDef)}

@@ -34,7 +34,7 @@ _ELSEWHERE = "--tosa-against --tosa-xfail --hue"
 
 
 def of(command: click.Command) -> Iterator[str]:
-    """The options of a command and of its commands, with their earlier spellings."""
+    """Yield the options of a command and of its commands, with their earlier spellings."""
     for parameter in command.params:
         if isinstance(parameter, click.Option):
             yield from (*parameter.opts, *parameter.secondary_opts, *getattr(parameter, "old", ()))
@@ -47,7 +47,7 @@ def of(command: click.Command) -> Iterator[str]:
 
 
 def named() -> Iterator[tuple[str, str]]:
-    """Each option that a string of the package names, with its place."""
+    """Yield each option that a string of the package names, with its place."""
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -22,7 +22,7 @@ def section(root: Path) -> str:
 
 
 def stated(section: str) -> tuple[int, Counts]:
-    """The number of cases and the counts of the first paragraph."""
+    """Return the number of cases and the counts of the first paragraph."""
     paragraph = section.strip().split("\n\n")[0].partition("on `llvm-cpu`:")
     cases = int(re.findall(r"[\d,]+", paragraph[0])[0].replace(",", ""))
     counts = re.findall(
@@ -32,7 +32,7 @@ def stated(section: str) -> tuple[int, Counts]:
 
 
 def rows(section: str, head: str) -> dict[str, Counts]:
-    """The rows of the table whose first column has this heading."""
+    """Return the rows of the table whose first column has this heading."""
     table = section.split(f"| {head} | ")[1].split("\n\n")[0].splitlines()[2:]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
     return {row[0]: tuple(int(cell.replace(",", "")) for cell in row[1:]) for row in cells}

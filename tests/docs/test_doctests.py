@@ -39,7 +39,7 @@ class Docstring(NamedTuple):
 
 
 def docstrings(module: str, source: str) -> Iterator[Docstring]:
-    """The docstrings of a module that have an example; those of private names, too."""
+    """Yield the docstrings of a module that have an example; those of private names, too."""
 
     def visit(node: ast.AST, names: tuple[str, ...]) -> Iterator[Docstring]:
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -91,7 +91,7 @@ def run(docstring: Docstring, names: dict[str, object]) -> str:
 
 @pytest.fixture(scope="session")
 def flatbuffer(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example network as a flatbuffer."""
+    """Return the example network as a flatbuffer."""
     if not installed():
         pytest.skip("MLIR bindings are not installed; they make digits_cnn.tosa")
     path = tmp_path_factory.mktemp("example") / "digits_cnn.tosa"

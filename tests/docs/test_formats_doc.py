@@ -46,7 +46,7 @@ def values(row: DType) -> list[float]:
 
 
 def example(row: DType) -> bytes:
-    """The bytes of the values in a file, made by numpy and not by `Constant`."""
+    """Return the bytes of the values in a file, made by numpy and not by `Constant`."""
     array = np.array(values(row)).astype(row.numpy)
     if row.is_packed:
         codes = array.view(np.uint8) & np.uint8((1 << row.bits) - 1)

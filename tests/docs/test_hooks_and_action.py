@@ -32,7 +32,7 @@ HOOKS = ("tosa-validate", "tosa-upgrade")
 def run(
     command: list[str], folder: Path, code: int = 0, variables: Mapping[str, str] | None = None
 ) -> str:
-    """The output of a command, which must end with this exit code."""
+    """Return the output of a command, which must end with this exit code."""
     done = subprocess.run(
         command,
         cwd=folder,
@@ -49,7 +49,7 @@ def run(
 
 
 def bad_program(root: Path) -> tc.Graph:
-    """A program that TOSA forbids."""
+    """Return a program that TOSA forbids."""
     graph = tc.load(root / "examples/digits_cnn.mlirbc")
     graph.main.tensors["logits"].shape = (1, 11)
     return graph
@@ -169,7 +169,7 @@ def run_step(root: Path, name: str, folder: Path, code: int = 0, **inputs: str) 
 
 @pytest.fixture
 def runner(root: Path, tmp_path: Path) -> Path:
-    """A folder as a runner has it, after the installation, with two programs."""
+    """Return a folder as a runner has it, after the installation, with two programs."""
     if sys.platform == "win32":
         pytest.skip("the scripts are for bash")
     programs = tmp_path / "temp/tosa-convert/bin"

@@ -68,7 +68,7 @@ def modules(package: list[Source]) -> list[Module]:
 
 
 def imported(tree: ast.Module) -> Iterator[str]:
-    """Every module that is imported anywhere, also within functions and for type checkers."""
+    """Yield every module that is imported anywhere, also within functions and for type checkers."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -343,7 +343,7 @@ def test_an_import_of_mlir_is_found(text: str) -> None:
 
 
 def function(lines: int, *, above: str = "", docstring: str = "", inside: str = "") -> str:
-    """A function with this number of lines, with comments and a docstring."""
+    """Return a function with this number of lines, with comments and a docstring."""
     body = "".join(f"    a{number} = {number}\n" for number in range(lines - 1))
     return f"x = 1\n{above}@decorated\ndef f():\n{docstring}{inside}{body}"
 

@@ -1,4 +1,4 @@
-"""The page about the tests counts about right, and names what the configuration says."""
+"""Check the figures of the page about the tests, and that it names what the configuration says."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _FILE = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.(?:py|md|fbs|toml|yaml|yml|mlirbc|n
 
 
 def anchors(text: str) -> set[str]:
-    """The anchors of the headings."""
+    """Return the anchors of the headings."""
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {
         re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings
@@ -37,7 +37,7 @@ def anchors(text: str) -> set[str]:
 
 
 def broken(document: Path, text: str) -> Iterator[str]:
-    """The links and files of a document that do not exist."""
+    """Yield the links and files of a document that do not exist."""
     for path, anchor in _LINK.findall(text):
         target = (document.parent / path) if path else document
         if target.resolve() == ROOT / "docs" / pages.COMMANDS:

@@ -14,7 +14,7 @@ from manual.man_pages import exit_codes, pages, release_date
 
 
 def plain(text: str) -> str:
-    """The text of a page without the escapes."""
+    """Return the text of a page without the escapes."""
     return text.replace("\\-", "-").replace("\\e", "\\").replace("\\&", "").replace("\\:", "")
 
 

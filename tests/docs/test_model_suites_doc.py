@@ -19,7 +19,7 @@ def section(root: Path) -> str:
 
 
 def table(section: str, head: str) -> list[list[str]]:
-    """The rows of the table whose first column has this heading."""
+    """Return the rows of the table whose first column has this heading."""
     lines = section.split(f"| {head} | ")[1].split("\n\n")[0].splitlines()[2:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 

@@ -122,7 +122,7 @@ def test_every_document_installs_from_the_clone(root: Path) -> None:
 
 
 def extras_in(text: str) -> set[str]:
-    """The extras that a document installs: `pip install '.[mlir,refmodel]'`."""
+    """Return the extras that a document installs: `pip install '.[mlir,refmodel]'`."""
     lists = re.findall(r"'?\.\[([\w,]+)\]", text)
     return {name for names in lists for name in names.split(",")}
 

@@ -154,7 +154,7 @@ def test_the_classifiers_and_ci_name_the_same_versions_of_python(root: Path) -> 
 
 
 def archive(seconds: int, *names: str, owner: str) -> bytes:
-    """A source archive as a build makes it."""
+    """Return a source archive as a build makes it."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w:gz") as target:
         for name in names:

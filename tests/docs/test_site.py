@@ -37,7 +37,7 @@ NOT_DOCUMENTED = {
 
 
 def public_names() -> set[str]:
-    """All of them; what the package offers from `golden` once, with its name there."""
+    """Return all of them; what the package offers from `golden` once, with its name there."""
     modules = (golden, tosa_convert, build, edit, frontends, passes, rewrites)
     objects: dict[str, object] = {}
     for module in modules:
@@ -64,7 +64,7 @@ def test_examples_of_docstrings_become_a_section_of_code() -> None:
 
 
 def commands() -> dict[str, click.Command]:
-    """All verbs and their verbs: `weights export` -> the command."""
+    """Return all verbs and their verbs: `weights export` -> the command."""
     found: dict[str, click.Command] = {}
 
     def visit(group: click.Group, before: str) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 
 def run_pytest(root: Path, *words: str) -> str:
-    """The output of a run of pytest, which must succeed."""
+    """Return the output of a run of pytest, which must succeed."""
     environment = {name: value for name, value in os.environ.items() if "XDIST" not in name}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words],

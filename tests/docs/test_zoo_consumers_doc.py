@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 
 def wrong(row: Row) -> list[str]:
-    """What a row says against us."""
+    """Return what a row says against us."""
     found = []
     if row["reads"][THEIRS] and not row["reads"][OURS]:
         found.append("only ours is refused")

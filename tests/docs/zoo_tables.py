@@ -51,19 +51,19 @@ def networks(framework: str) -> Iterator[tuple[str, str, str]]:
 
 
 def results() -> dict[str, Any]:
-    """What was measured last."""
+    """Return what was measured last."""
     found: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8"))
     return found
 
 
 def rows_of(beginning: str) -> dict[str, dict[str, Any]]:
-    """The rows of one way to TOSA by network."""
+    """Return the rows of one way to TOSA by network."""
     rows = results()["answers"]
     return {row["operator"]: row for row in rows if row["case"].startswith(beginning)}
 
 
 def network_table(framework: str) -> str:
-    """A row for each network of a framework."""
+    """Return a row for each network of a framework."""
     ways = WAYS[framework]
     heads = [f"{way} | operators | error | s" for way in ways]
     lines = [f"| network | {' | '.join(heads)} |", f"|---{'|---|---|---|---' * len(heads)}|"]
@@ -84,7 +84,7 @@ def network_table(framework: str) -> str:
 
 
 def count_table() -> str:
-    """How many networks came how far."""
+    """Return how many networks came how far."""
     lines = ["| by way of | networks | exported | lowered | equal |", "|---|---|---|---|---|"]
     for framework, ways in WAYS.items():
         count = len(list(networks(framework)))
@@ -97,7 +97,7 @@ def count_table() -> str:
 
 
 def release_table() -> str:
-    """The packages that the networks were measured with."""
+    """Return the packages that the networks were measured with."""
     releases = results()["releases"]
     lines = ["| package | release |", "|---|---|"]
     lines += [f"| {package} | {release} |" for package, release in releases.items()]

@@ -74,7 +74,7 @@ def special_numbers(kind: str) -> Array:
 
 
 def stepped(values: Array, kind: str, steps: Any) -> Array:
-    """The numbers of an element type this many representable ones further."""
+    """Return the numbers of an element type this many representable ones further."""
     element = np.dtype(dtype(kind).numpy)
     code = np.dtype(f"i{element.itemsize}")
     near = np.ascontiguousarray(values.astype(element))

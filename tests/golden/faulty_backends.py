@@ -34,7 +34,7 @@ def moved(factor: float) -> Change:
 
 
 def offset(share: float) -> Change:
-    """All elements moved: floating point by a share of the largest, integers by 1."""
+    """Return all elements moved: floating point by a share of the largest, integers by 1."""
 
     def change(array: Array, run: int) -> Array:
         if array.dtype.kind in "biu":
@@ -121,7 +121,7 @@ class Faulty(NumpyBackend):
     def operator(
         self, graph: Graph, index: int, op: Operator, values: Values, states: Values
     ) -> Values:
-        """The results of an operator, changed if the fault is here."""
+        """Return the results of an operator, changed if the fault is here."""
         results = super().operator(graph, index, op, values, states)
         if op.spec is VARIABLE_WRITE and self.changes_state:
             for name in states:
@@ -353,7 +353,7 @@ def in_region(kind: str) -> Graph:
 
 
 def with_state() -> Graph:
-    """A variable that is read, and written with the operator's result."""
+    """Return a variable that is read, and written with the operator's result."""
     b = Builder()
     b.input("x", "FP32", SHAPE)
     slot = Slot("v", "v", dtype("FP32"), SHAPE)
@@ -368,5 +368,5 @@ def with_state() -> Graph:
 
 
 def pairs() -> list[tuple[str, str]]:
-    """Every kind of operator with every fault that it can have."""
+    """Return every kind of operator with every fault that it can have."""
     return [(kind, fault) for kind in KINDS for fault in FAULTS if change_of(kind, fault)]

@@ -131,7 +131,7 @@ class HonestMachine(Machine):
     def _terms(
         self, block: Block, operator: Operator
     ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-        """The operands that are split, and the axes of their terms."""
+        """Return the operands that are split, and the axes of their terms."""
         kind = operator.spec.name
         count = len(operator.inputs)
         rows = [operator.spec.operand(i, count).name for i in range(count)]
@@ -155,7 +155,7 @@ class HonestMachine(Machine):
         terms: tuple[tuple[int, ...], tuple[int, ...]],
         where: str,
     ) -> dict[str, Value]:
-        """The results as sums of the results for a few of the terms each."""
+        """Return the results as sums of the results for a few of the terms each."""
         positions, axes = terms
         name = operator.outputs[0]
         is_number = block.tensors[name].dtype.is_float
@@ -210,7 +210,7 @@ class HonestMachine(Machine):
         return np.float32
 
     def _sum(self, terms: list[Array], kind: Any, *, is_narrow: bool) -> Array:
-        """The terms added in this backend's order and accumulator; integers as they are."""
+        """Return the terms added in this backend's order and accumulator; integers as they are."""
         how = self.arithmetic
 
         def rounded(value: Array) -> Array:
@@ -248,7 +248,7 @@ class HonestMachine(Machine):
         own: dict[str, Value],
         where: str,
     ) -> dict[str, Value]:
-        """The result of a function with an error that TOSA allows."""
+        """Return the result of a function with an error that TOSA allows."""
         (name,) = operator.outputs
         row = block.tensors[name].dtype
         rule = rule_of(block, operator, name)
@@ -310,7 +310,7 @@ class HonestBackend:
 
 
 def flushed(value: Value, row: DType) -> Value:
-    """A value without subnormal numbers."""
+    """Return a value without subnormal numbers."""
     if isinstance(value, Scaled) or not may_flush(row):
         return value
     size = np.abs(value.astype(np.float64))
@@ -319,7 +319,7 @@ def flushed(value: Value, row: DType) -> Value:
 
 
 def inside(limit: Array, exact: Array, row: DType) -> Array:
-    """The number of an element type nearest to a limit, on the side of the exact result."""
+    """Return the number of an element type nearest to a limit, on the side of the exact result."""
     element: Any = row.numpy
     with np.errstate(all="ignore"):
         near = limit.astype(element)
@@ -346,7 +346,7 @@ def _wide(value: Value) -> Value:
 
 
 def _zero(rows: Sequence[str], given: Sequence[Value], position: int) -> Any:
-    """The value of an operand that adds nothing to a sum: its zero point."""
+    """Return the value of an operand that adds nothing to a sum: its zero point."""
     name = f"{rows[position]}_zp"
     if name in rows and not is_float(plain(given[position]).dtype):
         return plain(given[rows.index(name)]).reshape(-1)[0]
@@ -354,7 +354,7 @@ def _zero(rows: Sequence[str], given: Sequence[Value], position: int) -> Any:
 
 
 def _masked(value: Value, mask: Any, zero: Any) -> Value:
-    """The value where the mask is true, and a zero elsewhere."""
+    """Return the value where the mask is true, and a zero elsewhere."""
     data = plain(value)
     found = np.where(mask, data, np.asarray(zero).astype(data.dtype))
     return value._replace(data=found) if isinstance(value, Scaled) else found

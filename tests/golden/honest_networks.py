@@ -47,7 +47,7 @@ Network = tuple[Graph, dict[str, Array]]
 
 
 def matmuls(size: int, length: int, seed: int, kind: str = "FP32") -> Network:
-    """A chain of matrix products."""
+    """Return a chain of matrix products."""
     b, generator = Builder(), np.random.default_rng(seed)
     current = b.input("x", kind, (1, size, size))
     b.const("zero", kind, [0.0])
@@ -67,7 +67,7 @@ def matmuls(size: int, length: int, seed: int, kind: str = "FP32") -> Network:
 
 
 def convolutions(size: int, length: int, seed: int, kind: str = "FP32") -> Network:
-    """A chain of convolutions of 3x3 points, with TANH between them."""
+    """Return a chain of convolutions of 3x3 points, with TANH between them."""
     b, generator = Builder(), np.random.default_rng(seed)
     shape = (1, size, size, 8)
     current = b.input("x", kind, shape)
@@ -165,7 +165,7 @@ def _changed(value: Any, **changes: Any) -> Any:
 
 
 def generated(seed: int, operators: int) -> Network:
-    """A random network with random inputs."""
+    """Return a random network with random inputs."""
     graph = generate(seed, operators)
     return graph, random_inputs(graph, input_slots(graph), seed)
 
@@ -270,7 +270,7 @@ def run(
 
 
 def wrong_verdicts(found: Mapping[str, Comparison | str]) -> dict[str, str]:
-    """What is wrong with each backend that fails."""
+    """Return what is wrong with each backend that fails."""
     return {
         backend: result if isinstance(result, str) else result.what_is_wrong
         for backend, result in found.items()

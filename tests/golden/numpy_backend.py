@@ -29,7 +29,7 @@ Values = dict[str, Array]
 
 
 def add_in_order(terms: Array) -> Array:
-    """The sum over the last axis, one term after another, rounded each time."""
+    """Return the sum over the last axis, one term after another, rounded each time."""
     total = terms[..., 0]
     for index in range(1, terms.shape[-1]):
         total = total + terms[..., index]
@@ -37,12 +37,12 @@ def add_in_order(terms: Array) -> Array:
 
 
 def add_backwards(terms: Array) -> Array:
-    """The same in the other order."""
+    """Return the same in the other order."""
     return add_in_order(terms[..., ::-1])
 
 
 def add_in_pairs(terms: Array) -> Array:
-    """The sum as numpy adds, in pairs of halves."""
+    """Return the sum as numpy adds, in pairs of halves."""
     return np.asarray(terms.sum(axis=-1, dtype=terms.dtype))
 
 
@@ -114,7 +114,7 @@ class NumpyBackend:
         return self
 
     def rounded(self, block: Block, key: str, array: Array) -> Array:
-        """An array in its tensor's type."""
+        """Return an array in its tensor's type."""
         tensor = block.tensors.get(key)
         if tensor is None or array.dtype == tensor.dtype.numpy:
             return array
@@ -122,7 +122,7 @@ class NumpyBackend:
             return array.astype(tensor.dtype.numpy)
 
     def run(self, graph: Graph, inputs: Values, states: Values | None) -> tuple[Values, Values]:
-        """Every value of the main block, and the states of variables."""
+        """Return every value of the main block, and the states of variables."""
         block = graph.main
         values = dict(inputs)
         if states is None:
@@ -139,7 +139,7 @@ class NumpyBackend:
     def operator(
         self, graph: Graph, index: int, op: Operator, values: Values, states: Values
     ) -> Values:
-        """The results of one operator."""
+        """Return the results of one operator."""
         block, kind = graph.main, op.spec.name
         if not op.outputs:
             return {}  # ASSERT_EQUAL_SHAPE
@@ -160,7 +160,7 @@ class NumpyBackend:
         return self.by_reference(graph, op, values)
 
     def control_flow(self, graph: Graph, op: Operator, values: Values, states: Values) -> Values:
-        """The branch that is taken, or the iterations of a loop."""
+        """Return the branch that is taken, or the iterations of a loop."""
 
         def region(attribute: str, operands: list[Array]) -> list[Array]:
             inner = extract_region(graph, str(op.attributes[attribute]))
@@ -179,7 +179,7 @@ class NumpyBackend:
         return dict(zip(op.outputs, state, strict=True))
 
     def floating_point(self, block: Block, op: Operator, values: Values) -> Array | None:
-        """The result of an operator that is computed here, or None."""
+        """Return the result of an operator that is computed here, or None."""
         result = block.tensors[op.outputs[0]]
         kind = op.spec.name
         if result.dtype.name not in FLOATS or result.scale is not None:
@@ -213,7 +213,7 @@ class NumpyBackend:
             return found if self.wide else found.astype(result.dtype.numpy)
 
     def contracted(self, block: Block, op: Operator, values: Values, found: Any) -> Any:
-        """A sum whose first operand is a product, with the product not rounded."""
+        """Return a sum whose first operand is a product, with the product not rounded."""
         for other in block.operators:
             if other.spec.name == "MUL" and other.outputs == op.inputs[:1]:
                 if any(name not in values for name in (*other.inputs[:2], op.inputs[1])):
@@ -223,7 +223,7 @@ class NumpyBackend:
         return found
 
     def conv2d(self, op: Operator, x: Array, weight: Array, bias: Array) -> Array:
-        """A convolution with zero points of 0."""
+        """Return a convolution with zero points of 0."""
         pad, stride, dilation = (op.attributes[n] for n in ("pad", "stride", "dilation"))
         assert isinstance(pad, tuple)
         assert isinstance(stride, tuple)
@@ -244,7 +244,7 @@ class NumpyBackend:
         return np.asarray(self.add(np.concatenate(terms, axis=-1)) + bias)
 
     def by_reference(self, graph: Graph, op: Operator, values: Values) -> Values:
-        """The results that the reference model computes."""
+        """Return the results that the reference model computes."""
         names = [name for name in op.outputs if name in graph.main.tensors]
         cuts = [n for n in dict.fromkeys(op.inputs) if n in graph.main.tensors and n in values]
         constant = {n for o in graph.main.operators if not o.inputs for n in o.outputs}

@@ -47,7 +47,7 @@ def write_case(
 
 
 def unary(kind: str) -> Graph:
-    """A program of one operator: x -> y, INT32[4]."""
+    """Return a program of one operator: x -> y, INT32[4]."""
     b = Builder()
     b.input("x", "INT32", (4,))
     if kind == "NEGATE":

@@ -46,7 +46,7 @@ class _Tensor(ctypes.Structure):
 
 
 def find_library() -> Path | None:
-    """The library of tosa-tools, if it is installed."""
+    """Return the library of tosa-tools, if it is installed."""
     from importlib import metadata
 
     try:
@@ -66,7 +66,7 @@ class OfficialVerifier:
     def accepts(
         self, row: dict[str, Any], reference: Array, bounds: Array | None, actual: Array
     ) -> bool:
-        """Whether an array passes under a row of a descriptor."""
+        """Return whether an array passes under a row of a descriptor."""
         row = {**row, "shape": list(actual.shape)}
         config = {"version": "1.0", "tensors": {"out": row}}
         alive: list[Any] = []

@@ -180,7 +180,7 @@ def accepts_what_the_rule_allows(kind: str, engine: Engine) -> bool:
 
 
 def judged(kind: str, engine: Engine) -> dict[str, str | None]:
-    """What is wrong with each fault of an operator; see FAULTS."""
+    """Return what is wrong with each fault of an operator; see FAULTS."""
     return {fault: judge(kind, engine) for fault, judge in FAULTS.items()}
 
 

@@ -94,20 +94,20 @@ class _Inside:
         return getattr(self.builder, name)
 
     def input(self, name: str, dtype: str, shape: tuple[int, ...]) -> Value:
-        """The region's only argument."""
+        """Return the region's only argument."""
         (argument,) = self.arguments
         return argument
 
 
 def _called(kind: str, b: Any, location: str = TARGET) -> tuple[Value, ...]:
-    """The results of the operator."""
+    """Return the results of the operator."""
     made: Any = _CALLS.get(kind, CALLS[kind.lower()][0][0])(b)
     b._block.operators[-1].location = location
     return made if isinstance(made, tuple) else (made,)
 
 
 def program(kind: str, *, masked: bool = False) -> Graph:
-    """The operator, and an operator on each of its results.
+    """Return the operator, and an operator on each of its results.
 
     masked: no output depends on the values of the results.
     """
@@ -120,7 +120,7 @@ def program(kind: str, *, masked: bool = False) -> Graph:
 
 
 def _example(kind: str) -> tuple[list[Value], list[Value]]:
-    """The inputs and the outputs of `program`."""
+    """Return the inputs and the outputs of `program`."""
     b = Builder()
     outputs = _after(b, _called(kind, b))
     tensors = [b._block.tensors[name] for name in b._block.inputs]
@@ -129,7 +129,7 @@ def _example(kind: str) -> tuple[list[Value], list[Value]]:
 
 
 def in_branch(kind: str) -> Graph:
-    """The operator in the branch that is taken; the other branch computes the same."""
+    """Return the operator in the branch that is taken; the other branch computes the same."""
     b = Builder()
     operands = [b.input(f"x{i}", v.dtype, v.shape or ()) for i, v in enumerate(_example(kind)[0])]
 
@@ -144,7 +144,7 @@ def in_branch(kind: str) -> Graph:
 
 
 def in_loop(kind: str) -> Graph:
-    """The operator in the body of a loop of two iterations."""
+    """Return the operator in the body of a loop of two iterations."""
     b = Builder()
     given, outputs = _example(kind)
     operands = [b.input(f"x{i}", v.dtype, v.shape or ()) for i, v in enumerate(given)]
@@ -182,7 +182,7 @@ def _zero(value: Value) -> Array:
 
 
 def _after(b: Builder, results: tuple[Value, ...], location: str = AFTER) -> list[Value]:
-    """What is computed from the results."""
+    """Return what is computed from the results."""
     found = []
     if results[-1].dtype.name == "FP8UE8M0":  # the scales of the result before it
         found.append(b.cast_from_block_scaled(*results, dtype="fp32"))

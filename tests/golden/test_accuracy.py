@@ -58,7 +58,7 @@ def official(
     bounds: Any,
     actual: Any,
 ) -> bool:
-    """Whether the official verifier accepts an array."""
+    """Return whether the official verifier accepts an array."""
     shape = list(actual.shape)
     row = {"data_type": kind, "shape": shape, **mode}
     description = {
@@ -268,7 +268,7 @@ def test_an_accumulator_with_more_bits_lowers_the_bound_by_a_root(
 
 
 def with_regions(builder: MakeBuilder, kind: str, *bodies: str, op: str) -> Graph:
-    """A control-flow operator with a region for each body, which is one operator."""
+    """Return a control-flow operator with a region for each body, which is one operator."""
     b = builder()
     b.input("c", "BOOL", (1,))
     b.input("x", "FP32", (4,))

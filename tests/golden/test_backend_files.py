@@ -66,7 +66,7 @@ def test_fp8_that_numpy_wrote_is_read(tmp_path: Path) -> None:
 
 
 def copies(types: list[DType]) -> tuple[Graph, dict[str, Any]]:
-    """A program that returns its inputs through IDENTITY."""
+    """Return a program that returns its inputs through IDENTITY."""
     b = Builder()
     given = {}
     for number, row in enumerate(types):

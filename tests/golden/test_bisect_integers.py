@@ -34,7 +34,7 @@ def _bias(count: int) -> Array:
 
 
 def _to_int8(b: Builder, y: Value, shift: int) -> Value:
-    """The rescale of each channel after a sum of products."""
+    """Return the rescale of each channel after a sum of products."""
     channels = (y.shape or ())[-1]
     multiplier = _RNG.integers(1 << 30, (1 << 31) - 1, channels).astype(np.int32)
     shifts = np.full(channels, shift, np.int8)
@@ -50,7 +50,7 @@ def _to_int8(b: Builder, y: Value, shift: int) -> Value:
 
 
 def _added(b: Builder, one: Value, two: Value) -> Value:
-    """The sum of two INT8 tensors, as TFLite adds: in INT32, with 20 bits more."""
+    """Return the sum of two INT8 tensors, as TFLite adds: in INT32, with 20 bits more."""
     wide = [
         b.rescale(y, 1 << 30, shift, input_zp=_ZERO, rounding_mode="DOUBLE_ROUND", dtype="INT32")
         for y, shift in ((one, 11), (two, 12))
@@ -93,13 +93,13 @@ def inputs() -> Mapping[str, Array]:
 
 @cache
 def right() -> Mapping[str, Array]:
-    """The array of every tensor."""
+    """Return the array of every tensor."""
     tensors = iterate_tensors(network(), inputs(), options=RunOptions(engine="numpy"))
     return {tensor.name: tensor.arrays[tensor.name] for tensor in tensors}
 
 
 def one_step(array: Array, place: int) -> Array:
-    """The array with one element one step away, towards zero."""
+    """Return the array with one element one step away, towards zero."""
     changed = array.copy()
     flat = changed.reshape(-1)
     flat[place % array.size] += -1 if flat[place % array.size] > 0 else 1

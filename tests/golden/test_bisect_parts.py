@@ -34,7 +34,7 @@ X: dict[str, Array] = {"x": np.linspace(0.25, 1, 256, dtype=np.float32).reshape(
 
 
 def at(b: Builder, location: str, value: Value) -> Value:
-    """A value whose operator has a location."""
+    """Return a value whose operator has a location."""
     b._block.operators[-1].location = location
     return value
 
@@ -65,7 +65,7 @@ def two_results(b: Builder, kind: str, x: Value) -> tuple[Value, ...]:
 
 
 def clamped(b: Builder, kind: str, x: Value) -> Value:
-    """A sum of two results, each clamped."""
+    """Return a sum of two results, each clamped."""
     one, two = two_results(b, kind, x)
     first = at(b, FIRST, b.clamp(one, min_val=-3.0, max_val=3.0))
     second = at(b, SECOND, b.clamp(two, min_val=-3.0, max_val=3.0))

@@ -23,7 +23,7 @@ RANDOM = np.random.default_rng(7)
 
 
 def met(graph: Graph, kind: str, seed: int = 1) -> dict[str, int]:
-    """The edges of the only operator of a kind, that edge inputs meet."""
+    """Return the edges of the only operator of a kind, that edge inputs meet."""
     (row,) = (
         row
         for row in find_edge_inputs(graph, seed, {}).coverage.operators

@@ -66,7 +66,7 @@ SAMPLE = (
 
 @pytest.fixture(params=["numpy", pytest.param("reference-model", marks=pytest.mark.slow)])
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Engine:
-    """The engine that "auto" stands for."""
+    """Return the engine that "auto" stands for."""
     chosen: Engine = request.param
     found = chosen == "reference-model"
     monkeypatch.setattr(reference_model_process, "is_installed", lambda: found)
@@ -77,7 +77,7 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> E
 def agreed(
     graph: Graph, backend: Faulty, given: dict[str, Array], tolerances: Tolerances = NO_TOLERANCES
 ) -> Bisection:
-    """The result of a search whose verdict on the outputs is that of `check`."""
+    """Return the result of a search whose verdict on the outputs is that of `check`."""
     outputs = check(graph, replace(backend), given, tolerances=tolerances)
     result = bisect(graph, replace(backend), given, tolerances=tolerances)
     assert result.outputs is not None
@@ -279,7 +279,7 @@ def test_a_state_that_the_backend_does_not_give_is_reported_as_not_compared() ->
 
 
 def written_in_a_region(kind: str, *, exact: bool = False) -> Graph:
-    """A variable that a branch or the body of a loop reads and writes."""
+    """Return a variable that a branch or the body of a loop reads and writes."""
     b = MakeProgram()
     x, state = b.input("x", "fp32", (2,)), b.variable("state", "fp32", (2,), initial=0.5)
 

@@ -1,4 +1,4 @@
-"""The findings that are kept: every folder is complete, and its consumer still fails."""
+"""Check that every kept finding is complete, and that its consumer still fails."""
 
 from __future__ import annotations
 

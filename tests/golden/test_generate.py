@@ -50,7 +50,7 @@ def test_variables_of_regions_come_back_as_they_were(seeds: int, form: Format) -
 
 
 def listed(made: Graph) -> list[set[tuple[str, bool]]]:
-    """The variables that each block lists, and whether with an initial value."""
+    """Return the variables that each block lists, and whether with an initial value."""
     return [
         {(t.variable_name, t.data is not None) for t in block.tensors.values() if t.variable}
         for _, block in made.blocks()

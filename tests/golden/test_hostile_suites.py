@@ -44,7 +44,7 @@ def described(folder: Path, **fields: Any) -> None:
 
 
 def both_answers(root: Path, results: Path) -> list[Answer]:
-    """The answers for "case" from `suite` without and with --against."""
+    """Return the answers for "case" from `suite` without and with --against."""
     settings = Qualification(against=str(results), timeout=20.0)
     return [
         run_case(str(root), "case", timeout=20.0),
@@ -54,7 +54,7 @@ def both_answers(root: Path, results: Path) -> list[Answer]:
 
 @pytest.fixture
 def case(tmp_path: Path) -> Path:
-    """A case, the right results of a backend, and a file outside of both."""
+    """Return a case, the right results of a backend, and a file outside of both."""
     write_case(tmp_path / "cases/case", unary("ABS"), X)
     (tmp_path / "results/case").mkdir(parents=True)
     np.save(tmp_path / "results/case/y.npy", np.abs(X["x"]))

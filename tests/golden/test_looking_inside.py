@@ -122,7 +122,7 @@ def test_both_engines_give_the_same_tensors(
 
 @pytest.fixture
 def looping(tmp_path: Path) -> list[str]:
-    """The arguments that run `loop`."""
+    """Return the arguments that run `loop`."""
     tc.save(loop(), tmp_path / "m.tosa")
     np.save(tmp_path / "x.npy", X)
     return [str(tmp_path / "m.tosa"), "-i", f"x={tmp_path / 'x.npy'}"]

@@ -48,7 +48,7 @@ def networks(tmp_path_factory: pytest.TempPathFactory) -> tuple[Graph, Path]:
 
 @pytest.fixture(scope="module")
 def left(networks: tuple[Graph, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the other version's tensors, a file for each."""
+    """Return a folder with the other version's tensors, a file for each."""
     folder = tmp_path_factory.mktemp("left")
     save_to_folder(iterate_tensors(as_graph(networks[1]), {"x": X}, batch_bytes=BATCH), folder)
     return folder
@@ -67,7 +67,7 @@ save_npz(target, answer)
 
 
 def search(graph: Graph, backend: Runner | Record, limit: int = BATCH) -> int:
-    """The peak of a search that finds the last operator, in bytes of arrays."""
+    """Return the peak of a search that finds the last operator, in bytes of arrays."""
     tracemalloc.start()
     try:
         result = bisect(graph, backend, {"x": X}, batch_bytes=limit)

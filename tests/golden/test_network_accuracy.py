@@ -54,7 +54,7 @@ def concatenated() -> tuple[Graph, Inputs]:
 
 
 def stacked() -> tuple[Graph, Inputs]:
-    """The same, one above the other."""
+    """Return the same, one above the other."""
     b, parts = products("FP32", (1e3, 1e-3))
     y = b.op("CONCAT", parts, "y", "FP32", (1, 128, 64), axis=1)
     return b.graph(y), {"x": normal((1, 64, 64), 7).astype(np.float32)}
@@ -445,7 +445,7 @@ def test_a_function_that_may_err_by_all_its_value_is_zero_in_a_run() -> None:
 
 
 def test_what_is_nearly_allowed_is_confirmed_by_more_runs() -> None:
-    """The nearer an error is to the limit, the more measurements decide."""
+    """Take more measurements the nearer an error is to the limit."""
     exact = np.zeros((1, 64))
     asked = []
 
@@ -467,7 +467,7 @@ def test_what_is_nearly_allowed_is_confirmed_by_more_runs() -> None:
 def test_runs_that_share_a_factor_take_the_product_of_their_differences(
     kind: str, size: float
 ) -> None:
-    """What it gives is what each run gives by itself, but for a small part of its difference."""
+    """Compare with each run by itself: a joint run differs by a small part of its difference."""
     b, draw = builder.Builder("main"), np.random.default_rng(0)
     if kind.startswith("MATMUL"):
         inputs = (b.input("x", "FP32", (2, 5, 7)), b.input("w", "FP32", (2, 7, 3)))

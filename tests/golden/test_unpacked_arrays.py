@@ -30,7 +30,7 @@ UNPACKED, ALLOWED = 24 << 20, 16 << 20
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small archive of large arrays."""
+    """Return a small archive of large arrays."""
     path = tmp_path_factory.mktemp("large") / "large.npz"
     array = np.broadcast_to(np.int32(0), (4, UNPACKED // 16))
     np.savez_compressed(path, **dict.fromkeys(("x", "y", "counter"), array))

@@ -53,7 +53,7 @@ def files(folder: Path) -> list[str]:
 
 
 def outcome(work: Callable[[], Any], disk: Disk) -> str:
-    """The outcome of `work` on this disk."""
+    """Return the outcome of `work` on this disk."""
     try:
         with failing(disk):
             work()
@@ -65,7 +65,7 @@ def outcome(work: Callable[[], Any], disk: Disk) -> str:
 
 
 def writing_calls(work: Callable[[], Any]) -> list[str]:
-    """The file system calls that `work` makes."""
+    """Return the file system calls that `work` makes."""
     disk = Disk()
     assert outcome(work, disk) == "done"
     return disk.calls

@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def example(language: str, first_line: str) -> str:
-    """The block of the page that begins with a line."""
+    """Return the block of the page that begins with a line."""
     text = (ROOT / "docs" / "backends.md").read_text(encoding="utf-8")
     found = re.search(rf"```{language}\n{re.escape(first_line)}\n(.*?)```", text, re.DOTALL)
     assert found is not None

@@ -28,7 +28,7 @@ class Sum:
 
     @property
     def percent(self) -> float:
-        """The percentage, rounded down to a tenth: only what is complete is 100."""
+        """Return the percentage, rounded down to a tenth: only what is complete is 100."""
         return self.run * 1000 // self.all / 10 if self.all else 100.0
 
 

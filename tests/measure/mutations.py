@@ -125,7 +125,7 @@ def _is_text(*nodes: ast.expr) -> bool:
 
 
 def _is_plain(test: ast.expr) -> bool:
-    """Whether no other mutation changes a condition as a whole."""
+    """Return whether no other mutation changes a condition as a whole."""
     return not isinstance(test, (ast.Compare, ast.BoolOp, ast.UnaryOp))
 
 

@@ -112,7 +112,7 @@ def _in_short_type(dtype: str) -> Callable[..., Any]:
 
 
 def _tree(r: Array, x: Array) -> Any:
-    """The greatest of each half, but of the halves that whose first element is greater."""
+    """Return the greatest of each half, but of the halves that whose first element is greater."""
     half = x.shape[2] // 2
     first, second = x[:, :, :half], x[:, :, half:]
     is_first = first[:, :, 0] >= second[:, :, 0]

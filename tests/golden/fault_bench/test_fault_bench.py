@@ -29,7 +29,7 @@ def given_to(fault: Fault) -> Iterator[Inputs]:
 
 
 def halves(by: float) -> Fault:
-    """A backend whose halves are multiplied by a number."""
+    """Return a backend whose halves are multiplied by a number."""
     return Fault(
         kind="halves",
         family="precision",
