@@ -9,10 +9,12 @@ import io
 import itertools
 import json
 import random
+import re
 import sys
 import zipfile
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,8 +23,10 @@ from frontends.tflite_models import OperatorRow, TensorRow, model
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
+from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.model_summary import describe_data
-from tosa_convert.frontends.tflite.unlowered import NEVER_LOWERED
+from tosa_convert.frontends.onnx.header import NEVER_LOWERED, RANDOM
+from tosa_convert.frontends.tflite import unlowered
 from tosa_convert.frontends.torch.header import read_pt2
 
 SHOWN = Path(__file__).with_name("shown.pt2")
@@ -45,6 +49,7 @@ m.onnx: ONNX model, SIZE
   operators   3 of 2 kinds
               Relu     2
               Softmax  1
+  not lowered none known
 """
 
 
@@ -112,7 +117,8 @@ def test_models_have_rows_in_the_table_and_objects_in_the_json(
                 {"name": value.name, "type": value.dtype, "shape": list(value.shape or ())}
                 for value in summary.inputs
             ]
-            assert (row["not_lowered"] is None) == (row["format"] == "onnx")
+            counts = {kind["name"]: kind["count"] for kind in row["not_lowered"]}
+            assert counts == summary.not_lowered
 
 
 @pytest.mark.parametrize(
@@ -184,7 +190,9 @@ def test_operators_that_never_lower_are_those_of_which_no_recorded_form_does() -
     results: dict[str, set[str]] = defaultdict(set)
     for name, result in json.loads(file.read_text())["tflite"].items():
         results[name.partition("/")[0]].add(result)
-    assert {name for name, found in results.items() if found == {"named"}} == NEVER_LOWERED
+    assert {
+        name for name, found in results.items() if found == {"named"}
+    } == unlowered.NEVER_LOWERED
 
 
 TORCH = """\
@@ -197,6 +205,7 @@ shown.pt2: torch program, 7.4 KiB
               aten.relu.default  1
               aten.add.Tensor    1
               aten.sum.default   1
+  not lowered none known
 """
 
 
@@ -225,3 +234,61 @@ def test_a_graph_that_is_large_for_its_file_is_not_unpacked(tmp_path: Path) -> N
         archive.writestr("m/models/model.json", b" " * (6 << 20))
     with pytest.raises(ValueError, match="its graph has 6291456 bytes, expected at most"):
         read_pt2(memoryview(path.read_bytes()))
+
+
+def node(operator: str, inputs: str, outputs: str, domain: str = "") -> bytes:
+    rows = [(1, name) for name in inputs.split()] + [(2, name) for name in outputs.split()]
+    return b"".join(onnx_files.part(*row) for row in [*rows, (4, operator), (7, domain)])
+
+
+def test_operators_of_onnx_that_do_not_lower_are_counted_unless_they_are_folded() -> None:
+    nodes = [
+        node("NonZero", "x", "where"),
+        node("Shape", "x", "sizes"),
+        node("NonZero", "sizes", "folded"),
+        node("Unique", "mask", "also_folded"),
+        node("RandomNormal", "", "noise"),
+        node("Add", "noise where", "sum"),
+        node("Unique", "sum", "rows"),
+        node("Unique", "sum", "mine", domain="com.example"),
+    ]
+    graph = b"".join(onnx_files.part(1, data) for data in nodes)
+    graph += onnx_files.part(11, onnx_files.value("x", 1, [2, 3]))
+    graph += onnx_files.part(11, onnx_files.value("mask", 1, [2]))
+    mask = onnx_files.tensor(np.ones(2, np.float32), name="mask")
+    graph += onnx_files.part(5, mask)
+    data = onnx_files.number(1, 10) + onnx_files.part(2, "tests") + onnx_files.part(7, graph)
+    Path("n.onnx").write_bytes(data)
+    summary = tc.frontends.describe("n.onnx")
+    assert summary.not_lowered == {"NonZero": 1, "RandomNormal": 1, "Unique": 1}
+
+
+def test_node_tests_of_onnx_hold_the_list_of_what_never_lowers() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "model-suites.md").read_text(encoding="utf-8")
+    text = text.partition("## ONNX's own node tests")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (\w+) \| (\d+) \| (\d+) \|", text, re.MULTILINE)
+    agree = {operator: int(count) for operator, _, count in rows}
+    known = NEVER_LOWERED | RANDOM
+    assert {operator for operator, count in agree.items() if not count} - known == {"Scan"}
+    assert [operator for operator in known & agree.keys() if agree[operator]] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["bernoulli", "multinomial", "nonzero", "unique", "rand_like", "randn_like"]
+)
+def test_operators_of_torch_that_do_not_lower_are_counted(name: str) -> None:
+    torch: Any = pytest.importorskip("torch", reason="torch is not installed")
+    pytest.importorskip("torch_mlir", reason="torch-mlir is not installed")
+
+    class Net(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            arguments = (2,) if name == "multinomial" else ()
+            return getattr(torch, name)(x.sigmoid(), *arguments)
+
+    program = torch.export.export(Net(), (torch.rand(2, 3),))
+    torch.export.save(program, "n.pt2")
+    (operator,) = tc.frontends.describe("n.pt2").not_lowered
+    assert name in operator
+    with pytest.raises(TosaConvertError):
+        tc.frontends.from_file("n.pt2")

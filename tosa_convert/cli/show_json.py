@@ -62,7 +62,6 @@ def finding_row(finding: Finding) -> dict[str, str]:
 def model_row(shown: ShownModel) -> dict[str, Any]:
     """Return the object of a model of a framework."""
     summary = shown.summary
-    unlowered = summary.not_lowered
     return {
         "file": shown.name,
         "readable": True,
@@ -72,7 +71,7 @@ def model_row(shown: ShownModel) -> dict[str, Any]:
         "outputs": list(map(_model_value, summary.outputs)),
         "operator_count": sum(summary.operators.values()),
         "operator_kinds": _kinds(summary.operators),
-        "not_lowered": None if unlowered is None else _kinds(unlowered),
+        "not_lowered": _kinds(summary.not_lowered),
     }
 
 

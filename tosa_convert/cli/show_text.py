@@ -120,8 +120,7 @@ def model_screen(shown: ShownModel) -> Iterator[str]:
         ("outputs", _values(summary.outputs)),
         ("operators", [*operators, *_counts(kinds)]),
     ]
-    if summary.not_lowered is not None:
-        sections.append(("not lowered", list(_counts(summary.not_lowered)) or ["none known"]))
+    sections.append(("not lowered", list(_counts(summary.not_lowered)) or ["none known"]))
     yield from _sections(sections)
 
 

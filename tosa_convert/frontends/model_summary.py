@@ -14,7 +14,7 @@ from tosa_convert.frontends.recognize import is_file, recognize
 from tosa_convert.frontends.table import model_kinds, refuse_func
 from tosa_convert.frontends.tflite.read import operator_name, read_tflite
 from tosa_convert.frontends.tflite.unlowered import known_unlowered
-from tosa_convert.frontends.torch.header import read_pt2
+from tosa_convert.frontends.torch.header import NEVER_LOWERED, read_pt2
 from tosa_convert.io.files import map_file
 from tosa_convert.io.options import LimitsLike, limits_of
 
@@ -52,7 +52,7 @@ class ModelSummary:
 
     frontend: "tflite", "onnx" or "torch". size: its bytes, without weights that are beside it.
     operators: how many there are of each kind, the most frequent first, without those of inner graphs.
-    not_lowered: how many operators of a kind are known not to lower; None if that is not known.
+    not_lowered: how many operators of a kind are known not to lower. Of others, some forms may not.
     """
 
     frontend: str
@@ -60,7 +60,7 @@ class ModelSummary:
     operators: Mapping[str, int]
     inputs: tuple[ModelValue, ...]
     outputs: tuple[ModelValue, ...]
-    not_lowered: Mapping[str, int] | None
+    not_lowered: Mapping[str, int]
 
 
 def describe(
@@ -139,7 +139,8 @@ def _tflite(data: memoryview, signature: str) -> ModelSummary:
 def _onnx(data: memoryview) -> ModelSummary:
     model = read_onnx(data)
     inputs, outputs = (tuple(map(_onnx_value, rows)) for rows in (model.inputs, model.outputs))
-    return ModelSummary("onnx", len(data), _counted(model.operators), inputs, outputs, None)
+    counts = _counted(model.operators), inputs, outputs, _counted(model.not_lowered)
+    return ModelSummary("onnx", len(data), *counts)
 
 
 def _torch(data: memoryview) -> ModelSummary:
@@ -148,7 +149,9 @@ def _torch(data: memoryview) -> ModelSummary:
         tuple(ModelValue(row.name, row.dtype or "not a tensor", row.shape) for row in rows)
         for rows in (model.inputs, model.outputs)
     )
-    return ModelSummary("torch", len(data), _counted(model.operators), inputs, outputs, None)
+    unlowered = filter(NEVER_LOWERED.match, model.operators)
+    counts = _counted(model.operators), inputs, outputs, _counted(unlowered)
+    return ModelSummary("torch", len(data), *counts)
 
 
 def _onnx_value(value: OnnxValue) -> ModelValue:

@@ -19,6 +19,11 @@ _BYTES_PER_BYTE: Final = 32
 _COMPRESSIONS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 #: A size that is not fixed, with what torch knows of it.
 _SYMBOL: Final = re.compile(r"Symbol\('(\w+)'[^()]*\)")
+#: Operators of which no form lowers: random numbers, and results whose sizes the data decides.
+NEVER_LOWERED: Final = re.compile(
+    r"aten\.(?:rand|randn|randint|randperm|rand_like|randn_like|randint_like|bernoulli|multinomial|normal"
+    r"|poisson|exponential|uniform|nonzero|_?unique\w*|masked_select|bincount)\."
+)
 _MEMBER: Final = "/models/model.json"
 _TYPES: Final = {
     1: "uint8",
