@@ -57,6 +57,14 @@ def test_an_honest_backend_passes_on_chains_of_sums_of_products(name: str, engin
         assert result.ok, f"{name}: {result}"
 
 
+def test_errors_of_a_function_may_have_the_pattern_of_a_fourier_transform() -> None:
+    b = TosaBuilder("main")
+    b.output(*b.rfft2d(b.pow(1.5, b.input("x", "FP32", (1, 8, 8)))))
+    graph = b.graph()
+    network = graph, random_inputs(graph, input_slots(graph), 0)
+    assert not wrong_verdicts(judge_all(network, HONEST, "numpy"))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["FP32 in pairs", "FP64 rounded once"])
 @pytest.mark.parametrize("seed", [3, 8])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -132,6 +132,28 @@ def may_bend(block: Block, operator: Operator) -> bool:
     is_float = all(row is not None and row.dtype.name in FLOATS for row in results)
     families = ("elementwise", "activation", "conversion")
     return is_float and operator.spec.family in families and operator.spec.name not in _STRAIGHT
+
+
+def align_errors(
+    operands: Sequence[Sequence[Value]],
+    exact: Mapping[str, Value],
+    found: Sequence[dict[str, Value]],
+) -> None:
+    """Move the results of two runs by the errors of all terms of a Fourier transform together.
+
+    Its terms have every pattern of signs, and errors of a function may have the same one. In runs with
+    random errors they nearly cancel out.
+    """
+    total = np.zeros(1)
+    with np.errstate(all="ignore"):
+        for runs in zip(*operands, strict=True):
+            center, *others = map(plain, runs)
+            squares = np.mean([np.square(other - center) for other in others], axis=0)
+            total = total + np.sqrt(squares).sum(axis=(1, 2), keepdims=True)
+    total[~np.isfinite(total)] = 0.0
+    # Two of six runs at half of it: six times their spread is more than all of it.
+    for share, result in zip((0.5, -0.5), found, strict=False):
+        result.update({name: plain(result[name]) + share * total for name in exact})
 
 
 def add_bends(

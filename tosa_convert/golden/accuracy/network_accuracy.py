@@ -23,7 +23,12 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.accuracy.criteria import Spread
 from tosa_convert.golden.accuracy.erring_runs import RUNS, ErringRun, subnormal_numbers
 from tosa_convert.golden.accuracy.implementation_errors import errors_of
-from tosa_convert.golden.accuracy.jumps_and_bends import add_bends, may_bend, moved_operands
+from tosa_convert.golden.accuracy.jumps_and_bends import (
+    add_bends,
+    align_errors,
+    may_bend,
+    moved_operands,
+)
 from tosa_convert.golden.accuracy.products_of_runs import SUMS_OF_PRODUCTS, results_of_runs
 from tosa_convert.golden.accuracy.spreads import spread_of, spread_of_scales
 from tosa_convert.golden.accuracy.undefined_casts import undefined_integers
@@ -215,6 +220,8 @@ def _compute_all(
             found[-1] = _computed(machine, index, values, where) or found[-1]
     if bends and not is_same and may_bend(block, operator):
         add_bends(exact, index, operands, results, found)
+    if not is_same and operator.spec.family == "fft":
+        align_errors(operands, results, found)
     small = subnormal_numbers(block, results) if operator.spec is CONST else {}
     for machine, own, given in zip(machines[1:], states[1:], found, strict=True):
         changed = machine.with_errors(given, errors) if machine.is_alive else stored
