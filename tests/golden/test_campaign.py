@@ -7,15 +7,17 @@ import random
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tosa_convert as tc
 from tosa_convert import golden
+from tosa_convert.builder import Builder
 from tosa_convert.cli.main import run, verb
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.backends.adapters import ADAPTERS, open_adapter
-from tosa_convert.golden.backends.isolated import ProgramCommand
+from tosa_convert.golden.backends.isolated import ProgramCommand, results_of
 from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.campaign import detours
 from tosa_convert.golden.campaign.detours import DETOURS, exchanged, with_detour, with_fixed_inputs
@@ -283,6 +285,25 @@ def test_an_assertion_is_no_refusal() -> None:
     command = ProgramCommand(["x"], Machine(sys.executable, 1.0), refusal="error: ")
     assert command.is_refusal("m.mlir:1:1: error: no")
     assert not command.is_refusal("m.mlir:1:1: error: no\nx: Assertion `a' failed.")
+
+
+def test_a_consumer_may_join_equal_operators_and_drop_unused_inputs() -> None:
+    part, other, spoilt = Builder("main"), Builder("main"), Builder("main")
+    part.input("unused", "INT8", (3,))
+    x = part.input("x", "INT32", (2,))
+    part.output(part.abs(x), name="one")
+    part.output(part.abs(x), name="other")
+    absolute = other.abs(other.input("y", "INT32", (2,)))
+    other.output(absolute, name="both")
+    joined = other.graph()
+    joined.main.outputs.append("both")
+    inputs: dict[str, Array] = {"unused": np.zeros(3, np.int8), "x": np.array([-1, 2], np.int32)}
+    backend = ProgramCommand(["x"], Machine(sys.executable, 60.0))
+    found = results_of(part.graph(), joined, inputs, backend)
+    assert {name: found[name].tolist() for name in found} == {"one": [1, 2], "other": [1, 2]}
+    spoilt.output(spoilt.const([1, 2], "INT32"))
+    with pytest.raises(TosaConvertError, match="0 inputs, the program 1"):
+        results_of(part.graph(), spoilt.graph(), inputs, backend)
 
 
 def test_a_consumer_that_is_not_installed_says_what_installs_it(

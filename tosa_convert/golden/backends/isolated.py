@@ -22,7 +22,7 @@ from tosa_convert.golden.arrays.scratch import (
     write_npy,
     write_scratch,
 )
-from tosa_convert.golden.arrays.slots import INT48, Slot, coerce, slots
+from tosa_convert.golden.arrays.slots import INT48, SCALE_SUFFIX, Slot, coerce, slots
 from tosa_convert.golden.backends.other_model import part_of
 from tosa_convert.golden.backends.process import (
     REFUSED,
@@ -323,15 +323,24 @@ def written_program(folder: Path, name: str, ended: Ended | None = None) -> Grap
 def results_of(
     part: Graph, other: Graph, inputs: Mapping[str, Array], backend: _Isolated
 ) -> LazyArrays:
-    """Return what numpy computes of the program that a backend made of `part`."""
+    """Return what numpy computes of the program that a backend made of `part`.
+
+    A backend may leave out the inputs that no operator takes.
+    """
     taken = [slot.key for slot in input_slots(other)]
+    if len(taken) < len(inputs):
+        used = {name for op in part.main.operators for name in op.inputs} | {*part.main.outputs}
+        kept = [key for key in inputs if key.removesuffix(SCALE_SUFFIX) in used]
+        inputs = LazyArrays(kept, inputs.__getitem__)
     if len(taken) != len(inputs):
         message = f"what it wrote has {counted(len(taken), 'input')}, the program {len(inputs)}"
         raise fail("backend-failed", backend.name, message)
     given = dict(zip(taken, inputs.values(), strict=True))
     options = RunOptions(timeout=backend.machine.timeout, engine="numpy")
     results = run_program(Program(other), given, options).outputs
-    readers = [partial(_result, results, slot.key) for slot in output_slots(other)]
+    # A pass may join operators, so that one result is returned several times.
+    found = [slot for output in other.main.outputs for slot in slots(other.main, output)]
+    readers = [partial(_result, results, slot.key) for slot in found]
     return by_position(part, readers, backend.name)
 
 
