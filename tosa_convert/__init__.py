@@ -17,11 +17,12 @@ Example:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from tosa_convert.version import __version__
 
+TYPE_CHECKING = False  # typing takes as long to import as Python takes to start
 if TYPE_CHECKING:
+    from typing import Any
+
     from tosa_convert import frontends, golden, rewrites
     from tosa_convert.api import (
         dumps,

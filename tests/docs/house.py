@@ -204,6 +204,7 @@ BY_STRING: dict[str, str] = {
     "tosa_convert/golden/backends/kept_workers.py": "the start of a process, which finds this package",
     "tosa_convert/golden/backends/warm_up.py": "imports the packages of a backend, by name",
     "tosa_convert/cli/main.py": "the table of verbs: only the verb that was asked for is imported",
+    "tosa_convert/cli/plain.py": "the table of small jobs: only the work that was asked for is imported",
     "tosa_convert/formats/bindings/packages.py": "imports MLIR's packages, whose names it finds",
 }
 

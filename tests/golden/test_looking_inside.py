@@ -223,7 +223,7 @@ def test_the_estimate_counts_every_kind_of_work() -> None:
 #: The first MATMUL is that of the run for the outputs; the second takes minutes in one call of numpy.
 _SLOW = """
 import numpy as np
-from tosa_convert.cli.main import main
+from tosa_convert.cli.start import main
 from tosa_convert.reference import evaluate
 calls = []
 def multiply(call):

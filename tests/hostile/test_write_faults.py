@@ -257,7 +257,7 @@ for name in ("SIGTERM", "SIGHUP"):  # they may be ignored in the process that st
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.argv = ["tosa-flatbuffer-convert", sys.argv[1], "-o", sys.argv[2]]
 from tosa_convert.io import files
-from tosa_convert.cli.main import main_convert
+from tosa_convert.cli.start import main_convert
 real = files._write_all
 def slow(file, piece, *args):
     count = real(file, piece, *args)

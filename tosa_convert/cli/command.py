@@ -1,16 +1,16 @@
-"""Shared by all verbs: options, help in sections, usage errors, set-up before work, and bug reports."""
+"""What all verbs share that click runs: options, help in sections, and usage errors."""
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import sys
-import time
 from typing import Any, Final
 
 import click
 
+from tosa_convert.cli.ending import work_of_verb
+from tosa_convert.cli.messages import UsageError
 from tosa_convert.cli.option import (
-    STANDARD_OUTPUT,
     Option,
     option_sections,
     refuse_contradictions,
@@ -20,16 +20,10 @@ from tosa_convert.cli.standard_streams import named_by_user
 from tosa_convert.errors import (
     Finding,
     TosaConvertError,
-    printable,
-    printable_lines,
     refuse_unknown,
     suggest,
 )
-from tosa_convert.io import log
-from tosa_convert.version import __version__
 
-#: The exit code after an exception that is not an expected failure.
-EXIT_BUG: Final = 70
 _HELP: Final = {"help_option_names": ["-h", "--help"]}
 
 
@@ -83,21 +77,21 @@ class Verb(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Do the verb's work, and say with --verbose how long it took."""
-        log.choose_level(quiet="quiet" in ctx.meta, verbose="verbose" in ctx.meta)
-        if ctx.obj is not None:
-            ctx.obj(self.name)
-        start = time.perf_counter()
         try:
-            result = super().invoke(ctx)
-            log.info("%s took %.2f s", self.name, time.perf_counter() - start)
-            return result
+            return work_of_verb(
+                self.name or "",
+                functools.partial(super().invoke, ctx),
+                ctx.obj,
+                quiet="quiet" in ctx.meta,
+                verbose="verbose" in ctx.meta,
+            )
+        except UsageError as error:
+            raise click.UsageError(str(error), ctx) from None
         except click.UsageError as error:
             error.ctx = error.ctx or ctx
             raise
         except TosaConvertError as error:
             raise named_by_user(error) from None
-        finally:
-            log.choose_level()
 
     def get_short_help_str(self, limit: int = 45) -> str:
         """Return the whole first sentence.
@@ -152,12 +146,6 @@ class Verbs(click.Group):
 # -- messages --------------------------------------------------------------------------------------
 
 
-def note(text: str) -> None:
-    """Print a summary or a note on stderr, unless --quiet is given."""
-    if not log.is_quiet():
-        say(text, err=True)
-
-
 def usage_error(error: click.UsageError) -> TosaConvertError:
     """Return the error of a wrong command line in the form that all errors have."""
     path = error.ctx.command_path if error.ctx is not None else ""
@@ -189,28 +177,3 @@ def _name_of(param: click.Parameter, ctx: click.Context | None) -> str:
     if isinstance(param, Option):
         return param.flag
     return param.human_readable_name
-
-
-def say(text: str, *, err: bool = False) -> None:
-    """Print lines for people. Characters that a terminal would obey are escaped.
-
-    They go to stderr if `err`, and if standard output is one of the verb's files.
-    """
-    ctx = click.get_current_context(silent=True)
-    err = err or (ctx is not None and STANDARD_OUTPUT in ctx.meta)
-    # Where standard error takes no more, there is nowhere to report that.
-    with contextlib.suppress(OSError) if err else contextlib.nullcontext():
-        click.echo(printable_lines(text), err=err)
-
-
-def report_bug(trace: str, where: str = "") -> None:
-    """Print the traceback of an unexpected exception and say that it is our fault.
-
-    where: the file that was being worked on, where there are several.
-    """
-    prefix = f"{printable(where)}: " if where else ""
-    say(
-        f"{trace}{prefix}internal error in tosa-convert {__version__}: "
-        "please report it with the command and, if you can share it, the input",
-        err=True,
-    )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import click
 
@@ -12,12 +11,7 @@ from tosa_convert.cli.command import Verb
 from tosa_convert.cli.completion import complete_from
 from tosa_convert.cli.option import ReadPath
 from tosa_convert.cli.shared_options import add_options, negated, option
-from tosa_convert.errors import TosaConvertError
-from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, is_saved_model, model_kind
 from tosa_convert.io.options import BYTECODE_VERSION, BYTECODE_VERSIONS, NAMES
-
-if TYPE_CHECKING:
-    from tosa_convert.cli.convert_file import ConvertOptions
 
 
 def _routes() -> Iterable[str]:
@@ -148,7 +142,7 @@ def _names(
 @add_options("--verify --no-validate --weights --accept-changed-weights --jobs --python --limit")
 @add_options("--func --input-shape --narrow --pass-captured")
 @click.version_option(package_name="tosa-convert")
-def convert(paths: tuple[str, ...], output: str | None, jobs: int, **given: Any) -> int:
+def convert(**given: Any) -> int:
     """Convert programs between formats, and framework models to TOSA.
 
     The formats are MLIR text, MLIR bytecode, TOSA flatbuffers and their JSON. IN may also be a model of
@@ -156,59 +150,6 @@ def convert(paths: tuple[str, ...], output: str | None, jobs: int, **given: Any)
     hf:ORG/MODEL, keras:NAME.
     """
     # Imported here so that --help does not wait for what reads and writes.
-    from tosa_convert.io.files import STANDARD
+    from tosa_convert.cli import convert_work
 
-    options = _options(given)
-    sources = list(paths) or [STANDARD]
-    if len(sources) > 1 or (os.path.isdir(sources[0]) and not is_saved_model(sources[0])):
-        if options.check or options.partial:
-            flag = "--check" if options.check else "--partial"
-            raise click.UsageError(f"{flag} is for one model; several inputs are given")
-        from tosa_convert.cli.convert_files import convert_many
-        from tosa_convert.graph.lazy_numpy import import_numpy
-
-        import_numpy()
-
-        return convert_many(sources, output, options, jobs)
-    from tosa_convert.cli.convert_file import convert_one, open_source
-    from tosa_convert.cli.standard_streams import standard_data
-
-    data = standard_data(options.read) if sources[0] == STANDARD else None
-    if data is not None and (kind := model_kind(data)):
-        from tosa_convert.cli.convert_model import convert_standard_model
-
-        return convert_standard_model(data, kind, output, options)
-    try:
-        opened = open_source(sources[0], options, data)
-    except TosaConvertError as error:
-        from tosa_convert.cli.convert_model import convert_model_or_raise
-
-        return convert_model_or_raise(error, sources[0], output, options)
-    convert_one(opened, sources[0], output, options)
-    return 0
-
-
-def _options(given: dict[str, Any]) -> ConvertOptions:
-    """Return the options as one value."""
-    from dataclasses import fields
-
-    from tosa_convert.cli.convert_file import ConvertOptions
-    from tosa_convert.io.options import ReadOptions, WriteOptions
-
-    return ConvertOptions(
-        read=ReadOptions.of(given),
-        write=WriteOptions.of(given),
-        direction=_direction(given),
-        **{row.name: given[row.name] for row in fields(ConvertOptions) if row.name in given},
-    )
-
-
-def _direction(given: dict[str, Any]) -> Literal["", "export", "import"]:
-    """Return the requested direction, which --to must not contradict."""
-    to = given["to"]
-    exports, imports = given["export_to_flatbuffer"], given["import_from_flatbuffer"]
-    if exports and to in MLIR_FORMATS:
-        raise click.UsageError(f"--export-to-flatbuffer does not write {FORMATS[to]}")
-    if imports and to is not None and to not in MLIR_FORMATS:
-        raise click.UsageError(f"--import-from-flatbuffer does not write {FORMATS[to]}")
-    return "export" if exports else "import" if imports else ""
+    return convert_work.convert(**given)

@@ -6,13 +6,12 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-import click
-
 from tosa_convert.cli.load_graph import (
     open_path,
     refuse_terminal,
     write_to_standard_output,
 )
+from tosa_convert.cli.messages import UsageError
 from tosa_convert.cli.progress import ProgressDisplay
 from tosa_convert.consumers.readers import options_for, reader_named
 from tosa_convert.errors import TosaConvertError, fail
@@ -134,7 +133,7 @@ def convert_one(opened: Input, source: str, output: str | None, options: Convert
 def inside(folder: str, source: str, file_format: Format) -> str:
     """Return the file for an input in a directory, which is made if necessary."""
     if source == STANDARD:
-        raise click.UsageError(f"-o {folder} is a directory; name a file for standard input")
+        raise UsageError(f"-o {folder} is a directory; name a file for standard input")
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:

@@ -8,10 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
-
 from tosa_convert import api
-from tosa_convert.cli.command import note
 from tosa_convert.cli.convert_file import (
     ConvertOptions,
     convert_opened,
@@ -25,6 +22,7 @@ from tosa_convert.cli.files_in_directories import (
     refuse_no_inputs,
     report_failure,
 )
+from tosa_convert.cli.messages import UsageError, note
 from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.io.files import STANDARD, file_error
 from tosa_convert.io.formats import MLIR_FORMATS, Format, of_path
@@ -38,10 +36,10 @@ def convert_many(
 ) -> int:
     """Convert every input into a directory of outputs; one that fails does not stop the others."""
     if output is None or output == STANDARD:
-        raise click.UsageError("several inputs need a directory for the outputs: -o DIR")
+        raise UsageError("several inputs need a directory for the outputs: -o DIR")
     folder = Path(output)
     if folder.exists() and not folder.is_dir():
-        raise click.UsageError(f"-o {output} is a file; for several inputs give a directory")
+        raise UsageError(f"-o {output} is a file; for several inputs give a directory")
     jobs = _jobs(paths, folder, _target_format(options))
     work = functools.partial(_convert, options=options)
     inputs = [source for source, _ in jobs]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from tosa_convert.cli.command import say
 from tosa_convert.cli.convert_file import (
     ConvertOptions,
     applicable,
@@ -18,6 +17,7 @@ from tosa_convert.cli.convert_file import (
     write_output,
 )
 from tosa_convert.cli.load_graph import refuse_terminal
+from tosa_convert.cli.messages import say
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.extensions import is_extension
 from tosa_convert.formats.write import stamp

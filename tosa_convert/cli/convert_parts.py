@@ -8,8 +8,8 @@ import shutil
 import zipfile
 from typing import TYPE_CHECKING, Any
 
-from tosa_convert.cli.command import note
 from tosa_convert.cli.convert_file import write_output
+from tosa_convert.cli.messages import note
 from tosa_convert.errors import printable
 from tosa_convert.formats.write import stamp
 from tosa_convert.graph.model import Graph

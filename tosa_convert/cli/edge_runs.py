@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.command import note, say
+from tosa_convert.cli.messages import note, say
 from tosa_convert.cli.run_model import given_arrays, parse_ranges, variables_of
 from tosa_convert.errors import TosaConvertError, printable
 from tosa_convert.golden.arrays.by_name import Array

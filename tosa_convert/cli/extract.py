@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tosa_convert.cli.command import Verb, note
+from tosa_convert.cli.command import Verb
 from tosa_convert.cli.completion import complete_tensors, tensors_of
+from tosa_convert.cli.messages import note
 from tosa_convert.cli.option import ReadPath
 from tosa_convert.cli.shared_options import add_options, option
 from tosa_convert.errors import TosaConvertError, printable

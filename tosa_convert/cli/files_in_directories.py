@@ -10,9 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-import click
-
-from tosa_convert.cli.command import EXIT_BUG, report_bug, say
+from tosa_convert.cli.messages import EXIT_BUG, UsageError, report_bug, say
 from tosa_convert.errors import Finding, TosaConvertError, fail, printable
 from tosa_convert.formats.read import Input
 from tosa_convert.io.applicable_options import refuse_inapplicable
@@ -61,7 +59,7 @@ def report_failure(source: object, failure: FileFailure) -> int:
 def inputs_below(given: str) -> list[tuple[Path, Path]]:
     """Find the inputs of one argument, each with its path below the directory that it names."""
     if given == STANDARD:
-        raise click.UsageError("standard input cannot be one of several inputs")
+        raise UsageError("standard input cannot be one of several inputs")
     root = Path(given)
     if not root.is_dir() or is_saved_model(root):
         return [(root, Path(root.name))]

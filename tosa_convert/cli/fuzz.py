@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.command import Verb, say
+from tosa_convert.cli.command import Verb
 from tosa_convert.cli.generate import program_options
+from tosa_convert.cli.messages import say
 from tosa_convert.cli.option import Folder, NamesFile
 from tosa_convert.cli.shared_options import add_options, option
 from tosa_convert.errors import printable

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tosa_convert.cli.command import Verb, note
+from tosa_convert.cli.command import Verb
+from tosa_convert.cli.messages import note
 from tosa_convert.cli.shared_options import names_from, option
 from tosa_convert.errors import printable
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from tosa_convert.cli.messages import UsageError
 from tosa_convert.cli.standard_streams import STDIN, standard_data
 from tosa_convert.formats.read import Input, open_input, read
 from tosa_convert.io.applicable_options import refuse_inapplicable
@@ -105,8 +104,6 @@ def write_to_standard_output(
 
 
 def refuse_terminal(file_format: Format) -> None:
-    """Raise click.UsageError if standard output is a terminal, and the format is not text."""
+    """Raise UsageError if standard output is a terminal, and the format is not text."""
     if file_format in ("tosa", "mlirbc") and standard_output().isatty():
-        raise click.UsageError(
-            f"{FORMATS[file_format]} does not go to a terminal; use -o FILE or a pipe"
-        )
+        raise UsageError(f"{FORMATS[file_format]} does not go to a terminal; use -o FILE or a pipe")

@@ -1,40 +1,26 @@
-"""`tosa-flatbuffer VERB` and `tosa-flatbuffer-convert`: entry points, signals and exit codes.
+"""The tree of verbs as click knows it, and `run`, which parses a command line with it.
 
-Exit codes: 0 done; 1 a check found something; 2 usage; 3 bad input; 4 valid but unsupported;
-70 a bug of ours; 128 and its number if a signal ended the command (130 for Ctrl-C).
+`plain` does the same for the command lines of small jobs.
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import gc
 import importlib
-import os
-import signal
-import sys
-from typing import Final, NoReturn
+from collections.abc import Sequence
+from typing import Final
 
 import click
 
-from tosa_convert.cli.command import (
-    EXIT_BUG,
-    Verbs,
-    report_bug,
-    say,
-    usage_error,
+from tosa_convert.cli.command import Verbs, usage_error
+from tosa_convert.cli.ending import (
+    EXIT_INTERRUPTED,
+    before_own_work,
+    before_work,
+    exit_code_of,
 )
-from tosa_convert.cli.own_process import declare_own_process
+from tosa_convert.cli.messages import say
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.io import log
-from tosa_convert.io.files import file_error
-from tosa_convert.process.ending_signals import EXIT_SIGNAL, RequestToEnd, Terminated
 from tosa_convert.version import __version__
-
-EXIT_INTERRUPTED: Final = EXIT_SIGNAL + signal.SIGINT
-
-#: Errors of a device that takes no more.
-_FULL: Final = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
 
 #: Heading in the help -> verb -> the module that defines it, under the verb's name.
 SECTIONS: Final = {
@@ -71,22 +57,6 @@ SECTIONS: Final = {
 }
 #: Verb -> its module.
 VERBS: Final = {name: module for rows in SECTIONS.values() for name, module in rows.items()}
-
-
-#: Verbs that end soon after they made a graph, and never collect garbage. No object of ours is part of a
-#: cycle, and collecting with 100,000 operators takes 4 % of the time of their conversion.
-ONE_SHOT_VERBS: Final = frozenset(
-    {
-        *("convert", "diff", "doctor", "extract", "repack", "report", "rewrite", "show", "upgrade"),
-        "validate",
-    }
-)
-
-
-#: Verbs that use numpy for large programs only, and those that start another program before.
-STARTS_WITHOUT_NUMPY: Final = frozenset(
-    {"convert", "diff", "doctor", "repack", "show", "upgrade", "validate"}
-)
 
 
 class _AllVerbs(Verbs):
@@ -128,88 +98,39 @@ def run(
 
     own_process: this process is the command's own. It is not if a test or another program calls `run`.
     """
+    return exit_code_of(lambda: _run(command, arguments, own_process))
+
+
+def _run(command: click.Command, arguments: list[str] | None, own_process: bool) -> object:
     try:
-        result = command.main(
-            arguments, standalone_mode=False, obj=_before_own_work if own_process else _before_work
-        )
-        if sys.stdout is not None:
-            sys.stdout.flush()
-        return result if isinstance(result, int) else 0
-    except TosaConvertError as error:
-        say(str(error), err=True)
-        return error.exit_code
+        before = before_own_work if own_process else before_work
+        return command.main(arguments, standalone_mode=False, obj=before)
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except click.UsageError as error:
         say(str(usage_error(error)), err=True)
         return error.exit_code
-    except Terminated as terminated:
-        return EXIT_SIGNAL + terminated.number
-    except (click.Abort, KeyboardInterrupt):
+    except click.Abort:
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader has closed our output; prevent an error message of the interpreter at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except Exception as error:
-        if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
-            # Other files are named where they are written.
-            failure = file_error("<stdout>", error, "written")
-            say(str(failure), err=True)
-            return failure.exit_code
-        import traceback
-
-        report_bug(traceback.format_exc())
-        return EXIT_BUG
 
 
-def _before_work(verb_name: str) -> None:
-    """Set up what a verb's work needs; `Verb` calls it before the work, but not for help."""
-    log.print_for_command_line()
+def usage_error_of(
+    message: str, verb_name: str, words: Sequence[str], *, alone: bool
+) -> TosaConvertError:
+    """Return the error of a command line whose parts are right, and that cannot be done.
 
-
-def _before_own_work(verb_name: str) -> None:
-    """Set up the same for the command's own process, which may fork workers."""
-    _before_work(verb_name)
-    declare_own_process()
-    if verb_name in ONE_SHOT_VERBS:
-        gc.disable()
-    if verb_name not in STARTS_WITHOUT_NUMPY:
-        from tosa_convert.graph.lazy_numpy import import_numpy
-
-        import_numpy()
-
-
-def main() -> None:
-    """`tosa-flatbuffer`."""
-    _main()
-
-
-def main_convert() -> None:
-    """`tosa-flatbuffer-convert`."""
-    _main("convert")
-
-
-def _main(verb_name: str = "") -> NoReturn:
-    """Run a verb, or the command that has all of them, in a process of our own."""
-    # numpy's linear algebra starts a thread for each core when it is imported, which takes half of the
-    # import's time, and nothing here uses any.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    request = RequestToEnd()
-    request.install()
-    command = verb(verb_name) if verb_name else tosa_flatbuffer
-    code = run(command, own_process=True)
-    _leave(request.exit_code or code)
-
-
-def _leave(code: int) -> NoReturn:
-    """End the process at once; all files are written and closed.
-
-    Freeing graphs and MLIR's contexts first would take a fifth of a short command's time.
+    Args:
+        message: the reason.
+        verb_name: the verb.
+        words: the command line after the verb.
+        alone: the verb is a command of its own, as `tosa-flatbuffer-convert` is.
     """
-    if "logging" in sys.modules:
-        sys.modules["logging"].shutdown()
-    for stream in filter(None, (sys.stdout, sys.stderr)):  # None if they are closed
-        with contextlib.suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(code)
+    from click.utils import _detect_program_name
+
+    program, command = _detect_program_name(), verb(verb_name)
+    if alone:
+        ctx = command.make_context(program, list(words))
+    else:
+        parent = click.Context(tosa_flatbuffer, info_name=program)
+        ctx = command.make_context(verb_name, list(words), parent=parent)
+    return usage_error(click.UsageError(message, ctx))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from tosa_convert.cli.messages import STANDARD_INPUT, STANDARD_OUTPUT, take_streams
 from tosa_convert.errors import fail, refuse_unknown
 from tosa_convert.io.files import STANDARD
 
@@ -216,7 +217,8 @@ class ArrayFile(NamesFile):
 
 def refuse_shared_streams(ctx: click.Context) -> None:
     """Raise click.UsageError if two parameters are standard input, or two are standard output."""
-    for kinds, stream in ((_READ, "standard input"), (WritePath, STANDARD_OUTPUT)):
+    taken: dict[str, str] = {}
+    for kinds, stream in ((_READ, STANDARD_INPUT), (WritePath, STANDARD_OUTPUT)):
         users = [
             row.flag if isinstance(row, Option) else row.human_readable_name
             for row in ctx.command.params
@@ -228,11 +230,10 @@ def refuse_shared_streams(ctx: click.Context) -> None:
         if len(users) > 1:
             raise click.UsageError(f"{' and '.join(users)} cannot both be {stream}", ctx)
         if users:
-            ctx.meta[stream] = users[0]
+            taken[stream] = users[0]
+    take_streams(taken)
 
 
-#: The key in the context's `meta` of the parameter that is standard output.
-STANDARD_OUTPUT: Final = "standard output"
 _READ: Final = (ReadPath, ArrayFile)
 
 

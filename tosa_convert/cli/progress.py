@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-import click
-
 from tosa_convert.io import log
 
 #: Seconds of work before a bar appears: shorter work shows nothing.
@@ -53,6 +51,8 @@ class ProgressDisplay:
 
     def _draw(self, done: int) -> None:
         if self.bar is None:
+            import click
+
             # click's bar: importing rich takes a seventh of a second, of work that may take two.
             self.bar = click.progressbar(
                 length=max(1, self.total), label=self.label, file=sys.stderr, show_eta=True

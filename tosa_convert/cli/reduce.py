@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from tosa_convert.cli.command import Verb, say
+from tosa_convert.cli.command import Verb
+from tosa_convert.cli.messages import say
 from tosa_convert.cli.option import ReadPath
 from tosa_convert.cli.run import RUN_OPTIONS
 from tosa_convert.cli.shared_options import add_options, option

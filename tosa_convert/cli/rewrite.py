@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tosa_convert.cli.command import Verb, note, say
+from tosa_convert.cli.command import Verb
+from tosa_convert.cli.messages import note, say
 from tosa_convert.cli.option import ReadPath
 from tosa_convert.cli.shared_options import add_options, names_from, option
 from tosa_convert.errors import printable

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tosa_convert.cli.command import say
 from tosa_convert.cli.edge_runs import edge_inputs_of, edges_as_dict, has_edge_run, say_edges
+from tosa_convert.cli.messages import say
 from tosa_convert.cli.progress import RunProgress
 from tosa_convert.cli.run_model import (
     backend_of,

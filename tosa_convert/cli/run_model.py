@@ -14,10 +14,9 @@ from typing import Any, Final
 import click
 import numpy as np
 
-from tosa_convert.cli.command import note, say
 from tosa_convert.cli.completion import tensors_of
 from tosa_convert.cli.load_graph import load_graph
-from tosa_convert.cli.option import STANDARD_OUTPUT
+from tosa_convert.cli.messages import STANDARD_OUTPUT, note, say, user_of
 from tosa_convert.cli.progress import RunProgress
 from tosa_convert.cli.standard_streams import copy_standard_input, write_file
 from tosa_convert.errors import fail, printable
@@ -163,7 +162,7 @@ def arrays_from_files(
 
 def run_command(model: str, options: Mapping[str, Any]) -> int:
     """Run the verb `run`."""
-    taken = click.get_current_context().meta.get(STANDARD_OUTPUT)
+    taken = user_of(STANDARD_OUTPUT)
     if taken and options["as_json"]:
         raise click.UsageError(f"{taken} and --json cannot both be standard output")
     program, arrays = program_and_inputs(model, options)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import click
 
-from tosa_convert.cli.command import note, say
+from tosa_convert.cli.messages import note, say
 from tosa_convert.cli.own_process import may_fork
 from tosa_convert.cli.progress import ProgressDisplay
 from tosa_convert.cli.standard_streams import copy_standard_input, write_file

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import click
 
-from tosa_convert.cli.command import note
 from tosa_convert.cli.completion import (
     Choices,
     complete_from,
@@ -16,6 +15,7 @@ from tosa_convert.cli.completion import (
     complete_tensors,
     tensors_of,
 )
+from tosa_convert.cli.messages import note
 from tosa_convert.cli.option import ArrayFile, Folder, NamesFile, Option, ReadPath, WritePath
 from tosa_convert.consumers.readers import every_reader, reader_named, releases
 from tosa_convert.errors import refuse_unknown

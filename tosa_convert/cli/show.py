@@ -50,33 +50,8 @@ from tosa_convert.cli.shared_options import add_options, option
 )
 @option("--json", more="docs/show.md describes it.")
 @add_options("--func --jobs --limit")
-def show(files: tuple[str, ...], grep: str | None, jobs: int, **given: Any) -> int:
+def show(**given: Any) -> int:
     """Show what is in a file: operators, constants, work, findings."""
-    import os
-    import re
+    from tosa_convert.cli import show_files
 
-    from tosa_convert.cli.show_files import LISTINGS, View, show_files, show_one, shown_model
-    from tosa_convert.io.files import STANDARD
-    from tosa_convert.io.formats import is_saved_model
-    from tosa_convert.io.options import ReadOptions
-
-    paths = list(files) or [STANDARD]
-    several = len(paths) > 1 or (os.path.isdir(paths[0]) and not is_saved_model(paths[0]))
-    listings = tuple(name for name in LISTINGS if given[name])
-    if several and given["as_hex"]:
-        raise click.UsageError("--hex shows one file")
-    if several and listings and not given["as_json"]:
-        raise click.UsageError("a listing is of one file; --json lists several")
-    try:
-        pattern = None if grep is None else re.compile(grep)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise click.UsageError(f"--grep: not a regular expression: {error}") from None
-    read = ReadOptions.of(given)
-    if given["as_hex"]:
-        from tosa_convert.cli.show_files import show_bytes
-
-        if paths[0] != STANDARD:
-            shown_model(paths[0], read, None, ["--hex"])
-        return show_bytes(paths[0], read, pattern, in_full=given["all_bytes"])
-    view = View(read=read, listings=listings, pattern=pattern, as_json=given["as_json"])
-    return show_files(paths, view, jobs) if several else show_one(paths[0], view)
+    return show_files.show(**given)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tosa_convert.cli import show_json
-from tosa_convert.cli.command import say
+from tosa_convert.cli.messages import say
 from tosa_convert.cli.standard_streams import STDIN, copy_standard_input, named_by_user
 from tosa_convert.cli.text_columns import (
     STATISTICS_HEADER,

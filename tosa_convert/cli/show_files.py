@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.cli import show_json, show_text
-from tosa_convert.cli.command import say
 from tosa_convert.cli.files_in_directories import (
     FileFailure,
     findings_of,
@@ -22,6 +22,7 @@ from tosa_convert.cli.files_in_directories import (
     report_failure,
 )
 from tosa_convert.cli.load_graph import open_path
+from tosa_convert.cli.messages import UsageError, say
 from tosa_convert.cli.shown import Shown, ShownModel
 from tosa_convert.cli.standard_streams import standard_data
 from tosa_convert.cli.text_columns import fitted, one_line
@@ -278,3 +279,25 @@ def byte_lines(
             text = ""
         if end < row.end:
             yield f"{'':{digits}}  ... {row.end - end:,} more bytes"
+
+
+def show(*, files: tuple[str, ...], grep: str | None, jobs: int, **given: Any) -> int:
+    """Do the work of `show`; the arguments are its parameters. Returns the exit code."""
+    paths = list(files) or [STANDARD]
+    several = len(paths) > 1 or (os.path.isdir(paths[0]) and not is_saved_model(paths[0]))
+    listings = tuple(name for name in LISTINGS if given[name])
+    if several and given["as_hex"]:
+        raise UsageError("--hex shows one file")
+    if several and listings and not given["as_json"]:
+        raise UsageError("a listing is of one file; --json lists several")
+    try:
+        pattern = None if grep is None else re.compile(grep)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise UsageError(f"--grep: not a regular expression: {error}") from None
+    read = ReadOptions.of(given)
+    if given["as_hex"]:
+        if paths[0] != STANDARD:
+            shown_model(paths[0], read, None, ["--hex"])
+        return show_bytes(paths[0], read, pattern, in_full=given["all_bytes"])
+    view = View(read=read, listings=listings, pattern=pattern, as_json=given["as_json"])
+    return show_files(paths, view, jobs) if several else show_one(paths[0], view)

@@ -6,8 +6,7 @@ import os
 from dataclasses import replace
 from typing import Final
 
-import click
-
+from tosa_convert.cli.messages import UsageError
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.io.files import (
     STANDARD,
@@ -36,9 +35,9 @@ def standard_data(options: ReadOptions = _READ_OPTIONS) -> memoryview:
 
 
 def refuse_terminal_input() -> None:
-    """Raise click.UsageError if standard input is a terminal."""
+    """Raise UsageError if standard input is a terminal."""
     if standard_input().isatty():
-        raise click.UsageError("no input: give a file, or pipe one in")
+        raise UsageError("no input: give a file, or pipe one in")
 
 
 def copy_standard_input(path: str) -> str:
@@ -48,6 +47,8 @@ def copy_standard_input(path: str) -> str:
     """
     if path != STANDARD:
         return path
+    import click
+
     from tosa_convert.process.child import temporary_folder
 
     ctx = click.get_current_context()
@@ -65,6 +66,8 @@ def copy_standard_input(path: str) -> str:
 
 def named_by_user(error: TosaConvertError) -> TosaConvertError:
     """Return an error that names standard input instead of its copy."""
+    import click
+
     copy = click.get_current_context().meta.get(_COPY)
     if copy is None:
         return error
@@ -83,5 +86,5 @@ def write_file(path: str, pieces: Pieces, what: str = "") -> None:
         replace_file(path, pieces)
         return
     if what and standard_output().isatty():
-        raise click.UsageError(f"{what} does not go to a terminal; use -o FILE or a pipe")
+        raise UsageError(f"{what} does not go to a terminal; use -o FILE or a pipe")
     write_standard_output(pieces)

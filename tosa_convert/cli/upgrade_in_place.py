@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from tosa_convert.cli.command import note, say
+from tosa_convert.cli.messages import note, say
 from tosa_convert.errors import TosaConvertError, fail, printable
 
 

@@ -46,30 +46,8 @@ from tosa_convert.cli.shared_options import add_options, option
 )
 @option("--output", more="By default the report goes there.")
 @add_options("--func --jobs --limit")
-def validate(files: tuple[str, ...], jobs: int, output: str | None, **given: Any) -> int:
+def validate(**given: Any) -> int:
     """Report everything that TOSA forbids in programs."""
-    from tosa_convert.cli.validate_files import (
-        Checks,
-        as_json,
-        as_sarif,
-        as_text,
-        validate_files,
-        validate_standard_input,
-    )
-    from tosa_convert.io.files import STANDARD
-    from tosa_convert.io.options import ReadOptions
-    from tosa_convert.rules.profiles import parse
+    from tosa_convert.cli import validate_files
 
-    checks = Checks(
-        read=ReadOptions.of(given),
-        profile=None if given["profile"] is None else parse(given["profile"]),
-        level=given["level"],
-        spec_version=given["spec_version"],
-        readers=given["readers"],
-        least=given["least"] or given["as_json"],
-    )
-    form = as_json if given["as_json"] else as_sarif if given["as_sarif"] else as_text
-    paths = list(files) or [STANDARD]
-    if paths == [STANDARD]:
-        return validate_standard_input(checks, form, output)
-    return validate_files(paths, checks, form, output, jobs)
+    return validate_files.validate_programs(**given)

@@ -16,7 +16,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from tosa_convert.cli.command import EXIT_BUG, note, report_bug
 from tosa_convert.cli.files_in_directories import (
     FileFailure,
     attempt,
@@ -27,6 +26,7 @@ from tosa_convert.cli.files_in_directories import (
     refuse_no_inputs,
 )
 from tosa_convert.cli.load_graph import open_path
+from tosa_convert.cli.messages import EXIT_BUG, note, report_bug
 from tosa_convert.cli.progress import ProgressDisplay
 from tosa_convert.cli.standard_streams import STDIN, refuse_terminal_input, write_file
 from tosa_convert.consumers.validate import validate
@@ -264,6 +264,32 @@ class Checks:
     spec_version: str | None = None
     readers: tuple[str, ...] = ()
     least: bool = False
+
+
+def validate_programs(
+    *, files: tuple[str, ...], jobs: int, output: str | None, **given: Any
+) -> int:
+    """Do the work of `validate`; the arguments are its parameters. Returns the exit code."""
+    checks = Checks(
+        read=ReadOptions.of(given),
+        profile=None if given["profile"] is None else _capabilities(given["profile"]),
+        level=given["level"],
+        spec_version=given["spec_version"],
+        readers=given["readers"],
+        least=given["least"] or given["as_json"],
+    )
+    form = as_json if given["as_json"] else as_sarif if given["as_sarif"] else as_text
+    paths = list(files) or [STANDARD]
+    if paths == [STANDARD]:
+        return validate_standard_input(checks, form, output)
+    return validate_files(paths, checks, form, output, jobs)
+
+
+def _capabilities(profile: str) -> frozenset[str]:
+    """Return the profiles and extensions that --profile names."""
+    from tosa_convert.rules.profiles import parse
+
+    return parse(profile)
 
 
 def validate_standard_input(checks: Checks, form: Form, output: str | None) -> int:

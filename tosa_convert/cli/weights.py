@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tosa_convert.cli.command import Verbs, note
+from tosa_convert.cli.command import Verbs
+from tosa_convert.cli.messages import note
 from tosa_convert.cli.option import Folder, ReadPath
 from tosa_convert.cli.shared_options import add_options, option
 from tosa_convert.errors import printable

@@ -143,8 +143,8 @@ def test_the_command_turns_the_collector_off_where_it_ends_soon(
 ) -> None:
     code = (
         "import gc\n"
-        "from tosa_convert.cli.main import _before_own_work\n"
-        f"_before_own_work({verb!r})\n"
+        "from tosa_convert.cli.ending import before_own_work\n"
+        f"before_own_work({verb!r})\n"
         f"assert gc.isenabled() is {is_enabled}"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

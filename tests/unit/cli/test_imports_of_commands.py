@@ -51,8 +51,8 @@ for name in ("pathlib", "urllib", "urllib.parse", "ipaddress", "fnmatch", "ntpat
 print("modules:", *sys.modules)
 """
 _COMMAND = """
-from tosa_convert.cli.main import run, tosa_flatbuffer
-assert run(tosa_flatbuffer, sys.argv[1:], own_process=True) == 0
+from tosa_convert.cli.start import exit_code
+assert exit_code("", sys.argv[1:]) == 0
 """
 
 
@@ -169,7 +169,7 @@ def test_numpy_is_imported_while_few_functions_are_running(
     assert int(out.partition("depth:")[2].split()[0]) < 20
 
 
-#: Command lines whose work on a small program needs no numpy.
+#: Command lines whose work on a small program needs neither numpy nor click.
 WITHOUT_NUMPY = (
     "convert INPUT -o m.mlirbc",
     "convert INPUT -o m.tosa --weights offset",
@@ -183,9 +183,11 @@ WITHOUT_NUMPY = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("line", WITHOUT_NUMPY)
-def test_small_programs_need_no_numpy(line: str, flatbuffer: Path, tmp_path: Path) -> None:
+def test_small_programs_need_neither_numpy_nor_click(
+    line: str, flatbuffer: Path, tmp_path: Path
+) -> None:
     words = line.replace("INPUT", str(flatbuffer)).replace(" m.", f" {tmp_path}/m.").split()
-    assert not {"numpy", "ml_dtypes"} & listed(_COMMAND, *words)
+    assert not {"numpy", "ml_dtypes", "click"} & listed(_COMMAND, *words)
 
 
 _AT_THE_START_OF_A_CHILD = """

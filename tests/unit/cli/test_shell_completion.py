@@ -35,7 +35,7 @@ def completions(line: str) -> list[tuple[str, str]]:
         f"_{program.replace('-', '_').upper()}_COMPLETE": "bash_complete",
     }
     entry = "main_convert" if program.endswith("-convert") else "main"
-    code = f"import sys; sys.argv[0] = {program!r}; from tosa_convert.cli.main import {entry}; {entry}()"
+    code = f"import sys; from tosa_convert.cli import start; sys.argv[0] = {program!r}; start.{entry}()"
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
@@ -84,7 +84,7 @@ def test_every_value_that_is_a_file_is_completed() -> None:
 @pytest.mark.parametrize("program", ["tosa-flatbuffer", "tosa-flatbuffer-convert"])
 def test_the_script_for_a_shell_is_valid(shell: str, program: str, tmp_path: Path) -> None:
     entry = "main_convert" if program.endswith("-convert") else "main"
-    code = f"import sys; sys.argv[0] = {program!r}; from tosa_convert.cli.main import {entry}; {entry}()"
+    code = f"import sys; from tosa_convert.cli import start; sys.argv[0] = {program!r}; start.{entry}()"
     variable = f"_{program.replace('-', '_').upper()}_COMPLETE"
     if shell == "bash" and sys.platform in {"win32", "darwin"}:
         pytest.skip("click needs bash 4.4 to write its script")

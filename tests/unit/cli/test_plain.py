@@ -1,0 +1,158 @@
+"""Command lines that are parsed without click mean what they mean to click."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tosa_convert.cli.ending import before_work, exit_code_of
+from tosa_convert.cli.main import run, tosa_flatbuffer, verb
+from tosa_convert.cli.messages import STANDARD_OUTPUT, user_of
+from tosa_convert.cli.plain import PLAIN, PlainCall, plain_call
+from tosa_convert.io.options import limits_of
+
+#: Lines that must be parsed without click: what scripts and suites call a thousand times.
+LINES = (
+    "convert a.mlirbc -o b.tosa",
+    "convert",
+    "convert - -o - --to mlir",
+    "convert --export-to-flatbuffer --no-validate a.mlir",
+    "convert a.tosa --to=mlir --generic --no-locations -q",
+    "convert a b --output=folder --verify -v",
+    "repack a.tosa -o b.tosa --weights offset",
+    "validate a.tosa",
+    "validate a.tosa --level 8k --json",
+    "show a.tosa --operators",
+    "diff a.tosa b.tosa --ignore-order",
+)
+
+
+def by_click(name: str, words: list[str]) -> tuple[dict[str, Any], dict[str, Any], str | None]:
+    """The parameters, what the context remembers, and what is standard output."""
+    ctx = verb(name).make_context(name, list(words), parent=click.Context(tosa_flatbuffer))
+    ctx.params.pop("version", None)
+    return ctx.params, ctx.meta, user_of(STANDARD_OUTPUT)
+
+
+def hold_together(call: PlainCall) -> None:
+    """Assert that click finds the same in the words of a call."""
+    params, meta, output = by_click(call.name, list(call.words))
+    values = dict(call.values)
+    if "limits" in values:
+        values["limits"] = limits_of(values["limits"])
+    assert values == params
+    assert {key for key in ("quiet", "verbose") if key in meta} == call.given.keys() & {
+        "quiet",
+        "verbose",
+    }
+    assert (output is not None) == (values.get("output") == "-")
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_lines_of_small_jobs_are_plain(line: str) -> None:
+    call = plain_call("", line.split())
+    assert call is not None
+    hold_together(call)
+
+
+#: Lines for click, though nothing in them is unknown.
+CONTRADICTIONS = (
+    "convert a.tosa -q -v",
+    "convert --export-to-flatbuffer --import-from-flatbuffer a",
+    "convert a.tosa --generic --generic",
+    "diff a.tosa",
+    "diff a.tosa b.tosa c.tosa",
+    "diff - -",
+    "repack a.tosa",
+    "show a.tosa --hex",
+)
+
+
+@pytest.mark.parametrize("line", CONTRADICTIONS)
+def test_contradictions_are_for_click(line: str) -> None:
+    assert plain_call("", line.split()) is None
+
+
+def words_of(name: str) -> list[str]:
+    """Words of which the command lines of a verb are made: right, wrong, and at the wrong place."""
+    flags = [
+        flag
+        for row in verb(name).params
+        if isinstance(row, click.Option)
+        for flag in (*row.opts, *getattr(row, "old", ()))
+        if flag not in ("--help", "-h", "--version")
+    ]
+    known = [*PLAIN[name].options] * 3
+    values = ["a.tosa", "-", "", "x", "1", "tosa", "mlir", "1.0", "8k", "offset", "--", "-5", "a=b"]
+    joined = [f"{flag}={value}" for flag in known for value in ("tosa", "", "1.0", "x")]
+    return [*flags, *known, *values, *values, *joined, "-oFILE", "-qo", "--outp", "--nonsense"]
+
+
+@pytest.mark.parametrize("name", PLAIN)
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_what_is_parsed_without_click_is_what_click_finds(name: str, data: st.DataObject) -> None:
+    words = data.draw(st.lists(st.sampled_from(words_of(name)), max_size=5))
+    files = data.draw(st.lists(st.sampled_from(["a.tosa", "-"]), max_size=2))
+    needed = data.draw(st.sampled_from([[], ["-o", "c.json"]]))
+    call = plain_call("", [name, *files, *needed, *words])
+    if call is not None:
+        hold_together(call)
+
+
+def test_a_shell_that_completes_is_answered_by_click(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert plain_call("", ["show", "a.tosa"]) is not None
+    monkeypatch.setenv("_TOSA_FLATBUFFER_COMPLETE", "bash_complete")
+    assert plain_call("", ["show", "a.tosa"]) is None
+
+
+#: Plain lines that the verb refuses once it sees what they name.
+REFUSED = (
+    "convert a.mlir --export-to-flatbuffer --to mlir",
+    "convert a.tosa --import-from-flatbuffer --to json",
+    "convert a.tosa b.tosa",
+    "show a.tosa b.tosa --operators",
+    "validate a.tosa -",
+    "validate missing.tosa",
+    "repack missing.tosa -o b.tosa",
+    "convert missing.tosa -o b.tosa -q",
+)
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_refusals_are_the_same(
+    line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.tosa", "b.tosa", "a.mlir"):
+        Path(name).write_text("", encoding="utf-8")
+    expected = run(tosa_flatbuffer, line.split()), capsys.readouterr()
+    call = plain_call("", line.split())
+    assert call is not None
+    found = exit_code_of(lambda: call.run(before_work)), capsys.readouterr()
+    assert found == expected
+    assert found[0] in (2, 3)
+    assert found[1].err or found[1].out
+
+
+def test_the_version_is_printed_by_little_more_than_python() -> None:
+    code = (
+        "import sys; before = set(sys.modules); sys.argv[1:] = ['--version']\n"
+        "import os; os._exit = lambda code: print(code, *set(sys.modules) - before)\n"
+        "from tosa_convert.cli import start\n"
+        "start._main = lambda *words: None\n"
+        "start.main()"
+    )
+    words = [sys.executable, "-c", code]
+    out = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout
+    version, modules = out.splitlines()
+    ours = {"tosa_convert", "tosa_convert.cli", "tosa_convert.cli.start", "tosa_convert.version"}
+    assert {"0", *ours} <= set(modules.split()) <= {"0", "__future__", *ours}
+    assert version == f"tosa-flatbuffer, version {sys.modules['tosa_convert'].__version__}"

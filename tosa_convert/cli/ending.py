@@ -1,0 +1,134 @@
+"""How a verb's work begins and ends: set-up, what becomes of its exceptions, and exit codes.
+
+Exit codes: 0 done; 1 a check found something; 2 usage; 3 bad input; 4 valid but unsupported;
+70 a bug of ours; 128 and its number if a signal ended the command (130 for Ctrl-C).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+import time
+
+from tosa_convert.cli.messages import EXIT_BUG, report_bug, say
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.io import log
+from tosa_convert.process.ending_signals import EXIT_SIGNAL, Terminated
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Final, NoReturn
+
+EXIT_INTERRUPTED: Final = EXIT_SIGNAL + signal.SIGINT
+
+#: Errors of a device that takes no more.
+_FULL: Final = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
+
+#: Verbs that end soon after they made a graph, and never collect garbage. No object of ours is part of a
+#: cycle, and collecting with 100,000 operators takes 4 % of the time of their conversion.
+ONE_SHOT_VERBS: Final = frozenset(
+    {
+        *("convert", "diff", "doctor", "extract", "repack", "report", "rewrite", "show", "upgrade"),
+        "validate",
+    }
+)
+
+#: Verbs that use numpy for large programs only, and those that start another program before.
+STARTS_WITHOUT_NUMPY: Final = frozenset(
+    {"convert", "diff", "doctor", "repack", "show", "upgrade", "validate"}
+)
+
+
+def before_work(verb_name: str) -> None:
+    """Set up what a verb's work needs, and its help does not."""
+    log.print_for_command_line()
+
+
+def before_own_work(verb_name: str) -> None:
+    """Set up the same for the command's own process, which may fork workers."""
+    import gc
+
+    from tosa_convert.cli.own_process import declare_own_process
+
+    before_work(verb_name)
+    declare_own_process()
+    if verb_name in ONE_SHOT_VERBS:
+        gc.disable()
+    if verb_name not in STARTS_WITHOUT_NUMPY:
+        from tosa_convert.graph.lazy_numpy import import_numpy
+
+        import_numpy()
+
+
+def work_of_verb(
+    verb_name: str,
+    work: Callable[[], Any],
+    before: Callable[[str], None] | None,
+    *,
+    quiet: bool,
+    verbose: bool,
+) -> Any:
+    """Do a verb's work after its set-up, and say with --verbose how long it took."""
+    log.choose_level(quiet=quiet, verbose=verbose)
+    try:
+        if before is not None:
+            before(verb_name)
+        start = time.perf_counter()
+        result = work()
+        log.info("%s took %.2f s", verb_name, time.perf_counter() - start)
+        return result
+    finally:
+        log.choose_level()
+
+
+def exit_code_of(work: Callable[[], Any]) -> int:
+    """Do the work and return its exit code, having said why it failed.
+
+    Data goes to stdout, everything else to stderr.
+    """
+    try:
+        result = work()
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except TosaConvertError as error:
+        say(str(error), err=True)
+        return error.exit_code
+    except Terminated as terminated:
+        return EXIT_SIGNAL + terminated.number
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader has closed our output; prevent an error message of the interpreter at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+            from tosa_convert.io.files import file_error
+
+            # Other files are named where they are written.
+            failure = file_error("<stdout>", error, "written")
+            say(str(failure), err=True)
+            return failure.exit_code
+        import traceback
+
+        report_bug(traceback.format_exc())
+        return EXIT_BUG
+
+
+def leave(code: int) -> NoReturn:
+    """End the process at once; all files are written and closed.
+
+    Freeing graphs and MLIR's contexts first would take a fifth of a short command's time.
+    """
+    if "logging" in sys.modules:
+        sys.modules["logging"].shutdown()
+    for stream in filter(None, (sys.stdout, sys.stderr)):  # None if they are closed
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue
+    os._exit(code)
