@@ -17,6 +17,7 @@ from torch_mlir.extras import onnx_importer
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.onnx.decompose import decompose, infer, opset_of
+from tosa_convert.frontends.onnx.few_bits import hold_in_bytes
 from tosa_convert.frontends.onnx.fold import fold_with_onnxruntime
 from tosa_convert.frontends.onnx.import_model import import_model
 from tosa_convert.frontends.onnx.versions import OPSET, newer
@@ -52,6 +53,7 @@ def lower(request: Request, folder: Path) -> Interface:
     if constants := request.options.get(CONSTANTS):
         make_constants(model, Path(constants))
     inputs, outputs = signature(model)
+    remarks = hold_in_bytes(model)
     cutter = Cutter() if request.partial else None
     try:
         module = lower_model(model, weights, folder, request.input_shapes, cutter)
@@ -66,7 +68,7 @@ def lower(request: Request, folder: Path) -> Interface:
         raise
     # By name: MLIR would pass the whole of a constant to a file of Python.
     module.operation.write_bytecode(str(folder / PROGRAM_FILE))
-    interface = Interface(inputs=inputs, outputs=outputs)
+    interface = Interface(inputs=inputs, outputs=outputs, remarks=remarks)
     if cutter is not None:
         cutter.add_to(interface)
     return interface

@@ -163,7 +163,8 @@ def quantize(e: Decomposition) -> None:
     """round(x / scale) + zero point, clamped, for the types and layouts that torch-mlir gets wrong."""
     kind = e.type(2) if e.has(2) else int(e.attribute("output_dtype", 0)) or TensorProto.UINT8
     block = int(e.attribute("block_size", 0))
-    if (kind == TensorProto.INT8 and not block) or kind not in _RANGES:
+    is_whole = not block and int(np.prod(e.shape(1))) == 1
+    if (kind == TensorProto.INT8 and is_whole) or kind not in _RANGES:
         raise NotDecomposedError("torch-mlir lowers it, or it has another type")
     layout = _layout(e)
     scale = _scale(e, 1, layout)

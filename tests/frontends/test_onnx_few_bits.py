@@ -1,0 +1,76 @@
+"""ONNX models with integers of 2 and 4 bits as inputs, outputs and results of casts: 8 bits in TOSA."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pytest
+from frontends.onnx_models import node
+
+import tosa_convert as tc
+
+pytestmark = pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("onnx", "onnxruntime", "torch_mlir")),
+    reason="onnx, onnxruntime or torch-mlir is not installed",
+)
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_integers_of_few_bits_have_eight(tmp_path: Path) -> None:
+    from onnx import TensorProto, helper, save
+
+    types = {
+        "x": TensorProto.FLOAT,
+        "w": TensorProto.INT4,
+        "scale": TensorProto.FLOAT,
+        "wrapped": TensorProto.INT4,
+        "unsigned": TensorProto.UINT4,
+        "like": TensorProto.INT4,
+        "real": TensorProto.FLOAT,
+        "same": TensorProto.INT4,
+        "quantised": TensorProto.INT4,
+        "two": TensorProto.INT2,
+    }
+    infos = {
+        name: helper.make_tensor_value_info(name, kind, [3] if name == "scale" else [3, 4])
+        for name, kind in types.items()
+    }
+    nodes = [
+        node("Cast", ["x"], ["wrapped"], to=TensorProto.INT4, name="a"),
+        node("Cast", ["x"], ["unsigned"], to=TensorProto.UINT4, name="b"),
+        node("CastLike", ["x", "w"], ["like"], name="c"),
+        node("Cast", ["w"], ["real"], to=TensorProto.FLOAT, name="d"),
+        node("Cast", ["x"], ["two"], to=TensorProto.INT2, name="f"),
+        node("Identity", ["w"], ["same"], name="e"),
+        node(
+            "QuantizeLinear", ["x", "scale"], ["quantised"], axis=0, output_dtype=TensorProto.INT4
+        ),
+    ]
+    inputs, outputs = list(infos.values())[:3], list(infos.values())[3:]
+    graph = helper.make_graph(nodes, "graph", inputs, outputs)
+    path = tmp_path / "four.onnx"
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)]), path)
+
+    program = tc.frontends.from_file(path)
+    assert tc.validate(program) == []
+    assert {program.main.tensors[name].dtype.name for name in ("w", "wrapped")} == {"INT8"}
+
+    x = np.array([[-9, -8, -1, 0], [1, 7, 8, 9], [15, 16, 23, -17]], np.float32)
+    w = np.arange(-6, 6, dtype=np.int8).reshape(3, 4)
+    scale = np.array([1, 2, 0.5], np.float32)
+    found = tc.run(program, {"x": x, "w": w, "scale": scale}).outputs
+    wrapped = (x.astype(np.int32) + 8) % 16 - 8
+    expected = {
+        "wrapped": wrapped,
+        "unsigned": x.astype(np.int32) % 16,
+        "like": wrapped,
+        "real": w.astype(np.float32),
+        "same": w,
+        "two": (x.astype(np.int32) + 2) % 4 - 2,
+        "quantised": np.clip(np.rint(x / scale[:, None]), -8, 7),
+    }
+    assert set(found) == set(expected)
+    for name, numbers in expected.items():
+        np.testing.assert_array_equal(found[name].astype(np.float32), numbers, err_msg=name)

@@ -1,0 +1,104 @@
+"""Holds the 2-bit and 4-bit integers of an ONNX model in 8 bits: TOSA's CAST has no INT4."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+from tosa_convert.frontends.onnx.decompose import infer
+
+#: Type of 2 or 4 bits -> the one that holds its values, and the least and the greatest of these.
+_HELD: Final = {
+    getattr(TensorProto, name): row
+    for name, row in {
+        "INT4": (TensorProto.INT8, -8, 7),
+        "UINT4": (TensorProto.UINT8, 0, 15),
+        "INT2": (TensorProto.INT8, -2, 1),
+        "UINT2": (TensorProto.UINT8, 0, 3),
+    }.items()
+    if hasattr(TensorProto, name)  # The last two are of onnx 1.20.
+}
+
+
+def hold_in_bytes(model: Any) -> list[str]:
+    """Give inputs, outputs and casts of such integers 8 bits, in place; return remarks on it.
+
+    Weights stay as they are: what uses them folds them or turns them into real numbers.
+    """
+    constants = {tensor.name for tensor in model.graph.initializer}
+    infos = [info for info in model.graph.input if info.name not in constants]
+    infos += model.graph.output
+    remarks = [
+        f"{info.name} has 8 bits, since TOSA's CAST takes no integers of fewer"
+        for info in infos
+        if info.type.tensor_type.elem_type in _HELD
+    ]
+    casts = {"Cast", "CastLike", "QuantizeLinear"} & {node.op_type for node in model.graph.node}
+    if not remarks and not casts:
+        return []
+    kinds = _kinds(model)
+    if not set(kinds.values()) & set(_HELD):
+        return []
+    nodes: list[Any] = []
+    for node in model.graph.node:
+        kind = kinds.get(node.output[0], 0) if node.output else 0
+        nodes += _held(node, kind) if kind in _HELD else [node]
+    del model.graph.node[:], model.graph.value_info[:]
+    model.graph.node.extend(nodes)
+    for info in infos:
+        kind = info.type.tensor_type.elem_type
+        info.type.tensor_type.elem_type = _HELD.get(kind, (kind,))[0]
+    return remarks
+
+
+def _kinds(model: Any) -> dict[str, int]:
+    """Return the element types of the values of a model, as far as they are known."""
+    inferred = infer(model).graph
+    infos = (*inferred.input, *inferred.value_info, *inferred.output)
+    tensors = {tensor.name: tensor.data_type for tensor in inferred.initializer}
+    return {info.name: info.type.tensor_type.elem_type for info in infos} | tensors
+
+
+def _held(node: Any, kind: int) -> list[Any]:
+    """Return the nodes with which a result has 8 bits, within the range of its own."""
+    wide, least, greatest = _HELD[kind]
+    name = node.output[0]
+
+    def constant(value: int, what: str, dtype: Any) -> Any:
+        array = numpy_helper.from_array(np.array(value, dtype), f"{name}/{what}")
+        return helper.make_node("Constant", [], [f"{name}/{what}"], value=array)
+
+    def step(operator: str, operands: list[str], what: str, **attributes: Any) -> Any:
+        made = f"{name}/{what}" if what else name
+        label = f"{node.name or node.op_type}/{what}"
+        return helper.make_node(
+            operator, [f"{name}/{one}" for one in operands], [made], label, **attributes
+        )
+
+    if node.op_type in ("Cast", "CastLike"):
+        whole = helper.make_node(
+            "Cast", node.input[:1], [f"{name}/whole"], f"{node.name}/whole", to=TensorProto.INT32
+        )
+        return [
+            *(
+                constant(-least, "offset", np.int32),
+                constant(greatest - least + 1, "size", np.int32),
+            ),
+            *(whole, step("Add", ["whole", "offset"], "moved")),
+            *(
+                step("Mod", ["moved", "size"], "wrapped"),
+                step("Sub", ["wrapped", "offset"], "kept"),
+            ),
+            step("Cast", ["kept"], "", to=wide),
+        ]
+    if node.op_type != "QuantizeLinear":
+        return [node]
+    dtype = helper.tensor_dtype_to_np_dtype(wide)
+    node.output[0] = f"{name}/all"
+    for attribute in node.attribute:
+        if attribute.name == "output_dtype":
+            attribute.i = wide
+    bounds = constant(least, "least", dtype), constant(greatest, "greatest", dtype)
+    return [node, *bounds, step("Clip", ["all", "least", "greatest"], "")]
