@@ -190,6 +190,7 @@ OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
     "frontends.jax.scope": ({"ml_dtypes"}, "JAX has bfloat16 from there"),
     "frontends.torch.archive": ({"sympy"}, "torch writes sizes with it, and brings it"),
     "frontends.onnx.convert": ({"google"}, "ONNX brings protobuf, whose errors it raises"),
+    "frontends.keras.convert": ({"google"}, "TensorFlow brings protobuf, whose errors it raises"),
 }
 
 #: Files that may reach modules of ours by name, and why.

@@ -110,7 +110,7 @@ FRONTENDS: Final = {
         ),
         Frontend(
             name="tensorflow",
-            reads="TensorFlow SavedModels (folders)",
+            reads="TensorFlow SavedModels (folders), and frozen GraphDefs (.pb)",
             extra="keras",
             packages={"tensorflow": "tensorflow", **_TFLITE},
             converter="tosa_convert.frontends.keras.convert",

@@ -100,15 +100,17 @@ _SAVED_MODEL_FILE: Final = _OtherModel(
     "the file of a TensorFlow SavedModel", "give the folder that contains it"
 )
 _SAVED_MODEL: Final = _OtherModel("a TensorFlow SavedModel", _CONVERT, "tensorflow")
+_GRAPH_DEF: Final = _OtherModel("a TensorFlow GraphDef", _CONVERT, "tensorflow")
 _HDF5: Final = _OtherModel("an HDF5 file, such as a Keras model", _TO_TFLITE)
 _EXPORTED_PROGRAM: Final = _OtherModel("a program of torch.export", _CONVERT, "torch")
 _STABLEHLO: Final = _OtherModel("a module of StableHLO", _CONVERT, "stablehlo")
 _TORCH_MODULE: Final = _OtherModel("a module of the torch dialect", _CONVERT, "torch-mlir")
-_TORCH: Final = _OtherModel(
-    "a file of torch.save or torch.jit.save",
+_EXPORT: Final = (
     "build the model in Python, export it with torch.export.export and torch.export.save, and convert "
-    "the .pt2 file",
+    "the .pt2 file"
 )
+_TORCH: Final = _OtherModel("a file of torch.save", _EXPORT)
+_TORCH_SCRIPT: Final = _OtherModel("a TorchScript program of torch.jit.save", _EXPORT)
 _NUMPY: Final = _OtherModel("a file of NumPy arrays, not a program", "")
 _WEIGHTS: Final = _OtherModel(
     "a file of weights, not a program",
@@ -147,6 +149,7 @@ _ZIP_MEMBERS: Final = (
     (b"model.weights.h5", _KERAS),
     (b"archive_format", _EXPORTED_PROGRAM),
     (b"serialized_exported_program", _EXPORTED_PROGRAM),
+    (b"constants.pkl", _TORCH_SCRIPT),
     (b"data.pkl", _TORCH),
     (b".npy", _NUMPY),
 )
@@ -162,6 +165,10 @@ _CLAIMS: Final = {
 _BEGINS_MLIR: Final = re.compile(rb"[#!%^@\"{]|module\b|func\b|[a-z_]\w*\.\w")
 #: Wire tags that follow `ir_version` in an ONNX ModelProto: producer_name to opset_import.
 _ONNX_TAGS: Final = frozenset(b"\x12\x1a\x22\x28\x32\x3a\x42")
+#: How a GraphDef begins: a node, its name, and its operator.
+_BEGINS_GRAPH_DEF: Final = re.compile(
+    rb"\n[\x80-\xff]{0,4}[\x01-\x7f]\n[\x01-\x7f][A-Za-z0-9.][\w.\\/>-]{0,126}\x12[\x02-\x7f][A-Z_]\w+"
+)
 
 
 def sniff(data: memoryview, where: str) -> Format:
@@ -257,6 +264,8 @@ def _other_model(data: memoryview, head: bytes) -> _OtherModel | None:
     # SavedModel has schema version 1 and then its graphs, ONNX the version of its IR and then any field.
     if head.startswith(b"\x08\x01\x12"):
         return _SAVED_MODEL_FILE
+    if _BEGINS_GRAPH_DEF.match(head):
+        return _GRAPH_DEF
     if len(head) > 2 and head[0] == 8 and 1 < head[1] < 32 and head[2] in _ONNX_TAGS:
         return _ONNX
     return None

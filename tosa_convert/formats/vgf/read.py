@@ -62,7 +62,7 @@ def read_vgf(data: memoryview, where: str, func: str | None = None) -> Graph:
 
 def _container(data: memoryview, where: str) -> Container:
     """Return what a file holds; a module alone has a segment for each entry point."""
-    if data[: len(MAGIC)] == MAGIC:
+    if bytes(data[: len(MAGIC)]) == MAGIC:
         return read_container(data, where)
     module = spirv.read_module(data, where)
     names = list(module.entry_points)

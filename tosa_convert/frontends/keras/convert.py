@@ -23,10 +23,14 @@ from tosa_convert.frontends.tflite.read import TfliteFile, read_tflite
 _NOT_IN_TFLITE: Final = re.compile(r"^\s*(?:TF Select|Flex|Custom) ops: (.+)$", re.MULTILINE)
 _REASON: Final = "TFLite has no such operator"
 _HINT: Final = "write the layer with operators of TFLite, or compute it before or after the program"
+_PLACEHOLDER: Final = "Placeholder"
+#: Operators of a GraphDef whose values are in a checkpoint, and those that compute no output.
+_VARIABLES: Final = ("Variable", "VariableV2", "VarHandleOp")
+_NO_OUTPUTS: Final = ("Const", "NoOp", "Assert")
 
 
 def lower(request: Request, folder: Path) -> Interface:
-    """Lower a Keras model (.keras, or of a function in a Python file) or a folder with a SavedModel."""
+    """Lower a Keras model (.keras, or of a function in a Python file), a SavedModel or a GraphDef."""
     # Before TensorFlow is imported: its messages would hide the reason of a failure.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -39,6 +43,9 @@ def lower(request: Request, folder: Path) -> Interface:
         name_outputs(interface, json.loads(request.options.get(OUTPUT_NAMES, "[]")))
         return interface
     shown = request.shown or str(source)
+    if request.frontend == "tensorflow":
+        converter = _of_graph_def(tensorflow, source, request)
+        return _lower(converter.convert, request, folder)
     with layer_lines(source) as lines:
         model = _made_model(request) if request.member else _keras_model(source, shown)
     converter = tensorflow.lite.TFLiteConverter.from_keras_model(model)
@@ -47,6 +54,39 @@ def lower(request: Request, folder: Path) -> Interface:
         tflite = read_tflite((folder / interface.model).read_bytes())
         add_source(interface, model, tflite, str(source), lines)
     return interface
+
+
+def _of_graph_def(tensorflow: Any, source: Path, request: Request) -> Any:
+    """Return the converter of a frozen GraphDef.
+
+    Its placeholders are the inputs, and what no other node takes are the outputs.
+
+    Raises:
+        TosaConvertError: "unrecognised-input" for a damaged file; "frontend-failed" for a graph with
+            variables, whose values are elsewhere.
+    """
+    from google.protobuf.message import DecodeError
+
+    graph = tensorflow.compat.v1.GraphDef()
+    try:
+        graph.ParseFromString(source.read_bytes())
+    except DecodeError as error:
+        message = f"the GraphDef is damaged: {error}"
+        raise fail("unrecognised-input", request.shown, message) from None
+    if variables := [node.name for node in graph.node if node.op in _VARIABLES]:
+        message = f"the GraphDef is not frozen: it reads the variables {', '.join(variables[:5])}"
+        hint = "convert the SavedModel, or freeze it with convert_variables_to_constants_v2"
+        raise fail("frontend-failed", request.shown, message, hint)
+    taken = {name.lstrip("^").partition(":")[0] for node in graph.node for name in node.input}
+    inputs = [node.name for node in graph.node if node.op == _PLACEHOLDER]
+    outputs = [
+        node.name
+        for node in graph.node
+        if node.name not in taken and node.op not in (_PLACEHOLDER, *_NO_OUTPUTS)
+    ]
+    shapes = {name: list(sizes) for name, sizes in request.input_shapes.items() if name in inputs}
+    make = tensorflow.compat.v1.lite.TFLiteConverter.from_frozen_graph
+    return make(str(source), inputs, outputs, shapes or None)
 
 
 def _made_model(request: Request) -> Any:
