@@ -267,6 +267,23 @@ def test_an_accumulator_with_more_bits_lowers_the_bound_by_a_root(
     assert rule == Rule("dot-product", amount)
 
 
+@pytest.mark.parametrize(("bias", "terms"), [(None, 19), (1.0, 19), (0.0, 18)])
+def test_a_bias_that_may_be_other_than_zero_is_one_more_term(
+    builder: MakeBuilder, bias: float | None, terms: int
+) -> None:
+    b = builder()
+    b.input("x", "FP32", (1, 3, 3, 2))
+    b.input("w", "FP32", (3, 3, 3, 2))
+    if bias is None:
+        b.input("b", "FP32", (3,))
+    else:
+        b.const("b", "FP32", np.full(3, bias))
+    b.op("CONV2D", ["x", "w", "b"], "y", "FP32", (1, 1, 1, 3), acc_type=dtype("FP32"))
+    graph = b.graph("y")
+    rule = rule_of(graph.main, graph.main.operators[-1], "y")
+    assert rule == Rule("dot-product", 6.0 * terms)
+
+
 def with_regions(builder: MakeBuilder, kind: str, *bodies: str, op: str) -> Graph:
     """Return a control-flow operator with a region for each body, which is one operator."""
     b = builder()

@@ -70,6 +70,16 @@ def test_the_variance_and_the_sum_of_errors_are_limited(
     assert seen == {True, False}
 
 
+def test_an_error_as_large_as_the_limit_of_a_dot_product_is_accepted(
+    verifier: OfficialVerifier,
+) -> None:
+    row = dot_product("FP32", 4, 0, abs_bound=2.0, variance_error_bound=100.0)
+    unit = 1024.0 * 2.0 ** (-1 - FLOATS["FP32"][0])
+    bounds, actual = np.array([1024.0]), np.array([2 * unit], np.float32)
+    assert agreed(verifier, row, np.zeros(1), bounds, actual)
+    assert not agreed(verifier, row, np.zeros(1), bounds, np.nextafter(actual, np.float32(1)))
+
+
 @pytest.mark.parametrize("bound", [0.0, 1.0, np.inf, np.nan, 3.4e38, 1e39])
 def test_special_values_of_a_dot_product_are_judged_as_the_verifier_does(
     verifier: OfficialVerifier, bound: float

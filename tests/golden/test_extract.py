@@ -72,6 +72,17 @@ def test_a_shape_cannot_be_an_input(builder: MakeBuilder) -> None:
     assert set(extract(b.graph("y"), ["y"]).main.shapes) == {"s"}
 
 
+def test_a_variable_cannot_be_an_input(builder: MakeBuilder) -> None:
+    b = builder()
+    data = constant_of(np.array([5]), dtype("INT32"))
+    b.input("x", "INT32", (1,))
+    b.tensor("v", "INT32", (1,), data=data, variable=True)
+    b.block.operators.append(Operator(operator("VARIABLE_WRITE"), ("x",), ("v",)))
+    b.op("VARIABLE_READ", ["v"], "now", "INT32", (1,))
+    with pytest.raises(TosaConvertError, match='"v" is a variable'):
+        extract(b.graph("now"), ["now"], ["v"])
+
+
 def test_a_variable_read_keeps_the_write_before_it(builder: MakeBuilder) -> None:
     b = builder()
     b.input("x", "INT32", (1,))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from unit.building import branching, op, region, tensor
 
 from tosa_convert.graph import Graph, Region, Tensor, dtype
+from tosa_convert.rules.families.control_flow import _fits
 from tosa_convert.rules.families.core import Violation
 from tosa_convert.rules.operator_view import OperatorView
 from tosa_convert.rules.values import TypeTable
@@ -135,6 +136,16 @@ def test_what_a_loop_keeps_is_inferred() -> None:
     body["b"] = tensor("b", shape=(2, -1))
     made.regions[2].blocks[0].outputs[1] = "b"
     assert verdict(made, building=True).results == ((), (2, -1))
+
+
+def test_a_shape_fits_a_shape_of_its_rank_alone() -> None:
+    table = TypeTable()
+    two, three = table.shape((1, None)), table.shape((1, 2, 3))
+    number = table.tensor(dtype("INT8"), (1,), None)
+    assert _fits(two, table.shape((5, 6)))
+    assert not _fits(two, three)
+    assert not _fits(two, number)
+    assert not _fits(number, two)
 
 
 def test_regions_that_are_not_known_yet_are_not_judged() -> None:

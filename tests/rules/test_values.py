@@ -7,6 +7,8 @@ from typing import Any, Final
 import pytest
 from rules.operator_examples import broken_rules, inferred, less_known
 
+from tosa_convert.rules.values import shape_text
+
 EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "IDENTITY": {"input1": "INT8[2,3]", "output": "INT8[2,3]"},
     "VARIABLE_READ": {"variable": "INT8[2,3]", "output1": "INT8[2,3]"},
@@ -28,6 +30,12 @@ def test_a_copy_has_the_shape_of_its_operand(name: str) -> None:
 def test_a_copy_of_another_shape_is_refused(name: str, shape: str, rule: str) -> None:
     result = RESULT[name]
     assert broken_rules(name, EXAMPLES[name] | {result: shape}) == {f"{result}-{rule}"}
+
+
+def test_a_shape_is_shown_as_far_as_it_is_known() -> None:
+    assert shape_text(None) == "of unknown rank"
+    assert shape_text((2, None, -1)) == "[2, ?, ?]"
+    assert shape_text((1,) * 80).endswith(", ... 80 sizes]")
 
 
 def test_a_constant_and_a_custom_operator_declare_their_shapes() -> None:

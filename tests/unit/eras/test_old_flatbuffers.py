@@ -211,6 +211,25 @@ def test_what_a_damaged_or_inexpressible_file_has_is_refused(data: bytes, code: 
     assert code in {finding.code for finding in refused(data).findings}
 
 
+def test_every_operator_that_is_not_one_of_1_0_is_named() -> None:
+    known = {"op": 14, "inputs": ["x", "x"], "outputs": ["y"]}
+    unknown = [{"op": code, "inputs": ["x"], "outputs": ["y"]} for code in (99, 11)]
+    block = {
+        "name": "main",
+        "operators": [known, *unknown],
+        "tensors": [{"name": name, "shape": [2], "type": FP32} for name in "xy"],
+        "inputs": ["x"],
+        "outputs": ["y"],
+    }
+    version = {"_major": 0, "_minor": 80, "_patch": 1, "_draft": False}
+    graph = {"version": version, "regions": [{"name": "main", "blocks": [block]}]}
+    found = [row.message for row in refused(write(graph, KINDS)).findings]
+    assert [text for text in found if "operator code" in text] == [
+        "operator code 99 of TOSA 0.80 is not one of 1.0",
+        "operator code 11 (RESERVED) of TOSA 0.80 is not one of 1.0",
+    ]
+
+
 FOLDER = Path(__file__).parents[2] / "old_programs"
 
 

@@ -14,14 +14,24 @@ from unit.building import branching, counting, example, op, tensor
 from unit.building import graph as program
 
 from tosa_convert.golden.random_graphs import generate
-from tosa_convert.graph import Block, Graph, ShapeValue, dtype, operator, verify
+from tosa_convert.graph import (
+    Block,
+    BlockScale,
+    Constant,
+    Graph,
+    ShapeValue,
+    Tensor,
+    dtype,
+    operator,
+    verify,
+)
 from tosa_convert.graph.columns import (
     _numbers_by_name,
     _value_numbers,
     columns_of,
     keeps_rules,
 )
-from tosa_convert.graph.dtypes import NanPropagationMode
+from tosa_convert.graph.dtypes import BlockShape, NanPropagationMode
 from tosa_convert.rules.columns import is_valid
 from tosa_convert.rules.validate import Validator
 from tosa_convert.rules.values import TypeTable
@@ -329,6 +339,19 @@ def test_a_returned_value_that_nothing_defines_is_left_to_the_rules() -> None:
     graph.main.outputs.append("lost")
     assert not accepted(graph)
     assert [finding.code for finding in verify(graph)] == ["undefined-name"]
+
+
+def test_a_constant_without_its_scales_is_left_to_the_rules() -> None:
+    scales = Constant(dtype("FP8UE8M0"), 1, b"\x7f")
+    data = Constant(dtype("FP8E4M3"), 32, bytes(32))
+    scale = BlockScale(dtype("FP8UE8M0"), BlockShape.BLOCK_SHAPE_32, scales)
+    value = Tensor("mx", dtype("FP8E4M3"), (32,), data=data, scale=scale)
+    made = program("", "mx", [value], [op("CONST", "", "mx")])
+    assert verify(made) == []
+    assert accepted(made)
+    scale.data = None
+    assert not accepted(made)
+    assert verify(made)
 
 
 def test_an_element_that_is_too_short_for_the_operand_is_left_to_the_rules() -> None:

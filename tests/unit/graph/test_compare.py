@@ -369,6 +369,29 @@ def test_data_of_no_elements_is_the_same_as_none() -> None:
     assert compare(with_state(1, None), something) is not None
 
 
+def test_a_bound_that_is_too_short_is_printed_by_its_length() -> None:
+    values = [tensor("x"), tensor("y")]
+    bounds = {"min_val": bytes(4), "nan_mode": NanPropagationMode.PROPAGATE}
+    one, other = (
+        graph("x", "y", values, [op("CLAMP", "x", "y", max_val=bytes(count), **bounds)])
+        for count in (4, 2)
+    )
+    difference = compare(one, other)
+    assert difference is not None
+    assert "2 bytes" in str(difference)
+
+
+def test_data_of_another_length_is_a_difference() -> None:
+    one, other = (
+        graph("", "k", [tensor("k", "INT8", (3,), bytes(3))], [op("CONST", "", "k")])
+        for _ in range(2)
+    )
+    other.main.tensors["k"].data = Constant(dtype("INT8"), 4, bytes(4))
+    difference = compare(one, other)
+    assert difference is not None
+    assert "4 elements" in str(difference)
+
+
 def test_bounds_that_differ_are_printed_as_numbers() -> None:
     values = [tensor("x"), tensor("y")]
     one, other = (

@@ -5,15 +5,16 @@ from __future__ import annotations
 import copy
 import mmap
 import pickle
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from unit.building import branching, counting, example, graph, op, shape, tensor
 
-from tosa_convert.graph import DTYPES, Constant, Graph, ShapeValue, compare, dtype
+from tosa_convert.graph import DTYPES, Constant, Graph, Region, ShapeValue, compare, dtype
 from tosa_convert.graph.dtypes import BlockShape, NanPropagationMode
-from tosa_convert.graph.model import BlockScale, element_value
+from tosa_convert.graph.model import BlockScale, element_value, sizes
 from tosa_convert.io.files import map_file
 
 
@@ -243,3 +244,26 @@ def test_the_bytes_of_an_element_are_a_number(kind: str, raw: str, number: objec
     found = element_value(bytes.fromhex(raw), dtype(kind))
     assert found == number
     assert type(found) is type(number)
+
+
+def test_what_has_no_regions_or_too_many_prints_in_few_lines() -> None:
+    made = branching()
+    made.regions += [Region(f"r{number}") for number in range(100)]
+    assert re.search(r"^\.\.\. \d+ more regions$", str(made), re.MULTILINE)
+    made.regions.clear()
+    assert "inputs" not in made._repr_html_()
+    assert "0 regions" in str(made)
+
+
+def test_an_element_that_is_missing_or_too_short_has_no_value() -> None:
+    made = clamp()
+    (operator,) = made.main.operators
+    assert made.main.element_of(operator, "max_val") == 5
+    assert made.main.element_of(operator, "nan_mode") is None
+    operator.attributes["max_val"] = b""
+    assert made.main.element_of(operator, "max_val") is None
+
+
+def test_a_long_shape_loses_its_end() -> None:
+    assert sizes((2, 3)) == "[2, 3]"
+    assert sizes((7,) * 99).endswith("7, 7, ... 99 dimensions]")

@@ -322,6 +322,13 @@ def test_optional_operands_can_be_left_out_and_the_rest_keep_their_kinds(
     assert (verify(made) == []) == sound
 
 
+def test_a_wrong_region_attribute_is_one_finding() -> None:
+    made = branching()
+    at("COND_IF")(made).attributes["then_graph"] = 5
+    (finding,) = verify(made)
+    assert 'attribute "then_graph"' in finding.message
+
+
 def test_a_region_can_be_run_by_two_operators_or_twice_by_one() -> None:
     made = branching()
     made.main.operators[0].attributes["else_graph"] = "then"
