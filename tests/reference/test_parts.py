@@ -15,8 +15,9 @@ from tosa_convert.builder import Builder
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.running.programs import input_arrays
 from tosa_convert.graph import OPERATORS
+from tosa_convert.graph.dtypes import dtype as element
 from tosa_convert.reference import call as reference_call
-from tosa_convert.reference import conversion, parts, windows
+from tosa_convert.reference import conversion, parts, reductions, windows
 from tosa_convert.reference.evaluate import OPERATIONS, Machine
 
 #: Operators that are computed in parts, and those whose parts are blocks of rows.
@@ -237,6 +238,69 @@ def test_depthwise_convolutions_are_exact_in_parts(
     found = Machine(b.graph()).run({"x": image})["y"]
     expected = (expected.reshape(found.shape) + bias).astype(np.int32)  # the bias wraps around
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("count", [3, 12, 31, 32, 100])
+@pytest.mark.parametrize("dtype", ["INT8", "INT32", "FP32", "BF16", "BOOL"])
+def test_short_rows_are_reduced_in_words(
+    dtype: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "_TURNED_BYTES", 700)  # several blocks, and a smaller last one
+    draw = np.random.default_rng(count)
+    kind = element(dtype).numpy
+    x = draw.integers(-100, 100, (3, 7, count)).astype(kind)
+    if dtype == "BOOL":
+        x = np.asarray(draw.random(x.shape) ** count < 0.5)
+    names = {"BOOL": ["all", "any"], "INT8": ["max", "min"]}.get(dtype, ["max", "min", "sum"])
+    b = Builder("main")
+    value = b.input("x", dtype, x.shape)
+    rows = value, b.reverse(value, axis=2)  # whose elements are not in the order of memory
+    for name in names:
+        for index, value in enumerate(rows):
+            b.output(getattr(b, f"reduce_{name}")(value, axis=2), name=f"{name}{index}")
+    found = Machine(b.graph()).run({"x": x})
+    plain = x.astype(np.float64) if kind.kind not in "bi" else x
+    for key, result in found.items():
+        expected = getattr(np, key[:-1])(plain, axis=2, keepdims=True).astype(kind)
+        np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_nan_in_a_short_row_is_found_or_passed_over(name: str) -> None:
+    x = np.arange(64, dtype=np.float32).reshape(2, 32)
+    x[0, 17] = np.nan
+    for mode in ("PROPAGATE", "IGNORE"):
+        b = Builder("main")
+        value = b.input("x", "FP32", x.shape)
+        b.output(getattr(b, f"reduce_{name}")(value, axis=1, nan_mode=mode), name="y")
+        function = getattr(np, f"nan{name}" if mode == "IGNORE" else name)
+        found = Machine(b.graph()).run({"x": x})["y"]
+        np.testing.assert_array_equal(found, function(x, axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("rows", [1, 8, 33])
+@pytest.mark.parametrize(
+    ("dtype", "points"), [("INT8", (3, -7)), ("INT16", (0, 0)), ("FP32", (0, 0))]
+)
+def test_products_of_few_rows_are_those_of_many(
+    dtype: str, points: tuple[int, int], rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reductions, "_BLOCK_BYTES", 1 << 12)
+    draw = np.random.default_rng(rows)
+    kind = element(dtype).numpy
+    low, high = (-128, 128) if dtype == "INT8" else (-32768, 32768)
+    if dtype == "FP32":
+        low, high = -9, 9  # sums are exact
+    one = draw.integers(low, high, (2, rows, 1100)).astype(kind)
+    two = draw.integers(low, high, (2, 1100, 5)).astype(kind)
+    one[0], two[0] = low, low  # the largest sums
+    b = Builder("main")
+    values = b.input("a", dtype, one.shape), b.input("b", dtype, two.shape)
+    given = (0.0, 0.0, {"dtype": "FP32"}) if dtype == "FP32" else (*points, {})
+    b.output(b.matmul(*values, *given[:2], **given[2]), name="y")
+    found = Machine(b.graph()).run({"a": one, "b": two})["y"]
+    left, right = (x.astype(np.int64) - p for x, p in zip((one, two), points, strict=True))
+    np.testing.assert_array_equal(found, (left @ right).astype(found.dtype))
 
 
 @pytest.mark.parametrize("codes", [range(1 << 16), [*range(0x7C00), *range(0x8000, 0xFC00)]])

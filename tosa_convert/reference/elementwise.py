@@ -6,13 +6,10 @@ specification requires that they fit.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from functools import cache
 from typing import Any, Final
 
 import numpy as np
-from numpy.polynomial.chebyshev import cheb2poly
 
 from tosa_convert.graph.dtypes import NanPropagationMode
 from tosa_convert.reference.call import (
@@ -23,6 +20,7 @@ from tosa_convert.reference.call import (
     integer_limits,
     refuse_undefined,
 )
+from tosa_convert.reference.tabled_functions import TABLED
 
 
 def compute_abs(call: Call) -> Array:
@@ -95,12 +93,13 @@ def compute_negate(call: Call) -> Array:
 
     The negative of the least INT32 or INT64 is not defined.
     """
-    value = call.value("input1")
     if not call.is_integer:
-        return -value
+        return np.negative(call.value("input1"))
+    value = call.raw("input1")
     low, high = integer_limits(call.result.dtype)
-    if value.dtype.itemsize == 8:
+    if value.dtype.itemsize >= 4:  # these have no zero points
         refuse_undefined(call, value == low, f"it does not fit {call.result.dtype}")
+        return np.negative(value)
     wide = value.astype(np.int64)
     negated = call.number("output_zp") - (wide - call.number("input1_zp"))
     return np.clip(negated, low, high)
@@ -194,86 +193,21 @@ def _of(function: Callable[..., Any], text: str, *names: str) -> Operation:
     return describe(lambda call: function(*(call.value(name) for name in names)), text)
 
 
-def _rounded_once(function: Callable[[Array], Array], text: str, name: str = "input1") -> Operation:
-    """Return an operation that is computed in FP64 and rounded once."""
-    compute: Operation = lambda call: _in_fp64(call, function, name)  # noqa: E731
-    return describe(compute, f"{text}, computed in FP64 and rounded once.")
+def _tabled(name: str, text: str, error: float, operand: str = "input1") -> Operation:
+    """Return an operation that is computed in FP64, but for FP32, which is looked up.
 
+    error: of results in FP32, in units in the last place.
+    """
+    function = TABLED[name]
 
-def sigmoid(value: Array) -> Array:
-    """Return 1 / (1 + exp(-x)) in FP64; where exp overflows that is 0."""
-    # Of a rank of 0 numpy gives a number, which it cannot compute in place.
-    result: Array = np.asarray(np.negative(value), np.float64)
-    np.exp(result, out=result)
-    result += 1
-    return np.reciprocal(result, out=result)
+    def compute(call: Call) -> Array:
+        value = call.raw(operand)
+        if value.dtype == np.float32:
+            return function(value)
+        return _in_fp64(call, function.exact, operand)
 
-
-#: -log(1 - erf(x)) / x is nearly this polynomial, whose error weighs as much as it changes erf(x),
-#: relative to erf(x). Beyond 4, where erf(x) is 1 in FP32, it stays large enough.
-_ERF_COEFFICIENTS_FP32: Final = (
-    *(1.1283792, 0.63661653, 0.1028144, -0.01932168, 0.00020566820, 0.00125178),
-    *(-0.00038101216, 0.00004070946),
-)
-
-
-#: The bit of the sign of FP32.
-_SIGN_FP32: Final = np.uint32(1 << 31)
-
-
-def error_function_fp32(value: Array) -> Array:
-    """Return erf(x) of an FP32 array, with an error of at most 3 units in the last place."""
-    size = np.asarray(np.abs(value))
-    coefficients = np.array(_ERF_COEFFICIENTS_FP32, np.float32)
-    result = np.asarray(size * coefficients[-1])
-    for coefficient in coefficients[-2::-1]:
-        result += coefficient
-        result *= size
-    # 1 - exp(-result), which expm1 gives exactly for small numbers.
-    np.expm1(np.negative(result, out=result), out=result)
-    bits = result.view(np.uint32)
-    bits &= ~_SIGN_FP32
-    bits |= value.view(np.uint32) & _SIGN_FP32
-    return result
-
-
-#: erf(x) / x is a polynomial of this degree on each of so many pieces from 0 to _ERF_END, beyond which
-#: erf(x) is 1 in FP64.
-_ERF_END: Final = 6.0
-_ERF_PIECES: Final = 256
-_ERF_DEGREE: Final = 6
-
-
-@cache
-def _erf_coefficients() -> Array:
-    """Return the coefficients of erf(x) / x for each piece, the constant first, from `math.erf`."""
-    count = _ERF_DEGREE + 1
-    angles = np.pi * (np.arange(count) + 0.5) / count
-    nodes = np.cos(angles)
-    width = _ERF_END / _ERF_PIECES
-    x = (np.arange(_ERF_PIECES)[:, None] + (nodes + 1) / 2) * width
-    values = np.vectorize(math.erf)(x) / x
-    basis = np.cos(np.arange(count)[:, None] * angles)
-    coefficients: Array = 2 / count * values @ basis.T
-    coefficients[:, 0] /= 2
-    powers = [cheb2poly(row) for row in coefficients]
-    return np.ascontiguousarray(np.array(powers).T)
-
-
-def error_function(value: Array) -> Array:
-    """Return erf(x) of an FP64 array, with an error of at most 4e-15; see `error_function_fp32`."""
-    if value.dtype == np.float32:
-        return error_function_fp32(value)
-    coefficients = _erf_coefficients()
-    size = np.minimum(np.abs(value), _ERF_END)
-    scaled = np.where(np.isnan(size), 0.0, size) * (_ERF_PIECES / _ERF_END)
-    piece = np.minimum(scaled.astype(np.intp), _ERF_PIECES - 1)
-    t = 2 * (scaled - piece) - 1
-    quotient = coefficients[-1].take(piece)
-    for row in coefficients[-2::-1]:
-        quotient *= t
-        quotient += row.take(piece)
-    return np.where(size < _ERF_END, value * quotient, np.sign(value))
+    text += f", computed in FP64 and rounded once; of FP32 within {error} units in the last place."
+    return describe(compute, text)
 
 
 BINARY: Final = ("input1", "input2")
@@ -295,10 +229,8 @@ OPERATIONS: Final[dict[str, Operation]] = {
         "input1",
     ),
     "EQUAL": _of(np.equal, "Return whether both are equal; NaN equals nothing.", *BINARY),
-    "ERF": _of(
-        error_function, "Return the error function, within 3 units in the last place.", "input"
-    ),
-    "EXP": _rounded_once(np.exp, "Return e to the power of the operand"),
+    "ERF": _tabled("ERF", "Return the error function", 0.75, "input"),
+    "EXP": _tabled("EXP", "Return e to the power of the operand", 0.501),
     "FLOOR": _of(np.floor, "Return the greatest integer that is not greater.", "input1"),
     "GREATER": _of(np.greater, "Return whether input1 > input2; false for NaN.", *BINARY),
     "GREATER_EQUAL": _of(
@@ -306,7 +238,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     ),
     "IDENTITY": describe(lambda call: call.raw("input1"), "Return the operand."),
     "INTDIV": compute_divide,
-    "LOG": _rounded_once(np.log, "Return the natural logarithm; NaN for negative operands"),
+    "LOG": _tabled("LOG", "Return the natural logarithm, which is NaN for negative operands", 0.82),
     "LOGICAL_AND": _of(np.logical_and, "Return whether both are true.", *BINARY),
     "LOGICAL_LEFT_SHIFT": compute_left_shift,
     "LOGICAL_NOT": _of(np.logical_not, "Return whether the operand is false.", "input1"),
@@ -325,14 +257,12 @@ OPERATIONS: Final[dict[str, Operation]] = {
         "input1",
     ),
     "SELECT": select,
-    "SIGMOID": _of(
-        sigmoid, "Return 1 / (1 + exp(-x)), computed in FP64 and rounded once.", "input"
-    ),
+    "SIGMOID": _tabled("SIGMOID", "Return 1 / (1 + exp(-x))", 0.501, "input"),
     "SIN": _of(
         np.sin,
         "Return the sine of an angle in radians, within 2 units in the last place.",
         "input1",
     ),
     "SUB": compute_subtract,
-    "TANH": _rounded_once(np.tanh, "Return the hyperbolic tangent", "input"),
+    "TANH": _tabled("TANH", "Return the hyperbolic tangent", 0.52, "input"),
 }

@@ -28,10 +28,15 @@ _UPPER_BITS: Final = 16
 _LOOKED_UP: Final = frozenset(("NEGATE", "RESCALE", "TABLE"))
 #: Operators that are one function of numpy, without intermediate values if it computes in their type.
 _ONE_PASS: Final = frozenset(("ABS", "ADD", "CLAMP", "MAXIMUM", "MINIMUM", "MUL", "NEGATE", "SUB"))
-#: Axes of at most this many elements are reduced faster across them than along them, so many bytes at a
-#: time: they fit the first cache, and columns are no power of 2 apart, which would share its lines.
-_SHORT: Final = 128
-_TURNED_BYTES: Final = 3 << 14
+#: Operators whose function of FP32 computes parts by itself; see `tabled_functions`.
+_TABLED: Final = frozenset(("ERF", "EXP", "LOG", "SIGMOID", "TANH"))
+#: Rows of at most so many bytes are reduced faster across them than along them, so many bytes at a time:
+#: they fit the second cache, and columns are no power of 2 apart, which would share its lines.
+_SHORT_BYTES: Final = 256
+_TURNED_BYTES: Final = 3 << 16
+#: Types of the elements that are turned at once, the longest one first, if there are enough of them.
+_WORDS: Final = (np.complex128, np.int64, np.int32, np.int16)
+_ENOUGH_WORDS: Final = 4
 
 
 def compute_in_parts(call: Call, function: Operation) -> Array | None:
@@ -61,6 +66,8 @@ def compute_in_parts(call: Call, function: Operation) -> Array | None:
     if call.spec.name == "CAST" and _is_cut_short(call):
         return _cast_upper_halves(call, function)
     if call.spec.name in _ONE_PASS and operands[0].dtype in (np.float32, np.float64):
+        return None
+    if call.spec.name in _TABLED and operands[0].dtype == np.float32:
         return None
     result = new_result(call.result, call.precision)
     for part in slices(shape, PART):
@@ -170,21 +177,40 @@ def reduce_in_parts(
     count, inner = sizes[axis], math.prod(sizes[axis + 1 :])
     cube = array.reshape(-1, count, inner)
     result = np.empty((len(cube), inner), kind)
-    if inner == 1 and not (is_turned and count <= _SHORT):
-        table = array.reshape(-1, count)
+    if inner == 1:
+        table = cube[:, :, 0]
+        if is_turned and count * array.itemsize <= _SHORT_BYTES:
+            _reduce_turned(table, reduce, result[:, 0])
+            return result.reshape(*sizes[:axis], 1)
         for rows, _ in slices(result.shape, max(1, size // max(1, count))):
             result[rows, 0] = reduce(table[rows], 1)
-        return result.reshape(*sizes[:axis], 1)
-    if inner == 1:
-        table = array.reshape(-1, count)
-        step = max(1, _TURNED_BYTES // max(1, count * array.itemsize))
-        turned = np.empty((count, min(step, len(table))), kind)
-        for start in range(0, len(table), step):
-            part = table[start : start + step].T
-            across = turned[:, : part.shape[1]]
-            across[...] = part
-            result[start : start + step, 0] = reduce(across, 0)
         return result.reshape(*sizes[:axis], 1)
     for rows, columns in slices(result.shape, max(1, PART // max(1, count))):
         result[rows, columns] = reduce(cube[rows, :, columns], 1)
     return result.reshape(*sizes[:axis], 1, *sizes[axis + 1 :])
+
+
+def _reduce_turned(table: Array, reduce: Callable[[Array, int], Array], result: Array) -> None:
+    """Reduce rows: first across words of several elements, then across the elements of a word."""
+    words = _words(table)
+    each = words.itemsize // table.itemsize
+    step = max(1, _TURNED_BYTES // max(1, table.shape[1] * table.itemsize))
+    turned = np.empty((words.shape[1], min(step, len(words))), words.dtype)
+    for start in range(0, len(words), step):
+        part = words[start : start + step].T
+        across = turned[:, : part.shape[1]]
+        across[...] = part
+        found = reduce(across.view(table.dtype), 0)
+        if each > 1:
+            found = reduce(np.ascontiguousarray(found.reshape(-1, each).T), 0)
+        result[start : start + step] = found
+
+
+def _words(table: Array) -> Array:
+    """Return rows as the longest words of which each has enough, or as they are."""
+    size = table.shape[1] * table.itemsize
+    for word in map(np.dtype, _WORDS if table.flags.c_contiguous else ()):
+        is_longer = word.itemsize > table.itemsize
+        if is_longer and size % word.itemsize == 0 and size >= _ENOUGH_WORDS * word.itemsize:
+            return table.view(word)
+    return table

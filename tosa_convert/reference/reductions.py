@@ -23,6 +23,8 @@ from tosa_convert.reference.products import Products, largest_of
 _MULTIPLIED: Final = 1 << 17
 #: Bytes of a block of a matrix that is converted for a product.
 _BLOCK_BYTES: Final = 1 << 19
+#: Rows for which sums of several products take less time than blocks of columns.
+_FEW_ROWS: Final = 32
 
 
 def find_maximum(call: Call) -> Array:
@@ -84,6 +86,9 @@ def _product(call: Call, right: Array) -> Array:
             np.matmul(a, b, out=target)
             continue
         products = _products(call, a, b, points)
+        if len(a) <= _FEW_ROWS:
+            target[...] = _product_of_few_rows(call, a, b, points, products)
+            continue
         step = max(1, _BLOCK_BYTES // max(1, len(b) * products.kind.itemsize))
         for columns in _steps(b.shape[1], step):
             two = _converted(call, b[:, columns], points[1], products.kind)
@@ -91,6 +96,19 @@ def _product(call: Call, right: Array) -> Array:
                 one = _converted(call, a[rows], points[0], products.kind)
                 target[rows, columns] = products.multiply(one, two)
     return result
+
+
+def _product_of_few_rows(
+    call: Call, a: Array, b: Array, points: tuple[int, int], products: Products
+) -> Array:
+    """Return the sum of products of blocks of rows of b, which are adjacent, unlike those of columns."""
+    total = np.zeros((len(a), b.shape[1]), products.kind if not call.is_integer else np.int64)
+    for terms in _steps(
+        len(b), max(1, _BLOCK_BYTES // max(1, b.shape[1] * products.kind.itemsize))
+    ):
+        one = _converted(call, a[:, terms], points[0], products.kind)
+        total += products.multiply(one, _converted(call, b[terms], points[1], products.kind))
+    return total
 
 
 def _products(call: Call, a: Array, b: Array, points: tuple[int, int]) -> Products:
