@@ -134,7 +134,7 @@ WEIGHTS_OF: Final[dict[Format, tuple[tuple[Weights, ...], str]]] = {
     "tosa": (("auto", "embedded", "offset", "npy", "safetensors", "irpa"), ""),
     "json": (("auto", "embedded", "npy", "safetensors", "irpa"), "nothing can be appended to it"),
     "mlir": (("auto", "embedded", "irpa"), "MLIR stores its constants inside"),
-    "mlirbc": (("auto", "embedded"), "MLIR stores its constants inside"),
+    "mlirbc": (("auto", "embedded", "irpa"), "MLIR stores its constants inside"),
 }
 
 

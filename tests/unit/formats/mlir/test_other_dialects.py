@@ -120,18 +120,22 @@ def test_a_module_with_parameters_reads_back(tmp_path: Path) -> None:
         tc.dumps(tc.load(tmp_path / "m.mlir"), "tosa")
 
 
-def test_bytecode_with_parameters_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TosaConvertError, match="MLIR stores its constants inside"):
-        tc.save(weighty(), tmp_path / "m.mlirbc", weights="irpa")
+@pytest.mark.parametrize("version", [1, 4, 6])
+def test_bytecode_with_parameters_reads_back(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "m.mlirbc"
+    tc.save(weighty(), path, weights="irpa", bytecode_version=version)
+    assert path.stat().st_size < sum(data.nbytes for _, data in weighty().constants())
+    assert compare(weighty(), tc.load(path), names=True) is None
 
 
 @pytest.mark.slow
-def test_iree_runs_a_module_with_the_archive_that_we_wrote(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["m.mlir", "m.mlirbc"])
+def test_iree_runs_a_module_with_the_archive_that_we_wrote(tmp_path: Path, name: str) -> None:
     compiler: Any = pytest.importorskip("iree.compiler")
     runtime: Any = pytest.importorskip("iree.runtime")
-    tc.save(weighty(), tmp_path / "m.mlir", weights="irpa", locations=False)
+    tc.save(weighty(), tmp_path / name, weights="irpa")
     compiled = compiler.compile_file(
-        str(tmp_path / "m.mlir"), input_type="tosa", target_backends=["llvm-cpu"]
+        str(tmp_path / name), input_type="tosa", target_backends=["llvm-cpu"]
     )
     index = runtime.ParameterIndex()
     index.load(str(tmp_path / "m.irpa"))
