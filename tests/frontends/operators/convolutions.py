@@ -357,6 +357,10 @@ def make_adaptive_max_pool2d_indices() -> Program:
     return of(lambda x: pool(x), floats(1, 2, 7, 4))
 
 
+def make_avg_pool3d_large() -> Program:
+    return of(nn.AvgPool3d((2, 7, 8), stride=1), floats(1, 2, 2, 8, 8))
+
+
 def make_avg_pool3d_without_padding() -> Program:
     layer = nn.AvgPool3d(3, stride=2, padding=1, count_include_pad=False)
     return of(layer, floats(1, 2, 7, 5, 4))

@@ -115,11 +115,11 @@ def average_pool(
     *,
     axes: int,
 ) -> Any:
-    """Compute the mean of slices: TOSA has pools over two axes only, and none of 32-bit integers."""
+    """Compute the mean of sums: TOSA has pools over two axes only, and none of 32-bit integers."""
     if axes == 2 and x.is_floating_point():
         return NotImplemented
     kernel, pads = all_sizes(kernel_size, axes), all_sizes(padding, axes)
-    if ceil_mode or math.prod(kernel) > _POSITIONS:
+    if ceil_mode or sum(kernel) > _POSITIONS:
         return NotImplemented
     step = all_sizes(stride, axes) if stride else kernel
     total = _sum_of_windows(_padded(x, pads, 0), kernel, step)
@@ -133,10 +133,26 @@ def average_pool(
 
 
 def _sum_of_windows(x: Any, kernel: list[int], step: list[int]) -> Any:
-    first, *others = _windows(x, kernel, step, [1] * len(kernel))
-    for part in others:
-        first = first + part
-    return first
+    """Add the elements of each window: in torch's order if they are few, or one axis after the other."""
+    count = len(kernel)
+    if math.prod(kernel) <= _POSITIONS:
+        return _added(_windows(x, kernel, step, [1] * count))
+    for index, axis in enumerate(range(x.dim() - count, x.dim())):
+        if kernel[index] == x.shape[axis]:
+            x = x.sum([axis], keepdim=True, dtype=x.dtype)
+            continue
+        sizes, steps = [1] * count, [1] * count
+        sizes[index], steps[index] = kernel[index], step[index]
+        x = _added(_windows(x, sizes, steps, [1] * count))
+    return x
+
+
+def _added(parts: Iterator[Any]) -> Any:
+    """Add without the zero with which `sum` begins."""
+    total = next(parts)
+    for part in parts:
+        total = total + part
+    return total
 
 
 def _bounds(size: int, count: int) -> list[tuple[int, int]]:
