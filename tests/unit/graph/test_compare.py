@@ -371,7 +371,7 @@ def test_data_of_no_elements_is_the_same_as_none() -> None:
 
 def test_a_bound_that_is_too_short_is_printed_by_its_length() -> None:
     values = [tensor("x"), tensor("y")]
-    bounds = {"min_val": bytes(4), "nan_mode": NanPropagationMode.PROPAGATE}
+    bounds: dict[str, Any] = {"min_val": bytes(4), "nan_mode": NanPropagationMode.PROPAGATE}
     one, other = (
         graph("x", "y", values, [op("CLAMP", "x", "y", max_val=bytes(count), **bounds)])
         for count in (4, 2)
