@@ -13,8 +13,9 @@ from click import Command, Context
 from docs.blocks import Block, blocks, matches, run_block
 
 from manual import commands
-from tosa_convert.cli.command import EXIT_BUG
-from tosa_convert.cli.main import EXIT_INTERRUPTED, tosa_flatbuffer
+from tosa_convert.cli.ending import EXIT_INTERRUPTED
+from tosa_convert.cli.main import tosa_flatbuffer
+from tosa_convert.cli.messages import EXIT_BUG
 from tosa_convert.errors import Category
 from tosa_convert.formats.bindings.packages import installed
 

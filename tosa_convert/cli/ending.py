@@ -57,6 +57,8 @@ def before_own_work(verb_name: str) -> None:
     declare_own_process()
     if verb_name in ONE_SHOT_VERBS:
         gc.disable()
+    else:
+        gc.enable()
     if verb_name not in STARTS_WITHOUT_NUMPY:
         from tosa_convert.graph.lazy_numpy import import_numpy
 

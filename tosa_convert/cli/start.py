@@ -42,8 +42,10 @@ def _print_version() -> bool:
 
 def _main(verb_name: str, words: list[str]) -> NoReturn:
     """Run a verb, or the command that has all of them, in a process of our own."""
+    import gc
     import signal
 
+    gc.disable()  # `before_own_work` turns it on for verbs that need it
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from tosa_convert.cli.ending import leave

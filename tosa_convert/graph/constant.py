@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from pickle import PickleBuffer
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from tosa_convert.graph.dtypes import INT4, DType, dtype
@@ -108,8 +107,12 @@ class Constant:
         return f"Constant({self.count} x {self.dtype}, {form})"
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
-        # PickleBuffer spares a copy of the data; older protocols do not have it.
-        data = PickleBuffer(self.buffer.toreadonly()) if int(protocol) >= 5 else bytes(self.buffer)
+        if int(protocol) < 5:
+            data: Any = bytes(self.buffer)
+        else:
+            from pickle import PickleBuffer  # spares a copy of the data
+
+            data = PickleBuffer(self.buffer.toreadonly())
         return _restored, (self.dtype, self.count, data, self.unpacked, self.splat, self.padding)
 
     def __copy__(self) -> Constant:

@@ -26,7 +26,7 @@ NEVER = {
 MOST_OF_HELP = 25
 MOST_OF_WORK = 110
 
-#: Modules of others that take milliseconds, or lead to many. numpy and click import some of them.
+#: Modules of others that take milliseconds, or lead to many. dataclasses imports some of them.
 HEAVY = {
     *("asyncio", "concurrent", "ctypes", "email", "html", "http", "importlib.metadata", "inspect"),
     *("json", "logging", "multiprocessing", "pickle", "socket", "ssl", "subprocess", "tempfile"),
@@ -69,11 +69,11 @@ def listed(code: str, *words: str) -> set[str]:
 
 
 def imported(*words: str) -> tuple[set[str], set[str]]:
-    """Our modules that a command imports, and others besides those of numpy and click."""
+    """Our modules that a command imports, and others besides those of dataclasses."""
     modules = listed(_COMMAND, *words)
     prefix = "tosa_convert."
     ours = {name.removeprefix(prefix) for name in modules if name.startswith(prefix)}
-    return ours, modules - listed("import numpy, click")
+    return ours, modules - listed("import dataclasses, threading")
 
 
 @pytest.fixture(scope="module")
