@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any, Final
 
-import numpy as np
 import torch
 from torch._decomp import decomposition_table
 
@@ -279,32 +278,33 @@ def resize_bicubic(
     given = scales or (None, None)
     for axis, (count, scale) in enumerate(zip(made, given, strict=True), x.dim() - 2):
         size = x.shape[axis]
-        line = np.arange(count, dtype=np.float32)
+        line = torch.arange(count, dtype=torch.float32)
         if align_corners:
-            at = line * np.float32((size - 1) / (count - 1) if count > 1 else 0.0)
+            at = line * ((size - 1) / (count - 1) if count > 1 else 0.0)
         else:
-            at = (line + 0.5) * np.float32(1 / scale if scale else size / count) - 0.5
+            at = (line + 0.5) * (1 / scale if scale else size / count) - 0.5
         x = _multiply_axis(x, axis, _cubic(at, size))
     return x
 
 
 def _multiply_axis(x: Any, axis: int, matrix: Any) -> Any:
-    """Multiply one axis by a matrix, which becomes one constant."""
-    constant = torch.tensor(matrix.tolist(), dtype=x.dtype)
-    return (x.movedim(axis, -1) @ constant).movedim(-1, axis)
+    return (x.movedim(axis, -1) @ matrix.to(x.dtype)).movedim(-1, axis)
 
 
 def _cubic(at: Any, size: int) -> Any:
-    """Return the weights of all elements, by row, at each position, by column."""
-    first = np.floor(at)
-    place = np.arange(size, dtype=np.float32)[:, None]
-    matrix = np.zeros((size, len(at)), np.float32)
+    """Return the weights of all elements, by row, at each position, by column.
+
+    By operators, since torch 2.13 loses a tensor that a decomposition makes.
+    """
+    first = torch.floor(at)
+    place = torch.arange(size, dtype=torch.float32).unsqueeze(1)
+    matrix = torch.zeros(())
     for step in (-1, 0, 1, 2):
-        d = np.abs(at - first - step)
+        d = (at - first - step).abs()
         inner = (1.25 * d - 2.25) * d * d + 1
         outer = ((-0.75 * d + 3.75) * d - 6.0) * d + 3.0
-        taken = np.clip(first + step, 0, size - 1)
-        matrix += np.where(place == taken, inner if step in (0, 1) else outer, 0)
+        taken = torch.clamp(first + step, 0, size - 1)
+        matrix = matrix + torch.where(place == taken, inner if step in (0, 1) else outer, 0.0)
     return matrix
 
 
@@ -312,15 +312,16 @@ def _filter(size: int, count: int, step: float, *, cubic: bool) -> Any:
     """Return the weights of all elements, by row, in each result, by column."""
     wide = max(step, 1.0)
     reach = (2 if cubic else 1) * wide
-    centre = (np.arange(count, dtype=np.float32) + 0.5) * np.float32(step)
-    place = np.arange(size, dtype=np.float32)[:, None]
-    start, end = np.floor(centre - reach + 0.5), np.floor(centre + reach + 0.5)
-    distance = np.abs(place - centre + 0.5) / np.float32(wide)
+    centre = (torch.arange(count, dtype=torch.float32) + 0.5) * step
+    place = torch.arange(size, dtype=torch.float32).unsqueeze(1)
+    start = torch.floor(centre - reach + 0.5)
+    end = torch.floor(centre + reach + 0.5)
+    distance = (place - centre + 0.5).abs() / wide
     near = 1 - distance
     if cubic:  # The spline of Catmull and Rom.
         inner = (1.5 * distance - 2.5) * distance * distance + 1
         outer = ((2.5 - 0.5 * distance) * distance - 4) * distance + 2
-        near = np.where(distance < 1, inner, outer)
-    inside = (place >= start) & (place < end) & (distance < (2 if cubic else 1))
-    weights = np.where(inside, near, np.float32(0))
-    return weights / weights.sum(0, keepdims=True)
+        near = torch.where(distance < 1, inner, outer)
+    inside = torch.logical_and(place >= start, place < end)
+    weights = torch.where(torch.logical_and(inside, distance < (2 if cubic else 1)), near, 0.0)
+    return weights / weights.sum(0, keepdim=True)
