@@ -287,6 +287,21 @@ def test_an_assertion_is_no_refusal() -> None:
     assert not command.is_refusal("m.mlir:1:1: error: no\nx: Assertion `a' failed.")
 
 
+@pytest.mark.parametrize(
+    ("said", "is_refusal"),
+    [
+        ("Validation error: 8K is exceeded", True),
+        ("RuntimeError: Compilation failed: TOSA builder error: Failed to create ERF", True),
+        ("RuntimeError: Compilation failed: TOSA FB Reader error: type", True),
+        ("RuntimeError: Compilation failed: out of range", False),
+    ],
+)
+def test_vela_refuses_what_it_does_not_read(said: str, is_refusal: bool) -> None:
+    machine = Machine(sys.executable, 1.0)
+    command = ProgramCommand(["x"], machine, refusal=ADAPTERS["vela:ethos-u55"].refusal)
+    assert command.is_refusal(said) == is_refusal
+
+
 def test_a_consumer_may_join_equal_operators_and_drop_unused_inputs() -> None:
     part, other, spoilt = Builder("main"), Builder("main"), Builder("main")
     part.input("unused", "INT8", (3,))

@@ -32,7 +32,9 @@ class Adapter:
 
 _SERIALIZER: Final = "filename={program}"
 _MLIR_REFUSAL: Final = r"(?<!LLVM )[Ee]rror: "
-_VELA_REFUSAL: Final = "Validation error:|could not run on NPU"
+_VELA_REFUSAL: Final = (
+    "Validation error:|could not run on NPU|Compilation failed: TOSA (builder|FB Reader) error"
+)
 
 
 def _tosa_opt(*words: str) -> Adapter:
