@@ -281,7 +281,7 @@ def test_operators_of_torch_that_do_not_lower_are_counted(name: str) -> None:
     torch: Any = pytest.importorskip("torch", reason="torch is not installed")
     pytest.importorskip("torch_mlir", reason="torch-mlir is not installed")
 
-    class Net(torch.nn.Module):  # type: ignore[misc]
+    class Net(torch.nn.Module):
         def forward(self, x: Any) -> Any:
             arguments = (2,) if name == "multinomial" else ()
             return getattr(torch, name)(x.sigmoid(), *arguments)
