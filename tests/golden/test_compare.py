@@ -315,6 +315,26 @@ def test_a_network_may_err_a_multiple_of_its_spread() -> None:
     assert not one(right, infinite, checks={"t": check})[1].ok
 
 
+@pytest.mark.parametrize("exact", [-1.0, np.nan, -np.inf])
+def test_where_an_overflow_led_the_reference_elsewhere_its_neighbours_are_right(
+    exact: float,
+) -> None:
+    """FP64 has no overflow of FP16 before a TANH, whose sign may be that of the infinity."""
+    wide = np.linspace(1, 2, 64)
+    right = wide.astype(np.float32)
+    wide[5], right[5] = exact, 1.0
+    check = NetworkCheck(dtype("FP32"), Spread(wide, sigma=np.full(64, 1e-3)))
+    near = right.copy()
+    near[5] = 0.996
+    assert one(right, near, checks={"t": check})[1].ok
+    near[5] = 0.9
+    # Nothing says how far a number may be off where there is none in FP64.
+    assert one(right, near, checks={"t": check})[1].ok == (not np.isfinite(exact))
+    near[5] = 0.996
+    right[5] = wide[5] = 1.01
+    assert not one(right, near, checks={"t": check})[1].ok
+
+
 @pytest.mark.parametrize("kind", ["FP32", "FP16", "BF16", "FP8E5M2"])
 def test_an_exact_operator_may_flush_subnormal_numbers_of_floating_point(kind: str) -> None:
     row = dtype(kind)
