@@ -132,7 +132,7 @@ def test_a_process_that_cannot_start_is_not_tried_again(tmp_path: Path) -> None:
 
 def test_only_frontends_that_fork_have_one() -> None:
     assert {name for name, row in FRONTENDS.items() if can_serve(row)} == {
-        *("hf", "onnx", "tflite", "timm", "torch", "torchvision"),
+        *("hf", "onnx", "tflite", "timm", "torch", "torch-mlir", "torchvision"),
     }
     assert server_of("keras") is None
     assert server_of("onnx") is not None

@@ -360,7 +360,7 @@ def test_a_block_size_with_its_type_is_read() -> None:
         ("tosa.addd %a, %a", "unsupported-operator", "'tosa.addd' is not an op", "tosa.add?"),
         ("tosa.conv2 %a", "unsupported-operator", "'tosa.conv2' is not an op", "tosa.conv2d?"),
         ("tosa.qqq %a", "unsupported-operator", "'tosa.qqq' is not an operator of TOSA", ""),
-        ("tfl.exp %a", "foreign-operator", "is not a TOSA operator", "tfl-to-tosa"),
+        ("tfl.exp %a", "foreign-operator", "is not a TOSA operator", "the .tflite file"),
     ],
 )
 def test_an_unknown_operator_is_named(line: str, code: str, message: str, hint: str) -> None:
