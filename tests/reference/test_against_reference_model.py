@@ -158,6 +158,25 @@ def test_the_bounds_at_the_border_are_those_of_the_model(kind: str, local_bound:
 
 
 @pytest.mark.usefixtures("refmodel")
+@pytest.mark.parametrize(
+    ("kind", "dtype", "of_weight", "number"),
+    [("conv2d", "FP16", "FP16", 0), ("transpose_conv2d", "FP32", "FP8E5M2", 1)],
+)
+def test_zeros_count_as_much_as_in_the_model(
+    kind: str, dtype: str, of_weight: str, number: float
+) -> None:
+    b = Builder("main")
+    x = b.input("x", dtype, (1, 1, 1, 1))
+    weight, bias = b.const(np.full((1, 1, 1, 1), 1 - number), of_weight), b.const([0], dtype)
+    windows = {"pad": [0] * 4, "dilation": [1, 1]} if kind == "conv2d" else {}
+    y = getattr(b, kind)(x, weight, bias, stride=[1, 1], acc_type="FP32", **windows)
+    b.output(y, name="y")
+    image = np.full((1, 1, 1, 1), number, np.float16 if dtype == "FP16" else np.float32)
+    model, ours = bounds_of(b.graph(), {"x": image})
+    np.testing.assert_array_equal(ours["y"], model["y"])
+
+
+@pytest.mark.usefixtures("refmodel")
 @pytest.mark.parametrize("number", [0.0, 1.0])
 def test_the_bounds_of_transforms_are_those_of_the_model(number: float) -> None:
     b = Builder("main")

@@ -87,7 +87,7 @@ def _of_window(function: Operation, *, with_border: bool = False) -> Operation:
         if call.attributes["local_bound"]:
             return of_magnitudes(call)
         image, *others = call.operands
-        largest = float(np.abs(call.value("input")).max(initial=0.0))
+        largest = float(_magnitude(call.raw("input"), call.types[0].dtype).max(initial=0.0))
         whole = replace(call, operands=(np.full(image.shape, largest), *others))
         if not with_border:
             return of_magnitudes(whole)
@@ -97,6 +97,17 @@ def _of_window(function: Operation, *, with_border: bool = False) -> Operation:
         return np.asarray(np.broadcast_to(found, call.result.shape))
 
     return bound
+
+
+def _transposed(call: Call) -> Array:
+    """Return the bound of TRANSPOSE_CONV2D: weights are at least normal numbers of the image's type.
+
+    `tosa_reference_check_dotproduct` says so of every operator. In the others the reference model takes
+    the type of the weights, and so do we.
+    """
+    image, weight, *others = call.types
+    types = (image, Type(image.dtype, weight.shape), *others)
+    return np.asarray(_of_window(windows.convolve_transposed)(replace(call, types=types)))
 
 
 def _transform(call: Call) -> tuple[Array, Array]:
@@ -186,5 +197,5 @@ BOUNDS: Final[dict[str, Operation]] = {
     "SIGMOID": _of_values(lambda value: 2 * (1 + np.abs(value)), "input"),
     "SIN": lambda call: call.value("input1"),
     "TANH": _of_values(lambda value: 8 * np.abs(value), "input"),
-    "TRANSPOSE_CONV2D": _of_window(windows.convolve_transposed),
+    "TRANSPOSE_CONV2D": _transposed,
 }
