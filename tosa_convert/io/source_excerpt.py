@@ -31,8 +31,8 @@ def excerpt_of(text_line: str | bytes, column: int) -> str:
                 ^
     """
     position = max(column - 1, 0)
-    left = _cells(text_line[max(0, position - _WINDOW) : position])
-    right = _cells(text_line[position : position + _WINDOW].rstrip())
+    left = _cells(text_line[max(0, position - _WINDOW) : position], slice(-WIDTH - 1, None))
+    right = _cells(text_line[position : position + _WINDOW].rstrip(), slice(WIDTH + 1))
     # The caret takes a column, even at the end of the line.
     if _width(left) + max(_width(right), 1) <= WIDTH:
         return _drawn(left, right)
@@ -58,11 +58,17 @@ def excerpt_at(text: memoryview, offset: int) -> str:
     return excerpt_of(before + after, len(before) + 1)
 
 
-def _cells(part: str | bytes) -> list[tuple[str, int]]:
-    """Return the text in printable pieces, each with the columns that it takes."""
+def _cells(part: str | bytes, near: slice) -> list[tuple[str, int]]:
+    """Return the text in printable pieces, each with the columns that it takes.
+
+    near: the pieces that are enough if each takes a column; others may be left out.
+    """
+    text = part if isinstance(part, str) else part.decode("utf-8", "replace")
+    # Fast path of what follows; equal by test test_plain_lines_are_cut_like_others
+    if text.isascii() and text.isprintable():
+        return [(character, 1) for character in text[near]]
     import unicodedata  # only an error needs it
 
-    text = part if isinstance(part, str) else part.decode("utf-8", "replace")
     cells: list[tuple[str, int]] = []
     for character in text:
         if character == "\t":

@@ -73,6 +73,14 @@ def test_a_long_line_is_shortened_around_the_column(
         assert ("..." in line) is not shown_all or character == "\t"
 
 
+def test_plain_lines_are_cut_like_others() -> None:
+    sizes = (0, 1, 40, 41, 59, 60, 61, 93, 94, 95, 99, 100, 101, 102, 300)
+    for before in sizes:
+        for after in sizes:
+            plain, other = (c * before + "X" + c * after for c in ("a", "é"))
+            assert excerpt_of(plain, before + 1).replace("a", "é") == excerpt_of(other, before + 1)
+
+
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_only_the_line_of_the_offset_is_shown(newline: str) -> None:
     text = newline.join(("first", "second", "third", "")).encode()

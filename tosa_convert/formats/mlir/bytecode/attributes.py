@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 class TensorType(NamedTuple):
@@ -124,15 +124,26 @@ Attribute = (
 
 def bit_width(type_: Type) -> int:
     """Bits of an integer, index or float type; 0 for any other type."""
+    known = _COMMON.get(type_)
+    if known is not None:
+        return known
     if not isinstance(type_, str):
         return 0
-    if type_ == "index":
-        return 64
     if type_[0] in "sui":
         return _number(type_.lstrip("sui"))
     if type_[0] == "f":  # f32 or f8E4M3FN
         return _number(type_[1:].partition("E")[0])
-    return {"bf16": 16, "tf32": 19}.get(type_, 0)
+    return 0
+
+
+#: Types whose bits are not in their names, and those that most programs have.
+_COMMON: Final[dict[Type, int]] = {
+    "index": 64,
+    "bf16": 16,
+    "tf32": 19,
+    **{f"i{bits}": bits for bits in (1, 4, 8, 16, 32, 48, 64)},
+    **{f"f{bits}": bits for bits in (16, 32, 64)},
+}
 
 
 def _number(digits: str) -> int:

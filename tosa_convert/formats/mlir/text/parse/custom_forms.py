@@ -163,8 +163,9 @@ class CustomForms:
         raise cursor.unexpected("a constant: dense<...> or dense_resource<...>")
 
     def _visibility(self, attributes: Dictionary) -> None:
-        if self.cursor.peek_word() in (b"private", b"public", b"nested"):
-            word = self.cursor.word()
+        word = self.cursor.peek_word()
+        if word in (b"private", b"public", b"nested"):
+            self.cursor.at += len(word)
             attributes["sym_visibility"] = self.attributes.encoder.string_attribute(word)
 
     def _symbol(self) -> bytes:
