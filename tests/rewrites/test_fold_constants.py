@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ import tosa_convert as tc
 from tosa_convert.builder import Builder, Value
 from tosa_convert.graph import Constant, Graph, Tensor, dtype
 from tosa_convert.rewrites.fold_constants import MOST_BYTES
+from tosa_convert.rewrites.table import EXACT
 
 NAME = "fold-constants"
 
@@ -127,6 +129,64 @@ KEPT: dict[str, tuple[Array, Callable[[Builder, Value], Value]]] = {
 def test_what_is_not_exact_or_not_defined_stays(name: str) -> None:
     graph = of(*KEPT[name])
     assert rewritten(graph, NAME)[0] is graph
+
+
+NUMBERS = np.linspace(0.1, 3, 24, dtype=np.float32).reshape(2, 12)
+
+#: What is rounded once: each operator of fold-functions, and numpy's function of FP64.
+ROUNDED: dict[str, tuple[Callable[[Builder, Value], Value], Callable[[Array], Array]]] = {
+    "COS": (lambda b, c: b.cos(c), np.cos),
+    "ERF": (lambda b, c: b.erf(c), np.vectorize(math.erf)),
+    "EXP": (lambda b, c: b.exp(c), np.exp),
+    "LOG": (lambda b, c: b.log(c), np.log),
+    "MATMUL": (
+        lambda b, c: b.matmul(b.reshape(c, (2, 3, 4)), b.reshape(c, (2, 4, 3))),
+        lambda c: c.reshape(2, 3, 4) @ c.reshape(2, 4, 3),
+    ),
+    "POW": (lambda b, c: b.pow(c, 1.7), lambda c: c ** np.float64(np.float32(1.7))),
+    "REDUCE_SUM": (lambda b, c: b.reduce_sum(c, axis=1), lambda c: c.sum(1, keepdims=True)),
+    "SIGMOID": (lambda b, c: b.sigmoid(c), lambda c: 1 / (1 + np.exp(-c))),
+    "SIN": (lambda b, c: b.sin(c), np.sin),
+    "TANH": (lambda b, c: b.tanh(c), np.tanh),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_a_function_of_constants_is_rounded_once(name: str) -> None:
+    step, function = ROUNDED[name]
+    graph = of(NUMBERS, step)
+    made, report = rewritten(graph, "fold-functions", NAME, "unused-operators")
+    assert report.count("fold-functions") == 1
+    data = made.main.tensors["y"].data
+    assert data is not None
+    expected = function(NUMBERS.astype(np.float64)).astype(np.float32).reshape(-1)
+    assert data.numpy().tolist() == expected.tolist()
+    assert rewritten(graph, *EXACT)[0].main.operators[-1].spec.name == name
+
+
+@pytest.mark.parametrize(
+    ("numbers", "step"),
+    [
+        (FLOATS, lambda b, c: b.exp(c)),
+        (NUMBERS * 1e38, lambda b, c: b.reduce_sum(c, axis=1)),
+        (-NUMBERS, lambda b, c: b.pow(c, 1.7)),
+        (-NUMBERS, lambda b, c: b.log(c)),
+        (INTS, lambda b, c: b.reduce_sum(c, axis=1)),
+    ],
+    ids=["not finite", "overflow", "negative base", "not a number", "integers"],
+)
+def test_what_has_no_one_number_stays_a_function(
+    numbers: Array, step: Callable[[Builder, Value], Value]
+) -> None:
+    graph = of(numbers, step)
+    assert rewritten(graph, "fold-functions")[0] is graph
+
+
+def test_a_mask_is_folded_with_what_it_chooses() -> None:
+    """The result has more bytes than its operands, but not more elements."""
+    mask = np.eye(32, dtype=bool)
+    graph = of(mask, lambda b, c: b.select(c, b.const(np.ones((1, 1), np.float32)), 0.0))
+    assert folded(graph) is not None
 
 
 def test_a_large_result_is_not_computed() -> None:

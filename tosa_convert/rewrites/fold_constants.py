@@ -1,12 +1,14 @@
 """Operators whose operands are constants become constants.
 
 A RESHAPE shares the data of its operand, whatever its size. Other results are computed as
-`tosa_convert.reference` defines them, if every implementation gives the same bits. They are limited in
-size: a file should not grow, and large weights are not copied.
+`tosa_convert.reference` defines them, if every implementation gives the same bits; sums and functions,
+which implementations round differently, are computed in FP64 and rounded once. All are limited in size:
+a file should not grow, and large weights are not copied.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any, Final, NamedTuple
 
@@ -36,15 +38,24 @@ _EXACT: Final = (
     *("RSQRT", "SUB"),
 )
 OPERATORS: Final = tuple(map(operator, ("RESHAPE", *_MOVING, *_EXACT)))
+#: Operators whose results implementations round differently.
+ROUNDED: Final = tuple(
+    map(
+        operator,
+        ("COS", "ERF", "EXP", "LOG", "MATMUL", "POW", "REDUCE_SUM", "SIGMOID", "SIN", "TANH"),
+    )
+)
 
 #: The largest result that is computed, in bytes. A larger one stays an operator.
 MOST_BYTES: Final = 1 << 16
-#: A result of this many bytes may be larger than the operands together; any other may not.
+#: A result of this many bytes may have more elements than the operands together; any other may not.
 _FREE_BYTES: Final = 1 << 10
 #: Sums and products of smaller integers fit into INT64.
 _SMALL: Final = 1 << 31
 
+_POW: Final = operator("POW")
 _RESHAPE: Final = operator("RESHAPE")
+_FLOATS: Final = frozenset(map(dtype, ("FP32", "FP16", "BF16")))
 _NUMBERS: Final = frozenset(
     map(dtype, ("BOOL", "INT8", "INT16", "INT32", "INT64", "FP32", "FP16", "BF16"))
 )
@@ -72,7 +83,20 @@ class _Operand(NamedTuple):
 
 
 def rewrite(op: Operator, edit: BlockEditor) -> str | None:
-    """Return the constant that an operator computes, or None."""
+    """Put the constant that an operator computes in place of it, or return None."""
+    return _folded(op, edit, _computed)
+
+
+def rewrite_rounded(op: Operator, edit: BlockEditor) -> str | None:
+    """Put the constant nearest to the result of a sum or a function in place of it, or return None."""
+    return _folded(op, edit, _rounded)
+
+
+def _folded(
+    op: Operator,
+    edit: BlockEditor,
+    compute: Callable[[Operator, list[_Operand], Tensor], Constant | None],
+) -> str | None:
     if not op.inputs or len(op.outputs) != 1:
         return None
     operands: list[_Operand] = []
@@ -101,9 +125,10 @@ def rewrite(op: Operator, edit: BlockEditor) -> str | None:
         return "RESHAPE of constants became a constant"
     # The result, or what it is computed from, is larger than folding may handle.
     size, given = target.dtype.wire_bytes(count), [data.nbytes for data in constants]
-    if max(size, *given) > MOST_BYTES or (size > _FREE_BYTES and size > sum(given)):
+    grows = count > sum(data.count for data in constants)
+    if max(size, *given) > MOST_BYTES or (size > _FREE_BYTES and grows):
         return None
-    made = _computed(op, operands, target)
+    made = compute(op, operands, target)
     if made is None:
         return None
     edit.replace_by_constant(op, made)
@@ -139,6 +164,32 @@ def _computed(op: Operator, operands: list[_Operand], target: Tensor) -> Constan
     return (
         constant_of(store(found, result, "own"), target.dtype) if _is_defined(call, found) else None
     )
+
+
+def _rounded(op: Operator, operands: list[_Operand], target: Tensor) -> Constant | None:
+    """Compute an operator of floating-point constants in FP64; return None if a number is not finite."""
+    assert target.shape is not None
+    types = tuple([row.type for row in operands])
+    if not _FLOATS.issuperset([target.dtype, *[element for element, _ in types]]):
+        return None
+    if any(row.data and prod(row.type.shape) != row.data.count for row in operands):
+        return None
+    arrays = tuple([row.numbers().astype(np.float64) for row in operands])
+    if op.spec is _POW and (arrays[0] <= 0).any():
+        return None
+    result = Type(target.dtype, target.shape)
+    call = Call(op.spec, arrays, types, op.attributes, (result,), "wide")
+    with np.errstate(all="ignore"):
+        try:
+            found = np.asarray(DEFINITIONS[op.spec.name](call))
+        except (ValueError, IndexError, TosaConvertError):
+            return None
+        if found.shape != target.shape:
+            return None
+        stored = store(found, result, "own")
+    if not all(np.isfinite(array).all() for array in (*arrays, stored.astype(np.float64))):
+        return None
+    return constant_of(stored, target.dtype)
 
 
 def _is_defined(call: Call, result: Array) -> bool:

@@ -139,6 +139,13 @@ REWRITES: Final[tuple[Rewrite, ...]] = (
         equal_operators.OPERATORS,
     ),
     OperatorRewrite(
+        "fold-functions",
+        ROUNDING,
+        "frontends leave sums and functions of constants, such as norms of weights",
+        fold_constants.rewrite_rounded,
+        fold_constants.ROUNDED,
+    ),
+    OperatorRewrite(
         "fold-scales",
         ROUNDING,
         "frontends leave a normalisation behind each convolution",

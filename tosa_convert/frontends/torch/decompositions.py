@@ -93,6 +93,12 @@ OWN: dict[Any, Decomposition] = {
     aten.index_put.default: indexing.index_put,
     aten.searchsorted.Tensor: indexing.search_sorted,
     aten.constant_pad_nd.default: windows.constant_pad,
+    aten.pad.default: windows.pad,
+    **{
+        getattr(aten, f"{kind}_pad{axes}d").default: partial(windows.pad, mode=mode)
+        for kind, mode in (("reflection", "reflect"), ("replication", "replicate"))
+        for axes in (1, 2, 3)
+    },
     aten.max_pool2d.default: windows.max_pool,
     aten.avg_pool2d.default: partial(windows.average_pool, axes=2),
     aten.avg_pool3d.default: partial(windows.average_pool, axes=3),

@@ -64,6 +64,35 @@ def constant_pad(x: Any, pad: Sequence[int], value: Any = 0) -> Any:
     return torch.constant_pad_nd(x, added, value) if any(added) else x.clone()
 
 
+def pad(x: Any, pad: Sequence[int], mode: str = "constant", value: Any = None) -> Any:
+    """Join what is beyond the edges to the tensor, one axis after the other; torch gathers it."""
+    if mode == "constant":
+        return torch.constant_pad_nd(x, pad, value or 0)
+    if min(pad) < 0:
+        return NotImplemented
+    for index in range(0, len(pad), 2):
+        axis = x.dim() - 1 - index // 2
+        x = _beyond_edges(x, axis, pad[index], pad[index + 1], mode)
+    return x
+
+
+def _beyond_edges(x: Any, axis: int, front: int, back: int, mode: str) -> Any:
+    size, shape = x.shape[axis], list(x.shape)
+    if mode == "reflect":
+        before = x.narrow(axis, 1, front).flip(axis) if front else None
+        after = x.narrow(axis, size - 1 - back, back).flip(axis) if back else None
+    elif mode == "circular":
+        before = x.narrow(axis, size - front, front) if front else None
+        after = x.narrow(axis, 0, back) if back else None
+    else:
+        shape[axis] = front
+        before = x.narrow(axis, 0, 1).expand(shape) if front else None
+        shape[axis] = back
+        after = x.narrow(axis, size - 1, 1).expand(shape) if back else None
+    parts = [part for part in (before, x, after) if part is not None]
+    return torch.cat(parts, axis) if len(parts) > 1 else x
+
+
 def max_pool(
     x: Any,
     kernel_size: Any,
@@ -230,11 +259,13 @@ def resize_without_aliases(
 def resize_bilinear(
     x: Any, output_size: Sequence[int] | None, align_corners: bool, scales: Sequence[float] | None
 ) -> Any:
-    """Keep a resize whose steps are fractions of its sizes: torch-mlir lowers it to RESIZE."""
+    """Keep a resize whose steps are fractions of its sizes, which becomes RESIZE; repeat one pixel."""
     sizes = x.shape[-2:]
     made = output_size or [
         int(size * scale) for size, scale in zip(sizes, scales or (), strict=True)
     ]
+    if list(sizes) == [1, 1]:
+        return x.expand(*x.shape[:-2], *made)
     pairs = list(zip(sizes, made, strict=True))
     steps = scales or [count / size for size, count in pairs]
     exact = align_corners or all(

@@ -1,4 +1,4 @@
-"""Resizing by torch: one RESIZE, or a product for each axis, with the numbers of torch."""
+"""Resizing and padding by torch take few operators, with the numbers of torch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [
 ]
 
 
-#: Mode, options, and the most operators that such a resize takes.
+#: Mode, options, and the most operators that such a resize or padding takes.
 CASES: Final[list[tuple[str, dict[str, Any], int]]] = [
     ("nearest", {"scale_factor": 2.0}, 3),
     ("nearest", {"size": (15, 7)}, 3),
@@ -36,6 +36,10 @@ CASES: Final[list[tuple[str, dict[str, Any], int]]] = [
     ("bicubic", {"scale_factor": 2.0}, 10),
     ("bicubic", {"scale_factor": 1.7}, 10),
     ("bicubic", {"size": (9, 40), "align_corners": True}, 10),
+    ("circular", {"pad": (2, 1, 0, 3)}, 5),
+    ("reflect", {"pad": (2, 1, 0, 3)}, 8),
+    ("reflect", {"pad": (0, 1, 0, 0)}, 2),
+    ("replicate", {"pad": (2, 1, 0, 3)}, 8),
 ]
 
 
@@ -43,11 +47,15 @@ def test_few_operators_give_the_numbers_of_torch() -> None:
     """All in one program, since an export of each would take most of a minute."""
     import torch
 
+    def _of(x: Any, mode: str, options: dict[str, Any]) -> Any:
+        functions = torch.nn.functional
+        function = functions.pad if "pad" in options else functions.interpolate
+        return function(x, mode=mode, **options)
+
     class Resize(torch.nn.Module):
         def forward(self, *inputs: Any) -> Any:
             rows = zip(inputs, CASES, strict=True)
-            interpolate = torch.nn.functional.interpolate
-            return tuple(interpolate(x, mode=mode, **options) for x, (mode, options, _) in rows)
+            return tuple(_of(x, mode, options) for x, (mode, options, _) in rows)
 
     torch.manual_seed(0)
     inputs = [torch.randn(2, 3, 5, 7) for _ in CASES]
@@ -61,6 +69,16 @@ def test_few_operators_give_the_numbers_of_torch() -> None:
     ):
         np.testing.assert_allclose(given, right.numpy(), rtol=1e-5, atol=2e-6, err_msg=str(case))
         assert _count_behind(graph.main, name) <= case[2], case
+
+
+def test_one_pixel_is_repeated_by_a_resize() -> None:
+    """As behind the global pool of DeepLab."""
+    import torch
+
+    graph = tc.frontends.from_torch(
+        torch.nn.UpsamplingBilinear2d(size=(4, 5)), [torch.randn(1, 3, 1, 1)]
+    )
+    assert [one.spec.name for one in graph.main.operators] == ["CONST_SHAPE", "TILE"]
 
 
 def _count_behind(block: Any, name: str) -> int:
