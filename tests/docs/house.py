@@ -179,6 +179,7 @@ OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
         for name in ("api", "module_api")
     },
     "golden.backends.worker": ({"iree", "jax", "torch"}, "a script that another Python runs"),
+    "golden.backends.in_double": ({"torch"}, "the script beside it imports it"),
     "golden.backends.mlir_consumer": (
         {"torch_mlir", "torch_mlir.execution_engine", "torch_mlir.passmanager"},
         "a file that another Python runs",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,11 @@ import pytest
 
 import tosa_convert as tc
 from tosa_convert.builder import Builder
-from tosa_convert.golden import open_backend
+from tosa_convert.golden import compare, open_backend
+from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.backends.runners import Record
+from tosa_convert.golden.models.compare_model import compare_model
+from tosa_convert.golden.models.ill_conditioned import excused
 
 INPUTS = {
     "ids": np.arange(6, dtype=np.int32).reshape(2, 3),
@@ -60,6 +64,68 @@ def test_a_factory_gives_the_arguments_of_its_torch_module(tmp_path: Path) -> No
         "    return Model(), (), {'ids': ids, 'scale': scale}\n"
     )
     judged(open_backend(f"torch:{path}:make", program(), INPUTS))
+
+
+#: Rounds x to 2**-10 or so in FP32, and not in FP64: a constant, a cast and a new tensor.
+ROUNDING = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.large = torch.nn.Parameter(torch.tensor(10000.0))
+
+    def forward(self, x):
+        y = (x + self.large).to(torch.float32) - torch.full((1,), 10000.0, dtype=torch.float32)
+        {last}
+        return y
+
+def make():
+    return Model(), (torch.linspace(-1, 1, 200),)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        ("", "ok   y float32[200] [ill-conditioned, 2 times the error of torch in FP32]"),
+        ("y[7] += 0.01", "FAIL y float32[200] [exact]"),
+    ],
+)
+def test_an_output_about_which_torch_errs_as_much_is_no_failure(
+    tmp_path: Path, last: str, expected: str
+) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    b = Builder()
+    b.output(b.identity(b.input("x", "fp32", (200,))), name="y")
+    path = tmp_path / "m.py"
+    path.write_text(ROUNDING.format(last=last), encoding="utf-8")
+    found = compare_model(
+        b.graph(),
+        "torch",
+        f"{path}:make",
+        given={},
+        examples={"x": np.linspace(-1, 1, 200, dtype=np.float32)},
+        seed=None,
+        machine=Machine(sys.executable, 60),
+    )
+    assert expected in str(found)
+    assert found.ok == expected.startswith("ok")
+
+
+def test_wrong_indices_are_counted_beside_those_of_the_framework() -> None:
+    exact = np.arange(20, dtype=np.int32)
+    swapped = exact.copy()
+    swapped[:4] = [1, 0, 3, 2]
+    for wrong, is_ok in ((slice(4, 12), True), (slice(4, 13), False)):
+        program = exact.copy()
+        program[wrong] += 1
+        found = compare({"y": program}, {"y": swapped})
+        again = excused(found, {"y": program}, {"y": swapped}, {"y": exact}, "torch")
+        assert not found.ok
+        assert again.ok == is_ok
+        assert "torch in FP32 differs from torch in FP64 by 0.2 on average" in again.tensors[0].note
 
 
 @pytest.mark.parametrize("given", ["file.py", "program.pt2"])

@@ -23,6 +23,7 @@ from tosa_convert.golden.arrays.npz import npy_files, open_npz
 from tosa_convert.golden.arrays.scratch import (
     new_scratch_folder,
     scratch_errors,
+    write_scratch,
 )
 from tosa_convert.golden.backends.adapters import ADAPTERS, open_adapter
 from tosa_convert.golden.backends.isolated import (
@@ -207,8 +208,12 @@ def run_original(
     graph: Graph,
     inputs: Mapping[str, Array],
     machine: Machine,
+    *,
+    is_double: bool = False,
 ) -> Record:
     """Return the results of software that runs the model from which the TOSA program was made.
+
+    is_double: torch computes in FP64 where the model has FP32.
 
     Raises TosaConvertError as `open_backend`.
     """
@@ -220,6 +225,9 @@ def run_original(
     files = new_scratch_folder()
     try:
         with scratch_errors(files):
+            if is_double:
+                source = Path(__file__).with_name("in_double.py")
+                write_scratch(files / source.name, [source.read_bytes()])
             outputs, steps = run_worker(machine, software, original, given, files)
         changed = numbered(files, "changed")
         answer = in_program_types(graph, by_position(graph, outputs, software, changed))

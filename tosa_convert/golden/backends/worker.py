@@ -3,14 +3,13 @@
     python worker.py SOFTWARE MODEL FOLDER
 
 The working folder has the inputs as in0.npy, in1.npy, ... in the model's order, and `types.json` with
-the names of their types: numpy reads a type that it does not have, such as bfloat16, as opaque bytes.
-If there is `calls.json`, the inputs are those of several calls in a row, and so are the outputs;
-call0.npz, call1.npz, ... have the states after each call that the file names and the model has.
-The folder gets out0.npy, out1.npy, ... and, if the software gives them, the results of its own operators
-as step0.npy, step1.npy, ... in running order, each written before the next is fetched; of inputs that
-the model writes to, changed0.npy, ... have the new values. The exit code is MISSING if the software is
-not installed, and REFUSED if it does not support the model. FOLDER is the user's, in which the code of
-a Python file makes its model. Any Python that has numpy and the software can run the script.
+the names of their types: numpy reads those that it lacks as opaque bytes. If there is `calls.json`,
+inputs and outputs are those of several calls in a row; call0.npz, ... get the states after each call
+that the file names and the model has. With `in_double.py`, torch computes in FP64. The folder gets
+out0.npy, ... and, if the software gives them, results of its own operators as step0.npy, ... in running
+order, each written before the next is fetched; of inputs that the model writes to, changed0.npy, ...
+have the new values. The exit code is MISSING without the software, and REFUSED if it does not support
+the model. FOLDER is the user's, in which the code of a Python file makes its model.
 """
 
 import contextlib
@@ -233,6 +232,8 @@ def _torch(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arr
             import torch.ao.quantization.fx._decomposed
         program = torch.export.load(model)
         eager, example = program.module(), program.example_inputs
+    double = os.path.exists("in_double.py")
+    compute = _python_file("in_double.py", "in_double").in_double(eager) if double else eager
     changed = itertools.count()
 
     def call(inputs: list[Any], types: list[str]) -> list[Any]:
@@ -241,12 +242,12 @@ def _torch(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arr
         leaves = torch.utils._pytree.tree_leaves((args, kwargs))
         versions = [(leaf, leaf._version) for leaf in leaves if isinstance(leaf, torch.Tensor)]
         with torch.no_grad():
-            results = torch.utils._pytree.tree_leaves(eager(*args, **kwargs))
+            results = torch.utils._pytree.tree_leaves(compute(*args, **kwargs))
         for tensor, version in versions:
             if tensor._version != version:
                 np.save(f"changed{next(changed)}.npy", _from_torch(torch, tensor.detach()))
-        tensors = [result.detach() for result in results if hasattr(result, "detach")]
         # A result may share memory with a state, which a later call changes.
+        tensors = [result.detach() for result in results if hasattr(result, "detach")]
         return [_from_torch(torch, tensor.clone()) for tensor in tensors]
 
     def states(names: list[str]) -> dict[str, Any]:
@@ -291,7 +292,7 @@ def _torch_module(torch: Any, named: Any) -> tuple[Any, Any]:
     return (made.eval() if isinstance(named, type) else made), None
 
 
-def _torch_arguments(torch: Any, tensors: list[Any], example: Any) -> tuple[Any, Any]:
+def _torch_arguments(torch: Any, tensors: list[Any], example: Any) -> Any:
     """Return the tensors as the arguments with which a program was exported, in their types.
 
     A program refuses by position what it was exported with by keyword; and TOSA has no 64-bit types, so
@@ -306,8 +307,7 @@ def _torch_arguments(torch: Any, tensors: list[Any], example: Any) -> tuple[Any,
         return tensors, {}
     for index, tensor in zip(places, tensors, strict=True):
         leaves[index] = tensor.to(leaves[index].dtype)
-    args, kwargs = tree.tree_unflatten(leaves, spec)
-    return args, kwargs
+    return tree.tree_unflatten(leaves, spec)
 
 
 #: Types that numpy does not have.

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from tosa_convert.errors import fail
+from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.read import with_shapes
 from tosa_convert.frontends.quantization_parameters import Scale
 from tosa_convert.frontends.table import frontend
@@ -24,8 +24,14 @@ from tosa_convert.golden.backends.consecutive_calls import (
     call_in_a_row,
 )
 from tosa_convert.golden.backends.process import Machine
-from tosa_convert.golden.backends.runners import run_original
-from tosa_convert.golden.checking.check import check_outputs, compare_with, reference_outputs
+from tosa_convert.golden.backends.runners import Record, run_original
+from tosa_convert.golden.checking.check import (
+    backend_outputs,
+    check_outputs,
+    compare_with,
+    reference_outputs,
+)
+from tosa_convert.golden.models.ill_conditioned import excused
 from tosa_convert.golden.running.programs import input_slots, output_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
 from tosa_convert.golden.running.run_options import RunOptions
@@ -42,6 +48,8 @@ from tosa_convert.io import log
 CALLS: Final = 3
 #: The runtime whose models have numbers where a program has integers of a scale.
 _IN_NUMBERS: Final = "torch"
+#: The runtime that can compute a model of FP32 in FP64.
+_IN_DOUBLE: Final = "torch"
 #: How far a quantised output of torch may be from the program's.
 STEPS: Final = 4.0
 _NO_SCALES: Final[Mapping[str, Scale]] = {}
@@ -77,7 +85,8 @@ def compare_model(
             computes between its quantise operators in floating point.
 
     Returns:
-        The comparison, as `check` makes it.
+        The comparison, as `check` makes it. An output that fails is excused if torch in FP32 is as far
+        from torch in FP64 as the program is.
 
     Raises:
         TosaConvertError: "option-conflict" if the framework has no runtime here; what `check` raises.
@@ -120,12 +129,35 @@ def compare_model(
         key: scales[key].numbers(array) if key in scales else array for key, array in inputs.items()
     }
     backend = run_original(runtime, model, static, numbers, machine)
+    if not scales:
+        return _compare_numbers(static, inputs, backend, model, machine)
+    options = RunOptions(timeout=machine.timeout)
     outputs = {slot.key: slot.dtype for slot in output_slots(static)}
     steps = tuple((key, STEPS) for key in outputs if key in scales)
     if steps:
         backend.arrays = _in_integers(backend.arrays, scales, outputs)
     tolerances = replace(NO_TOLERANCES, atol=steps)
-    return check_outputs(static, inputs, backend, tolerances, RunOptions(timeout=machine.timeout))
+    return check_outputs(static, inputs, backend, tolerances, options)
+
+
+def _compare_numbers(
+    graph: Graph, inputs: Mapping[str, Array], found: Record, model: str, machine: Machine
+) -> Comparison:
+    """Compare outputs, and those that fail again with what the framework computes in FP64."""
+    options = RunOptions(timeout=machine.timeout)
+    program = reference_outputs(graph, inputs, options)
+    with scratch_folder() as folder:
+        framework = backend_outputs(graph, inputs, found, folder)
+        compared = compare_with(graph, inputs, program, framework, NO_TOLERANCES, options)
+        if found.name != _IN_DOUBLE or compared.ok:
+            return compared
+        try:
+            double = run_original(found.name, model, graph, inputs, machine, is_double=True)
+        except TosaConvertError as error:
+            note = f"{found.name} did not run in FP64: {error.findings[0].message}"
+            return replace(compared, notes=(*compared.notes, note))
+        exact = backend_outputs(graph, inputs, double, folder)
+        return excused(compared, program, framework, exact, found.name)
 
 
 def _in_integers(
