@@ -21,6 +21,8 @@ OUTSIDE: Final = {
 }
 #: The page of the command line, which is made from click's commands.
 COMMANDS: Final = "reference/commands.md"
+#: The page of the operators, which is made from their tables.
+OPERATORS: Final = "reference/operators.md"
 #: Folder of the site with files of the repository that are not documents.
 FILES: Final = "repository"
 

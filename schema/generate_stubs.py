@@ -4,18 +4,20 @@
     python schema/generate_stubs.py --check    # exit code 1 if the file is not up to date
 
 The functions are made from the operator table when the package is imported, so that type checkers do not
-see them; this file has their signatures.
+see them; this file has their signatures, and what editors show of them: types and rules.
 """
 
 from __future__ import annotations
 
 import sys
+import textwrap
 from inspect import Parameter
 from pathlib import Path
 from typing import Final
 
 from tosa_convert.builder.calls import APART, parameters
 from tosa_convert.graph.opset import OPERATORS, AttributeSpec, OperandSpec, OperatorSpec
+from tosa_convert.rules.describe import conditions, type_lines
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 STUB: Final = ROOT / "tosa_convert" / "builder" / "operators.pyi"
@@ -31,6 +33,12 @@ from tosa_convert.builder.values import DTypeLike, Operand, Sizes, Value
 from tosa_convert.graph.dtypes import {enums}
 
 class Operators(BlockBuilder):
+    """A function for each operator.
+
+    Types are those that a target with the profile takes together; BF16, FP8, INT4, INT48, INT64 and
+    block-scaled types also need the extensions of these types.
+    """
+
 '''
 _ATTRIBUTE_TYPES: Final = {
     "i32": "int",
@@ -64,7 +72,30 @@ def _function(spec: OperatorSpec) -> str:
     elif count > 1:
         result = f"tuple[{', '.join(['Value'] * count)}]"
     arguments = "".join(f"        {word},\n" for word in words)
-    return f"    def {spec.name.lower()}(\n{arguments}    ) -> {result}: ...\n"
+    return f"    def {spec.name.lower()}(\n{arguments}    ) -> {result}:\n{_docstring(spec)}"
+
+
+def _docstring(spec: OperatorSpec) -> str:
+    """Return what an editor shows: the types that the operator takes, and its rules."""
+    results = ", ".join(row.name for row in spec.results) or "nothing"
+    lines = [f'"""Add the operator {spec.name}, which returns {results}.', "", "Types:"]
+    lines += [f"    {line}" for line in type_lines(spec)] or ["    those of shapes"]
+    rules = [f"    - {line}" for line in conditions(spec)]
+    lines += ["", "Rules:", *rules] if rules else []
+    return "".join(map(_wrapped, [*lines, '"""']))
+
+
+def _wrapped(line: str) -> str:
+    """Return a line of a docstring in the file, on several lines if it is long."""
+    start = " " * (8 + len(line) - len(line.lstrip()))
+    rows = textwrap.wrap(
+        line.strip(),
+        100,
+        initial_indent=start,
+        subsequent_indent=f"{start}  ",
+        break_on_hyphens=False,
+    )
+    return "".join(f"{row}\n" for row in rows or [""])
 
 
 def _type(spec: OperatorSpec, parameter: Parameter) -> str:

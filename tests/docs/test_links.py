@@ -40,8 +40,8 @@ def broken(document: Path, text: str) -> Iterator[str]:
     """Yield the links and files of a document that do not exist."""
     for path, anchor in _LINK.findall(text):
         target = (document.parent / path) if path else document
-        if target.resolve() == ROOT / "docs" / pages.COMMANDS:
-            continue  # a page that the build of the site makes
+        if target.resolve() in {ROOT / "docs" / uri for uri in (pages.COMMANDS, pages.OPERATORS)}:
+            continue  # pages that the build of the site makes
         if not target.exists():
             yield f"link to {path}"
         elif anchor and anchor not in anchors(target.read_text(encoding="utf-8")):

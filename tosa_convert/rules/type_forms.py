@@ -36,6 +36,8 @@ _SETS: Final = {
     "in": "in:FP8E4M3 in:FP8E5M2 in:FP6E2M3 in:FP6E3M2 in:FP4E2M1 in:MXINT8",
     "inf": "in:FP8E4M3 in:FP8E5M2 in:FP6E2M3 in:FP6E3M2 in:FP4E2M1",
 }
+#: Elements whose scales are another tensor.
+_DATA: Final = ("in", "inf")
 #: What a type needs by itself.
 EXTENSIONS_OF_TYPES: Final = {
     "BF16": "BF16",
@@ -304,6 +306,20 @@ def _elements(cell: str) -> list[tuple[Element, str]]:
             extension = f"MX-COMMON MX-{name.removeprefix('MX')}"
             found.append(((element, BLOCK_SCALE) if kind == "mx" else element, extension))
     return found
+
+
+def types_of(cell: str) -> str:
+    """Return the types of a part of a cell for readers.
+
+    Example:
+        >>> types_of("f16,f8"), types_of("mx")
+        ('FP16, FP8E4M3 or FP8E5M2', 'block-scaled')
+    """
+    names: list[str] = []
+    for word in cell.split(","):
+        kind = "block-scaled" if word == "mx" else "data of block-scaled" if word in _DATA else ""
+        names += [kind] if kind else _SETS[word].split()
+    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 @cache

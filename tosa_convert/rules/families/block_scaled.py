@@ -82,6 +82,7 @@ def whole_blocks(name: str) -> Check:
                 f"a multiple of the block size {block}",
             )
 
+    check.__doc__ = f"Check that the last dimension of {name} is a multiple of the block size."
     return check
 
 
@@ -99,6 +100,7 @@ def one_rank(data: str, scale: str) -> Check:
                 f"rank {expected.rank}",
             )
 
+    check.__doc__ = f"Check that {scale} has the rank of {data}."
     return check
 
 
@@ -120,6 +122,7 @@ def scales_of(data: str, scale: str) -> Check:
                 shape_text(expected),
             )
 
+    check.__doc__ = f"Check that {scale} has one element for each block of {data}."
     return check
 
 
@@ -157,12 +160,18 @@ def _with_scales(name: str) -> Check:
                 str(expected),
             )
 
+    check.__doc__ = f"Check that there is {name} if block_size is not 1, and only then."
     return check
 
 
 def _if_scaled(name: str, check: Check) -> Check:
     """Return the check, restricted to operators that have the operand of scales."""
-    return lambda view: check(view) if view.has(name) else iter(())
+
+    def check_scaled(view: OperatorView) -> Iterator[Violation]:
+        return check(view) if view.has(name) else iter(())
+
+    check_scaled.__doc__ = check.__doc__
+    return check_scaled
 
 
 def _with_scales_inferred(
@@ -203,7 +212,7 @@ def new_shape_is_positive(view: OperatorView) -> Iterator[Violation]:
 
 
 def same_count(view: OperatorView) -> Iterator[Violation]:
-    """Input and result have as many elements."""
+    """Check that the result has as many elements as the input."""
     sizes, shape = view.sizes("new_value_shape"), _reshaped_input(view)
     if shape is None or not all(map(known, shape)) or any(not size or size < 1 for size in sizes):
         return
@@ -243,7 +252,7 @@ def _values(view: OperatorView) -> tuple[int, ...]:
 
 
 def same_batch(view: OperatorView) -> Iterator[Violation]:
-    """Values and indices have one batch size."""
+    """Check that values and indices have one batch size."""
     expected, found = _values(view)[0], sizes_of(view.shape("indices"), 2)[0]
     if not agree(expected, found):
         yield Violation(

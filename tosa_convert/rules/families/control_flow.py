@@ -89,6 +89,7 @@ def _takes_operands(attribute: str) -> Check:
         if region := _region(view, attribute):
             yield from _region_differences(rule, region, True, "the operands", _passed(view))
 
+    check.__doc__ = f"Check that {attribute} takes the types of the operands."
     return check
 
 
@@ -101,6 +102,7 @@ def _returns_results(attribute: str) -> Check:
         if region and view.outputs:
             yield from _region_differences(rule, region, False, "the results", view.outputs)
 
+    check.__doc__ = f"Check that {attribute} returns the types of the results."
     return check
 
 
@@ -131,7 +133,7 @@ def _condition_is_one_element(view: OperatorView) -> Iterator[Violation]:
 
 
 def _branches_agree(view: OperatorView) -> Iterator[Violation]:
-    """Both regions return values of the same types, where no results are declared."""
+    """Check that both regions return the same types."""
     one, other = _region(view, "then_graph"), _region(view, "else_graph")
     if one and other and not view.outputs:
         wanted = _types(one[1], one[1].outputs)

@@ -52,11 +52,12 @@ def zero_point_of(side: str) -> Check:
                 "0, since only INT8 and unsigned INT16 have other zero points",
             )
 
+    check.__doc__ = f"Check that {name} is 0 unless {side} is of INT8; 32768 for unsigned INT16."
     return check
 
 
 def scale(view: OperatorView) -> Iterator[Violation]:
-    """scale32 fits the input and the rounding mode."""
+    """Check that scale32 fits the input and the rounding mode."""
     scale32 = view.attributes["scale32"]
     if scale32 and view.tensor("input").dtype is _INT48:
         yield Violation("scale32", "scale32 is true, and input is of INT48", "false")
@@ -69,7 +70,7 @@ def scale(view: OperatorView) -> Iterator[Violation]:
 
 
 def unsigned(view: OperatorView) -> Iterator[Violation]:
-    """At most one side is unsigned, and none if the other or itself is of INT32 or INT48."""
+    """Check that at most one side is unsigned, and none if the other or itself is of INT32 or INT48."""
     sides = {"input": view.tensor("input").dtype, "output": view.tensor("output_zp").dtype}
     flags = [side for side in sides if view.attributes[f"{side}_unsigned"]]
     if len(flags) == 2:
@@ -87,7 +88,7 @@ def unsigned(view: OperatorView) -> Iterator[Violation]:
 
 
 def channels(view: OperatorView) -> Iterator[Violation]:
-    """There is one multiplier and one shift, or one for each channel of the input."""
+    """Check that there is one multiplier and shift, or one for each channel of the input."""
     expected, reason = 1, "per_channel is false"
     if view.attributes["per_channel"]:
         shape = view.shape("input")
@@ -112,7 +113,7 @@ def channels(view: OperatorView) -> Iterator[Violation]:
 
 
 def factors(view: OperatorView) -> Iterator[Violation]:
-    """Multipliers are not negative, and shifts are in range."""
+    """Check that multipliers are not negative, and shifts are 2 to 62."""
     limits = (
         ("multiplier", 0, None, "at least 0"),
         ("shift", _LEAST_SHIFT, _MOST_SHIFT, f"{_LEAST_SHIFT} to {_MOST_SHIFT}"),

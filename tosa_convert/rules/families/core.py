@@ -127,11 +127,13 @@ def rank(name: str, *ranks: int) -> Check:
                     f"rank {expected}",
                 )
 
+    check.__doc__ = f"Check that {name} has rank {expected}."
     return check
 
 
 def rank_between(name: str, fewest: int, most: int | None = None) -> Check:
     """Require the rank of the tensor operand to be in a range."""
+    expected = f"at least {fewest}" if most is None else f"{fewest} to {most}"
 
     def check(view: OperatorView) -> Iterator[Violation]:
         for tensor in view.tensors(name):
@@ -139,13 +141,13 @@ def rank_between(name: str, fewest: int, most: int | None = None) -> Check:
                 fewest <= tensor.rank and (most is None or tensor.rank <= most)
             ):
                 continue
-            expected = f"at least {fewest}" if most is None else f"{fewest} to {most}"
             yield Violation(
                 f"{dashed(name)}-rank",
                 f"{name} is {tensor}, of rank {tensor.rank}",
                 f"rank {expected}",
             )
 
+    check.__doc__ = f"Check that {name} has rank {expected}."
     return check
 
 
@@ -158,6 +160,7 @@ def single(name: str) -> Check:
             if shape is not None and (len(shape) != 1 or not agree(shape[0], 1)):
                 yield Violation(f"{dashed(name)}-shape", f"{name} is {tensor}", "shape [1]")
 
+    check.__doc__ = f"Check that {name} has the shape [1]."
     return check
 
 
@@ -174,6 +177,7 @@ def axis_of(name: str) -> Check:
                 )
                 return
 
+    check.__doc__ = f"Check that axis is a dimension of {name}."
     return check
 
 
@@ -307,6 +311,7 @@ def zero_point(name: str) -> Check:
             "0, as for all dtypes but INT8",
         )
 
+    check.__doc__ = f"Check that {name} has the shape [1], and is 0 unless it is of INT8."
     return check
 
 

@@ -29,7 +29,7 @@ from tosa_convert.rules.values import Shape, Size, TensorType
 
 
 def lengths(*names: str, factor: int = 1) -> Check:
-    """Shape operands have a value, or `factor` values, for each dimension of input1."""
+    """Require a value, or `factor` values, of shape operands for each dimension of input1."""
 
     def check(view: OperatorView) -> Iterator[Violation]:
         rank = view.tensor("input1").rank
@@ -46,6 +46,10 @@ def lengths(*names: str, factor: int = 1) -> Check:
                     f"{rank * factor} values, for {rank} dimensions{per}",
                 )
 
+    check.__doc__ = (
+        f"Check that {' and '.join(names)} has {'one value' if factor == 1 else f'{factor} values'} "
+        "for each dimension of input1."
+    )
     return check
 
 
@@ -77,6 +81,7 @@ def at_least(name: str, least: int, *, rule: str, factor: int = 1) -> Check:
             )
             return
 
+    check.__doc__ = f"Check that the values of {name} are at least {least}."
     return check
 
 
@@ -95,7 +100,7 @@ def _shape(view: OperatorView, rank: int) -> tuple[int, ...]:
 
 
 def concat_ranks(view: OperatorView) -> Iterator[Violation]:
-    """There is at least one operand, and all have one rank of at least 1."""
+    """Check that there is at least one operand, and all have one rank of at least 1."""
     tensors = view.tensors("input1")
     if not tensors:
         yield Violation("empty", "no operands", "at least one")
@@ -107,7 +112,7 @@ def concat_ranks(view: OperatorView) -> Iterator[Violation]:
 
 
 def concat_sizes(view: OperatorView) -> Iterator[Violation]:
-    """Sizes agree in each dimension but the axis."""
+    """Check that sizes agree in each dimension but the axis."""
     shapes = [tensor.shape for tensor in view.tensors("input1") if tensor.shape is not None]
     for dimension, sizes in enumerate(zip(*shapes, strict=True)):
         if dimension != view.attributes["axis"] and not agree(*sizes):
@@ -176,7 +181,7 @@ def slice_bounds(view: OperatorView) -> Iterator[Violation]:
 
 
 def start_of_block(view: OperatorView) -> Iterator[Violation]:
-    """Refuse a slice that begins inside a block: scales are not divided."""
+    """Check that a slice begins with a block: scales are not divided."""
     scale, starts = view.tensor("input1").scale, view.sizes("start")
     last = starts[-1] if starts else None
     if scale is not None and last is not None and last > 0 and last % int(scale[1]):
@@ -263,7 +268,7 @@ def _reshaped(view: OperatorView) -> tuple[ResultShape, ...]:
 
 
 def perms_length(view: OperatorView) -> Iterator[Violation]:
-    """There is a permutation index for each dimension."""
+    """Check that perms has an index for each dimension."""
     rank, perms = view.tensor("input1").rank, view.attributes["perms"]
     if rank is not None and len(perms) != rank:
         yield Violation(
@@ -274,7 +279,7 @@ def perms_length(view: OperatorView) -> Iterator[Violation]:
 
 
 def perms_are_a_permutation(view: OperatorView) -> Iterator[Violation]:
-    """Check that each dimension occurs once."""
+    """Check that each dimension occurs once in perms."""
     perms = view.attributes["perms"]
     expected = f"each of 0 to {len(perms) - 1} once"
     outside = [index for index in perms if not 0 <= index < len(perms)]
@@ -287,7 +292,7 @@ def perms_are_a_permutation(view: OperatorView) -> Iterator[Violation]:
 
 
 def blocks_stay_last(view: OperatorView) -> Iterator[Violation]:
-    """Refuse to move the last dimension of a block-scaled tensor, in which its blocks lie."""
+    """Check that the last dimension of a block-scaled tensor, which has its blocks, stays the last."""
     perms, value = view.attributes["perms"], view.tensor("input1")
     last = len(perms) - 1
     if value.scale is not None and last in perms and perms[-1] != last:

@@ -107,7 +107,7 @@ def operands_have_one_rank(view: OperatorView) -> Iterator[Violation]:
 
 
 def operands_broadcast(view: OperatorView) -> Iterator[Violation]:
-    """Sizes in each dimension are equal or 1."""
+    """Check that sizes in each dimension are equal or 1."""
     shapes = [value.shape for value in broadcast_operands(view) if value.shape is not None]
     for dimension, sizes in enumerate(zip(*shapes, strict=True)):
         if len({size for size in sizes if known(size)} - {1}) > 1:
@@ -128,7 +128,7 @@ def _broadcast_shape(view: OperatorView) -> tuple[ResultShape, ...]:
 
 
 def clamp_range(view: OperatorView) -> Iterator[Violation]:
-    """min_val and max_val of CLAMP are numbers, and in order."""
+    """Check that min_val and max_val are numbers, and in order."""
     dtype = view.tensor("input").dtype
     low, high = (
         Constant(dtype, 1, view.attributes[name][: dtype.element_bytes], unpacked=True).values()[0]
@@ -144,7 +144,7 @@ def clamp_range(view: OperatorView) -> Iterator[Violation]:
 
 
 def mul_shift(view: OperatorView) -> Iterator[Violation]:
-    """Check that the shift of MUL is 0 to 63, and 0 unless the operands are of INT32."""
+    """Check that shift is 0 to 63, and 0 unless the operands are of INT32."""
     shift, dtype = view.splat("shift"), view.tensor("input1").dtype
     if shift is None:
         return

@@ -30,7 +30,7 @@ def _sizes(view: OperatorView) -> tuple[int, ...]:
 
 
 def powers_of_two(view: OperatorView) -> Iterator[Violation]:
-    """Height and width are powers of two."""
+    """Check that height and width are powers of two."""
     for name, size in zip(_DIMENSIONS[1:], _sizes(view)[1:], strict=True):
         if known(size) and (size < 1 or size & (size - 1)):
             yield Violation(f"{name}-power-of-two", f"{name} is {size}", "a power of two")

@@ -48,6 +48,10 @@ def _size(view: OperatorView, layout: dict[str, str], name: str) -> int:
     return merged(*(size for _, size in _sizes(view, layout, name)))
 
 
+def _layouts(layout: dict[str, str]) -> str:
+    return ", ".join(f"{name} [{', '.join(sizes)}]" for name, sizes in layout.items())
+
+
 def _sizes_agree(layout: dict[str, str]) -> Check:
     def check(view: OperatorView) -> Iterator[Violation]:
         for name, (rule, text) in _COMMON.items():
@@ -57,11 +61,12 @@ def _sizes_agree(layout: dict[str, str]) -> Check:
                 message = f"{text} is {' and '.join(sizes)}: {listing(view, layout)}"
                 yield Violation(rule, message, "equal sizes")
 
+    check.__doc__ = f"Check that sizes of the same name agree: {_layouts(layout)}."
     return check
 
 
 def rows_for_indices(view: OperatorView) -> Iterator[Violation]:
-    """SCATTER has a row for each index, since an index occurs at most once."""
+    """Check that there is a row for each index, since an index occurs at most once."""
     rows, indices = (_size(view, _SCATTER, name) for name in "KW")
     if known(rows) and known(indices) and indices > rows:
         yield Violation(
@@ -88,7 +93,7 @@ def indices_are_rows(view: OperatorView) -> Iterator[Violation]:
 
 
 def indices_occur_once(view: OperatorView) -> Iterator[Violation]:
-    """SCATTER writes each row once: an index occurs at most once in a batch."""
+    """Check that an index occurs at most once in a batch: each row is written once."""
     indices = view.tensor("indices")
     if indices.data is None or indices.shape is None or min(indices.shape) < 1:
         return
@@ -115,7 +120,7 @@ def indices_occur_once(view: OperatorView) -> Iterator[Violation]:
 
 
 def row_count(view: OperatorView) -> Iterator[Violation]:
-    """ROW_GATHER copies at least one row for each index, and not more than values has."""
+    """Check that row_count is at least 1, and not more than the rows of values."""
     count, rows = view.splat("row_count"), _size(view, _GATHER, "K")
     if count is None:
         return

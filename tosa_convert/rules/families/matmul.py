@@ -60,7 +60,7 @@ class _Product:
         )
 
     def same_channels(self, view: OperatorView) -> Iterator[Violation]:
-        """Rows of one operand are as long as columns of the other."""
+        """Check that rows of one operand are as long as columns of the other."""
         expected, found = self.sizes(view, self.a)[2], self.sizes(view, self.b)[self.channels]
         if not agree(expected, found):
             yield Violation(

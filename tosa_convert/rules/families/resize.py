@@ -64,7 +64,7 @@ def _axes(view: OperatorView) -> tuple[_Axis, ...]:
 
 
 def axis_conditions(view: OperatorView) -> Iterator[Violation]:
-    """Scale, offset and border are in their ranges, and the sizes that follow are too."""
+    """Check that scale, offset, border and the sizes that follow are in their ranges."""
     for axis in _axes(view):
         ranges = [*_scale(axis)]
         if not ranges:
@@ -138,7 +138,7 @@ def _sizes(axis: _Axis) -> Iterator[Violation]:
 
 
 def blocks_are_copied(view: OperatorView) -> Iterator[Violation]:
-    """Block-scaled tensors are not interpolated."""
+    """Check that block-scaled tensors are not interpolated: mode is NEAREST."""
     image = view.tensor("input")
     if image.scale is not None and view.attributes["mode"] != ResizeMode.NEAREST:
         yield Violation("mode", f"mode is BILINEAR, and input is {image}", "NEAREST")

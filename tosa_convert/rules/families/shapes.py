@@ -77,6 +77,7 @@ def _pairs(view: OperatorView) -> Iterator[tuple[Size, Size]]:
 
 
 def _shapes_have_one_rank(view: OperatorView) -> Iterator[Violation]:
+    """Check that both operands have one rank."""
     one, other = len(view.sizes("input1")), len(view.sizes("input2"))
     if one != other:
         yield Violation(
@@ -92,6 +93,7 @@ def _computed(view: OperatorView) -> Iterator[Size]:
 
 
 def _values_in_range(view: OperatorView) -> Iterator[Violation]:
+    """Check that the values of the result fit into 64 bits."""
     for index, value in enumerate(_computed(view)):
         if value is not None and not _LEAST <= value <= _MOST:
             yield Violation(
@@ -102,6 +104,7 @@ def _values_in_range(view: OperatorView) -> Iterator[Violation]:
 
 
 def _divisors_are_not_zero(view: OperatorView) -> Iterator[Violation]:
+    """Check that no value of input2 is 0."""
     if 0 in view.sizes("input2"):
         yield Violation("divisor", f"a divisor is 0: {listing(view)}", "divisors other than 0")
 
@@ -115,6 +118,7 @@ def _arithmetic(*checks: Check) -> OperatorRules:
 
 
 def _shapes_are_equal(view: OperatorView) -> Iterator[Violation]:
+    """Check that the shapes are equal; with allow_broadcast a value may be 1."""
     broadcast = bool(view.attributes["allow_broadcast"])
     wrong = [
         index
@@ -158,6 +162,8 @@ def _values_between(rule: str, fewest: int, most: int) -> Check:
                     f"{fewest} or more" if most == _MOST else f"{fewest} to {most}",
                 )
 
+    end = "or more" if most == _MOST else f"to {most}"
+    check.__doc__ = f"Check that the values of input are {fewest} {end}."
     return check
 
 
@@ -173,11 +179,13 @@ _LOGARITHM: Final = OperatorRules(_infer_unary, (), (_values_between("value", 1,
 
 
 def _has_inputs(view: OperatorView) -> Iterator[Violation]:
+    """Check that there is at least one operand."""
     if not view.inputs:
         yield Violation("input-list", "it has no operands", "at least one shape")
 
 
 def _parts_have_values(view: OperatorView) -> Iterator[Violation]:
+    """Check that no operand is a shape of rank 0."""
     for index, part in enumerate(view.all("input")):
         if isinstance(part, ShapeType) and not part.sizes:
             yield Violation("input-rank", f"operand {index} is {part}, of rank 0", "rank 1 or more")
@@ -189,6 +197,7 @@ def _infer_concatenated(view: OperatorView) -> tuple[ResultShape, ...]:
 
 
 def _sliced_shape_has_values(view: OperatorView) -> Iterator[Violation]:
+    """Check that input is not of rank 0."""
     if not view.sizes("input"):
         yield Violation("input-rank", "input is shape [], of rank 0", "rank 1 or more")
 
@@ -199,6 +208,7 @@ def _is_one_element(name: str) -> Check:
         if found.shape is not None and (len(found.shape) != 1 or not agree(found.shape[0], 1)):
             yield Violation(f"{name}-shape", f"{name} is {found}", "[1]")
 
+    check.__doc__ = f"Check that {name} has the shape [1]."
     return check
 
 
@@ -209,18 +219,21 @@ def _position(view: OperatorView, name: str) -> int | None:
 
 
 def _start_is_not_negative(view: OperatorView) -> Iterator[Violation]:
+    """Check that start is at least 0."""
     start = _position(view, "start")
     if start is not None and start < 0:
         yield Violation("start", f"start is {start}", "0 or more")
 
 
 def _size_is_positive(view: OperatorView) -> Iterator[Violation]:
+    """Check that size is at least 1."""
     size = _position(view, "size")
     if size is not None and size < 1:
         yield Violation("size", f"size is {size}", "1 or more")
 
 
 def _slice_is_inside(view: OperatorView) -> Iterator[Violation]:
+    """Check that the slice ends within the input."""
     start, size = _position(view, "start") or 0, _position(view, "size") or 1
     length = len(view.sizes("input"))
     if max(start, 0) + max(size, 1) > length:

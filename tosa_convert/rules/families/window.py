@@ -126,6 +126,7 @@ def at_least(name: str, fewest: int) -> Check:
                 f"{name}-{rule}", f"{name} is {_listed(values)}", f"values of at least {fewest}"
             )
 
+    check.__doc__ = f"Check that the values of {name} are at least {fewest}."
     return check
 
 
@@ -139,6 +140,7 @@ def length(name: str, expected: int) -> Check:
                 f"{name}-length", f"{name} has {len(values)} values", f"{expected} values"
             )
 
+    check.__doc__ = f"Check that {name} has {expected} values."
     return check
 
 
@@ -166,7 +168,7 @@ def _largest_pad(axis: Axis) -> int:
 
 
 def positions(view: OperatorView) -> Iterator[Violation]:
-    """No position of the kernel has padding only, and the last one ends where the input ends."""
+    """Check that no position of the kernel has padding only, and that the last ends with the input."""
     for axis in _axes(view):
         if axis.kernel is not None and 1 <= axis.kernel <= _largest_pad(axis):
             yield Violation(
