@@ -6,7 +6,8 @@ Both use one thread, and processor time is measured, so that other work on the m
 The time of the reference model is that of the operator alone: a program computes it once, another one
 several times, and the difference of the two processes is divided by the difference of the counts. Start,
 reading and writing cancel out. Ours is the time of a whole run in this process: the operator, its
-checks, and the memory of its result. Inputs are in memory. Of the runs of each the fastest one counts.
+checks, and the memory of its result. Inputs are in memory. Both are measured in turns, so that a busy
+machine slows both down, and of the runs of each the fastest one counts.
 
 Exit code 1 if a ratio is below its limit.
 """
@@ -18,7 +19,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from tosa_convert.golden.running.programs import Program, input_arrays
 from tosa_convert.golden.running.run_graph import run_program
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph import Graph
+from tosa_convert.reference.call import Array
 from tosa_convert.reference.evaluate import Machine
 
 #: The environment of one thread, which libraries read when they are loaded.
@@ -42,7 +44,7 @@ ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_
 LONG_ENOUGH = 0.4
 #: Most repetitions of the operator in the second program.
 MOST = 32
-#: Seconds that our runs of a row are to take, and the fewest of them.
+#: Seconds that our runs of a row are to take in each pair, and the fewest of them.
 OURS, FEWEST = 0.3, 3
 
 
@@ -84,10 +86,11 @@ def of_children(work: Callable[[], object]) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def of_model(row: Row, pairs: int) -> float:
-    """Return the reference model's seconds for one operator."""
+def measure(row: Row, pairs: int) -> Measured:
+    """Return the seconds of one operator, ours and the reference model's, measured in turns."""
     options = RunOptions(engine="reference-model", level="none", timeout=600)
-    inputs = input_arrays(build(row, 1), None, 1)
+    graph = build(row, 1)
+    inputs = input_arrays(graph, None, 1)
 
     def seconds(count: int) -> float:
         program = Program(build(row, count))
@@ -95,16 +98,17 @@ def of_model(row: Row, pairs: int) -> float:
 
     guess = max(seconds(2) - seconds(1), 1e-6)
     count = 1 + max(1, min(MOST, round(LONG_ENOUGH / guess)))
-    found = [(seconds(1), seconds(count)) for _ in range(pairs)]
-    once, often = (float(min(column)) for column in zip(*found, strict=True))
-    return max(often - once, 1e-6) / (count - 1)
-
-
-def of_ours(row: Row) -> float:
-    """Return our seconds for one operator."""
-    graph = build(row, 1)
-    inputs = input_arrays(graph, None, 1)
     Machine(graph).run(inputs)
+    ours, once, often = [], [], []
+    for _ in range(pairs):
+        ours.append(of_ours(graph, inputs))
+        once.append(seconds(1))
+        often.append(seconds(count))
+    return Measured(row, min(ours), max(min(often) - min(once), 1e-6) / (count - 1))
+
+
+def of_ours(graph: Graph, inputs: Mapping[str, Array]) -> float:
+    """Return the least processor time of a run of ours, in seconds."""
     found: list[float] = []
     while len(found) < FEWEST or sum(found) < OURS:
         start = time.process_time()
@@ -166,7 +170,7 @@ def main(words: list[str] | None = None) -> int:
     found, failed = [], False
     for row in chosen:
         try:
-            one = Measured(row, of_ours(row), of_model(row, options.pairs))
+            one = measure(row, options.pairs)
         except TosaConvertError as error:
             failed = True
             print(f"{row.name:40} failed: {error.findings[0]}", flush=True)

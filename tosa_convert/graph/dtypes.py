@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -70,14 +71,19 @@ class DType:
     @property
     def numpy(self) -> np.dtype[Any]:
         """Return the numpy type of an unpacked element; from ml_dtypes where numpy does not have it."""
-        from tosa_convert.graph.lazy_numpy import np
+        return _numpy_type(self.numpy_name)
 
-        try:
-            return np.dtype(self.numpy_name)
-        except TypeError:
-            import ml_dtypes
 
-            return np.dtype(getattr(ml_dtypes, self.numpy_name))
+@cache
+def _numpy_type(name: str) -> np.dtype[Any]:
+    from tosa_convert.graph.lazy_numpy import np
+
+    try:
+        return np.dtype(name)
+    except TypeError:
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, name))
 
 
 DTYPES: Final[tuple[DType, ...]] = (

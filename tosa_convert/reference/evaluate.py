@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -170,7 +170,7 @@ class Machine:
     ) -> dict[str, Value]:
         """Return the results of an operator without regions, by name."""
         spec = operator.spec
-        if spec in (CONST, CONST_SHAPE):
+        if spec is CONST or spec is CONST_SHAPE:
             (name,) = operator.outputs
             return {name: self.value(block, {}, name)}
         if spec is VARIABLE:
@@ -265,6 +265,8 @@ class Machine:
 
 def _arrays(values: Mapping[str, Value]) -> dict[str, Array]:
     """Return the arrays of values, by key."""
+    if Scaled not in map(type, values.values()):
+        return cast(dict[str, Array], values)
     return {
         key: array for name, value in values.items() for key, array in by_key(name, value).items()
     }
@@ -306,12 +308,12 @@ def _refuse_zero_points(call: Call) -> None:
         if not row.name.endswith("_zp") or not call.has(row.name):
             continue
         element, point = call.type_of(row.name).dtype, call.raw(row.name)
-        is_unsigned = call.attributes.get(row.name.removesuffix("zp") + "unsigned")
+        if element is INT8:
+            continue
         wrong = point != 0
-        if element is INT16 and is_unsigned:
+        if element is INT16 and call.attributes.get(row.name.removesuffix("zp") + "unsigned"):
             wrong &= point != MIDDLE_OF_UINT16
-        if element is not INT8:
-            refuse_undefined(call, wrong, f"a zero point of {element}")
+        refuse_undefined(call, wrong, f"a zero point of {element}")
 
 
 def _refusing_overflow(function: Operation) -> Operation:

@@ -31,6 +31,7 @@ class Products:
         """
         self._count = terms = right.shape[-2]
         self._is_integer = largest is not None
+        self._largest_sum = 0
         self.kind: np.dtype[Any] = right.dtype
         self.terms = terms
         if largest is None:
@@ -43,6 +44,7 @@ class Products:
             self.kind = np.dtype(kind)
             self.terms = terms
             if largest * sum_of_all < exact:
+                self._largest_sum = largest * sum_of_all
                 return
             self.terms = exact // (largest * most)
             if self.terms >= min(terms, _LEAST_TERMS):
@@ -53,6 +55,16 @@ class Products:
     def sum_kind(self) -> np.dtype[Any]:
         """Return the type that holds the sum of all terms exactly."""
         return self.kind if self.terms >= self._count else np.dtype(np.int64)
+
+    def whole_kind(self, bias: Array, result: np.dtype[Any]) -> np.dtype[Any]:
+        """Return the type in which a bias is added to the sums of all terms, for a result of a type."""
+        if not self._is_integer:
+            return self.kind
+        if self.sum_kind != np.float32 or result != np.int32:
+            return np.dtype(np.int64)
+        # Sums that FP32 holds fit INT32, in which the bias may wrap around, as in the result.
+        is_exact = self._largest_sum + largest_of(bias) < _EXACT[0][1]
+        return self.kind if is_exact else result
 
     def convert(self, array: Array) -> Array:
         """Return a tensor in the type of the products."""

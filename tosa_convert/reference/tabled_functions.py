@@ -23,22 +23,25 @@ from tosa_convert.reference.parts import slices
 
 #: Bits of the fraction of an FP32 number.
 _FRACTION: Final = 23
-#: Elements that are computed at a time.
-_PART: Final = 1 << 16
+#: Elements that are computed at a time. Their intermediate values fit the third cache; the second one
+#: would hold fewer, for which numpy takes longer to start than that saves.
+_PART: Final = 1 << 18
 
 
 class _Block:
     """Memory for some elements, which stays in the cache.
 
-    near, rest: FP32 numbers that are added up to the operand. index: of the nodes.
+    near, rest: FP32 numbers that are added up to the operand; near is the memory of the results.
+    index: of the nodes. is_inside: whether all indices are those of nodes.
     one, two: FP64 numbers. late: FP64 numbers in the memory of the index, once that is not needed.
     """
 
     def __init__(self, size: int) -> None:
         """Allocate it."""
-        self.near, self.rest = np.empty((2, size), np.float32)
+        self.near = self.rest = np.empty(size, np.float32)
         self.one, self.two, self.late = np.empty((3, size), np.float64)
         self.index = self.late.view(np.int64)
+        self.is_inside = False
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ class Tabled:
 
     exact: computes it in FP64, for the table and where the formula does not hold.
     holds: returns whether the formula holds for all elements of a block, which may err on the safe side.
+        It does if all of them are inside of the table.
     except_at: returns where it does not.
     formula: writes the results of a block, with intermediate values in a `_Block`.
     """
@@ -63,10 +67,11 @@ class Tabled:
         for part in slices((1, *value.shape), _PART) if value.size else ():
             source = np.ascontiguousarray(value[None][part]).reshape(-1)
             target = result[None][part].reshape(-1)
-            if source.size != len(block.near):
+            if source.size != len(block.rest):
                 block = _Block(source.size)
+            block.near = target
             self.formula(source, target, block)
-            if not self.holds(source):
+            if not block.is_inside and not self.holds(source):
                 places = self.except_at(source)
                 target[places] = self.exact(source[places].astype(np.float64))
         return result
@@ -80,9 +85,14 @@ class _Nodes:
     low: int
     high: int
 
+    @property
+    def count(self) -> int:
+        """Return how many there are."""
+        return ((self.high - self.low) << self.bits) + 1
+
     def all(self) -> Array:
         """Return the nodes in FP64."""
-        return np.arange(self.low << self.bits, (self.high << self.bits) + 1) / 2.0**self.bits
+        return (np.arange(self.count) + (self.low << self.bits)) / 2.0**self.bits
 
     def find(self, value: Array, block: _Block) -> None:
         """Split numbers into the nearest multiple and an exact rest, and find the index of the former.
@@ -94,6 +104,8 @@ class _Nodes:
         np.add(value, large, out=block.near)
         codes = block.rest.view(np.int32)
         np.subtract(block.near.view(np.int32), first, out=codes)
+        # Codes below the first one, and those of NaN, are the largest unsigned numbers.
+        block.is_inside = bool(np.maximum.reduce(codes.view(np.uint32)) < self.count)
         block.index[...] = codes
         np.subtract(block.near, large, out=block.near)
         np.subtract(value, block.near, out=block.rest)
@@ -120,7 +132,8 @@ def _tabled(
 
 
 def _look_up(table: Array, block: _Block, out: Array) -> Array:
-    return table.take(block.index, out=out, mode="clip")
+    # Indices that need not be changed are looked up faster with "wrap".
+    return table.take(block.index, out=out, mode="wrap" if block.is_inside else "clip")
 
 
 _EXP_NODES: Final = _Nodes(10, -105, 90)
@@ -289,6 +302,7 @@ def _log_table() -> Array:
 
 def _log(value: Array, result: Array, block: _Block) -> None:
     """Write log(a + r) = log(a) + w - w^2 / 2, where w = r / a."""
+    block.is_inside = _log_holds(value)
     half = np.int32(1 << (_LOG_SHIFT - 1))
     codes = np.add(value.view(np.int32), half, out=block.near.view(np.int32))
     numbers = np.right_shift(codes, np.int32(_LOG_SHIFT), out=block.rest.view(np.int32))

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -20,12 +20,12 @@ from tosa_convert.reference.call import (
     Operation,
     Type,
     integer_limits,
-    is_float,
     new_result,
 )
 from tosa_convert.reference.elementwise import ignores_nan
+from tosa_convert.reference.images import Border, Image
 from tosa_convert.reference.parts import PART
-from tosa_convert.reference.products import Products, largest_of
+from tosa_convert.reference.products import Products
 
 #: Bytes of the windows that are copied for one product of matrices.
 _COPIED_BYTES: Final = 2 << 20
@@ -103,23 +103,23 @@ def convolve_depthwise(call: Call) -> Array:
     # numpy multiplies long lines faster than those of the channels alone.
     repeats = max(1, min(columns, _LINE // outputs))
     line = repeats * outputs
-    factors = np.tile(weight.reshape(height, width, outputs).astype(kind), repeats)
+    factors = _repeated(weight.reshape(height, width, outputs).astype(kind), repeats)
     border = Border(call.attributes["pad"], stride, dilation, point or call.outside)
     # With a stride of 2, elements of even and of odd columns are multiplied apart.
     phases = [
-        _Phase(border, first, [x * dilation[1] // stride[1] for x in taps], factors[:, taps])
+        _Phase(
+            border, first, [x * dilation[1] // stride[1] for x in taps], factors[:, _evenly(taps)]
+        )
         for first in range(stride[1])
         if (taps := [x for x in range(width) if x * dilation[1] % stride[1] == first])
     ]
-    # Sums that FP32 holds fit INT32, in which the bias may wrap around, as in the result.
-    is_short = kind == np.float32 and result.dtype == np.int32
-    whole = (result.dtype if is_short else np.dtype(np.int64)) if call.is_integer else kind
-    bias = np.broadcast_to(call.value("bias").astype(whole), outputs)
+    bias = call.value("bias")
     if point:
-        bias = bias - (point * weight.sum(axis=(0, 1), dtype=np.int64).reshape(-1)).astype(whole)
-    bias = np.tile(bias, repeats)
+        bias = bias.astype(np.int64) - point * weight.sum(axis=(0, 1), dtype=np.int64).reshape(-1)
     has_bias = bias.any()
-    size = stride[0] * columns * outputs * kind.itemsize
+    whole = products.whole_kind(bias, result.dtype)
+    bias = _repeated(np.broadcast_to(bias.astype(whole), outputs), max(1, _LINE // outputs))
+    size = columns * outputs * kind.itemsize
     step = max(1, _SUMMED_BYTES // max(1, size))
     for batch, rows in _blocks(result, step):
         for phase in phases:
@@ -134,7 +134,7 @@ def convolve_depthwise(call: Call) -> Array:
             if sums is not found:
                 np.copyto(found, sums, casting="unsafe")
             if has_bias:
-                found += bias[: found.shape[1]]
+                _add_to_lines(found, bias)
             if found is not target:
                 target[...] = found
     return result
@@ -341,104 +341,6 @@ def _pooling(call: Call) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, .
     return kernel, stride, pad
 
 
-class Image(NamedTuple):
-    """A tensor that is converted a part at a time.
-
-    point: the zero point, which is subtracted. widen: converts elements to a type of numpy's own.
-    """
-
-    array: Array
-    point: int
-    widen: Callable[[Array], Array]
-
-    @property
-    def largest(self) -> int | None:
-        """Return the greatest absolute value of integers without the zero point."""
-        if is_float(self.array.dtype):
-            return None
-        is_native = self.array.dtype.kind == "i"
-        return largest_of(self.array if is_native else self.widen(self.array), self.point)
-
-    def convert(self, kind: np.dtype[Any]) -> Array:
-        """Return the whole tensor as a new array."""
-        result = np.empty(self.array.shape, kind)
-        self.fill(result, self.array)
-        return result
-
-    def fill(self, target: Array, part: Array) -> None:
-        """Write a part of the tensor into an array of another type."""
-        target[...] = part if part.dtype.kind in "bi" else self.widen(part)
-        if self.point:
-            target -= target.dtype.type(self.point)
-
-
-class Border(NamedTuple):
-    """The elements around an image, and how windows move over it."""
-
-    pad: Sequence[int]
-    stride: Sequence[int]
-    dilation: Sequence[int]
-    value: float
-
-    def around(
-        self,
-        image: Image,
-        batch: int,
-        rows: slice,
-        kernel: Sequence[int],
-        kind: np.dtype[Any],
-        value: float | None = None,
-        columns: tuple[int, int] = (0, 1),
-        memory: Array | None = None,
-        is_read: bool = False,
-    ) -> Array:
-        """Return the part of a padded image that some rows of the result are computed of.
-
-        Its first axis is that of the rows. columns: the first one, and the distance to the next.
-        memory: the part of a block before, of at least as many rows, that is not needed any more.
-        is_read: nothing writes into the part, so that it may be the image's own memory.
-        """
-        source = image.array[batch]
-        extent = (kernel[0] - 1) * self.dilation[0] + 1
-        start = rows.start * self.stride[0] - self.pad[0]
-        stop = (rows.stop - 1) * self.stride[0] + extent - self.pad[0]
-        first = min(max(start, 0), len(source))
-        inside = slice(first, max(min(stop, len(source)), first))
-        before = min(max(-start, 0), stop - start)
-        padding = zip(self.pad[2::2], source.shape[1:], self.pad[3::2], strict=False)
-        axes = [_pad(*axis, *(columns if i == 0 else (0, 1))) for i, axis in enumerate(padding)]
-        part: Array = source[(inside, *(axis.source for axis in axes))]
-        shape = (stop - start, *(axis.size for axis in axes), source.shape[-1])
-        if is_read and part.shape == shape and not image.point:
-            return part if part.dtype == kind else image.widen(part).astype(kind, copy=False)
-        padded = np.empty(shape, kind) if memory is None else memory[: shape[0]]
-        starts = (before, *(axis.start for axis in axes))
-        place = tuple(slice(a, a + n) for a, n in zip(starts, part.shape[:-1], strict=True))
-        # A block inside of the image has the borders of the one before.
-        is_filled = memory is not None and len(part) == len(padded)
-        for axis, cut in enumerate(() if is_filled else place):
-            # What earlier axes have filled is left out.
-            for beside in (slice(None, cut.start), slice(cut.stop, None)):
-                padded[(*place[:axis], beside)] = self.value if value is None else value
-        image.fill(padded[place], part)
-        return padded
-
-
-class _Padded(NamedTuple):
-    """An axis of a padded image: its size, and the elements of the image from `start` on."""
-
-    size: int
-    start: int
-    source: slice
-
-
-def _pad(before: int, size: int, after: int, first: int, step: int) -> _Padded:
-    """Pad an axis, and take every `step`-th element from the first one on."""
-    start = max(0, -((first - before) // step))
-    total = -((first - before - size - after) // step)
-    return _Padded(total, start, slice(first + start * step - before, size, step))
-
-
 def _image(call: Call) -> Image:
     """Return the input, of which its zero point is to be subtracted."""
     has_point = call.is_integer and call.has("input_zp")
@@ -449,6 +351,24 @@ def _filters(call: Call) -> Array:
     """Return the weights without their zero point."""
     weight = call.value("weight")
     return weight - call.number("weight_zp") if call.is_integer else weight
+
+
+def _evenly(places: list[int]) -> slice:
+    """Return places that are the same distance apart as a slice."""
+    step = places[1] - places[0] if places[1:] else 1
+    return slice(places[0], places[-1] + 1, step)
+
+
+def _add_to_lines(lines: Array, row: Array) -> None:
+    """Add the beginning of a row to each line; several lines at once if the row repeats itself so."""
+    if lines.flags.c_contiguous and lines.size % row.size == row.size % lines.shape[1] == 0:
+        lines = lines.reshape(-1, row.size)
+    lines += row[: lines.shape[1]]
+
+
+def _repeated(array: Array, count: int) -> Array:
+    """Return an array with its last axis so many times."""
+    return array[..., None, :].repeat(count, axis=-2).reshape(*array.shape[:-1], -1)
 
 
 def _blocks(result: Array, step: int) -> Iterator[tuple[int, slice]]:
