@@ -138,3 +138,7 @@ def make_stft_power() -> Program:
 def make_istft() -> Program:
     window = torch.hann_window(16)
     return of(lambda x: torch.istft(_complex(x), 16, 4, window=window), floats(2, 9, 11, 2))
+
+
+def make_sqrt_complex() -> Program:
+    return of(lambda x: torch.view_as_real(torch.sqrt(_complex(x))), floats(3, 4, 2))

@@ -432,3 +432,38 @@ def make_training_step() -> Program:
     given = [floats(*shape, seed=seed) for seed, shape in enumerate(shapes)]
     arguments = (*given, torch.tensor([0, 2]))
     return make_fx(step)(*arguments), arguments
+
+
+def make_avg_pool3d_ceil() -> Program:
+    layer = nn.AvgPool3d(3, stride=2, padding=1, ceil_mode=True)
+    return of(layer, floats(1, 2, 7, 6, 4))
+
+
+def make_avg_pool3d_ceil_without_padding() -> Program:
+    layer = nn.AvgPool3d(3, stride=2, padding=1, ceil_mode=True, count_include_pad=False)
+    return of(layer, floats(1, 2, 7, 6, 4))
+
+
+def make_avg_pool3d_of_one_axis() -> Program:
+    return of(nn.AvgPool3d((3, 1, 1), stride=(2, 1, 1)), floats(2, 7, 3, 4))
+
+
+def make_avg_pool2d_divisor() -> Program:
+    return of(nn.AvgPool2d(3, stride=2, ceil_mode=True, divisor_override=5), floats(1, 2, 6, 7))
+
+
+def make_avg_pool2d_ceil_int64() -> Program:
+    return of(nn.AvgPool2d(3, stride=2, padding=1, ceil_mode=True), ints(1, 2, 4, 5))
+
+
+def make_adaptive_max_pool3d_indices() -> Program:
+    pool = nn.AdaptiveMaxPool3d((2, 3, 1), return_indices=True)
+    return of(lambda x: pool(x), floats(1, 2, 3, 5, 4))
+
+
+def make_pad_circular() -> Program:
+    return of(nn.Conv2d(2, 3, 3, padding=1, padding_mode="circular"), floats(1, 2, 5, 4))
+
+
+def make_pad_reflect_3d() -> Program:
+    return of(nn.ReflectionPad3d((1, 2, 0, 1, 1, 0)), floats(1, 2, 3, 4, 5))

@@ -340,3 +340,16 @@ def make_logical_xor() -> Program:
 
 def make_logical_not() -> Program:
     return of(torch.logical_not, flags(2, 3))
+
+
+def make_fmod_number() -> Program:
+    return of(lambda x: torch.fmod(x * 5, 0.7), floats(2, 3, 4))
+
+
+def make_fmod_of_multiples() -> Program:
+    """The quotient of 0.7 * 3 and 0.7 may round to 3 or to less."""
+    return of(torch.fmod, ints(40).float() * 0.7, torch.tensor([0.7]))
+
+
+def make_rrelu() -> Program:
+    return of(torch.nn.RReLU(), floats(2, 3, 4))

@@ -422,3 +422,56 @@ def make_numbers_of_rank_0() -> Program:
         return x.cumsum(0), x.softmax(0), torch.stack([x, y]), best, x[None].expand(3) * y
 
     return of(compute, floats(), floats(seed=1))
+
+
+def make_index_by_number() -> Program:
+    return of(lambda x, i: (x[i], x[:, i - 3]), floats(3, 4), torch.tensor(2))
+
+
+def make_cat_of_empty() -> Program:
+    return of(lambda x: torch.cat([torch.empty(0, 4), x, x[:0]]), floats(3, 4))
+
+
+def make_named_results() -> Program:
+    return of(lambda x: (torch.sort(x, dim=1), x.topk(2)), floats(3, 5))
+
+
+def make_linalg_det_6x6() -> Program:
+    return of(torch.linalg.det, floats(2, 6, 6))
+
+
+def make_linalg_inv_6x6() -> Program:
+    return of(torch.linalg.inv, floats(2, 6, 6) + 4 * torch.eye(6))
+
+
+def make_linalg_slogdet() -> Program:
+    return of(torch.linalg.slogdet, floats(3, 4, 4))
+
+
+def make_linalg_solve_with_swaps() -> Program:
+    matrix = torch.tensor([[0.0, 1, 0], [0, 0, 2], [3, 0, 0]])
+    return of(torch.linalg.solve, matrix, floats(3, 2))
+
+
+def make_linalg_solve_from_the_right() -> Program:
+    function = lambda x, y: torch.linalg.solve(x, y, left=False)  # noqa: E731
+    return of(function, floats(4, 4) + 4 * torch.eye(4), floats(2, 4, seed=1))
+
+
+def make_linalg_solve_triangular() -> Program:
+    solve = torch.linalg.solve_triangular
+    function = lambda x, y: solve(x, y, upper=True, unitriangular=True)  # noqa: E731
+    return of(function, floats(4, 4), floats(4, 2, seed=1))
+
+
+def make_linalg_cholesky() -> Program:
+    factor = torch.linalg.cholesky
+    return of(lambda x: factor(x @ x.mT + torch.eye(5)), floats(2, 5, 5))
+
+
+def make_cholesky_solve_upper() -> Program:
+    def solve(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        factor = torch.linalg.cholesky(x @ x.mT + torch.eye(3), upper=True)
+        return torch.cholesky_solve(y, factor, upper=True)
+
+    return of(solve, floats(3, 3), floats(3, 1, seed=1))

@@ -100,6 +100,14 @@ def _polar(size: Any, angle: Any) -> Pair:
     return Pair(size * torch.cos(angle), size * torch.sin(angle))
 
 
+def _root(x: Pair) -> Pair:
+    """Return the square root whose real part is not negative."""
+    size, zero = _size(x), torch.zeros_like(x.real)
+    real = torch.sqrt(torch.maximum((size + x.real) / 2, zero))
+    imaginary = torch.sqrt(torch.maximum((size - x.real) / 2, zero))
+    return Pair(real, torch.where(x.imaginary < 0, -imaginary, imaginary))
+
+
 def _conjugate(x: Pair) -> Pair:
     return Pair(x.real, -x.imaginary)
 
@@ -395,6 +403,7 @@ RULES: Final[dict[Any, Callable[..., Any]]] = {
     aten.pow: _power,
     aten.exp: _exponential,
     aten.log: lambda x: Pair(torch.log(_size(x)), torch.atan2(x.imaginary, x.real)),
+    aten.sqrt: _root,
     aten.abs: _size,
     aten.angle: lambda x: torch.atan2(x.imaginary, x.real),
     aten.sgn: _sign,

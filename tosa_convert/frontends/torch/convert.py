@@ -48,6 +48,7 @@ from tosa_convert.frontends.torch.facts import (
     training_remarks,
 )
 from tosa_convert.frontends.torch.import_program import import_program
+from tosa_convert.frontends.torch.indexing import select_by_tensors
 from tosa_convert.frontends.torch.integers import wrong_operators
 from tosa_convert.frontends.torch.signature import (
     Signature,
@@ -139,6 +140,7 @@ def lower_program(program: Any, cutter: Cutter | None = None) -> tuple[Any, Sign
         NotLoweredError: with every operator that is left, or that cannot be cut out.
     """
     merge_tied(program)
+    select_by_tensors(program)
     table = decompositions()
     found: dict[Unlowered, int] = {}
     left: dict[Unlowered, int] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -171,3 +171,32 @@ def distances(x: Any, y: Any, p: float, compute_mode: int | None = None) -> Any:
     if p == math.inf:
         return difference.amax(-1)
     return NotImplemented
+
+
+def remainder_of_truncation(x: Any, y: Any) -> Any:
+    """`fmod`: what is left of x after whole multiples of y, with the sign of x."""
+    if not (x.is_floating_point() or isinstance(y, float)):
+        return x - torch.div(x, y, rounding_mode="trunc") * y
+    size = y.abs() if torch.is_tensor(y) else abs(y)
+    left = x.abs() - torch.floor(x.abs() / size) * size
+    # A quotient that was rounded to the next whole number is one too many or too few.
+    left = torch.where(left < 0, left + size, left)
+    left = torch.where(left >= size, left - size, left)
+    return torch.where(x < 0, -left, left)
+
+
+def leaky_relu_of_means(
+    x: Any, noise: Any, lower: float = 0.125, upper: float = 1 / 3, training: bool = False, *_: Any
+) -> Any:
+    """`rrelu` in inference, where the slope is the mean of the bounds."""
+    if training:
+        return NotImplemented
+    return torch.nn.functional.leaky_relu(x, (lower + upper) / 2), noise.clone()
+
+
+def joined(tensors: Sequence[Any], dim: int = 0) -> Any:
+    """`cat` without the empty tensors, which TOSA does not have."""
+    full = [one for one in tensors if one.numel() != 0]
+    if not full or len(full) == len(tensors):
+        return NotImplemented
+    return torch.cat(full, dim) if len(full) > 1 else full[0].clone()

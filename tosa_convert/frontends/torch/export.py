@@ -18,7 +18,12 @@ from tosa_convert.frontends.process.python_file import call_factory
 from tosa_convert.frontends.process.request import SIZE_NAMES, TRUSTED, Request
 from tosa_convert.frontends.torch.archive import load_archive
 from tosa_convert.frontends.torch.lost_changes import refuse_lost_changes
-from tosa_convert.frontends.torch.signature import input_names, merge_tied, user_inputs
+from tosa_convert.frontends.torch.signature import (
+    input_names,
+    merge_tied,
+    name_results,
+    user_inputs,
+)
 from tosa_convert.frontends.torch.stand_ins import unknown_classes
 from tosa_convert.process.server import import_of_this_package
 
@@ -46,6 +51,7 @@ def export_module(
     module = getattr(module, "_orig_mod", module)
     program = _exported(module, tuple(arguments), dict(keywords or {}))
     merge_tied(program)
+    name_results(program)
     refuse_lost_changes(module, arguments, keywords or {}, name)
     return program
 
@@ -225,7 +231,8 @@ def bounds_of(program: Any) -> dict[str, tuple[int, int | None]]:
     found = {}
     for symbol, row in program.range_constraints.items():
         upper = int(row.upper) if row.upper.is_Integer else None
-        found[str(symbol)] = (max(int(row.lower), 0), upper)
+        lower = int(row.lower) if row.lower.is_Integer else 0
+        found[str(symbol)] = (max(lower, 0), upper)
     return found
 
 

@@ -12,6 +12,35 @@ import torch
 _COMPARED: Final = 1 << 24
 
 
+def select_by_tensors(program: Any) -> None:
+    """Gather in place, in a program, what it selects by the only element of a tensor, as `x[i]` does."""
+    aten, graph = torch.ops.aten, program.graph
+    found = [
+        node
+        for node in graph.find_nodes(op="call_function", target=aten.select.int)
+        if getattr(node.args[2], "target", None) is aten.item.default
+    ]
+    for node in found:
+        x, dim, number = node.args
+        (index,) = number.args
+        size = x.meta["val"].shape[dim]
+
+        def call(operator: Any, *arguments: Any, before: Any = node) -> Any:
+            with graph.inserting_before(before):
+                return graph.call_function(operator, arguments)
+
+        is_from_end = call(aten.lt.Scalar, index, 0)
+        from_end = call(aten.add.Tensor, index, size)
+        place = call(aten.reshape.default, call(aten.where.self, is_from_end, from_end, index), [1])
+        taken = call(aten.squeeze.dim, call(aten.index_select.default, x, dim, place), dim)
+        taken.meta = dict(node.meta)
+        node.replace_all_uses_with(taken)
+        graph.erase_node(node)
+    if found:
+        graph.eliminate_dead_code()
+        program.graph_module.recompile()
+
+
 def roll(x: Any, shifts: Sequence[int], dims: Sequence[int] = ()) -> Any:
     """Exchange two slices of each axis."""
     if not dims:

@@ -119,6 +119,29 @@ def _input_paths(program: Any) -> list[str]:
     return found
 
 
+def name_results(program: Any) -> None:
+    """Put dictionaries in place of torch's named tuples among the results, in place.
+
+    A class such as that of `sort` is not written to a file.
+    """
+    for call in program.module_call_graph:
+        spec = call.signature.out_spec if call.signature else None
+        if spec is None:
+            continue
+        tree = pytree.tree_unflatten(range(spec.num_leaves), spec)
+        named = pytree.tree_map(_fields, tree, is_leaf=_is_named)
+        if pytree.tree_structure(named) != spec:
+            call.signature.out_spec = pytree.tree_structure(named)
+
+
+def _is_named(value: Any) -> bool:
+    return type(value).__module__ == "torch.return_types"
+
+
+def _fields(value: Any) -> Any:
+    return dict(zip(type(value).__match_args__, value, strict=True)) if _is_named(value) else value
+
+
 def output_names(program: Any, inputs: list[str]) -> list[str]:
     """Return the names of what a program returns.
 

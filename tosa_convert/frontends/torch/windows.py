@@ -44,14 +44,6 @@ def _windows(x: Any, kernel: list[int], stride: list[int], dilation: list[int]) 
         yield part
 
 
-def _padded(x: Any, padding: list[int], fill: float) -> Any:
-    if not any(padding):
-        return x
-    return torch.constant_pad_nd(
-        x, [p for amount in reversed(padding) for p in (amount, amount)], fill
-    )
-
-
 def constant_pad(x: Any, pad: Sequence[int], value: Any = 0) -> Any:
     """Negative padding as slices: TOSA's PAD only adds."""
     if min(pad, default=0) >= 0:
@@ -143,36 +135,63 @@ def average_pool(
     *,
     axes: int,
 ) -> Any:
-    """Compute the mean of sums: TOSA has pools over two axes only, and none of 32-bit integers."""
-    if axes == 2 and x.is_floating_point():
+    """Pool two axes and then the third, or add integers: TOSA has pools over two axes only.
+
+    It has none of 32-bit integers, nor with a divisor of its own.
+    """
+    is_float = x.is_floating_point()
+    if axes == 2 and is_float and divisor_override is None:
         return NotImplemented
     kernel, pads = all_sizes(kernel_size, axes), all_sizes(padding, axes)
-    if ceil_mode or sum(kernel) > _POSITIONS:
+    if not is_float and math.prod(kernel) > _POSITIONS:
         return NotImplemented
     step = all_sizes(stride, axes) if stride else kernel
-    total = _sum_of_windows(_padded(x, pads, 0), kernel, step)
-    divisor = divisor_override or math.prod(kernel)
-    if any(pads) and not count_include_pad and not divisor_override:
-        ones = torch.ones([1] * (x.dim() - axes) + list(x.shape[-axes:]), dtype=x.dtype)
-        divisor = _sum_of_windows(_padded(ones, pads, 0), kernel, step)
-    if x.is_floating_point():
-        return total / divisor
-    return torch.div(total, divisor, rounding_mode="trunc")
+    rows = list(zip(x.shape[-axes:], kernel, step, pads, strict=True))
+    # Windows of `ceil_mode` reach beyond the padding, where nothing counts.
+    ends = [_end_of_windows(*row, 1) if ceil_mode else row[3] for row in rows]
+    around = [amount for pair in zip(pads[::-1], ends[::-1], strict=True) for amount in pair]
+    x = torch.constant_pad_nd(x, around) if any(around) else x
+    counts: Any = divisor_override or math.prod(kernel)
+    if not divisor_override and (ends != pads or not count_include_pad):
+        made = [
+            (size + pad + end - k) // s + 1
+            for (size, k, s, pad), end in zip(rows, ends, strict=True)
+        ]
+        counts = _counts(rows, made, count_include_pad)
+    if not is_float:
+        total = _added(_windows(x, kernel, step, [1] * axes))
+        return torch.div(total, counts, rounding_mode="trunc")
+    mean = _mean_of_windows(x, kernel, step)
+    if not torch.is_tensor(counts):
+        factor = math.prod(kernel) / counts
+        return mean if factor == 1 else mean * factor
+    return mean * (math.prod(kernel) / counts.to(x.dtype))
 
 
-def _sum_of_windows(x: Any, kernel: list[int], step: list[int]) -> Any:
-    """Add the elements of each window: in torch's order if they are few, or one axis after the other."""
-    count = len(kernel)
-    if math.prod(kernel) <= _POSITIONS:
-        return _added(_windows(x, kernel, step, [1] * count))
-    for index, axis in enumerate(range(x.dim() - count, x.dim())):
-        if kernel[index] == x.shape[axis]:
-            x = x.sum([axis], keepdim=True, dtype=x.dtype)
-            continue
-        sizes, steps = [1] * count, [1] * count
-        sizes[index], steps[index] = kernel[index], step[index]
-        x = _added(_windows(x, sizes, steps, [1] * count))
-    return x
+def _counts(rows: Sequence[Sequence[int]], made: Sequence[int], with_padding: bool) -> Any:
+    """Return how many elements of each window count, along one axis after the other."""
+    total: Any = 1
+    for (size, kernel, step, pad), count in zip(rows, made, strict=True):
+        first = torch.arange(count) * step - pad
+        least, most = (-pad, size + pad) if with_padding else (0, size)
+        total = torch.unsqueeze(total, -1) if torch.is_tensor(total) else total
+        total = total * (torch.clamp(first + kernel, max=most) - torch.clamp(first, min=least))
+    return total
+
+
+def _mean_of_windows(x: Any, kernel: list[int], step: list[int]) -> Any:
+    """Pool the last two axes, and then the one before them."""
+    pool = torch.ops.aten.avg_pool2d
+    if len(kernel) == 2:
+        return pool(x, kernel, step)
+    *front, depth, height, width = x.shape
+    if kernel[1:] != [1, 1] or step[1:] != [1, 1]:
+        x = pool(x.reshape(-1, 1, height, width), kernel[1:], step[1:])
+        height, width = x.shape[-2:]
+    x = x.reshape(-1, 1, depth, height * width)
+    if kernel[0] != 1 or step[0] != 1:
+        x = pool(x, [kernel[0], 1], [step[0], 1])
+    return x.reshape(*front, x.shape[2], height, width)
 
 
 def _added(parts: Iterator[Any]) -> Any:
@@ -224,19 +243,26 @@ def _even(x: Any, output_size: Sequence[int]) -> list[int]:
 
 def adaptive_maximum(x: Any, output_size: Sequence[int]) -> Any:
     """Compute the maxima along one axis after the other, and where they are in each window."""
-    if len(output_size) != 2 or math.prod(output_size) > _POSITIONS or 0 in output_size:
+    axes = len(output_size)
+    if axes < 2 or math.prod(output_size) > _POSITIONS or 0 in output_size:
         return NotImplemented
-    if kernel := _even(x, output_size):
+    if axes == 2 and (kernel := _even(x, output_size)):
         largest = torch.ops.aten.max_pool2d(x, kernel)
     else:
         largest = _by_windows(x, output_size, torch.amax)
-    height, width = x.shape[-2:]
+    sizes = x.shape[-axes:]
     places = []
-    for top, bottom in _bounds(height, output_size[0]):
-        for left, right in _bounds(width, output_size[1]):
-            part = x[..., top:bottom, left:right].flatten(-2).argmax(-1)
-            row = torch.div(part, right - left, rounding_mode="floor")
-            places.append(part + row * (width - right + left) + (top * width + left))
+    for window in product(*map(_bounds, sizes, output_size)):
+        part = x
+        for axis, (low, high) in enumerate(window, x.dim() - axes):
+            part = part.narrow(axis, low, high - low)
+        left = part.flatten(-axes).argmax(-1)
+        place, step = torch.zeros_like(left), 1
+        for size, (low, high) in zip(reversed(sizes), reversed(window), strict=True):
+            outer = torch.div(left, high - low, rounding_mode="floor")
+            place = place + (left - outer * (high - low) + low) * step
+            left, step = outer, step * size
+        places.append(place)
     return largest, torch.stack(places, -1).reshape(largest.shape)
 
 
