@@ -326,3 +326,15 @@ def test_the_least_target_of_a_program() -> None:
     assert needs(sum_of("BF16")) == ("1.0", ("PRO-FP",), ("EXT-BF16",), "8k")
     assert needs(sum_of(first=(1,) * 7, second=(1,) * 7)) == ("1.0", ("PRO-INT",), (), "none")
     assert needs(sum_of("INT64")) == ("1.1", ("PRO-INT",), ("EXT-INT64",), "8k")
+
+
+def test_a_reader_without_unknown_sizes_names_the_input_and_its_option() -> None:
+    program = graph(
+        "x y",
+        "z",
+        [tensor("x", "INT8", (-1, 3)), tensor("y", "INT8"), tensor("z", "INT8", (-1, 3))],
+        [op("IDENTITY", "x", "z")],
+    )
+    found = tc.validate(program, for_reader="vela:ethos-u85==5.2.0")
+    (hint,) = {row.hint for row in found if "unknown sizes" in row.message}
+    assert hint == "set them when you convert: --input-shape x=Nx3"

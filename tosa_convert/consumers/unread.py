@@ -191,6 +191,7 @@ LIMITS: Final[dict[str, Limit]] = {"ethos-u55": _ethos_u55}
 
 
 _CODE = "unsupported-by-reader"
+_UNKNOWN_SIZES = "tensors of unknown sizes"
 
 
 def program_findings(graph: Graph, reader: Consumer, *, mlir: bool) -> Iterator[Finding]:
@@ -239,13 +240,15 @@ def _findings(graph: Graph, reader: Consumer) -> Iterator[Finding]:
         yield Finding(_CODE, "", message)
     if reader.dialect:
         yield from missing(graph, dialect_form(state_of(reader.dialect), reader.release))
+    sizes = _advice_on_sizes(main)
     for where, block in graph.blocks():
         used = {name for row in block.operators for name in (*row.inputs, *row.outputs)}
         for name, tensor in block.tensors.items():
             if reader.unused and name not in used and name not in block.outputs:
                 continue
             for message in _tensor_problems(tensor, reader):
-                yield Finding(_CODE, f"{where} tensor {quoted(name)}", message)
+                advice = sizes if message.endswith(_UNKNOWN_SIZES) else ""
+                yield Finding(_CODE, f"{where} tensor {quoted(name)}", message, advice)
         for index, operator in enumerate(block.operators):
             place = located(operator_path(where, index, operator), operator)
             for message in _problems(block, operator, reader):
@@ -261,6 +264,16 @@ def _findings(graph: Graph, reader: Consumer) -> Iterator[Finding]:
                 yield Finding(_CODE, f"{where} output {quoted(name)}", message)
 
 
+def _advice_on_sizes(main: Block) -> str:
+    """Return how to set the sizes that the inputs of a program leave open."""
+    given = [
+        f"--input-shape {name}={'x'.join('N' if n == DYNAMIC else str(n) for n in shape)}"
+        for name in main.inputs
+        if DYNAMIC in (shape := _shape(main, name) or ())
+    ]
+    return f"set them when you convert: {' '.join(given)}" if given else ""
+
+
 def _tensor_problems(tensor: Tensor, reader: Consumer) -> Iterator[str]:
     if reader.initial and tensor.variable and tensor.data is None:
         yield f"{reader.spelling} does not read a variable without an initial value"
@@ -273,7 +286,7 @@ def _tensor_problems(tensor: Tensor, reader: Consumer) -> Iterator[str]:
     elif len(tensor.shape) > reader.max_rank:
         yield f"{reader.spelling} does not read tensors of more than {reader.max_rank} dimensions"
     elif reader.static and DYNAMIC in tensor.shape:
-        yield f"{reader.spelling} does not read tensors of unknown sizes"
+        yield f"{reader.spelling} does not read {_UNKNOWN_SIZES}"
 
 
 def _problems(block: Block, operator: Operator, reader: Consumer) -> Iterator[str]:
