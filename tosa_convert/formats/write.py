@@ -403,7 +403,7 @@ def _refuse_others_beside(path: str, form: WeightForm) -> None:
 
 
 def _size_beside(graph: Graph, file_format: Format, weights: Weights) -> int | None:
-    """Constants larger than this many bytes are stored beside the file; None if all are in it."""
+    """Return above how many bytes constants are stored beside the file; None if all are in it."""
     if file_format in MLIR_FORMATS:
         return SMALL_BYTES if weights == "irpa" else None
     if weights in WEIGHT_FORMS:

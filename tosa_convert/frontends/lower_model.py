@@ -154,7 +154,7 @@ def _request(model: Recognised, options: FrontendOptions) -> Request:
 
 
 def _memory(model: Recognised, options: FrontendOptions) -> int:
-    """Bytes that the converter may take; 0 for any number: Python code has no size to compare with."""
+    """Return the bytes that the converter may take; 0 for any number, since Python code has no size."""
     limits = options.read.limits
     if model.member and limits.converter_memory == DEFAULT_LIMITS.converter_memory:
         return 0

@@ -115,7 +115,7 @@ def columns_of(block: Block) -> BlockColumns | None:
 
 
 def tuples_of(items: list[Any], counts: Numbers) -> list[tuple[Any, ...]]:
-    """Consecutive items of a list as tuples of these lengths."""
+    """Return consecutive items of a list as tuples of these lengths."""
     if not counts.any():
         return [()] * len(counts)
     if (counts == counts[0]).all():

@@ -65,7 +65,7 @@ class DType:
         return (self.bits + 7) // 8
 
     def wire_bytes(self, count: int) -> int:
-        """Bytes of `count` elements in a file, without padding."""
+        """Return the bytes of `count` elements in a file, without padding."""
         return (self.bits * count + 7) // 8
 
     @property

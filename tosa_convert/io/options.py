@@ -133,7 +133,7 @@ def narrow_types(given: str | Iterable[str]) -> tuple[Narrow, ...]:
 
 
 def shapes_of(given: Shapes | None) -> dict[str, tuple[int | str, ...]]:
-    """Shapes of arguments, with sizes as tuples.
+    """Return shapes of arguments, with sizes as tuples.
 
     Example:
         >>> shapes_of({"x": [1, 2]})

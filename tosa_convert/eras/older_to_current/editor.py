@@ -210,7 +210,7 @@ def zero_point(old: OldOperation, name: str) -> int:
 
 
 def resolved(sizes: Sequence[int], result: Sequence[int] | None) -> tuple[int, ...]:
-    """Sizes of which those that are -1 are taken from the result; -1 if that is not known either."""
+    """Return sizes, those that are -1 from the result; -1 if that is not known either."""
     if result is None or len(result) != len(sizes):
         return tuple(sizes)
     return tuple(

@@ -397,7 +397,7 @@ def _refuse(where: str, code: str, message: str, hint: str = "") -> NoReturn:
 
 
 def _dict_memory(spec: OperatorSpec) -> int:
-    """Bytes that a dict of the operator's attributes takes beyond an empty one."""
+    """Return the bytes that a dict of the operator's attributes takes beyond an empty one."""
     return sys.getsizeof(dict.fromkeys(row.name for row in spec.attributes)) - _EMPTY_DICT
 
 

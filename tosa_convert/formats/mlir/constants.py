@@ -117,7 +117,7 @@ def read_dense(data: memoryview, dtype: DType, count: int) -> Constant:
 
 
 def _read_resource(attribute: ResourceAttr, dtype: DType, count: int) -> Constant:
-    """Elements below 8 bits may take a byte each, as in a dense attribute, or be packed."""
+    """Read elements, those below 8 bits a byte each, as in a dense attribute, or packed."""
     data = attribute.data
     if data is None:
         raise Unreadable("it has no data: the resource is missing, or was elided when printed")
@@ -130,7 +130,7 @@ def _read_resource(attribute: ResourceAttr, dtype: DType, count: int) -> Constan
 
 
 def _read_strings(attribute: DenseStringsAttr, dtype: DType, count: int) -> Constant:
-    """Elements written as strings, as !tosa.mxint8 has them.
+    """Read elements written as strings, as !tosa.mxint8 has them.
 
     There is one string for each element, one for all, or one with the bytes of all.
     """
@@ -441,7 +441,7 @@ class ConstantWriter:
         return self.encoder.dense(type_, _elements(data))
 
     def _strings(self, type_: bytes, data: Constant) -> bytes:
-        """Elements as strings, which is the dialect's form for this type."""
+        """Return elements as strings, which is the dialect's form for this type."""
         splat = data.uniform()
         raw = data.elements() if splat is None else np.frombuffer(splat, np.uint8)
         codes, places = np.unique(raw, return_inverse=True)
@@ -451,7 +451,7 @@ class ConstantWriter:
         return self.encoder.attributes.data(head, listing)
 
     def _block_scaled(self, tensor: Tensor, data: Constant, scales: Constant) -> bytes:
-        """Values as a dense attribute whose element type has the scales."""
+        """Return values as a dense attribute whose element type has the scales."""
         assert tensor.scale is not None
         literals = ", ".join(map(_e8m0_to_text, scales.elements().reshape(-1).tolist()))
         element = self.encoder.types.text(

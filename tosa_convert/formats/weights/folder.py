@@ -41,7 +41,7 @@ def files_to_map() -> int:
 
 
 def size_of(folder: Path, name: str) -> int:
-    """Bytes of a file in the folder.
+    """Return the bytes of a file in the folder.
 
     Raises:
         TosaConvertError: "missing-data", "unsafe-path" or "file-error".

@@ -74,7 +74,7 @@ def header(row: DType, shape: tuple[int, ...]) -> bytes:
 
 
 def stored_bytes(row: DType, count: int) -> int:
-    """Bytes of so many elements of a type in a file, without the header."""
+    """Return the bytes of so many elements of a type in a file, without the header."""
     return count * np.dtype(DESCR[row]).itemsize
 
 

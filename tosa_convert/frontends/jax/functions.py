@@ -166,7 +166,7 @@ def tan(s: Scope, a: Array) -> Array:
 
 
 def atan(s: Scope, x: Array) -> Array:
-    """By a polynomial of a number below tan(pi / 8), and the angles of pi / 4 and pi / 2."""
+    """Compute it by a polynomial of a number below tan(pi / 8), and the angles of pi / 4 and pi / 2."""
     size = s.elementwise("abs", x)
     is_large = s.greater(size, math.tan(3 * math.pi / 8))
     is_middle = s.both(s.greater(size, math.tan(math.pi / 8)), s.negation(is_large))

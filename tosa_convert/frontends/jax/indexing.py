@@ -75,7 +75,7 @@ def clamped(s: Scope, a: Array, highest: Any) -> Array:
 
 
 def positions(s: Scope, parts: Sequence[Array], sizes: Sequence[int]) -> Array:
-    """Positions in a table of dimensions `sizes` from the index along each, of one rank."""
+    """Return positions in a table of dimensions `sizes` from the index along each, of one rank."""
     made: Array | None = None
     for index, (part, _) in enumerate(zip(parts, sizes, strict=True)):
         scaled = s.mul(part, math.prod(sizes[index + 1 :])) if index + 1 < len(sizes) else part
@@ -91,7 +91,7 @@ def offsets(size: int, rank: int, axis: int) -> Array:
 
 
 def rows_at(s: Scope, table: Array, index: Array) -> Array:
-    """Rows [W, C] of a table [K, C]."""
+    """Return rows [W, C] of a table [K, C]."""
     rows, columns = table.shape
     count = index.size
     flat = layout.reshape(s, index, (1, count))

@@ -105,7 +105,7 @@ def cut(
     stops: Sequence[int],
     strides: Sequence[int] | None = None,
 ) -> Array:
-    """Elements from `starts` to `stops`, by `strides`."""
+    """Return elements from `starts` to `stops`, by `strides`."""
     steps = tuple(strides or (1,) * a.rank)
     shape = tuple(
         -(-(stop - start) // step) for start, stop, step in zip(starts, stops, steps, strict=True)
@@ -134,14 +134,14 @@ def cut(
 
 
 def part(s: Scope, a: Array, axis: int, start: int, stop: int, step: int = 1) -> Array:
-    """Elements from `start` to `stop` of one axis, by `step`."""
+    """Return elements from `start` to `stop` of one axis, by `step`."""
     starts, stops, steps = [0] * a.rank, list(a.shape), [1] * a.rank
     starts[axis], stops[axis], steps[axis] = start, stop, step
     return cut(s, a, starts, stops, steps)
 
 
 def split(s: Scope, a: Array, sizes: Sequence[int], axis: int) -> list[Array]:
-    """Parts of the given sizes, one after another."""
+    """Return parts of the given sizes, one after another."""
     ends = itertools.accumulate(sizes)
     return [part(s, a, axis, end - size, end) for size, end in zip(sizes, ends, strict=True)]
 
@@ -183,7 +183,7 @@ def stack(s: Scope, parts: Sequence[Array], axis: int = 0) -> Array:
 
 
 def reverse(s: Scope, a: Array, axes: Sequence[int]) -> Array:
-    """Elements in the opposite order."""
+    """Return elements in the opposite order."""
     if a.data is not None:
         return Array(a.dtype, a.shape, np.flip(a.data, tuple(axes)))
     value = s.value(a)
@@ -194,7 +194,7 @@ def reverse(s: Scope, a: Array, axes: Sequence[int]) -> Array:
 
 
 def pad(s: Scope, a: Array, low: Sequence[int], high: Sequence[int], value: Operand) -> Array:
-    """Elements before and after each dimension; negative numbers remove elements."""
+    """Add elements before and after each dimension; negative numbers remove elements."""
     starts = [max(0, -n) for n in low]
     stops = [size - max(0, -n) for size, n in zip(a.shape, high, strict=True)]
     if any(starts) or tuple(stops) != a.shape:
@@ -257,12 +257,12 @@ def tile(s: Scope, a: Array, repeats: Sequence[int]) -> Array:
 
 
 def unstack(s: Scope, a: Array, axis: int) -> list[Array]:
-    """Parts of size 1 along an axis, without it."""
+    """Return parts of size 1 along an axis, without it."""
     shape = (*a.shape[:axis], *a.shape[axis + 1 :])
     return [reshape(s, row, shape) for row in split(s, a, [1] * a.shape[axis], axis)]
 
 
 def pad_between(s: Scope, a: Array, value: Array, padding: Sequence[tuple[int, int, int]]) -> Array:
-    """Elements before, after and between those of each dimension."""
+    """Add elements before, after and between those of each dimension."""
     low, high, interior = zip(*padding, strict=True) if a.rank else ((),) * 3
     return pad(s, spread(s, a, interior, value), low, high, value)

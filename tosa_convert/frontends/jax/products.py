@@ -68,7 +68,7 @@ def product(s: Scope, a: Array, b: Array, dtype: Any) -> Array:
 
 
 def with_zero_point(s: Scope, a: Array) -> tuple[Array, int]:
-    """Bytes as INT8, and their zero point: uint8 is INT8 with the zero point -128."""
+    """Return bytes as INT8, and their zero point: uint8 is INT8 with the zero point -128."""
     if a.dtype == np.int8:
         return a, 0
     if a.data is not None:
@@ -87,7 +87,7 @@ def _of_bytes(s: Scope, a: Array, b: Array) -> Array:
 
 
 def _by_elements(s: Scope, a: Array, b: Array) -> Array:
-    """Products of integers of 32 bits, which MATMUL does not take: MUL and REDUCE_SUM."""
+    """Multiply integers of 32 bits, which MATMUL does not take: MUL and REDUCE_SUM."""
     count, rows, depth = a.shape
     columns = b.shape[2]
     if count * rows * depth * columns > _MOST_PRODUCTS:

@@ -324,7 +324,7 @@ class Scope:
         return self.elementwise("logical_not", a)
 
     def select(self, condition: Array, yes: Operand, no: Operand, dtype: Any = None) -> Array:
-        """Elements of `yes` where the condition is true, else of `no`. dtype: that of two numbers."""
+        """Return `yes` where the condition is true, else `no`. dtype: that of two numbers."""
         kind = dtype
         for item in (yes, no):
             kind = item.dtype if isinstance(item, Array) else kind
@@ -357,7 +357,7 @@ class Scope:
         return Array(np.dtype(dtype), a.shape, None, a.value)
 
     def widened(self, a: Array) -> Array:
-        """Integers of 8 or 16 bits, or truth values, as INT32 of the same numbers."""
+        """Return integers of 8 or 16 bits, or truth values, as INT32 of the same numbers."""
         if a.dtype == INT32 or a.data is not None:
             return self.cast(a, INT32)
         if not is_unsigned(a.dtype):

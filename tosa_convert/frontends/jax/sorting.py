@@ -146,7 +146,7 @@ def _refuse_many(lines: int, size: int) -> None:
 
 
 def _permuted(s: Scope, a: Array, ranks: Array) -> Array:
-    """Elements at their positions in the lines."""
+    """Return elements at their positions in the lines."""
     lines, size = a.shape
     rows = as_rows(s, a)
     held = layout.reshape(s, rows, (lines, size, 1))

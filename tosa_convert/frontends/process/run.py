@@ -28,7 +28,7 @@ TEMPORARY_FOLDER: Final = "temporary"
 
 
 def with_temporary_folder(folder: Path) -> dict[str, str]:
-    """Our environment, with a folder for temporary files, which frameworks leave behind."""
+    """Return our environment, with a folder for temporary files, which frameworks leave behind."""
     return {**os.environ, **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))}
 
 

@@ -44,33 +44,33 @@ def variance_and_mean(
 
 
 def asinh(x: Any) -> Any:
-    """By the logarithm of the magnitude, so that large negative numbers do not cancel."""
+    """Compute it by the logarithm of the magnitude, so that large negative numbers do not cancel."""
     size = x.abs()
     return torch.sign(x) * torch.log(size + torch.sqrt(size * size + 1))
 
 
 def acosh(x: Any) -> Any:
-    """By the logarithm; NaN below 1."""
+    """Compute it by the logarithm; NaN below 1."""
     return torch.log(x + torch.sqrt(x * x - 1))
 
 
 def atanh(x: Any) -> Any:
-    """By the logarithm of a quotient."""
+    """Compute it by the logarithm of a quotient."""
     return torch.log((1 + x) / (1 - x)) * 0.5
 
 
 def sinh(x: Any) -> Any:
-    """By exponentials."""
+    """Compute it by exponentials."""
     return (torch.exp(x) - torch.exp(-x)) * 0.5
 
 
 def cosh(x: Any) -> Any:
-    """By exponentials."""
+    """Compute it by exponentials."""
     return (torch.exp(x) + torch.exp(-x)) * 0.5
 
 
 def asin(x: Any) -> Any:
-    """By the arc tangent of the half angle, which has no pole at 1."""
+    """Compute it by the arc tangent of the half angle, which has no pole at 1."""
     return torch.atan(x / (1 + torch.sqrt(1 - x * x))) * 2
 
 
@@ -125,7 +125,7 @@ def _shifted(x: Any, dim: int, count: int, fill: Any) -> Any:
 
 
 def cumulative_product(x: Any, dim: int, *, dtype: Any = None) -> Any:
-    """Products of neighbours at distances of 1, 2, 4, ...: as many steps as the size has bits."""
+    """Multiply neighbours at distances of 1, 2, 4, ...: as many steps as the size has bits."""
     x = x.to(dtype or (x.dtype if x.is_floating_point() else torch.int64))
     if x.dim() == 0:
         return x.clone()

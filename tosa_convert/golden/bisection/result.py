@@ -74,7 +74,7 @@ class Divergence:
         return head + "\n  ".join(lines) + f"\n{self.case.comparison}"
 
     def to_dict(self) -> dict[str, object]:
-        """Operators and comparison, as JSON values."""
+        """Return operators and comparison, as JSON values."""
         return {
             "kind": self.kind,
             "operators": [

@@ -102,7 +102,7 @@ def _tensor(data: memoryview) -> Array:
 
 
 def _of_numbers(kind: int, whole: list[int], target: np.dtype[Any]) -> Array:
-    """Elements that are a list of whole numbers: 16-bit floats as their bits, others by value."""
+    """Return elements that are a list of whole numbers: 16-bit floats as their bits, others by value."""
     # Negative numbers have 64 bits there, whatever their type.
     given = np.array(whole, np.uint64)
     if kind in (_INT4, _UINT4):
@@ -113,7 +113,7 @@ def _of_numbers(kind: int, whole: list[int], target: np.dtype[Any]) -> Array:
 
 
 def _unpacked(kind: int, raw: Array, target: np.dtype[Any]) -> Array:
-    """Elements of their bytes; two of 4 bits are in a byte, the first in its lower half."""
+    """Unpack elements of their bytes; two of 4 bits are in a byte, the first in its lower half."""
     if kind not in (_INT4, _UINT4):
         return raw.view(target)
     halves = np.stack([raw & 15, raw >> 4], axis=-1).reshape(-1)

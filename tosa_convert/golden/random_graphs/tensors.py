@@ -85,7 +85,7 @@ def _slice(g: RandomBuilder, name: str) -> None:
 
 
 def other_shape(g: RandomBuilder, count: int) -> tuple[int, ...]:
-    """Sizes with this product."""
+    """Return sizes with this product."""
     shape = [count]
     for _ in range(g.random.randint(0, 3)):
         last = shape.pop()
@@ -358,7 +358,7 @@ def _conv2d_of_blocks(g: RandomBuilder, name: str) -> None:
 
 @rule("RESHAPE_BLOCK_SCALED")
 def _reshape_blocks(g: RandomBuilder, name: str) -> None:
-    """Blocks of 32 for data and scales, blocks of 1 for plain tensors."""
+    """Return blocks of 32 for data and scales, blocks of 1 for plain tensors."""
     if g.random.random() < 0.4:
         t, _ = g.operand(name)
         g.emit(name, t, g.shape(other_shape(g, t.count)), bound=t.bound)

@@ -328,7 +328,7 @@ def _inside(
 def _operands(
     graph: Graph, index: int, values: Mapping[str, Array], options: RunOptions
 ) -> Mapping[str, Array]:
-    """Values for an operator's operands, where the patterns left some out."""
+    """Return values for an operator's operands, where the patterns left some out."""
     block = graph.main
     names = {name for _, name in computed_tensors(graph)}
     missing = [

@@ -194,7 +194,7 @@ def _infer_state(view: OperatorView) -> tuple[ResultShape, ...]:
 
 
 def _unknown_results(view: OperatorView) -> tuple[ResultShape, ...]:
-    """Results whose shapes do not follow from operands."""
+    """Return results whose shapes do not follow from operands."""
     return (None,) * len(view.operator.outputs)
 
 

@@ -36,7 +36,7 @@ def acosh(e: Decomposition) -> None:
 
 
 def asinh(e: Decomposition) -> None:
-    """By the logarithm of the magnitude, so that large negative numbers do not cancel."""
+    """Compute it by the logarithm of the magnitude, so that large negative numbers do not cancel."""
     (x, *_), one = e.inputs, e.like(1)
     size = e.op("Abs", x)
     root = e.op("Sqrt", e.op("Add", e.op("Mul", x, x), one))
@@ -72,7 +72,7 @@ def is_inf(e: Decomposition) -> None:
 
 
 def cumulative_product(e: Decomposition) -> None:
-    """Products of neighbours at distances of 1, 2, 4, ...."""
+    """Multiply neighbours at distances of 1, 2, 4, ...."""
     shape = e.shape(0)
     axis = e.number(1) % len(shape)
     size, x = shape[axis], e.inputs[0]

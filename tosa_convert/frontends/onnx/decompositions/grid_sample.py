@@ -108,7 +108,7 @@ def _cubic(e: Decomposition, t: str) -> list[str]:
 
 
 def _reflected(e: Decomposition, x: str, size: int, corners: bool) -> str:
-    """Positions outside are mirrored at the border until they lie inside."""
+    """Mirror positions outside at the border until they lie inside."""
     low, high = (0.0, size - 1.0) if corners else (-0.5, size - 0.5)
     span = high - low
     if span <= 0:

@@ -33,7 +33,7 @@ def reverse_sequence(e: Decomposition) -> None:
 
 
 def depth_to_space(e: Decomposition) -> None:
-    """Channels become rows and columns; torch-mlir takes the wrong channels in mode CRD."""
+    """Make rows and columns of channels; torch-mlir takes the wrong channels in mode CRD."""
     batch, channels, height, width = e.shape(0)
     size = int(e.attribute("blocksize"))
     left = channels // size**2

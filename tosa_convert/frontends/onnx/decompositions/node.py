@@ -184,7 +184,7 @@ class Decomposition:
         return self.op("Transpose", name, perm=list(order))
 
     def slice(self, name: str, axis: int, start: int, end: int, step: int = 1) -> str:
-        """Elements of one axis."""
+        """Return elements of one axis."""
         return self.op(
             "Slice", name, self.ints(start), self.ints(end), self.ints(axis), self.ints(step)
         )

@@ -169,7 +169,7 @@ def _find_reverse_sequence(model: TfliteFile, operator: Operator) -> tuple[int, 
 
 
 def _lower_reverse_sequence(b: Builder, given: Given, axes: tuple[int, int]) -> list[Value]:
-    """Positions in the operand: n - 1 - p for a position p of the first n elements, p for the others."""
+    """Gather from n - 1 - p for a position p of the first n elements, and from p for the others."""
     import numpy as np
 
     x, lengths = given.operands

@@ -138,7 +138,7 @@ class AttributeParser:
         return self.encoder.attributes(self.encoder.numbers[code.UNIT])
 
     def sizes(self, shape: tuple[int, ...]) -> bytes:
-        """Sizes as a constant tensor of indices."""
+        """Return sizes as a constant tensor of indices."""
         type_ = self.types.number(TensorType((len(shape),), "index"))
         return self.encoder.dense(type_, struct.pack(f"<{len(shape)}q", *shape))
 

@@ -150,7 +150,7 @@ def byte_texts(data: memoryview, element: str) -> Iterator[str]:
 
 
 def nested(texts: Iterable[str], shape: tuple[int, ...]) -> Iterator[bytes]:
-    """Elements in row-major order as nested lists, in pieces of at most CHUNK_ELEMENTS."""
+    """Format elements in row-major order as nested lists, in pieces of at most CHUNK_ELEMENTS."""
     if not prod(shape):
         return
     if not shape:
