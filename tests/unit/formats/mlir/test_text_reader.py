@@ -504,7 +504,8 @@ def test_constants_seen_before_equal_parsed_ones(monkeypatch: pytest.MonkeyPatch
     def outcomes() -> list[bytes | tuple[tc.Finding, ...]]:
         found: list[bytes | tuple[tc.Finding, ...]] = []
         for constant in constants:
-            text = "".join(f"tosa.variable @v{index} = {constant}\n" for index in range(3))
+            lines = [*constants[:7], *constants[:7], constant]
+            text = "".join(f"tosa.variable @v{at} = {line}\n" for at, line in enumerate(lines))
             try:
                 found.append(b"".join(map(bytes, parse(memoryview(text.encode())))))
             except tc.TosaConvertError as error:
