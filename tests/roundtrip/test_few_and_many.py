@@ -26,7 +26,13 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.flatbuffer.read import read
 from tosa_convert.formats.flatbuffer.read_few import read_few
 from tosa_convert.formats.mlir.booleans import read_boolean_bytes, read_booleans, write_booleans
-from tosa_convert.formats.mlir.text.numbers import _bits_of, _value_of
+from tosa_convert.formats.mlir.text.numbers import (
+    BadNumber,
+    _bits_of,
+    _value_of,
+    bits_of,
+    ordinary_bytes,
+)
 from tosa_convert.formats.mlir.text.print.elements import _memory
 from tosa_convert.golden.random_graphs import generate
 from tosa_convert.graph import DTYPES, Constant, Graph, Operator, compare, dtype
@@ -230,3 +236,32 @@ def test_numbers_of_python_are_those_of_numpy(element: str, number: int) -> None
     if np.isfinite(expected):
         raw = int.from_bytes(expected.tobytes(), "little")
         assert _bits_of(float(between), element) == raw
+
+
+TOKENS = st.one_of(
+    st.integers(-130, 130).map(str),
+    st.integers(-(2**65), 2**65).map(str),
+    st.floats(width=16, allow_nan=False, allow_infinity=False).map(repr),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.sampled_from(
+        ["0x7F", "true", "false", "1.", "-0.0", " 2 ", "1.5.", "", "-", "65520.0", "3.5e38"]
+    ),
+)
+
+
+@settings(QUICK, max_examples=200)
+@given(
+    st.sampled_from(
+        ["f64", "f32", "f16", "bf16", "i8", "i16", "i32", "i64", "index", "i4", "ui8", "i1"]
+    ),
+    st.lists(TOKENS, min_size=1, max_size=3),
+)
+def test_ordinary_numbers_equal_others(element: str, texts: list[str]) -> None:
+    tokens = [text.encode() for text in texts]
+    found = ordinary_bytes(tokens, element)
+    assert found is not None or texts != ["1.0"] or element[0] != "f"
+    if found is not None:
+        assert found == bits_of(tokens, element).tobytes()
+    else:
+        with contextlib.suppress(BadNumber):
+            assert element in ("bf16", "i4", "ui8", "i1") or bits_of(tokens, element).size

@@ -178,6 +178,7 @@ WITHOUT_NUMPY = (
     "validate INPUT",
     "diff INPUT INPUT",
     "repack INPUT -o m.tosa",
+    "convert TEXT -o m.tosa",
 )
 
 
@@ -186,7 +187,13 @@ WITHOUT_NUMPY = (
 def test_small_programs_need_neither_numpy_nor_click(
     line: str, flatbuffer: Path, tmp_path: Path
 ) -> None:
-    words = line.replace("INPUT", str(flatbuffer)).replace(" m.", f" {tmp_path}/m.").split()
+    text = flatbuffer.with_suffix(".mlir")
+    if "TEXT" in line:
+        import tosa_convert as tc
+
+        tc.save(tc.load(flatbuffer), text)
+    line = line.replace("INPUT", str(flatbuffer)).replace("TEXT", str(text))
+    words = line.replace(" m.", f" {tmp_path}/m.").split()
     assert not {"numpy", "ml_dtypes", "click"} & listed(_COMMAND, *words)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 
 import numpy as np
@@ -13,7 +14,8 @@ from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 from tosa_convert.formats.mlir.bytecode.sections import sections_in_pieces
 from tosa_convert.formats.mlir.locations import LocationReader
 from tosa_convert.formats.mlir.text.parse import elements as elements_module
-from tosa_convert.formats.mlir.text.parse import module as text_module
+from tosa_convert.formats.mlir.text.parse import lines as lines_module
+from tosa_convert.formats.mlir.text.parse import locations as locations_module
 from tosa_convert.formats.mlir.text.parse.module import parse
 from tosa_convert.formats.mlir.text.print.module import module_text
 from tosa_convert.io.options import WriteOptions
@@ -561,18 +563,97 @@ func.func @f(%a: tensor<2xf32>, %c: tensor<i1>) -> tensor<2xf32> {
         ("%0 = tosa.abs", "%0, %z = tosa.abs"),
         ("%1 = tosa.abs", "%1 = tosa.other"),
         ("return %10", "}"),
+        (" = tosa.abs %0 :", ' = "tosa.abs"(%0) :'),
+        (" = tosa.abs %0 :", ' = "tosa.abs" %0) :'),
+        ("%6 = tosa.clamp %5 {", "%6 = tosa.clamp %5#0 {"),
+        ("%7 = tosa.clamp %6 {", "%7 = tosa.clamp %6#0 {"),
+        ("\n", "\r\n"),
     ],
 )
 def test_ordinary_lines_equal_others(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = ORDINARY.replace(old, new, 1).encode()
+    text = ORDINARY.replace(old, new, -1 if old == "\n" else 1).encode()
     assert text != ORDINARY.encode() or not old
 
-    def outcome() -> bytes | tuple[tc.Finding, ...]:
+    assert_equal_without_lines([text], monkeypatch)
+
+
+def assert_equal_without_lines(texts: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compare what texts become with what they become if each line is parsed."""
+
+    def outcome(text: bytes) -> bytes | tuple[tc.Finding, ...]:
         try:
             return b"".join(map(bytes, parse(memoryview(text), function=None)))
         except tc.TosaConvertError as error:
             return error.findings
 
-    found = outcome()
-    monkeypatch.setattr(text_module, "_LINE", re.compile(rb"(?!)"))
-    assert found == outcome()
+    found = list(map(outcome, texts))
+    for module, name in ((lines_module, "_LINE"), (locations_module, "_PLAIN_ALIAS")):
+        monkeypatch.setattr(module, name, re.compile(rb"(?!)"))
+    for text, quick in zip(texts, found, strict=True):
+        assert quick == outcome(text), text.decode()
+
+
+#: Lines on values of the same type, and what single lines are changed by.
+POOL = (
+    "%@ = tosa.abs %? : (tensor<2xf32>) -> tensor<2xf32>",
+    '%@ = "tosa.abs"(%?) : (tensor<2xf32>) -> tensor<2xf32>',
+    "%@ = tosa.add %?, %? : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>",
+    '%@ = "tosa.custom"(%?) {a = " loc("} : (tensor<2xf32>) -> tensor<2xf32>',
+    "%@ = tosa.clamp %? {max_val = 1.0 : f32, min_val = 0.0 : f32} : (tensor<2xf32>) -> tensor<2xf32>",
+    "%@ = tosa.const {values = dense<1.0> : tensor<2xf32>} : () -> tensor<2xf32>",
+)
+PLACES = (
+    "",
+    " loc(#a)",
+    " loc(#b)",
+    ' loc("m":1:2)',
+    " loc(unknown)",
+    "\n loc(#a)",
+    " loc(#a) loc(#b)",
+)
+CHANGES = (
+    *((" = ", ":2 = "), (" = ", " ="), ("%", "%z"), ("(%", " %"), (" %", "(%"), ("2x", "3x")),
+    *((") ->", "#0) ->"), (" :", " // :"), (") -> tensor<2xf32>", ") -> (tensor<2xf32>)"), ("f", "h")),
+    *((") -> tensor<2xf32>", ") -> (tensor<2xf32>, i1)"), (" :", "#0 :"), ("loc", "locs"), ("#", "#z")),
+    *(("\n", "\r\n"), ("\n", " // a\n"), ("\n", "\n\n"), ("\n", " "), ("\n", " }\n"), (" ", "  ")),
+)  # fmt: skip
+
+
+def random_text(choose: random.Random) -> str:
+    """Return a program of lines of the pool, one or two of which may be changed."""
+    pool, places = choose.sample(POOL, 3), choose.sample(PLACES, 3)
+    lines = ["func.func @f(%v1: tensor<2xf32>) {\n"]
+    for index in range(2, 16):
+        line = choose.choice(pool).replace("@", f"v{index}") + choose.choice(places[:2])
+        while "?" in line:
+            line = line.replace("?", f"v{choose.randrange(1, index)}", 1)
+        lines.append(f"  {line}\n")
+    lines += ["  return\n", "}\n", '#a = loc("a":3:4)\n', "#b = loc(#a)\n", '#c = loc("c":1:2)\n']
+    for _ in range(choose.choice((0, 1, 1, 1, 2))):
+        at = choose.randrange(1, len(lines))
+        lines[at] = choose.choice(
+            [lines[at].replace(*choose.choice(CHANGES), 1)] * 9 + [choose.choice(lines), ""]
+        )
+    return "".join(lines)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "%x = tosa.abs %g#1 : (tensor<2xf32>) -> tensor<2xf32>\n"
+        "%y = tosa.abs %x#1 : (tensor<2xf32>) -> tensor<2xf32>",
+        "%x = tosa.abs %a : (tensor<2xf32>) -> tensor<2xf32> loc(unknown)\n"
+        "%y = tosa.abs %a : (tensor<2xf32>) -> tensor<2xf32> loc(unknown) }",
+        "%x = tosa.abs %a : (tensor<2xf32>) -> tensor<2xf32> loc(unknown)\n"
+        "%y = tosa.abs %a : (tensor<2xf32>) -> tensor<2xf32> loc(callsite(#a at #b))",
+    ],
+)
+def test_rare_lines_equal_others(lines: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = '%g:2 = "tosa.custom"() : () -> (tensor<2xf32>, tensor<2xf32>)'
+    text = f'func.func @f(%a: tensor<2xf32>) {{\n{group}\n{lines}\nreturn\n}}\n#a = loc("a":1:2)\n'
+    assert_equal_without_lines([text.encode(), text.replace(group, "").encode()], monkeypatch)
+
+
+def test_random_lines_equal_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    choose = random.Random(1)
+    assert_equal_without_lines([random_text(choose).encode() for _ in range(150)], monkeypatch)

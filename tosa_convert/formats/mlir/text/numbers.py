@@ -174,6 +174,33 @@ def stored_type(element: str) -> np.dtype[Any]:
     return np.dtype(f"<u{next(size for size in (1, 2, 4, 8) if width <= 8 * size)}")
 
 
+#: The forms in `struct` of the element types whose ordinary numbers Python rounds as MLIR does.
+_ORDINARY: Final = {
+    **{element: form[-1] for element, (form, _) in _FORMATS.items()},
+    "i8": "b",
+    "i16": "h",
+    "i32": "i",
+    "i64": "q",
+    _INDEX: "q",
+}
+
+
+# Fast path of bits_of; equal by test test_ordinary_numbers_equal_others
+def ordinary_bytes(tokens: Sequence[bytes], element: str) -> bytes | None:
+    """Return the bytes of numbers without numpy, or None if a number or the type is not ordinary."""
+    form = _ORDINARY.get(element)
+    if form is None:
+        return None
+    try:
+        if form not in "dfe":
+            return struct.pack(f"<{len(tokens)}{form}", *map(int, tokens))
+        if b",".join(tokens).count(b".") != len(tokens):
+            return None
+        return struct.pack(f"<{len(tokens)}{form}", *map(float, tokens))
+    except (ValueError, OverflowError, struct.error):
+        return None
+
+
 def bits_of(tokens: Sequence[bytes], element: str) -> npt.NDArray[Any]:
     """Return the bits of numbers.
 

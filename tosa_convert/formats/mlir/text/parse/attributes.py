@@ -12,7 +12,13 @@ from tosa_convert.formats.mlir.attributes import AttributeWriter
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.attributes import TensorType, bit_width
 from tosa_convert.formats.mlir.bytecode.encode import Encoder, LocationEntries
-from tosa_convert.formats.mlir.text.numbers import BadNumber, bits_of, integers, is_number
+from tosa_convert.formats.mlir.text.numbers import (
+    BadNumber,
+    bits_of,
+    integers,
+    is_number,
+    ordinary_bytes,
+)
 from tosa_convert.formats.mlir.text.parse.cursor import Aliases, TextCursor
 from tosa_convert.formats.mlir.text.parse.elements import RESOURCE_NAME, ElementParser, Resources
 from tosa_convert.formats.mlir.text.parse.locations import LocationParser
@@ -83,7 +89,7 @@ class AttributeParser:
         # Fast path of `dictionary`; equal by test test_dictionaries_seen_before_equal_parsed_ones
         plain = _PLAIN_DICTIONARY.match(cursor.data, cursor.at)
         text = plain[0] if plain and plain.end() - plain.start() <= _REMEMBERED else b""
-        known = self.remembered(operation, text)
+        known = self._dictionaries.get((operation, text))
         if plain and known is not None:
             cursor.at = plain.end()
             return known.copy()
@@ -91,10 +97,6 @@ class AttributeParser:
         if plain and text and cursor.at == plain.end():
             self._dictionaries[operation, text] = parsed.copy()
         return parsed
-
-    def remembered(self, operation: str, text: bytes) -> Dictionary | None:
-        """Return the attributes of a text in braces, if operations of this name had it before."""
-        return self._dictionaries.get((operation, text))
 
     def dictionary(self, bare: BareValue | None = None) -> Dictionary:
         cursor = self.cursor
@@ -229,7 +231,13 @@ class AttributeParser:
                 token.start(),
             )
         try:
-            (bits,) = bits_of([text], element).tolist() if is_float else integers([text], element)
+            ordinary = ordinary_bytes([text], element) if is_float else None
+            if ordinary is not None:
+                bits = int.from_bytes(ordinary, "little")
+            else:
+                (bits,) = (
+                    bits_of([text], element).tolist() if is_float else integers([text], element)
+                )
         except BadNumber as error:
             cursor.refuse(str(error), token.start())
         number = self.types.number(element)
@@ -304,6 +312,9 @@ class AttributeParser:
         return self._dense_array(element, tokens, at)
 
     def _dense_array(self, element: str, tokens: list[bytes], at: int) -> bytes:
+        ordinary = ordinary_bytes(tokens, element)
+        if ordinary is not None:
+            return self.encoder.dense_array(self.types.number(element), len(tokens), ordinary)
         try:
             bits = bits_of(tokens, element)
         except BadNumber as error:

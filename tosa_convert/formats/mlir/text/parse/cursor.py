@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, Final, NoReturn, TypeVar
 
 from tosa_convert.errors import TosaConvertError, fail
@@ -224,7 +225,10 @@ class TextCursor:
 Value = TypeVar("Value")
 
 #: A definition begins a line. Strings do not reach over line ends, so it is not part of one.
-_DEFINITION: Final = re.compile(rb"^[ \t]*([#!][A-Za-z0-9_$][\w$.-]*)[ \t]*=", re.MULTILINE)
+_DEFINITION: Final = re.compile(rb"\n[ \t]*([#!][A-Za-z0-9_$][\w$.-]*)[ \t]*=")
+#: Aliases between two looks at how many there are.
+_COUNTED: Final = 1 << 10
+_FIRST: Final = re.compile(_DEFINITION.pattern.removeprefix(rb"\n"))
 _NEXT_DEFINITION: Final = re.compile(rb"([#!][A-Za-z0-9_$][\w$.-]*)[ \t]*=")
 
 
@@ -235,18 +239,21 @@ class Aliases:
         self.cursor = cursor
         #: Alias with its `#` or `!` -> the offset of its definition; None while that is parsed, then
         #: its value, that offset, and where its definition ends.
-        self._known: dict[bytes, int | tuple[Any, int, int] | None] = {}
-        for definition in _DEFINITION.finditer(cursor.data):
-            if definition[1] in self._known:
+        self.known: dict[bytes, int | tuple[Any, int, int] | None] = {}
+        first = _FIRST.match(cursor.data)
+        for definition in chain([first] if first else [], _DEFINITION.finditer(cursor.data)):
+            if definition[1] in self.known:
                 self._refuse_second(definition)
-            self._known[definition[1]] = definition.end()
-            cursor.bound(len(self._known), "aliases", in_all=True)
+            self.known[definition[1]] = definition.end()
+            if not len(self.known) % _COUNTED:
+                cursor.bound(len(self.known), "aliases", in_all=True)
+        cursor.bound(len(self.known), "aliases", in_all=True)
 
     def _refuse_second(self, definition: re.Match[bytes]) -> NoReturn:
         self.cursor.refuse(f"{_shown(definition[1])} is defined twice", definition.start(1))
 
     def __contains__(self, name: bytes) -> bool:
-        return name in self._known
+        return name in self.known
 
     def resolve(self, name: bytes, at: int, parse: Callable[[], Value]) -> Value:
         """Return the value of an alias.
@@ -257,7 +264,7 @@ class Aliases:
             parse: parses the definition, which is then next.
         """
         cursor = self.cursor
-        known = self._known.get(name, -1)
+        known = self.known.get(name, -1)
         if isinstance(known, tuple):
             found: Value = known[0]
             return found
@@ -265,12 +272,12 @@ class Aliases:
             cursor.refuse(f"the alias {_shown(name)} is not defined", at)
         if known is None:
             cursor.refuse(f"the alias {_shown(name)} refers to itself", at)
-        self._known[name] = None
+        self.known[name] = None
         resume, cursor.at = cursor.at, known
         cursor.enter()
         try:
             value = parse()
-            self._known[name] = value, known, cursor.at
+            self.known[name] = value, known, cursor.at
         finally:
             cursor.depth -= 1
             cursor.at = resume
@@ -284,14 +291,14 @@ class Aliases:
             return b""
         name, place = definition[1], definition.end()
         # A definition that does not begin a line is found only here.
-        known = self._known.setdefault(name, place)
+        known = self.known.setdefault(name, place)
         if (known[1] if isinstance(known, tuple) else known) != place:
             self._refuse_second(definition)
         return name
 
     def end(self, name: bytes) -> int:
         """Return where the definition of an alias that was resolved ends."""
-        known = self._known[name]
+        known = self.known[name]
         assert isinstance(known, tuple)
         return known[2]
 

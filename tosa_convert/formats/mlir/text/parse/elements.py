@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tosa_convert.formats.mlir.bytecode.attributes import TensorType
 from tosa_convert.formats.mlir.bytecode.encode import Encoder
 from tosa_convert.formats.mlir.bytecode.format import DENSE_STRINGS
-from tosa_convert.formats.mlir.text.numbers import BadNumber, bits_of, is_number
+from tosa_convert.formats.mlir.text.numbers import BadNumber, bits_of, is_number, ordinary_bytes
 from tosa_convert.formats.mlir.text.parse.cursor import TextCursor
 from tosa_convert.formats.mlir.text.parse.types import Parsed, TypeParser
 from tosa_convert.formats.mlir.text.print.elements import element_bytes, stored_bytes, value_type
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Characters of a list of numbers that are converted at once.
 _CHUNK: Final = 1 << 20
+#: Characters of a list of numbers that are converted without numpy.
+_FEW: Final = 1 << 14
 #: Hexadecimal digits that are converted at once.
 _DIGITS: Final = 1 << 22
 
@@ -40,6 +42,8 @@ _SMALL: Final = re.compile(
 _LIST: Final = re.compile(rb"[-+0-9a-fA-FxXtrulsE.,\[\]\s]*")
 _STRUCTURE: Final = bytes(set(range(256)) - set(b"[],"))
 _NO_BRACKETS: Final = bytes.maketrans(b"[]", b"  ")
+#: A boolean that all elements share, in text and in bytecode.
+_BOOLS: Final = {b"true": b"\xff", b"false": b"\0"}
 _HEX_STRING: Final = re.compile(rb'"0[xX]')
 _TYPED_ELEMENT: Final = re.compile(rb"\s*:\s*([!\w.]+)")
 
@@ -170,6 +174,13 @@ class ElementParser:
         if not count:
             return self.encoder.dense(type_.number, b"")
         self._check_nesting(text, shape, type_, at)
+        if len(text) < _FEW:
+            tokens = text.translate(_NO_BRACKETS).split(b",")
+            found = ordinary_bytes(tokens, element)
+            if found is not None:
+                return self.encoder.dense(type_.number, found)
+            if element == "i1" and len(tokens) == 1 and tokens[0] in _BOOLS and shape != (1,):
+                return self.encoder.dense(type_.number, _BOOLS[tokens[0]])
         return self._encode(type_, element, self._numbers(start, end, element, at))
 
     def _of_another_kind(self, start: int) -> tuple[bytes, Parsed]:
@@ -330,7 +341,8 @@ def hex_bytes(cursor: TextCursor, start: int, end: int) -> memoryview:
     return memoryview(data).toreadonly()
 
 
-_RESOURCES_BEGIN: Final = re.compile(rb"^[ \t]*\{-#", re.MULTILINE)
+_RESOURCES_BEGIN: Final = re.compile(rb"\n[ \t]*\{-#")
+_RESOURCES_FIRST: Final = re.compile(rb"[ \t]*\{-#")
 RESOURCE_NAME: Final = re.compile(rb"[\w$.-]+")
 _DIALECTS: Final = b"dialect_resources"
 #: The data of a resource begins with its alignment in this many bytes.
@@ -352,7 +364,7 @@ class Resources:
         self.encoder = encoder
         self._entries: dict[bytes, _Digits] = {}
         self._numbers: dict[bytes, bytes] = {}
-        found = _RESOURCES_BEGIN.search(cursor.data)
+        found = _RESOURCES_FIRST.match(cursor.data) or _RESOURCES_BEGIN.search(cursor.data)
         self.begin = len(cursor.data)
         if found is not None:
             self.begin = found.start()

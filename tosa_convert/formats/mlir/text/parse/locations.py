@@ -17,7 +17,11 @@ _BLOCK: Final = 1 << 16
 
 _NUMBER: Final = re.compile(rb"[0-9]+")
 _ALIAS: Final = re.compile(rb"#[\w$.-]+(?!\s*<)")
-_PLAIN: Final = re.compile(rb'loc\("([^"\\\n]*)":([0-9]{1,9}):([0-9]{1,9})\)')
+_PLAIN: Final = re.compile(rb'[ \t]*loc\("([^"\\\n]*)":([0-9]{1,9}):([0-9]{1,9})\)')
+_PLAIN_ALIAS: Final = re.compile(rb"[ \t\r\n]*(#[A-Za-z0-9_$][\w$.-]*)[ \t]*=(?=[ \t]*loc\()")
+_CLOSED: Final = ord(")")
+#: Levels that a location takes by which an alias is defined, and that of its use.
+_LEVELS: Final = 4
 
 
 class LocationParser:
@@ -42,7 +46,8 @@ class LocationParser:
         #: How many lines end before `_counted`, and where the last of them does; -1 if there is none.
         self._lines, self._line_end, self._counted = 0, -1, 0
         self._head = b""
-        self._plain: dict[bytes, bytes] = {}
+        #: The beginnings of places in files, by the file's name.
+        self._files: dict[bytes, bytes] = {}
         #: The parts of fused locations with metadata.
         self._fused: dict[bytes, tuple[bytes, list[bytes]]] = {}
 
@@ -55,16 +60,70 @@ class LocationParser:
         plain = _PLAIN.match(cursor.data, cursor.at)
         if plain is not None:
             cursor.at = plain.end()
-            text = plain[0]
-            number = self._plain.get(text)
-            if number is None:
-                name, line, column = plain.groups()
-                number = self._plain[text] = self.entries.place(name, [int(line), int(column)])
-            return number
+            return self._place_of(plain)
         cursor.at += len(b"loc(")
         number = self._location()
         cursor.expect(b")")
         return number
+
+    def _place_of(self, plain: re.Match[bytes]) -> bytes:
+        name, line, column = plain.groups()
+        head = self._files.get(name)
+        if head is None:
+            head = self.encoder.numbers[code.FILE_LOCATION] + self.entries.string(name)
+            self._files[name] = head
+        numbers = self.encoder.numbers
+        return self.encoder.attributes(head + numbers[int(line)] + numbers[int(column)])
+
+    def ending(self, at: int, start: int, end: int) -> bytes | None:
+        """Return the location of an operation in a line that ends with it, or None for a rare one.
+
+        Args:
+            at: where the name of the operation begins, which has the location if the line has none.
+            start: where the location begins, after a blank.
+            end: where it ends, which is `start` if the line has none.
+        """
+        if start == end:
+            return self.here(at)
+        cursor, known = self.cursor, None
+        # Fast path of `optional`; equal by test test_ordinary_lines_equal_others
+        name = bytes(cursor.data[start + len(b"loc(") : end - 1])
+        if name[:1] == b"#" and cursor.data[end - 1] == _CLOSED:
+            known = self._alias(name)
+        if known is None:
+            before, cursor.at = cursor.at, start
+            known = self.optional()
+            known, cursor.at = known if cursor.at == end else None, before
+        return known
+
+    def _alias(self, name: bytes) -> bytes | None:
+        """Return the location of an alias that is resolved or defined as a plain place, else None."""
+        found = self.aliases.known.get(name)
+        if isinstance(found, tuple):
+            number: bytes = found[0]
+            return number
+        if found is None or self.cursor.depth + _LEVELS > self.cursor.max_depth:
+            return None
+        plain = _PLAIN.match(self.cursor.data, found)
+        if plain is None:
+            return None
+        number = self._place_of(plain)
+        self.aliases.known[name] = number, found, plain.end()
+        return number
+
+    def skip_aliases(self) -> bool:
+        """Skip the definitions that are next of aliases of plain places; return whether any is."""
+        cursor, known, start = self.cursor, self.aliases.known, self.cursor.at
+        # Fast path of `Aliases.next_definition`; equal by test test_ordinary_lines_equal_others
+        while (definition := _PLAIN_ALIAS.match(cursor.data, cursor.at)) is not None:
+            name, place = definition[1], definition.end()
+            found = known.get(name)
+            if found == place and self._alias(name) is not None:
+                found = known[name]
+            if not isinstance(found, tuple) or found[1] != place:
+                break
+            cursor.at = found[2]
+        return cursor.at > start
 
     def here(self, at: int) -> bytes:
         """Return the number of the location of the text itself at an offset, which never decreases."""

@@ -181,7 +181,7 @@ _VALUE: Final = re.compile(rb"%[\w$.-]+(?:#([0-9]+))?")
 _RESULT: Final = re.compile(rb"(%[\w$.-]+)(?:[ \t]*:[ \t]*([0-9]+))?")
 #: Operands in a row, so few that what is made of them at once is small.
 _OPERANDS: Final = re.compile(rb"%[\w$.-]+(?:#[0-9]+)?(?:[ \t]*,[ \t]*%[\w$.-]+(?:#[0-9]+)?){0,99}")
-SIGNATURE: Final = re.compile(
+_SIGNATURE: Final = re.compile(
     rb'\([^()\n"]*\) -> (?:\([^()\n"]*\)|[a-z]\w*<[\w?]*>|!tosa\.shape<[0-9]+>)(?=[\s}]|\Z)'
 )
 _LABEL: Final = re.compile(rb"\^[\w$.-]+")
@@ -313,7 +313,7 @@ class OperationParser:
     def _types(self) -> Signature:
         cursor = self.cursor
         # Fast path of `_signature`; equal by test test_signatures_seen_before_equal_parsed_ones
-        found = SIGNATURE.match(cursor.data, cursor.at)
+        found = _SIGNATURE.match(cursor.data, cursor.at)
         text = found[0] if found and found.end() - found.start() <= _REMEMBERED else b""
         if found and text in self.signatures:
             cursor.at = found.end()

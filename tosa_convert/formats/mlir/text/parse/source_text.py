@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from itertools import accumulate
+from typing import Final
 
 from tosa_convert.errors import Finding, TosaConvertError
-from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.io.source_excerpt import excerpt_at
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
 
 #: What MLIR calls a text that is not a file.
 UNNAMED: Final = "-"
@@ -31,7 +28,7 @@ _FIRST_BLOCK: Final = rb"\(\s*\{\s*\^[\w$.-]+\("
 _TOKEN: Final = rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|//[^\n]*|->|[()\[\]{}<>]|%[\w$.-]+(?=\s*:)'
 _POSITION: Final = re.compile(r"(.*):(\d+):(\d+)\Z", re.DOTALL)
 #: Bytes that are searched for line ends at once.
-_BLOCK: Final = 1 << 16
+_BLOCK: Final = 1 << 13
 
 
 class SourceText:
@@ -45,19 +42,23 @@ class SourceText:
         self.name = path or UNNAMED
 
     @cached_property
-    def _lines_before(self) -> npt.NDArray[np.int64]:
+    def _lines_before(self) -> list[int]:
         """Count how many lines end before each block of the text, and in all of it."""
-        counts = [0] + [
+        counts = [
             bytes(self.data[start : start + _BLOCK]).count(b"\n")
             for start in range(0, len(self.data), _BLOCK)
         ]
-        return np.cumsum(counts)
+        return list(accumulate(counts, initial=0))
+
+    def lines(self) -> int:
+        """Count the line ends."""
+        return self._lines_before[-1]
 
     def where(self, offset: int) -> str:
         """Return the position of a byte, as `name:line:column`."""
         lines, block = self._lines_before, offset // _BLOCK
         head = bytes(self.data[block * _BLOCK : offset])
-        line = 1 + int(lines[block]) + head.count(b"\n")
+        line = 1 + lines[block] + head.count(b"\n")
         return f"{self.name}:{line}:{offset - (self._line_start(line) or 0) + 1}"
 
     def offset(self, where: str) -> int | None:
@@ -72,9 +73,10 @@ class SourceText:
         lines, left = self._lines_before, line - 1
         if left < 1 or left > lines[-1]:
             return None if left else 0
-        block = int(lines.searchsorted(left)) - 1
-        raw = np.frombuffer(self.data[block * _BLOCK : (block + 1) * _BLOCK], np.uint8)
-        return block * _BLOCK + int(np.flatnonzero(raw == ord("\n"))[left - lines[block] - 1]) + 1
+        block = bisect_left(lines, left) - 1
+        end = min((block + 1) * _BLOCK, len(self.data))
+        raw = bytes(self.data[block * _BLOCK : end])
+        return end - len(raw.split(b"\n", left - lines[block])[-1])
 
     def has_own_locations(self) -> bool:
         """Return whether locations in the text may have the text's own name and mean another file.
