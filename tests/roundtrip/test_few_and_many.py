@@ -23,8 +23,8 @@ from roundtrip.test_flatbuffer import QUICK, encode
 
 import tosa_convert as tc
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.formats.flatbuffer.read import read
-from tosa_convert.formats.flatbuffer.read_few import read_few
+from tosa_convert.formats.flatbuffer.read import addresses_of_data_after, read
+from tosa_convert.formats.flatbuffer.read_few import offsets_of_data_after, read_few
 from tosa_convert.formats.mlir.booleans import read_boolean_bytes, read_booleans, write_booleans
 from tosa_convert.formats.mlir.text.numbers import (
     BadNumber,
@@ -36,6 +36,7 @@ from tosa_convert.formats.mlir.text.numbers import (
 from tosa_convert.formats.mlir.text.print.elements import _memory
 from tosa_convert.golden.random_graphs import generate
 from tosa_convert.graph import DTYPES, Constant, Graph, Operator, compare, dtype
+from tosa_convert.graph.constant import address_of
 from tosa_convert.graph.lazy_numpy import FEW
 from tosa_convert.graph.opset import operator
 from tosa_convert.io.options import DEFAULT_LIMITS
@@ -117,6 +118,16 @@ def test_few_tables_are_read_as_many(made: Graph, out_of_line: bool) -> None:
     assert compare(few, many, locations=True, version=True) is None
     assert few.producer == many.producer
     assert [*map(repr, few.regions)] == [*map(repr, many.regions)]
+
+
+@pytest.mark.slow
+@settings(QUICK, max_examples=25)
+@given(graphs(), st.booleans())
+def test_few_tables_have_the_same_data_after(made: Graph, out_of_line: bool) -> None:
+    view = memoryview(encode(made, out_of_line=out_of_line))
+    few = offsets_of_data_after(view)
+    assert few is not None
+    assert {address_of(view) + at for at in few} == addresses_of_data_after(view, SMALLER)
 
 
 #: Limits below the default one: the file is read in columns.
@@ -210,6 +221,26 @@ def test_the_value_of_many_elements_is_that_of_few() -> None:
         few, many = both(view.splat, "shift")
         assert (few is not None) == (values in ([1.0], [2.0, 2.0], [0.0, -0.0]))
         assert repr(few) == repr(many)
+
+
+@settings(QUICK)
+@given(
+    st.sampled_from(["INT8", "INT16", "INT4"]),
+    st.tuples(st.binary(min_size=1, max_size=1), st.binary(min_size=4, max_size=4)),
+    st.integers(1, 4),
+    st.booleans(),
+)
+def test_few_elements_are_compared_as_many(
+    name: str, raws: tuple[bytes, bytes], count: int, unpacked: bool
+) -> None:
+    kind = dtype(name)
+    byte, whole = (bytes(value & 3 for value in part) for part in raws)
+    one = Constant(kind, count, byte * kind.element_bytes, unpacked=unpacked, splat=True)
+    size = count * kind.element_bytes if unpacked else kind.wire_bytes(count)
+    for raw in (byte * size, (whole * 2)[:size]):
+        two = Constant(kind, count, raw, unpacked=unpacked)
+        few, many = both(one.same_bits, two)
+        assert few == many == (one.numpy().tolist() == two.numpy().tolist())
 
 
 @settings(QUICK)

@@ -178,7 +178,10 @@ WITHOUT_NUMPY = (
     "validate INPUT",
     "diff INPUT INPUT",
     "repack INPUT -o m.tosa",
-    "convert TEXT -o m.tosa",
+    "convert INPUT.mlir -o m.tosa",
+    "convert INPUT.json -o m.tosa",
+    "diff INPUT INPUT.mlir",
+    "show INPUT",
 )
 
 
@@ -187,12 +190,12 @@ WITHOUT_NUMPY = (
 def test_small_programs_need_neither_numpy_nor_click(
     line: str, flatbuffer: Path, tmp_path: Path
 ) -> None:
-    text = flatbuffer.with_suffix(".mlir")
-    if "TEXT" in line:
-        import tosa_convert as tc
+    import tosa_convert as tc
 
-        tc.save(tc.load(flatbuffer), text)
-    line = line.replace("INPUT", str(flatbuffer)).replace("TEXT", str(text))
+    for extension in ("mlir", "json"):
+        if f".{extension}" in line.partition(" -o")[0]:
+            tc.save(tc.load(flatbuffer), f"{flatbuffer}.{extension}")
+    line = line.replace("INPUT", str(flatbuffer))
     words = line.replace(" m.", f" {tmp_path}/m.").split()
     assert not {"numpy", "ml_dtypes", "click"} & listed(_COMMAND, *words)
 

@@ -15,7 +15,7 @@ from itertools import accumulate, compress, islice
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from tosa_convert.errors import Findings, TosaConvertError, fail
-from tosa_convert.formats.flatbuffer.read_few import read_few
+from tosa_convert.formats.flatbuffer.read_few import offsets_of_data_after, read_few
 from tosa_convert.formats.wire import lift
 from tosa_convert.formats.wire.layout import ATTRIBUTES, ROOT
 from tosa_convert.graph.constant import address_of
@@ -119,6 +119,10 @@ def addresses_of_data_after(buffer: memoryview, limits: Limits = DEFAULT_LIMITS)
         buffer: a file that `read` accepts.
         limits: as for `read`.
     """
+    is_few = limits.flatbuffer_memory >= DEFAULT_LIMITS.flatbuffer_memory
+    few = offsets_of_data_after(buffer) if is_few else None
+    if few is not None:
+        return {address_of(buffer) + offset for offset in few} if few else few
     from tosa_convert.formats.flatbuffer.columns import Columns
 
     reader = _Reader(Columns(buffer, limits))

@@ -102,6 +102,7 @@ def test_long_lists_of_bytes_are_read_as_json_does(data: bytes, comma: str, tail
 @given(st.text(alphabet="0123456789, \n", max_size=40), st.booleans())
 def test_numbers_are_converted_at_once_only_if_all_of_them_are_right(raw: str, last: bool) -> None:
     found = values.parse_byte_list(raw.encode(), last=last)
+    assert values.few_bytes(raw.encode(), last=last) == found
     words = [word.strip() for word in raw.split(",")]
     # Nothing follows the last comma, unless the list may end without one.
     complete = words[-1] == "" or last
