@@ -7,6 +7,7 @@ from unit.building import block, graph, op, region, shape, tensor
 
 import tosa_convert as tc
 from tosa_convert.graph import Graph, Operator, ShapeValue
+from tosa_convert.graph.static_shapes import make_reshapes_static
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.rules.infer import infer
 from tosa_convert.rules.open_sizes import causes
@@ -206,3 +207,47 @@ def test_causes_name_the_argument_and_all_that_depends_on_it() -> None:
         'region "main" block "main" input "x" has no size in dimension 1; 3 tensors stay dynamic: '
         '"x", "s", "z"; of the results: "z" in dimension 1'
     )
+
+
+def test_reshapes_to_the_same_sizes_share_a_shape() -> None:
+    values = [
+        tensor("x"),
+        tensor("y", shape=(6,)),
+        tensor("z", shape=(6,)),
+        tensor("w", shape=(6,)),
+    ]
+    operators = [
+        op("CONST_SHAPE", "", "open"),
+        op("CONST_SHAPE", "", "six"),
+        op("RESHAPE", "x open", "y"),
+        op("RESHAPE", "x open", "z"),
+        op("RESHAPE", "x six", "w"),
+    ]
+    program = graph("x", "y z w", [*values, shape("open", D), shape("six", 6)], operators)
+    make_reshapes_static(program)
+    one, other, kept = [
+        row.inputs[1] for row in program.main.operators if row.spec.name == "RESHAPE"
+    ]
+    assert one == other != kept == "six"
+    assert program.main.shapes[one].values() == (6,)
+    assert "open" not in program.main.shapes
+
+
+def test_a_loop_whose_body_returns_too_few_values_ends_with_what_is_known() -> None:
+    """The rule `while-loop-body-outputs` reports it."""
+    values = dynamic("x y", D, 3)
+    program = graph(
+        "x", "y", values, [op("WHILE_LOOP", "x", "y", cond_graph="cond", body_graph="body")]
+    )
+    program.regions += [
+        region("cond", "a", "p", [tensor("a", shape=(D, 3)), tensor("p", "BOOL", ())], []),
+        region("body", "a", "", [tensor("a", shape=(D, 3))], []),
+    ]
+    assert shapes(infer(program, {"x": (2, 3)}))["x"] == (2, 3)
+
+
+def test_an_input_of_unknown_rank_is_a_cause_of_unknown_sizes() -> None:
+    program = graph(
+        "x", "y", [tensor("x", shape=None), tensor("y", shape=None)], [op("ABS", "x", "y")]
+    )
+    assert "any dimension, because its rank is unknown" in str(causes(program)[0])

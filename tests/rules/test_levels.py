@@ -184,3 +184,16 @@ def test_a_region_that_several_operators_run_has_the_greatest_depth() -> None:
     # The main graph runs the innermost region directly, too.
     graph.main.operators[0].attributes["else_graph"] = "r6"
     assert len(list(nesting_violations(graph, LEVEL_8K))) == 1
+
+
+def test_a_weight_of_unknown_rank_is_within_any_level() -> None:
+    unknown = TensorType(dtype("FP32"), None)
+    attributes: dict[str, AttributeValue] = {
+        "pad": (0, 0, 0, 0),
+        "stride": (1, 1),
+        "dilation": (1, 1),
+        "local_bound": False,
+        "acc_type": dtype("FP32"),
+    }
+    operands = [tensor(1, 8, 8, 2), unknown, tensor(1), tensor(1), tensor(1)]
+    assert not list(violations(view("CONV2D", operands, [unknown], **attributes), LEVEL_8K))

@@ -13,6 +13,8 @@ from tosa_convert.rules.profiles import (
     CAPABILITIES,
     EXTENSIONS,
     PROFILES,
+    complete,
+    fits,
     least,
     listed,
     misfits,
@@ -149,3 +151,15 @@ def test_rows_need_only_what_exists_and_a_profile_that_their_extensions_allow() 
                 if row.name in need.names:
                     assert need.names & set(row.profiles)
                     assert need.since >= row.since
+
+
+def test_operators_of_the_same_types_need_the_same_and_forbidden_types_nothing() -> None:
+    rows = {name: Tensor(name, dtype("FP32"), (1,)) for name in "xyz"}
+    rows["s"] = Tensor("s", dtype("INT4"), (1,))
+    twice = [Operator(operator("ABS"), ("x",), (name,)) for name in "yz"]
+    wrong = Operator(operator("ABS"), ("s",), ("s",))
+    main = Block("main", ["x", "s"], ["y"], [*twice, wrong], rows)
+    made = Graph(Version(1, 0, 0), [Region("main", [main])])
+    assert [row.hint for row in misfits(made, parse("PRO-INT"))] == ["add PRO-FP to the target"] * 2
+    has = complete(parse("PRO-INT"))
+    assert [fits(main, row, has) for row in main.operators] == [False, False, True]

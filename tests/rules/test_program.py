@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from unit.building import branching, counting, example, op, region, shape, tensor
+from unit.building import branching, counting, example, graph, op, region, shape, tensor
 
 from tosa_convert import dumps, load, validate
 from tosa_convert.graph import Graph
@@ -115,3 +115,17 @@ def test_the_first_value_of_a_variable_is_no_constant() -> None:
     found = TypeTable().of_tensor(state, with_data=True)
     assert isinstance(found, TensorType)
     assert found.data is None
+
+
+def test_a_loop_without_results_names_the_body_that_returns_some() -> None:
+    made = graph(
+        "x", "x", [tensor("x")], [op("WHILE_LOOP", "x", "", cond_graph="c", body_graph="b")]
+    )
+    made.regions += [
+        region("c", "i", "p", [tensor("i"), tensor("p", "BOOL", ())], []),
+        region("b", "a", "a", [tensor("a")], []),
+    ]
+    found = [row for row in program_findings(made) if row.rule == "program-results"]
+    assert [row.message for row in found] == [
+        'region "b" returns 1 values; expected none, as the results are'
+    ]

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,6 +31,7 @@ from tosa_convert.graph.columns import (
     _value_numbers,
     columns_of,
     keeps_rules,
+    tuples_of,
 )
 from tosa_convert.graph.dtypes import BlockShape, NanPropagationMode
 from tosa_convert.rules.columns import is_valid
@@ -115,7 +117,8 @@ def without_value(block: Block, chance: random.Random) -> None:
 
 def without_data(block: Block, chance: random.Random) -> None:
     values: list[Any] = [*block.tensors.values(), *block.shapes.values()]
-    chance.choice([value for value in values if value.data is not None]).data = None
+    if given := [value for value in values if value.data is not None]:
+        chance.choice(given).data = None
 
 
 def reshaped(block: Block, chance: random.Random) -> None:
@@ -376,3 +379,11 @@ def test_operators_of_one_code_and_other_types_are_judged_apart() -> None:
     assert not valid(made)
     made.main.tensors["d"].shape = (2,)
     assert valid(made)
+
+
+@pytest.mark.parametrize("counts", [[0, 0], [2, 2, 2], [1, 0, 3, 1], [3]])
+def test_items_are_divided_by_their_counts(counts: list[int]) -> None:
+    items = list(range(sum(counts)))
+    left = iter(items)
+    expected = [tuple(next(left) for _ in range(count)) for count in counts]
+    assert tuples_of(items, np.array(counts)) == expected

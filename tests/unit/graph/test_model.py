@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from unit.building import branching, counting, example, graph, op, shape, tensor
 
+from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import DTYPES, Constant, Graph, Region, ShapeValue, compare, dtype
 from tosa_convert.graph.dtypes import BlockShape, NanPropagationMode
 from tosa_convert.graph.model import BlockScale, element_value, sizes
@@ -267,3 +268,14 @@ def test_an_element_that_is_missing_or_too_short_has_no_value() -> None:
 def test_a_long_shape_loses_its_end() -> None:
     assert sizes((2, 3)) == "[2, 3]"
     assert sizes((7,) * 99).endswith("7, 7, ... 99 dimensions]")
+
+
+def test_a_graph_without_a_block_has_no_main_block() -> None:
+    made = example()
+    made.regions[0].blocks.clear()
+    with pytest.raises(TosaConvertError) as caught:
+        _ = made.main
+    assert caught.value.code == "malformed-structure"
+    made.regions.clear()
+    with pytest.raises(TosaConvertError):
+        _ = made.main

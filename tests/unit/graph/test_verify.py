@@ -20,7 +20,7 @@ from tosa_convert.graph.dtypes import (
     ResizeMode,
     RoundingMode,
 )
-from tosa_convert.graph.model import INT32_MAX, MAX_RANK, BlockScale
+from tosa_convert.graph.model import INT32_MAX, MAX_RANK, MAX_UNKNOWN_SIZES, BlockScale
 from tosa_convert.graph.opset import OPERATORS, OperatorSpec
 from tosa_convert.graph.value_rules import tensor_problems
 from tosa_convert.graph.verify import _FIXED_ARITY
@@ -475,3 +475,11 @@ def test_a_cycle_behind_a_region_that_two_operators_run_is_found() -> None:
     assert [finding.message for finding in verify(made) if "cycle" in finding.message] == [
         'it runs region "last", which runs it: regions must not form a cycle'
     ]
+
+
+def test_a_shape_of_unknown_sizes_has_a_limit() -> None:
+    made = example()
+    for rank in (MAX_UNKNOWN_SIZES, MAX_UNKNOWN_SIZES + 1):
+        made.main.shapes["sizes"] = ShapeValue("sizes", rank)
+        codes = {finding.code for finding in verify(made)}
+        assert ("unsupported-shape" in codes) is (rank > MAX_UNKNOWN_SIZES)

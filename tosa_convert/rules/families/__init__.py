@@ -40,6 +40,6 @@ def _rules_of_family(family: str) -> Rules:
             from tosa_convert.rules.families.constants import RULES
         case "control":
             from tosa_convert.rules.families.control_flow import RULES
-        case "shape":
+        case _:  # "shape"
             from tosa_convert.rules.families.shapes import RULES
     return RULES

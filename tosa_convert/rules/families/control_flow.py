@@ -198,14 +198,10 @@ def _unknown_results(view: OperatorView) -> tuple[ResultShape, ...]:
     return (None,) * len(view.operator.outputs)
 
 
-def _no_result(view: OperatorView) -> tuple[ResultShape, ...]:
-    return ()
-
-
 RULES: Final[Rules] = {
     "CUSTOM": OperatorRules(_unknown_results),
     # A variable is declared by its tensor: `verify` refuses this operator in a graph.
-    "VARIABLE": OperatorRules(_no_result),
+    "VARIABLE": OperatorRules(_unknown_results),
     "VARIABLE_READ": OperatorRules(first_shape),
     "VARIABLE_WRITE": OperatorRules(first_shape),
     "COND_IF": OperatorRules(

@@ -283,8 +283,8 @@ def place(shape: tuple[int, ...] | None, position: int) -> str:
     """Return the place of an element in a tensor of a known shape, for messages.
 
     Example:
-        >>> place((2, 3), 4), place((5,), 4), place((), 0)
-        ('[1, 1]', '[4]', '[]')
+        >>> place((2, 3), 4), place((5,), 4), place((), 0), place(None, 4)
+        ('[1, 1]', '[4]', '[]', '4')
     """
     if shape is None or min(shape, default=0) < 0:
         return str(position)
