@@ -150,7 +150,7 @@ def _source_of(module: str) -> Path | None:
     top, *rest = module.split(".")
     try:
         spec = importlib.util.find_spec(top)
-    except ValueError:  # a text that is no name
+    except ValueError:  # the text is not a name
         return None
     if spec is None:
         return None

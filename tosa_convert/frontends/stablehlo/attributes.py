@@ -59,7 +59,7 @@ def shape_of(kind: Any) -> tuple[int, ...]:
 
 
 def zeros_of(kind: Any) -> Any:
-    """Return zeros of a type; None for what is no tensor that JAX has."""
+    """Return zeros of a type; None for a tensor that JAX does not have."""
     try:
         return jnp.zeros(shape_of(kind), dtype_of(kind))
     except (NotLowered, ValueError, TypeError):

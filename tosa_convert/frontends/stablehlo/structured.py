@@ -73,7 +73,7 @@ def _returns_update(block: Any) -> bool:
 
 
 def _one_or_all(function: Function) -> Callable[..., Any]:
-    """Return a region as a function whose only result is no list."""
+    """Return a region as a function that returns its only result without a list."""
 
     def called(*arguments: Any) -> Any:
         found = function(*arguments)

@@ -154,7 +154,7 @@ def _positions(size: int, *, corners: bool) -> NDArray[np.float64]:
 
 def deform_conv(e: Decomposition) -> None:
     """Sample the image where each element of the kernel points, then multiply with the kernel."""
-    e.leave_if(e.opset < 16, "there is no GridSample")
+    e.leave_if(e.opset < 16, "GridSample is new in opset 16")
     batch, channels, *sizes = e.shape(0)
     outputs, each, *kernel = e.shape(1)
     e.leave_if(len(sizes) != 2, "it has not two axes")

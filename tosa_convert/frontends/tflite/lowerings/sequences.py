@@ -60,7 +60,7 @@ def find_state(model: TfliteFile, operator: TfliteOperator, place: int) -> State
     number = operator.inputs[place]
     tensor = model.tensors[number]
     if number < 0 or not tensor.is_variable:
-        raise ValueError(f"operand {place} is no variable")
+        raise ValueError(f"operand {place} is not a variable")
     others = [one.name for one in model.tensors if one.is_variable]
     name = tensor.name if others.count(tensor.name) == 1 else f"{tensor.name}_{number}"
     # TFLite fills states of int8 with their zero point, and others with 0.
@@ -74,7 +74,7 @@ def constants_at(
 ) -> dict[int, int] | None:
     """Find which operands there are at these places: place -> number among those that are no states.
 
-    Returns None if one of them is no constant.
+    Returns None if one of them is not a constant.
     """
     taken = model.takes(operator)
     numbers = {place: number for number, place in enumerate(taken)}
