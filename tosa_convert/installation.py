@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from pathlib import Path
@@ -63,4 +62,8 @@ def _origin() -> dict[str, Any]:
         text = metadata.distribution(_NAME).read_text("direct_url.json")
     except metadata.PackageNotFoundError:
         return {}
-    return dict(json.loads(text)) if text else {}
+    if not text:
+        return {}
+    import json  # most commands advise no extra
+
+    return dict(json.loads(text))

@@ -35,7 +35,6 @@ from tosa_convert.formats.read import (
     programs,
     read_with_storage,
 )
-from tosa_convert.frontends.model_summary import KINDS, describe_data, not_described
 from tosa_convert.frontends.recognize import is_file, recognize
 from tosa_convert.io.applicable_options import refuse_inapplicable
 from tosa_convert.io.files import STANDARD, map_file, write_standard_output
@@ -145,6 +144,8 @@ def shown_model(
         where, frontend = "<stdin>", model_kind(data)
     if not frontend:
         return None
+    from tosa_convert.frontends.model_summary import KINDS, describe_data, not_described
+
     if frontend not in KINDS or not is_described:
         raise not_described(where, frontend)
     refuse_inapplicable(given_options(read), where, read_from="model")

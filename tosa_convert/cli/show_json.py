@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -33,6 +32,8 @@ SCHEMA: int = 1
 
 def document(files: Sequence[dict[str, Any]]) -> str:
     """Return the whole output."""
+    import json  # the screen is printed without it
+
     content = {"tool": f"tosa-convert {__version__}", "schema": SCHEMA, "files": list(files)}
     return json.dumps(_plain(content), indent=1, allow_nan=False) + "\n"
 

@@ -15,7 +15,6 @@ from tosa_convert.cli.text_columns import (
     statistics_cells,
 )
 from tosa_convert.errors import grouped, printable
-from tosa_convert.frontends.model_summary import KINDS
 from tosa_convert.graph.locations import UNLOCATED
 from tosa_convert.graph.model import counted
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, WEIGHT_FILES
@@ -111,6 +110,8 @@ def _signature(values: Sequence[ValueSummary]) -> str:
 
 def model_screen(shown: ShownModel) -> Iterator[str]:
     """Iterate over the lines of one screen on what a model of a framework is."""
+    from tosa_convert.frontends.model_summary import KINDS
+
     summary = shown.summary
     yield f"{printable(shown.name)}: {KINDS[summary.frontend]}, {size_text(summary.size)}"
     kinds = summary.operators

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tosa_convert.formats.read import Storage
-from tosa_convert.frontends.model_summary import ModelSummary
 from tosa_convert.io.formats import Format
 from tosa_convert.views.inspection.summary import Summary
+
+if TYPE_CHECKING:
+    from tosa_convert.frontends.model_summary import ModelSummary
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -39,6 +38,8 @@ def fitted(lines: Iterable[str]) -> Iterator[str]:
     if sys.stdout is None or not sys.stdout.isatty():
         yield from lines
         return
+    import shutil
+
     width = shutil.get_terminal_size().columns
     for line in lines:
         yield line if len(line) <= width else f"{line[: max(0, width - 3)]}..."
