@@ -36,6 +36,7 @@ _READ: Final = """
 import sys, time
 sys.path.insert(0, sys.argv[1])
 from memory import Memory
+import ml_dtypes, numpy
 import tosa_convert as tc
 # Modules that are imported on first use must not count.
 for extension in ("json", "tosa", "mlirbc", "mlir"):
