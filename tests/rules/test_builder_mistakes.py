@@ -258,7 +258,8 @@ def test_a_mistake_in_python_is_a_type_error_that_names_the_argument(name: str) 
     b, x = builder()
     with pytest.raises(TypeError) as caught:
         call(b, x)
-    assert str(caught.value) == message
+    # Newer Pythons name the kind of argument, too.
+    assert str(caught.value).replace("required keyword-only ", "required ") == message
 
 
 @pytest.mark.parametrize("name", PROGRAM)
