@@ -169,7 +169,7 @@ def reduce_in_parts(
         axis: the axis that is reduced.
         reduce: returns an array without the axis of this number.
         kind: the numpy type of the result.
-        size: elements that are reduced at a time, of rows that are not turned.
+        size: elements that are reduced at a time, unless rows are turned.
         is_turned: let `reduce` work across a short axis instead of along it, in the type of the result.
     """
     axis %= array.ndim
@@ -185,7 +185,7 @@ def reduce_in_parts(
         for rows, _ in slices(result.shape, max(1, size // max(1, count))):
             result[rows, 0] = reduce(table[rows], 1)
         return result.reshape(*sizes[:axis], 1)
-    for rows, columns in slices(result.shape, max(1, PART // max(1, count))):
+    for rows, columns in slices(result.shape, max(1, size // max(1, count))):
         result[rows, columns] = reduce(cube[rows, :, columns], 1)
     return result.reshape(*sizes[:axis], 1, *sizes[axis + 1 :])
 

@@ -25,7 +25,7 @@ from tosa_convert.reference.parts import slices
 _FRACTION: Final = 23
 #: Elements that are computed at a time. Their intermediate values fit the third cache; the second one
 #: would hold fewer, for which numpy takes longer to start than that saves.
-_PART: Final = 1 << 18
+_PART: Final = 1 << 17
 
 
 class _Block:
