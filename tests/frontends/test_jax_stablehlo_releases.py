@@ -86,8 +86,10 @@ def test_lists_of_older_text_become_arrays() -> None:
             modules.read_module(damaged.encode(), "m.mlir", context)
 
 
-def test_quantised_types_are_refused_with_a_hint(tmp_path: Path) -> None:
-    kind = "tensor<2x!quant.uniform<i8:f32, 0.5:3>>"
+def test_quantised_types_with_a_scale_for_each_block_are_refused_with_a_hint(
+    tmp_path: Path,
+) -> None:
+    kind = "tensor<2x!quant.uniform<i8:f32:{0:1}, {0.5:3, 0.2:1}>>"
     (tmp_path / "m.mlir").write_text(
         f"func.func @main(%x: tensor<2xf32>) -> {kind} {{\n"
         f"  %y = stablehlo.uniform_quantize %x : (tensor<2xf32>) -> {kind}\n  return %y : {kind}\n}}\n"

@@ -29,14 +29,16 @@ from tosa_convert.frontends.module_functions import (
 )
 from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface
 from tosa_convert.frontends.process.request import Request
-from tosa_convert.frontends.stablehlo import elementwise, run_module, structured
-from tosa_convert.frontends.stablehlo.attributes import dtype_of, shape_of
+from tosa_convert.frontends.stablehlo import elementwise, quantised, run_module, structured
+from tosa_convert.frontends.stablehlo.attributes import shape_of
 from tosa_convert.frontends.stablehlo.evaluate import SCOPE, Evaluator
 from tosa_convert.frontends.stablehlo.modules import read_module, refined
 
 #: The file in the folder that runs the module for `--check`.
 _RUNS: Final = "run_module.py"
-_RULES: Final = {**elementwise.RULES, **structured.RULES}
+_RULES: Final = {
+    name: quantised.aware(rule) for name, rule in {**elementwise.RULES, **structured.RULES}.items()
+}
 #: The number of an operation in the name stack of its equations; the last is the innermost.
 _NUMBER: Final = re.compile(re.escape(SCOPE) + r"(\d+)")
 #: What JAX calls a result, such as `result['logits'][0]`.
@@ -74,8 +76,7 @@ def _lowered(module: Any, name: str, request: Request, folder: Path) -> Interfac
     problems = [*map(walk.problem, evaluator.problems), *found.problems]
     if found.graph is not None and not problems:
         save(found.graph, folder / PROGRAM_FILE, "mlirbc")
-        target = stablehlo.get_current_version()
-        data = stablehlo.serialize_portable_artifact(module, target)
+        data = _artifact(module, evaluator, name, arguments)
         (folder / run_module.MODULE_FILE).write_bytes(data)
         rows = [(list(row.shape or ()), row.dtype) for row in found.inputs]
         (folder / run_module.ARGUMENTS_FILE).write_text(json.dumps(rows), encoding="utf-8")
@@ -86,6 +87,16 @@ def _lowered(module: Any, name: str, request: Request, folder: Path) -> Interfac
         not_lowered=list(rows_of(_together(problems))),
         model=f"{_RUNS}:{run_module.module.__name__}",
     )
+
+
+def _artifact(module: Any, evaluator: Evaluator, name: str, arguments: Sequence[Any]) -> bytes:
+    """Return what XLA runs: the module, or its arithmetic of integers if it has quantised types."""
+    if not quantised.has_quantised_types(module):
+        target = stablehlo.get_current_version()
+        return bytes(stablehlo.serialize_portable_artifact(module, target))
+    function = jax.jit(lambda *arrays: evaluator.call(name, *arrays), keep_unused=True)
+    exported = jax.export.export(function, platforms=["cpu"])(*arguments)
+    return bytes(exported.mlir_module_serialized)
 
 
 class _Walk(Walk):
@@ -157,7 +168,7 @@ def _is_dynamic(module: Any) -> bool:
 
 def _argument(kind: Any) -> jax.ShapeDtypeStruct:
     try:
-        return jax.ShapeDtypeStruct(shape_of(kind), dtype_of(kind))
+        return jax.ShapeDtypeStruct(shape_of(kind), quantised.stored_type(kind))
     except NotLowered as problem:
         raise TosaConvertError(
             [Finding("not-lowered", str(kind), problem.reason, problem.advice)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -141,7 +142,7 @@ def _shapes_match(op: Operation, rule: Rule) -> Any:
         aligned = dimensions if dimensions is not None and rank == len(dimensions) else None
         places = aligned if aligned is not None else range(len(shape) - rank, len(shape))
         held.append(lax.broadcast_in_dim(x, shape, tuple(places)))
-    return rule(Operation(op.name, held, op.attributes, op.types, op.regions, op.blocks, op.call))
+    return rule(replace(op, operands=held))
 
 
 # -- movements of elements -----------------------------------------------------------------------

@@ -24,7 +24,8 @@ _RETURNS: Final = frozenset(("stablehlo.return", "func.return", "chlo.return", "
 class Operation:
     """An operation with its operands.
 
-    name: without its dialect. types: of its results. regions: each as a function.
+    name: without its dialect. types: of its results. operand_types: of its operands.
+    regions: each as a function.
     call: calls a function of the module by its name.
     """
 
@@ -35,6 +36,7 @@ class Operation:
     regions: list[Function]
     blocks: list[Any]
     call: Callable[..., list[Any]]
+    operand_types: Sequence[Any]
 
 
 #: Computes the results of an operation.
@@ -110,6 +112,7 @@ class Evaluator:
                 [self._function(block, values) for block in blocks],
                 blocks,
                 self.call,
+                [value.type for value in operation.operands],
             )
         )
         return list(made) if isinstance(made, (list, tuple)) else [made]

@@ -14,6 +14,7 @@ from jaxlib import _jax
 from tosa_convert.errors import fail
 from tosa_convert.frontends.module_functions import functions, set_argument_types, symbol
 from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.stablehlo.quantised import with_encodings
 
 _BYTECODE: Final = b"ML\xefR"
 #: How the producer of a portable artifact begins.
@@ -52,7 +53,8 @@ def read_module(data: bytes, where: str, context: Any) -> Any:
         )
         if _QUANTISED in said:
             message = f"JAX's bindings do not parse quantised types: {said.partition(' type')[0]}"
-            raise fail("unsupported-dtype", where, message, "write it without them") from None
+            hint = "text with a scale for each tensor or channel is read: write the module as text"
+            raise fail("unsupported-dtype", where, message, hint) from None
         raise fail(
             "malformed-mlir", where, f"MLIR's parser of jaxlib refuses it: {said}", hint
         ) from None
@@ -67,7 +69,7 @@ def _parsed(data: bytes, context: Any) -> Any:
     if is_exported(data):
         exported = export.deserialize(bytearray(data))
         return stablehlo.deserialize_portable_artifact(context, exported.mlir_module_serialized)
-    text = data.decode()
+    text = with_encodings(data.decode())
     try:
         return ir.Module.parse(text, context)
     except ir.MLIRError:
