@@ -1,7 +1,8 @@
 """Networks of the zoo, quantised by pt2e: `quantised.py:NETWORK_ROUTE` is a factory for `convert`.
 
 The quantizer is the route's own: `lenet_executorch`, `lenet_litert_torch`. The ranges of values come
-from seeded random inputs.
+from seeded random inputs. Published networks have the name of their library before their own, as in
+`timm_resnet18_executorch`, random weights, and images of 64x64.
 """
 
 from __future__ import annotations
@@ -16,6 +17,11 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 from networks import TORCH, networks
 
+from tosa_convert.frontends.named import from_timm, from_torchvision
+from tosa_convert.frontends.named.wanted import Wanted
+
+#: The libraries of published networks, and the module that makes each of them.
+PUBLISHED: Final = {"timm": from_timm, "torchvision": from_torchvision}
 #: Random inputs from which the ranges of values are taken, beside the example.
 CALIBRATIONS: Final = 4
 
@@ -69,6 +75,12 @@ def __getattr__(name: str) -> Callable[[], tuple[Any, tuple[Any, ...]]]:
 
 
 def _made(network: str, route: str) -> tuple[Any, tuple[Any, ...]]:
+    library, _, published = network.partition("_")
+    if library in PUBLISHED:
+        shapes = {"x": (1, 3, 64, 64)}
+        wanted = Wanted(library, published, shapes, random_weights=True)
+        module, arguments = PUBLISHED[library].make_model(wanted)
+        return quantised(module, arguments, route), arguments
     (factory,) = (make for _, name, make in networks(TORCH) if name == network)
     module, arguments, *_ = factory()
     return quantised(module, tuple(arguments), route), tuple(arguments)

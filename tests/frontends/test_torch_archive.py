@@ -303,3 +303,35 @@ def test_weights_beside_a_file_become_part_of_the_program(
         load_archive(path, "m.pt2")
     assert "F64 [2, 3], m.pt2 expects FLOAT [2, 3]" in str(caught.value)
     assert "it has no 0.bias" in str(caught.value)
+
+
+def test_large_weights_are_views_of_the_mapped_file(tmp_path: Path) -> None:
+    class Tied(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = torch.nn.Linear(512, 512, bias=False)
+            self.last = torch.nn.Linear(512, 512, bias=False)
+            self.last.weight = self.first.weight
+            self.turned = torch.nn.Parameter(torch.randn(256, 1024).T, requires_grad=False)
+            self.small = torch.nn.Parameter(torch.randn(256))
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return self.last(self.first(x)), self.turned * self.small
+
+    path = tmp_path / "m.pt2"
+    torch.export.save(torch.export.export(Tied().eval(), (torch.zeros(2, 512),)), path)
+    expected, program = torch.export.load(path), load_archive(path, "m.pt2")
+    assert program.state_dict.keys() == expected.state_dict.keys()
+    for name, tensor in expected.state_dict.items():
+        found = program.state_dict[name]
+        assert torch.equal(found, tensor)
+        assert (type(found), found.stride()) == (type(tensor), tensor.stride())
+    x = torch.randn(2, 512)
+    torch.testing.assert_close(program.module()(x), expected.module()(x))
+    large = [program.state_dict[name] for name in ("first.weight", "last.weight", "turned")]
+    assert large[0].data_ptr() == large[1].data_ptr()
+    if (maps := Path("/proc/self/maps")).exists():
+        rows = [line.split() for line in maps.read_text().splitlines() if str(path) in line]
+        ranges = [[int(end, 16) for end in row[0].split("-")] for row in rows]
+        assert all(any(a <= one.data_ptr() < b for a, b in ranges) for one in large)
+    assert len(tc.frontends.from_file(path).main.outputs) == 2

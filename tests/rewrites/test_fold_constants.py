@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import mmap
 from collections.abc import Callable
 from typing import Any
 
@@ -202,6 +203,17 @@ def test_a_reshape_of_weights_shares_their_memory() -> None:
     data = folded(graph)
     assert data is not None
     assert data is graph.main.tensors["c"].data
+
+
+def test_weights_that_nothing_else_reads_are_transposed_in_a_file() -> None:
+    weights = np.arange(3 * MOST_BYTES, dtype=np.float32).reshape(3, 2, -1)
+    graph = of(weights, lambda b, c: b.transpose(c, perms=(2, 0, 1)))
+    data = folded(graph)
+    assert data is not None
+    assert isinstance(data.owner, mmap.mmap)
+    assert np.array_equal(data.numpy(), weights.transpose(2, 0, 1).reshape(-1))
+    shared = of(weights, lambda b, c: b.add(b.transpose(c, perms=(0, 1, 2)), c))
+    assert folded(shared) is None
 
 
 @pytest.mark.parametrize("element", ["INT4", "INT48", "FP8E4M3", "FP6E2M3", "FP4E2M1"])

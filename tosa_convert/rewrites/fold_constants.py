@@ -3,11 +3,14 @@
 A RESHAPE shares the data of its operand, whatever its size. Other results are computed as
 `tosa_convert.reference` defines them, if every implementation gives the same bits; sums and functions,
 which implementations round differently, are computed in FP64 and rounded once. All are limited in size:
-a file should not grow, and large weights are not copied.
+a file should not grow, and large weights are not copied in memory. A TRANSPOSE of a large one that
+nothing else reads is written into a temporary file, which is mapped.
 """
 
 from __future__ import annotations
 
+import mmap
+import tempfile
 from collections.abc import Callable
 from math import prod
 from typing import Any, Final, NamedTuple
@@ -55,6 +58,9 @@ _SMALL: Final = 1 << 31
 
 _POW: Final = operator("POW")
 _RESHAPE: Final = operator("RESHAPE")
+_TRANSPOSE: Final = operator("TRANSPOSE")
+#: Bytes that are transposed at a time.
+_PART: Final = 1 << 23
 _FLOATS: Final = frozenset(map(dtype, ("FP32", "FP16", "BF16")))
 _NUMBERS: Final = frozenset(
     map(dtype, ("BOOL", "INT8", "INT16", "INT32", "INT64", "FP32", "FP16", "BF16"))
@@ -127,12 +133,36 @@ def _folded(
     size, given = target.dtype.wire_bytes(count), [data.nbytes for data in constants]
     grows = count > sum(data.count for data in constants)
     if max(size, *given) > MOST_BYTES or (size > _FREE_BYTES and grows):
-        return None
+        if op.spec is not _TRANSPOSE or edit.uses[op.inputs[0]] > 1:
+            return None
+        moved = _transposed(operands[0], op.attributes["perms"])
+        if moved is None:
+            return None
+        edit.replace_by_constant(op, moved)
+        return "TRANSPOSE of a large constant became a constant"
     made = compute(op, operands, target)
     if made is None:
         return None
     edit.replace_by_constant(op, made)
     return f"{op.spec} of constants became a constant"
+
+
+def _transposed(operand: _Operand, perms: Any) -> Constant | None:
+    """Transpose a constant into a temporary file, which is mapped; None if that cannot be written."""
+    data = operand.data
+    if data is None or data.splat or data.dtype.is_packed:
+        return data if data is not None and data.splat else None
+    moved = operand.bits().transpose(perms)
+    rows = max(1, _PART * len(moved) // moved.nbytes) if moved.ndim else 1
+    try:
+        with tempfile.TemporaryFile() as file:
+            for start in range(0, len(moved), rows):
+                file.write(np.ascontiguousarray(moved[start : start + rows]).view(np.uint8).data)
+            file.flush()
+            mapped = mmap.mmap(file.fileno(), moved.nbytes, access=mmap.ACCESS_READ)
+    except OSError:
+        return None
+    return Constant(data.dtype, data.count, mapped, owner=mapped)
 
 
 def _computed(op: Operator, operands: list[_Operand], target: Tensor) -> Constant | None:

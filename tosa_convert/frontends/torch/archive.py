@@ -23,13 +23,13 @@ from torch.export.pt2_archive._package import load_pt2
 from torch.utils._sympy import functions
 
 from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.frontends.torch.mapped_weights import map_weights
 from tosa_convert.frontends.torch.stand_ins import (
     give_samples,
     register,
     unknown_classes,
     without_samples,
 )
-from tosa_convert.frontends.torch.weights_beside import with_weights
 
 #: The environment variable with which torch unpickles tensors and plain values only.
 _WEIGHTS_ONLY: Final = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
@@ -102,11 +102,15 @@ def _loaded(path: Path, shown: str) -> Any:
     arguments, results = unknown_classes(path)
     register(arguments | results)
     with tempfile.TemporaryDirectory() as folder:
-        whole, is_meta = with_weights(path, Path(folder), shown)
-        if not arguments and not is_meta:
-            return torch.export.load(whole)
-        program = torch.export.load(without_samples(whole, Path(folder)))
-    give_samples(program)
+        weights = map_weights(path, Path(folder), shown)
+        source = weights.archive
+        is_loaded_as_it_is = not arguments and not weights.is_meta
+        if not is_loaded_as_it_is:
+            source = without_samples(source, Path(folder))
+        program = torch.export.load(source)
+    weights.give_to(program)
+    if not is_loaded_as_it_is:
+        give_samples(program)
     return program
 
 

@@ -33,6 +33,7 @@ from tosa_convert.frontends.torch.dialect import (
     NotLoweredError,
     Unlowered,
     lower_or_list,
+    to_tosa,
 )
 from tosa_convert.frontends.torch.export import (
     arrays_of,
@@ -141,6 +142,7 @@ def lower_program(program: Any, cutter: Cutter | None = None) -> tuple[Any, Sign
     """
     merge_tied(program)
     select_by_tensors(program)
+    weight_bytes = sum(tensor.nbytes for tensor in program.state_dict.values())
     table = decompositions()
     found: dict[Unlowered, int] = {}
     left: dict[Unlowered, int] = {}
@@ -157,7 +159,7 @@ def lower_program(program: Any, cutter: Cutter | None = None) -> tuple[Any, Sign
             break
         try:
             module = import_program(decomposed)
-            lower_or_list(module, TO_TOSA)
+            lower_or_list(module, to_tosa(weight_bytes))
         except NotLoweredError as error:
             # The first list names the operators as the model has them.
             found, left = found or {**wrong, **error.found}, error.found

@@ -20,6 +20,16 @@ from torch_mlir.passmanager import PassManager
 
 #: torch-mlir's pipeline from the backend form of its dialect to TOSA.
 TO_TOSA: Final = "builtin.module(torch-backend-to-tosa-backend-pipeline)"
+#: The same without the passes that compute constants, which hold several copies of each in memory. What
+#: they fold, the rewrites of programs fold, too.
+_WITHOUT_FOLDS: Final = (
+    "builtin.module(func.func(torch-fuse-quantized-ops,"
+    "convert-torch-to-tosa{require-full-tosa-conversion=true},tosa-make-broadcastable,"
+    "canonicalize,cse),torch-func-backend-type-conversion,func.func(canonicalize,"
+    "torch-finalizing-backend-type-conversion),torch-verify-tosa-backend-contract)"
+)
+#: Bytes of weights from which torch-mlir does not fold constants.
+MOST_FOLDED: Final = 1 << 28
 #: Operators that hold constants and build lists. They have no form of their own in TOSA.
 _PARTS: Final = ("torch.constant.", "torch.vtensor.literal", "torch.prim.ListConstruct", "torch_c.")
 #: How the text of the type of tensors begins.
@@ -51,6 +61,11 @@ class NotLoweredError(Exception):
     def __init__(self, found: dict[Unlowered, int]) -> None:
         super().__init__("; ".join(f"{row.operator}: {row.reason}" for row in found))
         self.found = found
+
+
+def to_tosa(weight_bytes: int) -> str:
+    """Return the pipeline to TOSA for a module with weights of this size."""
+    return TO_TOSA if weight_bytes < MOST_FOLDED else _WITHOUT_FOLDS
 
 
 def run_passes(module: Any, pipeline: str) -> None:
