@@ -107,9 +107,7 @@ def convolve_depthwise(call: Call) -> Array:
     border = Border(call.attributes["pad"], stride, dilation, point or call.outside)
     # With a stride of 2, elements of even and of odd columns are multiplied apart.
     phases = [
-        _Phase(
-            border, first, [x * dilation[1] // stride[1] for x in taps], factors[:, _evenly(taps)]
-        )
+        _Phase(border, first, [x * dilation[1] // stride[1] for x in taps], factors[:, taps])
         for first in range(stride[1])
         if (taps := [x for x in range(width) if x * dilation[1] % stride[1] == first])
     ]
@@ -351,12 +349,6 @@ def _filters(call: Call) -> Array:
     """Return the weights without their zero point."""
     weight = call.value("weight")
     return weight - call.number("weight_zp") if call.is_integer else weight
-
-
-def _evenly(places: list[int]) -> slice:
-    """Return places that are the same distance apart as a slice."""
-    step = places[1] - places[0] if places[1:] else 1
-    return slice(places[0], places[-1] + 1, step)
 
 
 def _add_to_lines(lines: Array, row: Array) -> None:
