@@ -25,6 +25,7 @@ if __name__ == "__main__":
 
 from golden.conftest import Builder
 from golden.honest_backends import HONEST
+from golden.model_programs import generate_for_model
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.comparison import Comparison, compare
@@ -35,7 +36,6 @@ from tosa_convert.golden.arrays.scratch import scratch_folder
 from tosa_convert.golden.backends.runners import Runner
 from tosa_convert.golden.checking.check import reference_outputs
 from tosa_convert.golden.edges.edge_inputs import edge_inputs, seeds_of_sets
-from tosa_convert.golden.random_graphs import generate
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
 from tosa_convert.golden.running.run_options import Engine, RunOptions
@@ -166,7 +166,7 @@ def _changed(value: Any, **changes: Any) -> Any:
 
 def generated(seed: int, operators: int) -> Network:
     """Return a random network with random inputs."""
-    graph = generate(seed, operators)
+    graph = generate_for_model(seed, operators)
     return graph, random_inputs(graph, input_slots(graph), seed)
 
 

@@ -33,6 +33,7 @@ from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
 from tosa_convert.golden.running.run import run
 from tosa_convert.golden.running.run_options import Engine, RunOptions
+from tosa_convert.graph import dtype
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 #: Each test runs with either engine as the reference.
@@ -258,3 +259,21 @@ def test_subnormal_operands_may_be_read_as_zeros_and_nothing_else() -> None:
         wrong = {key: array.copy() for key, array in right.items()}
         wrong[name][index] = value
         assert not check(graph, wrong, given, engine="numpy").ok
+
+
+@pytest.mark.parametrize("kind", ["FP16", "BF16"])
+def test_the_bias_may_be_added_after_the_sum_is_rounded_and_not_be_left_out(kind: str) -> None:
+    b, numbers = TosaBuilder(), np.random.default_rng(1)
+    weight, one = b.const(numbers.uniform(-1, 1, (2, 2, 2, 3)), kind), [1, 1]
+    x = b.input("x", kind, (1, 6, 6, 2))
+    for name, bias in (("y", -1.97), ("sum", 0.0)):
+        rest = {"pad": [0] * 4, "stride": one, "dilation": one, "acc_type": "FP32"}
+        b.output(b.depthwise_conv2d(x, weight, b.const([bias], kind), **rest), name=name)
+    graph = b.graph()
+    inputs = {"x": numbers.uniform(-2, 2, (1, 6, 6, 2)).astype(dtype(kind).numpy)}
+    right = run(graph, inputs, engine="numpy").outputs
+    (bias,) = np.array([-1.97], dtype(kind).numpy)
+    late = {**right, "y": right["sum"] + bias}
+    assert (late["y"] != right["y"]).any()
+    assert check(graph, late, inputs, engine="numpy").ok
+    assert not check(graph, {**right, "y": right["sum"]}, inputs, engine="numpy").ok

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from golden.model_programs import generate_for_model
 
-from tosa_convert import golden
 from tosa_convert.builder import Builder
 from tosa_convert.golden.running.numpy_engine import compute
 from tosa_convert.golden.running.programs import Program, input_arrays
@@ -79,7 +79,7 @@ def both(kind: str, seed: int, **options: Any) -> tuple[Any, Any]:
 
 
 def program(kind: str, seed: int) -> tuple[Graph, dict[str, Array]]:
-    graph = golden.generate(seed=seed, operators=1, kinds=[kind])
+    graph = generate_for_model(seed, 1, kinds=[kind])
     return graph, input_arrays(graph, None, seed)
 
 
@@ -212,7 +212,7 @@ def test_nan_is_where_the_model_has_it_in_a_transform(place: tuple[int, int]) ->
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.parametrize("seed", range(40))
 def test_programs_with_control_flow_and_variables_give_what_the_model_gives(seed: int) -> None:
-    graph = golden.generate(seed=seed, operators=25, kinds=EXACT)
+    graph = generate_for_model(seed, 25, kinds=EXACT)
     arrays = input_arrays(graph, None, seed)
     right = run_program(Program(graph), arrays, RunOptions(engine="reference-model"))
     found = run_program(Program(graph), arrays, RunOptions(engine="numpy"))

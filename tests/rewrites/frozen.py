@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from golden.model_programs import generate_for_model
 from rewrites.programs import SPECIAL, with_constants
 
-from tosa_convert.golden import generate
 from tosa_convert.graph import Graph
 
 #: Element types whose inputs are frozen, with the range of their integers.
@@ -18,7 +18,7 @@ _RANGES = {"INT8": (-128, 127), "INT16": (-100, 100), "INT32": (-100, 100)}
 
 def frozen(seed: int, operators: int = 25, **options: Any) -> Graph:
     """A random program; about half of its inputs are constants, with zeros, ones and special numbers."""
-    graph = generate(seed, operators, **options)
+    graph = generate_for_model(seed, operators, **options)
     chosen = random.Random(seed)
     block = graph.main
     numbers = np.random.default_rng(seed)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import permutations
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
@@ -29,8 +30,9 @@ class Consumer(NamedTuple):
     options: those of its command line that the facts were proved with.
     types: element types that it does not read.
     operators: operators that it does not read, such as "COND_IF"; with a type, as "REDUCE_MAX INT32",
-        those with this first operand, as "CAST FP32->BOOL" also with this result, and as
-        "MATMUL BF16*FP16" with these first two operands.
+        those with this first operand, as "CAST FP32->BOOL" also with this result, as
+        "CONV2D BF16->BF16 acc BF16" also with this `acc_type`, and as "MATMUL BF16*FP16" with these
+        first two operands.
     by_option: operator -> the option of its command line without which it does not read the operator.
     newest: the TOSA version of the newest operators that it reads.
     constants: of the operands that must be constants unless a target has EXT-DYNAMIC, those that must be
@@ -99,6 +101,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+_FLOATS: Final = ("FP32", "FP16", "BF16", "FP8E4M3", "FP8E5M2")
 _ETHOS_U85: Final = Consumer(
     "vela",
     ("embedded",),
@@ -184,6 +187,17 @@ CONSUMERS: Final = {
             "finds no data",
             "tosa-tools 2026.8.0",
             formats=("tosa", "json"),
+            operators=frozenset(
+                (
+                    *("GATHER INT64*INT32", "SCATTER INT64*INT32"),
+                    *(f"TRANSPOSE_CONV2D {one}*{two}" for one, two in permutations(_FLOATS, 2)),
+                    *("TRANSPOSE_CONV2D BF16->FP32", "TRANSPOSE_CONV2D FP16->FP32"),
+                    *("TRANSPOSE_CONV2D FP8E4M3->BF16", "TRANSPOSE_CONV2D FP8E5M2->BF16"),
+                    "TRANSPOSE_CONV2D BF16->BF16 acc BF16",
+                    "TRANSPOSE_CONV2D FP8E4M3->FP16 acc FP32",
+                    "TRANSPOSE_CONV2D FP8E5M2->FP16 acc FP32",
+                )
+            ),
             static=True,
             max_rank=6,
         ),

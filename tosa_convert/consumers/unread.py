@@ -317,18 +317,21 @@ def _problems(block: Block, operator: Operator, reader: Consumer) -> Iterator[st
 
 
 def _names_of(block: Block, operator: Operator) -> set[str]:
-    """Return what the facts may call an operator: its name, also with its first types."""
+    """Return what the facts may call an operator: its name, also with types of its own."""
     name = operator.spec.name
     found = (block.tensors.get(value) for value in (*operator.inputs[:2], *operator.outputs[:1]))
     types = [str(tensor.dtype) if tensor else "" for tensor in found]
     if len(operator.inputs) < 2:
         return {name, f"{name} {types[0]}", f"{name} {'->'.join(types)}"} if types else {name}
     first, second, *results = types
+    computed = f"{name} {'->'.join((first, *results))}"
+    summed_in = operator.attributes.get("acc_type")
     return {
         name,
         f"{name} {first}",
         f"{name} {first}*{second}",
-        f"{name} {'->'.join((first, *results))}",
+        computed,
+        f"{computed} acc {getattr(summed_in, 'name', '')}",
     }
 
 

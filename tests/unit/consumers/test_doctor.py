@@ -144,7 +144,7 @@ def test_facts_name_formats_types_and_operators_that_exist() -> None:
         for text in reader.operators:
             name, _, kinds = text.partition(" ")
             assert name in operators
-            assert set(filter(None, re.split(r"->|\*", kinds))) <= types, text
+            assert set(filter(None, re.split(r"->|\*| acc ", kinds))) <= types, text
         for constant in reader.further_constants:
             operand, _, kind = constant.rpartition(" ")
             assert constant in named or (operand in named and kind in types)

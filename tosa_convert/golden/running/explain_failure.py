@@ -79,7 +79,7 @@ def explain(graph: Graph, ended: Ended, trace: str, index: int | None = None) ->
             "refmodel-refused",
             where,
             f"the reference model has no {lacking['what']}{shapes}",
-            "TOSA does not define the operator for these element types and ranks",
+            "numpy computes it where TOSA defines it for these element types: --engine numpy",
         )
     if is_nameless(ended):
         return Finding(
