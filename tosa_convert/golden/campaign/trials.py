@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -12,7 +12,7 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.campaign.detours import exchanged, with_detour, with_fixed_inputs
 from tosa_convert.golden.edges.edge_inputs import find_edge_inputs
-from tosa_convert.golden.random_graphs import generate
+from tosa_convert.golden.random_graphs import RULES, generate
 from tosa_convert.golden.running.programs import as_graph, input_arrays
 from tosa_convert.graph.extract import extract_from
 from tosa_convert.graph.model import Graph
@@ -21,6 +21,8 @@ from tosa_convert.rules.public import find_violations
 
 #: Operators of a generated program: small ones say most for their time.
 _SIZES: Final = (1, 1, 1, 2, 2, 3, 5, 8, 13, 21)
+#: How many kinds of operators a program of few kinds has: they take what one another computed.
+_FEW: Final = (1, 2, 3, 4)
 #: Edits of a program, at most.
 _EDITS: Final = 3
 #: Operators of a part of a model, at most.
@@ -71,15 +73,7 @@ def make_trial(source: Source, number: int) -> Trial:
     else:
         size = min(choose.choice(_SIZES), source.size)
         seed = choose.randrange(1 << 31)
-        graph = generate(
-            seed,
-            size,
-            kinds=source.kinds,
-            profile=source.profile,
-            types=source.types,
-            level=source.level,
-        )
-        made = f"generate --seed {seed} --size {size}"
+        graph, made = _generated(source, seed, size, choose)
     seed = choose.randrange(1 << 31)
     if choose.random() < 0.5:
         inputs, made = find_edge_inputs(graph, seed, {}).arrays, f"{made}, edge inputs"
@@ -92,6 +86,31 @@ def make_trial(source: Source, number: int) -> Trial:
             graph, made = changed[0], f"{made}, {changed[1]}"
             inputs = {name: inputs[name] for name in inputs if name in graph.main.inputs}
     return Trial(graph, inputs, made, plain, plain_inputs)
+
+
+def _generated(source: Source, seed: int, size: int, choose: random.Random) -> tuple[Graph, str]:
+    """Return a random program, half of them of few kinds of operators, and how it was made."""
+
+    def made(size: int, kinds: Sequence[str] | None) -> Graph:
+        return generate(
+            seed,
+            size,
+            kinds=kinds,
+            profile=source.profile,
+            types=source.types,
+            level=source.level,
+        )
+
+    if choose.random() < 0.5:
+        known = sorted(RULES) if source.kinds is None else source.kinds
+        few = choose.sample(known, min(choose.choice(_FEW), len(known)))
+        larger = min(2 * size + 4, source.size)
+        try:
+            command = f"generate --seed {seed} --size {larger} --only {','.join(few)}"
+            return made(larger, few), command
+        except TosaConvertError:
+            pass  # the target has none of them, or they find no operands
+    return made(size, source.kinds), f"generate --seed {seed} --size {size}"
 
 
 def _is_within(graph: Graph, source: Source) -> bool:
