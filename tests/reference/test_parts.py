@@ -206,6 +206,28 @@ def test_a_transposed_tensor_is_rescaled_like_a_copy_of_it(shift: int) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("name", ["INT8", "FP16", "FP32"])
+@pytest.mark.parametrize("perms", [(0, 1, 3, 2), (0, 3, 2, 1), (3, 2, 0, 1)])
+def test_a_transposed_image_is_averaged_like_a_copy_of_it(
+    name: str, perms: tuple[int, ...]
+) -> None:
+    shape = (2, 3, 4, 5)
+    turned = tuple(shape[axis] for axis in perms)
+    averages: list[Any] = []
+    for is_turned in (True, False):
+        build = Builder("main")
+        image = build.input("image", name, shape if is_turned else turned)
+        given = build.transpose(image, perms=perms) if is_turned else image
+        kind = "INT32" if name == "INT8" else "FP32"
+        build.output(
+            build.avg_pool2d(given, kernel=(2, 1), stride=(1, 1), pad=(1, 0, 0, 0), acc_type=kind)
+        )
+        array = np.arange(120).reshape(shape).astype(element(name).numpy)
+        array = array if is_turned else array.transpose(perms).copy()
+        averages += Machine(build.graph()).run({"image": array}).values()
+    np.testing.assert_array_equal(*averages)
+
+
 @pytest.mark.parametrize("stride", [(1, 1), (2, 2), (1, 3)])
 @pytest.mark.parametrize("dilation", [(1, 1), (2, 2), (1, 3)])
 @pytest.mark.parametrize("multiplier", [1, 2])

@@ -38,7 +38,8 @@ class Image(NamedTuple):
     def fill(self, target: Array, part: Array) -> None:
         """Write a part of the tensor into an array of another type."""
         # numpy copies columns that are apart faster if all channels are one element.
-        are_apart = part.size and part.strides[-2] > part.shape[-1] * part.itemsize
+        pixel = part.shape[-1] * part.itemsize
+        are_apart = part.size and part.strides[-1] == part.itemsize and part.strides[-2] > pixel
         if are_apart and part.dtype == target.dtype:
             _pixels(target)[...] = _pixels(part)
         else:
