@@ -267,8 +267,11 @@ def test_the_bias_may_be_added_after_the_sum_is_rounded_and_not_be_left_out(kind
     weight, one = b.const(numbers.uniform(-1, 1, (2, 2, 2, 3)), kind), [1, 1]
     x = b.input("x", kind, (1, 6, 6, 2))
     for name, bias in (("y", -1.97), ("sum", 0.0)):
-        rest = {"pad": [0] * 4, "stride": one, "dilation": one, "acc_type": "FP32"}
-        b.output(b.depthwise_conv2d(x, weight, b.const([bias], kind), **rest), name=name)
+        addend = b.const([bias], kind)
+        y = b.depthwise_conv2d(
+            x, weight, addend, pad=[0] * 4, stride=one, dilation=one, acc_type="FP32"
+        )
+        b.output(y, name=name)
     graph = b.graph()
     inputs = {"x": numbers.uniform(-2, 2, (1, 6, 6, 2)).astype(dtype(kind).numpy)}
     right = run(graph, inputs, engine="numpy").outputs
