@@ -24,29 +24,37 @@ from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT64, DType, dtype
 from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import Operator, Tensor, element_value
+from tosa_convert.graph.opset import OPERATORS as ALL_OPERATORS
 from tosa_convert.graph.opset import operator
 from tosa_convert.reference.call import Call, Type, store
 from tosa_convert.reference.evaluate import OPERATIONS as DEFINITIONS
 
 Array = npt.NDArray[Any]
 
-#: Operators that move elements of any type.
-_MOVING: Final = ("CONCAT", "GATHER", "PAD", "REVERSE", "SELECT", "SLICE", "TILE", "TRANSPOSE")
 #: Operators whose results are exact or correctly rounded, or rounded alike by the reference model.
-_EXACT: Final = (
-    *("ABS", "ADD", "BITWISE_AND", "BITWISE_NOT", "BITWISE_OR", "BITWISE_XOR", "CAST", "CEIL"),
-    *("CLAMP", "EQUAL", "FLOOR", "GREATER", "GREATER_EQUAL", "INTDIV", "LOGICAL_AND"),
-    *("LOGICAL_NOT", "LOGICAL_OR", "LOGICAL_XOR", "MAXIMUM", "MINIMUM", "MUL", "NEGATE"),
-    *("RECIPROCAL", "REDUCE_ALL", "REDUCE_ANY", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_SUM"),
-    *("RSQRT", "SUB"),
+#: Those of the families below are exact unless their row says otherwise.
+_EXACT: Final = tuple(
+    map(operator, ("CAST", "GATHER", "MUL", "RECIPROCAL", "REDUCE_SUM", "RSQRT", "TRANSPOSE"))
 )
-OPERATORS: Final = tuple(map(operator, ("RESHAPE", *_MOVING, *_EXACT)))
-#: Operators whose results implementations round differently.
-ROUNDED: Final = tuple(
-    map(
-        operator,
-        ("COS", "ERF", "EXP", "LOG", "MATMUL", "POW", "REDUCE_SUM", "SIGMOID", "SIN", "TANH"),
+_FAMILIES: Final = ("activation", "elementwise", "layout", "reduction")
+#: Others of these families: IDENTITY is removed, a shift may have no result, and the rest is rare.
+_UNFOLDED: Final = frozenset(
+    (
+        *("ARGMAX", "ARITHMETIC_RIGHT_SHIFT", "CLZ", "IDENTITY", "LOGICAL_LEFT_SHIFT"),
+        *("LOGICAL_RIGHT_SHIFT", "REDUCE_PRODUCT", "TABLE"),
     )
+)
+_OF_FAMILIES: Final = tuple(
+    row for row in ALL_OPERATORS if row.family in _FAMILIES and row.name not in _UNFOLDED
+)
+OPERATORS: Final = (
+    *_EXACT,
+    *(row for row in _OF_FAMILIES if not row.is_inexact and row not in _EXACT),
+)
+#: Operators whose results implementations round differently.
+ROUNDED: Final = (
+    *map(operator, ("MATMUL", "REDUCE_SUM")),
+    *(row for row in _OF_FAMILIES if row.is_inexact and row not in _EXACT),
 )
 
 #: The largest result that is computed, in bytes. A larger one stays an operator.
@@ -58,6 +66,7 @@ _SMALL: Final = 1 << 31
 
 _POW: Final = operator("POW")
 _RESHAPE: Final = operator("RESHAPE")
+_SELECT: Final = operator("SELECT")
 _TRANSPOSE: Final = operator("TRANSPOSE")
 #: Bytes that are transposed at a time.
 _PART: Final = 1 << 23
@@ -172,7 +181,7 @@ def _computed(op: Operator, operands: list[_Operand], target: Tensor) -> Constan
         return None
     types = tuple([row.type for row in operands])
     result = Type(target.dtype, target.shape)
-    is_moving = op.spec.name in _MOVING
+    is_moving = op.spec.accuracy == "operand" or op.spec is _SELECT
     elements = [target.dtype, *[kind for kind, _ in types if kind]]
     if not is_moving and not _NUMBERS.issuperset(elements):
         return None
@@ -189,7 +198,7 @@ def _computed(op: Operator, operands: list[_Operand], target: Tensor) -> Constan
     if found.shape != target.shape:
         return None
     if is_moving:
-        element = types[1 if op.spec.name == "SELECT" else 0].dtype
+        element = types[1 if op.spec is _SELECT else 0].dtype
         return _from_bits(found, target.dtype) if element is target.dtype else None
     return (
         constant_of(store(found, result, "own"), target.dtype) if _is_defined(call, found) else None
