@@ -380,6 +380,8 @@ def describe_exit(code: int) -> str:
 def last_words(ended: Ended, problem: str = "") -> str:
     """Describe how a child ended, with the last lines that it wrote to stderr, for messages.
 
+    A line that a child which was killed had not ended is left out, unless it is the only one.
+
     problem: what else is wrong, after how it ended.
 
     Example:
@@ -387,7 +389,10 @@ def last_words(ended: Ended, problem: str = "") -> str:
         it ended with SIGSEGV; the end of its stderr:
             no such layer
     """
-    lines = [line.rstrip() for line in ended.stderr.splitlines() if line.strip()][-_LAST_LINES:]
+    text = ended.stderr
+    if ended.timed_out or ended.too_large:
+        text = text[: text.rfind("\n") + 1] or text
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()][-_LAST_LINES:]
     head = f"it ended with {describe_exit(ended.code)}{problem}"
     if not lines:
         return f"{head}, and wrote nothing to stderr"

@@ -461,9 +461,5 @@ def make_adaptive_max_pool3d_indices() -> Program:
     return of(lambda x: pool(x), floats(1, 2, 3, 5, 4))
 
 
-def make_pad_circular() -> Program:
-    return of(nn.Conv2d(2, 3, 3, padding=1, padding_mode="circular"), floats(1, 2, 5, 4))
-
-
 def make_pad_reflect_3d() -> Program:
     return of(nn.ReflectionPad3d((1, 2, 0, 1, 1, 0)), floats(1, 2, 3, 4, 5))

@@ -16,7 +16,13 @@ from tosa_convert.api import save
 from tosa_convert.golden.arrays.npz import save_npz
 from tosa_convert.golden.random_graphs import generate
 from tosa_convert.golden.running.programs import input_arrays
-from tosa_convert.process.child import STDERR_BYTES, describe_exit, run_child
+from tosa_convert.process.child import (
+    STDERR_BYTES,
+    Ended,
+    describe_exit,
+    last_words,
+    run_child,
+)
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
@@ -60,6 +66,14 @@ with open(sys.argv[1], "w") as file:
 def test_the_exit_code_and_stderr_are_returned() -> None:
     ended = run_child(python("import sys; print('no', file=sys.stderr); sys.exit(7)"), timeout=60)
     assert (ended.code, ended.stderr.strip(), ended.timed_out) == (7, "no", False)
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_a_line_that_a_killed_child_had_not_ended_is_not_quoted(late: bool) -> None:
+    for text, last in (("whole\ncut o", "whole"), ("cut o", "cut o")):
+        killed = Ended(-9, text, timed_out=late, too_large=not late)
+        assert last_words(killed).splitlines()[-1].strip() == last
+    assert last_words(Ended(1, "whole\nwhole, too")).endswith("whole, too")
 
 
 def test_the_end_of_a_long_stderr_is_returned() -> None:
