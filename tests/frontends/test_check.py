@@ -79,7 +79,7 @@ def test_inputs_without_check_are_refused(
     source = str(model("micro_speech_quantized"))
     words = [source, "-o", str(tmp_path / "m.tosa"), "--random", "1"]
     assert run(verb("convert"), words) == 2
-    assert "inputs of --check" in capsys.readouterr().err
+    assert "are for --check" in capsys.readouterr().err
 
 
 def test_several_models_are_not_checked(model: Model, tmp_path: Path) -> None:
