@@ -72,7 +72,7 @@ def test_few_operators_give_the_numbers_of_torch() -> None:
 
 
 def test_one_pixel_is_repeated_by_a_resize() -> None:
-    """As behind the global pool of DeepLab."""
+    """Resize an image of one pixel, as DeepLab does after its global pool."""
     import torch
 
     graph = tc.frontends.from_torch(

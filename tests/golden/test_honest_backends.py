@@ -25,6 +25,7 @@ from golden.operator_programs import OPERATORS_WITH_FAULTS, program
 
 from tosa_convert.builder import Builder as TosaBuilder
 from tosa_convert.golden.accuracy.comparison import Comparison
+from tosa_convert.golden.accuracy.implementation_errors import late_bias_error
 from tosa_convert.golden.bisection.bisect import bisect
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.edges.edge_inputs import edge_inputs, seeds_of_sets
@@ -280,3 +281,17 @@ def test_the_bias_may_be_added_after_the_sum_is_rounded_and_not_be_left_out(kind
     assert (late["y"] != right["y"]).any()
     assert check(graph, late, inputs, engine="numpy").ok
     assert not check(graph, {**right, "y": right["sum"]}, inputs, engine="numpy").ok
+
+
+def test_a_bias_of_zero_adds_no_error() -> None:
+    b, one = TosaBuilder(), [1, 1]
+    x, weight = b.input("x", "FP16", (1, 2, 2, 2)), b.const(np.ones((3, 2, 2, 2)), "FP16")
+    bias = np.array([0.0, 0.0, -1.0])
+    y = b.conv2d(
+        x, weight, b.const(bias, "FP16"), pad=[0] * 4, stride=one, dilation=one, acc_type="FP32"
+    )
+    b.output(y, name="y")
+    operator = b.graph().main.operators[-1]
+    operands = [bias if index == 2 else np.zeros(1) for index in range(len(operator.inputs))]
+    error = late_bias_error(operator, operands, np.full((1, 1, 1, 3), 3.1), dtype("FP16"))
+    assert (np.asarray(error) > 0).ravel().tolist() == [False, False, True]

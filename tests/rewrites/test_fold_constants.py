@@ -184,7 +184,7 @@ def test_what_has_no_one_number_stays_a_function(
 
 
 def test_a_mask_is_folded_with_what_it_chooses() -> None:
-    """The result has more bytes than its operands, but not more elements."""
+    """Fold a result that has more bytes than its operands, but not more elements."""
     mask = np.eye(32, dtype=bool)
     graph = of(mask, lambda b, c: b.select(c, b.const(np.ones((1, 1), np.float32)), 0.0))
     assert folded(graph) is not None

@@ -234,7 +234,7 @@ def test_reshapes_to_the_same_sizes_share_a_shape() -> None:
 
 
 def test_a_loop_whose_body_returns_too_few_values_ends_with_what_is_known() -> None:
-    """The rule `while-loop-body-outputs` reports it."""
+    """Leave it to the rule `while-loop-body-outputs`, which reports it."""
     values = dynamic("x y", D, 3)
     program = graph(
         "x", "y", values, [op("WHILE_LOOP", "x", "y", cond_graph="cond", body_graph="body")]

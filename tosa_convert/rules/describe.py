@@ -11,7 +11,7 @@ from tosa_convert.rules.families import rules_of
 from tosa_convert.rules.families.core import Check
 from tosa_convert.rules.type_forms import Form, forms, types_of
 
-#: How docstrings of checks begin -> what stands in its place.
+#: First words of a check's docstring -> the words that replace them.
 _OPENINGS: Final = {"Check that ": "", "Refuse ": "no "}
 
 
@@ -87,7 +87,7 @@ def _needs(version: str, requirement: str) -> str:
 
 
 def _header(spec: OperatorSpec, form: Form) -> str:
-    """Name the operands and results of a form with what stands for their types."""
+    """Name the operands and results of a form, each with its type variable."""
     words = [*_named(spec.operands, form.inputs), *(["any others"] * form.any_inputs)]
     if form.attribute:
         words.append(f"{form.attribute} {form.value if form.selects else _type(form.value)}")

@@ -347,7 +347,7 @@ def make_fmod_number() -> Program:
 
 
 def make_fmod_of_multiples() -> Program:
-    """The quotient of 0.7 * 3 and 0.7 may round to 3 or to less."""
+    """Divide 0.7 * 3 by 0.7: the quotient may round to 3 or to less."""
     return of(torch.fmod, ints(40).float() * 0.7, torch.tensor([0.7]))
 
 

@@ -53,7 +53,7 @@ def rescale(array: Any, scales: tuple[float, ...], axis: int, zero: int, dtype: 
         array: of INT32.
         scales: one, or one for each index of the axis.
         axis: a dimension of the array.
-        zero: what stands for 0 in the result.
+        zero: the zero point of the result.
         dtype: the element type of the result, int8 or, if `zero` is 0, int16.
     """
     return _RESCALE.bind(array, scales=scales, axis=axis, zero=zero, dtype=np.dtype(dtype))

@@ -248,7 +248,7 @@ def _product(op: Operation, rule: Rule, given: Sequence[Any], made: Quantised | 
 
 
 def _signed(kind: Quantised, values: Any) -> tuple[Any, int]:
-    """Return integers, bytes as INT8, and what stands for 0."""
+    """Return the integers, with bytes as INT8, and their zero point."""
     if kind.stored != np.uint8:
         return values, kind.zeros[0]
     turned = lax.bitwise_xor(values, np.uint8(128))

@@ -112,7 +112,7 @@ def errors_of(
                 half = half + half_unit * (bounds + math.sqrt(terms) / 2 * np.abs(value))
                 if operator.spec.family == "reduction":
                     half += _of_sum_in_order(block, operator, plain(operands[0]), value)
-                half = half + _of_late_bias(operator, operands, value, tensor.dtype)
+                half = half + late_bias_error(operator, operands, value, tensor.dtype)
                 # Products that are subnormal may be flushed to zero.
                 half += np.minimum(bounds, smallest * math.sqrt(terms))
             elif rule is not None and (rule.kind != "ulp" or rule.amount > _NEAREST):
@@ -175,18 +175,20 @@ def _of_sum_in_order(block: Block, operator: Operator, terms: Array, exact: Arra
     return np.asarray(np.nan_to_num(np.abs(last - exact), posinf=0.0))
 
 
-def _of_late_bias(
+def late_bias_error(
     operator: Operator, operands: Sequence[Value], exact: Array, dtype: DType
 ) -> Array | float:
     """Return the error of a sum that is rounded to the result's type before the bias is added.
 
-    The reference model does so in its convolutions of FP16 and BF16, whatever `acc_type` says.
+    The reference model does so in its convolutions of FP16 and BF16, whatever `acc_type` says: its
+    results were those of rounding twice, bit for bit. A bias of zero changes no rounded sum.
     """
     count = len(operator.inputs)
     rows = [operator.spec.operand(index, count).name for index in range(count)]
     if "bias" not in rows or dtype.name not in ("FP16", "BF16"):
         return 0.0
-    return half_units(exact - plain(operands[rows.index("bias")]), dtype)
+    bias = plain(operands[rows.index("bias")])
+    return np.where(bias == 0, 0.0, half_units(exact - bias, dtype))
 
 
 def rounded(value: Array, row: DType) -> Array:

@@ -71,7 +71,7 @@ def _judged(
 def _sorted_errors(array: Array, exact: Array) -> Array:
     """Return the sums of the largest error, of the two largest, ... and of all; 1 for each wrong index.
 
-    NaN in both, and the same infinity, are no error; NaN or an infinity in one of them is infinite.
+    NaN in both, or the same infinity, has no error. NaN or an infinity in one has an infinite error.
     """
     if exact.dtype.kind in "biu":
         errors = (array != exact).astype(np.float64)
