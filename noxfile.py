@@ -198,7 +198,7 @@ def compare_reference(session: nox.Session) -> None:
     """Compare the definitions in numpy with the reference model, on random programs and edge values.
 
     `-- ARGS` such as `--programs 1000`, and `--publish` for the table of docs/computation.md.
-    It continues where it was stopped. Two hours on two processors.
+    It continues where it was stopped. A quarter of an hour on two idle processors.
     """
     session.install(".[test]")
     session.run("python", "tests/oracle/official_suite.py", str(SUITE), "--subset", "full")

@@ -26,6 +26,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import pickle
 import random
 import re
@@ -513,7 +514,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Compare numpy with the reference model.")
     parser.add_argument("directory", type=Path, help="made by official_suite.py")
     parser.add_argument("--programs", type=int, default=20000, metavar="N", help="random programs")
-    parser.add_argument("--edges", type=int, default=4000, metavar="N", help="official programs")
+    parser.add_argument("--edges", type=int, default=12000, metavar="N", help="official programs")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes")
     parser.add_argument("--state", type=Path, metavar="FILE", help="continue from this file")
     parser.add_argument("--publish", action="store_true", help=f"write {RESULTS.name}")
@@ -522,6 +523,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # What explains a difference does not change what is counted.
     compared = [file for file in sorted(HERE.glob("*.py")) if file.name != EXPLANATIONS]
     key = options.programs, options.edges, digest_of(PACKAGE, *compared)
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # The arrays are small: more threads would wait.
     tally = compare(cases, key, options.jobs, options.state)
     print("\n".join(tally.lines()))
     if options.publish and not tally.unexplained():

@@ -114,6 +114,12 @@ class Machine:
         kept = frozenset(block.outputs)
         for index, operator in enumerate(block.operators):
             path = operator_path(where, index, operator)
+            if operator.spec is CONST or operator.spec is CONST_SHAPE:  # They are many, and simple.
+                constant = self.compute(block, operator, (), path)
+                yield Step(operator, index, block, {}, _arrays(constant), path, inside)
+                if operator.outputs[0] in last_use or operator.outputs[0] in kept:
+                    values.update(constant)
+                continue
             operands = [self.value(block, values, name) for name in operator.inputs]
             results: dict[str, Value] = {}
             if operator.spec.regions:

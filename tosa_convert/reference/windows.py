@@ -103,11 +103,16 @@ def convolve_depthwise(call: Call) -> Array:
     # numpy multiplies long lines faster than those of the channels alone.
     repeats = max(1, min(columns, _LINE // outputs))
     line = repeats * outputs
-    factors = _repeated(weight.reshape(height, width, outputs).astype(kind), repeats)
+    factors = weight.reshape(height, width, outputs).astype(kind)
     border = Border(call.attributes["pad"], stride, dilation, point or call.outside)
     # With a stride of 2, elements of even and of odd columns are multiplied apart.
     phases = [
-        _Phase(border, first, [x * dilation[1] // stride[1] for x in taps], factors[:, taps])
+        _Phase(
+            border,
+            first,
+            [x * dilation[1] // stride[1] for x in taps],
+            _repeated(factors[:, taps], repeats),
+        )
         for first in range(stride[1])
         if (taps := [x for x in range(width) if x * dilation[1] % stride[1] == first])
     ]
@@ -116,7 +121,7 @@ def convolve_depthwise(call: Call) -> Array:
         bias = bias.astype(np.int64) - point * weight.sum(axis=(0, 1), dtype=np.int64).reshape(-1)
     has_bias = bias.any()
     whole = products.whole_kind(bias, result.dtype)
-    bias = _repeated(np.broadcast_to(bias.astype(whole), outputs), max(1, _LINE // outputs))
+    bias = _repeated(bias.astype(whole), max(1, _LINE // outputs) * (outputs // bias.size))
     size = columns * outputs * kind.itemsize
     step = max(1, _SUMMED_BYTES // max(1, size))
     for batch, rows in _blocks(result, step):
