@@ -1,6 +1,7 @@
-"""Put man pages, a bill of materials and a README with absolute links into the wheel.
+"""Put man pages, what `explain` prints, a bill of materials and a README that fits into the wheel.
 
-The pages are made from the help of the verbs when the wheel is built: no copy of them is kept.
+The pages are made from the help of the verbs when the wheel is built, and the links of the README are
+absolute: no copy of them is kept.
 pyproject.toml has everything else.
 """
 
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_py import build_py
 
 from distutils.command.install_data import install_data  # isort: skip  # that of setuptools
 
@@ -34,6 +36,17 @@ class InstallManPages(install_data):
         super().run()
 
 
+class BuildWithErrors(build_py):
+    """Put docs/errors.md, which `explain` prints, into the package; a checkout has it in docs."""
+
+    def run(self) -> None:
+        """Copy the page beside the modules."""
+        super().run()
+        if not self.editable_mode:
+            page = str(ROOT / "docs" / "errors.md")
+            self.copy_file(page, str(Path(self.build_lib, "tosa_convert", "errors.md")))
+
+
 class WheelWithBill(bdist_wheel):
     """Add the bill of materials to the metadata."""
 
@@ -48,6 +61,10 @@ class WheelWithBill(bdist_wheel):
 setup(
     long_description=read_readme(ROOT),
     long_description_content_type="text/markdown",
-    cmdclass={"install_data": InstallManPages, "bdist_wheel": WheelWithBill},
+    cmdclass={
+        "build_py": BuildWithErrors,
+        "install_data": InstallManPages,
+        "bdist_wheel": WheelWithBill,
+    },
     data_files=[(FOLDER, [])],
 )

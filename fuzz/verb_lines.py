@@ -283,6 +283,11 @@ def _frontends(line: Line) -> None:
     line.maybe(["--json"], [line.one("tflite", "onnx", "\x1b[31m", "\nerror: forged", "")])
 
 
+def _explain(line: Line) -> None:
+    """Take a code, rules, operators, and names that are none."""
+    line.add([line.one("file-error", "add-x", "CONV2D", "[", "\x1b[31m", "\nerror: forged", "")])
+
+
 def _suite(line: Line) -> None:
     """Run a case of its descriptor, or of the program beside it, or none."""
     for name in ("a", line.one("b", "b\x1b[31m", "b\nx", "b\udcff")):
@@ -325,6 +330,7 @@ LINES: Final[dict[str, tuple[Callable[[Line], None], float, float]]] = {
     "data": (_data, 0.5, 20_000),
     "generate": (_generate, 0.1, 2_000),
     "frontends": (_frontends, 0.1, 100),
+    "explain": (_explain, 0.1, 100),
     "extensions": (_frontends, 0.1, 100),
     "check": (_check, 0.5, 15_000),
     "run": (_run, 0.3, 5_000),

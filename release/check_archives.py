@@ -24,6 +24,8 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[1]
 #: Files of the wheel that are not Python, below the package or the metadata.
 _WHEEL: Final = ("tosa_convert/py.typed", "tosa_convert/builder/*.pyi", "*.dist-info/*")
+#: The explanations of errors, which setup.py copies from docs/.
+_ERRORS: Final = "tosa_convert/errors.md"
 #: The man pages in the wheel, below the folder of an environment.
 _PAGES: Final = "share/man/man1"
 #: The bill of materials in the wheel, as release/bill_of_materials.py writes it.
@@ -52,7 +54,7 @@ def sdist_problems(names: set[str], files: set[str]) -> Iterator[str]:
 
 def wheel_problems(names: set[str], files: set[str]) -> Iterator[str]:
     """Yield what is wrong with the wheel: it lacks a module, or has more than the package."""
-    modules = {name for name in files if name.startswith("tosa_convert/")}
+    modules = {name for name in files if name.startswith("tosa_convert/")} | {_ERRORS}
     for name in sorted(modules - names):
         yield f"the wheel lacks {name}"
     if not any(fnmatch(name, _BILL) for name in names):

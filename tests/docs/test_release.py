@@ -23,6 +23,7 @@ from tosa_convert.version import __version__
 FILES = {"README.md", "tests/a.py", "tosa_convert/api.py", "tosa_convert/py.typed"}
 WHEEL = {
     "tosa_convert/api.py",
+    "tosa_convert/errors.md",
     "tosa_convert/py.typed",
     "tosa_convert-1.dist-info/METADATA",
     f"tosa_convert-1.dist-info/{PLACE}",
@@ -45,8 +46,12 @@ def test_a_wheel_has_the_package_and_nothing_else() -> None:
     assert not list(wheel_problems(WHEEL, FILES))
     pages = {"tosa_convert-1.0.data/data/share/man/man1/tosa-flatbuffer.1"}
     assert not list(wheel_problems(WHEEL | pages, FILES))
-    found = list(wheel_problems(WHEEL - {"tosa_convert/py.typed"} | {"tests/a.py"}, FILES))
-    assert found == ["the wheel lacks tosa_convert/py.typed", "the wheel has tests/a.py"]
+    lacking = {"tosa_convert/errors.md", "tosa_convert/py.typed"}
+    found = list(wheel_problems(WHEEL - lacking | {"tests/a.py"}, FILES))
+    assert found == [
+        *(f"the wheel lacks {name}" for name in sorted(lacking)),
+        "the wheel has tests/a.py",
+    ]
     (lacks,) = wheel_problems({name for name in WHEEL if "sboms" not in name}, FILES)
     assert lacks == f"the wheel lacks *.dist-info/{PLACE}"
 
@@ -117,7 +122,8 @@ def test_what_commands_leave_in_a_checkout_is_not_part_of_the_repository(checkou
         "the sdist has digits_cnn.tosa, which is not a file of the repository",
     ]
     bill = f"a-1.dist-info/{PLACE}"
-    assert list(wheel_problems({"tosa_convert/api.py", "tosa_convert/new.py", bill}, files)) == [
+    wheel = {"tosa_convert/api.py", "tosa_convert/errors.md", "tosa_convert/new.py", bill}
+    assert list(wheel_problems(wheel, files)) == [
         "the wheel lacks tosa_convert/lost.py",
         "the wheel has tosa_convert/new.py",
     ]

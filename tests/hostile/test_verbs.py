@@ -121,6 +121,7 @@ WRITING_AS_THOSE = [
     ["report", "m.tosa", "--dot"],
     ["data", "x.npy"],
     ["frontends", "tflite"],
+    ["explain", "add-broadcast"],
     ["extensions"],
     ["rewrite", "--list"],
     ["show", "--help"],

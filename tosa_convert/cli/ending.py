@@ -13,7 +13,7 @@ import sys
 import time
 
 from tosa_convert.cli.messages import EXIT_BUG, report_bug, say
-from tosa_convert.errors import TosaConvertError
+from tosa_convert.errors import Category, TosaConvertError
 from tosa_convert.io import log
 from tosa_convert.process.ending_signals import EXIT_SIGNAL, Terminated
 
@@ -86,6 +86,13 @@ def work_of_verb(
         log.choose_level()
 
 
+def _name_explanation(error: TosaConvertError) -> None:
+    """Say at a terminal how to see more of an error, unless it is one of the command line."""
+    if error.exit_code != Category.USAGE and sys.stderr is not None and sys.stderr.isatty():
+        first = error.findings[0]
+        say(f"    more: tosa-flatbuffer explain {first.rule or first.code}", err=True)
+
+
 def exit_code_of(work: Callable[[], Any]) -> int:
     """Do the work and return its exit code, having said why it failed.
 
@@ -98,6 +105,7 @@ def exit_code_of(work: Callable[[], Any]) -> int:
         return result if isinstance(result, int) else 0
     except TosaConvertError as error:
         say(str(error), err=True)
+        _name_explanation(error)
         return error.exit_code
     except Terminated as terminated:
         return EXIT_SIGNAL + terminated.number

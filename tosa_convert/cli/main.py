@@ -36,6 +36,7 @@ SECTIONS: Final = {
         "data": "tosa_convert.cli.data",
         "diff": "tosa_convert.cli.diff",
         "doctor": "tosa_convert.cli.doctor",
+        "explain": "tosa_convert.cli.explain",
         "report": "tosa_convert.cli.report",
         "show": "tosa_convert.cli.show",
         "validate": "tosa_convert.cli.validate",

@@ -190,6 +190,7 @@ def _sarif_rule(finding: Finding) -> dict[str, Any]:
         "id": finding.rule or finding.code,
         "shortDescription": {"text": title},
         "fullDescription": {"text": meaning},
+        "help": {"text": f"tosa-flatbuffer explain {finding.rule or finding.code}"},
         "properties": {"code": finding.code},
     }
 

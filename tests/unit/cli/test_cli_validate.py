@@ -317,6 +317,7 @@ def test_sarif_has_rules_and_places(validate: Any) -> None:
         "id": "add-broadcast",
         "shortDescription": {"text": "ADD: broadcast"},
         "fullDescription": {"text": CODES["invalid-operator"][1]},
+        "help": {"text": "tosa-flatbuffer explain add-broadcast"},
         "properties": {"code": "invalid-operator"},
     }
     bad, broken = found["results"]
