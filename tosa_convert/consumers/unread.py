@@ -191,7 +191,6 @@ LIMITS: Final[dict[str, Limit]] = {"ethos-u55": _ethos_u55}
 
 
 _CODE = "unsupported-by-reader"
-_UNKNOWN_SIZES = "tensors of unknown sizes"
 
 
 def program_findings(graph: Graph, reader: Consumer, *, mlir: bool) -> Iterator[Finding]:
@@ -246,9 +245,7 @@ def _findings(graph: Graph, reader: Consumer) -> Iterator[Finding]:
         for name, tensor in block.tensors.items():
             if reader.unused and name not in used and name not in block.outputs:
                 continue
-            for message in _tensor_problems(tensor, reader):
-                advice = sizes if message.endswith(_UNKNOWN_SIZES) else ""
-                yield Finding(_CODE, f"{where} tensor {quoted(name)}", message, advice)
+            yield from _tensor_findings(f"{where} tensor {quoted(name)}", tensor, reader, sizes)
         for index, operator in enumerate(block.operators):
             place = located(operator_path(where, index, operator), operator)
             for message in _problems(block, operator, reader):
@@ -274,19 +271,25 @@ def _advice_on_sizes(main: Block) -> str:
     return f"set them when you convert: {' '.join(given)}" if given else ""
 
 
-def _tensor_problems(tensor: Tensor, reader: Consumer) -> Iterator[str]:
+def _tensor_findings(
+    where: str, tensor: Tensor, reader: Consumer, advice: str
+) -> Iterator[Finding]:
+    """Find what a program does not read of a tensor. advice: how to set unknown sizes."""
+    unread: dict[str, str] = {}
     if reader.initial and tensor.variable and tensor.data is None:
-        yield f"{reader.spelling} does not read a variable without an initial value"
+        unread["a variable without an initial value"] = ""
     for dtype in (tensor.dtype, *(() if tensor.scale is None else (tensor.scale.dtype,))):
         if dtype.name in reader.types:
-            yield f"{reader.spelling} does not read {dtype} tensors"
+            unread[f"{dtype} tensors"] = ""
     if tensor.shape is None:
         if reader.ranked or reader.static:
-            yield f"{reader.spelling} does not read tensors of unknown rank"
+            unread["tensors of unknown rank"] = ""
     elif len(tensor.shape) > reader.max_rank:
-        yield f"{reader.spelling} does not read tensors of more than {reader.max_rank} dimensions"
+        unread[f"tensors of more than {reader.max_rank} dimensions"] = ""
     elif reader.static and DYNAMIC in tensor.shape:
-        yield f"{reader.spelling} does not read {_UNKNOWN_SIZES}"
+        unread["tensors of unknown sizes"] = advice
+    for what, hint in unread.items():
+        yield Finding(_CODE, where, f"{reader.spelling} does not read {what}", hint)
 
 
 def _problems(block: Block, operator: Operator, reader: Consumer) -> Iterator[str]:
