@@ -11,11 +11,10 @@ import pytest
 
 import tosa_convert as tc
 from tosa_convert.builder import Builder
-from tosa_convert.golden import compare, open_backend
+from tosa_convert.golden import open_backend
 from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.backends.runners import Record
 from tosa_convert.golden.models.compare_model import compare_model
-from tosa_convert.golden.models.ill_conditioned import excused
 
 INPUTS = {
     "ids": np.arange(6, dtype=np.int32).reshape(2, 3),
@@ -89,8 +88,9 @@ def make():
 @pytest.mark.parametrize(
     ("last", "expected"),
     [
-        ("", "ok   y float32[200] [ill-conditioned, 2 times the error of torch in FP32]"),
-        ("y[7] += 0.01", "FAIL y float32[200] [exact]"),
+        ("", "note: ill-conditioned, and accepted: 198 elements"),
+        ("y[7] += 0.01", "1 too much; worst at [7]"),
+        ("y[-1] += 10", "FAIL y float32[200] [exact]"),
     ],
 )
 def test_an_output_about_which_torch_errs_as_much_is_no_failure(
@@ -111,21 +111,7 @@ def test_an_output_about_which_torch_errs_as_much_is_no_failure(
         machine=Machine(sys.executable, 60),
     )
     assert expected in str(found)
-    assert found.ok == expected.startswith("ok")
-
-
-def test_wrong_indices_are_counted_beside_those_of_the_framework() -> None:
-    exact = np.arange(20, dtype=np.int32)
-    swapped = exact.copy()
-    swapped[:4] = [1, 0, 3, 2]
-    for wrong, is_ok in ((slice(4, 12), True), (slice(4, 13), False)):
-        program = exact.copy()
-        program[wrong] += 1
-        found = compare({"y": program}, {"y": swapped})
-        again = excused(found, {"y": program}, {"y": swapped}, {"y": exact}, "torch")
-        assert not found.ok
-        assert again.ok == is_ok
-        assert "torch in FP32 differs from torch in FP64 by 0.2 on average" in again.tensors[0].note
+    assert found.ok == (not last)
 
 
 @pytest.mark.parametrize("given", ["file.py", "program.pt2"])
