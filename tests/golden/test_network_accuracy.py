@@ -250,6 +250,31 @@ def test_a_function_may_err_as_far_as_tosa_allows(kind: str) -> None:
     assert not golden.check(graph, {"y": computed(-2.0)}, {"x": given}, engine="numpy").ok
 
 
+@pytest.mark.parametrize(
+    ("kind", "given", "right"),
+    [
+        *(("EXP", np.inf, np.inf), ("LOG", np.inf, np.inf), ("LOG", 0.0, -np.inf)),
+        *(("SIGMOID", np.inf, 1.0), ("TANH", -np.inf, -1.0), ("TANH", 60_000.0, 1.0)),
+    ],
+)
+def test_a_bound_that_allows_everything_decides_only_officially(
+    kind: str, given: float, right: float
+) -> None:
+    b = Builder()
+    b.op(kind, [b.input("x", "FP16", (4,))], "y", "FP16", (4,))
+    graph, inputs = b.graph("y"), {"x": np.array([given, 1, 1, 1], np.float16)}
+    golden_answer = np.array(golden.run(graph, inputs, NUMPY).outputs["y"])
+    assert golden_answer[0] == right
+    official = golden.Tolerances(official=True)
+    assert golden.check(graph, {"y": golden_answer}, inputs, engine="numpy").ok
+    for wrong in {-right, 0.0, -0.5, np.nan} - {right}:
+        found = golden_answer.copy()
+        found[0] = wrong
+        assert not golden.check(graph, {"y": found}, inputs, engine="numpy").ok, wrong
+        if abs(wrong) <= 1:
+            assert golden.check(graph, {"y": found}, inputs, tolerances=official, engine="numpy").ok
+
+
 def test_subnormal_numbers_may_be_flushed() -> None:
     b = Builder()
     x = b.input("x", "FP32", (1, 64))

@@ -35,7 +35,7 @@ from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.golden.running.variable_states import STATE_PREFIX, with_final_states
 from tosa_convert.graph.dtypes import BLOCK_SCALE
 from tosa_convert.graph.extract import extract
-from tosa_convert.graph.model import Graph, operator_path
+from tosa_convert.graph.model import Block, Graph, operator_path
 
 
 class LazyChecks(Mapping[str, Check]):
@@ -190,13 +190,16 @@ def _inexact_checks(
     }
     ruled = [name for name, rule in names.items() if rule is not None]
     exact, bounds = _precise_run(graph, [*ruled, *operands.values()], inputs, folder, options)
-    # TOSA allows a sum as much as the worst order can cost, and any order much less in practice.
-    sums = {
+    # TOSA allows a sum as much as the worst order can cost, and any order much less in practice; and
+    # some functions anything.
+    spread_too = {
         name
         for name, rule in names.items()
         if rule is not None and rule.kind == "dot-product" and not is_official
     }
-    network = [name for name, rule in names.items() if rule is None or name in sums]
+    if not is_official:
+        spread_too.update(_with_wide_bounds(block, names, exact, bounds))
+    network = [name for name, rule in names.items() if rule is None or name in spread_too]
     spreads: Mapping[str, Spread] = {}
     if network:
         spreads = measure(extract(graph, network), inputs, network, options.timeout)
@@ -209,7 +212,7 @@ def _inexact_checks(
                 largest = float(size.max(initial=0.0, where=np.isfinite(size)))
                 own = replace(rule, largest=largest)
             row, network = block.tensors[name].dtype, None
-            if name in sums:
+            if name in spread_too:
                 network = by_network(name, name)()
             also = flushed.get(name)
             return ToleranceCheck(own, row, exact[name], bounds[name], network, also)
@@ -227,6 +230,24 @@ def _inexact_checks(
         key: by_network(key, name) if rule is None else by_rule(name, rule)
         for key, (name, rule) in inexact.items()
     }
+
+
+def _with_wide_bounds(
+    block: Block,
+    rules_of: Mapping[str, Rule | None],
+    exact: Mapping[str, Array],
+    bounds: Mapping[str, Array],
+) -> Iterator[str]:
+    """Iterate over tensors with an element that TOSA's rule allows to err by all its value, and by 1.
+
+    The bounds of EXP and TANH of an infinity are infinite: their rule alone allows any result there.
+    """
+    for name, rule in rules_of.items():
+        if rule is not None:
+            size, row = np.abs(exact[name]), block.tensors[name].dtype
+            error = rule.limits(exact[name], bounds[name], row)[2]
+            if (error >= np.maximum(size, 1.0)).any():
+                yield name
 
 
 def _precise_run(
