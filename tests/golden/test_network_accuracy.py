@@ -454,6 +454,34 @@ def graph_of_table(kind: str, entries: list[int]) -> Graph:
     return b.graph(b.op("TABLE", [index, "entries"], "y", wide, (1, 64, 64)))
 
 
+@pytest.mark.parametrize(
+    ("distance", "rule"),
+    [
+        pytest.param(5e-6, NETWORK_LABEL, id="only where operands are moved"),
+        pytest.param(1e-6, "atol 1e-05 rtol 0.0001", id="in all runs"),
+    ],
+)
+def test_indices_that_all_runs_move_out_of_range_leave_no_spread_of_zero(
+    distance: float, rule: str
+) -> None:
+    b = builder.Builder()
+    x = b.input("x", "fp32", (1, 64))
+    table = np.arange(1, 9, dtype=np.float32).reshape(1, 4, 2)
+    index = b.cast(b.sub(b.exp(x), 1.0), dtype="int32")
+    factor = b.reshape(b.tanh(b.exp(x)), (1, 64, 1))
+    b.output(b.mul(b.gather(table, index), factor), name="y")
+    graph = b.graph()
+    last, first = 4.5 - distance, 0.5 + distance / 10
+    inputs = {"x": np.log(np.where(np.arange(64) % 2, last, first)).astype(np.float32)[None]}
+    right = np.array(golden.run(graph, inputs, NUMPY).outputs["y"])
+    (row,) = golden.check(
+        graph, {"y": np.nextafter(right, np.float32(9))}, inputs, engine="numpy"
+    ).tensors
+    assert (row.ok, row.rule) == (True, rule)
+    right[0, 5, 1] *= 1.001
+    assert not golden.check(graph, {"y": right}, inputs, engine="numpy").ok
+
+
 def test_a_function_that_may_err_by_all_its_value_is_zero_in_a_run() -> None:
     """POW of BF16 may be 0 here: EXP of it is 1, and infinite otherwise."""
     b = Builder()

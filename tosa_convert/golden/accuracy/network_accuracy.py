@@ -61,21 +61,29 @@ def measure(
 
     Returns:
         The spread of each; that of the scales of a tensor which holds them is under "NAME/scale".
-        A run whose errors move an index out of range ends, and does not count.
+        A run whose errors move an index out of range ends, and does not count. If all end, the tensors
+        from there on are measured by runs that move no operands of operators that decide.
 
     Raises:
-        TosaConvertError: as `reference.evaluate.Machine.run`, and "refmodel-timeout".
+        TosaConvertError: as `reference.evaluate.Machine.run`; "refmodel-timeout"; "refmodel-failed" if
+            those end, too.
     """
-    machines = _machines(graph, batch)
     result: dict[str, Spread] = {}
-    end = time.monotonic() + timeout * len(machines)
-    for name, values, possible, sigma in _in_step(machines, inputs):
-        _refuse_late(name, timeout, end)
-        if name in wanted:
-            result[name] = spread_of(graph.main, name, values, possible, sigma)
-            if all(isinstance(value, Scaled) for value in values):
-                result[name + SCALE_SUFFIX] = spread_of_scales(values)
-    return result
+    for moves in (True, False):
+        machines = _machines(graph, batch)
+        end = time.monotonic() + timeout * len(machines)
+        for name, values, possible, sigma in _in_step(machines, inputs, moves=moves):
+            _refuse_late(name, timeout, end)
+            if not any(machine.is_alive for machine in machines[1:]):
+                break
+            if name in wanted and name not in result:
+                result[name] = spread_of(graph.main, name, values, possible, sigma)
+                if all(isinstance(value, Scaled) for value in values):
+                    result[name + SCALE_SUFFIX] = spread_of_scales(values)
+        else:
+            return result
+    message = "no run with errors gave it: they moved indices out of range"
+    raise fail("refmodel-failed", f'"{name}"', message)
 
 
 def independent_runs(
