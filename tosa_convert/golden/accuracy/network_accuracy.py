@@ -61,12 +61,12 @@ def measure(
 
     Returns:
         The spread of each; that of the scales of a tensor which holds them is under "NAME/scale".
-        A run whose errors move an index out of range ends, and does not count. If all end, the tensors
+        A run whose errors move an index out of range ends, and does not count. If most end, the tensors
         from there on are measured by runs that move no operands of operators that decide.
 
     Raises:
         TosaConvertError: as `reference.evaluate.Machine.run`; "refmodel-timeout"; "refmodel-failed" if
-            those end, too.
+            all of those end, too.
     """
     result: dict[str, Spread] = {}
     for moves in (True, False):
@@ -74,7 +74,8 @@ def measure(
         end = time.monotonic() + timeout * len(machines)
         for name, values, possible, sigma in _in_step(machines, inputs, moves=moves):
             _refuse_late(name, timeout, end)
-            if not any(machine.is_alive for machine in machines[1:]):
+            alive = sum(machine.is_alive for machine in machines[1:])
+            if not alive or (moves and 2 * alive < RUNS):
                 break
             if name in wanted and name not in result:
                 result[name] = spread_of(graph.main, name, values, possible, sigma)
