@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ class Report(NamedTuple):
     errors: dict[int, str]
 
 
-def check_with_mypy(file: Path, root: Path, folder: Path) -> Report:
+def check_with_mypy(files: Sequence[Path], root: Path, folder: Path) -> dict[str, Report]:
     config = folder / "mypy.ini"
     config.write_text(
         "[mypy]\nstrict = True\nshow_error_codes = True\nignore_missing_imports = True\n"
@@ -36,27 +36,27 @@ def check_with_mypy(file: Path, root: Path, folder: Path) -> Report:
         "[mypy-tosa_convert.*]\nignore_errors = True\n"
     )
     words = ["--config-file", str(config), "--cache-dir", str(folder / "cache"), "--no-pretty"]
-    output = call([sys.executable, "-m", "mypy", *words, str(file)], root)
-    revealed, errors = {}, {}
+    output = call([sys.executable, "-m", "mypy", *words, *map(str, files)], root)
+    found = {file.name: Report({}, {}) for file in files}
     for match in re.finditer(r"^(.+?):(\d+): (note|error): (.*)$", output, re.MULTILINE):
         path, line, severity, text = match.groups()
-        if Path(path).name != file.name:
-            continue
-        if severity == "error":
-            errors[int(line)] = text
-        elif text.startswith("Revealed type is"):
-            revealed[int(line)] = plain(text.partition('"')[2].rpartition('"')[0])
-    return Report(revealed, errors)
+        report = found.get(Path(path).name)
+        if report is not None and severity == "error":
+            report.errors[int(line)] = text
+        elif report is not None and text.startswith("Revealed type is"):
+            report.revealed[int(line)] = plain(text.partition('"')[2].rpartition('"')[0])
+    return found
 
 
-def check_with_pyright(file: Path, root: Path, folder: Path) -> Report:
-    if file.parent != folder:
-        shutil.copy(file, folder)  # what it checks is below its configuration
+def check_with_pyright(files: Sequence[Path], root: Path, folder: Path) -> dict[str, Report]:
+    for file in files:
+        if file.parent != folder:
+            shutil.copy(file, folder)  # what it checks is below its configuration
     config = folder / "pyrightconfig.json"
     config.write_text(
         json.dumps(
             {
-                "include": [file.name],
+                "include": [file.name for file in files],
                 "extraPaths": [str(root)],
                 "typeCheckingMode": "strict",
                 # No errors for packages without types or for unused results of calls.
@@ -69,17 +69,18 @@ def check_with_pyright(file: Path, root: Path, folder: Path) -> Report:
     )
     words = ["--project", str(config), "--outputjson", "--pythonpath", sys.executable]
     output = call([sys.executable, "-m", "pyright", *words], root)
-    revealed, errors = {}, {}
+    found = {file.name: Report({}, {}) for file in files}
     for row in json.loads(output[output.index("{") :])["generalDiagnostics"]:
+        report = found[Path(row["file"]).name]
         line, text = row["range"]["start"]["line"] + 1, row["message"]
         if row["severity"] == "error":
-            errors[line] = text
+            report.errors[line] = text
         elif match := re.fullmatch(r'Type of ".*" is "(.*)"', text, re.DOTALL):
-            revealed[line] = plain(match[1])
-    return Report(revealed, errors)
+            report.revealed[line] = plain(match[1])
+    return found
 
 
-CHECKERS: dict[str, Callable[[Path, Path, Path], Report]] = {
+CHECKERS: dict[str, Callable[[Sequence[Path], Path, Path], dict[str, Report]]] = {
     "mypy": check_with_mypy,
     "pyright": check_with_pyright,
 }
@@ -142,29 +143,25 @@ def require(checker: str) -> None:
         pytest.skip(reason)
 
 
-@pytest.mark.parametrize("file", [FILE, BUILDER], ids=lambda file: file.stem)
 @pytest.mark.parametrize("checker", CHECKERS)
 def test_the_public_functions_have_the_types_that_users_see(
-    checker: str, file: Path, root: Path, tmp_path: Path
+    checker: str, root: Path, tmp_path: Path
 ) -> None:
+    """One run of the checker, which takes seconds, judges all files; the last has three mistakes."""
     require(checker)
-    problems = disagreements(expectations(file), CHECKERS[checker](file, root, tmp_path))
-    assert not problems, f"{checker}, {file.name}:\n" + "\n".join(problems)
-
-
-@pytest.mark.parametrize("checker", CHECKERS)
-def test_a_type_that_is_not_as_expected_is_found(checker: str, root: Path, tmp_path: Path) -> None:
-    require(checker)
-    file = tmp_path / "wrong.py"
-    file.write_text(
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(
         "import tosa_convert as tc\n"
         "reveal_type(tc.load('m'))  # reveals Graph\n"
         "reveal_type(tc.load('m'))  # reveals bytes\n"
         "tc.load('m')  # error: expected, and not there\n"
         "tc.load(3)\n"
     )
-    problems = disagreements(expectations(file), CHECKERS[checker](file, root, tmp_path))
-    assert [row.partition(":")[0] for row in problems] == ["line 3", "line 4", "line 5"]
+    files = [FILE, BUILDER, wrong]
+    reports = CHECKERS[checker](files, root, tmp_path)
+    problems = [disagreements(expectations(file), reports[file.name]) for file in files]
+    assert problems[:2] == [[], []], checker
+    assert [row.partition(":")[0] for row in problems[2]] == ["line 3", "line 4", "line 5"]
 
 
 def test_every_public_name_is_in_the_file() -> None:
