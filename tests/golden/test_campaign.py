@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import random
+import shlex
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +29,7 @@ from tosa_convert.golden.campaign.detours import DETOURS, exchanged, with_detour
 from tosa_convert.golden.campaign.observe import Consumer
 from tosa_convert.golden.campaign.run import Campaign, run_campaign
 from tosa_convert.golden.campaign.trials import Source, make_trial, part_of_model
+from tosa_convert.golden.suite.journal import Answer
 
 #: Numbers of programs in which each detour is possible somewhere.
 PROGRAMS = range(12)
@@ -44,6 +50,11 @@ def run(model, inputs):
                  for name, array in found.items()}
     return found
 """
+
+
+HONEST = (
+    FAULTY.split("    kinds")[0] + "    return golden.run(graph, inputs, engine='numpy').outputs\n"
+)
 
 
 def results(graph: tc.Graph, inputs: dict[str, Array]) -> dict[str, bytes]:
@@ -174,15 +185,48 @@ def test_a_campaign_finds_reduces_and_recognises(
 
 
 def test_an_honest_consumer_has_no_finding(tmp_path: Path) -> None:
-    (tmp_path / "honest.py").write_text(
-        FAULTY.split("    kinds")[0]
-        + "    return golden.run(graph, inputs, engine='numpy').outputs\n"
-    )
+    (tmp_path / "honest.py").write_text(HONEST)
     source = Source(size=2, kinds=("ABS", "REVERSE"))
     consumer = Consumer(str(tmp_path / "honest.py"), 60.0, "numpy")
     found = run_campaign(Campaign(source, consumer, tmp_path / "work", 600.0, count=3))
     assert found.tried == {"pass": 3}
     assert not found.folders
+
+
+def test_an_exception_of_this_package_is_a_finding_and_ends_no_campaign(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def spoilt(graph: tc.Graph, *rest: Any, **options: Any) -> Any:
+        raise ValueError(f"axes do not match {id(graph)}")
+
+    def in_this_process(function: Callable[[str], Answer], names: list[str]) -> Iterator[Answer]:
+        yield from map(function, names)
+
+    path = tmp_path / "honest.py"
+    path.write_text(HONEST)
+    words = ["--against", str(path), "--seconds", "600", "--max-cases", "4", "--size", "1"]
+    words += ["--only", "ABS,REVERSE", "--engine", "numpy", "--jobs", "1"]
+    for stage in ("trials.input_arrays", "observe.check"):
+        work = tmp_path / stage
+        monkeypatch.setattr(f"tosa_convert.golden.campaign.{stage}", spoilt)
+        monkeypatch.setattr(
+            "tosa_convert.golden.campaign.run.on_local_processes", lambda jobs: in_this_process
+        )
+        assert run(verb("fuzz"), [*words, "--work", str(work)]) == 1
+        said = capsys.readouterr().out
+        assert "a defect of tosa-convert: error: ValueError in spoilt of test_campaign.py" in said
+        (folder,) = (one.parent for one in work.glob("*/finding.json"))
+        report = (folder / "report.md").read_text()
+        assert "axes do not match" in report
+        code = shlex.split(report.split("```")[1].partition("\n")[2])[2]
+        again = io.StringIO()
+        with contextlib.redirect_stdout(again):
+            exec(code, {})
+        assert "ValueError: axes do not match" in again.getvalue()
+        # It is known now, and the campaign goes on with other programs.
+        assert run(verb("fuzz"), [*words, "--work", str(work)]) == 0
+        capsys.readouterr()
+        monkeypatch.undo()
 
 
 def test_what_failed_runs_again_on_a_changed_backend(tmp_path: Path) -> None:
@@ -201,11 +245,7 @@ def test_what_failed_runs_again_on_a_changed_backend(tmp_path: Path) -> None:
 
 
 def test_by_default_as_many_processes_as_processors_work(tmp_path: Path) -> None:
-    (tmp_path / "honest.py").write_text(
-        "import tosa_convert as tc\n"
-        "def run(model, inputs):\n"
-        "    return tc.golden.run(tc.load(model), inputs, engine='numpy').outputs\n"
-    )
+    (tmp_path / "honest.py").write_text(HONEST)
     words = ["--against", str(tmp_path / "honest.py"), "--work", str(tmp_path / "work")]
     assert run(verb("fuzz"), [*words, "--max-cases", "2", "--size", "1", "--engine", "numpy"]) == 0
 

@@ -92,11 +92,13 @@ def fuzz(against: str, work: str, **options: Any) -> int:
         say(
             f"{printable(folder)}: {counted(finding.operators, 'operator')}: {printable(finding.cause)}"
         )
+    for folder, cause in found.own.items():
+        say(f"{printable(folder)}: a defect of tosa-convert: {printable(cause)}")
     for group in found.lost:
         say(f"note: did not fail again: {printable(group)}")
     tried = ", ".join(f"{count} {status}" for status, count in found.tried.most_common())
     say(
-        f"{counted(len(found.folders), 'new finding')}, {found.known} known; "
+        f"{counted(len(found.folders) + len(found.own), 'new finding')}, {found.known} known; "
         f"{counted(sum(found.tried.values()), 'program')}: {tried or 'none'}"
     )
-    return 1 if found.folders else 0
+    return 1 if found.folders or found.own else 0

@@ -26,7 +26,7 @@ from tosa_convert.golden.campaign.observe import (
     observe,
     telling_part,
 )
-from tosa_convert.golden.campaign.trials import Trial
+from tosa_convert.golden.campaign.trials import Source, Trial
 from tosa_convert.golden.reduction.reduce import Failure, reduce
 from tosa_convert.golden.running.run import run
 from tosa_convert.golden.running.run_options import TIMEOUT
@@ -189,6 +189,46 @@ def save_finding(finding: Finding, folder: Path, consumer: Consumer) -> None:
             target.write("found.npz", npz_pieces(found))
         target.write(FILE, [json.dumps(description, indent=1).encode() + b"\n"])
         target.write("report.md", [report(finding, consumer).encode()])
+
+
+def save_own_error(row: Observation, source: Source, folder: Path, consumer: Consumer) -> None:
+    """Write a folder for an exception of this package: what it said, and the command that repeats it.
+
+    Raises TosaConvertError("file-error").
+    """
+    code = (
+        "from tosa_convert.golden.campaign.observe import Consumer, run_trial\n"
+        "from tosa_convert.golden.campaign.trials import Source\n"
+        f"print(run_trial({row.case!r}, {source!r}, {consumer!r}).message)"
+    )
+    description = {
+        "title": row.group,
+        "against": consumer.against,
+        "cause": row.group,
+        "status": row.status,
+        "made": row.made,
+        "said": row.message,
+        "software": installed(),
+    }
+    text = f"""# {row.group}
+
+This is a defect of tosa-convert {__version__}, not of `{consumer.against}`.
+
+To see it again:
+
+```sh
+{shlex.join(["python", "-c", code])}
+```
+
+It prints:
+
+```
+{row.message.rstrip()}
+```
+"""
+    with OutputFolder(folder) as target:
+        target.write(FILE, [json.dumps(description, indent=1).encode() + b"\n"])
+        target.write("report.md", [text.encode()])
 
 
 def report(finding: Finding, consumer: Consumer) -> str:

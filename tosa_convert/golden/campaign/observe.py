@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+import traceback
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -68,6 +69,9 @@ def run_trial(name: str, source: Source, consumer: Consumer, key: str = "") -> O
         trial = make_trial(source, int(name))
     except TosaConvertError as error:
         return Observation(name, "not-run", str(error))
+    except Exception as error:  # a defect of this package: the campaign goes on
+        status, message, group = _own_error(error)
+        return Observation(name, status, message, key=key, group=group)
     status, message, group = observe(trial, consumer)
     seconds = round(time.monotonic() - start, 4)
     return Observation(name, status, message, seconds, key=key, group=group, made=trial.made)
@@ -76,7 +80,7 @@ def run_trial(name: str, source: Source, consumer: Consumer, key: str = "") -> O
 def observe(trial: Trial, consumer: Consumer) -> tuple[Status, str, str]:
     """Return the verdict on a program, the text, and the group of its failure.
 
-    What the reference refuses to compute is "not-run".
+    What the reference refuses to compute is "not-run". "error": this package failed, not the consumer.
     """
     try:
         found = check(
@@ -90,9 +94,18 @@ def observe(trial: Trial, consumer: Consumer) -> tuple[Status, str, str]:
         status = _STATUS.get(error.code, "not-run")
         said = str(error)
         return status, said, f"{status}: {_essence(error)}" if status != "not-run" else ""
+    except Exception as error:  # of this package: a backend's are TosaConvertErrors
+        return _own_error(error)
     if found.ok:
         return "pass", "", ""
     return "wrong", str(found), f"wrong: {_wrong_operators(trial.graph, found)}"
+
+
+def _own_error(error: Exception) -> tuple[Status, str, str]:
+    """Return an exception that this package should not raise, as `observe` returns a failure."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{type(error).__name__} in {last.name} of {Path(last.filename).name}"
+    return "error", "".join(traceback.format_exception(error)), f"error: {place}"
 
 
 def _backend(trial: Trial, consumer: Consumer) -> Backend:

@@ -19,6 +19,7 @@ from tosa_convert.golden.campaign.findings import (
     known_causes,
     reduced_finding,
     save_finding,
+    save_own_error,
 )
 from tosa_convert.golden.campaign.observe import Consumer, Observation, run_trial
 from tosa_convert.golden.campaign.trials import Source, make_trial
@@ -26,8 +27,8 @@ from tosa_convert.golden.suite.engine import on_local_processes, run_all
 from tosa_convert.golden.suite.journal import Answer, Journal
 from tosa_convert.graph.model import counted
 
-#: Statuses of answers that count for one state of the consumer only.
-_FAILURES: Final = ("wrong", "crashed", "refused")
+#: Statuses of answers that count for one state of the consumer, and of this package, only.
+_FAILURES: Final = ("wrong", "crashed", "error", "refused")
 #: Programs that a worker tries between two looks at the clock.
 _BATCH: Final = 8
 #: Programs of one group of wrong results that are reduced: one group may hide several defects.
@@ -59,12 +60,14 @@ class Outcome:
 
     tried: programs by status. folders: of the new findings, with their causes.
     known: findings that were known before. lost: groups that did not fail again.
+    own: defects of this package itself: folders, with their causes.
     """
 
     tried: Counter[str] = field(default_factory=Counter)
     folders: dict[str, Finding] = field(default_factory=dict)
     known: int = 0
     lost: list[str] = field(default_factory=list)
+    own: dict[str, str] = field(default_factory=dict)
 
 
 def run_campaign(
@@ -92,7 +95,7 @@ def run_campaign(
 
 def _require_a_comparison(campaign: Campaign, found: list[Observation]) -> None:
     """Raise TosaConvertError if programs were tried, and the verdict on none of them says anything."""
-    telling = {"pass", "wrong", "crashed", *(["refused"] if campaign.refused else [])}
+    telling = {"pass", "wrong", "crashed", "error", *(["refused"] if campaign.refused else [])}
     if found and not any(row.status in telling for row in found):
         is_refused = any(row.status == "refused" for row in found)
         code = "backend-refused" if is_refused else "backend-failed"
@@ -136,10 +139,15 @@ def _report_findings(
     progress: Callable[[str], None],
 ) -> None:
     known = known_causes([campaign.folder, *campaign.known])
-    failing = _FAILURES if campaign.refused else _FAILURES[:2]
+    failing = _FAILURES if campaign.refused else _FAILURES[:-1]
     for group, rows in _groups(found, failing):
         if (campaign.consumer.against, group) in known:
             outcome.known += 1
+            continue
+        if rows[0].status == "error":
+            folder = campaign.folder / _folder_name(group, campaign.folder)
+            save_own_error(rows[0], campaign.source, folder, campaign.consumer)
+            outcome.own[str(folder)] = group
             continue
         finding = None
         for row in rows[:_REDUCED]:
