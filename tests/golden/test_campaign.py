@@ -26,7 +26,7 @@ from tosa_convert.golden.backends.isolated import ProgramCommand, results_of
 from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.campaign import detours
 from tosa_convert.golden.campaign.detours import DETOURS, exchanged, with_detour, with_fixed_inputs
-from tosa_convert.golden.campaign.observe import Consumer
+from tosa_convert.golden.campaign.observe import Consumer, observe
 from tosa_convert.golden.campaign.run import Campaign, run_campaign
 from tosa_convert.golden.campaign.trials import Source, make_trial, part_of_model
 from tosa_convert.golden.suite.journal import Answer
@@ -304,6 +304,18 @@ def test_a_command_that_writes_no_program_fails(tmp_path: Path, text: str, messa
     assert raised.value.code == "backend-failed"
 
 
+def test_one_cause_has_one_group_whatever_the_numbers_are(tmp_path: Path) -> None:
+    groups = set()
+    for count in (1, 2, 3):
+        path = tmp_path / f"{count}.py"
+        path.write_text(
+            f"def run(*a):\n    raise RuntimeError('it has {count} output{'s' * (count > 1)}')"
+        )
+        consumer = Consumer(str(path), 60.0, "numpy")
+        groups.add(observe(make_trial(Source(size=1, kinds=("REVERSE",)), 0), consumer)[2])
+    assert len(groups) == 1
+
+
 # -- consumers by name -----------------------------------------------------------------------------
 
 
@@ -359,6 +371,17 @@ def test_a_consumer_may_join_equal_operators_and_drop_unused_inputs() -> None:
     spoilt.output(spoilt.const([1, 2], "INT32"))
     with pytest.raises(TosaConvertError, match="0 inputs, the program 1"):
         results_of(part.graph(), spoilt.graph(), inputs, backend)
+
+
+def test_a_consumer_may_not_take_other_element_types() -> None:
+    part, other = Builder("main"), Builder("main")
+    for builder, element in ((part, "INT64"), (other, "INT32")):
+        x = builder.input("x", element, (2, 3))
+        builder.output(builder.logical_right_shift(x, x), name="y")
+    inputs: dict[str, Array] = {"x": np.ones((2, 3), np.int64)}
+    backend = ProgramCommand(["x"], Machine(sys.executable, 60.0))
+    with pytest.raises(TosaConvertError, match="takes INT32 where the program takes INT64"):
+        results_of(part.graph(), other.graph(), inputs, backend)
 
 
 def test_a_consumer_that_is_not_installed_says_what_installs_it(

@@ -327,7 +327,7 @@ def results_of(
 
     A backend may leave out the inputs that no operator takes.
     """
-    taken = [slot.key for slot in input_slots(other)]
+    taken = input_slots(other)
     if len(taken) < len(inputs):
         used = {name for op in part.main.operators for name in op.inputs} | {*part.main.outputs}
         kept = [key for key in inputs if key.removesuffix(SCALE_SUFFIX) in used]
@@ -335,7 +335,12 @@ def results_of(
     if len(taken) != len(inputs):
         message = f"what it wrote has {counted(len(taken), 'input')}, the program {len(inputs)}"
         raise fail("backend-failed", backend.name, message)
-    given = dict(zip(taken, inputs.values(), strict=True))
+    ours = {slot.key: slot for slot in input_slots(part)}
+    for slot, key in zip(taken, inputs, strict=True):
+        if slot.dtype.element_bytes != ours[key].dtype.element_bytes:
+            message = f"what it wrote takes {slot.dtype} where the program takes {ours[key].dtype}"
+            raise fail("backend-failed", backend.name, message)
+    given = dict(zip((slot.key for slot in taken), inputs.values(), strict=True))
     options = RunOptions(timeout=backend.machine.timeout, engine="numpy")
     results = run_program(Program(other), given, options).outputs
     # A pass may join operators, so that one result is returned several times.

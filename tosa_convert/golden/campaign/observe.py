@@ -34,6 +34,7 @@ _VARIABLE: Final = (
     (re.compile(r"tensor<[^>]*>"), "TENSOR"),
     (re.compile(r"dense<[^>]*>"), "DENSE"),
     (re.compile(r"\d+"), "N"),
+    (re.compile(r"\bN (input|output|file)s\b"), r"N \1"),
 )
 #: What stands for them.
 _PLACE: Final = re.compile(r"\b(?:N|FILE|TENSOR|DENSE)\b|%")
