@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 STDERR_BYTES: Final = 1 << 16
 #: Lines of a child's stderr that a message repeats, and characters of each.
 _LAST_LINES: Final = 20
-_LINE_CHARACTERS: Final = 90
+#: Of a long line: its beginning and its end, which has what an assertion says.
+_LINE_CHARACTERS: Final = (90, 120)
 #: Exit codes from here on are Windows exception codes (NTSTATUS), which are known in hexadecimal.
 _WINDOWS_EXCEPTION: Final = 0x8000_0000
 #: `prctl` option of Linux: the signal that this process gets when its parent ends.
@@ -396,9 +397,12 @@ def last_words(ended: Ended, problem: str = "") -> str:
     head = f"it ended with {describe_exit(ended.code)}{problem}"
     if not lines:
         return f"{head}, and wrote nothing to stderr"
-    return "\n    ".join(
-        (f"{head}; the end of its stderr:", *(line[:_LINE_CHARACTERS] for line in lines))
-    )
+    return "\n    ".join((f"{head}; the end of its stderr:", *map(_shortened, lines)))
+
+
+def _shortened(line: str) -> str:
+    first, last = _LINE_CHARACTERS
+    return line if len(line) <= first + last else f"{line[:first]} ... {line[-last:]}"
 
 
 # -- for use in the child process ----------------------------------------------------------------

@@ -76,6 +76,13 @@ def test_a_line_that_a_killed_child_had_not_ended_is_not_quoted(late: bool) -> N
     assert last_words(Ended(1, "whole\nwhole, too")).endswith("whole, too")
 
 
+def test_the_end_of_a_long_line_is_quoted() -> None:
+    said = last_words(Ended(-6, f"tool: /{'long/' * 99}a.cpp:7: Assertion `rank < 4' failed."))
+    assert "tool: /long/" in said
+    assert said.endswith("a.cpp:7: Assertion `rank < 4' failed.")
+    assert len(said) < 300
+
+
 def test_the_end_of_a_long_stderr_is_returned() -> None:
     code = f"import sys; sys.stderr.write('a' * {STDERR_BYTES}); sys.stderr.write('end')"
     text = run_child(python(code), timeout=60).stderr
