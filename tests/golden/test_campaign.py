@@ -316,6 +316,25 @@ def test_one_cause_has_one_group_whatever_the_numbers_are(tmp_path: Path) -> Non
     assert len(groups) == 1
 
 
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        ("error: failed to legalize operation 'tosa.gather'", "refused"),
+        ("error: 'tosa.variable' op illegal: no profile has (i1)", "refused"),
+        ("error: 'spirv.Tosa.MatMul' op failed to verify", "refused"),
+        ("error: 'tensor.extract' op incorrect number of indices", "crashed"),
+        ("error: internal error: initialization order invalid", "crashed"),
+    ],
+)
+def test_a_compiler_that_makes_invalid_ir_refuses_nothing(
+    tmp_path: Path, said: str, status: str
+) -> None:
+    path = tmp_path / "compiler.py"
+    path.write_text(f"def run(*a):\n    raise NotImplementedError({said!r})")
+    trial = make_trial(Source(size=1, kinds=("REVERSE",)), 0)
+    assert observe(trial, Consumer(str(path), 60.0, "numpy"))[0] == status
+
+
 # -- consumers by name -----------------------------------------------------------------------------
 
 

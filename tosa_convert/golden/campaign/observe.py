@@ -26,6 +26,9 @@ from tosa_convert.graph.opset import CONST, CONST_SHAPE
 
 #: The codes of a consumer's failures -> the status of the trial.
 _STATUS: Final[dict[str, Status]] = {"backend-failed": "crashed", "backend-refused": "refused"}
+#: What a compiler says whose own verifier refuses what it made itself of a program that it took: no refusal.
+#: What SPIR-V and TOSA refuse may be limits of the target.
+_INVALID_IR: Final = re.compile(r"error: (internal error|'(?!spirv\.|tosa\.)[\w.]+' op )")
 #: What differs between messages of one cause: names in quotes, files, values of MLIR, numbers.
 _VARIABLE: Final = (
     (re.compile(r"0x[0-9a-fA-F]+"), "N"),
@@ -94,6 +97,8 @@ def observe(trial: Trial, consumer: Consumer) -> tuple[Status, str, str]:
     except TosaConvertError as error:
         status = _STATUS.get(error.code, "not-run")
         said = str(error)
+        if status == "refused" and _INVALID_IR.search(said):
+            status = "crashed"
         return status, said, f"{status}: {_essence(error)}" if status != "not-run" else ""
     except Exception as error:  # of this package: a backend's are TosaConvertErrors
         return _own_error(error)
