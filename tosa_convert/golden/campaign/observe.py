@@ -40,7 +40,7 @@ _VARIABLE: Final = (
     (re.compile(r"\bN (input|output|file)s\b"), r"N \1"),
 )
 #: What stands for them.
-_PLACE: Final = re.compile(r"\b(?:N|FILE|TENSOR|DENSE)\b|%")
+_PLACE: Final = re.compile(r"N|\b(?:FILE|TENSOR|DENSE)\b|%")
 #: In the line of a message that says what is wrong.
 _TELLING: Final = re.compile(r"[Ee]rror: |Assertion|LLVM ERROR|UNREACHABLE")
 _GROUP_CHARACTERS: Final = 300
@@ -147,6 +147,8 @@ def telling_part(group: str) -> str:
     Example:
         >>> telling_part("crashed: Assertion failed at N: rank < N")
         'Assertion failed at '
+        >>> telling_part("crashed: it takes INTN where the program takes INTN")
+        ' where the program takes I'
     """
     said = group.partition(": ")[2]
     return max(_PLACE.split(said), key=len)
