@@ -323,6 +323,7 @@ def test_one_cause_has_one_group_whatever_the_numbers_are(tmp_path: Path) -> Non
         ("error: 'tosa.variable' op illegal: no profile has (i1)", "refused"),
         ("error: 'spirv.Tosa.MatMul' op failed to verify", "refused"),
         ("error: 'tensor.extract' op incorrect number of indices", "crashed"),
+        ("error: \"-\":4:10: 'arith.extsi' op operand type 'i64'", "crashed"),
         ("error: internal error: initialization order invalid", "crashed"),
     ],
 )

@@ -28,7 +28,9 @@ from tosa_convert.graph.opset import CONST, CONST_SHAPE
 _STATUS: Final[dict[str, Status]] = {"backend-failed": "crashed", "backend-refused": "refused"}
 #: What a compiler says whose own verifier refuses what it made of a program: no refusal.
 #: What SPIR-V and TOSA refuse may be limits of the target.
-_INVALID_IR: Final = re.compile(r"error: (internal error|'(?!spirv\.|tosa\.)[\w.]+' op )")
+_INVALID_IR: Final = re.compile(
+    r"error: (?:\S+:\d+:\d+: )?(internal error|'(?!spirv\.|tosa\.)[\w.]+' op )"
+)
 #: What differs between messages of one cause: names in quotes, files, values of MLIR, numbers.
 _VARIABLE: Final = (
     (re.compile(r"0x[0-9a-fA-F]+"), "N"),
