@@ -196,11 +196,6 @@ def save_own_error(row: Observation, source: Source, folder: Path, consumer: Con
 
     Raises TosaConvertError("file-error").
     """
-    code = (
-        "from tosa_convert.golden.campaign.observe import Consumer, run_trial\n"
-        "from tosa_convert.golden.campaign.trials import Source\n"
-        f"print(run_trial({row.case!r}, {source!r}, {consumer!r}).message)"
-    )
     description = {
         "title": row.group,
         "against": consumer.against,
@@ -217,10 +212,10 @@ This is a defect of tosa-convert {__version__}, not of `{consumer.against}`.
 To see it again:
 
 ```sh
-{shlex.join(["python", "-c", code])}
+{shlex.join(["tosa-flatbuffer", *_fuzz_words(row, source, consumer)])}
 ```
 
-It prints:
+The last of these programs ends with:
 
 ```
 {row.message.rstrip()}
@@ -229,6 +224,26 @@ It prints:
     with OutputFolder(folder) as target:
         target.write(FILE, [json.dumps(description, indent=1).encode() + b"\n"])
         target.write("report.md", [text.encode()])
+
+
+def _fuzz_words(row: Observation, source: Source, consumer: Consumer) -> list[str]:
+    """Return the words of the command that tries the programs up to this one again."""
+    options: dict[str, list[str]] = {
+        "--against": [consumer.against],
+        "--engine": [consumer.engine],
+        "--timeout": [f"{consumer.timeout:g}"],
+        "--seed": [str(source.seed)],
+        "--size": [str(source.size)],
+        "--only": [",".join(source.kinds or ())],
+        "--profile": [source.profile or ""],
+        "--types": [",".join(source.types or ())],
+        "--level": [source.level],
+        "--like": list(source.like),
+        "--max-cases": [str(int(row.case) + 1)],
+        "--work": ["again"],
+    }
+    given = ((name, value) for name, values in options.items() for value in values if value)
+    return ["fuzz", *(word for pair in given for word in pair)]
 
 
 def report(finding: Finding, consumer: Consumer) -> str:
