@@ -320,6 +320,8 @@ def test_one_cause_has_one_group_whatever_the_numbers_are(tmp_path: Path) -> Non
         ("error: failed to legalize operation 'tosa.gather'", "refused"),
         ("error: 'tosa.variable' op illegal: no profile has (i1)", "refused"),
         ("error: 'spirv.Tosa.MatMul' op failed to verify", "refused"),
+        ("error: 'tosa.variable_read' op 'state3' has not been declared", "refused"),
+        ("error: 'tosa.pad' op expect input and output to have same element type", "crashed"),
         ("error: 'tensor.extract' op incorrect number of indices", "crashed"),
         ("error: \"-\":4:10: 'arith.extsi' op operand type 'i64'", "crashed"),
         ("error: internal error: initialization order invalid", "crashed"),

@@ -27,9 +27,9 @@ from tosa_convert.graph.opset import CONST, CONST_SHAPE
 #: The codes of a consumer's failures -> the status of the trial.
 _STATUS: Final[dict[str, Status]] = {"backend-failed": "crashed", "backend-refused": "refused"}
 #: What a compiler says whose own verifier refuses what it made of a program: no refusal.
-#: What SPIR-V and TOSA refuse may be limits of the target.
+#: What SPIR-V refuses, and the levels and profiles of TOSA, may be limits of the target.
 _INVALID_IR: Final = re.compile(
-    r"error: (?:\S+:\d+:\d+: )?(internal error|'(?!spirv\.|tosa\.)[\w.]+' op )"
+    r"error: (?:\S+:\d+:\d+: )?(internal error|'(?!spirv\.)[\w.]+' op (?!illegal|'))"
 )
 #: What differs between messages of one cause: names in quotes, files, values of MLIR, numbers.
 _VARIABLE: Final = (
