@@ -61,7 +61,10 @@ def test_a_finding_is_complete_and_its_program_valid(folder: Path) -> None:
     assert (
         f"tosa-flatbuffer check ./model.tosa -i ./inputs.npz --against {row['against']}" in report
     )
-    assert len(report.partition("## What TOSA says\n")[2].partition("## Versions")[0]) > 200
+    rule = report.partition("## What TOSA says\n")[2].partition("## Versions")[0]
+    assert len(rule) > 200
+    # The sentence that is broken, and the section that has it.
+    assert "section " in rule.partition("\nThe specification: ")[2]
 
 
 @pytest.mark.slow

@@ -254,16 +254,19 @@ def _write_description(
     write_scratch(folder / "desc.json", [json.dumps(description).encode()])
 
 
+def level_argument(graph: Graph, level: Level) -> str:
+    """Return the argument of the reference model for a level; without one it refuses EXP2_SHAPE."""
+    has_limit = any(op.spec.name == _NEEDS_LEVEL for _, b in graph.blocks() for op in b.operators)
+    return f"--tosa_level={_LEVELS['8k' if has_limit else level]}"
+
+
 def _command(graph: Graph, options: RunOptions) -> list[str]:
-    level = options.level
-    if any(op.spec.name == _NEEDS_LEVEL for _, block in graph.blocks() for op in block.operators):
-        level = "8k"
     return [
         str(reference_model_process.locate()),
         "--test_desc=desc.json",
         "--flatbuffer_dir=.",
         "--output_dir=.",
-        f"--tosa_level={_LEVELS[level]}",
+        level_argument(graph, options.level),
         f"--precise_mode={int(options.precise or options.bounds)}",
     ]
 

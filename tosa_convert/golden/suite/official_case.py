@@ -24,7 +24,7 @@ from tosa_convert.golden.arrays.scratch import write_scratch
 from tosa_convert.golden.arrays.slots import Slot, load_npy, save_npy, slot_file
 from tosa_convert.golden.running import numpy_engine, reference_model_process
 from tosa_convert.golden.running.programs import Program, input_slots, load_program, output_slots
-from tosa_convert.golden.running.run_graph import link_or_copy
+from tosa_convert.golden.running.run_graph import level_argument, link_or_copy
 from tosa_convert.golden.running.run_options import DEFAULT_RUN, Level, RunOptions
 from tosa_convert.golden.suite.descriptor import (
     NAME,
@@ -36,7 +36,6 @@ from tosa_convert.golden.suite.descriptor import (
 from tosa_convert.graph.model import Block, Graph, Operator
 from tosa_convert.process.child import describe_exit
 
-_LEVELS: Final = {"8k": "EIGHTK", "none": "NONE"}
 _VERIFIER: Final = "tosa_verify"
 #: Its exit code for a result that the rules refuse; 1 means that it could not judge.
 _NOT_COMPLIANT: Final = 2
@@ -206,7 +205,7 @@ def run_reference(
         str(reference_model_process.locate()),
         "--test_desc=desc.json",
         "--output_dir=.",
-        f"--tosa_level={_LEVELS[level]}",
+        level_argument(case.graph, "8k" if level == "8k" else "none"),
         "--precise_mode=1",
     ]
     ended = reference_model_process.run(command, folder, timeout)
