@@ -24,9 +24,10 @@ from tosa_convert.golden.backends.isolated import ProgramCommand, results_of
 from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.campaign import detours
 from tosa_convert.golden.campaign.detours import DETOURS, exchanged, with_detour, with_fixed_inputs
-from tosa_convert.golden.campaign.observe import Consumer, observe
+from tosa_convert.golden.campaign.findings import observe_again, reduced_finding, save_finding
+from tosa_convert.golden.campaign.observe import Consumer, Observation, observe
 from tosa_convert.golden.campaign.run import Campaign, run_campaign
-from tosa_convert.golden.campaign.trials import Source, make_trial, part_of_model
+from tosa_convert.golden.campaign.trials import Source, Trial, make_trial, part_of_model
 from tosa_convert.golden.suite.journal import Answer
 
 #: Numbers of programs in which each detour is possible somewhere.
@@ -227,6 +228,29 @@ def test_an_exception_of_this_package_is_a_finding_and_ends_no_campaign(
         monkeypatch.undo()
 
 
+@pytest.mark.slow
+def test_a_wrong_result_of_bf16_is_saved(tmp_path: Path) -> None:
+    path = tmp_path / "faulty.py"
+    path.write_text(
+        "import ml_dtypes\nimport numpy as np\n\n"
+        "def run(model, inputs):\n"
+        "    assert all(array.dtype == ml_dtypes.bfloat16 for array in inputs.values())\n"
+        "    return {'y': np.zeros_like(inputs['x'])}\n"
+    )
+    consumer = Consumer(str(path), 60.0, "numpy")
+    builder = Builder("main")
+    builder.output(builder.abs(builder.input("x", "BF16", (3,))), name="y")
+    graph = builder.graph()
+    inputs = golden.input_arrays(graph, {"x": [1, -2, 3]})
+    trial = Trial(graph, inputs, "", graph, inputs)
+    status, said, group = observe(trial, consumer)
+    seen = Observation("0", status, said, group=group)
+    finding = reduced_finding(trial, seen, consumer)
+    assert finding is not None
+    save_finding(finding, tmp_path / "finding", consumer)
+    assert observe_again(tmp_path / "finding").status == "wrong"
+
+
 def test_what_failed_runs_again_on_a_changed_backend(tmp_path: Path) -> None:
     path = tmp_path / "backend.py"
     path.write_text(FAULTY)
@@ -322,6 +346,7 @@ def test_one_cause_has_one_group_whatever_the_numbers_are(tmp_path: Path) -> Non
         ("error: 'spirv.Tosa.MatMul' op failed to verify", "refused"),
         ("error: 'tosa.variable_read' op 'state3' has not been declared", "refused"),
         ("error: 'tosa.pad' op expect input and output to have same element type", "crashed"),
+        ("error: 'func.func' op failed to emulate bit width", "refused"),
         ("error: 'tensor.extract' op incorrect number of indices", "crashed"),
         ("error: \"-\":4:10: 'arith.extsi' op operand type 'i64'", "crashed"),
         ("error: internal error: initialization order invalid", "crashed"),

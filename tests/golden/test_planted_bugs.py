@@ -253,9 +253,9 @@ def fails(bug: Planted, trial: Trial) -> bool:
         bug.seconds += time.process_time() - start
 
 
-def campaign(bugs: list[Planted], programs: int) -> list[Planted]:
+def campaign(bugs: list[Planted], programs: int, seed: int = 0) -> list[Planted]:
     """Return the bugs that so many programs do not find, each in its limit of processor time."""
-    missing, source = list(bugs), Source()
+    missing, source = list(bugs), Source(seed=seed)
     for number in range(programs):
         if not missing or min(bug.seconds for bug in missing) > SECONDS:
             break
@@ -276,9 +276,9 @@ def campaign(bugs: list[Planted], programs: int) -> list[Planted]:
 
 @pytest.mark.slow
 def test_a_campaign_soon_finds_planted_bugs() -> None:
-    bugs = planted()
-    missing = campaign(bugs, 150)
-    assert len(bugs) - len(missing) >= 12, [bug.title for bug in missing]
+    """Fourteen seeds find 6.1 bugs in 50 programs, with a deviation of 2.0: three find 18, hardly 9."""
+    missing = [bug.title for seed in range(3) for bug in campaign(planted(), 50, seed)]
+    assert 3 * len(planted()) - len(missing) >= 9, missing
 
 
 def test_a_backend_without_a_bug_passes() -> None:

@@ -28,6 +28,7 @@ from tosa_convert.golden.campaign.observe import (
 )
 from tosa_convert.golden.campaign.trials import Source, Trial
 from tosa_convert.golden.reduction.reduce import Failure, reduce
+from tosa_convert.golden.running.programs import input_arrays
 from tosa_convert.golden.running.run import run
 from tosa_convert.golden.running.run_options import TIMEOUT
 from tosa_convert.graph.model import Graph
@@ -103,7 +104,7 @@ def reduced_finding(
                 expect=expected,
                 progress=progress,
             )
-            inputs = _inputs_of(folder, trial)
+            inputs = _inputs_of(found.graph, folder, trial)
             smallest = Trial(found.graph, inputs, trial.made, found.graph, inputs)
         except TosaConvertError as error:
             progress(f"it stays as it is: {error}")
@@ -115,9 +116,10 @@ def reduced_finding(
     return Finding(cause, smallest, observation, text)
 
 
-def _inputs_of(folder: Path, trial: Trial) -> dict[str, Array]:
+def _inputs_of(graph: Graph, folder: Path, trial: Trial) -> dict[str, Array]:
+    """Return the inputs in a folder. A file has arrays of BF16 and FP8 as bytes without a type."""
     path = folder / "inputs.npz"
-    return dict(load_npz(path)) if path.exists() else trial.inputs
+    return input_arrays(graph, load_npz(path)) if path.exists() else trial.inputs
 
 
 def check_words(consumer: Consumer, folder: str = "") -> list[str]:
@@ -151,7 +153,8 @@ def observe_again(folder: Path) -> Observation:
     Raises TosaConvertError: "file-error"; "missing-backend" if the consumer is not installed.
     """
     row = read_json(folder / FILE, _EXPECTED)
-    graph, inputs = api.load(folder / "model.tosa"), dict(load_npz(folder / "inputs.npz"))
+    graph = api.load(folder / "model.tosa")
+    inputs = input_arrays(graph, load_npz(folder / "inputs.npz"))
     consumer = Consumer(row["against"], row["timeout"], row["engine"])
     open_backend(consumer.against, graph, inputs)
     status, said, group = observe(Trial(graph, inputs, "", graph, inputs), consumer)

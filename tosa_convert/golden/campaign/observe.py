@@ -29,7 +29,7 @@ _STATUS: Final[dict[str, Status]] = {"backend-failed": "crashed", "backend-refus
 #: What a compiler says whose own verifier refuses what it made of a program: no refusal.
 #: What SPIR-V refuses, and the levels and profiles of TOSA, may be limits of the target.
 _INVALID_IR: Final = re.compile(
-    r"error: (?:\S+:\d+:\d+: )?(internal error|'(?!spirv\.)[\w.]+' op (?!illegal|'))"
+    r"error: (?:\S+:\d+:\d+: )?(internal error|'(?!spirv\.)[\w.]+' op (?!illegal|'|failed to emulate))"
 )
 #: What differs between messages of one cause: names in quotes, files, values of MLIR, numbers.
 _VARIABLE: Final = (
