@@ -37,7 +37,7 @@ _VARIABLE: Final = (
     (re.compile(r"(?:/[\w.@+-]+)+"), "FILE"),
     (re.compile(r"%[\w#.$-]+"), "%"),
     (re.compile(r"tensor<[^>]*>"), "TENSOR"),
-    (re.compile(r"dense<[^>]*>"), "DENSE"),
+    (re.compile(r"dense(?:_resource)?<[^>]*>"), "DENSE"),
     (re.compile(r"\d+"), "N"),
     (re.compile(r"\bN (input|output|file)s\b"), r"N \1"),
 )
