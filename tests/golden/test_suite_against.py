@@ -16,6 +16,7 @@ import pytest
 from golden.official_cases import X, make_suite, unary, write_case
 
 import tosa_convert as tc
+from tosa_convert.builder import Builder
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import load_npz, save_npz
@@ -208,6 +209,17 @@ def test_an_extension_and_a_level_that_are_missing_leave_a_case_out(tmp_path: Pa
     b.op("ABS", ["x"], "y", "INT32", shape)
     write_case(tmp_path / "deep", b.graph("y"), {"x": X["x"].reshape(shape)})
     assert "outside level 8K" in one(tmp_path, str(tmp_path), "deep").message
+
+
+def test_an_operator_that_the_model_runs_with_a_level_alone_is_run_without_one(
+    tmp_path: Path,
+) -> None:
+    b = Builder("main")
+    shape = b.exp2_shape(b.const_shape([2]))
+    b.output(b.reshape(b.input("x", "INT32", (2, 2)), shape), name="y")
+    write_case(tmp_path / "case", b.graph(), {"x": X["x"].reshape(2, 2)})
+    answer = one(tmp_path, backend(tmp_path, "return {'y': inputs['x'].reshape(4)}"), level="none")
+    assert answer.status == "pass", answer.message
 
 
 def test_a_damaged_descriptor_costs_one_case(tmp_path: Path) -> None:

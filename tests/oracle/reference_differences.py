@@ -127,6 +127,14 @@ EXPLAINED: Final = (
         "RESCALE: rounding_mode INEXACT_ROUND",
     ),
     Explained(
+        r"^(DIV_CEIL|DIV_FLOOR|MOD)_SHAPE .*other results",
+        "DIV_CEIL_SHAPE and the like: quotients of negative sizes",
+        "tosa-convert",
+        "the model rounds towards zero, and adds 1 to that for DIV_CEIL_SHAPE wherever there is a "
+        "remainder, so that the ceiling of -1 / 8 is 1",
+        "DIV_CEIL_SHAPE: the quotient is rounded up; DIV_FLOOR_SHAPE: it is rounded down",
+    ),
+    Explained(
         r"^MUL .*only numpy refuses: .*a shift that is not",
         "MUL with a shift of another type than INT32",
         "tosa-convert",

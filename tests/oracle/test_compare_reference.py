@@ -18,6 +18,7 @@ from tosa_convert import golden
 from tosa_convert.builder import Builder
 from tosa_convert.graph import Graph
 from tosa_convert.reference import evaluate
+from tosa_convert.reference.call import Array, Call
 
 NUMPY = golden.RunOptions(engine="numpy")
 
@@ -67,6 +68,26 @@ def test_a_wrong_definition_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyP
     kinds = {kind for kind, _ in found.differences}
     assert "ADD INT32 -> INT32: other results" in kinds
     assert not any(explanation(kind) for kind in kinds)
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_a_state_that_inexact_results_decide_may_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "test.tosa"
+    b = Builder("main")
+    state = b.variable("state", "BOOL", (1,), initial=False)
+    ones = b.exp(b.const([0.0], "FP32"))
+    b.write(state, b.greater_equal(ones, b.const([1.0], "FP32")))
+    b.output(ones, name="y")
+    tc.save(b.graph(), path)
+
+    def exponential(call: Call) -> Array:
+        own = call.precision == "own"
+        return np.nextafter([1], [0], dtype=np.float32) if own else np.ones(1)
+
+    monkeypatch.setitem(evaluate.OPERATIONS, "EXP", exponential)
+    assert not compare_cases([(PARTS[1], str(path), "half")]).differences
 
 
 def test_merged_programs_give_what_each_gives() -> None:
