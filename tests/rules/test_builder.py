@@ -132,6 +132,19 @@ def test_a_wrong_type_names_the_operand() -> None:
     assert found.message == "input2 is INT32 with input1 FP32 and output FP32; expected FP32"
 
 
+@pytest.mark.parametrize("given", ["int64", np.int64, np.dtype(np.int64)])
+def test_integers_of_64_bits_are_named_in_each_way(given: Any) -> None:
+    b = Builder("main")
+    x = b.input("x", given, (2,))
+    b.output(b.add(x, x))
+    assert b.graph().main.tensors["x"].dtype is dtype("INT64")
+
+
+@pytest.mark.parametrize("given", [int, float, complex, None])
+def test_types_of_python_have_no_number_of_bits(given: Any) -> None:
+    assert refusal(Builder("main").input, "x", given, (2,)).code == "unsupported-dtype"
+
+
 def test_a_choice_of_result_types_is_asked_for() -> None:
     b = Builder()
     x = b.input("x", "fp16", (1, 2, 2))

@@ -116,8 +116,8 @@ def dtype_of(given: DTypeLike) -> DType:
 
 def _of_numpy(given: np.dtype[Any] | type[Any] | None) -> DType | None:
     """Return the element type of a type of numpy or ml_dtypes; None if there is none."""
-    # numpy reads None, float and int as types of 64 bits.
-    if given is None or given in (float, int, complex):
+    # numpy reads None, float and int as types of 64 bits, and calls them equal to these.
+    if given is None or any(given is plain for plain in (float, int, complex)):
         return None
     try:
         return dtype_of_array(np.empty(0, given))
