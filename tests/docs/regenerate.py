@@ -3,9 +3,10 @@
     python tests/docs/regenerate.py
 
 Needs what the tests need (`pip install '.[test]'`). Rewrites the tables of docs/computation.md,
-docs/conformance.md, docs/doctor.md, docs/formats.md, docs/model-suites.md, docs/networks.md and
-docs/zoo.md, and the examples of docs/errors.md; the text around them does not change. Also writes the
-lines of operators in MLIR text that tests compare. Review the diff afterwards: users will see it.
+docs/conformance.md, docs/doctor.md, docs/formats.md, docs/model-suites.md, docs/networks.md,
+docs/stablehlo.md and docs/zoo.md, and the examples of docs/errors.md; the text around them does not
+change. Also writes the lines of operators in MLIR text that tests compare. Review the diff afterwards:
+users will see it.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ if __name__ == "__main__":
         test_formats_doc,
         zoo_tables,
     )
+    from frontends import stablehlo_operations
     from unit.formats.mlir import test_mlir_printer
 
     test_mlir_printer.write_golden()
@@ -75,6 +77,7 @@ if __name__ == "__main__":
     regenerate_tables(ROOT / "docs" / "computation.md", computation)
     regenerate_tables(ROOT / "docs" / "formats.md", test_formats_doc.TABLES)
     regenerate_tables(ROOT / "docs" / "networks.md", network_tables.TABLES)
+    regenerate_tables(ROOT / "docs" / "stablehlo.md", stablehlo_operations.TABLES)
     regenerate_tables(ROOT / "docs" / "zoo.md", zoo_tables.TABLES | consumer_tables.TABLES)
     regenerate_tables(ROOT / "docs" / "conformance.md", refusal_tables.TABLES)
     regenerate_tables(ROOT / "docs" / "doctor.md", consumer_tables.READER_TABLES)

@@ -1,4 +1,4 @@
-"""docs/zoo.md and docs/networks.md show what was measured, for every network."""
+"""docs/zoo.md, docs/networks.md and docs/stablehlo.md show what was measured, row by row."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ from pathlib import Path
 
 import pytest
 from docs import network_tables, zoo_tables
+from frontends import stablehlo_operations
 
 #: Document -> its tables.
-TABLES = {"docs/zoo.md": zoo_tables.TABLES, "docs/networks.md": network_tables.TABLES}
+TABLES = {
+    "docs/zoo.md": zoo_tables.TABLES,
+    "docs/networks.md": network_tables.TABLES,
+    "docs/stablehlo.md": stablehlo_operations.TABLES,
+}
 #: Authors and year, in brackets.
 PAPER = re.compile(r"\([^()]*(19|20)\d\d\)")
 

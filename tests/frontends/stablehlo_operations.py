@@ -5,7 +5,10 @@ A row has the arguments, the results and the body of @main, whose arguments are 
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 
 class Case(NamedTuple):
@@ -37,7 +40,7 @@ def _binary(name: str, kind: str = "2x3xf32") -> Case:
     return Case(f"{kind}, {kind}", kind, f"%r = stablehlo.{name} %a0, %a1 : tensor<{kind}>")
 
 
-_F, _I = "2x3xf32", "2x3xi32"
+_F, _I, _BYTES = "2x3xf32", "2x3xi32", "2x3x!quant.uniform<i8:f32,0.1:3>"
 _ADD = """^bb0(%x: tensor<f32>, %y: tensor<f32>):
     %z = stablehlo.add %x, %y : tensor<f32>
     stablehlo.return %z : tensor<f32>"""
@@ -483,6 +486,16 @@ CASES: Final[dict[str, list[Case]]] = {
         ]
         for name, count in (("inference", 4), ("training", 2), ("grad", 3))
     },
+    **{
+        f"uniform_{name}": [
+            Case(
+                given,
+                made,
+                f"%r = stablehlo.uniform_{name} %a0 : (tensor<{given}>) -> tensor<{made}>",
+            )
+        ]
+        for name, given, made in (("quantize", _F, _BYTES), ("dequantize", _BYTES, _F))
+    },
     # One device: nothing changes.
     "after_all": [
         Case(
@@ -510,3 +523,165 @@ CASES: Final[dict[str, list[Case]]] = {
         _alone("reduce_scatter", "scatter_dimension = 0 : i64, " + _GROUPS, is_reduction=True)
     ],
 }
+
+#: Operations that XLA does not run, such as those of computed sizes -> what they return in their
+#: modules, by the formulas of the specification.
+FORMULAS: Final[Mapping[str, Any]] = {
+    "collective_broadcast": lambda x: [x],
+    "dynamic_broadcast_in_dim": lambda x: [np.broadcast_to(x, (2, 3))],
+    "dynamic_conv": lambda x, w: [
+        sum(np.pad(x, ((0, 0), (1, 1), (0, 0)))[:, k : k + 5] @ w[k] for k in range(3))
+    ],
+    "dynamic_gather": lambda x: [x[[4, 1]]],
+    "dynamic_iota": lambda: [np.broadcast_to(np.arange(3), (2, 3))],
+    "dynamic_pad": lambda x, v: [np.concatenate([[v], x, [v, v]])],
+    "dynamic_reshape": lambda x: [x.reshape(3, 2)],
+    "uniform_dequantize": lambda x: [(x.astype(np.float32) - 3) * np.float32(0.1)],
+    "uniform_quantize": lambda x: [np.clip(np.round(x / np.float32(0.1)) + 3, -128, 127)],
+}
+
+#: Operation that lowers with a limit -> the limit.
+LIMITS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        (
+            *("all_gather", "all_reduce", "all_to_all", "collective_broadcast"),
+            *("collective_permute", "reduce_scatter"),
+        ),
+        "only in groups of one device, where it changes nothing",
+    ),
+    "custom_call": "only calls of which JAX says that they change no value, such as @Sharding",
+    "power": "of integers, only with a constant exponent in one element",
+    "scatter": "one array, and a region that is a sum, a product, an extreme or the update",
+    "sort": "at most 2<sup>22</sup> pairs, all of which are compared",
+    **dict.fromkeys(
+        (
+            *("dynamic_broadcast_in_dim", "dynamic_conv", "dynamic_gather", "dynamic_iota"),
+            *("dynamic_pad", "dynamic_reshape"),
+        ),
+        "sizes that follow from constants and from the sizes of the arguments",
+    ),
+    **dict.fromkeys(
+        ("uniform_dequantize", "uniform_quantize"), "a scale for each tensor, or for each channel"
+    ),
+}
+
+_COMPLEX: Final = "TOSA does not have complex numbers"
+_SOLVER: Final = "TOSA does not have decompositions and solvers of linear algebra"
+_RANDOM: Final = "random numbers that depend on arguments: TOSA does not have them"
+_OUTSIDE: Final = "it communicates with the host or with other devices"
+_TOKEN: Final = "%t = stablehlo.create_token : !stablehlo.token\n"
+_CHANNEL: Final = (
+    "channel_handle = #stablehlo.channel_handle<handle = 5, type = %d>, is_host_transfer = true"
+)
+_FUTURE: Final = f"""%f = "stablehlo.async_start"(%a0) ({{
+^bb0(%p: tensor<{_F}>):
+%q = "stablehlo.all_reduce"(%p) <{{{_GROUPS}}}> ({{
+{_ADD}
+}}) : (tensor<{_F}>) -> tensor<{_F}>
+stablehlo.return %q : tensor<{_F}>
+}}) : (tensor<{_F}>) -> !stablehlo.future<tensor<{_F}>>
+%r = "stablehlo.async_done"(%f) : (!stablehlo.future<tensor<{_F}>>) -> tensor<{_F}>"""
+
+
+def _receives(name: str, attributes: str) -> str:
+    return (
+        f'{_TOKEN}%q:2 = "stablehlo.{name}"(%t) <{{{attributes}}}> : '
+        f"(!stablehlo.token) -> (tensor<{_F}>, !stablehlo.token)\n%r = stablehlo.abs %q#0 : tensor<{_F}>"
+    )
+
+
+def _gives(name: str, attributes: str) -> str:
+    return (
+        f'{_TOKEN}%u = "stablehlo.{name}"(%a0, %t) <{{{attributes}}}> : '
+        f"(tensor<{_F}>, !stablehlo.token) -> !stablehlo.token\n%r = stablehlo.abs %a0 : tensor<{_F}>"
+    )
+
+
+#: Operation that TOSA cannot hold -> the reason that the converter gives, and a module with it.
+REFUSED: Final[Mapping[str, tuple[str, Case]]] = {
+    **{
+        name: (
+            _COMPLEX,
+            Case(
+                "3xf32",
+                "3xf32",
+                "%c = stablehlo.complex %a0, %a0 : tensor<3xcomplex<f32>>\n"
+                f"%r = stablehlo.{part} %c : (tensor<3xcomplex<f32>>) -> tensor<3xf32>",
+            ),
+        )
+        for name, part in (("complex", "real"), ("real", "real"), ("imag", "imag"))
+    },
+    "fft": (
+        _COMPLEX,
+        Case(
+            "4xf32",
+            "3xf32",
+            "%c = stablehlo.fft %a0, type = RFFT, length = [4] : (tensor<4xf32>) -> "
+            "tensor<3xcomplex<f32>>\n"
+            "%r = stablehlo.real %c : (tensor<3xcomplex<f32>>) -> tensor<3xf32>",
+        ),
+    ),
+    "cholesky": (
+        _SOLVER,
+        Case("3x3xf32", "3x3xf32", "%r = stablehlo.cholesky %a0, lower = true : tensor<3x3xf32>"),
+    ),
+    "triangular_solve": (
+        _SOLVER,
+        Case(
+            "3x3xf32",
+            "3x3xf32",
+            '%r = "stablehlo.triangular_solve"(%a0, %a0) <{left_side = true, lower = true, '
+            "transpose_a = #stablehlo<transpose NO_TRANSPOSE>, unit_diagonal = false}> : "
+            "(tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>",
+        ),
+    ),
+    "rng": (
+        _RANDOM,
+        Case(
+            "f32, f32",
+            "3xf32",
+            "%s = stablehlo.constant dense<3> : tensor<1xi64>\n"
+            "%r = stablehlo.rng %a0, %a1, %s, distribution = UNIFORM : "
+            "(tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<3xf32>",
+        ),
+    ),
+    "rng_bit_generator": (
+        _RANDOM,
+        Case(
+            "2xui64",
+            "2xui64, 3xui32",
+            "%r:2 = stablehlo.rng_bit_generator %a0, algorithm = THREE_FRY : "
+            "(tensor<2xui64>) -> (tensor<2xui64>, tensor<3xui32>)",
+        ),
+    ),
+    "infeed": (_OUTSIDE, Case("", _F, _receives("infeed", 'infeed_config = ""'))),
+    "outfeed": (_OUTSIDE, Case(_F, _F, _gives("outfeed", 'outfeed_config = ""'))),
+    "recv": (_OUTSIDE, Case("", _F, _receives("recv", _CHANNEL % 3))),
+    "send": (_OUTSIDE, Case(_F, _F, _gives("send", _CHANNEL % 2))),
+    "async_start": (_OUTSIDE, Case(_F, _F, _FUTURE)),
+    "async_done": (_OUTSIDE, Case(_F, _F, _FUTURE)),
+}
+
+
+def table() -> str:
+    """Return the table of docs/stablehlo.md: a count, and a row for each operation."""
+    count = len(CASES) + len(REFUSED)
+    lines = [
+        f"Of {count} operations {len(CASES)} lower, which is {100 * len(CASES) / count:.1f} %.",
+        "",
+        "| operation | lowers | compared with | limits, or why not |",
+        "|---|---|---|---|",
+    ]
+    for name in sorted({*CASES, *REFUSED}):
+        if name in REFUSED:
+            cells = ["no", "", REFUSED[name][0]]
+        else:
+            count = len(CASES[name])
+            modules = "one module" if count == 1 else f"{count} modules"
+            judge = "the specification's formula" if name in FORMULAS else "XLA"
+            cells = ["yes", f"{judge}, {modules}", LIMITS.get(name, "")]
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+TABLES: Final = {"stablehlo-operations": table}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from frontends.jax_runs import jax
-from frontends.stablehlo_operations import CASES, Case
+from frontends.stablehlo_operations import CASES, FORMULAS, REFUSED, Case
 from networks import JAX, networks
 
 import tosa_convert as tc
@@ -26,30 +26,18 @@ convert = pytest.importorskip("tosa_convert.frontends.stablehlo.convert")
 
 #: Operations whose operands must be positive.
 _POSITIVE: Final = ("log", "power", "rsqrt", "sqrt")
-#: Operations of the specification that TOSA cannot hold -> a module with it.
-_REFUSED: Final = {
-    "stablehlo.fft": Case(
-        "4xf32",
-        "3xf32",
-        "%c = stablehlo.fft %a0, type = RFFT, length = [4] : (tensor<4xf32>) -> "
-        "tensor<3xcomplex<f32>>\n%r = stablehlo.real %c : (tensor<3xcomplex<f32>>) -> tensor<3xf32>",
-    ),
-    "stablehlo.rng": Case(
-        "f32, f32",
-        "3xf32",
-        "%s = stablehlo.constant dense<3> : tensor<1xi64>\n"
-        "%r = stablehlo.rng %a0, %a1, %s, distribution = UNIFORM : "
-        "(tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<3xf32>",
-    ),
-    "stablehlo.custom_call": Case(
-        "3xf32",
-        "3xf32",
-        "%r = stablehlo.custom_call @mystery(%a0) : (tensor<3xf32>) -> tensor<3xf32>",
-    ),
-    "stablehlo.cholesky": Case(
-        "3x3xf32", "3x3xf32", "%r = stablehlo.cholesky %a0, lower = true : tensor<3x3xf32>"
-    ),
-}
+#: Operations of the dialect that its specification does not list.
+_UNLISTED: Final = frozenset(
+    (
+        *("broadcast", "create_token", "cross-replica-sum", "dot", "einsum", "real_dynamic_slice"),
+        *("return", "set_dimension_size", "torch_index_select", "unary_einsum"),
+    )
+)
+_MYSTERY: Final = Case(
+    "3xf32",
+    "3xf32",
+    "%r = stablehlo.custom_call @mystery(%a0) : (tensor<3xf32>) -> tensor<3xf32>",
+)
 
 
 def program(path: Path, **options: Any) -> tc.Graph:
@@ -96,6 +84,8 @@ def argument(name: str, kind: str, random: np.random.Generator) -> npt.NDArray[A
         return np.asarray(np.abs(values) + 0.1 if name in _POSITIVE else values, np.float32)
     if element == "i1":
         return np.asarray(random.integers(0, 2, shape), np.bool_)
+    if element.startswith("!quant.uniform<i8"):
+        element = "i8"
     low, high = (-128, 128) if element == "i8" else (1, 4)
     return np.asarray(random.integers(low, high, shape), element.replace("i", "int"))
 
@@ -118,40 +108,38 @@ def test_an_operation_agrees_with_xla(tmp_path: Path, name: str, number: int) ->
     (tmp_path / "m.mlir").write_text(case.text())
     random = np.random.default_rng(number)
     arrays = [argument(name, kind, random) for kind in case.arguments.split(", ") if kind]
-    if name in NOT_OF_XLA:
-        expected: Sequence[Any] = [np.asarray(row) for row in NOT_OF_XLA[name](*arrays)]
+    if name in FORMULAS:
+        expected: Sequence[Any] = [np.asarray(row) for row in FORMULAS[name](*arrays)]
     else:
         expected = by_xla(case.text(), arrays)
     agree(lowered_here(tmp_path / "m.mlir"), arrays, expected)
 
 
-#: Operations that XLA does not run, such as those of computed sizes -> what they return in the modules
-#: of `CASES`.
-NOT_OF_XLA: Final[Mapping[str, Any]] = {
-    "collective_broadcast": lambda x: [x],
-    "dynamic_broadcast_in_dim": lambda x: [np.broadcast_to(x, (2, 3))],
-    "dynamic_conv": lambda x, w: [
-        jax.lax.conv_general_dilated(x, w, [1], [(1, 1)], dimension_numbers=("NWC", "WIO", "NWC"))
-    ],
-    "dynamic_gather": lambda x: [x[[4, 1]]],
-    "dynamic_iota": lambda: [np.broadcast_to(np.arange(3), (2, 3))],
-    "dynamic_pad": lambda x, v: [np.concatenate([[v], x, [v, v]])],
-    "dynamic_reshape": lambda x: [x.reshape(3, 2)],
-}
+def test_each_operation_of_the_dialect_has_a_row() -> None:
+    from jaxlib.mlir.dialects import _stablehlo_ops_gen as generated
+
+    names = {str(getattr(row, "OPERATION_NAME", "")) for row in vars(generated).values()}
+    dialect = {name.partition(".")[2] for name in names if name.startswith("stablehlo.")}
+    assert not {*CASES} & {*REFUSED}
+    assert {*CASES, *REFUSED} == dialect - _UNLISTED
 
 
-@pytest.mark.parametrize("name", _REFUSED)
-def test_what_tosa_cannot_hold_is_named_with_its_line(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_tosa_cannot_hold_is_named_with_its_line_and_reason(tmp_path: Path, name: str) -> None:
     path = tmp_path / "m.mlir"
-    path.write_text(_REFUSED[name].text())
+    reason, case = REFUSED[name]
+    path.write_text(case.text())
     request = Request(frontend="stablehlo", source=str(path), shown=path.name)
     rows = convert.lower(request, tmp_path).not_lowered
-    assert rows
-    assert all(row.reason and row.where in ("m.mlir:3", "m.mlir:4") for row in rows), rows
+    said = {row.operator.removeprefix("stablehlo."): row for row in rows}
+    assert said[name].reason == reason, rows
+    text = path.read_text().splitlines()
+    line = int(said[name].where.partition(":")[2])
+    assert f"stablehlo.{name}" in text[line - 1], rows
 
 
 def test_all_that_does_not_lower_is_listed_with_its_line_and_advice(tmp_path: Path) -> None:
-    (tmp_path / "m.mlir").write_text(_REFUSED["stablehlo.custom_call"].text())
+    (tmp_path / "m.mlir").write_text(_MYSTERY.text())
     with pytest.raises(TosaConvertError, match="not-lowered") as caught:
         program(tmp_path / "m.mlir")
     assert "m.mlir:3" in str(caught.value)
@@ -204,6 +192,18 @@ def test_unknown_sizes_are_set(tmp_path: Path) -> None:
     assert "--input-shape" in str(caught.value)
     with pytest.raises(TosaConvertError, match="unknown-argument"):
         program(tmp_path / "m.mlir", input_shapes={"y": (2, 3)})
+
+
+def test_integers_of_64_bits_are_arguments_and_results(tmp_path: Path) -> None:
+    (tmp_path / "m.mlir").write_text(
+        "func.func @main(%x: tensor<3xi64>, %i: tensor<i64>) -> tensor<1xi64> {\n"
+        "  %y = stablehlo.add %x, %x : tensor<3xi64>\n"
+        "  %r = stablehlo.dynamic_slice %y, %i, sizes = [1] : "
+        "(tensor<3xi64>, tensor<i64>) -> tensor<1xi64>\n  return %r : tensor<1xi64>\n}\n"
+    )
+    graph = program(tmp_path / "m.mlir")
+    x = np.array([1, 2**40, -3])
+    agree(graph, [x, np.array(1)], [[2**41]])
 
 
 def test_a_function_is_chosen(tmp_path: Path) -> None:

@@ -48,6 +48,8 @@ def test_artifacts_for_older_releases_are_the_same_modules(target: str) -> None:
     with make_ir_context() as context, ir.Location.unknown():
         for rows in CASES.values():
             read = []
+            if "!quant." in rows[0].text():  # The bindings do not parse it.
+                continue
             for version in (stablehlo.get_current_version(), target):
                 # Writing an artifact changes the module.
                 module = ir.Module.parse(rows[0].text(), context)

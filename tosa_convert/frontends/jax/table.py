@@ -250,6 +250,7 @@ _REFUSALS: Final = (
             *("random_bits", "random_seed", "random_split", "random_fold_in", "random_wrap"),
             *("random_unwrap", "random_clone", "random_gamma", "threefry2x32", "threefry4x32"),
             *("rng_bit_generator", "rng_uniform", "philox2x32", "philox4x32", "iota_2x32_shape"),
+            "rng",
         ),
     ),
     (
@@ -294,6 +295,11 @@ _REFUSALS: Final = (
             *("all_gather", "all_to_all", "psum", "pmax", "pmin", "ppermute", "reduce_scatter"),
             *("axis_index", "shard_map", "xla_pmap", "psum_invariant", "all_gather_invariant"),
         ),
+    ),
+    (
+        "it communicates with the host or with other devices",
+        "lower the function for one device, and pass what it receives as an argument",
+        ("infeed", "outfeed", "send", "recv", "async_start", "async_done"),
     ),
     (
         "it reads or writes a mutable array",

@@ -10,12 +10,14 @@ import jax
 from jax.extend.mlir import ir
 
 from tosa_convert.frontends.jax.scope import NotLowered
+from tosa_convert.frontends.jax.table import REFUSED
 from tosa_convert.frontends.stablehlo.attributes import Attributes, zeros_of
 
 #: Calls a function of the module, or a region, with arrays.
 Function = Callable[..., list[Any]]
 #: Scope of the equations of an operation: this and the operation's number.
 SCOPE: Final = "stablehlo."
+_NO_RULE: Final = ("the operation has no lowering to TOSA", "compute it outside")
 #: The operations that end a block.
 _RETURNS: Final = frozenset(("stablehlo.return", "func.return", "chlo.return", "mhlo.return"))
 
@@ -101,7 +103,7 @@ class Evaluator:
         dialect, _, name = operation.name.partition(".")
         rule = self.rules.get(name if dialect in ("stablehlo", "mhlo", "chlo") else operation.name)
         if rule is None:
-            raise NotLowered("the operation has no lowering to TOSA", "compute it outside")
+            raise NotLowered(*REFUSED.get(name, _NO_RULE))
         blocks = [region.blocks[0] for region in operation.regions if len(region.blocks)]
         made = rule(
             Operation(
