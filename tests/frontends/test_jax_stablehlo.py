@@ -241,24 +241,73 @@ def test_the_tool_converts_a_module_and_other_verbs_say_what_it_is(
     assert "a module of StableHLO" in capfd.readouterr().out
 
 
+def stateless(function: Any) -> tuple[Any, list[Any]]:
+    """Return a function of the state and the inputs, and its first state.
+
+    It returns its results and then the new state, as `jax.export` wants a module of nnx.
+    """
+    from flax import nnx
+
+    if not isinstance(function, nnx.Module):
+        return function, []
+    definition, weights, state = nnx.split(function, nnx.Param, ...)
+    leaves, tree = jax.tree.flatten(state)
+
+    def step(*arguments: Any) -> Any:
+        own = jax.tree.unflatten(tree, arguments[: len(leaves)])
+        module = nnx.merge(definition, weights, own)
+        result = module(*arguments[len(leaves) :])
+        return result, *jax.tree.leaves(nnx.split(module, nnx.Param, ...)[2])
+
+    return step, leaves
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "make"),
-    [
-        (name, make)
-        for _, name, make in networks(JAX)
-        if name not in ("gpt_step", "streaming_keywords")  # Modules with a state: no function.
-    ],
-)
-def test_a_network_of_the_zoo_agrees_by_way_of_export(tmp_path: Path, name: str, make: Any) -> None:
-    function, inputs = make()
-    kinds = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), inputs)
-    exported = jax.export.export(jax.jit(function, keep_unused=True))(*kinds)
+@pytest.mark.parametrize("make", [pytest.param(make, id=name) for _, name, make in networks(JAX)])
+def test_a_network_of_the_zoo_agrees_by_way_of_export(tmp_path: Path, make: Any) -> None:
+    """It returns what JAX and the program of the direct route return: a module of nnx in three calls."""
+    module, inputs = make()
+    direct = tc.frontends.from_jax(module, inputs)
+    function, state = stateless(module)
+    arguments = [*state, *jax.tree.leaves(inputs)]
+    kinds = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arguments]
+    flat = jax.tree.structure(inputs)
+
+    def of_leaves(*leaves: Any) -> Any:
+        return function(*leaves[: len(state)], *jax.tree.unflatten(flat, leaves[len(state) :]))
+
+    compiled = jax.jit(of_leaves, keep_unused=True)
+    exported = jax.export.export(compiled)(*kinds)
     (tmp_path / "m.mlirbc").write_bytes(exported.mlir_module_serialized)
     graph = lowered_here(tmp_path / "m.mlirbc")
-    expected = [np.asarray(value) for value in jax.tree.leaves(jax.jit(function)(*inputs))]
-    inputs_of = dict(zip(graph.main.inputs, jax.tree.leaves(inputs), strict=True))
-    found = tc.golden.run(graph, inputs_of, engine="numpy").outputs
-    for output, want in zip(graph.main.outputs, expected, strict=True):
-        scale = 1e-4 * max(1.0, float(np.abs(want).max()))
-        np.testing.assert_allclose(found[output], want, rtol=1e-4, atol=scale)
+    variables: Any = {}
+    for _ in range(3 if state else 1):
+        expected = [np.asarray(value) for value in jax.tree.leaves(compiled(*arguments))]
+        found = run_numpy(graph, arguments)
+        same = tc.golden.run(
+            direct,
+            dict(zip(direct.main.inputs, arguments[len(state) :], strict=True)),
+            engine="numpy",
+            variables=variables,
+        )
+        variables = dict(same.variables)
+        count = len(same.outputs)
+        assert len(found) == len(expected) == count + len(state)
+        for made, want in zip(found, expected, strict=True):
+            close(made, want)
+        for made, want in zip(found[:count], same.outputs.values(), strict=True):
+            close(made, want)
+        arguments[: len(state)] = found[count:]
+
+
+def run_numpy(graph: tc.Graph, arrays: Sequence[Any]) -> list[npt.NDArray[Any]]:
+    """Return the outputs of a program in order."""
+    inputs = dict(zip(graph.main.inputs, arrays, strict=True))
+    found = tc.golden.run(graph, inputs, engine="numpy").outputs
+    return [found[name] for name in graph.main.outputs]
+
+
+def close(made: npt.NDArray[Any], want: Any) -> None:
+    """Assert that an output of a network is near what is expected."""
+    scale = 1e-4 * max(1.0, float(np.abs(want).max()))
+    np.testing.assert_allclose(made, want, rtol=1e-4, atol=scale)

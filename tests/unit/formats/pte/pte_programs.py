@@ -1,4 +1,4 @@
-"""The programs of the `.pte` files of this folder, which ExecuTorch 1.5.1 wrote.
+"""The programs of the `.pte` files of this folder and of the examples, which ExecuTorch 1.5.1 wrote.
 
     python tests/unit/formats/pte/pte_programs.py
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 FOLDER: Final = Path(__file__).parent
+CLASSIFIER: Final = FOLDER.parents[3] / "examples" / "executorch_classifier.pte"
 #: Inputs of both programs.
 SHAPE: Final = (1, 2, 4, 4)
 
@@ -32,10 +33,10 @@ def main() -> None:
         """Compute two parts with an operator between them that no delegate takes."""
         return torch.relu(torch.sort(torch.exp(x) + x).values * x)
 
-    def write(model: torch.nn.Module, partitioner: Any, name: str) -> None:
+    def write(model: torch.nn.Module, partitioner: Any, path: Path) -> None:
         program = torch.export.export(model, (torch.ones(SHAPE),))
         lowered = to_edge_transform_and_lower(program, partitioner=[partitioner])
-        (FOLDER / f"{name}.pte").write_bytes(lowered.to_executorch().buffer)
+        path.write_bytes(lowered.to_executorch().buffer)
 
     spec = EthosUCompileSpec("ethos-u55-128")
 
@@ -52,10 +53,10 @@ def main() -> None:
         layers.Conv2d(2, 2, 3, padding=1), layers.ReLU(), layers.Flatten(), layers.Linear(32, 3)
     )
     parted = type("Parted", (layers.Module,), {"forward": sorts})()
-    write(whole.eval(), VgfPartitioner(VgfCompileSpec()), "whole")
-    write(parted.eval(), VgfPartitioner(VgfCompileSpec()), "parted")
+    write(whole.eval(), VgfPartitioner(VgfCompileSpec()), CLASSIFIER)
+    write(parted.eval(), VgfPartitioner(VgfCompileSpec()), FOLDER / "parted.pte")
     print([round(float(value), 6) for value in whole(torch.ones(SHAPE)).flatten()])
-    write(quantised(torch.nn.ReLU()), EthosUPartitioner(spec), "commands")
+    write(quantised(torch.nn.ReLU()), EthosUPartitioner(spec), FOLDER / "commands.pte")
 
 
 if __name__ == "__main__":

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from unit.formats.pte.pte_programs import FOLDER, SHAPE
+from unit.formats.pte.pte_programs import CLASSIFIER, FOLDER, SHAPE
 
 import tosa_convert as tc
 from tosa_convert.errors import TosaConvertError
 
-WHOLE, PARTED, COMMANDS = (
-    (FOLDER / f"{name}.pte").read_bytes() for name in ("whole", "parted", "commands")
-)
+WHOLE = CLASSIFIER.read_bytes()
+PARTED, COMMANDS = ((FOLDER / f"{name}.pte").read_bytes() for name in ("parted", "commands"))
 #: What torch computes for ones, as pte_programs.py prints it.
 EXPECTED = [0.115607, -0.068395, 0.027065]
 
