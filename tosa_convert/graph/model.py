@@ -241,9 +241,10 @@ class Block:
 
         None for others, or if the type is unknown.
         """
-        element, value = self._element(operator), operator.attributes.get(attribute)
-        if attribute not in _element_names(operator) or not isinstance(value, bytes):
+        value = operator.attributes.get(attribute)
+        if not isinstance(value, bytes) or attribute not in _element_names(operator):
             return None
+        element = self._element(operator)
         if element is None or len(value) < element.element_bytes:
             return None
         return element_value(value, element)

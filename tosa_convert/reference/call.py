@@ -238,7 +238,7 @@ class Inside(NamedTuple):
         return Inside(f"{self.prefix}{name}/{label}/", f"{path} {label}", (*self.turns, *turns))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Step:
     """An operator that was computed, with the values of its operands and results.
 
