@@ -129,10 +129,9 @@ EXPLAINED: Final = (
     Explained(
         r"^(DIV_CEIL|DIV_FLOOR|MOD)_SHAPE .*other results",
         "DIV_CEIL_SHAPE and the like: quotients of negative sizes",
-        "tosa-convert",
-        "the model rounds towards zero, and adds 1 to that for DIV_CEIL_SHAPE wherever there is a "
-        "remainder, so that the ceiling of -1 / 8 is 1",
-        "DIV_CEIL_SHAPE: the quotient is rounded up; DIV_FLOOR_SHAPE: it is rounded down",
+        "both",
+        "TOSA does not define them; the model rounds towards zero, and we down or up",
+        "DIV_CEIL_SHAPE, DIV_FLOOR_SHAPE, MOD_SHAPE: REQUIRE of `input1 >= 0` and `input2 >= 1`",
     ),
     Explained(
         r"^MUL .*only numpy refuses: .*a shift that is not",

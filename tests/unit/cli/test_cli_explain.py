@@ -110,7 +110,7 @@ def test_a_terminal_shows_the_command_after_an_error(
 def test_a_wheel_has_the_page_in_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The page of the package comes before that of a checkout around it."""
+    """Prefer the page of the package to that of a checkout around it."""
     from tosa_convert.cli import explain
 
     (tmp_path / "cli").mkdir()

@@ -1,8 +1,8 @@
-"""The programs of the `.pte` files of this folder and of the examples, which ExecuTorch 1.5.1 wrote.
+"""Write the programs of the `.pte` files of this folder and of the examples, by ExecuTorch 1.5.1.
 
     python tests/unit/formats/pte/pte_programs.py
 
-writes the files again, and what torch computes for inputs of ones. It needs `pip install executorch
+writes the files again and what torch computes for inputs of ones. It needs `pip install executorch
 torchao ethos-u-vela ai-ml-sdk-model-converter tosa-tools`.
 """
 
