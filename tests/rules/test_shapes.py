@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import product
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from tosa_convert.graph import Constant, Operator, dtype, operator
+from tosa_convert.reference.call import Call
+from tosa_convert.reference.movement import OPERATIONS
 from tosa_convert.rules.families.core import ResultShape
+from tosa_convert.rules.families.shapes import ARITHMETIC
 from tosa_convert.rules.operator_view import OperatorView
 from tosa_convert.rules.values import ShapeType, TensorType, ValueType
 from tosa_convert.rules.verdict import Verdict, judge
@@ -21,7 +26,7 @@ def sizes(*values: int | None) -> ShapeType:
 
 
 def position(value: int | None, shape: tuple[int, ...] | None = (1,)) -> TensorType:
-    """An operand such as `start`; None if it is not constant."""
+    """Return an operand such as `start`; None if it is not constant."""
     row = dtype("INT32")
     data = None if value is None else Constant(row, 1, np.array([value], "<i4").tobytes())
     return TensorType(row, shape, None, data)
@@ -68,6 +73,15 @@ def test_two_shapes_are_computed_as_far_as_they_are_known(
     name: str, one: Sizes, other: Sizes, expected: Sizes
 ) -> None:
     assert result(name, sizes(*one), sizes(*other)) == expected
+
+
+@pytest.mark.parametrize("name", sorted(ARITHMETIC))
+def test_the_reference_computes_sizes_as_the_rules_do(name: str) -> None:
+    values = [value for value in range(-9, 10) if value]
+    left, right = np.array(list(product(values, values)), np.int64).T
+    found = OPERATIONS[name](cast(Call, SimpleNamespace(operands=(left, right))))
+    expected = list(map(ARITHMETIC[name], left.tolist(), right.tolist()))
+    assert np.asarray(found).tolist() == expected
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,11 @@ def _on_sizes(function: Callable[..., Any], text: str) -> Operation:
     return describe(lambda call: function(*call.operands), text)
 
 
+def _quotients(left: Array, right: Array) -> Array:
+    """Return the quotients, rounded towards zero."""
+    return np.asarray((left - np.fmod(left, right)) // right)
+
+
 def _floor_log2(sizes: Array) -> Array:
     return np.array([int(size).bit_length() - 1 for size in sizes.tolist()], np.int64)
 
@@ -151,9 +156,12 @@ OPERATIONS: Final[dict[str, Operation]] = {
     ),
     "DIM": get_size,
     "DIV_CEIL_SHAPE": _on_sizes(
-        lambda left, right: -(-left // right), "Return the quotients, rounded up."
+        lambda left, right: _quotients(left, right) + (np.fmod(left, right) != 0),
+        "Return the quotients, rounded up. TOSA defines none of negative sizes.",
     ),
-    "DIV_FLOOR_SHAPE": _on_sizes(np.floor_divide, "Return the quotients, rounded down."),
+    "DIV_FLOOR_SHAPE": _on_sizes(
+        _quotients, "Return the quotients, rounded down. TOSA defines none of negative sizes."
+    ),
     "EXP2_SHAPE": _on_sizes(
         lambda sizes: np.int64(1) << sizes, "Return 2 to the power of each size."
     ),
@@ -164,7 +172,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     ),
     "MAX_SHAPE": _on_sizes(np.maximum, "Return the greater sizes."),
     "MIN_SHAPE": _on_sizes(np.minimum, "Return the lesser sizes."),
-    "MOD_SHAPE": _on_sizes(np.remainder, "Return the remainders of input1 / input2."),
+    "MOD_SHAPE": _on_sizes(np.fmod, "Return the remainders of input1 / input2."),
     "MUL_SHAPE": _on_sizes(np.multiply, "Return the products of the sizes."),
     "PAD": pad,
     "RESHAPE": reshape,
