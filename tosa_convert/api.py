@@ -150,6 +150,9 @@ def save(
         dialect: MLIR text and bytecode: a month such as "2023-02". The program is written in the form
             that the TOSA dialect had then, in generic form or in version 0 or 1 of bytecode; what had no
             form then is refused. "" is today. `.tosa`: "0.80", the only older version that is written.
+        function_op: MLIR text and bytecode: the operation that holds the program: "func.func",
+            "ml_program.func" or "ml_program.subgraph", which has no order of operations, so that a
+            program with variables is refused.
         generic: MLIR text: print every operation in MLIR's generic form, which every MLIR with the same
             operators parses, instead of the form that tosa-opt and torch-mlir print.
         locations: MLIR text: print the locations of operators.
@@ -199,6 +202,7 @@ def dumps(
         names: MLIR: as for `save`.
         bytecode_version: MLIR bytecode: as for `save`.
         dialect: MLIR and `.tosa`: as for `save`.
+        function_op: MLIR text and bytecode: as for `save`.
         generic: MLIR text: as for `save`; so are locations and elide.
         locations: MLIR text: as for `save`.
         elide: MLIR text: as for `save`.

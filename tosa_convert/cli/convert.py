@@ -11,7 +11,7 @@ from tosa_convert.cli.command import Verb
 from tosa_convert.cli.completion import complete_from
 from tosa_convert.cli.option import ReadPath
 from tosa_convert.cli.shared_options import add_options, negated, option
-from tosa_convert.io.options import BYTECODE_VERSION, BYTECODE_VERSIONS, NAMES
+from tosa_convert.io.options import BYTECODE_VERSION, BYTECODE_VERSIONS, FUNCTION_OPERATIONS, NAMES
 
 
 def _routes() -> Iterable[str]:
@@ -73,6 +73,13 @@ def _names(
     help=f"Version of the MLIR bytecode to write, {BYTECODE_VERSIONS[0]} to {BYTECODE_VERSIONS[-1]}. "
     f"Every MLIR reads version {BYTECODE_VERSION}, the default; attributes are properties since "
     "version 5.",
+)
+@option(
+    "--function-op",
+    type=click.Choice(FUNCTION_OPERATIONS),
+    default=FUNCTION_OPERATIONS[0],
+    help="The operation of MLIR that holds the program; func.func unless another is asked for. A "
+    "subgraph has no order of operations, and so no variables.",
 )
 @option("--generic", is_flag=True, help="Write MLIR text in generic form.")
 @option(

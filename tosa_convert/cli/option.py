@@ -32,7 +32,7 @@ SECTIONS: Final = {
     "Reports": "--json --sarif --json-report --junit --html --svg --dot --model-explorer --stat "
     "--context --all --color --save",
     "MLIR input": "--func --input-shape --narrow --pass-captured --full-paths",
-    "MLIR output": "--bytecode-version --generic --no-locations --elide",
+    "MLIR output": "--bytecode-version --function-op --generic --no-locations --elide",
     "Names": "--names --input-names --output-names",
     "Weights": "--weights --form --accept-changed-weights --larger-than --parameters",
     "Target": "--for --tosa-version --spec-version --profile --types --level --least",

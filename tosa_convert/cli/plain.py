@@ -88,6 +88,7 @@ PLAIN: Final = {
             "names": "retain",
             "tosa_version": "",
             "bytecode_version": 1,
+            "function_op": "func.func",
             "generic": False,
             "locations": True,
             "elide": None,

@@ -103,6 +103,12 @@ OPTIONS: Final = {
             _TEXT | _BYTECODE,
             _TEXT | _BYTECODE | _TOSA,
         ),
+        OptionRow(
+            "function_op",
+            "--function-op",
+            "chooses the operation of MLIR that holds the program",
+            outputs=_TEXT | _BYTECODE,
+        ),
         OptionRow("generic", "--generic", "chooses a syntax of MLIR text", outputs=_TEXT),
         OptionRow(
             "locations", "--no-locations", "says whether MLIR text has locations", outputs=_TEXT

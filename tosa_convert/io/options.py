@@ -20,6 +20,8 @@ Names = Literal["retain", "generate"]
 WeightForm = Literal["npy", "safetensors", "irpa"]
 Weights = Literal["auto", "embedded", "offset", "npy", "safetensors", "irpa"]
 Constants = Literal["auto", "dense", "resource"]
+#: Operations of MLIR that can hold a program.
+FunctionOperation = Literal["func.func", "ml_program.func", "ml_program.subgraph"]
 #: "1.0" or "1.1" on request, or "" for the version that the input has or needs.
 TosaVersion = Literal["", "1.0", "1.1"]
 Narrow = Literal["i64", "f64", "quant"]
@@ -30,6 +32,7 @@ NAMES: Final[tuple[Names, ...]] = get_args(Names)
 WEIGHTS: Final[tuple[Weights, ...]] = get_args(Weights)
 WEIGHT_FORMS: Final[tuple[WeightForm, ...]] = get_args(WeightForm)
 CONSTANTS: Final[tuple[Constants, ...]] = get_args(Constants)
+FUNCTION_OPERATIONS: Final[tuple[FunctionOperation, ...]] = get_args(FunctionOperation)
 NARROW: Final[tuple[Narrow, ...]] = get_args(Narrow)
 #: Versions of MLIR's bytecode, and the one that is written unless another is asked for: every MLIR that
 #: reads bytecode reads it.
@@ -202,6 +205,7 @@ class WriteOptions:
     constants: Constants = "auto"
     bytecode_version: int = BYTECODE_VERSION
     dialect: str = ""
+    function_op: FunctionOperation = "func.func"
     generic: bool = False
     locations: bool = True
     elide: int | None = None
@@ -220,9 +224,15 @@ class WriteOptions:
                 ("weights", self.weights, WEIGHTS),
                 ("names", self.names, NAMES),
                 ("constants", self.constants, CONSTANTS),
+                ("function_op", self.function_op, FUNCTION_OPERATIONS),
                 ("bytecode_version", self.bytecode_version, BYTECODE_VERSIONS),
             )
         )
+        if self.dialect and self.function_op != FUNCTION_OPERATIONS[0]:
+            message = (
+                f"found {self.function_op}, expected {FUNCTION_OPERATIONS[0]} for an older MLIR"
+            )
+            raise fail("option-conflict", "function_op", message)
         if self.elide is None:
             return
         if not isinstance(self.elide, int) or isinstance(self.elide, bool) or self.elide < 0:
@@ -307,6 +317,7 @@ class WriteKeywords(TypedDict, total=False):
     names: Names
     bytecode_version: int
     dialect: str
+    function_op: FunctionOperation
     generic: bool
     locations: bool
     elide: int | None

@@ -14,6 +14,7 @@ from tosa_convert.builder import Builder
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import Graph
 from tosa_convert.graph.compare import compare
+from tosa_convert.io.options import FUNCTION_OPERATIONS
 
 ML_PROGRAM = """
 ml_program.global private @w({value}) : tensor<4xf32>
@@ -74,6 +75,49 @@ def test_functions_of_ml_program_are_read(
     (variable,) = [tensor for tensor in graph.main.tensors.values() if tensor.variable]
     assert variable.variable_name == "w"
     assert (variable.data is None) is value.startswith("#")
+
+
+def stateful() -> Graph:
+    """A program with a variable and two outputs."""
+    b = Builder("main")
+    x = b.input("x", np.float32, (4,))
+    total = b.variable("total", np.float32, (4,), np.zeros(4, np.float32))
+    b.write(total, b.add(x, b.read(total), name="sum"))
+    b.output(x, b.read(total))
+    return b.graph()
+
+
+@pytest.mark.parametrize("operation", FUNCTION_OPERATIONS)
+@pytest.mark.parametrize("package", ["torch_mlir", "iree.compiler"])
+def test_functions_of_ml_program_are_written_as_other_parsers_print_them(
+    operation: Any, package: str
+) -> None:
+    ir: Any = pytest.importorskip(f"{package}.ir")
+    graph = weighty() if operation == "ml_program.subgraph" else stateful()
+    text = tc.dumps(graph, "mlir", function_op=operation, locations=False)
+    assert f"{operation} @main(".encode() in text
+    generic = tc.dumps(graph, "mlir", function_op=operation, generic=True)
+    files = [
+        tc.dumps(graph, "mlirbc", function_op=operation, bytecode_version=version)
+        # In version 6 IREE's variables have other properties.
+        for version in ((1, 4, 6) if package == "torch_mlir" else (1, 4))
+    ]
+    for source in (text, generic, *files):
+        with ir.Context():
+            module = ir.Module.parse(source)
+            assert module.operation.verify()
+            if package == "torch_mlir":  # IREE is built from another state of MLIR's printer.
+                assert str(module).strip() == text.decode().strip()
+        assert compare(graph, tc.load(source), names=True) is None
+
+
+def test_a_subgraph_has_no_variables_and_an_older_dialect_no_ml_program() -> None:
+    with pytest.raises(TosaConvertError, match="has no order of operations") as caught:
+        tc.dumps(stateful(), "mlir", function_op="ml_program.subgraph")
+    assert caught.value.code == "option-conflict"
+    assert "ml_program.func" in caught.value.findings[0].hint
+    with pytest.raises(TosaConvertError, match=r"expected func\.func for an older MLIR"):
+        tc.dumps(stateful(), "mlir", function_op="ml_program.func", dialect="2023-02")
 
 
 @pytest.mark.parametrize("dialect", ["util", "iree_input"])

@@ -69,8 +69,16 @@ _CONSTANT_OPERANDS: Final = {
         ]
     )
 }
+#: A function without an order of operations.
+SUBGRAPH: Final = "ml_program.subgraph"
 #: The operation of IREE that takes the place of a constant whose data is a parameter.
 PARAMETER_LOAD: Final = replace(CONST, mlir="util.global.load")
+#: The operation of a function -> the one that ends it.
+_RETURNS: Final[Mapping[str, str]] = {
+    "func.func": "func.return",
+    "ml_program.func": "ml_program.return",
+    SUBGRAPH: "ml_program.output",
+}
 #: Operators with attributes whose type is that of their first operand.
 _WITH_ELEMENT_ATTRIBUTES: Final = frozenset(
     spec for spec in OPERATORS if any(row.kind == "element" for row in spec.attributes)
@@ -121,11 +129,8 @@ class FunctionWriter:
         #: The attributes of operators, encoded: most operators share theirs.
         self.attributes_cache: dict[Any, tuple[Pairs, int, bytes]] = {}
         #: The names of the function's operation, of its type, and of the one that ends it.
-        self.function_name, self.type_name, self.return_name = (
-            "func.func",
-            "function_type",
-            "func.return",
-        )
+        self.function_name: str = options.function_op
+        self.type_name, self.return_name = "function_type", _RETURNS[options.function_op]
 
     def function(self) -> Body:
         """Encode the function as a body, whose encoding is the function's."""

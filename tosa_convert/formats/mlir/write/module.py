@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tosa_convert.errors import lone_surrogate
+from tosa_convert.errors import fail, lone_surrogate
 from tosa_convert.formats.mlir.bytecode.attributes import TensorType
 from tosa_convert.formats.mlir.bytecode.encode import Data, Encoder
 from tosa_convert.formats.mlir.bytecode.format import HAS_REGIONS
@@ -15,7 +15,7 @@ from tosa_convert.formats.mlir.names import NAME_ATTRIBUTE, VERSION_ATTRIBUTE
 from tosa_convert.formats.mlir.quoting import quote
 from tosa_convert.formats.mlir.target_env import TARGET_ENV, text_of
 from tosa_convert.formats.mlir.variables import declared_variables, variable_name
-from tosa_convert.formats.mlir.write.function import FunctionWriter
+from tosa_convert.formats.mlir.write.function import SUBGRAPH, FunctionWriter
 from tosa_convert.formats.mlir.write.region_body import Body
 from tosa_convert.graph.model import Graph, Tensor
 from tosa_convert.graph.opset import VARIABLE
@@ -58,14 +58,14 @@ def encode_module(
 
     Args:
         graph: the program.
-        options: `names`, `constants`, `bytecode_version` and `limits` apply.
+        options: `names`, `constants`, `bytecode_version`, `function_op` and `limits` apply.
         embed: the bytecode has the data of resources; see `ConstantWriter`.
         by_path: locate operators by their path in the graph, for messages, instead of their location.
         columns: those that `graph.verify.refuse_unsound` returned. The graph must not have changed.
         state: that of an older dialect, to which `eras.current_to_older` has brought the graph; or "".
 
     Raises:
-        TosaConvertError: for what MLIR cannot express.
+        TosaConvertError: for what MLIR cannot express; "option-conflict" for variables in a subgraph.
     """
     # Each operator may have a location, a name and a dictionary.
     expected = 4 * sum(len(block.operators) for _, block in graph.blocks())
@@ -82,6 +82,9 @@ def encode_module(
             _variable(writer, number, symbol, tensor)
             for number, (symbol, tensor) in enumerate(declared_variables(graph))
         ]
+        if variables and options.function_op == SUBGRAPH:
+            message = f"{SUBGRAPH} has no order of operations, and the program has variables"
+            raise fail("option-conflict", "function_op", message, "write ml_program.func")
         body = writer.function()
         variables += [
             _parameter(writer, number, name) for number, name in enumerate(writer.parameters)

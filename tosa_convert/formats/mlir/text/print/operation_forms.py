@@ -215,8 +215,9 @@ class OperationForms:
         return f"tosa.yield {names}{self.merged('tosa.yield', attributes)} : {types}"
 
     def _return(self, fields: Fields, values: Values) -> str:
-        _, _, attributes, _, operands, _, _ = fields
-        head = f"return{self.merged('func.return', attributes)}"
+        number, _, attributes, _, operands, _, _ = fields
+        name = self.bytecode.names[number]
+        head = f"{name.removeprefix('func.')}{self.merged(name, attributes)}"
         if not operands:
             return head
         names = ", ".join([values.names[operand] for operand in operands])
@@ -285,7 +286,8 @@ class OperationForms:
                 inner.values, inputs, self._listed(pairs, "arg_attrs", len(inputs)), strict=False
             )
         ]
-        head = "func.func "
+        name = self.bytecode.names[operation.name]
+        head = f"{name} "
         if "sym_visibility" in pairs:
             head += f"{self.bytecode.string(pairs['sym_visibility']).decode()} "
         head += f"{self.name(index, 'sym_name')}({', '.join(arguments)})"
@@ -298,7 +300,7 @@ class OperationForms:
             head += f" -> {texts[0]}"
         elif results:
             head += f" -> ({', '.join(texts)})"
-        others = self.merged("func.func", index, _SIGNATURE)
+        others = self.merged(name, index, _SIGNATURE)
         return Nest(
             f"{head}{f' attributes{others}' if others else ''} {{", "", "}", hides_arguments=True
         )
@@ -346,14 +348,18 @@ class OperationForms:
 
 _SPECIAL: Final[dict[str, Callable[[OperationForms, Fields, Values], str]]] = {
     "tosa.yield": OperationForms._yield,
-    "func.return": OperationForms._return,
+    **dict.fromkeys(
+        ("func.return", "ml_program.return", "ml_program.output"), OperationForms._return
+    ),
     "tosa.variable": OperationForms._variable,
     "tosa.variable_read": OperationForms._variable_read,
     "tosa.variable_write": OperationForms._variable_write,
 }
 _NESTS: Final[dict[str, Callable[[OperationForms, Operation, Values, BlockNames, str], Nest]]] = {
     "builtin.module": OperationForms._module,
-    "func.func": OperationForms._function,
+    **dict.fromkeys(
+        ("func.func", "ml_program.func", "ml_program.subgraph"), OperationForms._function
+    ),
     "tosa.cond_if": OperationForms._cond_if,
     "tosa.while_loop": OperationForms._while_loop,
 }
