@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -176,6 +178,48 @@ def test_a_sum_of_quantised_numbers_is_refused_with_its_line(tmp_path: Path) -> 
     with pytest.raises(TosaConvertError, match="not-lowered") as caught:
         tc.frontends.from_file(tmp_path / "m.mlir")
     assert "m.mlir:3" in str(caught.value)
+
+
+def in_bytecode(text: str) -> bytes:
+    """Return a module as bytecode that IREE writes."""
+    ir: Any = pytest.importorskip("iree.compiler.ir")
+    sink = io.BytesIO()
+    with ir.Context():
+        ir.Module.parse(text).operation.write_bytecode(sink)
+    return sink.getvalue()
+
+
+def test_bytecode_becomes_the_program_of_the_text(tmp_path: Path) -> None:
+    kinds = f"tensor<4x30x{_IMAGE}>, tensor<30x2x{_WEIGHTS}>"
+    body = (
+        '%w = "stablehlo.constant"() <{value = dense<7> : tensor<30x2xi8>}> : () -> '
+        f"tensor<30x2x{_WEIGHTS}>\n"
+        "  %p = stablehlo.dot_general %a0, %w, contracting_dims = [1] x [0] : "
+        f"({kinds}) -> tensor<4x2x{_RESULT}>\n"
+        f"  %r = stablehlo.uniform_dequantize %p : (tensor<4x2x{_RESULT}>) -> tensor<4x2xf32>"
+    )
+    text = module(f"4x30x{_IMAGE}", "4x2xf32", body)
+    x = drawn(1, 4, 30)
+    expected = outcome(tmp_path, text, x)
+    assert np.unique(expected).size > 3
+    (tmp_path / "m.mlirbc").write_bytes(in_bytecode(text))
+    graph = tc.frontends.from_file(tmp_path / "m.mlirbc")
+    assert tc.validate(graph) == []
+    (name,) = graph.main.inputs
+    (found,) = tc.golden.run(graph, {name: x}, engine="numpy").outputs.values()
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_bytecode_without_iree_is_refused_with_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = f"%r = stablehlo.uniform_quantize %a0 : (tensor<2xf32>) -> tensor<2x{_IMAGE}>"
+    (tmp_path / "m.mlirbc").write_bytes(in_bytecode(module("2xf32", f"2x{_IMAGE}", body)))
+    monkeypatch.setitem(sys.modules, "iree.compiler.ir", None)
+    request = Request(frontend="stablehlo", source=str(tmp_path / "m.mlirbc"), shown="m.mlirbc")
+    with pytest.raises(TosaConvertError, match="unsupported-dtype") as caught:
+        convert.lower(request, tmp_path)
+    assert "pip install iree-base-compiler" in caught.value.findings[0].hint
 
 
 def test_the_tool_checks_a_quantised_module(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import re
 from typing import Any, Final
@@ -19,8 +20,8 @@ from tosa_convert.frontends.stablehlo.quantised import with_encodings
 _BYTECODE: Final = b"ML\xefR"
 #: How the producer of a portable artifact begins.
 _ARTIFACT: Final = b"StableHLO_v"
-#: How MLIR names the dialect of quantised types.
-_QUANTISED: Final = '!"quant"'
+#: How MLIR names the dialect of quantised types, in text and in bytecode.
+_QUANTISED: Final = ('!"quant"', "dialect 'quant' is unknown")
 #: Lists of numbers that text before StableHLO 1.0 has as `dense<[1, 2]> : tensor<2xi64>`.
 _LIST: Final = re.compile(
     r"\b((?:broadcast_|expanding_)?dimensions|known_\w*expanding_dimensions|permutation|strides|"
@@ -51,9 +52,13 @@ def read_module(data: bytes, where: str, context: Any) -> Any:
         hint = (
             "a portable artifact (.mlirbc of jax.export) can be read by later releases, text cannot"
         )
-        if _QUANTISED in said:
+        if any(name in said for name in _QUANTISED):
             message = f"JAX's bindings do not parse quantised types: {said.partition(' type')[0]}"
-            hint = "text with a scale for each tensor or channel is read: write the module as text"
+            hint = (
+                "text with a scale for each tensor or channel is read: write the module as text; or, if "
+                "this is MLIR bytecode and no portable artifact, pip install iree-base-compiler, which "
+                "parses it"
+            )
             raise fail("unsupported-dtype", where, message, hint) from None
         raise fail(
             "malformed-mlir", where, f"MLIR's parser of jaxlib refuses it: {said}", hint
@@ -65,7 +70,7 @@ def _parsed(data: bytes, context: Any) -> Any:
     if data.startswith(_BYTECODE):
         if data[5:].startswith(_ARTIFACT):
             return stablehlo.deserialize_portable_artifact(context, data)
-        return ir.Module.parse(data, context)
+        return _of_bytecode(data, context)
     if is_exported(data):
         exported = export.deserialize(bytearray(data))
         return stablehlo.deserialize_portable_artifact(context, exported.mlir_module_serialized)
@@ -77,6 +82,25 @@ def _parsed(data: bytes, context: Any) -> Any:
         if current == text:
             raise
         return ir.Module.parse(current, context)
+
+
+def _of_bytecode(data: bytes, context: Any) -> Any:
+    """Return the module in bytecode. IREE's bindings print one that has quantised types as text."""
+    try:
+        return ir.Module.parse(data, context)
+    except ir.MLIRError as error:
+        if not any(name in str(error) for name in _QUANTISED):
+            raise
+        try:
+            other = importlib.import_module("iree.compiler.ir")
+        except ImportError:
+            raise error from None
+        try:
+            with other.Context():
+                text = other.Module.parse(data).operation.get_asm(enable_debug_info=True)
+        except other.MLIRError:
+            raise error from None
+    return ir.Module.parse(with_encodings(text), context)
 
 
 def _as_array(found: re.Match[str]) -> str:
