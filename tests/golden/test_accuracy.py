@@ -472,3 +472,27 @@ def test_a_tolerance_whose_pattern_matches_no_tensor_is_refused() -> None:
     with pytest.raises(TosaConvertError, match="none of the 1 compared tensors") as caught:
         given.refuse_unmatched(["logits"])
     assert [finding.where for finding in caught.value.findings] == ["atol probs*:2"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "factors", "result", "ok"),
+    [
+        ("FP16", (0.001, 0.001, 100, 100), 0.010127, True),  # 0.001 * 0.001 has fewer bits
+        ("FP16", (0.001, 0.001, 100, 100), 0.0, True),  # or is flushed
+        ("FP16", (0.001, 0.001, 100, 100), 0.012, False),
+        ("FP16", (300, 300, 0.01, 0.01), np.inf, True),  # 300 * 300 overflows
+        ("FP32", (3e38, 3e38, 0), np.nan, True),
+        ("FP16", (0.5, 0.25, 2, 4), 1.0127, False),
+        ("FP16", (0.5, 0.25, 2, 4), 0.0, False),
+        ("FP32", (1e-20, 1e-20, 0), 1e-40, False),
+    ],
+)
+def test_products_on_the_way_may_be_subnormal_or_overflow(
+    builder: MakeBuilder, kind: str, factors: tuple[float, ...], result: float, ok: bool
+) -> None:
+    b, number = builder(), dtype(kind).numpy
+    b.input("x", kind, (len(factors),))
+    b.op("REDUCE_PRODUCT", ["x"], "y", kind, (1,), axis=0)
+    graph = b.graph("y", b.op("IDENTITY", ["y"], "z", kind, (1,)))
+    record = Record("found", dict.fromkeys("yz", np.asarray([result], number)))
+    assert check(graph, record, {"x": np.asarray(factors, number)}, engine="numpy").ok == ok

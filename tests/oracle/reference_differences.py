@@ -29,10 +29,10 @@ EXPLAINED: Final = (
     Explained(
         r"^REDUCE_PRODUCT .*broken by the model",
         "REDUCE_PRODUCT: products on the way overflow, or are subnormal",
-        "tosa-convert",
-        "the model rounds each product to the element type; the rule allows what factors of normal "
-        "numbers err, and we multiply in FP64 and round once",
-        "compliance of REDUCE_PRODUCT",
+        "both",
+        "the model rounds each product to the element type, and we multiply in FP64 and round once; "
+        "`check` allows what products on the way may err in any order",
+        "compliance of REDUCE_PRODUCT, which counts accumulators that overflow or are subnormal",
     ),
     Explained(
         r"^REDUCE_PRODUCT .*broken by both",

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
-from tosa_convert.golden.accuracy.error_bounds import EXACT, FLOATS, Rule
+import numpy as np
+
+from tosa_convert.golden.accuracy.error_bounds import EXACT, FLOATS, Rule, products_on_the_way
+from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.running.variable_states import writes_variables
 from tosa_convert.graph.dtypes import DType, RoundingMode
 from tosa_convert.graph.extract import extract_region, reachable, touches_variables
@@ -38,9 +42,8 @@ def _resize(block: Block, operator: Operator, result: Tensor) -> Rule:
 
 
 def _reduce_product(block: Block, operator: Operator, result: Tensor) -> Rule:
-    source, axis = block.tensors[operator.inputs[0]], operator.attributes["axis"]
-    assert isinstance(axis, int)
-    return Rule("reduce-product", float(source.shape[axis]) if source.shape else 1.0)
+    size = _axis_size(block, operator) if block.tensors[operator.inputs[0]].shape else 1
+    return Rule("reduce-product", float(size))
 
 
 # -- sums ------------------------------------------------------------------------------------------
@@ -280,3 +283,42 @@ def _is_exact_inside(graph: Graph, operator: Operator, operands: list[Rule | Non
         for name in op.outputs
         if not op.spec.regions and name in block.tensors
     )
+
+
+def makers_of(block: Block, name: str, formulas: Container[str]) -> list[Operator]:
+    """Return the operators of some formulas whose elements a tensor has, maybe in another order."""
+    producers = {output: op for op in block.operators for output in op.outputs}
+    found, todo = [], [name]
+    while todo:
+        operator = producers.get(todo.pop())
+        if operator is None:
+            continue
+        if operator.spec.accuracy in formulas:
+            found.append(operator)
+        elif operator.spec.accuracy == "operand":
+            todo += operator.inputs
+    return found
+
+
+def with_operands(
+    tensor: Tensor, rule: Rule, makers: Sequence[Operator], operands: Sequence[Array], bounds: Array
+) -> tuple[Rule, Array]:
+    """Return the rule for the first operands of the operators that made a tensor, and its bounds.
+
+    makers, operands: as `makers_of` returns them, not empty, and their first operands in FP64.
+    bounds: those of its bounds mode; a product has what `products_on_the_way` says in their place.
+    """
+    if rule.kind == "max-relative":
+        sizes = [np.abs(operand) for operand in operands]
+        largest = max(size.max(initial=0.0, where=np.isfinite(size)) for size in sizes)
+        return replace(rule, largest=float(largest)), bounds
+    added = []
+    for operator, operand in zip(makers, operands, strict=True):
+        axis = operator.attributes["axis"]
+        assert isinstance(axis, int)
+        added.append(products_on_the_way(operand, axis, tensor.dtype))
+    rule = replace(rule, in_any_order=True)
+    if tensor.name in makers[0].outputs:
+        return rule, added[0]
+    # Operators that move elements may have moved the largest to any place.
+    return rule, np.full(bounds.shape, max(part.max(initial=0.0) for part in added))

@@ -53,6 +53,8 @@ class Rule:
         name them. base: for "max-relative" the fraction of the largest operand, of which `amount`
         units in the last place of 1 are the least; for "steps" a fraction of the result, in addition.
     largest: for "max-relative" the size of the largest operand.
+    in_any_order: for "reduce-product" whether the bounds tensor is what the products on the way to a
+        result may add to its error, as `products_on_the_way` returns it.
     """
 
     kind: str
@@ -63,6 +65,7 @@ class Rule:
     magnitude: bool = False
     floor: float = 0.0
     largest: float | None = None
+    in_any_order: bool = False
 
     @property
     def needs_bounds(self) -> bool:
@@ -106,7 +109,8 @@ class Rule:
             return np.asarray(_ulp(size, frac, least) * self.amount)
         if self.kind == "reduce-product":
             factor = math.expm1(self.amount * math.log1p(2.0 ** (-frac - 1)))
-            return np.asarray(np.maximum(size, least) * factor)
+            error = np.maximum(size, least) * factor
+            return np.asarray(error if bounds is None or not self.in_any_order else error + bounds)
         if self.kind == "max-relative":
             largest = self.largest
             if largest is None:
@@ -149,11 +153,41 @@ class Rule:
                 nearest = np.minimum(np.abs(low), np.abs(high))
                 nearest = np.where((low <= 0) & (high >= 0), 0.0, nearest)
                 good |= (result == 0) & (nearest < least) & ~np.isnan(error)
+                if self.in_any_order and bounds is not None:
+                    # So may a subnormal product on the way.
+                    good |= (result == 0) & (bounds > 0)
             unbounded = np.isposinf(error)
             if not has_infinity:
                 unbounded |= np.isinf(low) | np.isinf(high)
             good |= np.isnan(result) & unbounded
         return np.asarray(np.where(np.isnan(reference), np.isnan(result), good))
+
+
+@np.errstate(all="ignore")
+def products_on_the_way(factors: Array, axis: int, dtype: DType) -> Array:
+    """Return what the products on the way to those along an axis may add to the error of each.
+
+    The order of the factors is free. 0 where every product of some of them is a normal number; infinite
+    where one overflows, as then the result may be anything. A product that is subnormal is rounded to a
+    multiple of the least number, and the factors that are left multiply this error.
+    """
+    frac, least, most, _ = FLOATS[dtype.name]
+    size = np.abs(factors.astype(np.float64))
+    finite = np.where(np.isfinite(size) & (size > 0), size, 1.0)
+    count = size.shape[axis]
+    growth = 1 + math.expm1(count * math.log1p(2.0 ** (-frac - 1)))
+    largest = np.prod(np.maximum(finite, 1.0), axis=axis, keepdims=True) * growth
+    smallest = np.prod(np.minimum(finite, 1.0), axis=axis, keepdims=True)
+    product = np.prod(size, axis=axis, keepdims=True)
+    rounding = least * 2.0 ** (-frac - 1)
+    relative = np.expm1(count * np.log1p(np.minimum(rounding / smallest, 1.0)))
+    added = np.where(
+        product == 0, 0.0, np.minimum((count - 1) * rounding * largest, product * relative)
+    )
+    is_small = smallest < least
+    # An infinite factor times a product that is 0 is NaN.
+    unlimited = (largest > most) | (is_small & np.isinf(product))
+    return np.where(unlimited, np.inf, np.where(is_small, added, 0.0))
 
 
 def overflows(values: Array, dtype: DType) -> Array:

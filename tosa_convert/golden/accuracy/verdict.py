@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.accuracy.bounds_of_operators import rules
+from tosa_convert.golden.accuracy.bounds_of_operators import makers_of, rules, with_operands
 from tosa_convert.golden.accuracy.comparison import Comparison, compare
 from tosa_convert.golden.accuracy.criteria import (
     Check,
@@ -182,14 +182,11 @@ def _inexact_checks(
     """
     block = graph.main
     names = dict(inexact.values())
-    operands = {
-        name: op.inputs[0]
-        for op in block.operators
-        for name in op.outputs
-        if op.spec.name == "RESIZE" and (rule := names.get(name)) and rule.kind == "max-relative"
-    }
+    needed = ("resize",) if is_official else ("resize", "reduce-product")
+    makers = {name: makers_of(block, name, needed) for name, rule in names.items() if rule}
+    operands = [op.inputs[0] for found in makers.values() for op in found]
     ruled = [name for name, rule in names.items() if rule is not None]
-    exact, bounds = _precise_run(graph, [*ruled, *operands.values()], inputs, folder, options)
+    exact, bounds = _precise_run(graph, [*ruled, *operands], inputs, folder, options)
     # TOSA allows a sum as much as the worst order can cost, and any order much less in practice; and
     # some functions anything.
     spread_too = {
@@ -206,16 +203,15 @@ def _inexact_checks(
 
     def by_rule(name: str, rule: Rule) -> Callable[[], Check]:
         def make() -> Check:
-            own = rule
-            if name in operands:
-                size = np.abs(exact[operands[name]])
-                largest = float(size.max(initial=0.0, where=np.isfinite(size)))
-                own = replace(rule, largest=largest)
             row, network = block.tensors[name].dtype, None
+            own, bound = rule, bounds[name]
+            if makers[name]:
+                arrays = [exact[op.inputs[0]] for op in makers[name]]
+                own, bound = with_operands(block.tensors[name], rule, makers[name], arrays, bound)
             if name in spread_too:
                 network = by_network(name, name)()
             also = flushed.get(name)
-            return ToleranceCheck(own, row, exact[name], bounds[name], network, also)
+            return ToleranceCheck(own, row, exact[name], bound, network, also)
 
         return make
 
