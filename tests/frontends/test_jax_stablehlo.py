@@ -206,6 +206,31 @@ def test_integers_of_64_bits_are_arguments_and_results(tmp_path: Path) -> None:
     agree(graph, [x, np.array(1)], [[2**41]])
 
 
+@pytest.mark.parametrize("kind", ["i64", "ui64"])
+def test_positions_beyond_32_bits_are_outside_of_an_array(tmp_path: Path, kind: str) -> None:
+    body = (
+        '  %g = "stablehlo.gather"(%x, %i) <{{dimension_numbers = #stablehlo.gather<'
+        "offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, "
+        "slice_sizes = array<i64: 1, 1>}}> : (tensor<4x1xf32>, tensor<3x1x{0}>) -> tensor<3x1xf32>\n"
+        '  %s = "stablehlo.scatter"(%x, %i, %g) <{{scatter_dimension_numbers = #stablehlo.scatter<'
+        "update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], "
+        "index_vector_dim = 1>}}> ({{\n"
+        "  ^bb0(%a: tensor<f32>, %b: tensor<f32>):\n    stablehlo.return %b : tensor<f32>\n"
+        "  }}) : (tensor<4x1xf32>, tensor<3x1x{0}>, tensor<3x1xf32>) -> tensor<4x1xf32>\n"
+    )
+    (tmp_path / "m.mlir").write_text(
+        f"func.func @main(%x: tensor<4x1xf32>, %i: tensor<3x1x{kind}>) -> "
+        f"(tensor<3x1xf32>, tensor<4x1xf32>) {{\n{body.format(kind)}"
+        "  return %g, %s : tensor<3x1xf32>, tensor<4x1xf32>\n}\n"
+    )
+    graph = lowered_here(tmp_path / "m.mlir")
+    x = np.array([[1], [2], [3], [4]], np.float32)
+    i = np.array([[2**32 + 1], [-(2**32) + 1], [2]])
+    # As an unsigned number the second is beyond the array, too.
+    second = 1 if kind == "i64" else 4
+    agree(graph, [x, i], [[[4], [second], [3]], x])
+
+
 def test_a_function_is_chosen(tmp_path: Path) -> None:
     text = "\n".join(
         f"func.func @{name}(%x: tensor<3xf32>) -> tensor<3xf32> {{\n"

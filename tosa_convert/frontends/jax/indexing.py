@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.frontends.jax import layout
-from tosa_convert.frontends.jax.arithmetic import combination, ordered
+from tosa_convert.frontends.jax.arithmetic import combination
 from tosa_convert.frontends.jax.conversion import converted
 from tosa_convert.frontends.jax.reductions import by_halves, extreme, summed
 from tosa_convert.frontends.jax.scope import (
@@ -35,6 +35,7 @@ from tosa_convert.frontends.jax.scope import (
 
 #: GATHER and SCATTER move these by INT32 indices in TOSA 1.0.
 _INT8: Final = np.dtype(np.int8)
+_MOST_INDEX: Final = 2**31 - 1
 
 
 def as_table(s: Scope, a: Array, rows: Sequence[int], columns: Sequence[int]) -> Array:
@@ -61,12 +62,15 @@ def from_rows(s: Scope, a: Array, dtype: Any) -> Array:
 
 
 def index32(s: Scope, a: Array) -> Array:
-    """Convert indices to INT32. Unsigned ones beyond its range are beyond every array, too."""
-    if a.dtype == np.uint32:
-        largest = constant(np.int32(2**31 - 1))
-        bits = s.viewed(a, INT32)
-        return s.select(s.greater(0, bits), largest, bits)
-    return converted(s, ordered(s, a), INT32)
+    """Convert indices to INT32. Those beyond its range are beyond every array, too."""
+    if a.dtype.itemsize < INT32.itemsize:
+        return converted(s, a, INT32)
+    bits = s.viewed(a, carrier(a.dtype))
+    if is_unsigned(a.dtype):
+        bits = s.select(s.greater(0, bits), _MOST_INDEX, bits)
+    if bits.dtype.itemsize > INT32.itemsize:
+        bits = s.minimum(s.maximum(bits, -1), _MOST_INDEX)
+    return s.cast(bits, INT32)
 
 
 def clamped(s: Scope, a: Array, highest: Any) -> Array:
