@@ -1,7 +1,7 @@
-"""Put man pages, what `explain` prints, a bill of materials and a README that fits into the wheel.
+"""Put man pages, what `explain` and `--help` print, a bill of materials and a README into the wheel.
 
-The pages are made from the help of the verbs when the wheel is built, and the links of the README are
-absolute: no copy of them is kept.
+Pages and texts are made from the help of the verbs when the wheel is built, and the links of the README
+are absolute: no copy of them is kept.
 pyproject.toml has everything else.
 """
 
@@ -36,15 +36,18 @@ class InstallManPages(install_data):
         super().run()
 
 
-class BuildWithErrors(build_py):
-    """Put docs/errors.md, which `explain` prints, into the package; a checkout has it in docs."""
+class BuildWithTexts(build_py):
+    """Put what `explain` and `--help` print into the package; a checkout does without."""
 
     def run(self) -> None:
-        """Copy the page beside the modules."""
+        """Copy docs/errors.md beside the modules, and write the help."""
+        from manual.help_texts import write_help
+
         super().run()
         if not self.editable_mode:
-            page = str(ROOT / "docs" / "errors.md")
-            self.copy_file(page, str(Path(self.build_lib, "tosa_convert", "errors.md")))
+            package = Path(self.build_lib, "tosa_convert")
+            self.copy_file(str(ROOT / "docs" / "errors.md"), str(package / "errors.md"))
+            write_help(package / "cli" / "help")
 
 
 class WheelWithBill(bdist_wheel):
@@ -62,7 +65,7 @@ setup(
     long_description=read_readme(ROOT),
     long_description_content_type="text/markdown",
     cmdclass={
-        "build_py": BuildWithErrors,
+        "build_py": BuildWithTexts,
         "install_data": InstallManPages,
         "bdist_wheel": WheelWithBill,
     },

@@ -23,7 +23,10 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 #: Files of the wheel that are not Python, below the package or the metadata.
-_WHEEL: Final = ("tosa_convert/py.typed", "tosa_convert/builder/*.pyi", "*.dist-info/*")
+_WHEEL: Final = (
+    *("tosa_convert/py.typed", "tosa_convert/builder/*.pyi", "*.dist-info/*"),
+    "tosa_convert/cli/help/*.txt",
+)
 #: The explanations of errors, which setup.py copies from docs/.
 _ERRORS: Final = "tosa_convert/errors.md"
 #: The man pages in the wheel, below the folder of an environment.
@@ -89,6 +92,8 @@ def try_wheel(wheel: Path, python: str, readme: str) -> str:
         for verb in ("", *run(programs / "python", "-c", list_verbs).split()):
             page = Path(folder, _PAGES, f"tosa-flatbuffer{verb and '-'}{verb}.1")
             assert page.read_text(encoding="utf-8").startswith(".TH "), page
+            _compare_help(programs / "tosa-flatbuffer", *verb.split())
+        _compare_help(programs / "tosa-flatbuffer-convert")
         source, _, target = command[1].split()
         target = str(Path(folder, target))
         run(programs / "tosa-flatbuffer-convert", ROOT / source, "-o", target, cwd=folder)
@@ -96,13 +101,21 @@ def try_wheel(wheel: Path, python: str, readme: str) -> str:
         return run(programs / "python", "-m", "pip", "list", "--format", "freeze")
 
 
-def run(*words: str | Path, cwd: str | None = None) -> str:
-    """Run a program, without the packages that $PYTHONPATH adds; its standard output."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+def _compare_help(*command: str | Path) -> None:
+    """Compare the help that the wheel brings with what click makes, which follows $COLUMNS."""
+    made, brought = run(*command, "--help", COLUMNS="80"), run(*command, "--help")
+    assert made == brought, f"the help of {command} differs"
+
+
+def run(*words: str | Path, cwd: str | None = None, **variables: str) -> str:
+    """Run a program, without what $PYTHONPATH and $COLUMNS say; its standard output."""
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "COLUMNS")
+    }
     done = subprocess.run(
         list(map(str, words)),
         cwd=cwd,
-        env=environment,
+        env={**environment, **variables},
         stdout=subprocess.PIPE,
         text=True,
         check=True,

@@ -12,28 +12,78 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import Final, NoReturn
+
+
+#: Columns of a terminal from which click makes the lines of the help no longer.
+HELP_WIDTH: Final = 80
+#: Where an installation has the texts of the help.
+_HELP: Final = os.path.join(os.path.dirname(__file__), "help")
 
 
 def main() -> None:
     """`tosa-flatbuffer`."""
     words = sys.argv[1:]
-    if words == ["--version"] and _print_version():
+    if words == ["--version"] and _printed(_version()):
+        os._exit(0)
+    if _printed(help_text("tosa-flatbuffer", words)):
         os._exit(0)
     _main("", words)
 
 
 def main_convert() -> None:
     """`tosa-flatbuffer-convert`."""
-    _main("convert", sys.argv[1:])
+    words = sys.argv[1:]
+    if _printed(help_text("tosa-flatbuffer-convert", words)):
+        os._exit(0)
+    _main("convert", words)
 
 
-def _print_version() -> bool:
-    """Print the version; return whether that was possible. Otherwise the parser tries it and reports."""
+def _version() -> str:
     from tosa_convert.version import __version__
 
+    return f"tosa-flatbuffer, version {__version__}\n"
+
+
+def help_text(program: str, words: list[str], folder: str = _HELP) -> str:
+    """Return the help that a command line asks for, if the installation has its text; else "".
+
+    A checkout has none; and click breaks the lines for a narrow terminal, and names the program as it
+    was called.
+
+    program: the name of the command. folder: where the texts are.
+    """
+    if not words or words[-1] not in ("-h", "--help") or len(words) > 3:
+        return ""
+    package = getattr(sys.modules["__main__"], "__package__", None)
+    if package or os.path.basename(sys.argv[0]) != program:
+        return ""
+    if not all(word.isalpha() and word.isascii() for word in words[:-1]) or _columns() < HELP_WIDTH:
+        return ""
     try:
-        sys.stdout.write(f"tosa-flatbuffer, version {__version__}\n")
+        with open(os.path.join(folder, ".".join([program, *words[:-1], "txt"])), "rb") as file:
+            return file.read().decode("ascii")
+    except OSError:
+        return ""
+
+
+def _columns() -> int:
+    """Return the columns of the terminal; 0 if $COLUMNS says it, or a shell asks for completions."""
+    if any(name == "COLUMNS" or name.endswith("_COMPLETE") for name in os.environ):
+        return 0
+    try:
+        number = -1 if sys.__stdout__ is None else sys.__stdout__.fileno()
+        return os.get_terminal_size(number).columns or HELP_WIDTH
+    except (OSError, ValueError):
+        return HELP_WIDTH
+
+
+def _printed(text: str) -> bool:
+    """Print a text; return whether that was possible. Otherwise the parser tries it and reports."""
+    if not text:
+        return False
+    try:
+        sys.stdout.write(text)
         sys.stdout.flush()
     except (AttributeError, OSError, ValueError):
         return False

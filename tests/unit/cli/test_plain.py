@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from manual.help_texts import write_help
 from tosa_convert.cli.ending import before_work, exit_code_of
-from tosa_convert.cli.main import run, tosa_flatbuffer, verb
+from tosa_convert.cli.main import VERBS, run, tosa_flatbuffer, verb
 from tosa_convert.cli.messages import STANDARD_OUTPUT, user_of
 from tosa_convert.cli.plain import PLAIN, PlainCall, plain_call
+from tosa_convert.cli.start import help_text
 from tosa_convert.io.options import limits_of
 
 #: Lines that must be parsed without click: what scripts and suites call a thousand times.
@@ -156,3 +159,87 @@ def test_the_version_is_printed_by_little_more_than_python() -> None:
     ours = {"tosa_convert", "tosa_convert.cli", "tosa_convert.cli.start", "tosa_convert.version"}
     assert {"0", *ours} <= set(modules.split()) <= {"0", "__future__", *ours}
     assert version == f"tosa-flatbuffer, version {sys.modules['tosa_convert'].__version__}"
+
+
+@pytest.fixture(scope="module")
+def help_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What an installation has, and a checkout has not."""
+    folder = tmp_path_factory.mktemp("help")
+    write_help(folder)
+    return folder
+
+
+@pytest.fixture
+def called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process is that of an installed program, without a terminal."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr(sys, "argv", ["/bin/tosa-flatbuffer"])
+    monkeypatch.setattr(sys.modules["__main__"], "__package__", "")
+    monkeypatch.setattr(sys, "__stdout__", None)
+
+
+@pytest.mark.usefixtures("called")
+@pytest.mark.parametrize("name", ["", *VERBS, "weights export"])
+def test_the_help_of_an_installation_is_what_click_prints(
+    name: str, help_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*name.split(), "--help"]
+    found = help_text("tosa-flatbuffer", words, str(help_folder))
+    assert run(tosa_flatbuffer, words) == 0
+    assert found == capsys.readouterr().out
+    assert found.count("\n") > 5
+
+
+#: Command lines and surroundings whose help click prints.
+HELP_OF_CLICK: tuple[tuple[str, dict[str, str], str], ...] = (
+    ("--help", {"COLUMNS": "60"}, "/bin/tosa-flatbuffer"),
+    ("--help", {"_TOSA_FLATBUFFER_COMPLETE": "bash_complete"}, "/bin/tosa-flatbuffer"),
+    ("--help", {}, "/bin/tosa_convert/__main__.py"),
+    ("nonsense --help", {}, "/bin/tosa-flatbuffer"),
+    ("convert a.tosa --help", {}, "/bin/tosa-flatbuffer"),
+    ("../convert --help", {}, "/bin/tosa-flatbuffer"),
+    ("--help --help", {}, "/bin/tosa-flatbuffer"),
+    ("--help convert", {}, "/bin/tosa-flatbuffer"),
+    ("", {}, "/bin/tosa-flatbuffer"),
+)
+
+
+@pytest.mark.usefixtures("called")
+@pytest.mark.parametrize(("line", "variables", "program"), HELP_OF_CLICK)
+def test_other_help_is_for_click(
+    line: str,
+    variables: dict[str, str],
+    program: str,
+    help_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "argv", [program])
+    assert help_text("tosa-flatbuffer", line.split(), str(help_folder)) == ""
+
+
+def test_the_help_of_an_installation_is_printed_by_little_more_than_python(
+    help_folder: Path,
+) -> None:
+    code = (
+        "import sys; before = set(sys.modules); sys.argv[:] = ['tosa-flatbuffer', 'show', '-h']\n"
+        "import os; os._exit = lambda code: print(code, *set(sys.modules) - before)\n"
+        "from tosa_convert.cli import start\n"
+        f"start.help_text.__defaults__ = ({str(help_folder)!r},)\n"
+        "start._main = lambda *words: None\n"
+        "start.main()"
+    )
+    words = [sys.executable, "-c", code]
+    environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
+    out = subprocess.run(
+        words, capture_output=True, text=True, check=True, timeout=60, env=environment
+    ).stdout
+    text, _, modules = out.removesuffix("\n").rpartition("\n")
+    ours = {"tosa_convert", "tosa_convert.cli", "tosa_convert.cli.start", "tosa_convert.version"}
+    assert (
+        {"0", *ours} - {"tosa_convert.version"}
+        <= set(modules.split())
+        <= {"0", "__future__", *ours}
+    )
+    assert text.startswith("Usage: tosa-flatbuffer show [OPTIONS]")
