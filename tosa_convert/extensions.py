@@ -7,13 +7,14 @@ their own.
 
 from __future__ import annotations
 
-import ast
-import importlib.util
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from tosa_convert.errors import TosaConvertError, fail, suggest
+from tosa_convert.records import dataclass
+
+if TYPE_CHECKING:
+    import ast
+    from pathlib import Path
 
 Kind = Literal["backends", "frontends", "rewrites"]
 
@@ -147,6 +148,9 @@ def broken(name: str, message: str) -> TosaConvertError:
 
 def _source_of(module: str) -> Path | None:
     """Return the file of a module; its packages are not imported."""
+    import importlib.util
+    from pathlib import Path
+
     top, *rest = module.split(".")
     try:
         spec = importlib.util.find_spec(top)
@@ -164,6 +168,8 @@ def _source_of(module: str) -> Path | None:
 
 def _require_protocol(name: str, source: Path, defines: tuple[str, ...]) -> None:
     """Refuse a module for another version of the protocol, or that lacks a definition."""
+    import ast
+
     try:
         tree = ast.parse(source.read_bytes(), str(source))
     except (OSError, SyntaxError, ValueError) as error:

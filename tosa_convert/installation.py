@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _NAME: Final = "tosa-convert"
 
@@ -20,6 +22,8 @@ def install_command(extra: str, python: str = "") -> str:
         extra: as in the `optional-dependencies` of pyproject.toml.
         python: the Python to install into; by default that of the `pip` on the path.
     """
+    from pathlib import Path  # takes as long as three modules of ours
+
     pip = f"{shlex.quote(python)} -m pip install" if python else "pip install"
     checkout = Path(__file__).resolve().parents[1]
     if _is_checkout(checkout):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, overload
 
 from tosa_convert.errors import fail, refuse_unknown
@@ -24,6 +23,7 @@ from tosa_convert.io.options import (
     refuse_unexpected,
     takes_keywords,
 )
+from tosa_convert.records import replace
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -18,6 +18,7 @@ ADAPTERS = (
 ARROWS: dict[str, set[str]] = {
     "errors": set(),
     "version": set(),
+    "records": set(),
     "installation": set(),
     "extensions": {"errors"},
     "deprecation": set(),
@@ -244,6 +245,7 @@ _EVERYWHERE = {
     "extensions",
     "deprecation",
     "version",
+    "records",
     "installation",
     "io",
     "process",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from operator import is_
 from typing import TYPE_CHECKING, Final
@@ -35,6 +34,7 @@ from tosa_convert.graph.opset import (
     OperatorSpec,
     operator,
 )
+from tosa_convert.records import replace
 
 if TYPE_CHECKING:
     from tosa_convert.builder.infer_results import Inference

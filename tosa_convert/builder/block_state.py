@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import replace
 from functools import wraps
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +28,7 @@ from tosa_convert.graph.model import (
 )
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.value_rules import tensor_problems
+from tosa_convert.records import NamedTuple, replace
 from tosa_convert.rules.values import TypeTable, ValueType
 
 _P = ParamSpec("_P")

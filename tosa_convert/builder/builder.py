@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -33,6 +32,7 @@ from tosa_convert.graph.opset import (
 )
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.graph.versions import V1_1_DRAFT, lowest_version
+from tosa_convert.records import replace
 from tosa_convert.rules.operator_view import OperatorView
 from tosa_convert.rules.program import program_findings
 from tosa_convert.rules.values import ShapeType, ValueType

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +12,7 @@ from tosa_convert.errors import fail
 from tosa_convert.graph.dtypes import DTYPES, DType
 from tosa_convert.graph.from_numpy import dtype_of_array
 from tosa_convert.graph.model import Block
+from tosa_convert.records import dataclass
 from tosa_convert.rules.values import ShapeType, Size, TensorType, ValueType
 
 #: An element type as users give it: "FP32", "fp32", "f32", np.float32, or a `DType`.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from tosa_convert.cli.load_graph import (
@@ -25,6 +24,7 @@ from tosa_convert.io.files import (
 )
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, Format, of_path
 from tosa_convert.io.options import ReadOptions, WriteOptions, given_options
+from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph

@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import traceback
 from collections.abc import Callable, Generator, Sequence
-from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from tosa_convert.cli.messages import EXIT_BUG, UsageError, report_bug, say
 from tosa_convert.errors import Finding, TosaConvertError, fail, printable
@@ -17,6 +15,9 @@ from tosa_convert.io.applicable_options import refuse_inapplicable
 from tosa_convert.io.files import STANDARD, map_file, walk
 from tosa_convert.io.formats import EXTENSIONS, Format, is_saved_model, model_kind, sniff
 from tosa_convert.io.options import ReadOptions, given_options
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 #: The number of files above which another process saves time.
 FILES_PER_PROCESS: Final = 64
@@ -38,6 +39,8 @@ def attempt(work: Callable[[Job], Result], job: Job) -> Result | FileFailure:
     except TosaConvertError as error:
         return error
     except Exception:  # a bug of ours, which must not stop the other files
+        import traceback
+
         return traceback.format_exc()
 
 
@@ -60,6 +63,8 @@ def inputs_below(given: str) -> list[tuple[Path, Path]]:
     """Find the inputs of one argument, each with its path below the directory that it names."""
     if given == STANDARD:
         raise UsageError("standard input cannot be one of several inputs")
+    from pathlib import Path
+
     root = Path(given)
     if not root.is_dir() or is_saved_model(root):
         return [(root, Path(root.name))]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +40,7 @@ from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.golden.running.variable_states import with_variables
 from tosa_convert.graph.model import Graph, counted
+from tosa_convert.records import replace
 
 #: A name for each set of inputs, and its arrays.
 NamedInputs = Iterator[tuple[str, dict[str, Array]]]

@@ -7,8 +7,6 @@ import functools
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.cli import show_json, show_text
@@ -40,9 +38,12 @@ from tosa_convert.io.applicable_options import refuse_inapplicable
 from tosa_convert.io.files import STANDARD, map_file, write_standard_output
 from tosa_convert.io.formats import is_saved_model, model_kind
 from tosa_convert.io.options import ReadOptions, given_options
+from tosa_convert.records import dataclass, field, replace
 from tosa_convert.views.inspection.summary import summarize
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tosa_convert.formats.read import Annotation
     from tosa_convert.graph.model import Graph
 
@@ -186,6 +187,8 @@ def show_files(paths: Sequence[str], view: View, processes: int) -> int:
 
     Returns the exit code: the highest of all files.
     """
+    from pathlib import Path
+
     files = [
         source
         for given in paths

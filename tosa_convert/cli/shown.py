@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tosa_convert.formats.read import Storage
 from tosa_convert.io.formats import Format
+from tosa_convert.records import dataclass
 from tosa_convert.views.inspection.summary import Summary
 
 if TYPE_CHECKING:

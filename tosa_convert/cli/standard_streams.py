@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import Final
 
 from tosa_convert.cli.messages import UsageError
@@ -18,6 +17,7 @@ from tosa_convert.io.files import (
     write_standard_output,
 )
 from tosa_convert.io.options import ReadOptions
+from tosa_convert.records import replace
 
 #: The name of standard input in messages.
 STDIN: Final = "<stdin>"

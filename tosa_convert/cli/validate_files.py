@@ -10,11 +10,9 @@ import functools
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.cli.files_in_directories import (
     FileFailure,
@@ -35,9 +33,13 @@ from tosa_convert.formats.read import quoted, read
 from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.io.files import STANDARD
 from tosa_convert.io.options import ReadOptions
+from tosa_convert.records import dataclass
 from tosa_convert.rules.families.core import dashed
 from tosa_convert.rules.public import TARGET_CODES, Needs, needs
 from tosa_convert.version import __version__
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 #: The end of a finding's place: its region and block, and perhaps an operator.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePath
 from typing import Final, Literal
@@ -25,6 +24,7 @@ from tosa_convert.graph.model import Graph, counted
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.graph.verify import verify
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, WEIGHT_FILES, Format
+from tosa_convert.records import dataclass
 from tosa_convert.rules.public import find_violations
 
 #: Findings of one program that are kept; a program may refuse each of many tensors.

@@ -7,14 +7,14 @@ work. docs/formats.md names the releases that were tried.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import permutations
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from tosa_convert.errors import fail, refuse_unknown
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, Format
 from tosa_convert.io.options import Weights, WriteOptions
+from tosa_convert.records import NamedTuple, replace
 
 Form = Literal["embedded", "offset", "npy", "safetensors", "irpa"]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +23,7 @@ from tosa_convert.errors import Finding
 from tosa_convert.graph.dtypes import ResizeMode
 from tosa_convert.graph.locations import located
 from tosa_convert.graph.model import DYNAMIC, Block, Operator, operator_path, quoted
+from tosa_convert.records import replace
 from tosa_convert.rules.operator_view import OperatorView
 from tosa_convert.rules.values import TypeTable
 from tosa_convert.rules.verdict import judge

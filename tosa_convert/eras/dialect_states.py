@@ -7,11 +7,12 @@ what released packages accept and print, and runs of small programs in them.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 from tosa_convert.errors import fail
 from tosa_convert.graph import opset
 from tosa_convert.graph.dtypes import DTYPES
+from tosa_convert.records import NamedTuple
 
 #: The states, oldest first.
 STATES: Final = (

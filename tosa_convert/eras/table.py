@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from tosa_convert.eras.current_to_older.editor import DowngradeEditor
 from tosa_convert.eras.dialect_states import OPERANDS, OPERATOR_NAMES, SHAPES
@@ -12,6 +12,7 @@ from tosa_convert.eras.older_to_current.old_operation import OldOperation
 from tosa_convert.eras.rules import convolution, data_layout, elementwise, resize
 from tosa_convert.graph.model import Operator, Tensor
 from tosa_convert.graph.opset import BY_MLIR
+from tosa_convert.records import NamedTuple
 
 #: Writes an operator of today in an older form.
 Downgrade = Callable[[DowngradeEditor, Operator], None]

@@ -6,8 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, get_args
 
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.io import log
@@ -16,6 +15,7 @@ from tosa_convert.io.files import map_file, read_at_most, too_large
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, READ_ONLY, WEIGHT_FILES, Format, sniff
 from tosa_convert.io.gc_pause import garbage_collection_paused
 from tosa_convert.io.options import WEIGHT_FORMS, ReadOptions, WeightForm, given_options
+from tosa_convert.records import NamedTuple, replace
 
 if TYPE_CHECKING:
     from tosa_convert.eras.older_to_current.record import Upgrade

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tosa_convert.errors import fail, refuse_unknown
@@ -22,6 +21,7 @@ from tosa_convert.io.options import (
     Weights,
     WriteOptions,
 )
+from tosa_convert.records import replace
 from tosa_convert.version import __version__
 
 if TYPE_CHECKING:

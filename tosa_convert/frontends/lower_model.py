@@ -6,9 +6,8 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.advice import advice
@@ -21,6 +20,7 @@ from tosa_convert.frontends.table import LIBRARIES, on_route, refuse_func
 from tosa_convert.io.files import file_error
 from tosa_convert.io.options import DEFAULT_LIMITS, ReadOptions
 from tosa_convert.process.child import temporary_folder
+from tosa_convert.records import NamedTuple, dataclass, field, replace
 
 if TYPE_CHECKING:
     from tosa_convert.frontends.partial.cut import Cut

@@ -6,7 +6,6 @@ Converters return an argument, or one value twice, where a framework has several
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import Block, Graph, Operator, Tensor
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import IDENTITY, VARIABLE_READ, VARIABLE_WRITE
+from tosa_convert.records import replace
 
 
 def with_main(graph: Graph, block: Block) -> Graph:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from tosa_convert.errors import TosaConvertError, fail
@@ -17,6 +16,7 @@ from tosa_convert.frontends.tflite.unlowered import known_unlowered
 from tosa_convert.frontends.torch.header import NEVER_LOWERED, read_pt2
 from tosa_convert.io.files import map_file
 from tosa_convert.io.options import LimitsLike, limits_of
+from tosa_convert.records import dataclass
 
 #: Names of ONNX's element types, by their number.
 _ONNX_TYPES: Final = (

@@ -6,7 +6,6 @@ import importlib.util
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +26,7 @@ from tosa_convert.io.options import (
     shapes_of,
 )
 from tosa_convert.process.child import temporary_folder
+from tosa_convert.records import replace
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tosa_convert.frontends.process.interface import Value
+from tosa_convert.records import NamedTuple
 
 Array = npt.NDArray[Any]
 

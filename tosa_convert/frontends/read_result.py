@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 from tosa_convert import rewrites
@@ -17,6 +16,7 @@ from tosa_convert.graph.model import Block, Graph
 from tosa_convert.graph.rename import rename_in_order
 from tosa_convert.io import log
 from tosa_convert.io.options import ReadOptions
+from tosa_convert.records import replace
 from tosa_convert.rewrites.table import EXACT
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import os
-from typing import Final, NamedTuple
+from typing import Final
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.table import FRONTENDS, LIBRARIES
 from tosa_convert.io.files import map_file
 from tosa_convert.io.formats import is_saved_model, model_kind
+from tosa_convert.records import NamedTuple
 
 #: Package that a Python file imports -> the frontend of what it makes.
 _BY_IMPORT: Final = {package: row.name for row in FRONTENDS.values() for package in row.imports}
@@ -71,6 +71,8 @@ def recognize(source: str) -> Recognised | None:
 
 
 def _of_python(path: str) -> str:
+    import ast
+
     with open(path, "rb") as file:
         try:
             tree = ast.parse(file.read(), path)

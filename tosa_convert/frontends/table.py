@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from tosa_convert.errors import Finding, fail, refuse_unknown, suggest
 from tosa_convert.extensions import find_extension, is_extension
 from tosa_convert.installation import install_command
+from tosa_convert.records import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,6 +334,8 @@ def absent(row: Frontend) -> list[str]:
 
 
 def _is_there(package: str) -> bool:
+    import importlib.util
+
     return importlib.util.find_spec(package) is not None
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain, compress, count
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tosa_convert.graph.attribute_rules import attribute_problems
 from tosa_convert.graph.dtypes import INT4
@@ -27,6 +26,7 @@ from tosa_convert.graph.opset import (
     VARIABLE_WRITE,
 )
 from tosa_convert.graph.value_rules import shape_problems, tensor_problems
+from tosa_convert.records import NamedTuple, dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -6,10 +6,11 @@ its type names. The bit layouts were checked against the reference model (docs/f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
+
+from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

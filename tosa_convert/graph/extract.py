@@ -7,12 +7,12 @@ sub-graph. A write to a variable is part of it if a later read in the sub-graph 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import replace
 
 from tosa_convert.errors import Findings, fail, suggest
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor, quoted, require_graphs
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE_READ, VARIABLE_WRITE
+from tosa_convert.records import replace
 
 
 def extract(graph: Graph, outputs: Sequence[str], inputs: Iterable[str] = ()) -> Graph:

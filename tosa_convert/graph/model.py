@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 from tosa_convert.errors import fail
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import BlockShape, DType
 from tosa_convert.graph.opset import AttributeValue, OperatorSpec
 from tosa_convert.graph.target import Target
+from tosa_convert.records import NamedTuple, dataclass, field
 
 #: The size of a dynamic dimension.
 DYNAMIC: Final = -1

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 from tosa_convert.graph.dtypes import (
     V1_0,
@@ -21,6 +20,7 @@ from tosa_convert.graph.dtypes import (
 from tosa_convert.graph.operator_row import Row
 from tosa_convert.graph.operators_1_0 import ROWS_1_0
 from tosa_convert.graph.operators_1_1 import ROWS_1_1
+from tosa_convert.records import NamedTuple, dataclass
 
 #: The value of an attribute in a Graph.
 AttributeValue = int | bool | str | bytes | tuple[int, ...] | IntEnum | DType

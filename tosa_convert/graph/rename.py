@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 from tosa_convert.errors import Findings
@@ -18,6 +17,7 @@ from tosa_convert.graph.model import (
     require_graphs,
 )
 from tosa_convert.graph.names import unused_name
+from tosa_convert.records import replace
 
 Value = TypeVar("Value", Tensor, ShapeValue)
 

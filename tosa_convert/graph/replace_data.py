@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Literal
 
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.model import Block, Graph, Tensor
+from tosa_convert.records import replace
 
 #: The elements of a tensor, or the scales of a block-scaled one.
 Part = Literal["data", "scale_data"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from tosa_convert.records import NamedTuple
 
 
 class Target(NamedTuple):

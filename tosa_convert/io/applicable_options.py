@@ -7,11 +7,12 @@ have an effect; if it cannot have one, the request is refused by name instead of
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from tosa_convert.errors import Findings, fail
 from tosa_convert.io.formats import FORMATS, Format
 from tosa_convert.io.options import Weights
+from tosa_convert.records import NamedTuple
 
 #: The form of an input or output: a file's format, an `ir.Module`, a Graph, or a framework's model.
 Form = Literal["mlir", "mlirbc", "tosa", "json", "vgf", "spv", "pte", "module", "graph", "model"]

@@ -7,13 +7,12 @@ Unpack[ReadKeywords]`, so that an option is one field of its keywords and one of
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Final, Literal, TypedDict, TypeVar, cast, get_args
 
 from tosa_convert.errors import Findings, TosaConvertError, fail, near_match, refuse_unknown
+from tosa_convert.records import MISSING, dataclass, field, fields
 
 Names = Literal["retain", "generate"]
 #: Where constants can be stored in files of their own.
@@ -366,6 +365,8 @@ def takes_keywords(keywords: Any, **defaults: Any) -> Callable[[_Function], _Fun
         keywords: a TypedDict.
         defaults: those of keywords that are fields neither of `ReadOptions` nor of `WriteOptions`.
     """
+    import inspect
+
     for row in (*fields(WriteOptions), *fields(ReadOptions)):
         value = None if row.default is MISSING or row.name == "limits" else row.default
         defaults.setdefault(row.name, value)
@@ -398,6 +399,8 @@ def refuse_unexpected(function: Callable[..., Any], keywords: Mapping[str, objec
         Traceback (most recent call last):
         TypeError: f() got an unexpected keyword argument 'name'; did you mean 'names'?
     """
+    import inspect
+
     known = inspect.signature(function).parameters
     for name in keywords:
         if name not in known:

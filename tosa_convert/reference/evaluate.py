@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, cast
 
@@ -15,6 +14,7 @@ from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.graph.dtypes import BLOCK_SCALE, INT8, INT16, MIDDLE_OF_UINT16, DType
 from tosa_convert.graph.model import Block, Graph, Operator, ShapeValue, Tensor, operator_path
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE, VARIABLE_READ, VARIABLE_WRITE
+from tosa_convert.records import dataclass, field, replace
 from tosa_convert.reference import (
     block_scaled,
     conversion,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from tosa_convert.records import NamedTuple
 from tosa_convert.reference.call import Array, is_float
 from tosa_convert.reference.products import largest_of
 

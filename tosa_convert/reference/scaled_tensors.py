@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
 from tosa_convert.errors import fail
 from tosa_convert.graph.dtypes import BLOCK_SCALE, FP16, FP32
 from tosa_convert.graph.model import Tensor
+from tosa_convert.records import NamedTuple, replace
 from tosa_convert.reference.block_scaled import multiply, numbers_of, to_blocks
 from tosa_convert.reference.call import Array, Call, Operation, Type
 

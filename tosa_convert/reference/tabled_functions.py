@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
 import numpy as np
 from numpy.polynomial.chebyshev import cheb2poly
 
+from tosa_convert.records import dataclass
 from tosa_convert.reference.call import Array
 from tosa_convert.reference.parts import slices
 

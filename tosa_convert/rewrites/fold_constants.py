@@ -13,7 +13,7 @@ import mmap
 import tempfile
 from collections.abc import Callable
 from math import prod
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import Operator, Tensor, element_value
 from tosa_convert.graph.opset import OPERATORS as ALL_OPERATORS
 from tosa_convert.graph.opset import operator
+from tosa_convert.records import NamedTuple
 from tosa_convert.reference.call import Call, Type, store
 from tosa_convert.reference.evaluate import OPERATIONS as DEFINITIONS
 

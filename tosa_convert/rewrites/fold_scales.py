@@ -8,9 +8,8 @@ of zeros is exact.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import prod
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +19,7 @@ from tosa_convert.graph.dtypes import dtype
 from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import Operator
 from tosa_convert.graph.opset import operator
+from tosa_convert.records import NamedTuple, replace
 
 Array = npt.NDArray[Any]
 

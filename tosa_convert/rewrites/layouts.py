@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -21,6 +20,7 @@ from tosa_convert.builder.edit import change_blocks
 from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator
 from tosa_convert.graph.opset import CONST, AttributeValue, operator
+from tosa_convert.records import replace
 from tosa_convert.rewrites.minimum_cut import NEVER, MinimumCut
 from tosa_convert.rewrites.report import Recorder
 

@@ -7,12 +7,12 @@ more neighbours to merge with.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.graph.model import DYNAMIC, Operator
 from tosa_convert.graph.opset import operator
+from tosa_convert.records import replace
 
 _TRANSPOSE: Final = operator("TRANSPOSE")
 _RESHAPE: Final = operator("RESHAPE")

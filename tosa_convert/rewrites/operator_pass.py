@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.builder.edit import change_blocks
 from tosa_convert.graph.model import Block, Graph, Operator
 from tosa_convert.graph.opset import OperatorSpec
+from tosa_convert.records import NamedTuple
 from tosa_convert.rewrites.report import Recorder
 
 #: Puts others in the place of an operator, and returns what it did, for the report; None to keep it, and

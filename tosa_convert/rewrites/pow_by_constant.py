@@ -8,11 +8,12 @@ infinity for the reciprocal of 0.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.graph.model import DYNAMIC, Operator
 from tosa_convert.graph.opset import operator
+from tosa_convert.records import NamedTuple
 from tosa_convert.rewrites.operator_pass import replace_by_value
 
 OPERATORS: Final = (operator("POW"),)

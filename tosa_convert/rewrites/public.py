@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import Final
 
 from tosa_convert.errors import refuse_unknown
 from tosa_convert.extensions import broken, is_extension
 from tosa_convert.graph.model import Graph, require_graphs
 from tosa_convert.graph.verify import verify
+from tosa_convert.records import NamedTuple
 from tosa_convert.rewrites.extension import extension_rewrite
 from tosa_convert.rewrites.operator_pass import OperatorPass, OperatorRewrite
 from tosa_convert.rewrites.report import Recorder, Report

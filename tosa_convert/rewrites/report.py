@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
 
 from tosa_convert.graph.model import Operator, operator_path
+from tosa_convert.records import dataclass, field
 
 #: How many operators a change lists.
 _SHOWN_PLACES: Final = 4

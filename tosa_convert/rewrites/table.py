@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from tosa_convert.graph.model import Graph
+from tosa_convert.records import NamedTuple
 from tosa_convert.rewrites import (
     boolean_arithmetic,
     casts,

@@ -6,12 +6,12 @@ stays: writes of variables, control flow that touches variables, CUSTOM and ASSE
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from tosa_convert.graph.extract import touches_variables, unrun_regions
 from tosa_convert.graph.model import Block, Graph, Operator, Region, block_path
 from tosa_convert.graph.opset import OPERATORS, VARIABLE_WRITE, operator
+from tosa_convert.records import replace
 from tosa_convert.rewrites.report import Recorder
 
 NAME: Final = "unused-operators"

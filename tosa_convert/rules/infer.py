@@ -7,12 +7,12 @@ operators running it pass. A loop's state keeps the sizes that no iteration chan
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tosa_convert.errors import Findings, TosaConvertError, fail
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator, Region, operator_path
 from tosa_convert.graph.opset import operator
+from tosa_convert.records import dataclass, field, replace
 from tosa_convert.rules.argument_shapes import GivenSize, open_symbols, resolved
 from tosa_convert.rules.families.core import ResultShape, common_shape
 from tosa_convert.rules.operator_view import OperatorView

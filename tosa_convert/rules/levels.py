@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from math import prod
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import Finding
 from tosa_convert.graph.model import DYNAMIC, block_path, operator_path, quoted
+from tosa_convert.records import NamedTuple
 from tosa_convert.rules.families.core import Violation, dashed, known
 from tosa_convert.rules.operator_view import OperatorView
 from tosa_convert.rules.program import unjudged_inputs

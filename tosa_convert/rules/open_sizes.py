@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tosa_convert.errors import Finding
 from tosa_convert.graph.dtypes import V1_1
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Tensor, counted, operator_path, quoted
+from tosa_convert.records import dataclass, field
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Version

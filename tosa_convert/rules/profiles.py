@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import Findings
 from tosa_convert.graph.dtypes import V1_0, V1_1, RoundingMode
 from tosa_convert.graph.locations import located
 from tosa_convert.graph.model import operator_path
 from tosa_convert.graph.target import Target
+from tosa_convert.records import NamedTuple
 from tosa_convert.rules.types import Element, Need, match
 
 if TYPE_CHECKING:

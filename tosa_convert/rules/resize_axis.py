@@ -5,7 +5,9 @@ Source: RESIZE in the TOSA specification, with the scale numerator / denominator
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
+
+from tosa_convert.records import NamedTuple
 
 LARGEST_NUMERATOR: Final = 1 << 11
 #: A denominator, an offset and a border are below so many numerators, or above so many negative ones.

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
 from itertools import product
-from typing import Final, NamedTuple
+from typing import Final
 
 from tosa_convert.graph.dtypes import BLOCK_SCALE, V1_0, V1_1, DType, dtype
 from tosa_convert.graph.opset import OperatorSpec
+from tosa_convert.records import NamedTuple
 
 #: A tensor's element type, that of a block-scaled tensor with the type of its scales; None is a
 #: !tosa.shape.

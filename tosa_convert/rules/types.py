@@ -7,10 +7,11 @@ of its scales.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from tosa_convert.graph.dtypes import dtype
 from tosa_convert.graph.opset import OperatorSpec
+from tosa_convert.records import NamedTuple
 from tosa_convert.rules.type_forms import Element, Form, Key, Need, Slot, TypeRow, forms
 
 __all__ = ["Element", "Need", "TypeMismatch", "TypeRow", "match", "mismatch", "rows", "rows_for"]

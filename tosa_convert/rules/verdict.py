@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from tosa_convert.records import NamedTuple
 from tosa_convert.rules.families import rules_of
 from tosa_convert.rules.families.core import ResultShape, Violation, dashed, result_violations
 from tosa_convert.rules.operator_view import OperatorView

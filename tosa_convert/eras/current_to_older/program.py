@@ -8,7 +8,6 @@ what Vela 4.5.0 reads.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from enum import IntEnum
 from functools import partial
 from typing import Final
@@ -48,6 +47,7 @@ from tosa_convert.graph.model import (
     quoted,
 )
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE
+from tosa_convert.records import replace
 
 _CODE = "unsupported-by-reader"
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NamedTuple
 
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Operator
+from tosa_convert.records import NamedTuple, dataclass, field
 
 #: The value of an attribute. A list was an ArrayAttr, which the dialect had until 2022; a tuple is a
 #: dense array, or a vector of a file. A dictionary has the zero points of `quantization_info`.

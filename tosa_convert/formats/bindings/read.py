@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 from tosa_convert.errors import fail
@@ -14,6 +13,7 @@ from tosa_convert.formats.mlir.read.module import read_module
 from tosa_convert.formats.mlir.read.select_function import FUNCTION, MODULE
 from tosa_convert.graph.model import Graph
 from tosa_convert.io.options import ReadOptions
+from tosa_convert.records import replace
 
 _READ_OPTIONS: Final = ReadOptions()
 

@@ -11,12 +11,12 @@ be parsed any further, `Stop` ends the reading.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from tosa_convert.errors import MAX_FINDINGS, Finding
 from tosa_convert.io.options import Limits
 from tosa_convert.io.source_excerpt import excerpt_at
+from tosa_convert.records import dataclass
 
 #: Memory in bytes that the result may take: for any text, and for each byte of it. Texts that
 #: programs write take less than their size; texts of little but empty objects take more.

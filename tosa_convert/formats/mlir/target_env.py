@@ -7,11 +7,12 @@ extensions = [int16]>`. Older bindings have no version in it.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 from tosa_convert.graph.model import Version
 from tosa_convert.graph.target import Target
 from tosa_convert.graph.versions import BY_NAME
+from tosa_convert.records import NamedTuple
 
 #: The name of the attribute.
 TARGET_ENV: Final = "tosa.target_env"

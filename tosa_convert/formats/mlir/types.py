@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tosa_convert.formats.mlir.bytecode import format as code
@@ -13,6 +12,7 @@ from tosa_convert.formats.mlir.bytecode.varint import to_zigzag
 from tosa_convert.formats.mlir.read.narrowing import QUANT, QUANTISED
 from tosa_convert.graph.dtypes import BY_MLIR, BlockShape, DType
 from tosa_convert.graph.model import DYNAMIC, INT32_MAX, BlockScale, Tensor, element_count
+from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.decode import Bytecode

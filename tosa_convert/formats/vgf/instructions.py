@@ -7,9 +7,10 @@ accumulator has another place: before `local_bound`.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from tosa_convert.graph.opset import OPERATORS, OperatorSpec
+from tosa_convert.records import NamedTuple
 
 SET: Final = "TOSA.001000.1"
 #: ARGMAX is the first instruction and RESCALE the last.

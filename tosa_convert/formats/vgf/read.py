@@ -6,7 +6,6 @@ Names of tensors are not in it; locations are, if it was written with them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Final
 
 from tosa_convert.errors import Findings, fail
@@ -28,6 +27,7 @@ from tosa_convert.graph.opset import AttributeSpec, AttributeValue, operator
 from tosa_convert.graph.rename import rename_in_order
 from tosa_convert.graph.versions import V1_0
 from tosa_convert.io import log
+from tosa_convert.records import dataclass, field
 
 _CONST: Final = operator("CONST")
 _CONST_SHAPE: Final = operator("CONST_SHAPE")

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy.typing as npt
 
 from tosa_convert.formats.vgf.container import malformed
 from tosa_convert.graph.dtypes import DType, dtype
 from tosa_convert.graph.lazy_numpy import np
+from tosa_convert.records import NamedTuple, dataclass, field
 
 _MAGIC: Final = 0x07230203
 _HEADER_WORDS: Final = 5

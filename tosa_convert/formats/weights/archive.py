@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.weights import npy
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DTYPES, INT4, DType
+from tosa_convert.records import NamedTuple
 
 #: Kind -> bits of an element. Those that TOSA does not have are read to say what they are.
 BITS: Final = {

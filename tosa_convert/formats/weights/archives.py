@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from tosa_convert.formats.weights import gguf, irpa, safetensors
 from tosa_convert.formats.weights.archive import Contents, Item
 from tosa_convert.io.options import Limits, WeightForm
+from tosa_convert.records import NamedTuple
 
 #: Form of weights -> what returns the arrays of a file: its bytes and its name for messages are given.
 READERS: Final[dict[str, Callable[[memoryview, str, Limits], Contents]]] = {

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final, get_args
 
 from tosa_convert.errors import Findings, fail
@@ -24,6 +24,7 @@ from tosa_convert.formats.weights.npy import MAX_RANK
 from tosa_convert.graph.dtypes import DTYPES
 from tosa_convert.graph.model import block_path, quoted
 from tosa_convert.graph.replace_data import Part
+from tosa_convert.records import dataclass
 
 NAME: Final = "manifest.json"
 FORMAT: Final = "tosa-convert weights"

@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +22,7 @@ from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.replace_data import Part, replace_data
 from tosa_convert.io.files import replace_file, write_pieces
 from tosa_convert.io.options import WeightForm
+from tosa_convert.records import dataclass
 
 #: Called with the bytes written so far and the bytes of all elements.
 Progress = Callable[[int, int], None]

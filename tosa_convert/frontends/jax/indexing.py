@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -32,6 +31,7 @@ from tosa_convert.frontends.jax.scope import (
     is_unsigned,
     neutral,
 )
+from tosa_convert.records import dataclass
 
 #: GATHER and SCATTER move these by INT32 indices in TOSA 1.0.
 _INT8: Final = np.dtype(np.int8)

@@ -6,7 +6,6 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,6 +35,7 @@ from tosa_convert.frontends.tflite.failing_operators import words_on_stderr
 from tosa_convert.frontends.tflite.read import read_tflite
 from tosa_convert.graph.model import Graph
 from tosa_convert.io.options import ReadOptions
+from tosa_convert.records import dataclass, replace
 
 _NAME: Final = "litert-converter"
 #: The signature of the model.

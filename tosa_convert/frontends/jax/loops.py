@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +13,7 @@ from tosa_convert.builder.values import Value
 from tosa_convert.frontends.jax import layout
 from tosa_convert.frontends.jax.indexing import as_rows, from_rows, rows_at, write_rows
 from tosa_convert.frontends.jax.scope import BOOL, Array, Scope, Step, constant
+from tosa_convert.records import dataclass
 
 #: A loop is unrolled if its iterations together have at most this many equations.
 UNROLLED_EQUATIONS: Final = 1024

@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -28,6 +27,7 @@ from tosa_convert.frontends.main_block import with_own_outputs
 from tosa_convert.frontends.process.interface import Value
 from tosa_convert.graph.model import Graph
 from tosa_convert.graph.rename import rename_in_order
+from tosa_convert.records import NamedTuple, dataclass
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -13,6 +12,7 @@ import numpy as np
 from tosa_convert.builder.values import Variable
 from tosa_convert.errors import fail
 from tosa_convert.frontends.jax.scope import Array, Data, Scope, carrier
+from tosa_convert.records import dataclass
 
 
 @dataclass(frozen=True)

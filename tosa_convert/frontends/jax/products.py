@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -24,6 +23,7 @@ from tosa_convert.frontends.jax.scope import (
     is_float,
     is_small,
 )
+from tosa_convert.records import dataclass, replace
 
 #: Most products of integers that MATMUL does not take, which are elementwise.
 _MOST_PRODUCTS: Final = 1 << 22

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -22,6 +21,7 @@ from tosa_convert.frontends.jax import (
     windows,
 )
 from tosa_convert.frontends.jax.scope import Array, Rule, Scope, Step, carrier
+from tosa_convert.records import dataclass, replace
 
 #: Lowers an operation by its operands, and by what its parameters say: (scope, *operands, *values).
 Function = Callable[..., Array | Sequence[Array]]

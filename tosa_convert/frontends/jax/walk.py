@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +13,7 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.jax.scope import Array, NotLowered, Scope, Step, carrier, whole_data
 from tosa_convert.frontends.jax.source import Place, place_of_equation
 from tosa_convert.frontends.jax.table import CALLS, REFUSED, ROWS
+from tosa_convert.records import dataclass, field
 
 #: The largest constant in bytes that is computed, unless its operands are as large.
 _MOST_FOLDED: Final = 1 << 20

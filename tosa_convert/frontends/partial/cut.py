@@ -8,8 +8,9 @@ what it takes results of the program. A value's place is its position among the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from tosa_convert.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

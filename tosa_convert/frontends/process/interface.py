@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Final
 
 from tosa_convert.errors import Finding
 from tosa_convert.frontends.partial.cut import Cut
 from tosa_convert.frontends.process.request import restored
+from tosa_convert.records import dataclass, field
 
 #: Files in the folder that parent and child share.
 PROGRAM_FILE: Final = "program.mlirbc"

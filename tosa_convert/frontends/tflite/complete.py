@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,7 @@ from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.io import log
 from tosa_convert.io.options import ReadOptions, WriteOptions
+from tosa_convert.records import replace
 
 
 def complete_program(

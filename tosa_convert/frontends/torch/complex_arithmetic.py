@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import torch
 from torch.utils import _pytree as pytree
+
+from tosa_convert.records import NamedTuple
 
 aten: Any = torch.ops.aten
 #: Elements of the matrix of a transform above which it is not made.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,6 +58,7 @@ from tosa_convert.frontends.torch.signature import (
     output_names,
 )
 from tosa_convert.frontends.torch.unlowered_report import locate, report
+from tosa_convert.records import replace
 
 #: Rounds in which torch's decompositions of what does not lower are added: one may use another.
 _ROUNDS: Final = 4

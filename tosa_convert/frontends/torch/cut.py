@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from torch_mlir import ir
@@ -23,6 +22,7 @@ from tosa_convert.frontends.torch.dialect import (
     unlowered_operations,
 )
 from tosa_convert.frontends.torch.unlowered_report import place
+from tosa_convert.records import dataclass, field
 
 #: Times that operators are cut out of one module: without some, others come to light.
 _ROUNDS: Final = 4

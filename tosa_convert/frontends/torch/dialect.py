@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 from torch_mlir import ir
 from torch_mlir.dialects import func as func_dialect
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.passmanager import PassManager
+
+from tosa_convert.records import dataclass
 
 #: torch-mlir's pipeline from the backend form of its dialect to TOSA.
 TO_TOSA: Final = "builtin.module(torch-backend-to-tosa-backend-pipeline)"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,6 +57,7 @@ from tosa_convert.frontends.torch.signature import (
     user_inputs,
 )
 from tosa_convert.frontends.torch.unlowered_report import locate, place
+from tosa_convert.records import dataclass, field
 
 _INTEGERS: Final = "TOSA-1.0+INT"
 _FLOATS: Final = "TOSA-1.0+FP"

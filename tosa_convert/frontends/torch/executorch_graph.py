@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import torch
+
+from tosa_convert.records import NamedTuple, dataclass, field
 
 #: Arguments of a quantise or dequantise operator: the tensor, scale, zero point, bounds, element type.
 _PER_TENSOR: Final = 6

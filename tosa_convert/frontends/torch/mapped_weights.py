@@ -15,7 +15,7 @@ import struct
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import torch
 from torch._export.serde.schema import Layout, ScalarType
@@ -26,6 +26,7 @@ from tosa_convert.formats.weights.archive import Stored
 from tosa_convert.formats.weights.safetensors import read
 from tosa_convert.io.files import map_file
 from tosa_convert.io.options import Limits
+from tosa_convert.records import NamedTuple
 
 EXTENSION: Final = ".safetensors"
 _CONFIG: Final = "data/weights/model_weights_config.json"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -31,6 +30,7 @@ from tosa_convert.golden.accuracy.error_statistics import (
 )
 from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES, Tolerances, is_integer
 from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.records import dataclass, field, replace
 
 #: Elements that are compared at a time, so that memory does not grow with the tensor.
 BLOCK: Final = 1 << 13

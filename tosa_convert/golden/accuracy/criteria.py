@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +26,7 @@ from tosa_convert.golden.accuracy.user_tolerances import Tolerances, is_integer
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import counted
+from tosa_convert.records import dataclass, field
 
 #: How many times its spread an element may err; a row or channel; and a whole tensor, by the root of
 #: the mean of squares.

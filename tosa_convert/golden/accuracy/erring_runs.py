@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -15,6 +14,7 @@ from tosa_convert.golden.accuracy.implementation_errors import Errors, errors_of
 from tosa_convert.golden.accuracy.undefined_casts import undefined_integers
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.model import Block, Operator
+from tosa_convert.records import dataclass, field
 from tosa_convert.reference.call import integer_limits
 from tosa_convert.reference.evaluate import Machine
 from tosa_convert.reference.scaled_tensors import Scaled, Value, plain

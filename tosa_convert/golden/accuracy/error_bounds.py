@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.dtypes import DType
+from tosa_convert.records import dataclass
 from tosa_convert.reference.parts import slices
 
 #: Element type -> bits of the fraction, smallest normal, largest finite, whether it has infinity.

@@ -6,13 +6,13 @@ The errors are added part by part, so memory does not grow with the tensor.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from tosa_convert.golden.accuracy.user_tolerances import is_integer
 from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.records import dataclass
 
 #: The fractions of the elements for which the largest error is stated.
 QUANTILES: Final = (0.5, 0.9, 0.99)

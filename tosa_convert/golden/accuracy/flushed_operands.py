@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from tosa_convert.golden.accuracy.error_bounds import is_subnormal, may_flush
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Graph, Operator
+from tosa_convert.records import dataclass
 from tosa_convert.reference.evaluate import Machine
 from tosa_convert.reference.scaled_tensors import Scaled, Value
 

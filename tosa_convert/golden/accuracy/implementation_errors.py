@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from tosa_convert.golden.accuracy.products_of_runs import SUMS_OF_PRODUCTS
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Operator
+from tosa_convert.records import NamedTuple, replace
 from tosa_convert.reference.bounds import BOUNDS
 from tosa_convert.reference.evaluate import call_of
 from tosa_convert.reference.scaled_tensors import Value, plain

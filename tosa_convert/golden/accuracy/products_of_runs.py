@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.dtypes import FP32
 from tosa_convert.graph.model import Block, Operator
+from tosa_convert.records import replace
 from tosa_convert.reference.call import Call, Type
 from tosa_convert.reference.evaluate import OPERATIONS, call_of
 from tosa_convert.reference.scaled_tensors import Value, plain

@@ -7,7 +7,6 @@ Processors give 0, the least or the greatest integer, and so do the reference mo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.extract import extract, reachable
 from tosa_convert.graph.model import Block, Graph, Operator
+from tosa_convert.records import dataclass, field
 from tosa_convert.reference.evaluate import Machine
 from tosa_convert.reference.scaled_tensors import Value, plain
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Collection
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 
 from tosa_convert.errors import Findings, suggest
+from tosa_convert.records import dataclass, replace
 
 #: Default tolerances, and the least of each as a multiple of the unit in the last place of 1.
 DEFAULT_ATOL: Final = 1e-5

@@ -7,7 +7,6 @@ operator before it is inexact, or by the error that was measured for the network
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +35,7 @@ from tosa_convert.golden.running.variable_states import STATE_PREFIX, with_final
 from tosa_convert.graph.dtypes import BLOCK_SCALE
 from tosa_convert.graph.extract import extract
 from tosa_convert.graph.model import Block, Graph, operator_path
+from tosa_convert.records import replace
 
 
 class LazyChecks(Mapping[str, Check]):

@@ -16,7 +16,6 @@ import weakref
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +26,7 @@ from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.scratch import file_errors, npy_pieces
 from tosa_convert.graph.model import DYNAMIC, quoted
 from tosa_convert.io.files import WRITE_BYTES, file_error, open_regular, replace_file
+from tosa_convert.records import dataclass
 
 #: Most bytes of the header of an `.npy` file that numpy reads from strangers.
 _HEADER_BYTES: Final = 10_000

@@ -8,7 +8,6 @@ dimension, INT4 as int8, INT48 as int64. In precise mode every floating-point te
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from tosa_convert.golden.arrays.scratch import incomplete_file, write_npy
 from tosa_convert.graph.dtypes import INT4, INT64, DType, dtype
 from tosa_convert.graph.model import Block, ShapeValue, Tensor, quoted
 from tosa_convert.graph.packing import pack, unpack
+from tosa_convert.records import dataclass
 
 #: Appended to the name of a block-scaled tensor: the name of its scales.
 SCALE_SUFFIX: Final = "/scale"

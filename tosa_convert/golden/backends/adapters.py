@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +11,7 @@ from tosa_convert.errors import fail
 from tosa_convert.golden.backends.isolated import Passes, ProgramCommand
 from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.running.commands import program_path
+from tosa_convert.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -50,6 +49,7 @@ from tosa_convert.io import log
 from tosa_convert.io.files import map_file
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.process.child import Ended, last_words
+from tosa_convert.records import replace
 
 #: How MLIR is read that others wrote: values have names of their own, and regions capture values.
 _OF_OTHERS: Final = ReadOptions(names="generate", pass_captured=True)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from tosa_convert.golden.backends.fingerprint import files_of_python, of_files
 from tosa_convert.golden.backends.warm_up import FORKED
 from tosa_convert.process.server import KeptProcess, can_fork, command_with_this_package
+from tosa_convert.records import dataclass
 
 #: What such a process does. The backend's own imports must not find this package.
 _SERVE: Final = """

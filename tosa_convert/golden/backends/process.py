@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +20,7 @@ from tosa_convert.golden.backends.warm_up import READ_FILE
 from tosa_convert.golden.running.commands import run_again_if_killed, run_command
 from tosa_convert.io.formats import EXTENSIONS
 from tosa_convert.process.child import Ended, Used, last_words
+from tosa_convert.records import dataclass, field, replace
 
 #: Exit code of `worker.py` if the backend's packages are not installed.
 MISSING: Final = 3

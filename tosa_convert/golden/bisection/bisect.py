@@ -8,7 +8,6 @@ them are right and the program is wrong, `whole_program` finds out why.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES, Tolerances
@@ -32,6 +31,7 @@ from tosa_convert.golden.running.run_options import TIMEOUT, Engine, RunOptions
 from tosa_convert.golden.running.variable_states import STATE_PREFIX, with_final_states
 from tosa_convert.golden.running.work import Progress
 from tosa_convert.io.options import ReadOptions
+from tosa_convert.records import replace
 
 
 def bisect(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from tosa_convert.errors import printable
@@ -10,6 +9,7 @@ from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.locations import UNLOCATED
 from tosa_convert.graph.model import Graph, counted
+from tosa_convert.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

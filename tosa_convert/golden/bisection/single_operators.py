@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +28,7 @@ from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph.extract import computed_tensors, extract
 from tosa_convert.graph.model import Graph
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE_READ, VARIABLE_WRITE
+from tosa_convert.records import dataclass, field
 
 #: Code of the error for a part that the backend does not compute.
 REFUSED: Final = "backend-refused"

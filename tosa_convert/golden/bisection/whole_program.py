@@ -10,7 +10,6 @@ sees them together: it fuses them, for example.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +27,7 @@ from tosa_convert.golden.reduction.shrinking import Cut, Shrinker
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.graph.extract import computed_tensors, extract, needed_operators
 from tosa_convert.graph.model import Graph
+from tosa_convert.records import dataclass
 
 #: How often a program runs to see whether its results change.
 REPEATS: Final = 4

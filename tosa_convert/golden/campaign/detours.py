@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -21,6 +20,7 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.dtypes import RoundingMode
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator, Region, Tensor
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, AttributeValue
+from tosa_convert.records import dataclass, replace
 
 _LARGEST_RANK: Final = 6
 

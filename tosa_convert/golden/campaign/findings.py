@@ -7,7 +7,6 @@ import json
 import shlex
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -34,6 +33,7 @@ from tosa_convert.golden.running.run_options import TIMEOUT
 from tosa_convert.graph.model import Graph
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.io.files import read_json
+from tosa_convert.records import dataclass
 from tosa_convert.reference.evaluate import OPERATIONS
 from tosa_convert.version import __version__
 

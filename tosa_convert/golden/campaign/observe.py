@@ -6,7 +6,6 @@ import re
 import sys
 import time
 import traceback
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -23,6 +22,7 @@ from tosa_convert.golden.running.run_options import Engine
 from tosa_convert.golden.suite.journal import Answer, Status
 from tosa_convert.graph.model import Block, Graph, Operator
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
+from tosa_convert.records import dataclass
 
 #: The codes of a consumer's failures -> the status of the trial.
 _STATUS: Final[dict[str, Status]] = {"backend-failed": "crashed", "backend-refused": "refused"}

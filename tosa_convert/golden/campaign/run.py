@@ -7,7 +7,7 @@ import functools
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +26,7 @@ from tosa_convert.golden.campaign.trials import Source, make_trial
 from tosa_convert.golden.suite.engine import on_local_processes, run_all
 from tosa_convert.golden.suite.journal import Answer, Journal
 from tosa_convert.graph.model import counted
+from tosa_convert.records import dataclass, field
 
 #: Statuses of answers that count for one state of the consumer, and of this package, only.
 _FAILURES: Final = ("wrong", "crashed", "error", "refused")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -17,6 +16,7 @@ from tosa_convert.golden.running.programs import as_graph, input_arrays
 from tosa_convert.graph.extract import extract_from
 from tosa_convert.graph.model import Graph
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
+from tosa_convert.records import dataclass
 from tosa_convert.rules.public import find_violations
 
 #: Operators of a generated program: small ones say most for their time.

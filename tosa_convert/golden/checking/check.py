@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +45,7 @@ from tosa_convert.golden.running.variable_states import (
 )
 from tosa_convert.graph.model import Graph, quoted
 from tosa_convert.io.options import ReadOptions
+from tosa_convert.records import dataclass, replace
 
 
 def check(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -25,6 +24,7 @@ from tosa_convert.graph.model import (
     quoted,
 )
 from tosa_convert.graph.opset import IDENTITY
+from tosa_convert.records import replace
 
 #: The note of a comparison of a widened program.
 WIDENED: Final = "widened: both sides computed in FP32 in place of FP16, BF16 and FP8"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -13,6 +12,7 @@ from tosa_convert.golden.accuracy.criteria import half_units
 from tosa_convert.golden.accuracy.error_bounds import FLOATS
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.dtypes import DType
+from tosa_convert.records import dataclass, replace
 
 #: What a change is about: one element, all elements with one last index, or all of them.
 Kind = Literal["element", "channel", "all"]

@@ -8,7 +8,6 @@ channel and in the whole, may be the work of a correct implementation.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import reduce
 from typing import Final
 
@@ -20,6 +19,7 @@ from tosa_convert.golden.accuracy.network_accuracy import independent_runs
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Graph
+from tosa_convert.records import dataclass, field
 from tosa_convert.reference.call import is_float
 
 #: Measurements of six independent runs each. Fewer give one of many elements by chance hardly any error.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -41,6 +40,7 @@ from tosa_convert.golden.running.work import Progress
 from tosa_convert.graph.extract import extract
 from tosa_convert.graph.model import Graph, counted, operator_path, quoted
 from tosa_convert.io.options import ReadOptions
+from tosa_convert.records import replace
 
 #: Tensors that are changed unless the caller says otherwise.
 MOST_TENSORS: Final = 250

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from tosa_convert.errors import printable
 from tosa_convert.golden.detection.changes import KINDS, Kind
+from tosa_convert.records import dataclass, field
 
 Verb = Literal["check", "bisect"]
 VERBS: Final[tuple[Verb, ...]] = ("check", "bisect")

@@ -7,7 +7,6 @@ elements of the inputs; a run says what came of it.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -43,6 +42,7 @@ from tosa_convert.golden.edges.values import (
 )
 from tosa_convert.golden.edges.wishes import Demand, Wish, element_wishes, row_wishes
 from tosa_convert.graph.model import Graph, Operator, operator_path
+from tosa_convert.records import dataclass, field
 from tosa_convert.reference.call import Call
 from tosa_convert.reference.evaluate import call_of
 

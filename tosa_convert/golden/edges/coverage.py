@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from tosa_convert.golden.running.programs import AS_IT_IS, as_graph, input_array
 from tosa_convert.golden.running.variable_states import with_variables
 from tosa_convert.graph.model import Block, Operator, counted, operator_path
 from tosa_convert.io.options import ReadOptions
+from tosa_convert.records import dataclass, field
 from tosa_convert.reference.call import Call, Step
 from tosa_convert.reference.evaluate import OPERATIONS, call_of
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -32,6 +31,7 @@ from tosa_convert.golden.edges.values import (
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import random_array
 from tosa_convert.graph.model import Graph, counted, quoted
+from tosa_convert.records import dataclass, field
 
 _FRAGILE: Final = "correct implementations may differ much"
 _TOO_LITTLE: Final = "too little of the outputs is a number"

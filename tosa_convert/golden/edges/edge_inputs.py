@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from tosa_convert.errors import fail
@@ -22,6 +21,7 @@ from tosa_convert.golden.running.random_inputs import (
 from tosa_convert.golden.running.variable_states import with_variables
 from tosa_convert.graph.model import Graph
 from tosa_convert.io.options import ReadOptions
+from tosa_convert.records import dataclass
 
 #: How often values are sent back, and how often in a small program. Each costs a run on numpy, or two.
 _ROUNDS: Final = 3

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.model import Block, Operator
+from tosa_convert.records import dataclass, field, replace
 from tosa_convert.reference.call import Call, Type, UndefinedResult, store
 from tosa_convert.reference.evaluate import OPERATIONS, call_of, operation_of
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.extract import computed_tensors
 from tosa_convert.graph.model import Graph
+from tosa_convert.records import dataclass, field
 from tosa_convert.reference.call import Step
 from tosa_convert.reference.evaluate import Machine
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -19,6 +18,7 @@ from tosa_convert.golden.edges.elements import Elements, has_elements, moves
 from tosa_convert.golden.edges.forward import Run
 from tosa_convert.golden.edges.trace import inputs_of, operands_of, sources, undefined_elements
 from tosa_convert.graph.model import Block, Graph, Operator
+from tosa_convert.records import replace
 from tosa_convert.reference.bounds import BOUNDS
 from tosa_convert.reference.call import is_float
 from tosa_convert.reference.evaluate import call_of

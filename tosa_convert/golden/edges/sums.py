@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from tosa_convert.golden.edges.codes import INFINITE, NAN, codes_of, elements_of
 from tosa_convert.golden.edges.wishes import Demand
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Operator
+from tosa_convert.records import NamedTuple
 from tosa_convert.reference.call import Call
 
 #: Elements of a result that are aimed at in one run.

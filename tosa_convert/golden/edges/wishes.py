@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from tosa_convert.golden.edges.elements import Elements
 from tosa_convert.golden.edges.operator_edges import edges_of, rescale_terms
 from tosa_convert.golden.edges.values import ALL, edge_codes
 from tosa_convert.graph.dtypes import DType
+from tosa_convert.records import NamedTuple
 from tosa_convert.reference.call import Call
 
 #: Elements of a result at which values are tried.

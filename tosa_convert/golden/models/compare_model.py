@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Final
 
@@ -43,6 +42,7 @@ from tosa_convert.golden.running.variable_states import (
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import DYNAMIC, Graph
 from tosa_convert.io import log
+from tosa_convert.records import replace
 
 #: Calls in a row of a model with states.
 CALLS: Final = 3

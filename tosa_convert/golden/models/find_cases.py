@@ -7,7 +7,6 @@ import contextlib
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +20,7 @@ from tosa_convert.graph.model import quoted
 from tosa_convert.io import log
 from tosa_convert.io.files import open_regular, walk
 from tosa_convert.io.formats import MODEL_EXTENSIONS, is_saved_model
+from tosa_convert.records import dataclass
 
 #: Functions of a Python file that make a model.
 _PREFIX: Final = "make_"

@@ -8,7 +8,6 @@ which they are. All others are judged as before.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -18,6 +17,7 @@ from tosa_convert.golden.accuracy.error_bounds import same_values
 from tosa_convert.golden.accuracy.user_tolerances import is_integer
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.model import counted
+from tosa_convert.records import replace
 
 #: How many times as far as its framework in FP32 a program may be from the framework in FP64.
 TIMES: Final = 2.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +21,7 @@ from tosa_convert.golden.models.onnx_files import NoTensorError, OnnxModel, read
 from tosa_convert.golden.running.programs import input_slots, output_slots
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph.model import Graph, counted
+from tosa_convert.records import dataclass
 
 #: The relative tolerance of ONNX's own runner. Its absolute one is smaller; a sum of FP32 needs this.
 _RTOL: Final = 1e-3

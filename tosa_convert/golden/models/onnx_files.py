@@ -5,7 +5,6 @@ Field numbers are those of ONNX's schema, onnx.proto.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from tosa_convert.frontends.protobuf import fields, message, numbers
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.dtypes import dtype
 from tosa_convert.io.files import map_file
+from tosa_convert.records import dataclass, field
 
 #: ONNX's number of an element type -> its elements. Those of 4 bits have a byte each here.
 _TYPES: Final[dict[int, Any]] = {

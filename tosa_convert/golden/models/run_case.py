@@ -7,7 +7,6 @@ import math
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,6 +44,7 @@ from tosa_convert.golden.suite.journal import Answer, Status, used_by
 from tosa_convert.io import log
 from tosa_convert.io.options import Narrow, ReadOptions
 from tosa_convert.process.server import KeptProcess
+from tosa_convert.records import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from tosa_convert.builder import Builder, Value, Variable
 from tosa_convert.golden.random_graphs.target import ANYTHING, Target
 from tosa_convert.graph.dtypes import DType, dtype
 from tosa_convert.graph.opset import operator
+from tosa_convert.records import NamedTuple, dataclass, field
 from tosa_convert.rules.types import TypeRow, rows
 
 #: The most elements of a tensor.

@@ -7,7 +7,6 @@ were chosen is kept.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -15,6 +14,7 @@ from tosa_convert.errors import fail, refuse_unknown
 from tosa_convert.graph.dtypes import DTYPES, V1_1, dtype
 from tosa_convert.graph.model import Block, Operator
 from tosa_convert.graph.opset import operator
+from tosa_convert.records import dataclass
 from tosa_convert.rules.profiles import complete, fits, listed, parse
 from tosa_convert.rules.types import Element, TypeRow, rows
 

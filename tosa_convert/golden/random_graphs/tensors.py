@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from tosa_convert.golden.random_graphs.builder import (
 )
 from tosa_convert.graph.dtypes import BLOCK_SCALED
 from tosa_convert.graph.opset import OPERATORS
+from tosa_convert.records import NamedTuple
 
 
 @rule("CONCAT")

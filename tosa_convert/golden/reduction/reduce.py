@@ -11,7 +11,6 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,6 +33,7 @@ from tosa_convert.graph.model import Graph, counted
 from tosa_convert.io.files import PathLike, read_json, replace_file
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.process.child import Ended
+from tosa_convert.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

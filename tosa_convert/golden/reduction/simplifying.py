@@ -8,7 +8,6 @@ is a program at all.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +21,7 @@ from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Region, Tensor
 from tosa_convert.graph.opset import AttributeValue
 from tosa_convert.graph.static_shapes import make_reshapes_static
+from tosa_convert.records import dataclass, replace
 from tosa_convert.rules.infer import infer
 from tosa_convert.rules.public import find_violations
 

@@ -8,7 +8,6 @@ Variables are the exception: what a region reads from them depends on everything
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from tosa_convert.errors import TosaConvertError, fail
@@ -23,6 +22,7 @@ from tosa_convert.graph.extract import (
     touches_variables,
 )
 from tosa_convert.graph.model import Block, Graph, Operator, Tensor
+from tosa_convert.records import dataclass
 
 #: Iterations of a loop that are run one by one unless the caller says otherwise.
 ITERATIONS: Final = 16

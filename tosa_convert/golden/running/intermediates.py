@@ -14,7 +14,6 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +34,7 @@ from tosa_convert.graph.extract import computed_tensors, extract, extract_from, 
 from tosa_convert.graph.model import Block, Graph, Operator, operator_path, require_graphs
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
+from tosa_convert.records import dataclass
 from tosa_convert.reference.call import Inside
 
 #: Bytes of outputs in a batch unless the caller says otherwise.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.arrays.by_name import Array
@@ -15,6 +15,7 @@ from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.golden.running.work import Work
 from tosa_convert.graph.model import Graph
 from tosa_convert.process.ending_signals import ended_while_computing
+from tosa_convert.records import NamedTuple
 
 if TYPE_CHECKING:
     from tosa_convert.reference.call import Precision, Step

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from tosa_convert.graph.model import DYNAMIC, Block, Graph, require_graphs
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.io.applicable_options import refuse_inapplicable
 from tosa_convert.io.options import ReadOptions, given_options
+from tosa_convert.records import dataclass
 
 #: Read with no options.
 AS_IT_IS = ReadOptions()

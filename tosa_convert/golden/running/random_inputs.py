@@ -10,7 +10,6 @@ import fnmatch
 import math
 import zlib
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import ml_dtypes
@@ -22,6 +21,7 @@ from tosa_convert.golden.arrays.slots import SCALE_SUFFIX, Slot
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import INT32_MAX, Block, Graph, Operator, quoted
 from tosa_convert.graph.opset import OperatorSpec
+from tosa_convert.records import dataclass
 
 #: Ranges of inputs: (pattern of the name, lowest, highest).
 Ranges = Sequence[tuple[str, float, float]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from tosa_convert.errors import fail
@@ -16,6 +15,7 @@ from tosa_convert.golden.running.run_options import DEFAULT_RUN, Engine, RunOpti
 from tosa_convert.golden.running.variable_states import with_variables
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.io.options import ReadOptions
+from tosa_convert.records import replace
 from tosa_convert.reference.call import Step
 
 

@@ -11,7 +11,6 @@ import shutil
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,6 +45,7 @@ from tosa_convert.graph.extract import reachable
 from tosa_convert.graph.model import Block, Graph, Region
 from tosa_convert.graph.verify import verify
 from tosa_convert.io.files import map_file
+from tosa_convert.records import dataclass, field, replace
 
 _LEVELS: Final[dict[Level, str]] = {"none": "NONE", "8k": "EIGHTK"}
 #: The exit code of the model if a file would exceed the process's limit on file sizes.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import Final, Literal, get_args
 
 from tosa_convert.errors import fail, refuse_unknown
 from tosa_convert.golden.running import reference_model_process
 from tosa_convert.golden.running.work import Progress
+from tosa_convert.records import dataclass, field, replace
 
 Level = Literal["none", "8k"]
 #: "auto": the reference model if it is installed, else numpy.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from tosa_convert.errors import Finding, TosaConvertError
@@ -14,6 +13,7 @@ from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import VARIABLE_READ, VARIABLE_WRITE
+from tosa_convert.records import replace
 
 #: Before the name of a variable: the key of its state after a run among a backend's results.
 STATE_PREFIX: Final = "variable:"

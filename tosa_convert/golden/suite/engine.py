@@ -13,7 +13,6 @@ import time
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +22,7 @@ from tosa_convert.golden.suite.journal import Answer, Journal
 from tosa_convert.golden.suite.report import SKIPPED, Verdict
 from tosa_convert.process.child import describe_exit
 from tosa_convert.process.pool import run_jobs
+from tosa_convert.records import dataclass, replace
 
 #: Runs a function on each of many cases; yields the answers as they come, in any order.
 CaseRunner = Callable[[Callable[[str], Answer], list[str]], Generator[Answer, None, None]]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import npz_pieces
 from tosa_convert.golden.arrays.scratch import OutputFolder
 from tosa_convert.golden.reduction.shrinking import nonzero_elements, reduce_data
+from tosa_convert.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ import tempfile
 import urllib.parse
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 from html import escape as escape_html
 from importlib.resources import files
 from pathlib import Path
@@ -24,6 +23,7 @@ from tosa_convert.golden.suite.journal import Answer
 from tosa_convert.golden.suite.report import FAILED, Verdict
 from tosa_convert.golden.suite.settings import Qualification
 from tosa_convert.graph.model import counted
+from tosa_convert.records import dataclass
 
 _STATUSES: Final = (
     ("pass", "passed"),

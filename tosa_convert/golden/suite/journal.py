@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, cast, get_args
+from typing import Any, Final, Literal, cast, get_args
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.io.files import file_error, open_regular, parse_json, replace_file
 from tosa_convert.process.child import Used
+from tosa_convert.records import NamedTuple, dataclass, field, fields
 
 Status = Literal["pass", "fail", "error", "wrong", "refused", "crashed", "not-run"]
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)

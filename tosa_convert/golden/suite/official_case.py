@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,6 +34,7 @@ from tosa_convert.golden.suite.descriptor import (
 )
 from tosa_convert.graph.model import Block, Graph, Operator
 from tosa_convert.process.child import describe_exit
+from tosa_convert.records import dataclass
 
 _VERIFIER: Final = "tosa_verify"
 #: Its exit code for a result that the rules refuse; 1 means that it could not judge.

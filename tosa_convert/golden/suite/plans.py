@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +13,7 @@ from tosa_convert.golden.suite.html_table import backend_page
 from tosa_convert.golden.suite.qualification import qualify_case
 from tosa_convert.golden.suite.run_cases import Via, files_of_case, find_cases, run_case
 from tosa_convert.golden.suite.settings import Qualification, files_qualified, may_run
+from tosa_convert.records import replace
 
 _CONVERTED: Final = "{passed} of {cases} cases pass ({failed} fail, {errors} errors)"
 _COMPUTED: Final = (

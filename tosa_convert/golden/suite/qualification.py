@@ -7,7 +7,6 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Final
@@ -64,6 +63,7 @@ from tosa_convert.golden.suite.settings import (
 )
 from tosa_convert.graph.model import Graph
 from tosa_convert.process.child import Used
+from tosa_convert.records import replace
 
 #: Codes that say that a file of the case cannot be used.
 _DAMAGED: Final = ("file-error", "unsafe-path")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +19,7 @@ from tosa_convert.golden.suite.official_case import OfficialCase, read_case
 from tosa_convert.golden.suite.run_cases import files_of_case, model_of
 from tosa_convert.graph.model import Block, Graph, Region
 from tosa_convert.graph.versions import V1_0
+from tosa_convert.records import dataclass, replace
 from tosa_convert.rules.profiles import complete
 from tosa_convert.rules.public import find_violations
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT8
 from tosa_convert.graph.lazy_numpy import FEW
 from tosa_convert.graph.model import DYNAMIC
 from tosa_convert.graph.opset import OPERATORS
+from tosa_convert.records import NamedTuple
 from tosa_convert.rules.operator_view import OperatorView
 from tosa_convert.rules.values import Shape, Size, TensorType, shape_text
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from tosa_convert.graph.model import DYNAMIC
+from tosa_convert.records import NamedTuple
 from tosa_convert.rules.families.core import (
     Check,
     OperatorRules,

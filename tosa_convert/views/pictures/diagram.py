@@ -6,8 +6,9 @@ A diagram knows neither coordinates nor a format of pictures.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
+
+from tosa_convert.records import dataclass, field
 
 if TYPE_CHECKING:
     from tosa_convert.graph.constant import Constant

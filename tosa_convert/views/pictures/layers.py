@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.errors import fail
 from tosa_convert.installation import install_command
+from tosa_convert.records import dataclass, field
 from tosa_convert.views.pictures.diagram import ENTRY, EXIT
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from tosa_convert.records import NamedTuple, dataclass, field
 from tosa_convert.views.pictures.box_text import box_size, group_size
 from tosa_convert.views.pictures.layers import FROM_OUTSIDE, TO_OUTSIDE, links
 

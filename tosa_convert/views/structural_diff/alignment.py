@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final
 
+from tosa_convert.records import dataclass
 from tosa_convert.views.structural_diff.dataflow import Flow
 from tosa_convert.views.structural_diff.keys import ANY_OPERATOR, LEVELS, Keys, Level, NodeKeys
 

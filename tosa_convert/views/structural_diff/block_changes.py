@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
 
 from tosa_convert.graph.model import Operator, value_text
+from tosa_convert.records import dataclass, field, replace
 from tosa_convert.views.structural_diff.changes import (
     Change,
     ChangeKind,

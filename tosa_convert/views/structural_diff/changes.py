@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Literal, get_args
 
 from tosa_convert.graph.model import counted
+from tosa_convert.records import dataclass
 from tosa_convert.version import __version__
 from tosa_convert.views.structural_diff.element_difference import ElementDifference
 

@@ -8,10 +8,11 @@ the state were an operand, so that the order of reads and writes is part of the 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from tosa_convert.graph.model import Block, Graph, Operator, ShapeValue, Tensor
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE_WRITE
+from tosa_convert.records import NamedTuple
 
 NodeKind = Literal["input", "variable", "undefined", "operator", "constant"]
 #: The result of a node that is the state of a variable after it.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.lazy_numpy import np
+from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Hashable, Iterable, Iterator
-from typing import NamedTuple
 
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.model import Graph, ShapeValue, Tensor
 from tosa_convert.graph.opset import AttributeSpec
+from tosa_convert.records import NamedTuple
 from tosa_convert.views.structural_diff.dataflow import Flow
 
 #: Elements of a constant whose bytes are always read; a multiple of 4.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.model import Operator, ShapeValue, Tensor, element_value, value_text
 from tosa_convert.graph.opset import AttributeSpec
+from tosa_convert.records import dataclass
 from tosa_convert.views.structural_diff.changes import Detail
 from tosa_convert.views.structural_diff.dataflow import STATE, Edge, Flow
 from tosa_convert.views.structural_diff.element_difference import element_difference

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from tosa_convert.graph.model import Graph
+from tosa_convert.records import dataclass, field
 from tosa_convert.views.structural_diff.alignment import align, identical
 from tosa_convert.views.structural_diff.dataflow import Flow, variable_accesses
 from tosa_convert.views.structural_diff.keys import Keys, NodeKeys

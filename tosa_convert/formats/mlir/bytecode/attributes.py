@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
+
+from tosa_convert.records import NamedTuple, dataclass
 
 
 class TensorType(NamedTuple):

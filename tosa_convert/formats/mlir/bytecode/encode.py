@@ -6,10 +6,11 @@ All numbers, of strings, types, attributes and so on, are returned encoded, read
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.varint import Varints, encode_varint
+from tosa_convert.records import NamedTuple
 
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.varint_columns import Numbers

@@ -12,8 +12,7 @@ is wrong with it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from tosa_convert.formats.mlir.bytecode.format import (
     HAS_ATTRIBUTES,
@@ -23,6 +22,7 @@ from tosa_convert.formats.mlir.bytecode.format import (
 )
 from tosa_convert.formats.mlir.bytecode.varint_columns import LONGEST, varints_at, words_of
 from tosa_convert.graph.lazy_numpy import np
+from tosa_convert.records import NamedTuple, dataclass
 
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.varint_columns import Numbers

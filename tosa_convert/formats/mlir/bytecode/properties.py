@@ -13,13 +13,14 @@ releases, blobs that released packages wrote.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.mlir.bytecode.attributes import Attribute, ScalarAttr
 from tosa_convert.formats.mlir.bytecode.cursor import Cursor
 from tosa_convert.formats.mlir.bytecode.varint import decode_varint, encode_varint
 from tosa_convert.graph.opset import OPERATORS
+from tosa_convert.records import NamedTuple
 
 
 class Slot(NamedTuple):

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from itertools import accumulate, islice, pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import fail
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.cursor import SECTION_NAMES, Cursor
 from tosa_convert.formats.mlir.bytecode.varint import decode_varint
 from tosa_convert.graph.lazy_numpy import FEW, np
+from tosa_convert.records import NamedTuple, dataclass, field
 
 if TYPE_CHECKING:
     pass

@@ -5,12 +5,13 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from itertools import accumulate
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NoReturn
 
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.cursor import Cursor, malformed
 from tosa_convert.formats.mlir.bytecode.sections import BytecodeFile, Section, entry_sizes
 from tosa_convert.formats.mlir.bytecode.varint import decode_varint
+from tosa_convert.records import NamedTuple
 
 #: Bytes of the name of a dialect or of an operation in its dialect.
 _NAME_BYTES: Final = 256

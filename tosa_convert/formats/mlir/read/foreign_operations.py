@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final
 
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 from tosa_convert.formats.mlir.bytecode.operations import Fields, Operation
 from tosa_convert.formats.mlir.bytecode.sections import read_sections
 from tosa_convert.formats.mlir.locations import LocationReader, plain_location
+from tosa_convert.records import NamedTuple
 
 #: Dialects whose operations are read: TOSA's, and those around it. `arith` has constants.
 _READ: Final = frozenset({"tosa", "builtin", "func", "ml_program", "arith", "util", "iree_input"})

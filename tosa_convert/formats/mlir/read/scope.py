@@ -9,7 +9,6 @@ regions. In a loop they are state that no iteration changes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from typing import Final
 
 from tosa_convert.formats.mlir.bytecode import operations
@@ -25,6 +24,7 @@ from tosa_convert.graph.model import (
 )
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, operator
+from tosa_convert.records import dataclass, field, replace
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from tosa_convert.formats.mlir.bytecode.varint_columns import encode_together, join_together
 from tosa_convert.formats.mlir.quoting import PLAIN_LOCATION
 from tosa_convert.graph.lazy_numpy import np
+from tosa_convert.records import NamedTuple
 
 if TYPE_CHECKING:
     import numpy.typing as npt

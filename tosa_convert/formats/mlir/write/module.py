@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import fail, lone_surrogate
 from tosa_convert.formats.mlir.bytecode.attributes import TensorType
@@ -23,6 +22,7 @@ from tosa_convert.graph.verify import NO_COLUMNS
 from tosa_convert.graph.versions import lowest_version, version_name
 from tosa_convert.io import log
 from tosa_convert.io.options import WriteOptions
+from tosa_convert.records import NamedTuple, replace
 
 if TYPE_CHECKING:
     from tosa_convert.graph.columns import BlockColumns

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Final
 
 from tosa_convert.formats.mlir.bytecode.encode import Encoder
@@ -12,6 +11,7 @@ from tosa_convert.formats.mlir.bytecode.varint import encode_varint
 from tosa_convert.formats.mlir.types import TypeWriter
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Operator, Region, Tensor
+from tosa_convert.records import dataclass, field
 
 #: The count at the beginning of the encoding of one operand, or of one result.
 ONE: Final = encode_varint(1)

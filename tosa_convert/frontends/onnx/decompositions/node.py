@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tosa_convert.frontends.onnx.weights import Weights
+from tosa_convert.records import dataclass, field
 
 
 class NotDecomposedError(Exception):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from onnx import defs
 
 from tosa_convert.frontends.onnx.decompositions.node import Decomposition
+from tosa_convert.records import NamedTuple
 
 
 class _Step(NamedTuple):

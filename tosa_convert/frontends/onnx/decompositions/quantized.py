@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from onnx import TensorProto
 
 from tosa_convert.frontends.onnx.decompositions.node import Decomposition, NotDecomposedError
+from tosa_convert.records import NamedTuple
 
 #: Type of integers -> their least and greatest value.
 _RANGES: Final = {

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from tosa_convert.frontends.onnx.decompositions.node import Decomposition
+from tosa_convert.records import dataclass
 
 #: Steps that are unrolled.
 _STEPS: Final = 1024

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from tosa_convert.frontends.onnx.decompositions.node import (
     NotDecomposedError,
     RefusedError,
 )
+from tosa_convert.records import NamedTuple
 
 Matrix = np.ndarray[Any, Any]
 #: Scales are f32: a size is taken for a whole number within this.

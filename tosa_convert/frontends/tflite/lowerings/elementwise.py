@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.tflite.lowerings.arithmetic import (
@@ -26,6 +25,7 @@ from tosa_convert.frontends.tflite.lowerings.lowering import (
     ranked,
 )
 from tosa_convert.frontends.tflite.read import Operator, TfliteFile
+from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
     from tosa_convert.builder import Builder

@@ -8,7 +8,7 @@ reference kernels.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from tosa_convert.frontends.partial.cut import Cut, CutOperator, Operand
 from tosa_convert.frontends.process.interface import NotLowered
@@ -33,6 +33,7 @@ from tosa_convert.frontends.tflite.lowerings.lowering import (
     is_found,
 )
 from tosa_convert.frontends.tflite.read import Operator, TfliteFile, expected_form, operator_name
+from tosa_convert.records import NamedTuple
 
 #: Operator that the converter does not lower in every form -> how it is decomposed.
 DECOMPOSITIONS: Final[Mapping[str, Decomposition[Any]]] = {

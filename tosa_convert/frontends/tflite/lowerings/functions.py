@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.tflite.lowerings.arithmetic import (
     fixed_point,
@@ -13,6 +12,7 @@ from tosa_convert.frontends.tflite.lowerings.arithmetic import (
 )
 from tosa_convert.frontends.tflite.lowerings.lowering import Correction, Group, OtherFormError
 from tosa_convert.frontends.tflite.read import Operator, TfliteFile, operator_name
+from tosa_convert.records import NamedTuple, dataclass, replace
 
 if TYPE_CHECKING:
     from tosa_convert.frontends.tflite.lowerings.writer import Writer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.recipes import scatter_rows
@@ -20,6 +19,7 @@ from tosa_convert.frontends.tflite.lowerings.lowering import (
     sizes_of,
 )
 from tosa_convert.frontends.tflite.read import Operator, TfliteFile, operator_name
+from tosa_convert.records import replace
 
 if TYPE_CHECKING:
     from tosa_convert.builder import Builder

@@ -7,7 +7,6 @@ TFLite's kernel rounds the exact function. A result in the middle of two steps c
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.tflite.lowerings.arithmetic import OFFSETS, RANGES
@@ -20,6 +19,7 @@ from tosa_convert.frontends.tflite.lowerings.lowering import (
     around,
 )
 from tosa_convert.frontends.tflite.read import Operator, TfliteFile
+from tosa_convert.records import dataclass, replace
 
 if TYPE_CHECKING:
     from tosa_convert.builder import Builder

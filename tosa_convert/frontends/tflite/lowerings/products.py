@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.tflite.lowerings.arithmetic import (
@@ -25,6 +24,7 @@ from tosa_convert.frontends.tflite.lowerings.lowering import (
 )
 from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
 from tosa_convert.frontends.tflite.read import TfliteFile
+from tosa_convert.records import dataclass, replace
 
 if TYPE_CHECKING:
     from tosa_convert.builder import Builder

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.recipes import cumulate, reduce_by_halves
 from tosa_convert.frontends.tflite.lowerings.lowering import Decomposition, Given, sizes_of
 from tosa_convert.frontends.tflite.read import Operator, TfliteFile, operator_name
+from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
     from tosa_convert.builder import Builder

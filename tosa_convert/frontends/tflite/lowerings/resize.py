@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.tflite.lowerings.lowering import Correction, Group, OtherFormError
 from tosa_convert.frontends.tflite.read import Operator, TfliteFile, operator_name
+from tosa_convert.records import replace
 from tosa_convert.rules.resize_axis import ResizeAxis
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.tflite.lowerings.arithmetic import ACTIVATIONS
 from tosa_convert.frontends.tflite.lowerings.lowering import Refused, between, sizes_of
 from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
 from tosa_convert.frontends.tflite.read import TfliteFile
+from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
     from tosa_convert.builder import Builder

@@ -7,7 +7,6 @@ which is the same one for all that have its name.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.tflite.lowerings.lowering import Decomposition, Given, Refused
@@ -18,6 +17,7 @@ from tosa_convert.frontends.tflite.read import (
     TfliteFile,
     operator_name,
 )
+from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
     from tosa_convert.builder import Builder

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.graph.dtypes import RoundingMode, dtype
 from tosa_convert.graph.model import Operator
+from tosa_convert.records import replace
 
 
 class Writer(BlockEditor):

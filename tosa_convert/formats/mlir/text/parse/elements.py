@@ -9,7 +9,7 @@ import re
 from binascii import Error as BadHexadecimal
 from binascii import unhexlify
 from math import prod
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.formats.mlir.bytecode.attributes import TensorType
 from tosa_convert.formats.mlir.bytecode.encode import Encoder
@@ -19,6 +19,7 @@ from tosa_convert.formats.mlir.text.parse.cursor import TextCursor
 from tosa_convert.formats.mlir.text.parse.types import Parsed, TypeParser
 from tosa_convert.formats.mlir.text.print.elements import element_bytes, stored_bytes, value_type
 from tosa_convert.graph.lazy_numpy import np
+from tosa_convert.records import NamedTuple
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -6,10 +6,11 @@ Most lines of a large program do. They are added without being parsed again.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 from tosa_convert.formats.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_OPERANDS, HAS_RESULTS
 from tosa_convert.formats.mlir.text.parse.operations import OperationParser, ParsedOperation
+from tosa_convert.records import NamedTuple
 
 #: Bytes of a line behind its operands, and how many lines are remembered.
 _BYTES: Final = 400

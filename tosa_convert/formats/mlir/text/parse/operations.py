@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from tosa_convert.formats.mlir.bytecode import format as code
@@ -15,6 +14,7 @@ from tosa_convert.formats.mlir.bytecode.encode import Encoder
 from tosa_convert.formats.mlir.text.parse.attributes import AttributeParser, Dictionary
 from tosa_convert.formats.mlir.text.parse.cursor import TextCursor
 from tosa_convert.formats.mlir.text.parse.types import Parsed
+from tosa_convert.records import dataclass, field
 
 #: Digits of the number in a name such as %0#1.
 _INDEX_DIGITS = 12

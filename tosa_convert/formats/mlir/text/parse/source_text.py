@@ -7,13 +7,13 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Final
 
 from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.io.source_excerpt import excerpt_at
+from tosa_convert.records import replace
 
 #: What MLIR calls a text that is not a file.
 UNNAMED: Final = "-"

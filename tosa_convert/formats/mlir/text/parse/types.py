@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
 
 from tosa_convert.formats.mlir.bytecode.attributes import FunctionType, TensorType, Type
 from tosa_convert.formats.mlir.bytecode.encode import Encoder
@@ -12,6 +12,7 @@ from tosa_convert.formats.mlir.bytecode.format import (
 )
 from tosa_convert.formats.mlir.text.parse.cursor import Aliases, TextCursor
 from tosa_convert.formats.mlir.types import TypeWriter
+from tosa_convert.records import NamedTuple
 
 #: The largest size that MLIR can hold.
 _LARGEST: Final = 2**63 - 1
