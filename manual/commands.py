@@ -40,7 +40,14 @@ class Documented(NamedTuple):
 
 def verbs() -> Iterator[Documented]:
     """Yield all verbs, each before its own verbs; hidden ones are left out."""
-    yield from _verbs(click.Context(tosa_flatbuffer, info_name="tosa-flatbuffer"), 0, "")
+    yield from _verbs(_context(tosa_flatbuffer, "tosa-flatbuffer"), 0, "")
+
+
+def _context(
+    command: click.Command, name: str, parent: click.Context | None = None
+) -> click.Context:
+    """Return the context that click makes for a command line: it knows that -h is help, too."""
+    return click.Context(command, info_name=name, parent=parent, **command.context_settings)
 
 
 def _verbs(parent: click.Context, depth: int, before: str) -> Iterator[Documented]:
@@ -50,7 +57,7 @@ def _verbs(parent: click.Context, depth: int, before: str) -> Iterator[Documente
         command = group.get_command(parent, name)
         if command is None or command.hidden:
             continue
-        context = click.Context(command, info_name=name, parent=parent)
+        context = _context(command, name, parent)
         yield Documented(f"{before}{name}", depth, context)
         if isinstance(command, click.Group):
             yield from _verbs(context, depth + 1, f"{before}{name} ")
@@ -58,9 +65,7 @@ def _verbs(parent: click.Context, depth: int, before: str) -> Iterator[Documente
 
 def programs() -> Iterator[Documented]:
     """The installed programs: `tosa-flatbuffer`, and `tosa-flatbuffer-convert`, its verb `convert`."""
-    yield Documented(
-        "tosa-flatbuffer", 0, click.Context(tosa_flatbuffer, info_name="tosa-flatbuffer")
-    )
+    yield Documented("tosa-flatbuffer", 0, _context(tosa_flatbuffer, "tosa-flatbuffer"))
     (convert,) = (verb.command for verb in verbs() if verb.name == "convert")
     name = "tosa-flatbuffer-convert"
-    yield Documented(name, 0, click.Context(convert, info_name=name))
+    yield Documented(name, 0, _context(convert, name))
