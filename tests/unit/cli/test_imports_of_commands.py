@@ -146,7 +146,7 @@ def test_help_of_convert_imports_its_options() -> None:
     ours, others = imported("convert", "--help")
     assert within(ours, NEVER | {"graph", "rules", "formats"}) == set()
     assert len(ours) <= MOST_OF_HELP
-    assert within(others, HEAVY) == set()
+    assert within(others, HEAVY - {"ast", "inspect"}) == set()  # click imports these
     assert "numpy" not in listed(_COMMAND, "convert", "--help")
 
 
