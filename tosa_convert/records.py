@@ -31,6 +31,7 @@ class _Factory:
 
 _MISSING: Final = _Missing()
 _FACTORY: Final = _Factory()
+_NEEDS_TEXT: Final = "annotations must be text; expected `from __future__ import annotations`"
 #: What flags of a class, and of `field`, are if they are not given.
 _CLASS: Final = {
     "frozen": False,
@@ -103,6 +104,8 @@ def _record(cls: type, flags: dict[str, bool]) -> type:
 
 def _own_fields(cls: type, kw_only: bool) -> Iterator[tuple[str, _Field]]:
     for name, annotation in cls.__annotations__.items():
+        if not isinstance(annotation, str):
+            raise TypeError(f"{cls.__name__}.{name}: {_NEEDS_TEXT}")
         if annotation.startswith(("ClassVar", "typing.ClassVar")):
             continue
         default = vars(cls).get(name, _MISSING)
@@ -286,6 +289,8 @@ class _TupleClass(type):
 
     def __new__(cls, name: str, bases: tuple[type, ...], content: dict[str, Any]) -> Any:
         types = content.pop("__annotations__", {})
+        if not all(isinstance(annotation, str) for annotation in types.values()) or not types:
+            raise TypeError(f"{name}: {_NEEDS_TEXT}")
         defaults = [content.pop(key) for key in types if key in content]
         made: Any = namedtuple(name, types, defaults=defaults, module=content["__module__"])  # type: ignore[misc]
         made.__annotations__ = made.__new__.__annotations__ = types
