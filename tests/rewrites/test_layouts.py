@@ -99,6 +99,20 @@ def test_a_result_of_the_program_keeps_its_layout_and_name() -> None:
     assert kinds(made).count("TRANSPOSE") == 3
 
 
+@pytest.mark.usefixtures("refmodel")
+@pytest.mark.parametrize("shape", [(3, 2, 2, 6), (3, 4, 6, 1)])
+def test_what_replaces_a_transpose_is_not_transposed_again(shape: tuple[int, ...]) -> None:
+    def build(b: Builder) -> Value:
+        y = b.const(np.arange(np.prod(shape), dtype=np.int32).reshape(shape))
+        y = b.transpose(b.abs(y), perms=(0, 2, 1, 3))
+        return b.transpose(y, perms=LAST)
+
+    graph = program(build)
+    made, _ = rewritten(graph, NAME)
+    assert kinds(made).count("TRANSPOSE") < kinds(graph).count("TRANSPOSE")
+    assert_same_bits(run(made), run(graph))
+
+
 def test_a_large_constant_is_not_transposed() -> None:
     def build(b: Builder) -> Value:
         big = b.const(np.zeros((1, 32, 32, 32), np.float32))

@@ -245,7 +245,7 @@ class _Moving:
         self.layouts = layouts
         self.moved = moved
         self.edit = BlockEditor(layouts.block, where)
-        #: A value -> it in the other layout.
+        #: A value of the given block -> it in the other layout. Its own name may stand for that by now.
         self.others: dict[str, str] = {}
         users: dict[str, list[Operator]] = {}
         for op in layouts.block.operators:
@@ -266,31 +266,33 @@ class _Moving:
     def run(self, recorder: Recorder) -> Block:
         """Return the block."""
         edit, layouts = self.edit, self.layouts
-        for index, op in enumerate(edit.visit()):
+        given = layouts.block.operators
+        for index, (op, before) in enumerate(zip(edit.visit(), given, strict=True)):
             is_moved = bool(op.outputs) and op.outputs[0] in self.moved
             if op.spec is _TRANSPOSE:
-                self._transpose(op, is_moved=is_moved)
+                self._transpose(op, before.inputs[0], is_moved=is_moved)
             elif is_moved:
-                self._move(op)
+                self._move(op, before)
             if is_moved:
                 what = f"{op.spec} in the layout of {layouts.order} needs fewer transposes"
                 recorder.add(NAME, what, edit.where, index, op)
         return edit.finish()
 
-    def _transpose(self, op: Operator, *, is_moved: bool) -> None:
+    def _transpose(self, op: Operator, given: str, *, is_moved: bool) -> None:
+        """Replace a TRANSPOSE. given: its operand in the given block."""
         edit, layouts = self.edit, self.layouts
         (source,), (result,) = op.inputs, op.outputs
         order = _order(op)
         if layouts.enters(op):
             self.others[result] = source
             return
-        if source in self.others:
+        if given in self.others:
             if layouts.leaves(op):
-                edit.replace(op, [self.others[source]])
+                edit.replace(op, [self.others[given]])
                 return
-            source, order = self.others[source], tuple(layouts.order[axis] for axis in order)
+            source, order = self.others[given], tuple(layouts.order[axis] for axis in order)
         elif layouts.leaves(op):
-            self.others[source] = result
+            self.others[given] = result
         if is_moved:
             other = tuple(order[axis] for axis in layouts.back)
             self.others[result] = edit.emit(_TRANSPOSE, [source], {"perms": other})
@@ -299,13 +301,16 @@ class _Moving:
         else:
             edit.remove(op)
 
-    def _move(self, op: Operator) -> None:
-        """Add an operator on the other layout and, if its result is needed as it was, a TRANSPOSE."""
+    def _move(self, op: Operator, before: Operator) -> None:
+        """Add an operator on the other layout and, if its result is needed as it was, a TRANSPOSE.
+
+        before: the operator in the given block.
+        """
         edit, layouts = self.edit, self.layouts
         (result,) = op.outputs
         inputs = list(op.inputs)
         for index in _data(op):
-            inputs[index] = self._other(inputs[index])
+            inputs[index] = self._other(inputs[index], before.inputs[index])
         for index, name in enumerate(op.inputs):
             if name in _shapes(op):
                 inputs[index] = self._other_sizes(name, _SHAPED[op.spec.name])
@@ -323,9 +328,9 @@ class _Moving:
         if result in self.needed:
             edit.emit(_TRANSPOSE, [made], {"perms": layouts.order}, results=op.outputs)
 
-    def _other(self, name: str) -> str:
-        """Return a value in the other layout."""
-        if name not in self.others:
+    def _other(self, name: str, given: str) -> str:
+        """Return a value in the other layout. given: its name in the given block."""
+        if given not in self.others:
             edit, back = self.edit, self.layouts.back
             data = edit.data_of(name)
             if data is not None and self.layouts.is_cheap(name):
@@ -335,10 +340,10 @@ class _Moving:
                 if not is_reshape(shape, back):
                     array = data.numpy().reshape(shape).transpose(back)
                     data = constant_of(np.ascontiguousarray(array), data.dtype)
-                self.others[name] = edit.constant_of(data, new, name=f"{name}_transposed")
+                self.others[given] = edit.constant_of(data, new, name=f"{name}_transposed")
             else:
-                self.others[name] = edit.emit(_TRANSPOSE, [name], {"perms": back})
-        return self.others[name]
+                self.others[given] = edit.emit(_TRANSPOSE, [name], {"perms": back})
+        return self.others[given]
 
     def _other_sizes(self, name: str, each: int) -> str:
         """Return the shape operand with the values of each dimension in the other layout."""
