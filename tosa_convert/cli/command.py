@@ -14,6 +14,7 @@ from tosa_convert.cli.option import (
     Option,
     option_sections,
     refuse_contradictions,
+    refuse_shared_files,
     refuse_shared_streams,
 )
 from tosa_convert.cli.standard_streams import named_by_user
@@ -73,6 +74,7 @@ class Verb(click.Command):
         rest = super().parse_args(ctx, args)
         if not ctx.resilient_parsing:
             refuse_shared_streams(ctx)
+            refuse_shared_files(ctx)
         return rest
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from typing import Any, Final, NoReturn
 
 EXIT_INTERRUPTED: Final = EXIT_SIGNAL + signal.SIGINT
+#: The number of SIGPIPE, which Windows does not have: 1 would say that a check found something.
+EXIT_CLOSED_PIPE: Final = EXIT_SIGNAL + 13
 
 #: Errors of a device that takes no more.
 _FULL: Final = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO)
@@ -114,7 +116,7 @@ def exit_code_of(work: Callable[[], Any]) -> int:
     except BrokenPipeError:
         # The reader has closed our output; prevent an error message of the interpreter at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return EXIT_CLOSED_PIPE
     except Exception as error:
         if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
             from tosa_convert.io.files import file_error

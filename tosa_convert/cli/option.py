@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from tosa_convert.cli.messages import STANDARD_INPUT, STANDARD_OUTPUT, take_streams
-from tosa_convert.errors import fail, refuse_unknown
-from tosa_convert.io.files import STANDARD
+from tosa_convert.errors import fail, printable, refuse_unknown
+from tosa_convert.io.files import STANDARD, refuse_same_file
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -220,7 +220,7 @@ def refuse_shared_streams(ctx: click.Context) -> None:
     taken: dict[str, str] = {}
     for kinds, stream in ((_READ, STANDARD_INPUT), (WritePath, STANDARD_OUTPUT)):
         users = [
-            row.flag if isinstance(row, Option) else row.human_readable_name
+            _name_in_messages(row)
             for row in ctx.command.params
             if isinstance(row.type, kinds)
             for text in _texts(row, ctx.params.get(row.name or ""))
@@ -232,6 +232,31 @@ def refuse_shared_streams(ctx: click.Context) -> None:
         if users:
             taken[stream] = users[0]
     take_streams(taken)
+
+
+def refuse_shared_files(ctx: click.Context) -> None:
+    """Refuse to write two files under one name, and to write over a program that is an argument.
+
+    Raises click.UsageError, and TosaConvertError("would-overwrite-input").
+    """
+    writers: dict[str, str] = {}
+    for row in ctx.command.params:
+        if not isinstance(row.type, WritePath):
+            continue
+        for text in _texts(row, ctx.params.get(row.name or "")):
+            name, path = _name_in_messages(row), os.path.realpath(text)
+            if text != STANDARD and path in writers:
+                message = f"{writers[path]} and {name} cannot both be {printable(text)}"
+                raise click.UsageError(message, ctx)
+            writers[path] = name
+            for argument in ctx.command.params:
+                if isinstance(argument, click.Argument) and isinstance(argument.type, ReadPath):
+                    for source in _texts(argument, ctx.params.get(argument.name or "")):
+                        refuse_same_file(source, text)
+
+
+def _name_in_messages(row: click.Parameter) -> str:
+    return row.flag if isinstance(row, Option) else row.human_readable_name
 
 
 _READ: Final = (ReadPath, ArrayFile)

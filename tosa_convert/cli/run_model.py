@@ -44,6 +44,7 @@ from tosa_convert.graph.extract import extract
 from tosa_convert.graph.model import Graph, counted, quoted
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.io.files import STANDARD, replace_file
+from tosa_convert.io.formats import EXTENSIONS
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.records import replace
 
@@ -247,8 +248,12 @@ def save_arrays(path: str, arrays: Mapping[str, Array]) -> None:
     """Write arrays by name into an `.npz` file, or one into an `.npy` file; "-" is standard output.
 
     Raises:
-        TosaConvertError: "option-conflict" for several arrays in an `.npy` file.
+        TosaConvertError: "option-conflict" for several arrays in an `.npy` file, and for the extension
+            of a program.
     """
+    if path.lower().endswith(tuple(EXTENSIONS)):
+        message = "arrays are not a program, which its extension says"
+        raise fail("option-conflict", path, message, "name an .npz file")
     if not path.lower().endswith(".npy"):
         write_file(path, npz_pieces(arrays), "an .npz file")
     elif len(arrays) == 1:

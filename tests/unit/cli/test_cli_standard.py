@@ -338,6 +338,29 @@ def test_a_stream_is_used_once(command: str, expected: str, piped: Any) -> None:
     assert (code, out, expected in err) == (2, b"", True), err
 
 
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("run m.tosa --random 1 -o ./m.tosa", "the output is the input file"),
+        ("run m.tosa --random 1 --save-inputs m.tosa", "the output is the input file"),
+        ("run m.tosa --random 1 --bounds m.tosa", "the output is the input file"),
+        ("run m.tosa --random 1 -o other.tosa", "arrays are not a program"),
+        ("validate - m.tosa --sarif -o m.tosa", "the output is the input file"),
+        ("run m.tosa --random 1 -o a.npz --bounds ./a.npz", "--output and --bounds cannot both be"),
+        ("suite cases --against x --junit a --html a", "--junit and --html cannot both be a"),
+    ],
+)
+def test_no_file_is_written_twice_or_over_the_program(
+    command: str, expected: str, piped: Any
+) -> None:
+    verb, *words = command.split()
+    before = Path("m.tosa").read_bytes()
+    code, out, err = piped(verb, words)
+    assert (code, out, expected in err) == (2, b"", True), err
+    assert Path("m.tosa").read_bytes() == before
+    assert not Path("a.npz").exists()
+
+
 def test_what_has_no_name_needs_one(piped: Any) -> None:
     assert "-o DIR" in piped("weights export", ["-"])[2]
     assert "-o DIR" in piped("generate", ["--seed", "1", "--count", "2", "-o", "-"])[2]
