@@ -91,6 +91,8 @@ BROKEN: Final[list[tuple[str, dict[str, Any], set[str]]]] = [
     *((name, shifted("INT32", 32), {"shift"}) for name in SHIFTS),
     *((name, shifted("INT64", 64), {"shift"}) for name in SHIFTS),
     *((name, shifted("INT32", -1), {"shift"}) for name in SHIFTS),
+    ("INTDIV", {"input2": "INT32[1,3,1]=3 0 -1"}, {"divisor"}),
+    ("INTDIV", {"input2": "INT32[1,1,1]=0"}, {"divisor"}),
     ("CLAMP", clamp("INT8", 3, -3), {"range"}),
     ("CLAMP", clamp("BF16", 3, -3), {"range"}),
     ("CLAMP", clamp("FP16", float("nan"), 3), {"min-val"}),
@@ -117,6 +119,7 @@ HELD: Final[list[tuple[str, dict[str, Any]]]] = [
         for name in SHIFTS
         for kind, most in (("INT8", 7), ("INT16", 15), ("INT32", 31), ("INT64", 63))
     ),
+    ("INTDIV", {"input2": "INT32[1,3,1]=3 1 -1"}),
     ("CLAMP", clamp("FP32", 3, 3)),
     ("CLAMP", clamp("FP32", float("-inf"), float("inf"))),
     ("CLAMP", clamp("INT16", -32768, 32767)),

@@ -88,7 +88,7 @@ def shape_text(sizes: tuple[Size, ...] | None) -> str:
 #: Domains of operands that need not be constants. TOSA restricts their elements (REQUIRE in the
 #: pseudocode of the operator: any other element leaves the result unpredictable), so those of a
 #: constant are judged.
-_RESTRICTED: Final = ("index", "shift")
+_RESTRICTED: Final = ("index", "shift", "divisor")
 
 #: The positions at which an operator has operands whose elements its rules read, from the end:
 #: compile-time constants and restricted operands.

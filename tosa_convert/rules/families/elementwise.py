@@ -163,6 +163,15 @@ def shift_amounts(view: OperatorView) -> Iterator[Violation]:
         yield Violation("shift", text, f"0 to {dtype.bits - 1}, since input1 is of {dtype}")
 
 
+def divisors(view: OperatorView) -> Iterator[Violation]:
+    """Check that no value is divided by 0."""
+    divisor = view.tensor("input2")
+    for block in () if divisor.data is None else divisor.data.blocks():
+        if not block.all():
+            yield Violation("divisor", "an element of input2 is 0", "divisors other than 0")
+            return
+
+
 def table_size(view: OperatorView) -> Iterator[Violation]:
     """Check that a table has an entry for each value of INT8, or 513 for INT16."""
     table, dtype = view.tensor("table"), view.tensor("input1").dtype
@@ -192,6 +201,7 @@ RULES: Final[Rules] = {
     **family_rules(_unary(), "elementwise", "activation"),
     **family_rules(_broadcast(), "elementwise", elementwise=2),
     "CLAMP": _unary(clamp_range),
+    "INTDIV": _broadcast(divisors),
     "NEGATE": _unary(zero_point("input1_zp"), zero_point("output_zp")),
     "TABLE": OperatorRules(first_shape, (rank("table", 1),), (table_size,)),
     "ARITHMETIC_RIGHT_SHIFT": _SHIFT,
