@@ -251,7 +251,8 @@ def rules(graph: Graph) -> dict[str, Rule]:
                 result.pop(name, None)  # of a variable: it had one before it was written
             else:
                 result[name] = rule
-        if uses_states and not _is_exact_inside(graph, operator, operands):
+        is_exact = all(rule == EXACT for rule in operands)
+        if uses_states and not (is_exact and is_exact_inside(graph, operator)):
             for name in variables:
                 tensor = block.tensors[name]
                 if writes_variables(graph, operator, [tensor.variable_name or name]):
@@ -273,11 +274,19 @@ def _result_rule(
     return different.pop() if operator.spec.accuracy == "operand" and len(different) == 1 else None
 
 
-def _is_exact_inside(graph: Graph, operator: Operator, operands: list[Rule | None]) -> bool:
-    """Return whether all that an operator's regions compute is exact, and so the states they write."""
-    return all(rule == EXACT for rule in operands) and all(
+def is_exact_inside(graph: Graph, operator: Operator, only: Container[str] | None = None) -> bool:
+    """Return whether all that an operator's regions compute is exact, if their operands are.
+
+    only: the attributes of the regions that count; by default all.
+    """
+    attributes = {
+        name: value
+        for name, value in operator.attributes.items()
+        if only is None or name in only or name not in {row.name for row in operator.spec.regions}
+    }
+    return all(
         rule_of(block, op, name) == EXACT
-        for region in reachable(graph, [operator])
+        for region in reachable(graph, [replace(operator, attributes=attributes)])
         for block in region.blocks
         for op in block.operators
         for name in op.outputs

@@ -54,6 +54,7 @@ class ToleranceCheck:
     bounds: the tensor of bounds mode, for rules that need it.
     network: the spread of ordinary implementations, if it has to be kept as well.
     flushed: the result if subnormal operands are zero, which is right, too.
+    is_exact: which elements no inexact operator computes, if some do not: these have to be equal.
     """
 
     rule: Rule
@@ -62,6 +63,7 @@ class ToleranceCheck:
     bounds: Array | None = None
     network: NetworkCheck | None = None
     flushed: Array | None = None
+    is_exact: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +260,8 @@ class Criterion:
         bounds = None if self.check.bounds is None else self.check.bounds.reshape(-1)[part]
         # The bound of an infinity is infinite.
         near = self.check.rule.accepts(actual, wanted, bounds, self.check.dtype)
+        if self.check.is_exact is not None:
+            near &= ~self.check.is_exact.reshape(-1)[part]
         return np.asarray(same | (near & np.isfinite(wanted)))
 
     def allowed_shares(self) -> Shares | None:
@@ -294,8 +298,14 @@ class Criterion:
         bounds = None if check.bounds is None else check.bounds.reshape(-1)[part]
         allowed = check.rule.accepts(actual, exact, bounds, check.dtype)
         error = check.rule.limits(exact, bounds, check.dtype)[2]
+        found = numbers(actual, check.dtype)
         with np.errstate(all="ignore"):
-            fractions = np.abs(numbers(actual, check.dtype) - exact) / error
+            fractions = np.abs(found - exact) / error
+        if check.is_exact is not None:
+            least = FLOATS[check.dtype.name][1] if may_flush(check.dtype) else 0.0
+            is_right = same_values(found, exact) | ((found == 0) & (np.abs(exact) < least))
+            is_wrong = check.is_exact.reshape(-1)[part] & ~is_right
+            allowed, fractions = allowed & ~is_wrong, np.where(is_wrong, np.inf, fractions)
         return allowed, np.where(np.isnan(fractions), np.where(allowed, 0.0, np.inf), fractions)
 
 

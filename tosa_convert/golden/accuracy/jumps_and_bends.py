@@ -10,6 +10,7 @@ import numpy as np
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.erring_runs import COHERENT, RUNS
 from tosa_convert.golden.accuracy.error_bounds import FLOATS, kinds_of, parts_of
+from tosa_convert.golden.accuracy.reached_elements import ReachedElements
 from tosa_convert.golden.accuracy.spreads import spread_of
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.model import Block, Operator, operator_path
@@ -37,7 +38,11 @@ def _decides(block: Block, operator: Operator) -> bool:
 
 
 def moved_operands(
-    block: Block, operator: Operator, operands: list[list[Value]], random: np.random.Generator
+    block: Block,
+    operator: Operator,
+    operands: list[list[Value]],
+    random: np.random.Generator,
+    reached: ReachedElements,
 ) -> tuple[list[list[Value]], Array | None]:
     """Return the operands of each run, moved by several times their spread where the result can jump.
 
@@ -64,7 +69,8 @@ def moved_operands(
             continue
         size = np.zeros(exact.shape)
         if any(own[position] is not exact for own in operands):
-            sigma = spread_of(block, name, [own[position] for own in operands]).sigma
+            runs = [own[position] for own in operands]
+            sigma = spread_of(block, name, runs, reached=reached.of(name)).sigma
             assert sigma is not None
             size = _MOVED_BY * sigma
             for number, own in enumerate(moved[1:], 1):
@@ -162,6 +168,7 @@ def add_bends(
     operands: list[list[Value]],
     exact: Mapping[str, Value],
     found: list[dict[str, Value]],
+    reached: ReachedElements,
 ) -> None:
     """Change elements of the first three runs where the others say too little about the result.
 
@@ -173,7 +180,7 @@ def add_bends(
     (name,) = operator.outputs
     if _is_straight(operator, operands):
         return
-    probes = _probes(block, operator, operands)
+    probes = _probes(block, operator, operands, reached)
     where = operator_path("main", index, operator)
     try:
         tried = [plain(Machine.compute(machine, block, operator, p, where)[name]) for p in probes]
@@ -236,7 +243,9 @@ def _is_straight(operator: Operator, operands: list[list[Value]]) -> bool:
 
 
 @np.errstate(all="ignore")
-def _probes(block: Block, operator: Operator, operands: list[list[Value]]) -> list[list[Value]]:
+def _probes(
+    block: Block, operator: Operator, operands: list[list[Value]], reached: ReachedElements
+) -> list[list[Value]]:
     """Return operands moved one way and the other by their spread, and at 0 where they may be 0."""
     probes: list[list[Value]] = [list(operands[0]) for _ in range(3)]
     sign = 1.0
@@ -252,7 +261,7 @@ def _probes(block: Block, operator: Operator, operands: list[list[Value]]) -> li
         runs = [own[position] for own in operands]
         if all(run is value for run in runs):
             continue
-        sigma = spread_of(block, operand, runs).sigma
+        sigma = spread_of(block, operand, runs, reached=reached.of(operand)).sigma
         assert sigma is not None
         places = [np.empty(value.shape) for _ in probes]
         for part in parts_of(value.shape):

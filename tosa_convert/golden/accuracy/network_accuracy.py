@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
@@ -30,12 +31,14 @@ from tosa_convert.golden.accuracy.jumps_and_bends import (
     moved_operands,
 )
 from tosa_convert.golden.accuracy.products_of_runs import SUMS_OF_PRODUCTS, results_of_runs
+from tosa_convert.golden.accuracy.reached_elements import ReachedElements
 from tosa_convert.golden.accuracy.spreads import spread_of, spread_of_scales
 from tosa_convert.golden.accuracy.undefined_casts import undefined_integers
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.slots import SCALE_SUFFIX
-from tosa_convert.graph.model import Graph, operator_path
+from tosa_convert.graph.model import Block, Graph, Operator, operator_path
 from tosa_convert.graph.opset import CONST, VARIABLE_READ, VARIABLE_WRITE
+from tosa_convert.records import replace
 from tosa_convert.reference.evaluate import Machine
 from tosa_convert.reference.scaled_tensors import Scaled, Value, plain
 
@@ -62,29 +65,42 @@ def measure(
     Returns:
         The spread of each; that of the scales of a tensor which holds them is under "NAME/scale".
         A run whose errors move an index out of range ends, and does not count. If most end, the tensors
-        from there on are measured by runs that move no operands of operators that decide.
+        from there on are measured by runs that move no operands of operators that decide; these go on
+        with indices that are in the range.
 
     Raises:
-        TosaConvertError: as `reference.evaluate.Machine.run`; "refmodel-timeout"; "refmodel-failed" if
-            all of those end, too.
+        TosaConvertError: "refmodel-failed" if the exact run is not defined; "refmodel-timeout".
     """
     result: dict[str, Spread] = {}
     for moves in (True, False):
         machines = _machines(graph, batch)
         end = time.monotonic() + timeout * len(machines)
-        for name, values, possible, sigma in _in_step(machines, inputs, moves=moves):
-            _refuse_late(name, timeout, end)
-            alive = sum(machine.is_alive for machine in machines[1:])
-            if not alive or (moves and 2 * alive < RUNS):
+        with _errors_of_exact_run():
+            reached = ReachedElements(graph)
+            for name, values, possible, sigma in _in_step(machines, inputs, reached, moves=moves):
+                _refuse_late(name, timeout, end)
+                if 2 * sum(machine.is_alive for machine in machines[1:]) < RUNS:
+                    break
+                if name in wanted and name not in result:
+                    own = reached.of(name)
+                    result[name] = spread_of(graph.main, name, values, possible, sigma, own)
+                    if all(isinstance(value, Scaled) for value in values):
+                        result[name + SCALE_SUFFIX] = spread_of_scales(values)
+            else:
                 break
-            if name in wanted and name not in result:
-                result[name] = spread_of(graph.main, name, values, possible, sigma)
-                if all(isinstance(value, Scaled) for value in values):
-                    result[name + SCALE_SUFFIX] = spread_of_scales(values)
-        else:
-            return result
-    message = "no run with errors gave it: they moved indices out of range"
-    raise fail("refmodel-failed", f'"{name}"', message)
+    return result
+
+
+@contextmanager
+def _errors_of_exact_run() -> Iterator[None]:
+    """Let a run in FP64 that TOSA leaves undefined, as an index out of range, be "refmodel-failed"."""
+    try:
+        yield
+    except TosaConvertError as error:
+        if error.code.startswith("refmodel-"):
+            raise
+        rows = [replace(row, code="refmodel-failed") for row in error.findings]
+        raise TosaConvertError(rows) from None
 
 
 def independent_runs(
@@ -106,7 +122,7 @@ def independent_runs(
     """
     machines = _machines(graph, _INDEPENDENT + batch)
     end = time.monotonic() + timeout * len(machines)
-    for name, values, *_ in _in_step(machines, inputs, moves=False):
+    for name, values, *_ in _in_step(machines, inputs, ReachedElements(graph), moves=False):
         _refuse_late(name, timeout, end)
         yield name, [plain(value) for value in values]
 
@@ -133,19 +149,26 @@ def _refuse_late(name: str, timeout: float, end: float) -> None:
 
 
 def _in_step(
-    machines: list[ErringRun], inputs: Mapping[str, Array], *, moves: bool = True
+    machines: list[ErringRun],
+    inputs: Mapping[str, Array],
+    reached: ReachedElements,
+    *,
+    moves: bool,
 ) -> Iterator[tuple[str, list[Value], Array | None, Array | None]]:
     """Compute the main block in all runs; iterate over each tensor's values in the runs that go on.
 
     With them come, for an index of the largest element, the indices that are possible, and the spread
     if it is known without the runs.
 
-    moves: move the operands of operators that decide by several times their spread.
+    reached: which elements errors reach, of the tensors so far.
+    moves: move the operands of operators that decide by several times their spread. A run that moves
+        one to where TOSA defines no result ends; without it, it goes on beside there.
     """
     block = machines[0].graph.main
     last_use = {name: index for index, op in enumerate(block.operators) for name in op.inputs}
     given = {name: machines[0].argument(block, name, inputs) for name in block.inputs}
     small = subnormal_numbers(block, given)
+    reached.start(given)
     states: list[dict[str, Value]] = [machine.as_read(given, small) for machine in machines]
     for name, value in given.items():
         yield name, [value], None, None
@@ -155,8 +178,12 @@ def _in_step(
         operands = [[m.value(block, own, name) for name in operator.inputs] for m, own in pairs]
         possible = None
         if moves:
-            operands, possible = moved_operands(block, operator, operands, machines[1].random)
-        found = _compute_all(index, operands, where, machines, states, bends=moves)
+            random = machines[1].random
+            operands, possible = moved_operands(block, operator, operands, random, reached)
+        found = _compute_all(index, operands, where, machines, states, reached, moves=moves)
+        reached.add(operator, operands[0])
+        if operator.spec is CONST:
+            reached.start({name: states[0][name] for name in operator.outputs})
         for name, sigma in found.items():
             live = zip(machines, states, strict=True)
             yield name, [own[name] for machine, own in live if machine.is_alive], possible, sigma
@@ -167,18 +194,43 @@ def _in_step(
 
 
 def _computed(
-    machine: ErringRun, index: int, operands: list[Value], where: str
-) -> dict[str, Value]:
-    """Return the results of an operator of the main block; none, and end the run, if it is refused."""
+    machine: ErringRun, index: int, operands: list[Value], where: str, others: list[list[Value]]
+) -> dict[str, Value] | None:
+    """Return the results of an operator of the main block; None if it is refused.
+
+    others: operands that take the place of those that are refused, in turn.
+    """
     block = machine.graph.main
     operator = block.operators[index]
-    try:
-        if operator.spec.regions:
-            return machine.control_flow(index, operator, operands)
-        return machine.without_errors(block, operator, operands, where)
-    except TosaConvertError:
-        machine.is_alive = False
-        return {}
+    for own in (operands, *others):
+        try:
+            if operator.spec.regions:
+                return machine.control_flow(index, operator, own)
+            return machine.without_errors(block, operator, own, where)
+        except TosaConvertError:
+            continue
+    return None
+
+
+def _in_range_of(exact: list[Value], operands: list[Value]) -> list[list[Value]]:
+    """Return operands whose integers are in the range of the exact ones, and others that have these.
+
+    Where errors move an index or a shift to where TOSA defines no result, any result would be right.
+    """
+    clipped, same = list(operands), list(operands)
+    for position, (own, value) in enumerate(zip(operands, exact, strict=True)):
+        if own is not value and not isinstance(value, Scaled) and value.dtype.kind in "iu":
+            same[position] = value
+            clipped[position] = np.clip(plain(own), value.min(), value.max())
+    return [clipped, same]
+
+
+def _are_same(block: Block, operator: Operator, operands: list[list[Value]]) -> bool:
+    """Return whether all runs have the same operands, of which TOSA says what the results are."""
+    return undefined_integers(block, operator, operands[0]) is None and all(
+        all(one is other for one, other in zip(operands[0], own, strict=True))
+        for own in operands[1:]
+    )
 
 
 def _compute_all(
@@ -187,8 +239,9 @@ def _compute_all(
     where: str,
     machines: list[ErringRun],
     states: list[dict[str, Value]],
+    reached: ReachedElements,
     *,
-    bends: bool,
+    moves: bool,
 ) -> dict[str, Array | None]:
     """Compute an operator of the main block in all runs; return its results with their known spreads.
 
@@ -199,11 +252,7 @@ def _compute_all(
     block = exact.graph.main
     operator = block.operators[index]
     touches_state = bool(operator.spec.regions) or operator.spec is VARIABLE_WRITE
-    is_same = not touches_state and all(
-        all(one is other for one, other in zip(operands[0], own, strict=True))
-        for own in operands[1:]
-    )
-    is_same = is_same and undefined_integers(block, operator, operands[0]) is None
+    is_same = not touches_state and _are_same(block, operator, operands)
     if operator.spec.regions:
         results: dict[str, Value] = exact.control_flow(index, operator, operands[0])
     else:
@@ -226,9 +275,12 @@ def _compute_all(
         if number in shared:
             found[-1] = {operator.outputs[0]: shared[number]}
         else:
-            found[-1] = _computed(machine, index, values, where) or found[-1]
-    if bends and not is_same and may_bend(block, operator):
-        add_bends(exact, index, operands, results, found)
+            others = [] if moves else _in_range_of(operands[0], values)
+            computed = _computed(machine, index, values, where, others)
+            machine.is_alive = computed is not None or not moves
+            found[-1] = computed or found[-1]
+    if moves and not is_same and may_bend(block, operator):
+        add_bends(exact, index, operands, results, found, reached)
     if not is_same and operator.spec.family == "fft":
         align_errors(operands, results, found)
     small = subnormal_numbers(block, results) if operator.spec is CONST else {}

@@ -10,6 +10,7 @@ import numpy as np
 
 from tosa_convert.golden.accuracy.criteria import Spread
 from tosa_convert.golden.accuracy.error_bounds import FLOATS, kinds_of, parts_of, same_values
+from tosa_convert.golden.accuracy.reached_elements import Reached
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.model import Block
 from tosa_convert.reference.call import is_float
@@ -34,10 +35,12 @@ def spread_of(
     values: Sequence[Value],
     possible: Array | None = None,
     known: Array | None = None,
+    reached: Reached = True,
 ) -> Spread:
     """Return the spread of a tensor of its values in all runs, the first of which is exact.
 
     known: the spread of numbers that are finite in all runs, if it is not left to their chance.
+    reached: which elements errors reach: the others have no part in the spread of their neighbours.
     """
     arrays = [plain(value) for value in values]
     exact = arrays[0]
@@ -61,6 +64,8 @@ def spread_of(
     if _shows_every_error(block, name):
         # Where no run differs there is nothing to differ: all before it is exact.
         sigma[squares == 0] = 0.0
+    if reached is not True:
+        sigma[np.logical_not(reached) & (squares == 0)] = 0.0
     if fits is not None:
         sigma = np.where(fits | ~np.isfinite(exact), sigma, own)
     sigma = np.sqrt(sigma)

@@ -23,11 +23,12 @@ from tosa_convert.golden.accuracy.criteria import (
 from tosa_convert.golden.accuracy.error_bounds import EXACT, Rule
 from tosa_convert.golden.accuracy.flushed_operands import flushed_results
 from tosa_convert.golden.accuracy.network_accuracy import measure
+from tosa_convert.golden.accuracy.reached_elements import exact_elements
 from tosa_convert.golden.accuracy.spreads import merged
 from tosa_convert.golden.accuracy.undefined_casts import undefined_tensors
 from tosa_convert.golden.accuracy.user_tolerances import Tolerances
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.scratch import scratch_folder
+from tosa_convert.golden.arrays.scratch import scratch_folder, subfolder
 from tosa_convert.golden.arrays.slots import SCALE_SUFFIX
 from tosa_convert.golden.running.run_graph import bounds_in_folder, run_in_folder
 from tosa_convert.golden.running.run_options import RunOptions
@@ -146,20 +147,46 @@ def checks_for(
             makers[key] = _constant(ToleranceCheck(rule, row, flushed=flushed.get(name)))
         else:
             inexact[key] = name, rule
-    if not inexact:
-        return LazyChecks(makers), ()
-    try:
-        more = _inexact_checks(
-            graph, inexact, inputs, folder, options, flushed, is_official=tolerances.official
-        )
-    except TosaConvertError as error:
-        if not error.code.startswith("refmodel-"):
-            raise
-        note = (
-            f"accuracy rules were not applied: the precise run failed: {error.findings[0].message}"
-        )
-        return LazyChecks(makers), (note,)
-    return LazyChecks(makers | more), ()
+    notes: list[str] = []
+    if inexact:
+        official = tolerances.official
+        more, notes = _measured(graph, inexact, inputs, folder, options, flushed, official=official)
+        makers |= more
+    return LazyChecks(makers), tuple(notes)
+
+
+def _measured(
+    graph: Graph,
+    inexact: Mapping[str, tuple[str, Rule | None]],
+    inputs: Mapping[str, Array],
+    folder: Path,
+    options: RunOptions,
+    flushed: Mapping[str, Array],
+    *,
+    official: bool,
+) -> tuple[dict[str, Callable[[], Check]], list[str]]:
+    """Return the checks of `_inexact_checks`, and notes about arrays that cannot be measured."""
+    makers: dict[str, Callable[[], Check]] = {}
+    parts, failed = [inexact], dict[str, list[str]]()
+    for number, part in enumerate(parts):
+        own = subfolder(folder, f"part{number}")
+        try:
+            makers |= _inexact_checks(
+                graph, part, inputs, own, options, flushed, is_official=official
+            )
+        except TosaConvertError as error:
+            if not error.code.startswith("refmodel-"):
+                raise
+            if len(part) > 1 and error.code != "refmodel-timeout":
+                # What cannot be measured does not take the rules of the others.
+                rows, half = list(part.items()), len(part) // 2
+                parts += [dict(rows[:half]), dict(rows[half:])]
+            else:
+                failed.setdefault(error.findings[0].message, []).extend(part)
+    return makers, [
+        f"accuracy rules were not applied to {', '.join(names)}: the precise run failed: {message}"
+        for message, names in failed.items()
+    ]
 
 
 def _constant(check: Check) -> Callable[[], Check]:
@@ -186,6 +213,7 @@ def _inexact_checks(
     makers = {name: makers_of(block, name, needed) for name, rule in names.items() if rule}
     operands = [op.inputs[0] for found in makers.values() for op in found]
     ruled = [name for name, rule in names.items() if rule is not None]
+    are_exact = exact_elements(graph, inputs, ruled)
     exact, bounds = _precise_run(graph, [*ruled, *operands], inputs, folder, options)
     # TOSA allows a sum as much as the worst order can cost, and any order much less in practice; and
     # some functions anything.
@@ -203,15 +231,13 @@ def _inexact_checks(
 
     def by_rule(name: str, rule: Rule) -> Callable[[], Check]:
         def make() -> Check:
-            row, network = block.tensors[name].dtype, None
-            own, bound = rule, bounds[name]
+            row, own, bound = block.tensors[name].dtype, rule, bounds[name]
             if makers[name]:
                 arrays = [exact[op.inputs[0]] for op in makers[name]]
                 own, bound = with_operands(block.tensors[name], rule, makers[name], arrays, bound)
-            if name in spread_too:
-                network = by_network(name, name)()
-            also = flushed.get(name)
-            return ToleranceCheck(own, row, exact[name], bound, network, also)
+            network = by_network(name, name)() if name in spread_too else None
+            also, certain = flushed.get(name), are_exact.get(name)
+            return ToleranceCheck(own, row, exact[name], bound, network, also, certain)
 
         return make
 
