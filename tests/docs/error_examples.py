@@ -19,6 +19,7 @@ from unit.building import block, example, graph, op, tensor
 import tosa_convert as tc
 from tosa_convert import api
 from tosa_convert.cli.convert import convert
+from tosa_convert.cli.main import tosa_flatbuffer
 from tosa_convert.formats.bindings.packages import default_bindings
 from tosa_convert.frontends.process.interface import Interface, NotLowered
 from tosa_convert.golden import RunOptions, run
@@ -114,6 +115,11 @@ def _() -> object:
 def _() -> object:
     text = "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }\n"
     return module(text, input_shapes={"image": (4,)})
+
+
+@raises("unknown-name")
+def _() -> object:
+    return tosa_flatbuffer.main(["explain", "conv2"], standalone_mode=False)
 
 
 @raises("unknown-format")

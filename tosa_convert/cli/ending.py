@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 
-from tosa_convert.cli.messages import EXIT_BUG, report_bug, say
+from tosa_convert.cli.messages import EXIT_BUG, note, report_bug, say
 from tosa_convert.errors import Category, TosaConvertError
 from tosa_convert.io import log
 from tosa_convert.process.ending_signals import EXIT_SIGNAL, Terminated
@@ -75,24 +75,25 @@ def work_of_verb(
     quiet: bool,
     verbose: bool,
 ) -> Any:
-    """Do a verb's work after its set-up, and say with --verbose how long it took."""
+    """Do a verb's work after its set-up, and say with --verbose how long it took.
+
+    `exit_code_of`, which calls this, ends what --quiet and --verbose choose.
+    """
     log.choose_level(quiet=quiet, verbose=verbose)
-    try:
-        if before is not None:
-            before(verb_name)
-        start = time.perf_counter()
-        result = work()
-        log.info("%s took %.2f s", verb_name, time.perf_counter() - start)
-        return result
-    finally:
-        log.choose_level()
+    if before is not None:
+        before(verb_name)
+    start = time.perf_counter()
+    result = work()
+    log.info("%s took %.2f s", verb_name, time.perf_counter() - start)
+    return result
 
 
 def _name_explanation(error: TosaConvertError) -> None:
     """Say at a terminal how to see more of an error, unless it is one of the command line."""
-    if error.exit_code != Category.USAGE and sys.stderr is not None and sys.stderr.isatty():
-        first = error.findings[0]
-        say(f"    more: tosa-flatbuffer explain {first.rule or first.code}", err=True)
+    if error.exit_code == Category.USAGE or sys.stderr is None or not sys.stderr.isatty():
+        return
+    first = error.findings[0]
+    note(f"    more: tosa-flatbuffer explain {first.rule or first.code}")
 
 
 def exit_code_of(work: Callable[[], Any]) -> int:
@@ -129,6 +130,8 @@ def exit_code_of(work: Callable[[], Any]) -> int:
 
         report_bug(traceback.format_exc())
         return EXIT_BUG
+    finally:
+        log.choose_level()
 
 
 def leave(code: int) -> NoReturn:

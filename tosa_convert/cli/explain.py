@@ -71,7 +71,7 @@ def _of_operator(word: str) -> str:
         return f"{word} is a rule of whole programs, not of an operator; {command} says more"
     message = f"found {word!r}, expected an error code, a rule or an operator of TOSA"
     hint = suggest(rule, [*CODES, *names], "a message ends with its code in brackets")
-    raise fail("option-conflict", "NAME", message, hint)
+    raise fail("unknown-name", "NAME", message, hint)
 
 
 def _requirements(spec: OperatorSpec) -> Iterator[str]:

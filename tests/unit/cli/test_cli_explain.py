@@ -13,6 +13,7 @@ from tosa_convert.cli.main import run as run_command
 from tosa_convert.cli.main import tosa_flatbuffer
 from tosa_convert.errors import CODES, Finding, TosaConvertError
 from tosa_convert.graph.opset import OPERATORS
+from tosa_convert.io import log
 from tosa_convert.rules.describe import conditions
 
 
@@ -66,7 +67,9 @@ def test_another_name_is_refused(name: str, hint: str, capsys: pytest.CaptureFix
     assert explained(name) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert shown.err.splitlines()[1:] == [f"    {hint}"]
+    message, *rest = shown.err.splitlines()
+    assert message.endswith(" [unknown-name]")
+    assert rest == [f"    {hint}"]
 
 
 def test_a_rule_of_whole_programs_is_not_taken_for_an_operator(
@@ -105,6 +108,24 @@ def test_a_terminal_shows_the_command_after_an_error(
 
     assert exit_code_of(work) == CODES[code][0]
     assert capsys.readouterr().err.partition("]\n")[2] == said
+
+
+@pytest.mark.parametrize("option", ["--quiet", "--verbose"])
+def test_quiet_leaves_the_command_out(
+    option: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    empty = tmp_path / "m.tosa"
+    empty.write_bytes(b"")
+    for _ in range(2):  # the first run changes nothing for the second
+        assert run_command(tosa_flatbuffer, ["show", str(empty), option]) == 3
+        shown = capsys.readouterr().err
+        assert ("tosa-flatbuffer explain empty-input" in shown) == (option == "--verbose")
+    assert not log.is_quiet()
+    assert not log.is_verbose()
 
 
 def test_a_wheel_has_the_page_in_the_package(
