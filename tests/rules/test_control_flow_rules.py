@@ -152,3 +152,6 @@ def test_regions_that_are_not_known_yet_are_not_judged() -> None:
     made = looping()
     made.regions[1:] = [Region("other", [made.main])]
     assert verdict(made) == Verdict((), (None, None))
+    made = branching()
+    del made.regions[2:]
+    assert verdict(made) == Verdict((), (None,))

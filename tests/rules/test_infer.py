@@ -6,10 +6,11 @@ import pytest
 from unit.building import block, graph, op, region, shape, tensor
 
 import tosa_convert as tc
+from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import Graph, Operator, ShapeValue
 from tosa_convert.graph.static_shapes import make_reshapes_static
 from tosa_convert.graph.verify import refuse_unsound
-from tosa_convert.rules.infer import infer
+from tosa_convert.rules.infer import infer, refuse_impossible_symbols
 from tosa_convert.rules.open_sizes import causes
 
 D = -1
@@ -251,3 +252,61 @@ def test_an_input_of_unknown_rank_is_a_cause_of_unknown_sizes() -> None:
         "x", "y", [tensor("x", shape=None), tensor("y", shape=None)], [op("ABS", "x", "y")]
     )
     assert "any dimension, because its rank is unknown" in str(causes(program)[0])
+
+
+def test_a_region_whose_argument_has_another_rank_keeps_its_own_types() -> None:
+    """`validate` refuses such a program; `verify` does not."""
+    program = branches()
+    for inner in program.regions[1:]:
+        for value in inner.blocks[0].tensors.values():
+            value.shape = (D, 4)
+    refuse_unsound(program)
+    inferred = infer(program, {"x": (5,)})
+    assert inferred.regions[1].blocks[0].tensors["b"].shape == (D, 4)
+    assert shapes(inferred)["z"] == (D,)
+
+
+def with_symbol(*lines: str) -> Graph:
+    """A program whose argument x, [1, 2, n], is an operand of each operator, with one of size k."""
+    program = graph("x", "", [tensor("x", shape=(1, 2, D))], [])
+    main = program.main
+    zero = tensor("zero", shape=(1,))
+    main.tensors["zero"] = zero
+    main.inputs.append("zero")
+    for index, line in enumerate(lines):
+        name, size = line.split()
+        other = (1, int(size), 4) if name == "MATMUL" else (1, 2, int(size))
+        result = (1, 2, 4) if name == "MATMUL" else (1, 2, D)
+        main.tensors[f"k{index}"] = tensor(f"k{index}", shape=other)
+        main.tensors[f"y{index}"] = tensor(f"y{index}", shape=result)
+        main.inputs.append(f"k{index}")
+        main.outputs.append(f"y{index}")
+        zeros = " zero zero" if name == "MATMUL" else ""
+        main.operators.append(op(name, f"x k{index}{zeros}", f"y{index}"))
+    return program
+
+
+@pytest.mark.parametrize(
+    ("lines", "needed"),
+    [
+        ("MATMUL 3, MATMUL 5", (3, 5)),
+        ("ADD 1, ADD 1", ()),  # any size does
+        ("MATMUL 3, MATMUL 3", ()),  # one size does
+        # No size does, and only one operator needs a single one: ADD takes 1 as well.
+        ("MATMUL 3, ADD 5", ()),
+    ],
+)
+def test_a_symbol_that_must_be_two_sizes_is_refused(lines: str, needed: tuple[int, ...]) -> None:
+    program = with_symbol(*lines.split(", "))
+    refuse_unsound(program)
+    if not needed:
+        refuse_impossible_symbols(program, {"x": (1, 2, "n")}, {})
+        return
+    with pytest.raises(TosaConvertError, match='the size "n" must be 3 here, and 5 at') as caught:
+        refuse_impossible_symbols(program, {"x": (1, 2, "n")}, {})
+    assert caught.value.code == "unsupported-shape"
+
+
+def test_symbols_of_large_programs_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tosa_convert.rules.infer._MOST_TRIED", 10)
+    refuse_impossible_symbols(with_symbol("MATMUL 3", "MATMUL 5"), {"x": (1, 2, "n")}, {})

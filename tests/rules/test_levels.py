@@ -163,6 +163,7 @@ def nested(depth: int) -> Graph:
                 ("then_graph", "else_graph"), f"r{index + 1}"
             )
             block.operators.append(Operator(operator("COND_IF"), ("c",), (), parts))
+        block.operators.append(Operator(operator("ABS"), ("x",), ("y",), {}))  # of any depth
         regions.append(Region(f"r{index}", [block]))
     return Graph(Version(1, 0), regions)
 

@@ -172,6 +172,13 @@ def test_attributes_that_do_not_belong_to_the_types_do_not_matter() -> None:
             "the operands are FP32, FP32",
             "other operands",
         ),
+        (  # No single type makes it right: the first that goes with none before it is named.
+            "CONV2D",
+            "INT8 FP16 INT4 INT8 INT8 -> INT32",
+            "weight-type",
+            "weight is FP16 with input INT8",
+            "INT4 or INT8",
+        ),
         ("GATHER", "FP32 INT8 -> FP32", "indices-type", "indices is INT8", "INT32 or INT64"),
     ],
 )

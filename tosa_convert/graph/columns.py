@@ -227,9 +227,7 @@ def _rows() -> _Rows:
         for side, (operands, (fewest, most)) in enumerate(sides):
             rows.counts[2 * side : 2 * side + 2, code] = fewest, 2**62 if most is None else most
             kinds = [operand.is_shape for operand in operands]
-            if len(kinds) >= _POSITIONS:
-                rows.known[code] = False
-            elif len(set(kinds)) == 1:
+            if len(set(kinds)) == 1:
                 rows.is_shape[side, code] = kinds[0]
             elif any(operand.arity for operand in operands):
                 rows.known[code] = False

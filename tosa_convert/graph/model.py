@@ -343,8 +343,8 @@ class Graph:
             lines.append(f"region {_short(region.name)}")
             for block in region.blocks[:_PRINTED_ITEMS]:
                 lines += [f"  {line}" for line in str(block).splitlines()]
-        if hidden := len(self.regions) - _PRINTED_ITEMS:
-            lines += [f"... {counted(hidden, 'more region')}"] if hidden > 0 else []
+        if (hidden := len(self.regions) - _PRINTED_ITEMS) > 0:
+            lines.append(f"... {counted(hidden, 'more region')}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

@@ -92,8 +92,6 @@ def refuse_impossible_symbols(
         if not demanding:
             continue
         refused = {size: wrong(size) for size in sizes}
-        if not all(refused.values()):
-            continue
         needed: dict[int, str] = {}
         for place in sorted(demanding):
             allowed = [size for size in sizes if place not in refused[size]]
@@ -251,8 +249,6 @@ class _Inference:
         if shape is None:
             return type_
         if isinstance(type_, ShapeType):
-            if len(shape) != type_.rank:
-                return type_
             sizes = tuple(
                 new if size is None else size for size, new in zip(type_.sizes, shape, strict=True)
             )
@@ -274,11 +270,7 @@ class _Inference:
             return one
         if isinstance(one, TensorType) and isinstance(other, TensorType):
             return self.table.tensor(one.dtype, common_shape(one.shape, other.shape), one.scale)
-        if isinstance(one, ShapeType) and isinstance(other, ShapeType) and one.rank == other.rank:
-            return self.table.shape(
-                tuple(a if a == b else None for a, b in zip(one.sizes, other.sizes, strict=True))
-            )
-        return one
+        return one  # No region takes or returns a shape, and what is in it is not written.
 
     # -- the new program -------------------------------------------------------------------------
 

@@ -88,8 +88,8 @@ class Needs(NamedTuple):
     level: str | None
 
 
-def needs(graph: Graph) -> Needs | None:
-    """Return the least target that has a program, or None if no target has it.
+def needs(graph: Graph) -> Needs:
+    """Return the least target that has a program.
 
     Args:
         graph: a program of which `validate` reports nothing.
@@ -104,8 +104,7 @@ def needs(graph: Graph) -> Needs | None:
     from tosa_convert.rules.profiles import EXTENSIONS, PROFILES, least, requirements
 
     names = least(requirements(graph))
-    if names is None:
-        return None
+    assert names is not None, "the latest version has all types, with both profiles"
     return Needs(
         version_name(lowest_version(graph)),
         tuple(row.name for row in PROFILES if row.name in names),

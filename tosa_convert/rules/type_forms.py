@@ -289,8 +289,7 @@ def _attribute(attributes: Mapping[str, object], name: str) -> str:
 
 
 def _dtypes(element: Element) -> tuple[DType, ...]:
-    if element is None:
-        return ()
+    assert element is not None, "what is bound to the letter of a row is no shape"
     return element if isinstance(element, tuple) else (element,)
 
 

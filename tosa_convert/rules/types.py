@@ -193,7 +193,7 @@ def _first_repair(
         beginning = _having(keys, key, positions[:count])
         if not _having(beginning, key, [position]):
             return position, {row[position] for row in beginning}
-    return positions[0], {row[positions[0]] for row in keys}
+    raise AssertionError("a key of which each beginning is a row's is a row")
 
 
 def element_text(element: Element | str) -> str:

@@ -401,3 +401,28 @@ def test_bounds_that_differ_are_printed_as_numbers() -> None:
     difference = compare(one, other)
     assert difference is not None
     assert (difference.left, difference.right) == ("0.0 (0x00000000)", "-1.5 (0xbfc00000)")
+
+
+def test_bounds_that_are_missing_are_equal_and_differ_from_others() -> None:
+    values = [tensor("x"), tensor("y")]
+    bound: dict[str, Any] = {"min_val": bytes(4)}
+    without, given = (
+        graph("x", "y", list(values), [op("CLAMP", "x", "y", max_val=bytes(4), **row)])
+        for row in ({}, bound)
+    )
+    assert compare(without, without) is None
+    assert compare(given, without) is not None
+    assert compare(without, given) is not None
+
+
+def test_names_of_no_value_equal_one_another_and_no_value() -> None:
+    """A program that `verify` refuses can be compared."""
+    known, unknown = (
+        graph("x", "y", [tensor(name) for name in declared.split()], [op("ADD", "x k", "y")])
+        for declared in ("x k y", "x y")
+    )
+    assert compare(unknown, unknown) is None
+    for one, other in ((known, unknown), (unknown, known)):
+        difference = compare(one, other)
+        assert difference is not None
+        assert difference.path.endswith("kind")

@@ -251,6 +251,10 @@ def test_what_has_no_regions_or_too_many_prints_in_few_lines() -> None:
     made = branching()
     made.regions += [Region(f"r{number}") for number in range(100)]
     assert re.search(r"^\.\.\. \d+ more regions$", str(made), re.MULTILINE)
+    del made.regions[5:]
+    assert str(made).endswith("\n... 1 more region")
+    del made.regions[4:]
+    assert str(made).endswith('\nregion "r0"')
     made.regions.clear()
     assert "inputs" not in made._repr_html_()
     assert "0 regions" in str(made)

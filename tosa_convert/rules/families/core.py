@@ -317,7 +317,7 @@ def zero_point(name: str) -> Check:
 
 
 def is_zero(data: Constant) -> bool:
-    """Return whether the first element is 0 or -0.
+    """Return whether all elements are 0, or all are -0.
 
     Example:
         >>> from tosa_convert.graph.dtypes import dtype
