@@ -102,6 +102,19 @@ def training():
 def inference():
     return Normalized().eval(), (torch.ones(2, 2, 3, 3),)
 
+class Compares(torch.nn.Module):
+    def forward(self, x, unsigned):
+        compared = torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge
+        all_types = x, x.half(), x.int(), unsigned
+        return [f(one, number) for f in compared for one in all_types for number in (0.1, 200)] + [
+            torch.isinf(x), torch.softmax(x.masked_fill(x == float("-inf"), 0.5), 0)
+        ]
+
+def compares():
+    return Compares(), (
+        torch.tensor([0.1, -0.1, 0, float("-inf")]), torch.tensor([0, 1, 200, 255], dtype=torch.uint8)
+    )
+
 number = 3
 '''
 
@@ -125,6 +138,16 @@ def loaded(source: Path, member: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return getattr(module, member)()
+
+
+def test_comparisons_with_numbers_are_in_the_type_of_torch(source: Path) -> None:
+    graph = lowered(source, "compares")
+    module, arguments = loaded(source, "compares")
+    x, unsigned = (one.numpy() for one in arguments)
+    found = tc.run(graph, {"x": x, "unsigned": unsigned.view(np.int8)}).outputs.values()
+    expected = module(*arguments)
+    assert [[*one] for one in [*found][:-1]] == [one.tolist() for one in expected[:-1]]
+    np.testing.assert_allclose([*found][-1], expected[-1], rtol=1e-6)
 
 
 def test_three_calls_give_what_torch_gives_with_its_states(source: Path) -> None:

@@ -326,6 +326,23 @@ def make_ge() -> Program:
     return of(torch.ge, floats(2, 3), floats(3, seed=1))
 
 
+def make_compare_number() -> Program:
+    return of(_all_comparisons, torch.tensor([0.1, 0.3, -0.1]))
+
+
+def make_compare_number_half() -> Program:
+    return of(_all_comparisons, torch.tensor([0.1, 0.3, -0.1]).half())
+
+
+def make_compare_number_int32() -> Program:
+    return of(_all_comparisons, torch.tensor([0, 1, -1], dtype=torch.int32))
+
+
+def _all_comparisons(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Compare with a number that FP32 rounds up and FP16 rounds down."""
+    return x == 0.1, x != 0.1, x < 0.1, x <= 0.1, x > 0.1, x >= 0.1
+
+
 def make_logical_and() -> Program:
     return of(torch.logical_and, flags(2, 3), flags(2, 3, seed=1))
 

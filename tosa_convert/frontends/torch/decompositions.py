@@ -45,6 +45,7 @@ OWN: dict[Any, Decomposition] = {
     aten.erfc.default: elementwise.erfc,
     aten.hypot.default: elementwise.hypot,
     aten.isfinite.default: elementwise.isfinite,
+    aten.isinf.default: elementwise.isinf,
     aten.signbit.default: elementwise.signbit,
     aten.copysign.Tensor: elementwise.copysign,
     aten.cumprod.default: elementwise.cumulative_product,
@@ -75,10 +76,13 @@ OWN: dict[Any, Decomposition] = {
     **{
         operator: integers.by_signed_numbers(operator, keeps_type=False)
         for operator in (
-            *(aten.lt.Tensor, aten.lt.Scalar, aten.le.Tensor, aten.le.Scalar),
-            *(aten.gt.Tensor, aten.gt.Scalar, aten.ge.Tensor, aten.ge.Scalar),
+            *(aten.lt.Tensor, aten.le.Tensor, aten.gt.Tensor, aten.ge.Tensor),
             *(aten.sum.default, aten.sum.dim_IntList),
         )
+    },
+    **{
+        comparison.Scalar: partial(elementwise.compare_with_number, operator=comparison)
+        for comparison in (aten.eq, aten.ne, aten.lt, aten.le, aten.gt, aten.ge)
     },
     aten.roll.default: indexing.roll,
     aten.block_diag.default: indexing.block_diagonal,

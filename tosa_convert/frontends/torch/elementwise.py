@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from tosa_convert.frontends.recipes import cumulate
+from tosa_convert.frontends.torch import integers
 
 
 def power(x: Any, exponent: Any) -> Any:
@@ -26,6 +27,14 @@ def power(x: Any, exponent: Any) -> Any:
     if x.is_floating_point() and -exponent in products:
         return products[-exponent]().reciprocal()
     return NotImplemented
+
+
+def compare_with_number(x: Any, number: Any, *, operator: Any) -> Any:
+    """Compare in the type that torch computes in; torch-mlir takes f64, in which no FP32 is 0.1."""
+    if not isinstance(number, float):
+        return integers.by_signed_numbers(operator.Scalar, keeps_type=False)(x, number)
+    kind = torch.result_type(x, number)
+    return operator.Tensor(x.to(kind), torch.full([1] * x.dim(), number, dtype=kind))
 
 
 def variance_and_mean(
@@ -103,6 +112,13 @@ def isfinite(x: Any) -> Any:
     if not x.is_floating_point():
         return torch.ones_like(x, dtype=torch.bool)
     return x.abs() < math.inf
+
+
+def isinf(x: Any) -> Any:
+    """Infinite, of either sign."""
+    if not x.is_floating_point():
+        return torch.zeros_like(x, dtype=torch.bool)
+    return x.abs() == math.inf
 
 
 def signbit(x: Any) -> Any:
