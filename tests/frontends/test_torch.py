@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,10 @@ import numpy as np
 import pytest
 
 import tosa_convert as tc
+from tosa_convert.frontends.process.interface import PROGRAM_FILE
+from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.read_result import finish
+from tosa_convert.io.options import ReadOptions
 
 pytestmark = [
     pytest.mark.skipif(
@@ -148,6 +153,42 @@ def test_comparisons_with_numbers_are_in_the_type_of_torch(source: Path) -> None
     expected = module(*arguments)
     assert [[*one] for one in [*found][:-1]] == [one.tolist() for one in expected[:-1]]
     np.testing.assert_allclose([*found][-1], expected[-1], rtol=1e-6)
+
+
+def test_large_weights_give_the_program_of_small_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From 256 MiB on, our rewrites fold what torch-mlir folds otherwise."""
+    import torch
+
+    from tosa_convert.frontends.torch import convert, dialect
+
+    torch.manual_seed(0)
+    convolution = torch.nn.Conv2d(3, 4, 3, bias=False)
+    layers = (torch.nn.BatchNorm2d(4), torch.nn.Flatten(), torch.nn.Linear(64, 5))
+    module = torch.nn.Sequential(convolution, *layers, torch.nn.LayerNorm(5)).eval()
+    x = torch.randn(1, 3, 6, 6)
+    torch.export.save(torch.export.export(module, (x,)), tmp_path / "m.pt2")
+    request = Request(frontend="torch", source=str(tmp_path / "m.pt2"))
+    # It goes on in a fork, where torch's threads are missing.
+    monkeypatch.setattr(dialect, "_crashes", lambda: False)
+    kinds = []
+    for most, transposes in ((dialect.MOST_FOLDED, 2), (0, 4)):
+        monkeypatch.setattr(dialect, "MOST_FOLDED", most)
+        folder = tmp_path / str(most)
+        folder.mkdir()
+        interface = convert.lower(request, folder)
+        unfinished = tc.load(folder / PROGRAM_FILE)
+        assert _kinds(unfinished)["TRANSPOSE"] == transposes
+        graph = finish(request, interface, folder, ReadOptions())
+        kinds.append(_kinds(graph))
+        (found,) = tc.run(graph, {"input": x.numpy()}).outputs.values()
+        np.testing.assert_allclose(found, module(x).detach(), rtol=1e-5, atol=1e-5)
+    assert kinds[0] == kinds[1]
+
+
+def _kinds(graph: tc.Graph) -> Counter[str]:
+    return Counter(operator.spec.name for operator in graph.main.operators)
 
 
 def test_three_calls_give_what_torch_gives_with_its_states(source: Path) -> None:

@@ -335,3 +335,18 @@ def test_large_weights_are_views_of_the_mapped_file(tmp_path: Path) -> None:
         ranges = [[int(end, 16) for end in row[0].split("-")] for row in rows]
         assert all(any(a <= one.data_ptr() < b for a, b in ranges) for one in large)
     assert len(tc.frontends.from_file(path).main.outputs) == 2
+
+
+def test_weights_are_right_wherever_they_are_in_the_archive(tmp_path: Path) -> None:
+    """torch aligns its members; an archive that another program wrote has them anywhere."""
+    module = torch.nn.Linear(1024, 512, bias=False).eval()
+    made, path = io.BytesIO(), tmp_path / "m.pt2"
+    torch.export.save(torch.export.export(module, (torch.zeros(1, 1024),)), made)
+    for pad in range(4):
+        with zipfile.ZipFile(made) as source, zipfile.ZipFile(path, "w") as target:
+            for row in source.infolist():
+                entry = zipfile.ZipInfo(row.filename)
+                entry.extra = b"\0\0" + pad.to_bytes(2, "little") + bytes(pad)
+                target.writestr(entry, source.read(row))
+        found = load_archive(path, "m.pt2").state_dict["weight"]
+        assert torch.equal(found, module.weight) and found.data_ptr() % 4 == 0
