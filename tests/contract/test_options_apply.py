@@ -81,6 +81,7 @@ CONVERT: Final[dict[str, tuple[str | None, set[str], set[str]]]] = {
     "--partial": (None, set(), set()),
     "--input": ("x.npz", set(), set()),
     "--random": ("0", set(), set()),
+    "--engine": ("numpy", set(), set()),
     "--random-weights": (None, set(), set()),
 }
 

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import tosa_convert as tc
+from tosa_convert.cli.convert import convert
 from tosa_convert.frontends.process.interface import PROGRAM_FILE
 from tosa_convert.frontends.process.request import Request
 from tosa_convert.frontends.read_result import finish
@@ -107,6 +109,13 @@ def training():
 def inference():
     return Normalized().eval(), (torch.ones(2, 2, 3, 3),)
 
+class Tokens(torch.nn.Module):
+    def forward(self, tokens):
+        return tokens.float() / 2
+
+def tokens():
+    return Tokens(), (torch.arange(4),)
+
 class Compares(torch.nn.Module):
     def forward(self, x, unsigned):
         compared = torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge
@@ -153,6 +162,22 @@ def test_comparisons_with_numbers_are_in_the_type_of_torch(source: Path) -> None
     expected = module(*arguments)
     assert [[*one] for one in [*found][:-1]] == [one.tolist() for one in expected[:-1]]
     np.testing.assert_allclose([*found][-1], expected[-1], rtol=1e-6)
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_a_model_of_64_bits_is_checked_in_32_bits_by_either_engine(
+    source: Path, tmp_path: Path
+) -> None:
+    words = [f"{source}:tokens", "-o", str(tmp_path / "m.tosa"), "--check"]
+    refused = CliRunner().invoke(convert, words)
+    assert isinstance(refused.exception, tc.TosaConvertError)
+    assert refused.exception.code == "invalid-operator"
+    assert "to compute in 32 bits: --narrow i64;" in str(refused.exception)
+    checked = CliRunner().invoke(convert, [*words, "--narrow", "i64", "--engine", "numpy"])
+    assert checked.exit_code == 0, checked.output
+    assert "the reference is numpy" in checked.output
+    without = CliRunner().invoke(convert, [*words[:3], "--engine", "numpy"])
+    assert "--input, --random and --engine are for --check" in without.output
 
 
 def test_large_weights_give_the_program_of_small_ones(

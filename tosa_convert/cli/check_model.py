@@ -26,7 +26,8 @@ def check_model(graph: Graph, name: str, found: Lowered, options: ConvertOptions
         graph: the program as it is written.
         name: the model's frontend.
         found: what its converter made.
-        options: `arrays` and `random` are the inputs; `python` has the framework.
+        options: `arrays` and `random` are the inputs; `python` has the framework, and `engine` computes
+            the program.
     """
     by_old_name = dict(zip(found.graph.main.inputs, graph.main.inputs, strict=True))
     inputs, outputs = graph.main.inputs, graph.main.outputs
@@ -45,4 +46,5 @@ def check_model(graph: Graph, name: str, found: Lowered, options: ConvertOptions
             **scales_of(found.interface.inputs, inputs),
             **scales_of(found.interface.outputs, outputs),
         },
+        engine=options.engine,
     )

@@ -145,6 +145,7 @@ def _names(
 )
 @option("--input", more="They are for --check.")
 @option("--random", more="They are for --check; 0 by default.")
+@option("--engine", more="It is for --check.")
 @option("--timeout", default=None, more="Half an hour by default.")
 @add_options("--verify --no-validate --weights --accept-changed-weights --jobs --python --limit")
 @add_options("--func --input-shape --narrow --pass-captured")

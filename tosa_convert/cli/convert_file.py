@@ -27,6 +27,7 @@ from tosa_convert.io.options import ReadOptions, WriteOptions, given_options
 from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
+    from tosa_convert.golden.running.run_options import Engine
     from tosa_convert.graph.model import Graph
     from tosa_convert.io.applicable_options import Form
 
@@ -55,6 +56,7 @@ class ConvertOptions:
     random_weights: bool = False
     arrays: tuple[str, ...] = ()
     random: int | None = None
+    engine: Engine = "auto"
 
     def given(self) -> set[str]:
         """Return the names of the options that have another value than their default."""
@@ -63,6 +65,8 @@ class ConvertOptions:
         given = {name for name in (*others, *of_models) if getattr(self, name)}
         if self.random is not None:
             given.add("random")
+        if self.engine != "auto":
+            given.add("engine")
         return given | given_options(self.read) | given_options(self.write)
 
 

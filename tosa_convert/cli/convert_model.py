@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
 #: Frontend -> the extension of its files, where converters look at it.
 _EXTENSIONS: Final = {"torch": "pt2"}
+_NARROW: Final = "to compute in 32 bits: --narrow i64"
 
 
 def convert_model_or_raise(
@@ -75,8 +79,8 @@ def convert_model(
     Returns 1 if --check found a difference; the file is written nevertheless.
     """
     _refuse_direction(model, source, options)
-    if not options.check and (options.arrays or options.random is not None):
-        raise click.UsageError("--input and --random are for --check")
+    if not options.check and {"arrays", "random", "engine"} & options.given():
+        raise click.UsageError("--input, --random and --engine are for --check")
     if output == STANDARD:
         output = None
     if options.check and is_extension(options.via):
@@ -114,18 +118,39 @@ def convert_model(
         from tosa_convert.golden.models.requirements import require_for_check
 
         require_for_check(on_route(model.frontend, options.via).name, options.python)
-    with lowered(model, wanted) as found:
+    with lowered(model, wanted) as found, _narrowing_advised(options):
         graph = renamed(stamp(found.graph, options.tosa_version), options)
         is_equal = True
         if options.check:
             from tosa_convert.cli.check_model import check_model
+            from tosa_convert.graph.verify import refuse_unsound
+            from tosa_convert.rules.public import refuse_invalid
 
+            if write_options.validate:  # The reference refuses it too, and names no rule.
+                refuse_unsound(graph)
+                refuse_invalid(graph)
             result = check_model(graph, on_route(model.frontend, options.via).name, found, options)
             is_equal = result.ok
             # Standard output may be the program.
             say(str(result), err=output is None)
         write_output(graph, output or STANDARD, file_format, write_options, options)
     return 0 if is_equal else 1
+
+
+@contextlib.contextmanager
+def _narrowing_advised(options: ConvertOptions) -> Iterator[None]:
+    """Advise 32 bits where TOSA forbids INT64."""
+    try:
+        yield
+    except TosaConvertError as error:
+        if "i64" in options.read.narrow:
+            raise
+        raise TosaConvertError(
+            replace(finding, hint=f"{_NARROW}; {finding.hint}")
+            if finding.code == "invalid-operator" and "INT64" in finding.message
+            else finding
+            for finding in error.findings
+        ) from None
 
 
 def _refuse_direction(model: Recognised, source: str, options: ConvertOptions) -> None:

@@ -102,6 +102,7 @@ PLAIN: Final = {
             "random_weights": False,
             "arrays": (),
             "random": None,
+            "engine": "auto",
             "timeout": None,
             "limits": None,
             "python": "",

@@ -77,6 +77,7 @@ OPTIONS: Final = {
         ),
         OptionRow("arrays", "--input", "names inputs of --check", _MODEL),
         OptionRow("random", "--random", "is the seed of the inputs of --check", _MODEL),
+        OptionRow("engine", "--engine", "computes the program of --check", _MODEL),
         OptionRow(
             "pass_captured", "--pass-captured", "passes values that regions of MLIR capture", _MLIR
         ),

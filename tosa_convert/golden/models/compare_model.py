@@ -33,7 +33,7 @@ from tosa_convert.golden.checking.check import (
 from tosa_convert.golden.models.ill_conditioned import excused
 from tosa_convert.golden.running.programs import input_slots, output_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
-from tosa_convert.golden.running.run_options import RunOptions
+from tosa_convert.golden.running.run_options import Engine, RunOptions
 from tosa_convert.golden.running.variable_states import (
     STATE_PREFIX,
     variables_of,
@@ -65,6 +65,7 @@ def compare_model(
     seed: int | None,
     machine: Machine,
     scales: Mapping[str, Scale] = _NO_SCALES,
+    engine: Engine = "auto",
 ) -> Comparison:
     """Compare a model's outputs in its framework with those of its program on the reference model.
 
@@ -83,6 +84,7 @@ def compare_model(
             that are given for such an input are quantised. The framework gets the numbers of the
             integers, and its outputs are quantised; they may be STEPS integers away, because torch
             computes between its quantise operators in floating point.
+        engine: what computes the program; see `RunOptions`.
 
     Returns:
         The comparison, as `check` makes it. Elements that fail are accepted where torch in FP32 is as
@@ -95,6 +97,7 @@ def compare_model(
     if not runtime:
         message = f"models for {name} cannot be run here"
         raise fail("option-conflict", "--check", message, "leave it out, and use the verb check")
+    options = RunOptions(timeout=machine.timeout, engine=engine)
     static = _static(graph, {**examples, **given})
     slots = input_slots(static)
     # What has another shape is not read, and is refused below.
@@ -124,14 +127,13 @@ def compare_model(
             message = "a quantised program with states cannot be checked"
             raise fail("option-conflict", "--check", message, "leave the option out")
         calls = [inputs, *(_other_inputs(inputs, given, number) for number in range(1, CALLS))]
-        return _compare_calls(static, calls, runtime, model, machine)
+        return _compare_calls(static, calls, runtime, model, machine, options)
     numbers = {
         key: scales[key].numbers(array) if key in scales else array for key, array in inputs.items()
     }
     backend = run_original(runtime, model, static, numbers, machine)
     if not scales:
-        return _compare_numbers(static, inputs, backend, model, machine)
-    options = RunOptions(timeout=machine.timeout)
+        return _compare_numbers(static, inputs, backend, model, machine, options)
     outputs = {slot.key: slot.dtype for slot in output_slots(static)}
     steps = tuple((key, STEPS) for key in outputs if key in scales)
     if steps:
@@ -141,10 +143,14 @@ def compare_model(
 
 
 def _compare_numbers(
-    graph: Graph, inputs: Mapping[str, Array], found: Record, model: str, machine: Machine
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    found: Record,
+    model: str,
+    machine: Machine,
+    options: RunOptions,
 ) -> Comparison:
     """Compare outputs, and those that fail again with what the framework computes in FP64."""
-    options = RunOptions(timeout=machine.timeout)
     program = reference_outputs(graph, inputs, options)
     with scratch_folder() as folder:
         framework = backend_outputs(graph, inputs, found, folder)
@@ -197,13 +203,13 @@ def _compare_calls(
     runtime: str,
     model: str,
     machine: Machine,
+    options: RunOptions,
 ) -> Comparison:
     """Compare the outputs of each of several calls, and the states after it.
 
     The reference begins each call with the states that the framework has, so that errors of one call
     do not count in the next.
     """
-    options = RunOptions(timeout=machine.timeout)
     found: list[Comparison] = []
     with scratch_folder() as folder:
         actual = call_in_a_row(runtime, model, graph, calls, machine=machine, folder=folder)
