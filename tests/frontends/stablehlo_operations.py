@@ -265,7 +265,14 @@ CASES: Final[dict[str, list[Case]]] = {
             "2x3xf32",
             "%r = stablehlo.dynamic_slice %a0, %a1, %a2, sizes = [2, 3] : "
             "(tensor<5x4xf32>, tensor<i32>, tensor<i32>) -> tensor<2x3xf32>",
-        )
+        ),
+        Case(
+            "5x4xf32, i32",
+            "2x3xf32",
+            "%n = stablehlo.negate %a1 : tensor<i32>\n"
+            "%r = stablehlo.dynamic_slice %a0, %n, %a1, sizes = [2, 3] : "
+            "(tensor<5x4xf32>, tensor<i32>, tensor<i32>) -> tensor<2x3xf32>",
+        ),
     ],
     "dynamic_update_slice": [
         Case(
@@ -273,7 +280,14 @@ CASES: Final[dict[str, list[Case]]] = {
             "5x4xf32",
             "%r = stablehlo.dynamic_update_slice %a0, %a1, %a2, %a3 : (tensor<5x4xf32>, "
             "tensor<2x3xf32>, tensor<i32>, tensor<i32>) -> tensor<5x4xf32>",
-        )
+        ),
+        Case(
+            "5x4xf32, 2x3xf32, i32",
+            "5x4xf32",
+            "%n = stablehlo.constant dense<-1> : tensor<i32>\n"
+            "%r = stablehlo.dynamic_update_slice %a0, %a1, %n, %a2 : (tensor<5x4xf32>, "
+            "tensor<2x3xf32>, tensor<i32>, tensor<i32>) -> tensor<5x4xf32>",
+        ),
     ],
     "gather": [
         Case(
@@ -404,7 +418,18 @@ CASES: Final[dict[str, list[Case]]] = {
             }}, {{
             {_ADD}
             }}) : (tensor<4x4xf32>, tensor<2x2xf32>, tensor<f32>) -> tensor<4x4xf32>""",
-        )
+        ),
+        Case(
+            "4x2xi32, 2x2xi32, i32",
+            "4x2xi32",
+            f"""%r = "stablehlo.select_and_scatter"(%a0, %a1, %a2) <{{
+            window_dimensions = array<i64: 3, 1>, window_strides = array<i64: 2, 1>,
+            padding = dense<[[0, 1], [0, 0]]> : tensor<2x2xi64>}}> ({{
+            {_GREATEST.replace("f32", "i32")}
+            }}, {{
+            {_ADD.replace("f32", "i32")}
+            }}) : (tensor<4x2xi32>, tensor<2x2xi32>, tensor<i32>) -> tensor<4x2xi32>""",
+        ),
     ],
     "slice": [
         Case(

@@ -80,6 +80,14 @@ def test_the_specifications_examples_of_quantising(tmp_path: Path) -> None:
     body = f"%r = stablehlo.uniform_dequantize %a0 : (tensor<2x{kind}>) -> tensor<2xf32>"
     made = outcome(tmp_path, module(f"2x{kind}", "2xf32", body), np.array([10, 10], np.int8))
     np.testing.assert_allclose(made, [4.0, 15.0], rtol=1e-6)
+    body = (
+        f"%c = stablehlo.constant dense<10> : tensor<2xi8>\n"
+        f"  %q = stablehlo.bitcast_convert %c : (tensor<2xi8>) -> tensor<2x{kind}>\n"
+        f"  %d = stablehlo.uniform_dequantize %q : (tensor<2x{kind}>) -> tensor<2xf32>\n"
+        "  %r = stablehlo.add %a0, %d : tensor<2xf32>"
+    )
+    made = outcome(tmp_path, module("2xf32", "2xf32", body), np.zeros(2, np.float32))
+    np.testing.assert_allclose(made, [4.0, 15.0], rtol=1e-6)
 
 
 def test_halves_are_quantised_to_even_and_limits_hold(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 from tosa_convert.frontends.jax import layout
 from tosa_convert.frontends.jax.arithmetic import combination
 from tosa_convert.frontends.jax.scope import (
+    INT32,
     Array,
     NotLowered,
     Scope,
@@ -153,7 +154,7 @@ def select_and_scatter_add(
     select: Any,
 ) -> Array:
     """Add each source element at its window's extreme, the first of equal ones."""
-    if math.prod(window) > _MOST_SLICES or not is_float(operand.dtype):
+    if math.prod(window) > _MOST_SLICES or not (is_float(operand.dtype) or operand.dtype == INT32):
         reason = f"the gradient of a pool of {operand.dtype} with a window of {list(window)}"
         raise NotLowered(reason, "use a smaller window")
     is_max = str(select) == "ge"

@@ -180,12 +180,14 @@ def _slice(op: Operation) -> Any:
 
 def _dynamic_slice(op: Operation) -> Any:
     x, *starts = op.operands
-    return lax.dynamic_slice(x, starts, op.attributes.numbers("slice_sizes"))
+    sizes = op.attributes.numbers("slice_sizes")
+    # In StableHLO a negative index is clamped; in `jax.lax` it would count from the end.
+    return lax.dynamic_slice(x, starts, sizes, allow_negative_indices=False)
 
 
 def _dynamic_update_slice(op: Operation) -> Any:
     x, update, *starts = op.operands
-    return lax.dynamic_update_slice(x, update, starts)
+    return lax.dynamic_update_slice(x, update, starts, allow_negative_indices=False)
 
 
 def _torch_index_select(op: Operation) -> Any:

@@ -155,10 +155,10 @@ def aware(rule: Rule) -> Rule:
         given, made = [[quantised(kind) for kind in row] for row in (op.operand_types, op.types)]
         if not any(given) and not any(made):
             return rule(op)
-        constants = [item for item in op.operands if not isinstance(item, np.ndarray | np.generic)]
-        if op.operands and not constants and not op.regions:
+        is_constant = all(isinstance(item, np.ndarray | np.generic) for item in op.operands)
+        if op.operands and is_constant and not op.regions:
             with jax.ensure_compile_time_eval():
-                return np.asarray(_compute(op, rule, given, made))
+                return jax.tree.map(np.asarray, _compute(op, rule, given, made))
         return _compute(op, rule, given, made)
 
     return computed

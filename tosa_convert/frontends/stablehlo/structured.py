@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.extend.core import primitives
 from jax.extend.mlir.dialects import stablehlo
 
 from tosa_convert.frontends.jax.scope import NotLowered
@@ -36,6 +37,8 @@ _COMBINED: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "or": lax.bitwise_or,
     "xor": lax.bitwise_xor,
 }
+#: How a region compares -> the primitive that does.
+_SELECTS: Final = {"GE": primitives.ge_p, "LE": primitives.le_p}
 _SCATTERS: Final = {
     "sum": lax.scatter_add,
     "prod": lax.scatter_mul,
@@ -231,20 +234,12 @@ def _neutral(word: str, dtype: Any) -> Any:
 
 def _select_and_scatter(op: Operation) -> Any:
     x, source, start = op.operands
-    window = _window(op)
-    word = _word(op.blocks[1])
-    select = _select_word(op.blocks[0])
-    if word != "sum" or not select or not _is_neutral("sum", start):
+    select = _SELECTS.get(_select_word(op.blocks[0]))
+    if _word(op.blocks[1]) != "sum" or select is None:
         reason = "a select_and_scatter other than adding to the greatest or the least"
         raise NotLowered(reason, "use the gradient of a max pool")
-    pool = lax.max if select == "GE" else lax.min
-    initial = _neutral("max" if select == "GE" else "min", x.dtype)
-
-    def pooled(array: Any) -> Any:
-        return lax.reduce_window(array, initial, pool, **window)
-
-    (made,) = jax.vjp(pooled, x)[1](source)
-    return made
+    made = primitives.select_and_scatter_add_p.bind(source, x, select_prim=select, **_window(op))
+    return made if _is_neutral("sum", start) else made + start
 
 
 def _select_word(block: Any) -> str:
