@@ -113,6 +113,17 @@ CASES: Final[dict[str, list[Case]]] = {
             }) : (tensor<i32>) -> tensor<3xf32>""",
         )
     ],
+    "cholesky": [
+        Case(
+            "2x3x3xf32",
+            "2x3x3xf32, 2x3x3xf32",
+            "%s = stablehlo.dot_general %a0, %a0, batching_dims = [0] x [0], contracting_dims = [2] x "
+            "[2] : (tensor<2x3x3xf32>, tensor<2x3x3xf32>) -> tensor<2x3x3xf32>\n"
+            "%l = stablehlo.cholesky %s, lower = true : tensor<2x3x3xf32>\n"
+            "%u = stablehlo.cholesky %s : tensor<2x3x3xf32>\n"
+            "%r:2 = stablehlo.optimization_barrier %l, %u : tensor<2x3x3xf32>, tensor<2x3x3xf32>",
+        )
+    ],
     "clamp": [
         Case(
             f"f32, {_F}, f32",
@@ -457,6 +468,18 @@ CASES: Final[dict[str, list[Case]]] = {
             "%r = stablehlo.transpose %a0, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>",
         )
     ],
+    "triangular_solve": [
+        Case(
+            "2x3x3xf32, 2x3x2xf32",
+            "2x3x2xf32",
+            "%d = stablehlo.constant dense<[[9.0, 0.0, 0.0], [0.0, 9.0, 0.0], [0.0, 0.0, 9.0]]> : "
+            "tensor<3x3xf32>\n%e = stablehlo.broadcast_in_dim %d, dims = [1, 2] : (tensor<3x3xf32>) -> "
+            "tensor<2x3x3xf32>\n%s = stablehlo.add %a0, %e : tensor<2x3x3xf32>\n"
+            '%r = "stablehlo.triangular_solve"(%s, %a1) <{left_side = true, lower = false, '
+            "transpose_a = #stablehlo<transpose TRANSPOSE>, unit_diagonal = false}> : "
+            "(tensor<2x3x3xf32>, tensor<2x3x2xf32>) -> tensor<2x3x2xf32>",
+        )
+    ],
     "tuple": [
         Case(
             "2xf32, 3xi32",
@@ -575,7 +598,15 @@ LIMITS: Final[Mapping[str, str]] = {
         "only in groups of one device, where it changes nothing",
     ),
     "custom_call": "only calls of which JAX says that they change no value, such as @Sharding",
+    "bitcast_convert": "between types of one width, integers or floating point",
+    "cholesky": "matrices of at most 64 rows, and NaN for those that are not positive definite",
+    "convolution": "floating point, and integers of 8 bits",
+    "divide": "not of ui64, and of ui32 only by a power of 2",
+    "popcnt": "integers of at most 32 bits",
     "power": "of integers, only with a constant exponent in one element",
+    "reduce_precision": "to the bits of BF16 or FP16",
+    "remainder": "not of ui64, and of ui32 only by a power of 2",
+    "triangular_solve": "matrices of at most 64 rows",
     "scatter": "one array, and a region that is a sum, a product, an extreme or the update",
     "sort": "at most 2<sup>22</sup> pairs, all of which are compared",
     **dict.fromkeys(
@@ -591,7 +622,6 @@ LIMITS: Final[Mapping[str, str]] = {
 }
 
 _COMPLEX: Final = "TOSA does not have complex numbers"
-_SOLVER: Final = "TOSA does not have decompositions and solvers of linear algebra"
 _RANDOM: Final = "random numbers that depend on arguments: TOSA does not have them"
 _OUTSIDE: Final = "it communicates with the host or with other devices"
 _TOKEN: Final = "%t = stablehlo.create_token : !stablehlo.token\n"
@@ -644,20 +674,6 @@ REFUSED: Final[Mapping[str, tuple[str, Case]]] = {
             "%c = stablehlo.fft %a0, type = RFFT, length = [4] : (tensor<4xf32>) -> "
             "tensor<3xcomplex<f32>>\n"
             "%r = stablehlo.real %c : (tensor<3xcomplex<f32>>) -> tensor<3xf32>",
-        ),
-    ),
-    "cholesky": (
-        _SOLVER,
-        Case("3x3xf32", "3x3xf32", "%r = stablehlo.cholesky %a0, lower = true : tensor<3x3xf32>"),
-    ),
-    "triangular_solve": (
-        _SOLVER,
-        Case(
-            "3x3xf32",
-            "3x3xf32",
-            '%r = "stablehlo.triangular_solve"(%a0, %a0) <{left_side = true, lower = true, '
-            "transpose_a = #stablehlo<transpose NO_TRANSPOSE>, unit_diagonal = false}> : "
-            "(tensor<3x3xf32>, tensor<3x3xf32>) -> tensor<3x3xf32>",
         ),
     ),
     "rng": (

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from frontends.jax_runs import agree, jax
 
+import tosa_convert as tc
+
 jnp, lax = jax.numpy, jax.lax
 pytestmark = pytest.mark.usefixtures("refmodel")
 F32 = np.float32
@@ -138,3 +140,28 @@ def test_narrow_types_agree(dtype: str, tolerance: float) -> None:
 def test_narrow_types_are_converted_into_one_another() -> None:
     agree(lambda x: x.astype(jnp.bfloat16).astype(jnp.float16).astype(jnp.float32), ANY)
     agree(lambda x: lax.reduce_precision(x, 8, 7) + lax.reduce_precision(x, 5, 10), ANY)
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("transposed", [0, 1])
+def test_triangular_systems_are_solved(lower: bool, transposed: int) -> None:
+    def solved(a: Any, b: Any) -> Any:
+        options = {"lower": lower, "transpose_a": bool(transposed)}
+        left = lax.linalg.triangular_solve(a + 5 * jnp.eye(4), b, left_side=True, **options)
+        right = lax.linalg.triangular_solve(a, b.mT, unit_diagonal=True, **options)
+        return left, right
+
+    agree(solved, normal(2, 4, 4), normal(2, 4, 3), tolerance=1e-4)
+
+
+def test_matrices_are_factored() -> None:
+    def solved(a: Any, b: Any) -> Any:
+        factor = jax.scipy.linalg.cho_factor(a @ a.T + jnp.eye(4))
+        return jax.scipy.linalg.cho_solve(factor, b), jnp.linalg.cholesky(a @ a.T - 9 * jnp.eye(4))
+
+    agree(solved, normal(4, 4), normal(4, 3), tolerance=1e-4)
+
+
+def test_a_matrix_of_many_rows_is_refused() -> None:
+    with pytest.raises(tc.TosaConvertError, match="of 65 rows"):
+        tc.frontends.from_jax(jnp.linalg.cholesky, (np.eye(65, dtype=F32),))

@@ -16,6 +16,7 @@ from tosa_convert.frontends.jax import (
     products,
     reductions,
     rescaling,
+    solvers,
     sorting,
     user_functions,
     windows,
@@ -212,7 +213,9 @@ ROWS: Final[dict[str, Row]] = {
     "top_k": Row(sorting.top_k),
     "dynamic_slice": Row(indexing.dynamic_slice),
     "dynamic_update_slice": Row(indexing.dynamic_update_slice),
+    "cholesky": Row(solvers.cholesky),
     "gather": Row(indexing.gather),
+    "triangular_solve": Row(solvers.triangular_solve),
     "scatter": Row(partial(indexing.scatter, word="set")),
     **{
         f"scatter-{word}": Row(partial(indexing.scatter, word=word))
@@ -257,9 +260,9 @@ _REFUSALS: Final = (
         "TOSA does not have decompositions and solvers of linear algebra",
         "compute it outside and pass the result as an argument",
         (
-            *("cholesky", "cholesky_update", "lu", "lu_pivots_to_permutation", "qr", "geqrf"),
+            *("cholesky_update", "lu", "lu_pivots_to_permutation", "qr", "geqrf"),
             *("geqp3", "ormqr", "householder_product", "eig", "eigh", "svd", "schur", "hessenberg"),
-            *("triangular_solve", "tridiagonal", "tridiagonal_solve", "custom_linear_solve"),
+            *("tridiagonal", "tridiagonal_solve", "custom_linear_solve"),
             *("symmetric_product",),
         ),
     ),

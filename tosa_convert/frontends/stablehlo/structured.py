@@ -157,6 +157,24 @@ def _einsum(op: Operation) -> Any:
     return jnp.einsum(op.attributes.text("einsum_config"), *op.operands)
 
 
+def _cholesky(op: Operation) -> Any:
+    (x,) = op.operands
+    if op.attributes.number("lower", False):
+        return lax.linalg.cholesky(x, symmetrize_input=False)
+    turned = jnp.swapaxes(x, -1, -2)
+    return jnp.swapaxes(lax.linalg.cholesky(turned, symmetrize_input=False), -1, -2)
+
+
+def _triangular_solve(op: Operation) -> Any:
+    return lax.linalg.triangular_solve(
+        *op.operands,
+        left_side=bool(op.attributes.number("left_side")),
+        lower=bool(op.attributes.number("lower")),
+        transpose_a="NO_TRANSPOSE" not in str(op.attributes.raw("transpose_a")),
+        unit_diagonal=bool(op.attributes.number("unit_diagonal")),
+    )
+
+
 # -- reductions ----------------------------------------------------------------------------------
 
 
@@ -453,6 +471,7 @@ RULES: Final[dict[str, Rule]] = {
     "batch_norm_inference": _batch_norm_inference,
     "batch_norm_training": _batch_norm_training,
     "case": _case,
+    "cholesky": _cholesky,
     "composite": _composite,
     "convolution": _convolution,
     "custom_call": _custom_call,
@@ -469,6 +488,7 @@ RULES: Final[dict[str, Rule]] = {
     "select_and_scatter": _select_and_scatter,
     "sort": _sort,
     "top_k": _top_k,
+    "triangular_solve": _triangular_solve,
     "unary_einsum": _einsum,
     "while": _while,
 }
