@@ -17,6 +17,7 @@ from networks import JAX, networks
 import tosa_convert as tc
 from tosa_convert.cli.main import run, tosa_flatbuffer
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.frontends.module_header import NEVER_LOWERED
 from tosa_convert.frontends.process.interface import PROGRAM_FILE
 from tosa_convert.frontends.process.request import Request
 
@@ -122,6 +123,7 @@ def test_each_operation_of_the_dialect_has_a_row() -> None:
     dialect = {name.partition(".")[2] for name in names if name.startswith("stablehlo.")}
     assert not {*CASES} & {*REFUSED}
     assert {*CASES, *REFUSED} == dialect - _UNLISTED
+    assert {*REFUSED} == NEVER_LOWERED
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -1,4 +1,4 @@
-"""`show` of a TFLite or ONNX model or a torch program, without its framework.
+"""`show` of models of frameworks, without the framework.
 
 torch 2.13 wrote shown.pt2: relu(x) + y and the sum of x, whose first size is not fixed.
 """
@@ -29,7 +29,17 @@ from tosa_convert.frontends.onnx.header import NEVER_LOWERED, RANDOM
 from tosa_convert.frontends.tflite import unlowered
 from tosa_convert.frontends.torch.header import read_pt2
 
-SHOWN = Path(__file__).with_name("shown.pt2")
+HERE = Path(__file__).parent
+SHOWN = HERE / "shown.pt2"
+#: Files that TensorFlow, torch-mlir and JAX wrote -> what a line of the screen says.
+WRITTEN = {
+    "graph_defs/frozen.pb": "TensorFlow GraphDef; image  float32 [1, 6, 6, 2]; Conv2D 1; 6 of 5 kinds",
+    "torch_modules/raw.mlir": "module of the torch dialect; arg0  f32 [2, 3, 6, 6]; aten.gelu 1; "
+    "output  f32 [2, 5]; 10 of 9 kinds",
+    "torch_modules/onnx.mlir": "module of the torch dialect; output  f32 [2, 4]; onnx.Conv 1",
+    "stablehlo_releases/jax-0.4.20.mlir": "module of StableHLO; arg2  f32 [4, 5]; sort 1; "
+    "output_2  f32 []; 90 of 25 kinds",
+}
 TFLITE = """\
 m.tflite: TFLite model, SIZE
   inputs      image  float32 [?, 3]
@@ -157,6 +167,54 @@ def test_another_model_is_to_be_converted_first(
         assert not out
         assert f"{name}: error: the model is for {frontend}" in err
         assert "convert it first" in err
+
+
+@pytest.mark.parametrize(("name", "words"), WRITTEN.items())
+def test_files_that_other_tools_wrote_are_shown(
+    name: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = shown(capsys, str(HERE / name))
+    assert (code, err) == (0, "")
+    plain = " ".join(out.split())
+    assert [word for word in words.split("; ") if " ".join(word.split()) not in plain] == []
+
+
+def test_a_function_of_a_module_is_chosen() -> None:
+    body = "  %0 = stablehlo.{} %x : tensor<3xf32>\n  return %0 : tensor<3xf32>\n}}\n"
+    kind = "tensor<?x2x!quant.uniform<i8:f32, 0.1:3>>"
+    head = f'func.func {{}} @{{}}(%x: {kind} {{{{a = ", )"}}}}, %t: {{}}) -> ({{}})'
+    both = ("tensor<3xf32>, tensor<i1>", "!stablehlo.token")
+    text = head.format("", "f", both[1], both[0]) + " {\n" + body.format("tanh")
+    text += head.format("public", "g", both[1], "tensor<3xf32>") + " {\n" + body.format("fft")
+    text += head.format("private", "h", both[1], "tensor<3xf32>") + " {\n" + body.format("sine")
+    Path("m.mlir").write_text(text)
+    first, second = (tc.frontends.describe("m.mlir", func=name) for name in "fg")
+    assert first.operators == {"tanh": 1, "sine": 1}
+    assert list(map(str, first.inputs)) == [
+        "!quant.uniform<i8:f32, 0.1:3> [?, 2]",
+        "not a tensor of unknown shape",
+    ]
+    assert list(map(str, first.outputs)) == ["f32 [3]", "i1 []"]
+    assert second.not_lowered == {"fft": 1}
+    for func, code in (("k", "unknown-function"), (None, "ambiguous-function")):
+        with pytest.raises(TosaConvertError, match=code):
+            tc.frontends.describe("m.mlir", func=func)
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_damaged_files_of_other_tools_are_refused_or_described(name: str) -> None:
+    whole, dice = (HERE / name).read_bytes()[:4000], random.Random(5)
+    frontend = {"g": "tensorflow", "t": "torch-mlir", "s": "stablehlo"}[name[0]]
+    refused = 0
+    for _ in range(300):
+        data = bytearray(whole[: dice.choice((len(whole), dice.randrange(len(whole))))])
+        for _ in range(dice.choice((1, 4)) if data else 0):
+            data[dice.randrange(len(data))] = dice.randrange(256)
+        try:
+            describe_data(memoryview(data), frontend, "m")
+        except TosaConvertError as error:
+            refused += error.code in ("unrecognised-input", "ambiguous-function")
+    assert refused > 30
 
 
 @pytest.mark.parametrize("name", ["m.tflite", "m.onnx"])

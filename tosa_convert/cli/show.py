@@ -15,9 +15,10 @@ from tosa_convert.cli.shared_options import add_options, option
     cls=Verb,
     epilog="Files of any format are recognised by their content. Of several files, and of the .tosa, "
     ".json, .mlir, .mlirbc and .bc files below a directory, a table shows a row each. Without FILES, or "
-    "with -, the input is standard input. A TFLite or ONNX model or a .pt2 "
-    "file is shown without its framework. Exit code: 0 if all files can be read, whatever the findings; "
-    "another one for a file that cannot be read. `tosa-flatbuffer data` shows arrays.",
+    "with -, the input is standard input. A TFLite or ONNX model, a .pt2 file, a GraphDef, and text of "
+    "StableHLO or the torch dialect are shown without their framework. Exit code: 0 if all files can be "
+    "read, whatever the findings; another one for a file that cannot be read. `tosa-flatbuffer data` "
+    "shows arrays.",
 )
 @click.argument("files", nargs=-1, type=ReadPath(), metavar="[FILES]...")
 @option("--operators", is_flag=True, help="List the operators: a line each.")

@@ -8,6 +8,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.frontends.keras.graph_def import read_graph_def
+from tosa_convert.frontends.module_header import NEVER_LOWERED as MODULE_NEVER_LOWERED
+from tosa_convert.frontends.module_header import read_module_header
 from tosa_convert.frontends.onnx.header import OnnxValue, read_onnx
 from tosa_convert.frontends.recognize import is_file, recognize
 from tosa_convert.frontends.table import model_kinds, refuse_func
@@ -26,7 +29,14 @@ _ONNX_TYPES: Final = (
     *("float4e2m1", "float8e8m0"),
 )
 #: Frontend -> its models, for messages.
-KINDS: Final = {"tflite": "TFLite model", "onnx": "ONNX model", "torch": "torch program"}
+KINDS: Final = {
+    "tflite": "TFLite model",
+    "onnx": "ONNX model",
+    "torch": "torch program",
+    "tensorflow": "TensorFlow GraphDef",
+    "stablehlo": "module of StableHLO",
+    "torch-mlir": "module of the torch dialect",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +60,7 @@ class ModelValue:
 class ModelSummary:
     """What a model's file says.
 
-    frontend: "tflite", "onnx" or "torch". size: its bytes, without weights that are beside it.
+    frontend: which reads it, such as "tflite". size: its bytes, without weights that are beside it.
     operators: how many there are of each kind, the most frequent first, without those of inner graphs.
     not_lowered: how many operators of a kind are known not to lower. Of others, some forms may not.
     """
@@ -66,11 +76,15 @@ class ModelSummary:
 def describe(
     path: str | os.PathLike[str], *, func: str | None = None, limits: LimitsLike = None
 ) -> ModelSummary:
-    """Describe a TFLite or ONNX model or a .pt2 file; its framework need not be installed.
+    """Describe a model that is in one file; its framework need not be installed.
+
+    Those are TFLite and ONNX models, .pt2 files, frozen GraphDefs, and text of StableHLO and of the
+    torch dialect.
 
     Args:
         path: a model.
-        func: the signature of a TFLite model that is described; by default its main function.
+        func: the signature of a TFLite model, or the function of a module, that is described; by default
+            the main one.
         limits: as in `load`.
 
     Returns:
@@ -79,7 +93,7 @@ def describe(
     Raises:
         TosaConvertError: "unrecognised-input" for another model, for what is not a model, and for a
             damaged one; "unknown-function" for a signature that the model does not have;
-            "file-error" or "too-large".
+            "ambiguous-function" for a module of several; "file-error" or "too-large".
 
     Example:
         >>> import tosa_convert as tc
@@ -100,7 +114,10 @@ def describe(
 
 def not_described(where: str, frontend: str) -> TosaConvertError:
     """Return the error for a model that only its framework can read."""
-    message = f"the model is for {frontend}, expected a TFLite or ONNX model or a .pt2 file"
+    message = (
+        f"the model is for {frontend}, and show cannot read it in this form, expected a TFLite or ONNX "
+        "model, a .pt2 file, a frozen GraphDef, or text of StableHLO or of the torch dialect"
+    )
     hint = "convert it first: tosa-flatbuffer-convert MODEL -o MODEL.tosa; then show MODEL.tosa"
     return fail("unrecognised-input", where, message, hint)
 
@@ -111,9 +128,11 @@ def describe_data(
     """Describe the bytes of a model, as `describe` does; `where` is for messages."""
     refuse_func(frontend, func, where)
     try:
-        if frontend == "torch":
-            return _torch(data)
-        return _tflite(data, func or "") if frontend == "tflite" else _onnx(data)
+        if frontend in ("stablehlo", "torch-mlir"):
+            return _module(data, frontend, where, func or "")
+        if frontend == "tflite":
+            return _tflite(data, func or "")
+        return {"torch": _torch, "tensorflow": _graph_def, "onnx": _onnx}[frontend](data)
     except ValueError as error:
         message = f"the {KINDS[frontend]} cannot be read: {error}"
         raise fail("unrecognised-input", where, message) from None
@@ -152,6 +171,36 @@ def _torch(data: memoryview) -> ModelSummary:
     unlowered = filter(NEVER_LOWERED.match, model.operators)
     counts = _counted(model.operators), inputs, outputs, _counted(unlowered)
     return ModelSummary("torch", len(data), *counts)
+
+
+def _graph_def(data: memoryview) -> ModelSummary:
+    model = read_graph_def(data)
+    return ModelSummary(
+        "tensorflow",
+        len(data),
+        _counted(model.operators),
+        tuple(ModelValue(*row) for row in model.inputs),
+        tuple(ModelValue(name, "", None) for name in model.outputs),
+        {},
+    )
+
+
+def _module(data: memoryview, frontend: str, where: str, func: str) -> ModelSummary:
+    try:
+        text = bytes(data).decode()
+    except UnicodeDecodeError:
+        raise not_described(where, frontend) from None
+    model = read_module_header(text, func, where)
+    inputs, outputs = (
+        tuple(ModelValue(*row) for row in rows) for rows in (model.inputs, model.outputs)
+    )
+    unlowered = [
+        name
+        for name in model.operators
+        if name in MODULE_NEVER_LOWERED or NEVER_LOWERED.match(f"{name}.")
+    ]
+    counts = _counted(model.operators), inputs, outputs, _counted(unlowered)
+    return ModelSummary(frontend, len(data), *counts)
 
 
 def _onnx_value(value: OnnxValue) -> ModelValue:
