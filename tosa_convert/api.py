@@ -151,8 +151,8 @@ def save(
             that the TOSA dialect had then, in generic form or in version 0 or 1 of bytecode; what had no
             form then is refused. "" is today. `.tosa`: "0.80", the only older version that is written.
         function_op: MLIR text and bytecode: the operation that holds the program: "func.func",
-            "ml_program.func" or "ml_program.subgraph", which has no order of operations, so that a
-            program with variables is refused.
+            "ml_program.func", with globals of ml_program as variables, or "ml_program.subgraph", whose
+            operations have no order, so that a program with variables is refused.
         generic: MLIR text: print every operation in MLIR's generic form, which every MLIR with the same
             operators parses, instead of the form that tosa-opt and torch-mlir print.
         locations: MLIR text: print the locations of operators.

@@ -78,8 +78,9 @@ def _names(
     "--function-op",
     type=click.Choice(FUNCTION_OPERATIONS),
     default=FUNCTION_OPERATIONS[0],
-    help="The operation of MLIR that holds the program; func.func unless another is asked for. A "
-    "subgraph has no order of operations, and so no variables.",
+    help="The operation of MLIR that holds the program; func.func unless another is asked for. With "
+    "ml_program.func variables are globals of ml_program. A subgraph has no order of operations, and so "
+    "no variables.",
 )
 @option("--generic", is_flag=True, help="Write MLIR text in generic form.")
 @option(

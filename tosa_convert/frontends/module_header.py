@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from tosa_convert.errors import fail
 from tosa_convert.frontends.module_functions import result_names
+from tosa_convert.records import NamedTuple
 
 _FUNCTION: Final = re.compile(
     r"^[ \t]*func\.func[ \t]+(?:(public|private|nested)[ \t]+)?@([\w.$-]+|\"[^\"\n]+\")[ \t]*(?=\()",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from tosa_convert.frontends.protobuf import Value, fields
+from tosa_convert.records import NamedTuple
 
 #: Number of TensorFlow's DataType -> name of the element type.
 _TYPES: Final = {

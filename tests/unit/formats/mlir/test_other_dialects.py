@@ -78,10 +78,12 @@ def test_functions_of_ml_program_are_read(
 
 
 def stateful() -> Graph:
-    """A program with a variable and two outputs."""
+    """A program with variables, whose names need quotes or are those of values, and two outputs."""
     b = Builder("main")
     x = b.input("x", np.float32, (4,))
     total = b.variable("total", np.float32, (4,), np.zeros(4, np.float32))
+    for name in ("arg0", "7 x", " é", "a:b"):
+        b.write(total, b.add(x, b.read(b.variable(name, np.float32, (4,), np.ones(4, np.float32)))))
     b.write(total, b.add(x, b.read(total), name="sum"))
     b.output(x, b.read(total))
     return b.graph()
@@ -96,6 +98,7 @@ def test_functions_of_ml_program_are_written_as_other_parsers_print_them(
     graph = weighty() if operation == "ml_program.subgraph" else stateful()
     text = tc.dumps(graph, "mlir", function_op=operation, locations=False)
     assert f"{operation} @main(".encode() in text
+    assert (b"ml_program.global_store @total =" in text) is (operation == "ml_program.func")
     generic = tc.dumps(graph, "mlir", function_op=operation, generic=True)
     files = [
         tc.dumps(graph, "mlirbc", function_op=operation, bytecode_version=version)

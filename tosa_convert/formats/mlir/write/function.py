@@ -79,6 +79,10 @@ _RETURNS: Final[Mapping[str, str]] = {
     "ml_program.func": "ml_program.return",
     SUBGRAPH: "ml_program.output",
 }
+#: The operation of a variable of ml_program, and the operators that read and write it.
+GLOBAL: Final = "ml_program.global"
+_GLOBAL_LOAD: Final = replace(VARIABLE_READ, mlir="ml_program.global_load")
+_GLOBAL_STORE: Final = replace(VARIABLE_WRITE, mlir="ml_program.global_store")
 #: Operators with attributes whose type is that of their first operand.
 _WITH_ELEMENT_ATTRIBUTES: Final = frozenset(
     spec for spec in OPERATORS if any(row.kind == "element" for row in spec.attributes)
@@ -131,6 +135,8 @@ class FunctionWriter:
         #: The names of the function's operation, of its type, and of the one that ends it.
         self.function_name: str = options.function_op
         self.type_name, self.return_name = "function_type", _RETURNS[options.function_op]
+        #: Whether variables are those of ml_program.
+        self.has_globals = options.function_op != "func.func"
 
     def function(self) -> Body:
         """Encode the function as a body, whose encoding is the function's."""
@@ -393,14 +399,18 @@ class FunctionWriter:
     # -- attributes ---------------------------------------------------------------------------
 
     def variable_attributes(self, symbol: str, tensor: Tensor) -> dict[str, bytes]:
-        sizes = struct.pack(f"<{len(tensor.shape or ())}q", *(tensor.shape or ()))
-        attributes = {
-            "sym_name": self.encoder.string_attribute(symbol),
-            "var_shape": self.constants.sizes(sizes),
-            "type": self.attributes.type(self.types.element(tensor.dtype)),
-        }
+        attributes = {"sym_name": self.encoder.string_attribute(symbol)}
+        if self.has_globals:
+            attributes["is_mutable"] = self.encoder.attributes(self.numbers[code.UNIT])
+            attributes["sym_visibility"] = self.encoder.string_attribute("private")
+            attributes["type"] = self.attributes.type(self.types.tensor(tensor))
+        else:
+            sizes = struct.pack(f"<{len(tensor.shape or ())}q", *(tensor.shape or ()))
+            attributes["var_shape"] = self.constants.sizes(sizes)
+            attributes["type"] = self.attributes.type(self.types.element(tensor.dtype))
         if tensor.data is not None:
-            attributes["initial_value"] = self.constants.dense(tensor)
+            key = "value" if self.has_globals else "initial_value"
+            attributes[key] = self.constants.dense(tensor)
         return attributes
 
     def attributes_of(self, block: Block, operator: Operator) -> tuple[Pairs, int, bytes]:
@@ -429,13 +439,21 @@ class FunctionWriter:
         Returns the operator in MLIR, with operands, results and attributes.
         """
         source, target = operator.inputs[0], operator.outputs[0]
-        string = self.encoder.string_attribute
         if target in block.tensors and block.tensors[target].variable:
-            return VARIABLE_WRITE, (source,), (), (("name", string(self.symbols[target])),)
+            spec = _GLOBAL_STORE if self.has_globals else VARIABLE_WRITE
+            return spec, (source,), (), self.variable_of(target)
         reads = source in block.tensors and block.tensors[source].variable
         if reads and source not in block.inputs:
-            return VARIABLE_READ, (), (target,), (("name", string(self.symbols[source])),)
+            spec = _GLOBAL_LOAD if self.has_globals else VARIABLE_READ
+            return spec, (), (target,), self.variable_of(source)
         return IDENTITY, (source,), (target,), ()
+
+    def variable_of(self, name: str) -> Pairs:
+        """Encode the attribute that says which variable an operator reads or writes."""
+        symbol = self.symbols[name]
+        if self.has_globals:
+            return (("global", self.encoder.symbol_attribute(symbol)),)
+        return (("name", self.encoder.string_attribute(symbol)),)
 
     def values(self, block: Block, operator: Operator, body: Body) -> bytes:
         """Encode the attribute `values` of a constant."""

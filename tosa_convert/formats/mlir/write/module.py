@@ -14,7 +14,7 @@ from tosa_convert.formats.mlir.names import NAME_ATTRIBUTE, VERSION_ATTRIBUTE
 from tosa_convert.formats.mlir.quoting import quote
 from tosa_convert.formats.mlir.target_env import TARGET_ENV, text_of
 from tosa_convert.formats.mlir.variables import declared_variables, variable_name
-from tosa_convert.formats.mlir.write.function import SUBGRAPH, FunctionWriter
+from tosa_convert.formats.mlir.write.function import GLOBAL, SUBGRAPH, FunctionWriter
 from tosa_convert.formats.mlir.write.region_body import Body
 from tosa_convert.graph.model import Graph, Tensor
 from tosa_convert.graph.opset import VARIABLE
@@ -152,5 +152,6 @@ def _variable(writer: FunctionWriter, number: int, symbol: str, tensor: Tensor) 
     names: tuple[tuple[str, bytes], ...] = ()
     if writer.retain and tensor.name != variable_name(number):
         names = ((NAME_ATTRIBUTE, encoder.string_attribute(tensor.name)),)
-    has, encoded = encoder.attributes_of(VARIABLE.mlir, tuple(attributes.items()), names)
-    return encoder.operation(VARIABLE.mlir) + bytes((has,)) + encoder.unknown + encoded
+    name = GLOBAL if writer.has_globals else VARIABLE.mlir
+    has, encoded = encoder.attributes_of(name, tuple(attributes.items()), names)
+    return encoder.operation(name) + bytes((has,)) + encoder.unknown + encoded

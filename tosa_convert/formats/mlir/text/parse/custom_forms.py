@@ -380,17 +380,19 @@ class CustomForms:
         self._more_attributes(operation)
 
     def global_load(self, operation: ParsedOperation) -> None:
-        """`ml_program.global_load @g : T`."""
+        """`ml_program.global_load @g : T {...}`; IREE has the attributes before the type."""
         operation.attributes["global"] = self.attributes()
         self._more_attributes(operation)
         self.cursor.expect(b":", "':' and the type of the global")
         operation.types = [self.types().number]
+        self._more_attributes(operation)
 
     def global_store(self, operation: ParsedOperation) -> None:
-        """`ml_program.global_store @g = %a : T`."""
+        """`ml_program.global_store @g = %a : T {...}`."""
         operation.attributes["global"] = self.attributes()
         self.cursor.expect(b"=", "'=' and the value")
         self._values_and_types(operation)
+        self._more_attributes(operation)
 
     def iree_global(self, operation: ParsedOperation) -> None:
         """`util.global private mutable @g {...} = dense<1> : T`, or `#...` in place of a constant."""

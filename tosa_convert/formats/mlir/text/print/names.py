@@ -6,10 +6,12 @@ uses them.
 
 from __future__ import annotations
 
+import string
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tosa_convert.formats.mlir.bytecode import format as code
+from tosa_convert.formats.mlir.bytecode.attributes import SymbolAttr
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 from tosa_convert.formats.mlir.bytecode.operations import Block, Operation
 from tosa_convert.formats.mlir.locations import LocationReader
@@ -23,6 +25,12 @@ NAMED_RESULTS: Final = {
     for row in OPERATORS
     if len(row.results) > 1 and not any(result.arity for result in row.results)
 }
+
+
+_GLOBAL_LOAD: Final = "ml_program.global_load"
+#: Characters of the names of values; a name does not begin with a digit.
+_BEGIN_NAMES: Final = frozenset(f"{string.ascii_letters}$._-".encode())
+_IN_NAMES: Final = _BEGIN_NAMES | frozenset(string.digits.encode())
 
 
 class Counters(NamedTuple):
@@ -56,7 +64,10 @@ class ValueNamer:
     """
 
     def __init__(self, bytecode: Bytecode, *, generic: bool) -> None:
+        self.bytecode = bytecode
         self.named: dict[int, tuple[str, ...]] = {}
+        #: The numbers of the operation whose result has the name of what it reads.
+        self.loads: set[int] = set()
         #: Generic form: the counters of each block, by its identity.
         self.starts: dict[int, Counters] | None = None
         if generic:
@@ -67,6 +78,7 @@ class ValueNamer:
                 for number, name in enumerate(bytecode.names)
                 if name in NAMED_RESULTS
             }
+            self.loads = {n for n, name in enumerate(bytecode.names) if name == _GLOBAL_LOAD}
 
     def __call__(self, block: Block, counters: Counters, outer: list[str]) -> BlockNames:
         """Return the names of a block's values.
@@ -83,12 +95,16 @@ class ValueNamer:
         names = outer[: block.first] + arguments
         named = self.named
         clashes = _Clashes(counters)
+        if self.loads:
+            clashes.taken.update(name[1:] for name in arguments)
         for fields in block.operations:
             count = len(fields[3])
             if not count:
                 continue
             if named and fields[0] in named and count == len(named[fields[0]]):
                 names += map(clashes.unused, named[fields[0]])
+            elif fields[0] in self.loads:
+                names.append(clashes.unused(self._name_of_global(fields[2])))
             elif count == 1:
                 names.append(f"%{number}")
                 number += 1
@@ -99,6 +115,14 @@ class ValueNamer:
             number, argument + len(arguments), clashes.conflicts, frozenset(clashes.taken)
         )
         return BlockNames(names, arguments, inner)
+
+    def _name_of_global(self, index: int) -> str:
+        """Return the name of a global with the characters that the names of values may have."""
+        symbol = self.bytecode.attribute(self.bytecode.dictionary(index)["global"])
+        assert isinstance(symbol, SymbolAttr)
+        text = symbol.name.replace(b" ", b"_")
+        found = "".join(chr(byte) if byte in _IN_NAMES else f"{byte:X}" for byte in text)
+        return found if text[:1] and text[0] in _BEGIN_NAMES else f"_{found}"
 
 
 class _Clashes:

@@ -43,6 +43,7 @@ INHERENT: Final = {
     name: frozenset(slot.name for slot in chain.from_iterable(layouts))
     for name, layouts in LAYOUTS.items()
 }
+_OF_GLOBAL: Final = frozenset({"global"})
 _NO_NAMES: Final[frozenset[str]] = frozenset()
 #: What is not among the attributes of a function in its custom form.
 _SIGNATURE: Final = frozenset(
@@ -248,6 +249,32 @@ class OperationForms:
         head = f"tosa.variable_write {self.name(index, 'name')}{others}"
         return f"{head}, {values.names[operand]} : {self.type(values.types[operand])}"
 
+    def _global(self, fields: Fields, values: Values) -> str:
+        index = fields[2]
+        pairs = self.bytecode.dictionary(index)
+        visibility = self.bytecode.string(pairs["sym_visibility"]).decode()
+        head = f"ml_program.global {visibility} {'mutable ' if 'is_mutable' in pairs else ''}"
+        head += self.name(index, "sym_name")
+        if "value" in pairs:
+            head += f"({self.attributes(pairs['value'])})"
+        others = self.merged("ml_program.global", index, INHERENT["ml_program.global"])
+        kind = self.bytecode.attribute(pairs["type"])
+        assert isinstance(kind, TypeAttr)
+        return f"{head} : {kind.type}{others}"
+
+    def _global_load(self, fields: Fields, values: Values) -> str:
+        others = self.merged("ml_program.global_load", fields[2], _OF_GLOBAL)
+        return f"ml_program.global_load {self._symbol(fields[2])} : {self.types(fields[3])}{others}"
+
+    def _global_store(self, fields: Fields, values: Values) -> str:
+        others = self.merged("ml_program.global_store", fields[2], _OF_GLOBAL)
+        operand = fields[4][0]
+        head = f"ml_program.global_store {self._symbol(fields[2])} = {values.names[operand]}"
+        return f"{head} : {self.type(values.types[operand])}{others}"
+
+    def _symbol(self, index: int) -> str:
+        return self.attributes(self.bytecode.dictionary(index)["global"])
+
     # -- operations with regions --------------------------------------------------------------
 
     def nest(self, fields: Fields, values: Values, inner: BlockNames, location: str) -> Nest:
@@ -355,6 +382,9 @@ _SPECIAL: Final[dict[str, Callable[[OperationForms, Fields, Values], str]]] = {
     "tosa.variable": OperationForms._variable,
     "tosa.variable_read": OperationForms._variable_read,
     "tosa.variable_write": OperationForms._variable_write,
+    "ml_program.global": OperationForms._global,
+    "ml_program.global_load": OperationForms._global_load,
+    "ml_program.global_store": OperationForms._global_store,
 }
 _NESTS: Final[dict[str, Callable[[OperationForms, Operation, Values, BlockNames, str], Nest]]] = {
     "builtin.module": OperationForms._module,
