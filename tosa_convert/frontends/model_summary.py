@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.frontends.keras.graph_def import read_graph_def
+from tosa_convert.frontends.graph_def import read_graph_def
 from tosa_convert.frontends.module_header import NEVER_LOWERED as MODULE_NEVER_LOWERED
 from tosa_convert.frontends.module_header import read_module_header
 from tosa_convert.frontends.onnx.header import OnnxValue, read_onnx
