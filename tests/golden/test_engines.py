@@ -253,6 +253,47 @@ def test_a_long_run_of_the_reference_model_is_foretold(
     assert found == (engine == "reference-model")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("against", [False, True])
+def test_a_suite_runs_on_the_engine_that_is_asked_for(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    against: bool,
+) -> None:
+    model, backend, found = (tmp_path / name for name in ("model", "backend.py", "found.json"))
+    model.write_text("#!/bin/sh\nexit 39\n")
+    model.chmod(0o755)
+    monkeypatch.setenv(reference_model_process.ENVIRONMENT, str(model))
+    backend.write_text("def run(model, inputs):\n    return {'y': abs(inputs['x'])}\n")
+    write_case(tmp_path / "suite" / "abs", unary("ABS"), X)
+    words = [str(tmp_path / "suite"), "--jobs", "1", "--json-report", str(found)]
+    words += ["--against", str(backend)] if against else []
+    assert run_verb(verb("suite"), [*words, "--engine", "numpy"]) == 0
+    report = json.loads(found.read_text())
+    assert (report["passed"], report["outputs"], report["engine"]) == (1, 1, "numpy")
+    assert "engine: numpy" in capsys.readouterr().err
+    run_verb(verb("suite"), [*words, "--engine", "reference-model"])
+    report = json.loads(found.read_text())
+    assert (report["outputs"], report["engine"]) == (0, "reference-model")
+    assert "39" in report["answers"][0]["message"]
+
+
+def test_a_suite_of_models_has_no_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_verb(verb("suite"), ["x", "--frontends", "onnx", "--engine", "numpy"]) == 2
+    assert "--frontends" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("refmodel")
+def test_a_suite_compares_the_engines_in_both_directions(tmp_path: Path) -> None:
+    write_case(tmp_path / "abs", unary("ABS"), X)
+    words = [str(tmp_path), "--jobs", "1"]
+    for engine, other in (("numpy", "reference-model"), ("reference-model", "numpy")):
+        assert run_verb(verb("suite"), [*words, "--engine", engine, "--against", other]) == 0
+        assert run_verb(verb("suite"), [*words, "--engine", engine, "--against", engine]) == 1
+
+
 def test_the_command_line_names_the_engine(
     network: Graph, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -265,3 +306,10 @@ def test_the_command_line_names_the_engine(
     assert json.loads(capsys.readouterr().out)["engine"] == "numpy"
     assert run_verb(verb("check"), [*arguments, "--against", "numpy"]) == 2
     assert "nothing would be compared" in capsys.readouterr().err
+    answer = str(tmp_path / "answer.npz")
+    assert run_verb(verb("run"), [*arguments, "--intermediates", "*", "-o", answer]) == 0
+    for name in ("check", "bisect"):
+        assert run_verb(verb(name), [*arguments, "--against", answer]) == 0
+        assert "engine: numpy" in capsys.readouterr().err
+        assert run_verb(verb(name), [*arguments, "--against", answer, "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["engine"] == "numpy"

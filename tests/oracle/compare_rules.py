@@ -89,7 +89,7 @@ def compare_case(
     if any(row["mode"] == "FROM_BLOCK" for row in case.rules.values()):
         # The bounds of this mode are scales, which are not those of our bounds mode for a CAST.
         with tempfile.TemporaryDirectory() as folder:
-            run: Any = run_reference(case, inputs, Path(folder), "none", 120.0)
+            run: Any = run_reference(case, inputs, Path(folder), "none", RunOptions(timeout=120.0))
         outputs, all_bounds = run.arrays, run.bounds
     else:
         run = numpy_engine.compute(case.graph, inputs, options)

@@ -40,6 +40,7 @@ def bisect(model: str, **options: Any) -> int:
     from tosa_convert.cli.progress import RunProgress
     from tosa_convert.cli.run_model import (
         backend_of,
+        named_engine,
         program_and_inputs,
         tolerances_of,
         variables_of,
@@ -77,9 +78,10 @@ def bisect(model: str, **options: Any) -> int:
         if edges is not None:
             name = f"edges-{seed}"
             result, backend = search(edges.arrays)
+    engine = named_engine(options)
     # The answer comes first: saving the case may fail.
     if options["as_json"]:
-        row = {"run": name, **result.to_dict(), "case": options["case"]}
+        row = {"run": name, "engine": engine, **result.to_dict(), "case": options["case"]}
         click.echo(json.dumps(row, indent=1))
     else:
         if name.startswith("edges") and has_edges:

@@ -36,7 +36,7 @@ def power(model: str, **options: Any) -> int:
 
     from tosa_convert.cli.progress import RunProgress
     from tosa_convert.cli.run_check import named_inputs
-    from tosa_convert.cli.run_model import tolerances_of, variables_of
+    from tosa_convert.cli.run_model import named_engine, tolerances_of, variables_of
     from tosa_convert.golden.detection.power import power_of_runs
     from tosa_convert.golden.running.run_options import RunOptions
     from tosa_convert.golden.running.variable_states import with_variables
@@ -53,8 +53,10 @@ def power(model: str, **options: Any) -> int:
             options=RunOptions(timeout=options["timeout"], engine=options["engine"]),
             progress=progress.report,
         )
+    engine = named_engine(options)
     if options["as_json"]:
-        click.echo(json.dumps(result.to_dict(), indent=1, allow_nan=False))
+        row = {"engine": engine, **result.to_dict()}
+        click.echo(json.dumps(row, indent=1, allow_nan=False))
     else:
         say(str(result))
     return 0

@@ -53,7 +53,7 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
 
     from tosa_convert import golden
     from tosa_convert.cli.load_graph import save_graph
-    from tosa_convert.cli.run_model import program_and_inputs, program_of
+    from tosa_convert.cli.run_model import named_engine, program_and_inputs, program_of
     from tosa_convert.formats.write import stamp
     from tosa_convert.graph.model import counted
     from tosa_convert.io.files import STANDARD, refuse_same_file
@@ -93,6 +93,8 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
         f"{counted(result.tried, 'candidate')} tried now, "
         f"{counted(result.reused, 'answer')} from an earlier run"
     )
+    if arrays is not None:
+        named_engine(options)
     if not result.complete:
         say("note: it may become smaller: --max-runs was reached; the same command continues")
     return 0

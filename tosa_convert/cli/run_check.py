@@ -12,6 +12,7 @@ from tosa_convert.cli.progress import RunProgress
 from tosa_convert.cli.run_model import (
     backend_of,
     given_arrays,
+    named_engine,
     parse_ranges,
     program_and_inputs,
     program_of,
@@ -95,8 +96,9 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
                 if edges is not None:
                     say_edges(edges)
     ok = all(result.ok for result in results.values())
+    engine = named_engine(options)
     if options["as_json"]:
-        say(runs_as_json(results, more, is_single=is_single))
+        say(runs_as_json(results, more, is_single=is_single, engine=engine))
     elif not is_single:
         right = sum(result.ok for result in results.values())
         say(f"{right} of {counted(len(results), 'run')} agree")

@@ -36,7 +36,7 @@ from tosa_convert.golden.running.intermediates import (
 )
 from tosa_convert.golden.running.programs import Program, input_arrays, input_slots, load_program
 from tosa_convert.golden.running.run_graph import Result, run_program
-from tosa_convert.golden.running.run_options import RunOptions, chosen_engine
+from tosa_convert.golden.running.run_options import Engine, RunOptions, chosen_engine
 from tosa_convert.golden.running.variable_states import STATE_PREFIX, state_slots, with_variables
 from tosa_convert.golden.running.variable_states import variables_of as declared_variables
 from tosa_convert.golden.running.work import estimate_seconds
@@ -159,6 +159,14 @@ def arrays_from_files(
                 raise click.UsageError(f'input "{key}" is given twice')
         arrays.update(new)
     return arrays
+
+
+def named_engine(options: Mapping[str, Any]) -> Engine:
+    """Return the engine that computes the reference, and say so if it is not the reference model."""
+    engine = chosen_engine(options["engine"])
+    if engine != "reference-model":
+        note(f"engine: {engine}")
+    return engine
 
 
 def run_command(model: str, options: Mapping[str, Any]) -> int:

@@ -18,6 +18,7 @@ import click
 from tosa_convert.cli.messages import note, say
 from tosa_convert.cli.own_process import may_fork
 from tosa_convert.cli.progress import ProgressDisplay
+from tosa_convert.cli.run_model import named_engine
 from tosa_convert.cli.standard_streams import copy_standard_input, write_file
 from tosa_convert.cli.text_columns import aligned, one_line
 from tosa_convert.errors import fail, printable
@@ -85,7 +86,7 @@ def run_suite(given: tuple[str, ...], options: Mapping[str, Any]) -> int:
     run = verdict(answers, expected, skipped)
     changed = None if before is None else changes(answers, before.statuses)
     slower = [] if before is None else slowdowns(answers, before, options["slowdown"] or FACTOR)
-    report = summary(run, seconds, earlier)
+    report = {**summary(run, seconds, earlier), "engine": named_engine(options)}
     page = None if plan.page is None else plan.page(run)
     if options["json_file"]:
         write_file(options["json_file"], [_as_json(report, run, changed, slower)])
@@ -112,7 +113,7 @@ def _plan(given: tuple[str, ...], options: Mapping[str, Any]) -> Plan:
         raise click.UsageError("without --frontends, CASES is one folder that exists")
     root = Path(given[0]).resolve()
     if options["against"] is None:
-        return conversion_plan(root, options["via"] or "tosa", timeout)
+        return conversion_plan(root, options["via"] or "tosa", timeout, options["engine"])
     keep, profile = options["keep"], options["profile"]
     settings = Qualification(
         against=absolute_backend(options["against"]),
@@ -120,6 +121,7 @@ def _plan(given: tuple[str, ...], options: Mapping[str, Any]) -> Plan:
         claims=None if profile is None else parse(profile),
         level=options["level"] or "8k",
         timeout=timeout,
+        engine=options["engine"],
         keep=Path(keep).resolve() if keep else None,
         reduce=options["reduce"],
         seeds=options["seeds"] or 0,

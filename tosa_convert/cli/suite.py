@@ -101,6 +101,7 @@ from tosa_convert.cli.shared_options import add_options, names_from, option
     old=("--limit",),
     more="They are spread over all; what --profile and --level leave out does not count.",
 )
+@option("--engine", excludes=("--frontends",))
 @option("--timeout", default=60.0, more="60 by default; a case needs two or three runs.")
 @option(
     "--work",

@@ -452,8 +452,12 @@ def runs_as_json(
     more: Mapping[str, Mapping[str, Any]] | None = None,
     *,
     is_single: bool = False,
+    engine: Engine,
 ) -> str:
-    """Return comparisons, or one without a name, as one JSON text; `more` adds to their rows."""
+    """Return comparisons, or one without a name, as one JSON text; `more` adds to their rows.
+
+    engine: what computed the reference.
+    """
     rows: list[dict[str, Any]] = [
         {"run": name, **row.to_dict(), **(more or {}).get(name, {})}
         for name, row in results.items()
@@ -461,6 +465,11 @@ def runs_as_json(
     if is_single:
         (row,) = rows
         del row["run"]
+        row["engine"] = engine
         return json.dumps(row, indent=1, allow_nan=False)
-    content = {"ok": all(row.ok for row in results.values()) and bool(rows), "runs": rows}
+    content = {
+        "ok": all(row.ok for row in results.values()) and bool(rows),
+        "engine": engine,
+        "runs": rows,
+    }
     return json.dumps(content, indent=1, allow_nan=False)

@@ -24,7 +24,7 @@ from tosa_convert.golden.arrays.slots import Slot, load_npy, save_npy, slot_file
 from tosa_convert.golden.running import numpy_engine, reference_model_process
 from tosa_convert.golden.running.programs import Program, input_slots, load_program, output_slots
 from tosa_convert.golden.running.run_graph import level_argument, link_or_copy
-from tosa_convert.golden.running.run_options import DEFAULT_RUN, Level, RunOptions
+from tosa_convert.golden.running.run_options import Level, RunOptions
 from tosa_convert.golden.suite.descriptor import (
     NAME,
     case_file,
@@ -173,7 +173,7 @@ def case_inputs(case: OfficialCase) -> dict[str, Array]:
 
 
 def run_reference(
-    case: OfficialCase, inputs: Mapping[str, Array], folder: Path, level: str, timeout: float
+    case: OfficialCase, inputs: Mapping[str, Array], folder: Path, level: str, options: RunOptions
 ) -> Reference:
     """Run a case's program as it is in FP64.
 
@@ -182,13 +182,13 @@ def run_reference(
         inputs: its inputs by key.
         folder: an empty folder, in which the results stay.
         level: "8k" or "none".
-        timeout: seconds for the run.
+        options: the engine, and the seconds for the run.
 
     Raises:
         TosaConvertError: "refmodel-refused", "refmodel-failed", "refmodel-timeout".
     """
-    if DEFAULT_RUN.uses_numpy:
-        return _run_on_numpy(case, inputs, folder, level, timeout)
+    if options.uses_numpy:
+        return _run_on_numpy(case, inputs, folder, level, options.timeout)
     wanted, outs = input_slots(case.graph), output_slots(case.graph)
     for slot in wanted:
         save_npy(folder / _file(wanted, slot, "in"), slot, inputs[slot.key])
@@ -208,7 +208,7 @@ def run_reference(
         level_argument(case.graph, "8k" if level == "8k" else "none"),
         "--precise_mode=1",
     ]
-    ended = reference_model_process.run(command, folder, timeout)
+    ended = reference_model_process.run(command, folder, options.timeout)
     missing = [s.key for s in outs if not (folder / _file(outs, s, "out")).exists()]
     if ended.code or missing:
         code = "refmodel-refused" if ended.code > 0 else "refmodel-failed"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from tosa_convert.golden.backends.fingerprint import of_backend, of_environment, of_software
+from tosa_convert.golden.running.run_options import Engine, chosen_engine
 from tosa_convert.golden.suite.engine import Plan
 from tosa_convert.golden.suite.html_table import backend_page
 from tosa_convert.golden.suite.qualification import qualify_case
@@ -22,15 +23,21 @@ _COMPUTED: Final = (
 )
 
 
-def conversion_plan(folder: Path, via: Via = "tosa", timeout: float = 60.0) -> Plan:
+def conversion_plan(
+    folder: Path, via: Via = "tosa", timeout: float = 60.0, engine: Engine = "auto"
+) -> Plan:
     """Return the plan that converts each file below a folder into a format and back."""
     root, names = _cases(folder)
     return Plan(
         names=names,
         header={"folder": str(root), "via": via},
-        decides={"timeout": timeout, "software": of_software()},
+        decides={
+            "timeout": timeout,
+            "engine": chosen_engine(engine),
+            "software": of_software(),
+        },
         files=functools.partial(files_of_case, str(root)),
-        run_case=functools.partial(run_case, str(root), via=via, timeout=timeout),
+        run_case=functools.partial(run_case, str(root), via=via, timeout=timeout, engine=engine),
         counts=_CONVERTED,
     )
 
@@ -57,6 +64,7 @@ def backend_plan(folder: Path, settings: Qualification) -> Plan:
         decides={
             "options": [
                 settings.timeout,
+                chosen_engine(settings.engine),
                 settings.keep is not None,
                 settings.reduce,
                 [settings.seeds, settings.kinds],

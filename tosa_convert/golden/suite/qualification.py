@@ -42,7 +42,6 @@ from tosa_convert.golden.running.programs import (
     load_program,
     output_slots,
 )
-from tosa_convert.golden.running.run_options import DEFAULT_RUN, RunOptions
 from tosa_convert.golden.suite.failures import Failed, reduced
 from tosa_convert.golden.suite.journal import Answer, Outcome, Status, used_by
 from tosa_convert.golden.suite.official_case import (
@@ -138,7 +137,7 @@ def _saved_case(
         Failed(name, model_of(folder), keep, settings.command_for(folder)),
     )
     backend = backend_on(machine, against, graph, inputs, keep=keep)
-    options = RunOptions(timeout=settings.timeout)
+    options = settings.run_options
     refuse_same_engine(backend, options)
 
     def judged(arrays: dict[str, Array], scratch: Path) -> tuple[Comparison, Results, Results]:
@@ -202,7 +201,7 @@ def _on_further_inputs(
 
     Inputs for which the reference gives no result are left out.
     """
-    options = RunOptions(timeout=settings.timeout)
+    options = settings.run_options
     for seed, kind in product(range(settings.seeds), settings.kinds):
         make = edge_sets if kind == "edges" else seeded_inputs
         with scratch_folder() as scratch:
@@ -250,12 +249,12 @@ def _official_case(
     backend = _open(case, name, inputs, settings, keep, machine)
     if backend is None:
         return Outcome("not-run", f"{settings.against} has no results of it")
-    refuse_same_engine(backend, DEFAULT_RUN)
+    refuse_same_engine(backend, settings.run_options)
     with scratch_folder() as folder:
         reference = None
         if not case.is_expected_to_fail:
             own = subfolder(folder, "reference")
-            reference = run_reference(case, inputs, own, settings.level, settings.timeout)
+            reference = run_reference(case, inputs, own, settings.level, settings.run_options)
         try:
             own = subfolder(folder, "backend")
             found = _timed(backend, machine, lambda: _found(case, backend, inputs, own))
@@ -277,7 +276,7 @@ def _official_case(
 
             def wrong_on(arrays: dict[str, Array], folder: Path) -> str:
                 own = subfolder(folder, "reference")
-                golden = run_reference(case, arrays, own, settings.level, settings.timeout)
+                golden = run_reference(case, arrays, own, settings.level, settings.run_options)
                 given = _found(case, backend, arrays, subfolder(folder, "backend"))
                 return _listed(problems(case, golden, given))
 

@@ -24,7 +24,7 @@ from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.running import reference_model_process
 from tosa_convert.golden.running.programs import as_graph, input_slots, output_slots
 from tosa_convert.golden.running.run import run
-from tosa_convert.golden.running.run_options import DEFAULT_RUN, RunOptions
+from tosa_convert.golden.running.run_options import Engine, RunOptions
 from tosa_convert.golden.running.variable_states import state_slots
 from tosa_convert.golden.suite.descriptor import case_files, described_run, read_descriptor
 from tosa_convert.golden.suite.journal import Answer, Status
@@ -86,15 +86,17 @@ def model_of(folder: Path) -> Path:
     raise fail("file-error", str(folder), f"cannot be read: it has none of {', '.join(MODELS)}")
 
 
-def run_case(root: str, name: str, via: Via = "tosa", timeout: float = 60.0) -> Answer:
+def run_case(
+    root: str, name: str, via: Via = "tosa", timeout: float = 60.0, engine: Engine = "auto"
+) -> Answer:
     """Run one case, from the file to the verdict; an expected failure is an answer, too."""
     start = time.monotonic()
-    folder = Path(root, name).resolve()
+    folder, options = Path(root, name).resolve(), RunOptions(timeout=timeout, engine=engine)
     try:
         if (folder / "desc.json").exists():
-            status, message, outputs = _official(folder, via, timeout)
+            status, message, outputs = _official(folder, via, options)
         else:
-            status, message, outputs = _ours(folder, via, timeout)
+            status, message, outputs = _ours(folder, via, options)
     except TosaConvertError as error:
         status, message, outputs = "error", str(error), 0
     return Answer(name, status, message, round(time.monotonic() - start, 4), outputs)
@@ -113,17 +115,17 @@ def convert_there_and_back(data: bytes | memoryview, via: Via) -> bytes:
     return b"".join(api.encode(graph))
 
 
-def _official(folder: Path, via: Via, timeout: float) -> tuple[Status, str, int]:
+def _official(folder: Path, via: Via, options: RunOptions) -> tuple[Status, str, int]:
     """Run both files of an official case with its inputs. Their outputs are compared byte for byte."""
-    if DEFAULT_RUN.uses_numpy:
-        return _official_on_numpy(folder, via, timeout)
+    if options.uses_numpy:
+        return _official_on_numpy(folder, via, options)
     description = read_descriptor(folder)
     source, inputs = case_files(folder, description)
     with scratch_folder() as work:
         original_folder, converted_folder = work / "original", work / "converted"
         _prepare(original_folder, inputs, description)
         (original_folder / "model.tosa").symlink_to(source)
-        original = _run_official(original_folder, timeout)
+        original = _run_official(original_folder, options.timeout)
         try:
             converted_data = convert_there_and_back(source.read_bytes(), via)
         except TosaConvertError as error:
@@ -132,7 +134,7 @@ def _official(folder: Path, via: Via, timeout: float) -> tuple[Status, str, int]
             return "error", f"not converted: {error}", 0
         _prepare(converted_folder, inputs, description)
         write_scratch(converted_folder / "model.tosa", [converted_data])
-        converted = _run_official(converted_folder, timeout)
+        converted = _run_official(converted_folder, options.timeout)
         if original.code != converted.code:
             text = " / ".join(converted.stderr.strip().splitlines()[:3])
             before, after = describe_exit(original.code), describe_exit(converted.code)
@@ -144,10 +146,10 @@ def _official(folder: Path, via: Via, timeout: float) -> tuple[Status, str, int]
         return _compare_files(original_folder / "out", converted_folder / "out")
 
 
-def _official_on_numpy(folder: Path, via: Via, timeout: float) -> tuple[Status, str, int]:
+def _official_on_numpy(folder: Path, via: Via, options: RunOptions) -> tuple[Status, str, int]:
     """Run both programs of an official case on numpy, and compare their outputs bit for bit."""
     case = read_case(folder)
-    inputs, options = case_inputs(case), RunOptions(timeout=timeout, engine="numpy")
+    inputs = case_inputs(case)
     try:
         original = run(case.graph, inputs, options).outputs
     except TosaConvertError as error:
@@ -194,7 +196,7 @@ def _compare_files(original: Path, converted: Path) -> tuple[Status, str, int]:
     return "pass", "", len(expected)
 
 
-def _ours(folder: Path, via: Via, timeout: float) -> tuple[Status, str, int]:
+def _ours(folder: Path, via: Via, options: RunOptions) -> tuple[Status, str, int]:
     """Run a case with `inputs.npz`.
 
     Its outputs are compared with `expected.npz`, or else with the original's.
@@ -205,9 +207,8 @@ def _ours(folder: Path, via: Via, timeout: float) -> tuple[Status, str, int]:
     if (folder / "expected.npz").exists():
         results = (*output_slots(graph), *state_slots(graph).values())
         expected = load_npz(folder / "expected.npz", {s.key: s.shape for s in results})
-        result = check(graph, expected, inputs, timeout=timeout)
+        result = check(graph, expected, inputs, timeout=options.timeout, engine=options.engine)
     else:
-        options = RunOptions(timeout=timeout)
         original = run(path, inputs, options).outputs
         result = compare(original, run(graph, inputs, options).outputs)
     return ("pass" if result.ok else "fail"), result.what_is_wrong, len(result.tensors)

@@ -10,10 +10,11 @@ from typing import Final
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES, Tolerances
-from tosa_convert.golden.backends.other_model import NUMPY, OtherModel
+from tosa_convert.golden.backends.other_model import NUMPY, REFERENCE_MODEL, OtherModel
 from tosa_convert.golden.backends.process import PACKAGES, run_backend
 from tosa_convert.golden.backends.runners import ORIGINALS, Record, open_backend
 from tosa_convert.golden.running.programs import load_program
+from tosa_convert.golden.running.run_options import Engine, RunOptions
 from tosa_convert.golden.suite.failures import nearby
 from tosa_convert.golden.suite.official_case import OfficialCase, read_case
 from tosa_convert.golden.suite.run_cases import files_of_case, model_of
@@ -36,6 +37,7 @@ class Qualification:
     claims: the profiles and extensions that the backend has; None for all.
     level: "8k" or "none"; what exceeds it is not run.
     timeout: seconds for one run of either side.
+    engine: what computes the reference; see `RunOptions`.
     keep: a folder that gets a folder for each case that does not pass.
     reduce: reduce the inputs of a wrong case, for what is kept.
     seeds: of further inputs on which a case must be right, too.
@@ -48,11 +50,17 @@ class Qualification:
     claims: frozenset[str] | None = None
     level: str = "8k"
     timeout: float = 60.0
+    engine: Engine = "auto"
     keep: Path | None = None
     reduce: bool = False
     seeds: int = 0
     kinds: tuple[str, ...] = ("seed", "edges")
     strict: bool = False
+
+    @property
+    def run_options(self) -> RunOptions:
+        """Return how a case is run for its golden answer."""
+        return RunOptions(timeout=self.timeout, engine=self.engine)
 
     @property
     def tolerances(self) -> Tolerances:
@@ -68,6 +76,8 @@ class Qualification:
             words += ["--python", self.python]
         if self.level != "8k":
             words += ["--level", self.level]
+        if self.engine != "auto":
+            words += ["--engine", self.engine]
         if self.seeds:
             words += ["--seeds", str(self.seeds), *_KINDS[self.kinds]]
         if self.strict:
@@ -95,7 +105,8 @@ class Qualification:
                 raise fail("missing-backend", "iree", said, PACKAGES["iree"])
         elif not os.path.isdir(self.against):
             backend = open_backend(self.against, _EMPTY, {}, python=self.python)
-            runs_one_model = isinstance(backend, OtherModel) and backend.text != NUMPY
+            runs_any = (NUMPY, REFERENCE_MODEL)
+            runs_one_model = isinstance(backend, OtherModel) and backend.text not in runs_any
             if runs_one_model or isinstance(backend, Record):
                 message = "a case needs a backend that runs any program, or a folder of results"
                 raise fail("option-conflict", f"--against {self.against}", message)
