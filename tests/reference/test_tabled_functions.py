@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tosa_convert.reference import tabled_functions
+from tosa_convert.builder import Builder
+from tosa_convert.reference import elementwise, parts, tabled_functions
+from tosa_convert.reference.evaluate import Machine
 from tosa_convert.reference.tabled_functions import TABLED
 
 #: The largest error in units in the last place of FP32, of which the rounding alone is 0.5.
@@ -128,3 +130,25 @@ def test_results_do_not_depend_on_the_shape(name: str, monkeypatch: pytest.Monke
     monkeypatch.setattr(tabled_functions, "_PART", 8)
     assert TABLED[name](x).tobytes() == whole.tobytes()
     assert TABLED[name](turned[:, ::2]).tobytes() == whole.transpose(2, 0, 1)[:, ::2].tobytes()
+
+
+@pytest.mark.parametrize("count", [100, 100_000])
+@pytest.mark.parametrize("looked_up", [frozenset(), frozenset(TABLED)])
+@pytest.mark.parametrize("name", TABLED)
+def test_operators_take_tables_where_numpy_is_slow(
+    name: str, looked_up: frozenset[str], count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (parts, elementwise):
+        monkeypatch.setattr(module, "LOOKED_UP_IN_FP32", looked_up)
+    x = np.linspace(0.01, 3, count, dtype=np.float32)
+    b = Builder("main")
+    b.output(getattr(b, name.lower())(b.input("x", "FP32", x.shape)), name="y")
+    found = Machine(b.graph()).run({"x": x})["y"]
+    exact = TABLED[name].exact(x.astype(np.float64)).astype(np.float32)
+    np.testing.assert_array_equal(found, TABLED[name](x) if looked_up else exact)
+    if name in ("ERF", "LOG") and count > 100:
+        assert np.array_equal(found, exact) != bool(looked_up)
+
+
+def test_numpy_says_whether_its_functions_are_vectorised() -> None:
+    assert {"ERF", "SIGMOID"} <= parts.LOOKED_UP_IN_FP32 <= set(TABLED)

@@ -20,6 +20,7 @@ from tosa_convert.reference.call import (
     integer_limits,
     refuse_undefined,
 )
+from tosa_convert.reference.parts import LOOKED_UP_IN_FP32
 from tosa_convert.reference.tabled_functions import TABLED
 
 
@@ -194,7 +195,7 @@ def _of(function: Callable[..., Any], text: str, *names: str) -> Operation:
 
 
 def _tabled(name: str, text: str, error: float, operand: str = "input1") -> Operation:
-    """Return an operation that is computed in FP64, but for FP32, which is looked up.
+    """Return an operation that is computed in FP64, but for FP32 where a table is faster.
 
     error: of results in FP32, in units in the last place.
     """
@@ -202,7 +203,7 @@ def _tabled(name: str, text: str, error: float, operand: str = "input1") -> Oper
 
     def compute(call: Call) -> Array:
         value = call.raw(operand)
-        if value.dtype == np.float32:
+        if value.dtype == np.float32 and name in LOOKED_UP_IN_FP32:
             return function(value)
         return _in_fp64(call, function.exact, operand)
 

@@ -28,8 +28,10 @@ _UPPER_BITS: Final = 16
 _LOOKED_UP: Final = frozenset(("NEGATE", "RESCALE", "TABLE"))
 #: Operators that are one function of numpy, without intermediate values if it computes in their type.
 _ONE_PASS: Final = frozenset(("ABS", "ADD", "CLAMP", "MAXIMUM", "MINIMUM", "MUL", "NEGATE", "SUB"))
-#: Operators whose function of FP32 computes parts by itself; see `tabled_functions`.
+#: Operators whose function of FP32 is in tables, and of these the ones that are functions of numpy; see
+#: `tabled_functions`.
 _TABLED: Final = frozenset(("ERF", "EXP", "LOG", "SIGMOID", "TANH"))
+_OF_NUMPY: Final = {"EXP": "exp", "LOG": "log", "TANH": "tanh"}
 #: Rows of at most so many bytes are reduced faster across them than along them, so many bytes at a time:
 #: they fit the second cache, and columns are no power of 2 apart, which would share its lines.
 _SHORT_BYTES: Final = 256
@@ -37,6 +39,23 @@ _TURNED_BYTES: Final = 3 << 16
 #: Types of the elements that are turned at once, the longest one first, if there are enough of them.
 _WORDS: Final = (np.complex128, np.int64, np.int32, np.int16)
 _ENOUGH_WORDS: Final = 4
+
+
+def _is_vectorised(function: str) -> bool:
+    """Return whether numpy computes a function of FP64 on several elements at once, and says so."""
+    try:
+        from numpy.lib import introspect
+    except ImportError:  # numpy before 2.1
+        return False
+    find: Any = introspect.opt_func_info
+    rows = find(func_name=f"^{function}$", signature="float64")[function].values()
+    return any(str(row["current"]).startswith("AVX512") for row in rows)
+
+
+#: Operators whose function of FP32 computes parts by itself, from tables.
+LOOKED_UP_IN_FP32: Final = _TABLED - {
+    name for name, function in _OF_NUMPY.items() if _is_vectorised(function)
+}
 
 
 def compute_in_parts(call: Call, function: Operation) -> Array | None:
@@ -67,7 +86,7 @@ def compute_in_parts(call: Call, function: Operation) -> Array | None:
         return _cast_upper_halves(call, function)
     if call.spec.name in _ONE_PASS and operands[0].dtype in (np.float32, np.float64):
         return None
-    if call.spec.name in _TABLED and operands[0].dtype == np.float32:
+    if call.spec.name in LOOKED_UP_IN_FP32 and operands[0].dtype == np.float32:
         return None
     result = new_result(call.result, call.precision)
     for part in slices(shape, PART):
