@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 from golden.conftest import Builder
-from golden.numpy_backend import NumpyBackend, Values
+from golden.honest_backends import HonestBackend
 
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.slots import Slot
-from tosa_convert.graph import Graph, Operator, Region, dtype, operator
+from tosa_convert.graph import Block, Graph, Operator, Region, dtype, operator
 from tosa_convert.graph.dtypes import NanPropagationMode
 from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.opset import VARIABLE_WRITE
+from tosa_convert.reference.scaled_tensors import Value, plain
 
 SHAPE = (1, 4, 8)
 TARGET = 'loc("target")'
@@ -84,7 +85,7 @@ def changing(array: Array, run: int) -> Array:
 
 
 @dataclass
-class Faulty(NumpyBackend):
+class Faulty(HonestBackend):
     """An honest backend with a fault.
 
     change: of the results of operators at `places`. fused_with: the fault shows only in runs that
@@ -118,29 +119,33 @@ class Faulty(NumpyBackend):
         self.active = set(names)
         return super().compute(graph, names, inputs, cuts, folder)
 
-    def operator(
-        self, graph: Graph, index: int, op: Operator, values: Values, states: Values
-    ) -> Values:
+    def changed(
+        self,
+        block: Block,
+        op: Operator,
+        operands: Mapping[str, Value],
+        results: dict[str, Value],
+        states: dict[str, Array],
+    ) -> dict[str, Value]:
         """Return the results of an operator, changed if the fault is here."""
-        results = super().operator(graph, index, op, values, states)
         if op.spec is VARIABLE_WRITE and self.changes_state:
             for name in states:
                 states[name] = self.change(states[name], self.runs)
         if op.location not in self.places:
             return results
         if self.fused_with:
-            others = [other.location for other in graph.main.operators]
+            others = [other.location for other in block.operators]
             if self.fused_with not in others or self.active & set(op.outputs):
                 return results
         if self.beside:
-            beside = [other for other in graph.main.operators if other.location == self.beside]
+            beside = [other for other in block.operators if other.location == self.beside]
             if not any(self.active & set(other.outputs) for other in beside):
                 return results
         if self.at_first and self.runs > self.at_first:
             return results
         # Of two results the first: the scales of block-scaled data are no numbers to add to.
         first = op.outputs[0]
-        return {**results, first: self.change(results[first], self.runs)}
+        return {**results, first: self.change(plain(results[first]), self.runs)}
 
 
 @dataclass(frozen=True)

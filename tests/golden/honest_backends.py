@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -23,7 +23,7 @@ from tosa_convert.golden.backends.other_model import part_of
 from tosa_convert.golden.running.variable_states import STATE_PREFIX
 from tosa_convert.graph import Block, Graph, Operator
 from tosa_convert.graph.dtypes import FP16, DType
-from tosa_convert.reference.call import Precision, is_float
+from tosa_convert.reference.call import Inside, Precision, Step, is_float
 from tosa_convert.reference.evaluate import Machine
 from tosa_convert.reference.scaled_tensors import Scaled, Value, plain
 
@@ -59,6 +59,7 @@ class Arithmetic:
         reference does. accumulator: the type that they are added in; by default FP32, or FP16 where
         `acc_type` says so. fma: whether a product is added without being rounded.
     stored: the type of tensors of floating point between operators, if it has more bits than their own.
+    unrounded: operators whose results are not rounded between operators.
     flushes: whether subnormal "operands" and "results" become zero.
     allowed: where between the limits that TOSA allows a function's result is, within the range of the
         function: -1 for the lowest, 1 for the highest one; 2: alternately; 3: by the tensor's name.
@@ -71,17 +72,31 @@ class Arithmetic:
     accumulator: Any = None
     fma: bool = False
     stored: Any = None
+    unrounded: tuple[str, ...] = ()
     flushes: tuple[str, ...] = ()
     allowed: int = 0
     relative: float = 0.0
     narrow: bool = False
 
+    @property
+    def is_wide(self) -> bool:
+        """Return whether values between operators may have more bits than their types."""
+        return self.stored is not None or bool(self.unrounded)
+
+
+#: Returns the results of an operator of a block as a backend gives them, from its operands by name and
+#: the results that are right. The last argument is the states of variables.
+Change = Callable[
+    [Block, Operator, Mapping[str, Value], dict[str, Value], dict[str, Array]], dict[str, Value]
+]
+
 
 @dataclass(slots=True)
 class HonestMachine(Machine):
-    """Runs a program with an arithmetic."""
+    """Runs a program with an arithmetic. changed: for backends with faults."""
 
     arithmetic: Arithmetic = field(default_factory=Arithmetic)
+    changed: Change = lambda block, operator, operands, results, states: results
 
     def compute(
         self, block: Block, operator: Operator, operands: Sequence[Value], where: str
@@ -100,13 +115,27 @@ class HonestMachine(Machine):
                 continue
             if "results" in how.flushes:
                 value = flushed(value, tensor.dtype)
-            if how.stored is not None:
-                is_narrow = tensor.dtype.bits <= NARROW
-                row = tensor.dtype.numpy if is_narrow else how.stored
+            if how.is_wide and operator.spec.name not in how.unrounded:
+                is_own = how.stored is None or tensor.dtype.bits <= NARROW
+                row = tensor.dtype.numpy if is_own else how.stored
                 with np.errstate(all="ignore"):
                     value = plain(value).astype(row).astype(np.float64)
             results[name] = value
-        return results
+        given = dict(zip(operator.inputs, operands, strict=True)) if operands else {}
+        return self.changed(block, operator, given, results, self.variables)
+
+    def _control_flow(
+        self,
+        operator: Operator,
+        operands: Sequence[Value],
+        results: dict[str, Value],
+        enter: Callable[..., Inside],
+    ) -> Iterator[Step]:
+        yield from Machine._control_flow(self, operator, operands, results, enter)
+        blocks = (block for _, block in self.graph.blocks())
+        (block,) = (one for one in blocks if any(op is operator for op in one.operators))
+        given = dict(zip(operator.inputs, operands, strict=True))
+        results.update(self.changed(block, operator, given, dict(results), self.variables))
 
     def _computed(
         self, block: Block, operator: Operator, operands: Sequence[Value], where: str
@@ -275,10 +304,14 @@ class HonestMachine(Machine):
         return {name: np.where(is_good, found, stored.astype(np.float64)).astype(stored.dtype)}
 
 
+#: Of backends that are not asked for another: sums are those that most implementations have.
+ARITHMETIC: Final = Arithmetic(order="forwards")
+
+
 class HonestBackend:
     """Computes whole programs and parts of them with an arithmetic; see `Runner`."""
 
-    def __init__(self, arithmetic: Arithmetic) -> None:
+    def __init__(self, arithmetic: Arithmetic = ARITHMETIC) -> None:
         self.arithmetic = arithmetic
         self.name = self.text = str(arithmetic)
 
@@ -292,8 +325,8 @@ class HonestBackend:
     ) -> Mapping[str, Array]:
         """See Runner."""
         part = part_of(graph, names, cuts)
-        precision: Precision = "own" if self.arithmetic.stored is None else "wide"
-        machine = HonestMachine(part, precision, arithmetic=self.arithmetic)
+        precision: Precision = "wide" if self.arithmetic.is_wide else "own"
+        machine = HonestMachine(part, precision, arithmetic=self.arithmetic, changed=self.changed)
         found = machine.run({key: inputs[key] for key in inputs})
         answer = {key: _in_type(part, key, array) for key, array in found.items()}
         if part is graph:
@@ -303,6 +336,17 @@ class HonestBackend:
                     array = machine.variables[name]
                     answer[STATE_PREFIX + name] = _in_type(part, tensor.name, array)
         return answer
+
+    def changed(
+        self,
+        block: Block,
+        operator: Operator,
+        operands: Mapping[str, Value],
+        results: dict[str, Value],
+        states: dict[str, Array],
+    ) -> dict[str, Value]:
+        """Return the results of an operator, which backends with a fault change; see `Change`."""
+        return results
 
     def inside(self, output: str, attribute: str) -> HonestBackend:
         """See Runner."""
@@ -412,6 +456,7 @@ HONEST: Final[dict[str, HonestBackend]] = {
     "14 bits for FP8": _named(order="forwards", tile=16, narrow=True),
     "stored in FP32": _named(stored=np.float32),
     "stored in FP64": _named(stored=np.float64),
+    "products not rounded": _named(unrounded=("MUL",)),
     "operands flushed": _named(flushes=("operands",)),
     "results flushed": _named(flushes=("results",)),
     "all flushed": _named(flushes=("operands", "results")),

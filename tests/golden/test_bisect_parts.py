@@ -17,7 +17,7 @@ from golden.faulty_backends import (
     program,
     with_state,
 )
-from golden.numpy_backend import NumpyBackend, Values
+from golden.honest_backends import HonestBackend
 
 from tosa_convert.builder import Builder, Value
 from tosa_convert.errors import fail
@@ -26,7 +26,9 @@ from tosa_convert.golden.backends.other_model import part_of
 from tosa_convert.golden.bisection.bisect import bisect
 from tosa_convert.golden.bisection.result import Bisection
 from tosa_convert.golden.running.run import run
-from tosa_convert.graph import Graph, Operator
+from tosa_convert.graph import Block, Graph, Operator
+from tosa_convert.reference.scaled_tensors import Value as AnyValue
+from tosa_convert.reference.scaled_tensors import plain
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 FIRST, SECOND = 'loc("first")', 'loc("second")'
@@ -72,21 +74,25 @@ def clamped(b: Builder, kind: str, x: Value) -> Value:
     return b.add(first, second)
 
 
-class WrongBehind(NumpyBackend):
+class WrongBehind(HonestBackend):
     """Adds 0.5 to the CLAMP at a location if its operand is computed in the same run."""
 
     def __init__(self, location: str) -> None:
         super().__init__()
         self.location = location
 
-    def operator(
-        self, graph: Graph, index: int, op: Operator, values: Values, states: Values
-    ) -> Values:
-        results = super().operator(graph, index, op, values, states)
-        computed = {name for other in graph.main.operators for name in other.outputs}
+    def changed(
+        self,
+        block: Block,
+        op: Operator,
+        operands: Mapping[str, AnyValue],
+        results: dict[str, AnyValue],
+        states: dict[str, Array],
+    ) -> dict[str, AnyValue]:
+        computed = {name for other in block.operators for name in other.outputs}
         if op.location != self.location or op.inputs[0] not in computed:
             return results
-        return {name: array + np.float32(0.5) for name, array in results.items()}
+        return {name: plain(array) + np.float32(0.5) for name, array in results.items()}
 
 
 @pytest.mark.parametrize("location", [FIRST, SECOND])
@@ -273,21 +279,25 @@ def test_a_fault_of_outputs_that_are_asked_for_together_is_named_as_such() -> No
     assert any("only if these outputs are asked for together" in note for note in result.notes)
 
 
-class WrongOnOthers(NumpyBackend):
+class WrongOnOthers(HonestBackend):
     """Changes the target's result where its operand is not the right one, which `second` rounds."""
 
     def __init__(self, right: Array) -> None:
         super().__init__()
         self.right = right
 
-    def operator(
-        self, graph: Graph, index: int, op: Operator, values: Values, states: Values
-    ) -> Values:
-        results = super().operator(graph, index, op, values, states)
+    def changed(
+        self,
+        block: Block,
+        op: Operator,
+        operands: Mapping[str, AnyValue],
+        results: dict[str, AnyValue],
+        states: dict[str, Array],
+    ) -> dict[str, AnyValue]:
         if op.location == 'loc("second")':
-            return {name: moved(1 + 2.0**-23)(array, 0) for name, array in results.items()}
-        if op.location == TARGET and not np.array_equal(values[op.inputs[0]], self.right):
-            return {name: one_element(array, 0) for name, array in results.items()}
+            return {name: moved(1 + 2.0**-23)(plain(array), 0) for name, array in results.items()}
+        if op.location == TARGET and not np.array_equal(plain(operands[op.inputs[0]]), self.right):
+            return {name: one_element(plain(array), 0) for name, array in results.items()}
         return results
 
 
@@ -302,16 +312,20 @@ def test_an_operator_is_judged_on_the_operands_that_the_backend_has() -> None:
     assert result.inherits == ["last"]
 
 
-class WrongWithOneInput(NumpyBackend):
+class WrongWithOneInput(HonestBackend):
     """Changes a result in every program with one input."""
 
-    def operator(
-        self, graph: Graph, index: int, op: Operator, values: Values, states: Values
-    ) -> Values:
-        results = super().operator(graph, index, op, values, states)
-        if op.location != FIRST or len(graph.main.inputs) > 1:
+    def changed(
+        self,
+        block: Block,
+        op: Operator,
+        operands: Mapping[str, AnyValue],
+        results: dict[str, AnyValue],
+        states: dict[str, Array],
+    ) -> dict[str, AnyValue]:
+        if op.location != FIRST or len(block.inputs) > 1:
             return results
-        return {name: array + np.float32(0.5) for name, array in results.items()}
+        return {name: plain(array) + np.float32(0.5) for name, array in results.items()}
 
 
 def test_an_operator_that_is_right_only_beside_others_is_wrong_by_itself() -> None:
@@ -342,15 +356,19 @@ class LastRun(Faulty):
 
     before: Array | None = None
 
-    def operator(
-        self, graph: Graph, index: int, op: Operator, values: Values, states: Values
-    ) -> Values:
-        results = super().operator(graph, index, op, values, states)
+    def changed(
+        self,
+        block: Block,
+        op: Operator,
+        operands: Mapping[str, AnyValue],
+        results: dict[str, AnyValue],
+        states: dict[str, Array],
+    ) -> dict[str, AnyValue]:
         if op.location != TARGET:
             return results
         name = op.outputs[0]
-        before = results[name] if self.before is None else self.before
-        self.before = results[name]
+        before = plain(results[name]) if self.before is None else self.before
+        self.before = plain(results[name])
         return {name: before}
 
 
