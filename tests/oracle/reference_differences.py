@@ -127,13 +127,6 @@ EXPLAINED: Final = (
         "RESCALE: rounding_mode INEXACT_ROUND",
     ),
     Explained(
-        r"^(DIV_CEIL|DIV_FLOOR|MOD)_SHAPE .*other results",
-        "DIV_CEIL_SHAPE and the like: quotients of negative sizes",
-        "both",
-        "TOSA does not define them; the model rounds towards zero, and we down or up",
-        "DIV_CEIL_SHAPE, DIV_FLOOR_SHAPE, MOD_SHAPE: REQUIRE of `input1 >= 0` and `input2 >= 1`",
-    ),
-    Explained(
         r"^MUL .*only numpy refuses: .*a shift that is not",
         "MUL with a shift of another type than INT32",
         "tosa-convert",
