@@ -142,6 +142,36 @@ CASES: Final[dict[str, list[Case]]] = {
         for kind, how in ((_F, ""), (_F, ", TOTALORDER"), (_I, ", SIGNED"))
         for word in ("EQ", "NE", "GE", "GT", "LE", "LT")
     ],
+    **{
+        name: [
+            Case(
+                "2x4xf32, 2x4xf32",
+                "2x4xf32",
+                "%c = stablehlo.complex %a0, %a1 : tensor<2x4xcomplex<f32>>\n"
+                "%d = stablehlo.constant dense<[[(1.0, 2.0), (0.5, -1.0), (0.0, 1.0), (3.0, 0.0)], "
+                "[(1.0, 0.0), (0.0, 0.0), (-2.0, -0.5), (1.0, 1.0)]]> : tensor<2x4xcomplex<f32>>\n"
+                "%e = stablehlo.multiply %c, %d : tensor<2x4xcomplex<f32>>\n"
+                f"%r = stablehlo.{part} %e : (tensor<2x4xcomplex<f32>>) -> tensor<2x4xf32>",
+            )
+        ]
+        for name, part in (("complex", "real"), ("real", "real"), ("imag", "imag"))
+    },
+    "fft": [
+        Case(
+            "2x6xf32, 2x6xf32",
+            "2x6xf32, 2x6xf32",
+            "%c = stablehlo.complex %a0, %a1 : tensor<2x6xcomplex<f32>>\n"
+            "%f = stablehlo.fft %c, type = FFT, length = [2, 6] : (tensor<2x6xcomplex<f32>>) -> "
+            "tensor<2x6xcomplex<f32>>\n%b = stablehlo.fft %f, type = IFFT, length = [6] : "
+            "(tensor<2x6xcomplex<f32>>) -> tensor<2x6xcomplex<f32>>\n"
+            "%u = stablehlo.real %b : (tensor<2x6xcomplex<f32>>) -> tensor<2x6xf32>\n"
+            "%h = stablehlo.fft %a0, type = RFFT, length = [6] : (tensor<2x6xf32>) -> "
+            "tensor<2x4xcomplex<f32>>\n%g = stablehlo.multiply %h, %h : tensor<2x4xcomplex<f32>>\n"
+            "%v = stablehlo.fft %g, type = IRFFT, length = [6] : (tensor<2x4xcomplex<f32>>) -> "
+            "tensor<2x6xf32>\n%r:2 = stablehlo.optimization_barrier %u, %v : tensor<2x6xf32>, "
+            "tensor<2x6xf32>",
+        )
+    ],
     "composite": [
         Case(
             _F,
@@ -600,7 +630,11 @@ LIMITS: Final[Mapping[str, str]] = {
     "custom_call": "only calls of which JAX says that they change no value, such as @Sharding",
     "bitcast_convert": "between types of one width, integers or floating point",
     "cholesky": "matrices of at most 64 rows, and NaN for those that are not positive definite",
+    **dict.fromkeys(
+        ("complex", "imag", "real"), "inside of a program; its arguments and results are real"
+    ),
     "convolution": "floating point, and integers of 8 bits",
+    "fft": "of lengths up to 2048",
     "divide": "not of ui64, and of ui32 only by a power of 2",
     "popcnt": "integers of at most 32 bits",
     "power": "of integers, only with a constant exponent in one element",
@@ -621,7 +655,6 @@ LIMITS: Final[Mapping[str, str]] = {
     ),
 }
 
-_COMPLEX: Final = "TOSA does not have complex numbers"
 _RANDOM: Final = "random numbers that depend on arguments: TOSA does not have them"
 _OUTSIDE: Final = "it communicates with the host or with other devices"
 _TOKEN: Final = "%t = stablehlo.create_token : !stablehlo.token\n"
@@ -654,28 +687,6 @@ def _gives(name: str, attributes: str) -> str:
 
 #: Operation that TOSA cannot hold -> the reason that the converter gives, and a module with it.
 REFUSED: Final[Mapping[str, tuple[str, Case]]] = {
-    **{
-        name: (
-            _COMPLEX,
-            Case(
-                "3xf32",
-                "3xf32",
-                "%c = stablehlo.complex %a0, %a0 : tensor<3xcomplex<f32>>\n"
-                f"%r = stablehlo.{part} %c : (tensor<3xcomplex<f32>>) -> tensor<3xf32>",
-            ),
-        )
-        for name, part in (("complex", "real"), ("real", "real"), ("imag", "imag"))
-    },
-    "fft": (
-        _COMPLEX,
-        Case(
-            "4xf32",
-            "3xf32",
-            "%c = stablehlo.fft %a0, type = RFFT, length = [4] : (tensor<4xf32>) -> "
-            "tensor<3xcomplex<f32>>\n"
-            "%r = stablehlo.real %c : (tensor<3xcomplex<f32>>) -> tensor<3xf32>",
-        ),
-    ),
     "rng": (
         _RANDOM,
         Case(

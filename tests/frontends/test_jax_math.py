@@ -165,3 +165,48 @@ def test_matrices_are_factored() -> None:
 def test_a_matrix_of_many_rows_is_refused() -> None:
     with pytest.raises(tc.TosaConvertError, match="of 65 rows"):
         tc.frontends.from_jax(jnp.linalg.cholesky, (np.eye(65, dtype=F32),))
+
+
+def test_complex_numbers_are_pairs_inside_of_a_program() -> None:
+    def computed(x: Any, y: Any) -> Any:
+        z = lax.complex(x, y)
+        w = jnp.exp(z) / (z * 1j + 2) - z.conj() ** 2
+        joined = jnp.concatenate([z[:, 1:], w.T.reshape(4, 6)], axis=1)
+        made = jnp.where(jnp.real(joined) > 0, joined, -joined)
+        product = made @ made.T
+        return product.real, product.imag, jnp.abs(w), jnp.angle(z), jnp.log(z).imag, z == w, z != z
+
+    agree(computed, normal(4, 6), normal(4, 6)[::-1], tolerance=1e-4)
+
+
+def test_a_quotient_of_large_complex_numbers_does_not_overflow() -> None:
+    def computed(x: Any) -> Any:
+        made = lax.complex(x, 2 * x) / lax.complex(-x, x)
+        return made.real, made.imag, jnp.abs(lax.complex(x, x))
+
+    agree(computed, np.array([1e30, -3e25, 1e-30, 2], F32))
+
+
+@pytest.mark.parametrize("length", [6, 7])
+def test_fourier_transforms_are_products(length: int) -> None:
+    def computed(x: Any) -> Any:
+        half = jnp.fft.rfft(x)
+        whole = jnp.fft.fft2(x + 1j)
+        back = jnp.fft.irfft(half * half.conj(), length)
+        again = jnp.fft.ifft2(whole * 2)
+        return half.real, half.imag, whole.imag, back, again.real, jnp.fft.irfft2(jnp.fft.rfft2(x))
+
+    agree(computed, normal(3, length), tolerance=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda x: jnp.fft.rfft(jnp.tile(x, 700)).real, "a Fourier transform of length 4200"),
+        (lambda x: jnp.sinh(x + 1j).real, "complex numbers, and sinh has them"),
+        (lambda x: x + 1j, "result output .*: TOSA does not have the element type complex64"),
+    ],
+)
+def test_other_complex_functions_are_refused(function: Any, words: str) -> None:
+    with pytest.raises(tc.TosaConvertError, match=words):
+        tc.frontends.from_jax(function, (normal(6),))

@@ -29,8 +29,8 @@ _DIALECT: Final = re.compile(r"^(?:stablehlo|mhlo|torch)\.")
 #: Operations of StableHLO of which no form lowers.
 NEVER_LOWERED: Final = frozenset(
     (
-        *("async_done", "async_start", "complex", "fft", "imag", "infeed", "outfeed", "real"),
-        *("recv", "rng", "rng_bit_generator", "send"),
+        *("async_done", "async_start", "infeed", "outfeed", "recv", "rng", "rng_bit_generator"),
+        "send",
     )
 )
 #: Strings, and the signs that nest and separate types.

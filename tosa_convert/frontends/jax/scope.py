@@ -119,14 +119,16 @@ class Array:
     shape: its shape in JAX.
     data: its elements if it is a constant. A dimension along which all elements are equal can have
         size 1; otherwise its shape is `shape`.
-    value: the value of the program that holds it, with sizes of 1 as in `data`. Neither data nor value:
-        it could not be lowered.
+    value: the value of the program that holds it, with sizes of 1 as in `data`.
+    parts: the real and the imaginary part of complex numbers, which have neither data nor value. None of
+        the three: it could not be lowered.
     """
 
     dtype: Any
     shape: tuple[int, ...]
     data: Data | None = None
     value: Value | None = None
+    parts: tuple[Array, Array] | None = None
 
     @property
     def stored(self) -> tuple[int, ...]:
@@ -146,6 +148,8 @@ class Array:
 
     @property
     def is_lowered(self) -> bool:
+        if self.parts is not None:
+            return all(part.is_lowered for part in self.parts)
         return self.data is not None or self.value is not None
 
     @property

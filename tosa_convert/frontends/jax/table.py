@@ -267,11 +267,6 @@ _REFUSALS: Final = (
         ),
     ),
     (
-        "TOSA does not have complex numbers",
-        "compute with real and imaginary parts as two arrays",
-        ("complex", "conj", "real", "imag", "fft"),
-    ),
-    (
         "TOSA does not have this function",
         "approximate it with functions that lower, such as exp, log and erf",
         (

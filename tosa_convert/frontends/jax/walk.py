@@ -10,6 +10,7 @@ import numpy as np
 from jax.extend.core import Literal
 
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.frontends.jax.complex_numbers import as_parts, is_complex, lower_complex
 from tosa_convert.frontends.jax.scope import Array, NotLowered, Scope, Step, carrier, whole_data
 from tosa_convert.frontends.jax.source import Place, place_of_equation
 from tosa_convert.frontends.jax.table import CALLS, REFUSED, ROWS
@@ -94,6 +95,10 @@ class Walk:
             inner = next(equation.params[key] for key in names if key in equation.params)
             return self.run(scope, inner, inputs)
         try:
+            if any(item.parts for item in inputs) or any(
+                is_complex(aval.dtype) for aval in results
+            ):
+                return lower_complex(self.run, scope, equation, inputs)
             folded = _folded(equation, inputs) if _is_folded(equation, inputs) else None
             return folded or self.lowered(scope, equation, inputs)
         except NotLowered as problem:
@@ -142,6 +147,8 @@ def _constant(value: Any, aval: Any = None) -> Array:
     if _is_key(value):
         return Array(value.dtype, tuple(value.shape), value)
     data = np.asarray(value, None if aval is None else aval.dtype)
+    if is_complex(data.dtype):
+        return as_parts(data)
     return Array(data.dtype, tuple(data.shape), data)
 
 

@@ -117,6 +117,7 @@ class Attributes:
     """The attributes of an operation, by name, as values of Python."""
 
     def __init__(self, operation: Any) -> None:
+        self._operation = operation
         self._all = operation.attributes
 
     def __contains__(self, name: str) -> bool:
@@ -125,6 +126,17 @@ class Attributes:
     def raw(self, name: str) -> Any:
         """Return an attribute as it is."""
         return self._all[name]
+
+    def constant(self, kind: Any) -> npt.NDArray[Any]:
+        """Return the elements of the constant in `value`, which has this type."""
+        dtype = dtype_of(kind)
+        if dtype.kind != "c":
+            return array_of(self._all["value"])
+        # The bindings refuse to return such an attribute, but print it.
+        text = self._operation.get_asm()
+        return _of_text(
+            text[text.index("dense<") :].partition(" : ")[0] + ":", dtype, shape_of(kind)
+        )
 
     def numbers(self, name: str, default: Any = None) -> Any:
         """Return an array of integers or truth values; the default if the operation has none."""

@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from tosa_convert.frontends.jax.scope import NotLowered
-from tosa_convert.frontends.stablehlo.attributes import array_of, dtype_of, shape_of
+from tosa_convert.frontends.stablehlo.attributes import dtype_of, shape_of
 from tosa_convert.frontends.stablehlo.evaluate import Operation, Rule
 from tosa_convert.records import replace
 
@@ -22,8 +22,8 @@ _FUNCTIONS: Final = {
         for name in (
             *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "bessel_i1e", "cbrt"),
             *("ceil", "clamp", "complex", "conj", "cosh", "digamma", "erf", "erf_inv", "erfc"),
-            *("floor", "imag", "is_finite", "lgamma", "log", "logistic", "mulhi", "polygamma"),
-            *("real", "rsqrt", "select", "shift_left", "shift_right_arithmetic"),
+            *("floor", "is_finite", "lgamma", "log", "logistic", "mulhi", "polygamma"),
+            *("rsqrt", "select", "shift_left", "shift_right_arithmetic"),
             *("shift_right_logical", "sign", "sinh", "sqrt", "square", "tan", "tanh", "zeta"),
         )
     },
@@ -117,8 +117,13 @@ def _reduce_precision(op: Operation) -> Any:
     return lax.reduce_precision(op.operands[0], *bits)
 
 
+def _fft(op: Operation) -> Any:
+    lengths = tuple(op.attributes.numbers("fft_length"))
+    return lax.fft(op.operands[0], op.attributes.text("fft_type"), lengths)
+
+
 def _constant(op: Operation) -> Any:
-    return array_of(op.attributes.raw("value"))
+    return op.attributes.constant(op.types[0])
 
 
 def _constant_like(op: Operation) -> Any:
@@ -223,7 +228,9 @@ RULES: Final[dict[str, Rule]] = {
     "convert": _convert,
     "dynamic_slice": _dynamic_slice,
     "dynamic_update_slice": _dynamic_update_slice,
+    "fft": _fft,
     "get_dimension_size": _dimension_size,
+    "imag": lambda op: jnp.imag(op.operands[0]),
     "iota": _iota,
     "is_inf": _is_infinite,
     "is_neg_inf": partial(_is_infinite, sign=-1),
@@ -231,6 +238,7 @@ RULES: Final[dict[str, Rule]] = {
     "optimization_barrier": _same,
     "pad": _pad,
     "power": _power,
+    "real": lambda op: jnp.real(op.operands[0]),
     "reduce_precision": _reduce_precision,
     "reshape": _reshape,
     "reverse": lambda op: lax.rev(op.operands[0], op.attributes.numbers("dimensions")),
