@@ -14,6 +14,7 @@ from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden import random_graphs
 from tosa_convert.golden.random_graphs import NOT_GENERATED, RULES, generate
+from tosa_convert.golden.random_graphs.builder import SCALED_RULES
 from tosa_convert.golden.running import reference_model_process
 from tosa_convert.graph import Graph
 from tosa_convert.graph.opset import OPERATORS
@@ -95,6 +96,23 @@ def test_every_operator_of_the_table_is_generated_or_there_is_a_reason() -> None
     assert every - seen - NOT_GENERATED.keys() == set()
     assert set(RULES) == every - NOT_GENERATED.keys()
     assert all(NOT_GENERATED.values())
+
+
+@pytest.mark.parametrize("kind", SCALED_RULES)
+def test_tensors_hold_their_scales_only_if_asked(kind: str) -> None:
+    held = 0
+    for seed in (0, 2):
+        assert not scaled_tensors(generate(seed, 4, kinds=[kind]))
+        made = generate(seed, 4, kinds=[kind], scaled=True)
+        held += len(scaled_tensors(made))
+        assert not tc.validate(made)
+        found = golden.run(made, random=seed, engine="numpy").outputs
+        assert golden.check(made, found, random=seed, engine="numpy").ok
+    assert held
+
+
+def scaled_tensors(graph: Graph) -> list[str]:
+    return [name for name, tensor in graph.main.tensors.items() if tensor.scale is not None]
 
 
 def test_every_second_seed_uses_only_the_first_version() -> None:

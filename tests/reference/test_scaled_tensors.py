@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -165,3 +166,33 @@ def test_moved_codes_of_mxint8_are_numbers_in_fp64(kind: str) -> None:
         found = Machine(b.graph(), precision).run(inputs)["y"]
         assert found.dtype == expected.dtype, precision
         np.testing.assert_array_equal(found.reshape(-1), expected.reshape(-1))
+
+
+def _indices(b: Builder) -> Any:
+    return b.const(np.array([[1, 0], [2, 1]]), "INT32")
+
+
+MOVES: dict[str, Callable[[Builder, Any, Any], Any]] = {
+    "CONCAT": lambda b, x, s: b.concat([x, s], axis=1),
+    "GATHER": lambda b, x, s: b.gather(x, _indices(b)),
+    "REVERSE": lambda b, x, s: b.reverse(b.reverse(x, axis=2), axis=1),
+    "ROW_GATHER": lambda b, x, s: b.row_gather(x, _indices(b), 1),
+    "SCATTER": lambda b, x, s: b.scatter(x, _indices(b), s),
+    "SLICE": lambda b, x, s: b.slice(x, (0, 1, 32), (2, 2, 64)),
+    "TILE": lambda b, x, s: b.tile(x, (1, 2, 2)),
+    "TRANSPOSE": lambda b, x, s: b.transpose(x, perms=(1, 0, 2)),
+}
+
+
+@pytest.mark.parametrize("kind", MOVES)
+def test_blocks_are_moved_as_the_numbers_are_that_they_stand_for(kind: str) -> None:
+    b, move = Builder("main"), MOVES[kind]
+    pair = [b.input(name, "FP6E2M3", (2, 3, 96), scaled=True) for name in "xs"]
+    if kind == "SCATTER":
+        pair[1] = b.input("source", "FP6E2M3", (2, 2, 96), scaled=True)
+    b.output(b.cast(move(b, *pair), dtype="FP32"), name="moved")
+    b.output(move(b, *(b.cast(one, dtype="FP32") for one in pair)), name="numbers")
+    graph = b.graph()
+    found = Machine(graph).run(input_arrays(graph, None, random=3))
+    assert len(np.unique(found["moved"])) > 8
+    np.testing.assert_array_equal(found["moved"], found["numbers"])

@@ -20,7 +20,7 @@ from tosa_convert.errors import printable
     epilog="Exit code: 1 if there are new findings, else 0. The same command again goes on.",
 )
 @option("--against", required=True)
-@option("--work", required=True, more="It gets a folder for each finding, too.")
+@option("--work", required=True, old=("--state",), more="It gets a folder for each finding, too.")
 @option(
     "--seconds",
     type=click.FloatRange(0),
@@ -72,6 +72,7 @@ def fuzz(against: str, work: str, **options: Any) -> int:
         profile=options["profile"],
         types=types,
         level=options["level"] or "8k",
+        scaled=options["scaled"],
         like=tuple(str(Path(path).resolve()) for path in options["like"]),
     )
     campaign = Campaign(

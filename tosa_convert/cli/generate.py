@@ -55,7 +55,13 @@ def program_options(*, old: Sequence[str] = ()) -> Callable[[Any], Any]:
         **names_from(_types),
     )
     level = option("--level", more="Programs keep to 8k, which is the default, also with none.")
-    return lambda command: size(only(profile(types(level(command)))))
+    scaled = option(
+        "--scaled",
+        is_flag=True,
+        help="Tensors may be block-scaled and hold their scales (MX). The reference model does not run "
+        "all operators on them.",
+    )
+    return lambda command: size(only(profile(types(level(scaled(command))))))
 
 
 @click.command("generate", cls=Verb)
@@ -79,6 +85,7 @@ def generate(
     profile: str | None,
     types: str | None,
     level: str | None,
+    scaled: bool,
     output: str,
     to: Format | None,
     edges: bool,
@@ -105,6 +112,7 @@ def generate(
             profile=profile,
             types=types.split(",") if types else None,
             level=level or "8k",
+            scaled=scaled,
         )
 
     if count is None:

@@ -17,7 +17,12 @@ from tosa_convert.reference.call import Array, Call, Operation, Type
 #: After the name of a tensor: the key of its scales.
 SCALE_SUFFIX: Final = "/scale"
 #: Operators that move whole blocks, so that data and scales move alike.
-_MOVES_BLOCKS: Final = frozenset(("CONCAT", "IDENTITY", "RESHAPE", "RESIZE", "ROW_GATHER"))
+_MOVES_BLOCKS: Final = frozenset(
+    (
+        *("CONCAT", "GATHER", "IDENTITY", "RESHAPE", "RESIZE", "REVERSE", "ROW_GATHER", "SCATTER"),
+        *("SLICE", "TILE", "TRANSPOSE"),
+    )
+)
 
 
 class Scaled(NamedTuple):
@@ -66,15 +71,7 @@ def compute_scaled(
         TosaConvertError: "unsupported-operator" for operators whose result TOSA does not define.
     """
     if scales is None:
-        pairs = zip(values, call.types, strict=True)
-        operands = tuple(_numbers(value, kind, call) for value, kind in pairs)
-        # A number of a block has the type of the accumulator.
-        element = FP16 if call.attributes.get("acc_type") is FP16 else FP32
-        types = tuple(
-            Type(element, kind.shape) if isinstance(value, Scaled) else kind
-            for value, kind in zip(values, call.types, strict=True)
-        )
-        return function(replace(call, operands=operands, types=types))
+        return function(with_numbers(call, values))
     (target,) = call.results
     if call.spec.name == "CAST":
         assert target.dtype is not None
@@ -85,19 +82,29 @@ def compute_scaled(
     if call.spec.name not in _MOVES_BLOCKS:
         message = f"{call.spec.name} of tensors that hold their scales is not defined"
         raise fail("unsupported-operator", where, message)
-    parts = [
-        function(
-            replace(call, operands=tuple(_part(value, name) for value in values), results=(kind,))
-        )
-        for name, kind in (("data", target), ("scale", scales))
-    ]
-    return Scaled(*parts)
+    data = tuple(map(plain, values))
+    scale = tuple(value.scale if isinstance(value, Scaled) else value for value in values)
+    if call.spec.name == "SLICE":
+        block = target.shape[-1] // scales.shape[-1]
+        whole, start, _ = scale
+        scale = (whole, np.append(start[:-1], start[-1] // block), np.array(scales.shape))
+    return Scaled(
+        function(replace(call, operands=data, results=(target,))),
+        function(replace(call, operands=scale, results=(scales,))),
+    )
 
 
-def _part(value: Value, name: str) -> Array:
-    if not isinstance(value, Scaled):
-        return value
-    return value.data if name == "data" else value.scale
+def with_numbers(call: Call, values: Sequence[Value]) -> Call:
+    """Return a call with the numbers that the values of its operands stand for."""
+    pairs = zip(values, call.types, strict=True)
+    operands = tuple(_numbers(value, kind, call) for value, kind in pairs)
+    # A number of a block has the type of the accumulator.
+    element = FP16 if call.attributes.get("acc_type") is FP16 else FP32
+    types = tuple(
+        Type(element, kind.shape) if isinstance(value, Scaled) else kind
+        for value, kind in zip(values, call.types, strict=True)
+    )
+    return replace(call, operands=operands, types=types)
 
 
 def _numbers(value: Value, kind: Type, call: Call) -> Array:

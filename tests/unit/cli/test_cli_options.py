@@ -268,6 +268,7 @@ def test_a_backend_that_is_not_there_is_named(
 OLD = {
     ("diff", "--compare-locations"): "--locations",
     ("diff", "--compare-names"): "--names",
+    ("fuzz", "--work"): "--state",
     ("generate", "--size"): "--operators",
     ("reduce", "--command"): "--check",
     ("show", "--constants"): "--weights",

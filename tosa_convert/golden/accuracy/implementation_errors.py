@@ -23,7 +23,7 @@ from tosa_convert.graph.model import Block, Operator
 from tosa_convert.records import NamedTuple, replace
 from tosa_convert.reference.bounds import BOUNDS
 from tosa_convert.reference.evaluate import call_of
-from tosa_convert.reference.scaled_tensors import Value, plain
+from tosa_convert.reference.scaled_tensors import Value, plain, with_numbers
 
 #: Bits of the element types in which nothing is computed: what is stored in them is rounded.
 _NARROW: Final = 8
@@ -211,7 +211,7 @@ def _bounds(
     function = BOUNDS.get(operator.spec.name)
     if function is None:
         return np.abs(value)
-    call = call_of(block, operator, operands, "wide")
+    call = with_numbers(call_of(block, operator, operands, "wide"), operands)
     if "local_bound" in call.attributes:
         call = replace(call, attributes={**call.attributes, "local_bound": True})
     found = None

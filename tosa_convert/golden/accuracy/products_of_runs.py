@@ -19,7 +19,7 @@ from tosa_convert.graph.model import Block, Operator
 from tosa_convert.records import replace
 from tosa_convert.reference.call import Call, Type
 from tosa_convert.reference.evaluate import OPERATIONS, call_of
-from tosa_convert.reference.scaled_tensors import Value, plain
+from tosa_convert.reference.scaled_tensors import Scaled, Value, plain
 
 #: Operators of two factors; for each factor, the axis along which operands of several runs are put
 #: together, and that of the result.
@@ -45,7 +45,7 @@ def results_of_runs(
 
     Args:
         block: the operator's.
-        operator: any operator; the result is empty if it adds no products.
+        operator: any operator; the result is empty if it adds no products, or of block-scaled tensors.
         operands: of each run, the first of which is exact; what runs share is one array.
         exact: the result of the exact run, in FP64.
 
@@ -55,6 +55,8 @@ def results_of_runs(
     """
     factors = SUMS_OF_PRODUCTS.get(operator.spec.name, {})
     found: dict[int, Array] = {}
+    if any(isinstance(value, Scaled) for value in operands[0]):
+        return found
     for position, row in enumerate(operator.spec.operands):
         if row.name not in factors or exact.dtype != np.float64 or not np.isfinite(exact).all():
             continue

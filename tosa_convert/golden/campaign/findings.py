@@ -245,8 +245,9 @@ def _fuzz_words(row: Observation, source: Source, consumer: Consumer) -> list[st
         "--max-cases": [str(int(row.case) + 1)],
         "--work": ["again"],
     }
+    flags = ["--scaled"] * source.scaled
     given = ((name, value) for name, values in options.items() for value in values if value)
-    return ["fuzz", *(word for pair in given for word in pair)]
+    return ["fuzz", *flags, *(word for pair in given for word in pair)]
 
 
 def report(finding: Finding, consumer: Consumer) -> str:

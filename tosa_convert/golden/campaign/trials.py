@@ -34,7 +34,7 @@ class Source:
     """Where the programs of a campaign come from.
 
     seed: of the campaign. size: the most operators of a generated program.
-    kinds, profile, types, level: as for `generate`.
+    kinds, profile, types, level, scaled: as for `generate`.
     like: models whose parts are programs, too.
     """
 
@@ -44,6 +44,7 @@ class Source:
     profile: str | None = None
     types: tuple[str, ...] | None = None
     level: str = "8k"
+    scaled: bool = False
     like: tuple[str, ...] = ()
 
 
@@ -99,6 +100,7 @@ def _generated(source: Source, seed: int, size: int, choose: random.Random) -> t
             profile=source.profile,
             types=source.types,
             level=source.level,
+            scaled=source.scaled,
         )
 
     if choose.random() < 0.5:

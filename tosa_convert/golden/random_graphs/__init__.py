@@ -13,7 +13,7 @@ from typing import Final
 
 from tosa_convert.builder import Builder
 from tosa_convert.errors import fail, refuse_unknown
-from tosa_convert.golden.random_graphs import control, elementwise, tensors
+from tosa_convert.golden.random_graphs import control, elementwise, held_scales, tensors
 from tosa_convert.golden.random_graphs.builder import ELEMENT_TYPES, RULES, RandomBuilder
 from tosa_convert.golden.random_graphs.target import Target
 from tosa_convert.graph.dtypes import V1_0, V1_1
@@ -29,7 +29,7 @@ NOT_GENERATED: Final = {
     "CUSTOM": "only its implementation defines what it computes",
 }
 #: Importing these modules registers their rules.
-_MODULES: Final = (control, elementwise, tensors)
+_MODULES: Final = (control, elementwise, held_scales, tensors)
 
 
 def generate(
@@ -40,6 +40,7 @@ def generate(
     profile: str | Iterable[str] | None = None,
     types: Iterable[str] | None = None,
     level: str = "8k",
+    scaled: bool = False,
 ) -> Graph:
     """Generate a random valid graph.
 
@@ -53,6 +54,8 @@ def generate(
         types: element types of inputs and of what operators compute, such as ["INT8", "INT32"]; by
             default all. Constants have the types that their operator needs.
         level: "8k" or "none". Programs keep to 8k in both.
+        scaled: whether tensors may be block-scaled and hold their scales, which the reference model
+            does not run.
 
     Returns:
         The graph; the values that no operator uses are its outputs.
@@ -88,7 +91,7 @@ def generate(
         raise fail("option-conflict", "generate", message, f"inputs have one of {known}")
     # Seeded with text: the same on every platform and Python.
     source = random.Random(f"tosa {seed} {operators}")
-    made = RandomBuilder(source, Builder("main"), target=target)
+    made = RandomBuilder(source, Builder("main"), target=target, is_scaled=scaled)
     for _ in range(3):
         made.input()
     refused = 0
@@ -106,7 +109,9 @@ def generate(
                 f"no operands were found for {', '.join(chosen)}{f' with {target}' * bool(str(target))}",
             )
     unused = [
-        t.value for t in made.tensors if t not in made.inputs and t.value.name not in made.used
+        t.value
+        for t in (*made.tensors, *made.held)
+        if t.value.name not in made.build.block.inputs and t.value.name not in made.used
     ]
     # Operators on shapes leave no tensor, but a program has at least one output.
     made.build.output(*(unused or [made.inputs[0].value]))

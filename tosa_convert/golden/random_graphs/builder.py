@@ -16,6 +16,7 @@ from tosa_convert.graph.dtypes import DType, dtype
 from tosa_convert.graph.opset import operator
 from tosa_convert.records import NamedTuple, dataclass, field
 from tosa_convert.rules.types import TypeRow, rows
+from tosa_convert.rules.values import TensorType
 
 #: The most elements of a tensor.
 MOST_ELEMENTS: Final = 2048
@@ -37,6 +38,8 @@ RARE_TYPES: Final = ("FP8E4M3", "FP8E5M2", "INT4", "INT48", "INT64")
 EVERY_TYPE: Final = (*ELEMENT_TYPES, *RARE_TYPES)
 #: How often an operator has a row of its types at random, whatever the block has.
 _RARELY: Final = 0.3
+#: How often an operator that can takes tensors that hold their scales, where programs have any.
+_SCALED: Final = 0.7
 #: Bits that wide integers have besides those of INT32, without those that a product takes.
 _ROOM: Final = {"INT48": 15, "INT64": 15}
 _MOST_RANK: Final = 4
@@ -95,6 +98,7 @@ class RandomBuilder:
     build: adds operators. depth: regions around the block. target: what the program may have.
     tensors: its tensors so far. inputs: those that the program takes.
     scaled: pairs of them, block-scaled data and scales. shapes: its shapes.
+    is_scaled: whether tensors may hold their scales. held: those that do.
     states: its variables. used: names that an operator takes.
     operators: how many there are, without constants.
     """
@@ -103,9 +107,11 @@ class RandomBuilder:
     build: Builder
     depth: int = 0
     target: Target = ANYTHING
+    is_scaled: bool = False
     tensors: list[Tensor] = field(default_factory=list)
     inputs: list[Tensor] = field(default_factory=list)
     scaled: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+    held: list[Tensor] = field(default_factory=list)
     shapes: list[Shape] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
@@ -144,7 +150,8 @@ class RandomBuilder:
         assert value.shape is not None
         most = 1 << (value.dtype.bits - 1) if name in INPUT_BOUND else 0
         tensor = Tensor(value, name, value.shape, min(bound, most))
-        self.tensors.append(tensor)
+        is_held = isinstance(value.type, TensorType) and value.type.scale is not None
+        (self.held if is_held else self.tensors).append(tensor)
         return tensor
 
     def pick(
@@ -304,14 +311,18 @@ class RandomBuilder:
             self.tensors,
             self.inputs,
             self.scaled,
+            self.held,
             self.shapes,
             self.states,
         )
         lengths, operators = [len(one) for one in lists], self.operators
         self.before = len(self.build.block.operators)
         self.build.location = f'loc("generated":{operators + 1}:1)'
+        make = RULES[op]
+        if self.is_scaled and op in SCALED_RULES and self.random.random() < _SCALED:
+            make = SCALED_RULES[op]
         try:
-            RULES[op](self, op)
+            make(self, op)
         except NoOperandsError:
             self.build.rollback(checkpoint)
             for one, length in zip(lists, lengths, strict=True):
@@ -359,6 +370,8 @@ def plain_rows(name: str) -> tuple[PlainRow, ...]:
 #: Appends an operator, or raises NoOperandsError. It gets the operator's name.
 Rule = Callable[[RandomBuilder, str], object]
 RULES: Final[dict[str, Rule]] = {}
+#: ... to tensors that hold their scales.
+SCALED_RULES: Final[dict[str, Rule]] = {}
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
