@@ -329,6 +329,12 @@ def _constant(
         return None
     # Writers pad to 8 bytes. The padding is remembered, so that a file can be written back as it was.
     padding = len(data) - needed
+    if padding >= 8 and bytes(data[needed:]).strip(b"\0"):
+        message = (
+            f"{len(data)} bytes of {what}, {count} x {dtype} need {needed}, and the rest is not 0"
+        )
+        report("data-length", message, "another writer laid the elements out; write the file again")
+        return None
     return Constant(dtype, count, data[:needed], padding=padding if padding < 8 else 0)
 
 

@@ -101,6 +101,8 @@ CASES: dict[str, tuple[Callable[[Fields], None], str, str, str]] = {
                      f'{MAIN} tensor #2 "k"', "it has scales and no block shape"),
     "data too short": (lambda r: tensor(r, "k", data=b"\1"), "data-length",
                        f'{MAIN} tensor #2 "k"', "1 bytes of data, 3 x INT4 need 2"),
+    "data laid out otherwise": (lambda r: tensor(r, "k", data=bytes(20) + b"\1"), "data-length",
+                                f'{MAIN} tensor #2 "k"', "and the rest is not 0"),
     "scales too short": (lambda r: tensor(r, "mx", scale_data=b"\0\0\0"), "data-length",
                          f'{MAIN} tensor #3 "mx"', "3 bytes of scales, 4 x FP8UE8M0 need 4"),
     "data of any size": (lambda r: tensor(r, "k", shape=[-1]), "data-length",
