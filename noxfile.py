@@ -6,6 +6,7 @@ already has `pip install '.[dev]'`, `nox --no-venv --no-install -s NAME` uses th
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -30,6 +31,8 @@ WITHOUT_TOSA_TOOLS = {"keras", "litert-torch"}
 CONSUMERS = ROOT / ".nox" / "consumers-state"
 #: Programs that read files, in environments of their own: their pins contradict one another.
 CONSUMER_GROUPS = ("vela", "arm")
+#: Where the answers of consumers to the official suite are kept, and their pages.
+SCOREBOARD = ROOT / ".nox" / "scoreboard"
 #: Where the answers about published networks are kept, and small configurations.
 NETWORKS = ROOT / ".nox" / "networks-state"
 #: Where the official negative tests are kept between runs.
@@ -229,6 +232,18 @@ def conformance(session: nox.Session) -> None:
     session.run("python", "tests/oracle/compare_mutants.py", str(SUITE))
 
 
+def make_consumers(session: nox.Session) -> list[str]:
+    """Return the folders of environments with programs that read files; each is made first."""
+    folders = []
+    for group in CONSUMER_GROUPS:
+        folder = ROOT / ".nox" / f"consumers-{group}"
+        session.run("python", "-m", "venv", str(folder))
+        packages = f"third_party/consumers/{group}.txt"
+        session.run(str(folder / "bin" / "pip"), "install", "-r", packages, external=True)
+        folders.append(str(folder))
+    return folders
+
+
 @nox.session
 def consumers(session: nox.Session) -> None:
     """Hand the networks of the zoo to Vela, the ML SDK model converter, Model Explorer and IREE.
@@ -239,13 +254,24 @@ def consumers(session: nox.Session) -> None:
     """
     session.install(".[torch,tflite,refmodel,iree]", "-c", "third_party/frontends/torch.txt")
     words = []
-    for group in CONSUMER_GROUPS:
-        folder = ROOT / ".nox" / f"consumers-{group}"
-        session.run("python", "-m", "venv", str(folder))
-        packages = f"third_party/consumers/{group}.txt"
-        session.run(str(folder / "bin" / "pip"), "install", "-r", packages, external=True)
-        words += ["--environment", str(folder)]
+    for folder in make_consumers(session):
+        words += ["--environment", folder]
     session.run("python", "zoo/compare_consumers.py", str(CONSUMERS), *words, *session.posargs)
+
+
+@nox.session
+def scoreboard(session: nox.Session) -> None:
+    """Run the official suite on every consumer that `--against` knows by name, and write pages.
+
+    `-- ARGS` such as `DIR` for further programs, `--max-cases 130`, or `--publish` for the tables of
+    docs/scoreboard.md. It continues where it was stopped. A night on two processors.
+    """
+    session.install(".[test,iree,mlir]")
+    programs = [f"{folder}/bin" for folder in make_consumers(session)]
+    session.run("python", "tests/oracle/official_suite.py", str(SUITE), "--subset", "full")
+    words = (str(SCOREBOARD), str(SUITE), *session.posargs)
+    path = os.pathsep.join([*(session.bin_paths or ()), *programs, os.environ["PATH"]])
+    session.run("python", "tests/oracle/scoreboard.py", *words, env={"PATH": path})
 
 
 @nox.session

@@ -4,9 +4,9 @@
 
 Needs what the tests need (`pip install '.[test]'`). Rewrites the tables of docs/computation.md,
 docs/conformance.md, docs/doctor.md, docs/formats.md, docs/model-suites.md, docs/networks.md,
-docs/stablehlo.md and docs/zoo.md, and the examples of docs/errors.md; the text around them does not
-change. Also writes the lines of operators in MLIR text that tests compare. Review the diff afterwards:
-users will see it.
+docs/scoreboard.md, docs/stablehlo.md and docs/zoo.md, and the examples of docs/errors.md; the text
+around them does not change. Also writes the lines of operators in MLIR text that tests compare. Review
+the diff afterwards: users will see it.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ if __name__ == "__main__":
     from docs import (
         computation_tables,
         consumer_tables,
+        finding_tables,
         house,
         network_tables,
         operator_tables,
@@ -81,5 +82,6 @@ if __name__ == "__main__":
     regenerate_tables(ROOT / "docs" / "zoo.md", zoo_tables.TABLES | consumer_tables.TABLES)
     regenerate_tables(ROOT / "docs" / "conformance.md", refusal_tables.TABLES)
     regenerate_tables(ROOT / "docs" / "doctor.md", consumer_tables.READER_TABLES)
+    regenerate_tables(ROOT / "docs" / "scoreboard.md", finding_tables.TABLES)
     regenerate_tables(ROOT / "docs" / "model-suites.md", operator_tables.TABLES)
     regenerate_errors(ROOT / "docs" / "errors.md")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from docs import consumer_tables, reference_tables, refusal_tables, zoo_tables
+from docs import consumer_tables, finding_tables, reference_tables, refusal_tables, zoo_tables
 from docs.consumer_tables import OURS, SHOWN, THEIRS
 from oracle import compare_doctor
 
@@ -37,6 +37,7 @@ def wrong(row: Row) -> list[str]:
         *(("docs/doctor.md", *row) for row in consumer_tables.READER_TABLES.items()),
         *(("docs/conformance.md", *row) for row in refusal_tables.TABLES.items()),
         *(("docs/computation.md", *row) for row in reference_tables.TABLES.items()),
+        *(("docs/scoreboard.md", *row) for row in finding_tables.TABLES.items()),
     ],
 )
 def test_the_table_is_what_was_measured(

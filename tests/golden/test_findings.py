@@ -22,15 +22,10 @@ FILES = {"model.tosa", "model.mlir", "inputs.npz", "expected.npz", "finding.json
 SIZE = 12_000
 
 
-def test_there_are_findings_and_the_list_has_each() -> None:
+def test_every_folder_is_a_finding() -> None:
     names = {path.name for path in FINDINGS.iterdir() if path.is_dir()}
     assert names == {folder.name for folder in FOLDERS}
     assert len(FOLDERS) >= 10
-    listed = (FINDINGS / "README.md").read_text(encoding="utf-8")
-    for folder in FOLDERS:
-        assert f"({folder.name}/report.md)" in listed
-        row = json.loads((folder / "finding.json").read_text(encoding="utf-8"))
-        assert row["title"] in listed
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
@@ -39,7 +34,7 @@ def test_a_finding_is_complete_and_its_program_valid(folder: Path) -> None:
     files = FILES | ({"found.npz"} if row["status"] == "wrong" else set())
     assert {path.name for path in folder.iterdir()} == files
     assert sum(path.stat().st_size for path in folder.iterdir()) < SIZE
-    assert row["against"] in {"iree", *ADAPTERS}
+    assert row["against"] in {"iree", "reference-model", *ADAPTERS}
     graph = tc.load(folder / "model.tosa")
     assert not tc.validate(graph)
     assert [op.spec for op in tc.load(folder / "model.mlir").main.operators] == [
