@@ -4,6 +4,7 @@ import numpy as np
 from rewrites.programs import kinds, program, rewritten
 from unit.building import counting, graph, op, region, tensor
 
+import tosa_convert as tc
 from tosa_convert.builder import Builder
 from tosa_convert.graph import Graph
 
@@ -43,11 +44,24 @@ def test_writes_of_variables_stay_and_unused_reads_do_not() -> None:
     block.outputs = ["x"]
     made, _ = rewritten(state, NAME)
     assert made is state
-    block.operators = block.operators[:1]
+    block.operators = [block.operators[0], op("VARIABLE_WRITE", "x", "v")]
     made, report = rewritten(state, NAME)
-    assert made.main.operators == []
+    assert kinds(made) == ["VARIABLE_WRITE"]
     assert [t.variable_name for t in made.main.tensors.values() if t.variable] == ["counter"]
     assert str(report).startswith("unused-operators: removed VARIABLE_READ: ")
+
+
+def test_one_read_of_a_variable_that_nothing_writes_stays() -> None:
+    b = Builder("t")
+    x = b.input("x", "int32", (2,))
+    state = b.variable("state", "int32", (2,), initial=[1, 2])
+    for _ in range(2):
+        b.add(b.read(state), x)
+    b.output(b.bitwise_not(x), name="y")
+    made, _ = rewritten(b.graph(), NAME)
+    assert kinds(made) == ["VARIABLE_READ", "BITWISE_NOT"]
+    assert tc.validate(made) == []
+    assert rewritten(made, NAME)[0] is made
 
 
 def test_operators_with_an_effect_stay() -> None:

@@ -1,7 +1,8 @@
 """Operators whose results nothing uses are removed.
 
 Frontends leave constants and computations behind that no operator uses any more. What has an effect
-stays: writes of variables, control flow that touches variables, CUSTOM and ASSERT_EQUAL_SHAPE.
+stays: writes of variables, control flow that touches variables, CUSTOM and ASSERT_EQUAL_SHAPE. One read
+of a variable that nothing writes stays, too: TOSA has no variable that no operator uses.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Final
 
 from tosa_convert.graph.extract import touches_variables, unrun_regions
 from tosa_convert.graph.model import Block, Graph, Operator, Region, block_path
-from tosa_convert.graph.opset import OPERATORS, VARIABLE_WRITE, operator
+from tosa_convert.graph.opset import OPERATORS, VARIABLE_READ, VARIABLE_WRITE, operator
 from tosa_convert.records import replace
 from tosa_convert.rewrites.report import Recorder
 
@@ -48,9 +49,11 @@ def _used_part(graph: Graph, region: Region, block: Block, recorder: Recorder) -
     update, isdisjoint = used.update, used.isdisjoint
     unused: list[int] = []
     operators = block.operators
+    reads = _only_reads(graph, block)
     for index in range(len(operators) - 1, -1, -1):
         op = operators[index]
-        if isdisjoint(op.outputs) and not _has_effect(graph, op):
+        is_last_use = index in reads and reads[index] not in used
+        if isdisjoint(op.outputs) and not _has_effect(graph, op) and not is_last_use:
             unused.append(index)
         else:
             update(op.inputs)
@@ -68,6 +71,28 @@ def _used_part(graph: Graph, region: Region, block: Block, recorder: Recorder) -
         tensors={name: value for name, value in block.tensors.items() if name not in gone},
         shapes={name: value for name, value in block.shapes.items() if name not in gone},
     )
+
+
+def _only_reads(graph: Graph, block: Block) -> dict[int, str]:
+    """Return the first reads of variables that no operator writes: their numbers, and the variables."""
+    reads = {
+        op.inputs[0]: index
+        for index, op in reversed(list(enumerate(block.operators)))
+        if op.spec is VARIABLE_READ
+    }
+    if not reads:
+        return {}
+    written = {
+        _symbol(own, op.outputs[0])
+        for _, own in graph.blocks()
+        for op in own.operators
+        if op.spec is VARIABLE_WRITE
+    }
+    return {index: name for name, index in reads.items() if _symbol(block, name) not in written}
+
+
+def _symbol(block: Block, name: str) -> str:
+    return block.tensors[name].variable_name or name
 
 
 def _has_effect(graph: Graph, op: Operator) -> bool:
