@@ -12,6 +12,7 @@ import pytest
 from golden.official_cases import X, unary
 
 import tosa_convert as tc
+from tosa_convert import builder
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import load_npz, save_npz
@@ -127,6 +128,7 @@ def test_two_backends_are_compared_with_each_other(check: Check, tmp_path: Path)
         ["--random", "1", "--calibration", "c.npz"],
         ["--calibration", "c.npz", "--range", "x=0:1"],
         ["-i", "x.npz", "--range", "x=0:1"],
+        ["-i", "x.npz", "--seeds", "2"],
         ["--random", "1", "--range", "x=1:0"],
         ["--random", "1", "--range", "x"],
         ["--random", "1", "--range", "x=a:b"],
@@ -142,6 +144,35 @@ def test_options_that_do_not_fit_together_are_refused(
     save_npz(tmp_path / "x.npz", X)
     code, said = check(RIGHT, *arguments)
     assert code == 2, said
+
+
+def test_a_state_under_a_wrong_name_is_missing() -> None:
+    b = builder.Builder()
+    x = b.input("x", "int32", (2,))
+    state = b.variable("state", "int32", (2,), initial=[1, 2])
+    b.write(state, b.add(b.read(state), x))
+    b.output(b.bitwise_not(x), name="y")
+    inputs = {"x": np.array([3, 4], np.int32)}
+    results = {"y": ~inputs["x"]}
+    without = check_arrays(b.graph(), results, inputs)
+    assert without.ok
+    assert without.notes[0].endswith("the backend does not give its state")
+    found = check_arrays(b.graph(), {**results, "variable:stat": inputs["x"]}, inputs)
+    assert (found.ok, found.missing) == (False, ("variable:state",))
+
+
+def test_a_state_that_is_an_input_or_stays_is_exact() -> None:
+    b = builder.Builder()
+    x = b.input("x", "fp32", (2,))
+    b.write(b.variable("written", "fp32", (2,), initial=[1, 2]), x)
+    b.output(b.add(b.read(b.variable("kept", "fp32", (2,), initial=[1, 2])), x), name="y")
+    x1 = np.array([0.3, 0.4], np.float32)
+    kept = np.array([1, 2], np.float32)
+    results = {"y": kept + x1, "variable:written": x1, "variable:kept": kept}
+    assert check_arrays(b.graph(), results, {"x": x1}).ok
+    for name in ("variable:written", "variable:kept"):
+        wrong = {**results, name: results[name] * np.float32(1.00001)}
+        assert not check_arrays(b.graph(), wrong, {"x": x1}).ok
 
 
 def test_a_range_limits_the_inputs_that_its_pattern_names() -> None:

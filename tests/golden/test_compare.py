@@ -261,6 +261,8 @@ def test_integers_of_another_type_are_compared_if_their_values_fit() -> None:
     assert one(np.array([True]), np.array([1], np.uint8))[1].ok
     assert one(np.array([0.1], np.float32), np.array([0.1], np.float64))[1].ok
     assert not one(np.array([0.5], np.float32), np.array([0.5], np.float16))[1].ok
+    # Of as many bits, but not with the same numbers.
+    assert not one(np.array([0.5], ml_dtypes.bfloat16), np.array([0.5], np.float16))[1].ok
 
 
 def test_a_golden_answer_that_says_little_is_noted() -> None:

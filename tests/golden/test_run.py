@@ -238,6 +238,8 @@ def test_arrays_that_numpy_reads_as_opaque_bytes_are_accepted(tmp_path: Path) ->
     assert loaded.dtype.kind == "V"
     assert (coerce(Slot("x", "x", dtype("BF16"), (2, 3)), loaded) == array).all()
     fails("input-mismatch", lambda: coerce(Slot("x", "x", dtype("FP32"), (2, 3)), loaded))
+    # The same bits are other numbers in another type.
+    fails("input-mismatch", lambda: coerce(Slot("x", "x", dtype("FP16"), (2, 3)), array))
     codes = np.array([1, 2], np.uint8)
     assert coerce(Slot("x", "x", dtype("FP8E5M2"), (2,)), codes).view(np.uint8).tolist() == [1, 2]
     fails("input-mismatch", lambda: coerce(Slot("x", "x", dtype("INT8"), (2,)), codes))

@@ -132,10 +132,11 @@ def named_inputs(model: str, options: Mapping[str, Any]) -> tuple[Graph, NamedIn
         return graph, calibration_inputs(
             graph, Path(copy_standard_input(options["calibration"])), given
         )
+    if given:
+        refuse_all_given(input_slots(graph), given, "--seeds")
     ranges = parse_ranges(options["ranges"])
     first, count = options["random"] or 0, options["seeds"]
     if options["edges"]:
-        refuse_all_given(input_slots(graph), given)
         graph = with_variables(graph, variables_of(graph, options))
         return graph, edge_sets(graph, given, first, count, ranges)
     return graph, seeded_inputs(graph, given, first, count, ranges)

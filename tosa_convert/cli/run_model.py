@@ -89,10 +89,12 @@ def program_and_inputs(model: str, options: Mapping[str, Any]) -> tuple[Program,
     return program, input_arrays(program.graph, arrays, options["random"], ranges)
 
 
-def refuse_all_given(slots: Iterable[Slot], given: Mapping[str, Array]) -> None:
-    """Raise click.UsageError if no input is left for which --edges could find values."""
+def refuse_all_given(
+    slots: Iterable[Slot], given: Mapping[str, Array], flag: str = "--edges"
+) -> None:
+    """Raise click.UsageError if no input is left for which an option could choose values."""
     if all(slot.key in given for slot in slots):
-        raise click.UsageError("--edges does not apply: -i gives every input")
+        raise click.UsageError(f"{flag} does not apply: -i gives every input")
 
 
 def _note_long_run(graph: Graph, options: Mapping[str, Any]) -> None:

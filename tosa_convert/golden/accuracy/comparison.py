@@ -364,7 +364,7 @@ def in_type_of(expected: Array, actual: Array) -> tuple[Array, str, str]:
         least, most = int(actual.min()), int(actual.max())
         if least < low or most > high:
             return actual, "", f"{mismatch} with values from {least} to {most}"
-    elif is_integer(wanted) or actual.dtype.kind != "f" or actual.dtype.itemsize < wanted.itemsize:
+    elif is_integer(wanted) or actual.dtype.kind != "f" or actual.dtype.itemsize <= wanted.itemsize:
         return actual, "", mismatch
     with np.errstate(over="ignore"):
         converted = actual.astype(wanted)

@@ -32,7 +32,11 @@ from tosa_convert.golden.arrays.scratch import scratch_folder, subfolder
 from tosa_convert.golden.arrays.slots import SCALE_SUFFIX
 from tosa_convert.golden.running.run_graph import bounds_in_folder, run_in_folder
 from tosa_convert.golden.running.run_options import RunOptions
-from tosa_convert.golden.running.variable_states import STATE_PREFIX, with_final_states
+from tosa_convert.golden.running.variable_states import (
+    STATE_PREFIX,
+    variables_of,
+    with_final_states,
+)
 from tosa_convert.graph.dtypes import BLOCK_SCALE
 from tosa_convert.graph.extract import extract
 from tosa_convert.graph.model import Block, Graph, operator_path
@@ -117,6 +121,7 @@ def checks_for(
 ) -> tuple[Mapping[str, Check], tuple[str, ...]]:
     """Return the check of each array that no tolerance names, and notes; see `judge`."""
     graph, states = with_final_states(graph)
+    variables = variables_of(graph)
     all_rules = rules(graph)
     block = graph.main
     makers: dict[str, Callable[[], Check]] = {}
@@ -128,9 +133,8 @@ def checks_for(
     for key in keys:
         if key.startswith(STATE_PREFIX) and key not in block.tensors:
             # A state is the tensor that is written last, or the initial one.
-            name = states.get(key.removeprefix(STATE_PREFIX), "")
-            if not name or name in block.inputs:
-                continue
+            state = key.removeprefix(STATE_PREFIX)
+            name = states.get(state) or variables[state].name
         else:
             name = key if key in block.tensors else key.removesuffix(SCALE_SUFFIX)
         if name not in block.tensors:

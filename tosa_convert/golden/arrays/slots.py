@@ -117,7 +117,8 @@ def _reinterpreted(slot: Slot, array: Array) -> Array:
     if array.dtype == target:
         return array
     same_width = array.dtype.itemsize == target.itemsize
-    is_opaque = array.dtype.kind == "V" and same_width
+    # Types of ml_dtypes have the kind "V" as well, and other values for the same bits.
+    is_opaque = array.dtype.type is np.void and same_width
     are_codes = array.dtype == np.uint8 and same_width and target.kind not in "biu"
     if is_opaque or are_codes:
         return np.ascontiguousarray(array).view(target).reshape(array.shape)
