@@ -636,3 +636,40 @@ def test_what_is_only_moved_beside_inexact_numbers_has_to_be_equal(kind: str) ->
                 graph, {**right, name: wrong}, inputs, engine="numpy", tolerances=tolerances
             )
             assert [row.name for row in found.failures] == [name]
+
+
+def unsure_at_one_place() -> tuple[Graph, Inputs]:
+    """What an element that is unsure decides must not excuse the others."""
+    b = builder.Builder()
+    x = b.input("x", "fp32", (1, 200))
+    sine = b.sin(x)
+    is_greater = b.greater(sine, 0.5)
+    index = b.cast(is_greater, dtype="int32")
+    numbers = np.array([[[0.0], [1000.0]]], np.float32)
+    b.output(b.select(is_greater, numbers[0, 1:], numbers[0, :1]), name="selected")
+    b.output(b.reshape(b.ceil(sine), (200,)), name="rounded")
+    b.output(b.cast(index, dtype="fp32"), name="converted")
+    b.output(b.mul(b.cast(index, dtype="fp16"), 2.0), name="doubled")
+    b.output(b.gather(numbers, index), name="gathered")
+    b.output(
+        b.cast(b.argmax(b.reshape(sine, (1, 50, 4)), axis=2, dtype="int32"), dtype="fp32"),
+        name="largest",
+    )
+    values = np.linspace(-3, 3, 200, dtype=np.float32)[None]
+    values[0, 20], values[0, 70], values[0, 101] = np.arcsin(0.5), 0.0, values[0, 100]
+    return b.graph(), {"x": values}
+
+
+def test_an_element_that_is_sure_has_no_part_in_what_its_neighbours_may_err() -> None:
+    graph, inputs = unsure_at_one_place()
+    right = golden.run(graph, inputs, NUMPY).outputs
+    assert golden.check(graph, right, inputs, engine="numpy").ok
+    for name in right:
+        wrong = right[name].copy()
+        wrong.flat[3] += 0.01
+        found = golden.check(graph, {**right, name: wrong}, inputs, engine="numpy")
+        assert [row.name for row in found.failures] == [name]
+    for name in ("selected", "gathered"):
+        unsure = right[name].copy()
+        unsure.flat[20] = 1000.0 - unsure.flat[20]
+        assert golden.check(graph, {**right, name: unsure}, inputs, engine="numpy").ok

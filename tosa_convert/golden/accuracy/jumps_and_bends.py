@@ -27,7 +27,7 @@ _BENDS: Final = 5.0
 _STRAIGHT: Final = frozenset(("ADD", "NEGATE", "SELECT", "SUB"))
 
 
-def _decides(block: Block, operator: Operator) -> bool:
+def decides(block: Block, operator: Operator) -> bool:
     """Return whether the result jumps: it is discrete, or a number that does not follow its operand."""
     operands, results = (
         [block.tensors[name].dtype for name in names if name in block.tensors]
@@ -53,7 +53,7 @@ def moved_operands(
     moved = [list(own) for own in operands]
     if operator.spec.name == "TABLE":
         _move_to_ends_of_table(moved)
-    if not _decides(block, operator):
+    if not decides(block, operator):
         return moved, None
     possible = None
     sign = -1.0

@@ -27,6 +27,7 @@ from tosa_convert.golden.accuracy.implementation_errors import errors_of
 from tosa_convert.golden.accuracy.jumps_and_bends import (
     add_bends,
     align_errors,
+    decides,
     may_bend,
     moved_operands,
 )
@@ -181,9 +182,13 @@ def _in_step(
             random = machines[1].random
             operands, possible = moved_operands(block, operator, operands, random, reached)
         found = _compute_all(index, operands, where, machines, states, reached, moves=moves)
-        reached.add(operator, operands[0])
+        reached.add(operator, operands[0], states[0])
         if operator.spec is CONST:
             reached.start({name: states[0][name] for name in operator.outputs})
+        # What regions decide is not moved inside of them.
+        shows_jumps = moves and not operator.spec.regions and decides(block, operator)
+        if shows_jumps and all(machine.is_alive for machine in machines):
+            reached.keep_those_that_jump(operator, states, possible)
         for name, sigma in found.items():
             live = zip(machines, states, strict=True)
             yield name, [own[name] for machine, own in live if machine.is_alive], possible, sigma

@@ -1,7 +1,8 @@
 """Which elements of a tensor the errors of implementations reach.
 
 What operators only move, beside results that err, stays exact: an operand of CONCAT, the border of PAD,
-the other side of SELECT, the branch of COND_IF that computes nothing inexact.
+the other side of SELECT, the branch of COND_IF that computes nothing inexact. So do results that jump,
+such as those of CEIL and GREATER, where the operand is far from the jump.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import numpy as np
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.bounds_of_operators import is_exact_inside, rule_of
 from tosa_convert.golden.accuracy.erring_runs import subnormal_numbers
-from tosa_convert.golden.accuracy.error_bounds import EXACT
+from tosa_convert.golden.accuracy.error_bounds import EXACT, is_subnormal, same_values
+from tosa_convert.golden.accuracy.implementation_errors import rounded
 from tosa_convert.golden.accuracy.undefined_casts import undefined_integers
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.extract import extract, touches_variables
@@ -45,13 +47,32 @@ class ReachedElements:
         """Add inputs or constants: their subnormal numbers may be read as zeros."""
         self.by_name.update(subnormal_numbers(self.graph.main, values))
 
-    def add(self, operator: Operator, operands: Sequence[Value]) -> None:
-        """Add the results of an operator whose operands have these values without errors."""
+    def add(
+        self, operator: Operator, operands: Sequence[Value], results: Mapping[str, Value]
+    ) -> None:
+        """Add the results of an operator. operands, results: their values without errors."""
         if operator.spec.regions:
             self._add_control_flow(operator, operands)
             return
         for name in operator.outputs:
-            self.by_name[name] = self._result(operator, operands, name)
+            self.by_name[name] = self._result(operator, operands, name, results.get(name))
+
+    def keep_those_that_jump(
+        self, operator: Operator, runs: Sequence[Mapping[str, Value]], possible: Array | None
+    ) -> None:
+        """Leave out elements of a result that jumps where no run jumps.
+
+        runs: the results of the exact run and of runs whose operands were moved as far as they may err.
+        possible: the indices that each element may be, if the result is one.
+        """
+        for name in operator.outputs:
+            exact, *others = (plain(own[name]) for own in runs)
+            jumps = np.zeros(exact.shape, np.bool_)
+            for other in others:
+                jumps |= ~same_values(other, exact)
+            if possible is not None:
+                jumps |= possible.sum(axis=-1) > 1
+            self.by_name[name] = _in_short(jumps & self.of(name))
 
     def _add_control_flow(self, operator: Operator, operands: Sequence[Value]) -> None:
         run = [row.name for row in operator.spec.regions]
@@ -66,11 +87,22 @@ class ReachedElements:
         for name in (*operator.outputs, *(states if errs else ())):
             self.by_name[name] = errs
 
-    def _result(self, operator: Operator, operands: Sequence[Value], name: str) -> Reached:
+    def _result(
+        self, operator: Operator, operands: Sequence[Value], name: str, result: Value | None
+    ) -> Reached:
         block, spec = self.graph.main, operator.spec
-        if rule_of(block, operator, name) != EXACT:
-            return True
         reached = [self.of(operand) for operand in operator.inputs]
+        if rule_of(block, operator, name) != EXACT:
+            row = block.tensors[name].dtype
+            is_rounded = not spec.is_inexact or spec.name == "MUL"
+            if not is_rounded or not spec.elementwise or row.bits <= 8 or result is None:
+                return True
+            # What needs no rounding has no error of its own, unless it may become zero.
+            value = plain(result)
+            with np.errstate(all="ignore"):
+                errs = ~same_values(value, rounded(value, row)) | is_subnormal(value, row)
+            reached.insert(0, _in_short(errs))
+            return _any_of(reached, spec.elementwise + 1)
         undefined = undefined_integers(block, operator, operands)
         if undefined is not None:
             reached[0] = undefined | reached[0]
@@ -82,10 +114,7 @@ class ReachedElements:
             return True
         if spec.accuracy == "operand" or spec.name == "SELECT":
             return self._moved(operator, operands, reached)
-        count = spec.elementwise
-        if not count or any(own is not False for own in reached[count:]):
-            return True
-        return _in_short(np.logical_or.reduce(np.broadcast_arrays(*reached[:count])))
+        return _any_of(reached, spec.elementwise)
 
     def _moved(
         self, operator: Operator, operands: Sequence[Value], reached: Sequence[Reached]
@@ -96,7 +125,9 @@ class ReachedElements:
         for position, own in enumerate(reached):
             row = spec.operand(position, len(operands))
             if row.domain == "index" and own is not False:
-                return True
+                if spec.name != "GATHER":
+                    return True
+                unsure = np.broadcast_to(own, plain(operands[position]).shape)[..., None]
             if spec.name == "SELECT" and position == 0:
                 unsure = own
             elif row.domain != "index" and not row.is_shape:
@@ -105,6 +136,13 @@ class ReachedElements:
         call = call_of(self.graph.main, operator, operands, "wide")
         found = OPERATIONS[spec.name](replace(call, operands=tuple(map(plain, arrays))))
         return _in_short(np.asarray(found).astype(np.bool_) | unsure)
+
+
+def _any_of(reached: Sequence[Reached], count: int) -> Reached:
+    """Return where one of the first operands is reached, if these alone are."""
+    if not count or any(own is not False for own in reached[count:]):
+        return True
+    return _in_short(np.logical_or.reduce(np.broadcast_arrays(*reached[:count])))
 
 
 def _in_short(reached: Array) -> Reached:
@@ -144,7 +182,7 @@ def exact_elements(
             else:
                 where = operator_path("main", index, op)
                 results = machine.compute(part.main, op, operands, where)
-            reached.add(op, operands)
+            reached.add(op, operands, results)
             if op.spec is CONST:
                 reached.start(results)
             values |= results
