@@ -144,7 +144,9 @@ def test_inputs_of_a_model_of_another_shape_are_not_unpacked(large: Path) -> Non
     graph = unary("ABS")
     interface = SimpleNamespace(inputs=(), outputs=())
     found: Any = SimpleNamespace(graph=graph, model="m.tflite", examples={}, interface=interface)
-    options: Any = SimpleNamespace(arrays=(str(large),), random=None, python="", timeout=5.0)
+    options: Any = SimpleNamespace(
+        arrays=(str(large),), random=None, python="", timeout=5.0, engine="auto"
+    )
     with _little_memory(), pytest.raises(TosaConvertError, match="input-mismatch"):
         check_model(graph, "tflite", found, options)
 
