@@ -199,7 +199,7 @@ def test_a_file_that_unpacks_to_more_than_it_has_is_refused(sound: Files, tmp_pa
 def test_what_this_process_made_may_have_pickled_objects(tmp_path: Path) -> None:
     """A tensor of another class, as quantisation makes them, is pickled."""
     module = torch.nn.Linear(3, 2).eval()
-    assert tc.frontends.from_torch(module, [torch.zeros(1, 3)]).main.inputs == ["input"]
+    assert tc.frontends.from_torch(module, [torch.zeros(1, 3)]).main.inputs == ["x"]
 
 
 def of_unknown_classes(path: Path) -> Path:
@@ -266,13 +266,27 @@ def test_a_file_of_another_schema_says_which(sound: Files, tmp_path: Path) -> No
         tc.frontends.from_file(write(files, tmp_path / "m.pt2"))
 
 
+class Scaled(torch.nn.Sequential):
+    """Has a buffer that is not in its state dict."""
+
+    def __init__(self) -> None:
+        super().__init__(torch.nn.Linear(3, 2), torch.nn.ReLU())
+        self.register_buffer("scale", torch.tensor([2.0, 3.0]), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = super().forward(x) * self.scale
+        return made
+
+
 @pytest.fixture(params=["meta", "taken out"])
 def without_weights(request: Any, tmp_path: Path) -> tuple[Path, dict[str, Any]]:
     """A file without its weights, and the weights."""
     torch.manual_seed(0)
-    module = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU()).eval()
+    module = Scaled().eval()
     weights = {name: value.detach().numpy() for name, value in module.state_dict().items()}
     is_meta = request.param == "meta"
+    if is_meta:
+        weights["scale"] = module.scale.numpy()
     device = torch.device("meta" if is_meta else "cpu")
     made = io.BytesIO()
     program = torch.export.export(module.to(device), (torch.zeros(4, 3, device=device),))
@@ -296,7 +310,8 @@ def test_weights_beside_a_file_become_part_of_the_program(
     program = load_archive(path, "m.pt2")
     x = torch.randn(4, 3)
     expected = torch.relu(x @ torch.tensor(weights["0.weight"]).T + torch.tensor(weights["0.bias"]))
-    torch.testing.assert_close(program.module()(x), expected)
+    torch.testing.assert_close(program.module()(x), expected * torch.tensor([2.0, 3.0]))
+    assert tc.frontends.from_file(path).main.inputs == ["x"]
     wrong = {"0.weight": weights["0.weight"].astype("float64"), "1.bias": weights["0.bias"]}
     library.save_file(wrong, path.with_suffix(".safetensors"))
     with pytest.raises(tc.TosaConvertError, match="mismatched-weights") as caught:

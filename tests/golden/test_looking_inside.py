@@ -21,7 +21,7 @@ from tosa_convert import golden
 from tosa_convert.builder import Builder
 from tosa_convert.cli.main import run as run_verb
 from tosa_convert.cli.main import verb
-from tosa_convert.cli.progress import RunProgress
+from tosa_convert.cli.progress import RunProgress, StageDisplay
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.running import intermediates, numpy_engine, reference_model_process
 from tosa_convert.golden.running.work import estimate_seconds
@@ -196,11 +196,12 @@ def test_a_run_reports_how_much_is_done(engine: str, monkeypatch: pytest.MonkeyP
         assert seen[0] == pytest.approx(0.99)  # it has taken longer than was estimated
 
 
-def test_a_further_run_has_a_bar_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
+
+def test_a_further_run_has_a_bar_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     now, screen = [100.0], Terminal()
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     monkeypatch.setattr(sys, "stderr", screen)
@@ -210,6 +211,22 @@ def test_a_further_run_has_a_bar_of_its_own(monkeypatch: pytest.MonkeyPatch) -> 
             progress.report(done, 4)
     bars = screen.getvalue().splitlines(keepends=True)
     assert [bar.endswith("\n") for bar in bars if "75%" in bar] == [True, True]
+
+
+def test_a_converter_has_a_line_that_is_gone_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, screen = [100.0], Terminal()
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(sys, "stderr", screen)
+    show = StageDisplay("m.pt2")
+    show("torch loads it")  # Most models are converted before a line is worth while.
+    assert not screen.getvalue()
+    now[0] += 12
+    show("torch-mlir lowers it")
+    show("it is written")
+    show("")
+    first, second = "m.pt2: torch-mlir lowers it, 12 s", "m.pt2: it is written, 12 s"
+    lines = screen.getvalue().split("\r")
+    assert lines == ["", first, second.ljust(len(first)), " " * len(second), ""]
 
 
 def test_the_estimate_counts_every_kind_of_work() -> None:

@@ -21,6 +21,7 @@ from tosa_convert.cli.convert_file import (
 )
 from tosa_convert.cli.load_graph import refuse_terminal
 from tosa_convert.cli.messages import say
+from tosa_convert.cli.progress import StageDisplay
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.extensions import is_extension
 from tosa_convert.formats.write import stamp
@@ -79,13 +80,9 @@ def convert_model(
     Returns 1 if --check found a difference; the file is written nevertheless.
     """
     _refuse_direction(model, source, options)
-    if not options.check and {"arrays", "random", "engine"} & options.given():
-        raise click.UsageError("--input, --random and --engine are for --check")
+    _refuse_for_check(options)
     if output == STANDARD:
         output = None
-    if options.check and is_extension(options.via):
-        message = f"--check knows no framework that runs models for {options.via}"
-        raise fail("option-conflict", "--check", message, "leave it out, and use `check --against`")
     if options.partial:
         _refuse_with_parts(output, options)
     if output is None:
@@ -106,6 +103,7 @@ def convert_model(
         read=options.read,
         options=WANTED if options.check else {},
         random_weights=options.random_weights,
+        progress=StageDisplay(os.path.basename(source)),
     )
     if options.partial and output is not None:
         made = lowered_in_parts(model, wanted)
@@ -151,6 +149,15 @@ def _narrowing_advised(options: ConvertOptions) -> Iterator[None]:
             else finding
             for finding in error.findings
         ) from None
+
+
+def _refuse_for_check(options: ConvertOptions) -> None:
+    """Refuse options that do not go with --check, or only with it."""
+    if not options.check and {"arrays", "random", "engine"} & options.given():
+        raise click.UsageError("--input, --random and --engine are for --check")
+    if options.check and is_extension(options.via):
+        message = f"--check knows no framework that runs models for {options.via}"
+        raise fail("option-conflict", "--check", message, "leave it out, and use `check --against`")
 
 
 def _refuse_direction(model: Recognised, source: str, options: ConvertOptions) -> None:

@@ -70,6 +70,26 @@ class ProgressDisplay:
             self.bar = None
 
 
+class StageDisplay:
+    """Shows what a converter does, and for how long, in a line that is gone at its end."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._is_shown = sys.stderr is not None and sys.stderr.isatty() and not log.is_quiet()
+        self._started = time.monotonic()
+        self._width = 0
+
+    def __call__(self, stage: str) -> None:
+        """Show a stage; an empty text removes the line."""
+        seconds = time.monotonic() - self._started
+        if not self._is_shown or (stage and seconds < PATIENCE):
+            return
+        text = f"{self._label}: {stage}, {seconds:.0f} s" if stage else ""
+        end = "" if stage else "\r"
+        print(f"\r{text:{self._width}}", end=end, file=sys.stderr, flush=True)
+        self._width = len(text)
+
+
 class RunProgress(ProgressDisplay):
     """Shows how much of a run is done; less than before is the beginning of a further run."""
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.advice import advice
 from tosa_convert.frontends.examples import read_examples
-from tosa_convert.frontends.process.interface import Interface, NotLowered
+from tosa_convert.frontends.process.interface import STAGE_FILE, Interface, NotLowered
 from tosa_convert.frontends.process.request import Request, numeric_shapes
 from tosa_convert.frontends.process.run import TIMEOUT, run_converter
 from tosa_convert.frontends.recognize import Recognised
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _ROUNDS: Final = 5
 _STUCK: Final = "it is inside a loop or a branch, out of which nothing can be cut"
 _READ_OPTIONS = ReadOptions()
+#: Seconds between two looks at what a converter does.
+_WATCH_EVERY: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,7 @@ class FrontendOptions:
     via: another route than the usual one, by its name in the table.
     random_weights: make a model that is named by its library without its trained weights.
     server: the process for many models of this frontend and this Python, if there is one.
+    progress: called while the converter runs with what it does, and at its end with nothing.
     """
 
     python: str = ""
@@ -54,6 +57,7 @@ class FrontendOptions:
     via: str = ""
     random_weights: bool = False
     server: KeptProcess | None = None
+    progress: Callable[[str], object] | None = None
 
 
 _OPTIONS = FrontendOptions()
@@ -228,18 +232,42 @@ def _converted(request: Request, folder: Path, options: FrontendOptions, memory:
     What reads its result is imported meanwhile, on another processor.
     """
     importing = threading.Thread(target=_import_finish, daemon=True)
-    interface = run_converter(
-        request,
-        folder,
-        python=options.python,
-        timeout=options.timeout,
-        memory=memory,
-        when_started=importing.start,
-        server=options.server,
-    )
+    with _watched(folder, options.progress):
+        interface = run_converter(
+            request,
+            folder,
+            python=options.python,
+            timeout=options.timeout,
+            memory=memory,
+            when_started=importing.start,
+            server=options.server,
+        )
     if importing.ident is not None:  # It started: a server runs already.
         importing.join()
     return interface
+
+
+@contextlib.contextmanager
+def _watched(folder: Path, progress: Callable[[str], object] | None) -> Iterator[None]:
+    """Inside the block, report what the converter of a folder does."""
+    if progress is None:
+        yield
+        return
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(_WATCH_EVERY):
+            with contextlib.suppress(OSError):
+                progress((folder / STAGE_FILE).read_text(encoding="utf-8"))
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+        progress("")
 
 
 def _import_finish() -> None:

@@ -20,7 +20,12 @@ from pathlib import Path
 from typing import Final
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.frontends.process.interface import INSTALLED_FILE, INTERFACE_FILE, Interface
+from tosa_convert.frontends.process.interface import (
+    INSTALLED_FILE,
+    INTERFACE_FILE,
+    Interface,
+    say_stage,
+)
 from tosa_convert.frontends.process.python_file import assumed
 from tosa_convert.frontends.process.request import REQUEST_FILE, Request
 from tosa_convert.frontends.table import Frontend, absent, all_installed, frontend
@@ -52,6 +57,7 @@ def main(folder: Path) -> int:
         return 0
     request = Request.from_json((folder / REQUEST_FILE).read_text(encoding="utf-8"))
     row = frontend(request.frontend)
+    say_stage(folder, f"the converter for {request.frontend} runs")
     if distributions := absent(row):
         interface = Interface(absent=distributions)
     else:

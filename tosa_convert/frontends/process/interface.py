@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Final
 
 from tosa_convert.errors import Finding
@@ -18,6 +19,13 @@ INTERFACE_FILE: Final = "interface.json"
 STATE_FILE: Final = "state.npz"
 CONSTANTS_FILE: Final = "constants.npz"
 INSTALLED_FILE: Final = "installed.json"
+#: What the converter does now, in a few words.
+STAGE_FILE: Final = "stage"
+
+
+def say_stage(folder: Path, words: str) -> None:
+    """Say what is done now, for the parent that waits."""
+    (folder / STAGE_FILE).write_text(words, encoding="utf-8")
 
 
 @dataclass(slots=True, kw_only=True)

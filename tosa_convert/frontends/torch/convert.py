@@ -18,6 +18,7 @@ from tosa_convert.frontends.process.interface import (
     Interface,
     State,
     Value,
+    say_stage,
 )
 from tosa_convert.frontends.process.request import Request
 from tosa_convert.frontends.torch.complex_pairs import has_complex_tensors, write_as_pairs
@@ -73,14 +74,17 @@ def warm_up() -> None:
 
 def lower(request: Request, folder: Path) -> Interface:
     """Lower the program of a `.pt2` file or of a factory; see `Interface`."""
+    say_stage(folder, "torch loads it")
     runnable = write_runnable(request, folder)
     program = load_program(request)
     dropped = drop_checks(program)
     cutter = Cutter() if request.partial else None
+    say_stage(folder, "torch-mlir lowers it")
     try:
         module, names = lower_program(program, cutter)
     except NotLoweredError as error:
         return Interface(not_lowered=report(error.found), remarks=remarks_of(program))
+    say_stage(folder, "it is written")
     # By name: MLIR would pass the whole of a constant to a file of Python.
     module.operation.write_bytecode(str(folder / PROGRAM_FILE))
     write_examples(request, folder, arrays_of(example_tensors(program)))

@@ -30,6 +30,7 @@ from tosa_convert.records import NamedTuple
 
 EXTENSION: Final = ".safetensors"
 _CONFIG: Final = "data/weights/model_weights_config.json"
+_CONSTANTS: Final = "data/constants/model_constants_config.json"
 _META: Final = "meta"
 #: Bytes from which a weight stays in its file.
 LEAST: Final = 1 << 20
@@ -65,6 +66,9 @@ class MappedWeights(NamedTuple):
     def give_to(self, program: Any) -> None:
         """Put the weights into the program that torch loaded from the archive."""
         for name, tensor in self.tensors.items():
+            if name in program.constants:
+                program.constants[name] = tensor
+                continue
             old = program.state_dict[name]
             if isinstance(old, torch.nn.Parameter):
                 tensor = torch.nn.Parameter(tensor, requires_grad=False)
@@ -85,8 +89,7 @@ def map_weights(path: Path, folder: Path, shown: str) -> MappedWeights:
     """
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
-        config = next((name for name in names if name.endswith(f"/{_CONFIG}")), "")
-        rows = json.loads(archive.read(config))["config"] if config else {}
+        config, rows = _rows(archive, _CONFIG)
         root = config.removesuffix("model_weights_config.json")
         members = {row.filename: row for row in archive.infolist()}
         own: dict[str, zipfile.ZipInfo] = {}
@@ -99,13 +102,18 @@ def map_weights(path: Path, folder: Path, shown: str) -> MappedWeights:
                 lacking[name] = row
             elif member.file_size >= LEAST and member.compress_type == zipfile.ZIP_STORED:
                 own[name] = member
+        # Buffers that are not in the state dict: torch has no other place for their elements.
+        for name, row in _rows(archive, _CONSTANTS)[1].items():
+            if not row["use_pickle"] and _count(row) and _device(row) == _META:
+                lacking[name] = row
         if not lacking and not own:
             return MappedWeights(path, {}, is_meta=False)
         is_meta = any(_device(row) == _META for row in lacking.values())
         tensors = _of_archive(path, {name: (rows[name], own[name]) for name in own})
         if lacking:
             tensors |= _of_safetensors(path.with_suffix(EXTENSION), lacking, shown)
-        for number, name in enumerate(tensors):
+        mapped = [name for name in tensors if name in rows]
+        for number, name in enumerate(mapped):
             rows[name]["path_name"] = f"mapped_weight_{number}"
             rows[name]["tensor_meta"] |= _without_elements(_shape(rows[name]))
         left_out = {row.filename for row in own.values()}
@@ -119,9 +127,15 @@ def map_weights(path: Path, folder: Path, shown: str) -> MappedWeights:
                 elif is_meta and "/models/" in filename:
                     data = _on_cpu(data)
                 target.writestr(filename, data)
-            for number in range(len(tensors)):
+            for number in range(len(mapped)):
                 target.writestr(f"{root}mapped_weight_{number}", b"")
     return MappedWeights(folder / path.name, tensors, is_meta)
+
+
+def _rows(archive: zipfile.ZipFile, config: str) -> tuple[str, dict[str, Any]]:
+    """Return a member of this end, and what it says of each tensor; nothing if there is none."""
+    member = next((name for name in archive.namelist() if name.endswith(f"/{config}")), "")
+    return member, json.loads(archive.read(member))["config"] if member else {}
 
 
 def _of_archive(
