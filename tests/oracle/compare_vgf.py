@@ -213,8 +213,8 @@ def computes_the_same(before: Graph, after: Graph) -> bool:
         name: array % 1000 if array.dtype == np.int64 else array
         for name, array in tc.golden.input_arrays(before, None, 3).items()
     }
-    expected = list(tc.golden.run(before, arrays, engine="numpy").outputs.values())
-    if any(array.dtype.kind == "f" and np.isnan(array).all() for array in expected):
+    expected = _answers(before, arrays)
+    if not expected:
         # Integers may be tokens, which must be in a vocabulary.
         arrays = {
             name: array % 8 if array.dtype.kind == "i" else array for name, array in arrays.items()
@@ -234,6 +234,17 @@ def computes_the_same(before: Graph, after: Graph) -> bool:
         if all(_is_equal(one, other) for one, other in pairs):
             return True
     return False
+
+
+def _answers(graph: Graph, arrays: dict[str, npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+    """Return the outputs; none if the engine refuses the inputs, or an output has no number."""
+    try:
+        found = list(tc.golden.run(graph, arrays, engine="numpy").outputs.values())
+    except tc.TosaConvertError:
+        return []
+    return (
+        [] if any(array.dtype.kind == "f" and np.isnan(array).all() for array in found) else found
+    )
 
 
 def _as(graph: Graph, name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
