@@ -104,6 +104,7 @@ def is_sound(graph: Graph) -> bool:
     return (
         not find_violations(graph, level="8k", profile=target)
         and not find_violations(unsized)
+        and not find_violations(without_sizes(graph, keeps_ranks=False))
         and all(
             tensor.shape == inferred.main.tensors[name].shape
             for name, tensor in graph.main.tensors.items()
@@ -111,8 +112,8 @@ def is_sound(graph: Graph) -> bool:
     )
 
 
-def without_sizes(graph: Graph) -> Graph:
-    """Return a program whose inputs have unknown sizes, and results unknown ranks.
+def without_sizes(graph: Graph, *, keeps_ranks: bool = True) -> Graph:
+    """Return a program whose inputs have unknown sizes, or ranks, and results unknown ranks.
 
     The last size of a block-scaled tensor is known: it has whole blocks.
     """
@@ -122,7 +123,8 @@ def without_sizes(graph: Graph) -> Graph:
         if tensor.scale is not None:
             continue
         if name in block.inputs and tensor.shape is not None:
-            tensors[name] = replace(tensor, shape=(DYNAMIC,) * len(tensor.shape))
+            sizes = (DYNAMIC,) * len(tensor.shape)
+            tensors[name] = replace(tensor, shape=sizes if keeps_ranks else None)
         elif name not in constants and not tensor.variable:
             tensors[name] = replace(tensor, shape=None)
     main = replace(block, tensors=tensors)
