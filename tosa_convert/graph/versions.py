@@ -168,7 +168,7 @@ def _is_within(block: Block, limit: tuple[int, int]) -> bool:
     codes = {tensor.dtype.code for tensor in block.tensors.values()}
     if any(BY_CODE[code].since > limit for code in codes):
         return False
-    return all(tensor.scale is None for tensor in block.tensors.values())
+    return {type(tensor.scale) for tensor in block.tensors.values()} <= {type(None)}
 
 
 def _types(block: Block, operator: Operator) -> Types:

@@ -76,10 +76,14 @@ def unjudged_inputs(graph: Graph) -> Iterator[tuple[str, str, TensorType]]:
     """
     table = TypeTable()
     for where, block in graph.blocks():
-        used = {name for operator in block.operators for name in operator.inputs}
-        for name in block.inputs:
-            if name in block.tensors and name not in used:
-                yield where, name, table.of_tensor(block.tensors[name], with_data=False)
+        unused = dict.fromkeys(name for name in block.inputs if name in block.tensors)
+        for operator in block.operators:
+            if not unused:
+                break
+            for name in operator.inputs:
+                unused.pop(name, None)
+        for name in unused:
+            yield where, name, table.of_tensor(block.tensors[name], with_data=False)
 
 
 def _inputs(graph: Graph) -> Iterator[Finding]:

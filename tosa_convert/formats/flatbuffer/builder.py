@@ -67,7 +67,7 @@ class Interner:
         No others may be interned after them.
         """
         # Fast path of intern_all; equal by test test_values_interned_last_get_the_same_ids
-        if not self.ids.keys().isdisjoint(keys):
+        if not self.ids.keys().isdisjoint(keys.keys()):
             return self.intern_all(keys)
         self.last = keys
         return range(len(self.ids), len(self.ids) + len(keys))
