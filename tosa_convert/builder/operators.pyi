@@ -552,6 +552,7 @@ class Operators(BlockBuilder):
         Rules:
             - the operands that are broadcast have one rank
             - sizes in each dimension are equal or 1
+            - no value is divided by 0
         """
     def logical_and(
         self,
