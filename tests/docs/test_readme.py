@@ -13,7 +13,7 @@ from click import Command, Context
 from docs.blocks import Block, blocks, matches, run_block
 
 from manual import commands
-from tosa_convert.cli.ending import EXIT_INTERRUPTED
+from tosa_convert.cli.ending import EXIT_CLOSED_PIPE, EXIT_INTERRUPTED
 from tosa_convert.cli.main import tosa_flatbuffer
 from tosa_convert.cli.messages import EXIT_BUG
 from tosa_convert.errors import Category
@@ -251,7 +251,7 @@ OTHERS = {"--tosa-serialize", "--tosa-deserialize", "--json", "--strict-json", "
 def test_the_page_of_the_command_line_lists_the_exit_codes(root: Path) -> None:
     text = (root / "docs/command-line.md").read_text(encoding="utf-8").partition("## Exit codes")[2]
     listed = set(map(int, re.findall(r"^\| (\d+) \|", text, re.MULTILINE)))
-    assert listed == {0, 1, *map(int, Category), EXIT_BUG, EXIT_INTERRUPTED}
+    assert listed == {0, 1, *map(int, Category), EXIT_BUG, EXIT_INTERRUPTED, EXIT_CLOSED_PIPE}
 
 
 # -- the runner of blocks can fail -----------------------------------------------------------------

@@ -118,7 +118,6 @@ KEPT: dict[str, tuple[Array, Callable[[Builder, Value], Value]]] = {
     "a sum over an axis whose parts overflow": (
         np.array([[2**31 - 1, 1, -9]], np.int32), lambda b, c: b.reduce_sum(c, axis=1)
     ),
-    "a division by zero": (INTS, lambda b, c: b.intdiv(7, c)),
     "a number that does not fit": (INTS * 100, lambda b, c: b.cast(c, dtype="int8")),
     "infinity as an integer": (FLOATS, lambda b, c: b.cast(c, dtype="int32")),
     "the larger of 0 and -0": (FLOATS, lambda b, c: b.maximum(c, 0.0)),

@@ -167,7 +167,7 @@ def test_weights_are_stored_where_requested(convert: Any, tmp_path: Path) -> Non
         (["m.tosa", "--weights", "npy"], "MLIR stores its constants inside"),
         (["m.tosa", "--weights", "npy", "--to", "tosa"], "there is no file"),
         (["m.tosa", "m.tosa"], "several inputs need a directory"),
-        (["m.tosa", "gone.tosa", "-o", "m.tosa"], "m.tosa is a file"),
+        (["m.tosa", "gone.tosa", "-o", "m.tosa"], "the output is the input file"),
         (["folder"], "several inputs need a directory"),
     ],
 )  # fmt: skip

@@ -190,7 +190,7 @@ def test_outputs_may_lie_beside_the_inputs(convert: Any, tmp_path: Path) -> None
         (["a.tosa", "-", "-o", "out"], 2, "standard input cannot be one of several"),
         (["a.tosa", "b.tosa", "-o", "-"], 2, "several inputs need a directory"),
         (["empty", "-o", "out"], 3, "no file below it has one of the extensions"),
-        (["a.tosa", "b.tosa", "-o", "a.tosa"], 2, "-o a.tosa is a file"),
+        (["a.tosa", "b.tosa", "-o", "a.tosa"], 2, "the output is the input file"),
         (["a.tosa", "b.tosa", "--to", "json", "-o", "a.tosa/below"], 2, "[file-error]"),
     ],
 )
