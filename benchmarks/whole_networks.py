@@ -1,10 +1,14 @@
 """Compare `check` of whole networks with either engine: processor time and memory.
 
     python benchmarks/whole_networks.py [--only NAME] [--markdown FILE]
+    python benchmarks/whole_networks.py --live [--only NAME]
 
 The networks are made here, with random weights: ResNet-50 at 224 x 224, and BERT-base of 128 tokens,
 from its embeddings on. What is checked are results that numpy computed before. A small program is run as
 well, where the start of a process counts. Peak memory is that of the largest process.
+
+With `--live` the memory of a run in numpy is compared with the largest set of tensors that are live at
+one operator: its constants, and what it or a later operator uses.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import os
 import sys
 import sysconfig
 import tempfile
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,8 +27,13 @@ from typing import Any
 import numpy as np
 
 import tosa_convert as tc
+from tosa_convert import golden
 from tosa_convert.builder import Builder
-from tosa_convert.graph import Graph
+from tosa_convert.golden.running.programs import input_slots
+from tosa_convert.golden.running.random_inputs import random_inputs
+from tosa_convert.graph import Block, Graph
+from tosa_convert.graph.model import Tensor
+from tosa_convert.graph.opset import CONST
 
 COMMAND = Path(sysconfig.get_path("scripts"), "tosa-flatbuffer")
 ENGINES = ("reference-model", "numpy")
@@ -180,6 +190,40 @@ def rows(name: str, folder: Path) -> list[str]:
     return found
 
 
+def live_bytes(block: Block) -> int:
+    """Return the size of the largest set of tensors that are live at one operator of a block."""
+    sizes = {
+        name: math.prod(known_shape(tensor)) * tensor.dtype.numpy.itemsize
+        for name, tensor in block.tensors.items()
+    }
+    constants = {name for op in block.operators if op.spec is CONST for name in op.outputs}
+    last = {name: index for index, op in enumerate(block.operators) for name in op.inputs}
+    last |= dict.fromkeys(block.outputs, len(block.operators))
+    live, most = set(block.inputs), 0
+    for index, op in enumerate(block.operators):
+        live.update(set(op.outputs) - constants)
+        used = live | (constants & set(op.inputs))
+        most = max(most, sum(sizes.get(name, 0) for name in used))
+        live = {name for name in live if last.get(name, -1) > index}
+    return most
+
+
+def known_shape(tensor: Tensor) -> tuple[int, ...]:
+    """Return the shape of a tensor whose sizes are all known."""
+    return tuple(int(size or 0) for size in tensor.shape or ())
+
+
+def peak_bytes(graph: Graph) -> int:
+    """Return the memory of a run in numpy: inputs, and all that it allocates, at most at a time."""
+    arrays = random_inputs(graph, input_slots(graph), 1)
+    golden.run(graph, arrays, engine="numpy")  # makes tables, and imports
+    tracemalloc.start()
+    golden.run(graph, arrays, engine="numpy")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return peak + sum(array.nbytes for array in arrays.values())
+
+
 def main() -> int:
     """Measure every network."""
     parser = argparse.ArgumentParser(description="Compare the engines on whole networks.")
@@ -187,7 +231,16 @@ def main() -> int:
         "--only", default="", metavar="TEXT", help="networks whose name contains TEXT"
     )
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table")
+    parser.add_argument("--live", action="store_true", help="compare memory with live tensors")
     options = parser.parse_args()
+    if options.live:
+        for name in filter(lambda name: options.only in name, NETWORKS):
+            if NETWORKS[name] is small:
+                continue
+            graph = NETWORKS[name]()
+            peak, live = peak_bytes(graph), live_bytes(graph.main)
+            print(f"{name}: {peak / 2**20:.1f} MiB for {live / 2**20:.1f}: {peak / live:.2f}x")
+        return 0
     print(f"load {os.getloadavg()[0]:.1f}", flush=True)
     head = "| network | work | reference model | numpy | ratio | MiB: reference model | numpy |"
     table = [head, "|---|---|---|---|---|---|---|"]
