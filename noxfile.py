@@ -320,7 +320,7 @@ def coverage(session: nox.Session) -> None:
 
     `-- ARGS` go to pytest, such as `tests/rules`. Fails below the aims of docs/how-we-test.md.
     """
-    session.install(".[test]", "coverage>=7.10")
+    session.install(".[test,check]", "coverage>=7.10")  # with TFLite's kernels
     folder = ROOT / ".nox" / "coverage"
     folder.mkdir(parents=True, exist_ok=True)
     env = {"COVERAGE_FILE": str(folder / "data")}
