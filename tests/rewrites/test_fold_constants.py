@@ -215,20 +215,6 @@ def test_weights_that_nothing_else_reads_are_transposed_in_a_file() -> None:
     assert folded(shared) is None
 
 
-def test_weights_that_are_also_read_in_other_sizes_are_not_transposed() -> None:
-    """An embedding is read by GATHER with one more axis, and by the last product transposed."""
-    weights = np.arange(2 * MOST_BYTES, dtype=np.float32).reshape(2, -1)
-    b = Builder("main")
-    c = b.const(weights)
-    b.output(b.negate(b.reshape(c, (1, 2, MOST_BYTES))))
-    b.output(b.transpose(c, perms=(1, 0)))
-    made, _ = rewritten(rewritten(b.graph(), NAME)[0], NAME)
-    assert sorted(op.spec.name for op in made.main.operators if op.inputs) == [
-        "NEGATE",
-        "TRANSPOSE",
-    ]
-
-
 @pytest.mark.parametrize("element", ["INT4", "INT48", "FP8E4M3", "FP6E2M3", "FP4E2M1"])
 def test_elements_of_every_type_are_moved(element: str) -> None:
     b = Builder("main")

@@ -143,7 +143,7 @@ def _folded(
     size, given = target.dtype.wire_bytes(count), [data.nbytes for data in constants]
     grows = count > sum(data.count for data in constants)
     if max(size, *given) > MOST_BYTES or (size > _FREE_BYTES and grows):
-        if op.spec is not _TRANSPOSE or _is_shared(op.inputs[0], edit):
+        if op.spec is not _TRANSPOSE or edit.uses[op.inputs[0]] > 1:
             return None
         moved = _transposed(operands[0], op.attributes["perms"])
         if moved is None:
@@ -155,13 +155,6 @@ def _folded(
         return None
     edit.replace_by_constant(op, made)
     return f"{op.spec} of constants became a constant"
-
-
-def _is_shared(name: str, edit: BlockEditor) -> bool:
-    """Return whether another operator reads a constant, or one with the same data in other sizes."""
-    data = edit.tensors[name].data
-    same = (one for one, tensor in edit.tensors.items() if tensor.data is data)
-    return sum(edit.uses[one] for one in same) > 1
 
 
 def _transposed(operand: _Operand, perms: Any) -> Constant | None:
