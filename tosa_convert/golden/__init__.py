@@ -1,8 +1,9 @@
-"""Golden answers: run programs on the TOSA reference model and compare other programs with it.
+"""Golden answers: run programs on a reference, and compare what others compute with it.
 
 The public functions are `run`, `check`, `bisect`, `power`, `reduce`, `generate` and `compare`. They
-read and write programs through `tosa_convert.load` and `tosa_convert.save`. The reference model runs in
-a child process; the extra `refmodel` installs it.
+read and write programs through `tosa_convert.load` and `tosa_convert.save`. The reference is TOSA's
+reference model, which runs in a child process and is installed by the extra `refmodel`, or our engine in
+numpy (`engine="numpy"`), which takes its place where it is not installed.
 
 Importing this package is cheap: the modules are imported when a function is first used.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from tosa_convert.graph.dtypes import DType, RoundingMode
 from tosa_convert.graph.extract import extract_region, reachable, touches_variables
 from tosa_convert.graph.model import Block, Graph, Operator, Tensor
 from tosa_convert.graph.opset import operator as row_of
+from tosa_convert.records import replace
 
 #: The rule for a floating-point result of an operator whose operands are exact.
 Formula = Callable[[Block, Operator, Tensor], Rule]
