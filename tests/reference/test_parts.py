@@ -22,7 +22,8 @@ from tosa_convert.reference.evaluate import OPERATIONS, Machine
 
 #: Operators that are computed in parts, and those whose parts are blocks of rows.
 IN_PARTS = sorted({spec.name for spec in OPERATORS if spec.elementwise} | {"RESCALE"})
-IN_ROWS = ["CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "MAX_POOL2D", "AVG_POOL2D", "RESIZE"]
+IN_ROWS = ["CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D", "MAX_POOL2D", "AVG_POOL2D"]
+IN_ROWS += ["RESIZE", "FFT2D", "RFFT2D"]
 REDUCED = ["REDUCE_SUM", "REDUCE_PRODUCT", "REDUCE_MAX", "REDUCE_ALL", "ARGMAX"]
 
 
@@ -39,6 +40,7 @@ def test_parts_have_the_numbers_of_the_whole(kind: str, monkeypatch: pytest.Monk
                 (parts, "PART"),
                 (parts, "_TURNED_BYTES"),
                 (conversion, "PART"),
+                (reductions, "PART"),
                 (windows, "PART"),
                 (windows, "_COPIED_BYTES"),
                 (windows, "_SUMMED_BYTES"),
@@ -125,7 +127,20 @@ def connected(b: Any, x: Any) -> Any:
     return b.conv2d(line, weight, bias, acc_type="FP32")
 
 
+def transposed(b: Any, x: Any) -> Any:
+    outputs = x.shape[-1]
+    weight = np.ones((outputs, 4, 4, outputs))
+    zeros, sizes = np.zeros(outputs), {"out_pad": (0, 0, 0, 0), "stride": (2, 2)}
+    if x.dtype.name == "INT8":
+        return b.transpose_conv2d(
+            x, b.const(weight, "INT8"), b.const(zeros, "INT32"), 3, 0, **sizes
+        )
+    floats = b.const(weight, "FP16"), b.const(zeros, "FP16")
+    return b.transpose_conv2d(x, *floats, **sizes, acc_type="FP32")
+
+
 SHAPE = (1, 512, 256, 32)
+IMAGES, IMAGE = (256, 128, 128), (1, 2048, 2048)
 EYE = np.eye(2048, dtype=np.int8)[None]
 LARGE: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "INT32 ADD": ("INT32", lambda b, x: b.add(x, x)),
@@ -138,6 +153,12 @@ LARGE: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "INT8 CONV2D of large weights": ("INT8", connected),
     "FP16 CONV2D of large weights": ("FP16", connected),
     "INT8 DEPTHWISE_CONV2D": ("INT8", depthwise),
+    "INT8 TRANSPOSE_CONV2D": ("INT8", transposed),
+    "FP16 TRANSPOSE_CONV2D": ("FP16", transposed),
+    "FP32 FFT2D": ("FP32", lambda b, x: b.fft2d(*2 * [b.reshape(x, IMAGES)])[0]),
+    "FP32 RFFT2D": ("FP32", lambda b, x: b.rfft2d(b.reshape(x, IMAGES))[0]),
+    "FP32 FFT2D of one image": ("FP32", lambda b, x: b.fft2d(*2 * [b.reshape(x, IMAGE)])[0]),
+    "FP32 RFFT2D of one image": ("FP32", lambda b, x: b.rfft2d(b.reshape(x, IMAGE))[0]),
     "INT8 MAX_POOL2D": ("INT8", lambda b, x: b.max_pool2d(x, kernel=(3, 3), stride=(1, 1))),
     "INT8 AVG_POOL2D": ("INT8", lambda b, x: b.avg_pool2d(x, kernel=(3, 3), stride=(1, 1))),
     "INT8 RESIZE": (

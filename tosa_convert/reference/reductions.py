@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Final
 
 import numpy as np
@@ -16,7 +17,7 @@ from tosa_convert.reference.call import (
     refuse_undefined,
 )
 from tosa_convert.reference.elementwise import ignores_nan
-from tosa_convert.reference.parts import reduce_in_parts
+from tosa_convert.reference.parts import PART, reduce_in_parts, slices
 from tosa_convert.reference.products import Products, largest_of
 
 #: Elements that are multiplied at a time.
@@ -220,15 +221,26 @@ def transform(call: Call) -> tuple[Array, Array]:
 
     Computed in FP64 and rounded once.
     """
-    image = call.raw("input_real").astype(np.float64) + 1j * call.raw("input_imag").astype(
-        np.float64
-    )
-    found = (
-        np.fft.ifft2(image, norm="forward") if call.attributes["inverse"] else np.fft.fft2(image)
-    )
-    # Each element of the result has a term of each element of the image.
-    found[np.isnan(image).any(axis=(1, 2))] = complex(np.nan, np.nan)
-    return found.real, found.imag
+    operands = call.raw("input_real"), call.raw("input_imag")
+    real, imaginary = (new_result(target, call.precision) for target in call.results)
+    inverse = functools.partial(np.fft.ifft, norm="forward")
+    for part in slices(real.shape, PART, whole=2):
+        image = np.empty(real[part].shape, np.complex128)
+        image.real, image.imag = (operand[part] for operand in operands)
+        is_nan = np.isnan(image).any(axis=(1, 2))
+        for axis in (2, 1):
+            _transform_lines(image, axis, inverse if call.attributes["inverse"] else np.fft.fft)
+        # Each element of the result has a term of each element of the image.
+        image[is_nan] = complex(np.nan, np.nan)
+        real[part], imaginary[part] = image.real, image.imag
+    return real, imaginary
+
+
+def _transform_lines(image: Array, axis: int, function: Any) -> None:
+    """Transform an array along an axis in its own memory, a few lines at a time."""
+    lines = np.moveaxis(image, axis, -1)
+    for part in slices(lines.shape, PART, whole=1):
+        lines[part] = function(lines[part])
 
 
 def transform_real(call: Call) -> tuple[Array, Array]:
@@ -236,12 +248,22 @@ def transform_real(call: Call) -> tuple[Array, Array]:
 
     The imaginary part leaves out terms whose sine is 0, so that NaN stays out of it.
     """
-    image = call.raw("input_real").astype(np.float64)
-    is_nan = np.isnan(image)
-    found = np.fft.rfft2(np.where(is_nan, 0.0, image))
+    operand = call.raw("input_real")
+    real, imaginary = (new_result(target, call.precision) for target in call.results)
+    for part in slices(operand.shape, PART, whole=2):
+        real[part], imaginary[part] = _transform_real(operand[part])
+    return real, imaginary
+
+
+def _transform_real(images: Array) -> tuple[Array, Array]:
+    height, width = images.shape[1:]
+    is_nan = np.isnan(images)
+    found = np.empty((len(images), height, width // 2 + 1), np.complex128)
+    for part in slices(images.shape, PART, whole=1):
+        found[part] = np.fft.rfft(np.where(is_nan[part], 0.0, images[part].astype(np.float64)))
+    _transform_lines(found, 1, np.fft.fft)
     real, imaginary = found.real, found.imag
     if is_nan.any():
-        height, width = image.shape[1:]
         rows, columns = _sine_is_zero(height, height), _sine_is_zero(real.shape[2], width)
         left_out = rows @ is_nan.astype(np.float64) @ columns.T
         real[is_nan.any(axis=(1, 2))] = np.nan

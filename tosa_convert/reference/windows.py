@@ -208,34 +208,44 @@ def convolve_transposed(call: Call) -> Array:
     (y * stride + ky + out_pad_top, x * stride + kx + out_pad_left).
     """
     image, weight = _image(call), _filters(call)
-    count, height, width, channels = image.array.shape
+    _, height, width, channels = image.array.shape
     outputs, kernel_y, kernel_x, _ = weight.shape
     top, _, left, _ = call.attributes["out_pad"]
     stride_y, stride_x = call.attributes["stride"]
-    _, rows, columns, _ = call.result.shape
+    _, _, columns, _ = call.result.shape
     products = Products(image.largest, weight.reshape(-1, channels).T)
-    flat = image.convert(products.kind).reshape(-1, channels)
     matrices = products.convert(weight)
-    sums: Any = np.zeros(
-        (
-            count,
-            max((height - 1) * stride_y + kernel_y + max(top, 0), rows - min(top, 0)),
-            max((width - 1) * stride_x + kernel_x + max(left, 0), columns - min(left, 0)),
-            outputs,
-        ),
-        np.int64 if call.is_integer else products.kind,
-    )
-    for ky, kx in itertools.product(range(kernel_y), range(kernel_x)):
-        part = products.multiply(flat, matrices[:, ky, kx].T).reshape(count, height, width, outputs)
-        y, x = ky + max(top, 0), kx + max(left, 0)
-        sums[
-            :,
-            y : y + (height - 1) * stride_y + 1 : stride_y,
-            x : x + (width - 1) * stride_x + 1 : stride_x,
-        ] += part
-    y, x = max(-top, 0), max(-left, 0)
-    result: Array = sums[:, y : y + rows, x : x + columns] + call.value("bias")
+    bias = call.value("bias")
+    result = new_result(call.result, call.precision)
+    kind = np.dtype(np.int64) if call.is_integer else products.kind
+    step = max(kernel_y, _SUMMED_BYTES // max(1, columns * outputs * kind.itemsize))
+    for batch, block in _blocks(result, step):
+        sums: Array = np.zeros((block.stop - block.start, columns, outputs), kind)
+        # The lines of the image that the block has products of, in its type.
+        needed = _reaching(block.start - top - kernel_y + 1, block.stop - top, stride_y, height)
+        lines = image._replace(array=image.array[batch, needed]).convert(products.kind)
+        for ky, kx in itertools.product(range(kernel_y), range(kernel_x)):
+            y = _reaching(block.start - top - ky, block.stop - top - ky, stride_y, height)
+            x = _reaching(-left - kx, columns - left - kx, stride_x, width)
+            if y.start >= y.stop or x.start >= x.stop:
+                continue
+            taken = lines[y.start - needed.start : y.stop - needed.start, x]
+            part = products.multiply(taken.reshape(-1, channels), matrices[:, ky, kx].T)
+            row, column = (
+                y.start * stride_y + ky + top - block.start,
+                x.start * stride_x + kx + left,
+            )
+            sums[row::stride_y, column::stride_x][: taken.shape[0], : taken.shape[1]] += (
+                part.reshape(*taken.shape[:2], outputs)
+            )
+        result[batch, block] = sums + bias
     return result
+
+
+def _reaching(start: int, stop: int, stride: int, size: int) -> slice:
+    """Return the indices of an axis that are multiplied by the stride to a number of a range."""
+    first, last = -(-start // stride), -(-stop // stride)
+    return slice(max(0, first), max(0, min(size, last)))
 
 
 def pool_maximum(call: Call) -> Array:
