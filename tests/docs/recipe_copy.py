@@ -13,7 +13,7 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[2]
 #: What generators and tests read.
 _FOLDERS: Final = (
-    *("benchmarks", "docs", "examples", "manual", "schema", "tests", "third_party"),
+    *("benchmarks", "docs", "findings", "examples", "manual", "schema", "tests", "third_party"),
     *("tosa_convert", "zoo"),
 )
 _CACHES: Final = shutil.ignore_patterns("__pycache__", "*.pyc")
