@@ -35,7 +35,7 @@ CODES: Final[dict[str, tuple[Category, str]]] = {
     "ambiguous-function": (_USAGE, "the module has several functions and none was chosen"),
     "unknown-function": (_USAGE, "there is no function or signature of the requested name"),
     "unknown-argument": (_USAGE, "the function has no argument of the given name"),
-    "unknown-name": (_USAGE, "there is no error code, rule or operator of the given name"),
+    "unknown-name": (_USAGE, "no error code, rule or operator has the given name"),
     "unknown-format": (_USAGE, "the extension of the output does not name a format"),
     "would-overwrite-input": (_USAGE, "the output is the same file as the input"),
     "option-conflict": (

@@ -639,7 +639,7 @@ def test_what_is_only_moved_beside_inexact_numbers_has_to_be_equal(kind: str) ->
 
 
 def unsure_at_one_place() -> tuple[Graph, Inputs]:
-    """What an element that is unsure decides must not excuse the others."""
+    """Build a program in which what an unsure element decides must not excuse the others."""
     b = builder.Builder()
     x = b.input("x", "fp32", (1, 200))
     sine = b.sin(x)

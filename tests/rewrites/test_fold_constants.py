@@ -109,6 +109,10 @@ def test_a_folded_operator_has_the_bits_of_the_reference_model(name: str) -> Non
 
 #: What is not folded, although all operands are constants.
 KEPT: dict[str, tuple[Array, Callable[[Builder, Value], Value]]] = {
+    "INTDIV that does not fit": (
+        np.array([-(2**31), 7], np.int32),
+        lambda b, c: b.intdiv(c, -1),
+    ),
     "a function that is not exact": (FLOATS, lambda b, c: b.exp(c)),
     "a sum of floating-point numbers": (FLOATS, lambda b, c: b.reduce_sum(c, axis=0)),
     "a sum that overflows": (INTS, lambda b, c: b.add(c, 2**31 - 3)),

@@ -267,7 +267,7 @@ def test_a_region_whose_argument_has_another_rank_keeps_its_own_types() -> None:
 
 
 def with_symbol(*lines: str) -> Graph:
-    """A program whose argument x, [1, 2, n], is an operand of each operator, with one of size k."""
+    """Make a program whose argument x, [1, 2, n], is an operand of each operator."""
     program = graph("x", "", [tensor("x", shape=(1, 2, D))], [])
     main = program.main
     zero = tensor("zero", shape=(1,))

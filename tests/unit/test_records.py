@@ -43,7 +43,7 @@ def made(
     flags: dict[str, bool],
     base: type = object,
 ) -> type:
-    """A data class with these fields; `module` has `dataclass` and `field`."""
+    """Make a data class with these fields; `module` has `dataclass` and `field`."""
     names = _NAMES[len(getattr(base, "__match_args__", ())) :]
     content: dict[str, Any] = {"__module__": __name__, "__qualname__": "Made", "__doc__": "Made."}
     content["__annotations__"] = {}
@@ -57,7 +57,7 @@ def made(
 
 
 def result(work: Callable[[], Any]) -> str:
-    """What a call returns, in words and without its address, or the type of its error."""
+    """Describe what a call returns, without its address, or the type of its error."""
     try:
         return repr(work()).partition(" at 0x")[0]
     except (TypeError, ValueError):  # which of them depends on the release of Python
@@ -67,7 +67,7 @@ def result(work: Callable[[], Any]) -> str:
 
 
 def seen(cls: type, values: list[int]) -> list[Any]:
-    """Everything that can be seen of a data class, and of instances with these values."""
+    """Describe a data class, and instances with these values."""
     rows = [(row.name, row.type, row.init, row.repr) for row in dataclasses.fields(cls)]
     slots = getattr(cls, "__slots__", None)
     found: list[Any] = [str(inspect.signature(cls)), rows, slots, cls.__hash__ is None]
@@ -82,7 +82,7 @@ def seen(cls: type, values: list[int]) -> list[Any]:
 
 
 def seen_of_instances(one: Any, two: Any) -> list[Any]:
-    """Everything that can be seen of two equal instances."""
+    """Describe two equal instances."""
     changes: tuple[dict[str, Any], ...] = ({}, {"a": 9}, {"c": 9}, {"nonsense": 1})
     return [
         *(one == two, one == 3, result(lambda: hash(one) == hash(two))),

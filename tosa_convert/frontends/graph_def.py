@@ -1,4 +1,4 @@
-"""What a frozen GraphDef of TensorFlow says, without TensorFlow."""
+"""Read frozen GraphDefs of TensorFlow without TensorFlow."""
 
 from __future__ import annotations
 

@@ -249,7 +249,7 @@ def _converted(request: Request, folder: Path, options: FrontendOptions, memory:
 
 @contextlib.contextmanager
 def _watched(folder: Path, progress: Callable[[str], object] | None) -> Iterator[None]:
-    """Inside the block, report what the converter of a folder does."""
+    """Report what the converter of a folder does inside the block."""
     if progress is None:
         yield
         return

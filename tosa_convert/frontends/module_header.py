@@ -1,4 +1,4 @@
-"""What the text of a module of StableHLO or of the torch dialect says, without MLIR."""
+"""Read what the text of StableHLO and torch-dialect modules declares, without MLIR."""
 
 from __future__ import annotations
 

@@ -235,15 +235,13 @@ def _rounded(op: Operator, operands: list[_Operand], target: Tensor) -> Constant
 def _is_defined(call: Call, result: Array) -> bool:
     """Return whether every implementation gives this result.
 
-    Not those of an integer that does not fit, a division by zero, a comparison of 0 with -0, and sums
-    whose order of additions could matter.
+    Not those of an integer that does not fit, a comparison of 0 with -0, and sums whose order of
+    additions could matter. A definition refuses a division by zero itself.
     """
     kind, element = call.spec.name, call.result.dtype
     assert element is not None
     values = [array for array, row in zip(call.operands, call.types, strict=True) if row.dtype]
-    if kind == "INTDIV" and not values[1].all():
-        return False
-    if call.is_integer and result.dtype.kind == "i":
+    if call.is_integer and not element.is_float and result.dtype.kind in "if":
         if element is INT64 and any(
             np.abs(value.astype(float)).max() >= _SMALL for value in values
         ):

@@ -289,7 +289,7 @@ def _attribute(attributes: Mapping[str, object], name: str) -> str:
 
 
 def _dtypes(element: Element) -> tuple[DType, ...]:
-    assert element is not None, "what is bound to the letter of a row is no shape"
+    assert element is not None, "a letter of a row stands for dtypes, not for a shape"
     return element if isinstance(element, tuple) else (element,)
 
 

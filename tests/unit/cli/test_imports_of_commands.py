@@ -80,7 +80,7 @@ def listed(code: str, *words: str) -> set[str]:
 
 
 def imported(*words: str) -> tuple[set[str], set[str]]:
-    """Our modules that a command imports, and others besides those of every program of ours."""
+    """Return our modules that a command imports, and others that not every program of ours imports."""
     modules = listed(_COMMAND, *words)
     prefix = "tosa_convert."
     ours = {name.removeprefix(prefix) for name in modules if name.startswith(prefix)}

@@ -162,7 +162,7 @@ def test_the_version_is_printed_by_little_more_than_python() -> None:
 
 @pytest.fixture(scope="module")
 def help_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What an installation has, and a checkout has not."""
+    """Give a checkout what only an installation has."""
     folder = tmp_path_factory.mktemp("help")
     # In a process of its own, as a build: click remembers the help options of commands that have run.
     code = "import sys; from pathlib import Path; from manual.help_texts import write_help\n"
@@ -173,7 +173,7 @@ def help_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def called(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process is that of an installed program, without a terminal."""
+    """Make the process that of an installed program, without a terminal."""
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setattr(sys, "argv", ["/bin/tosa-flatbuffer"])
     monkeypatch.setattr(sys.modules["__main__"], "__package__", "")

@@ -1,4 +1,4 @@
-"""Complex numbers inside of a program: each is a pair of arrays, its real and its imaginary part.
+"""Lower complex numbers inside a program: each is a pair of arrays, its real and its imaginary part.
 
 A rule is a function of JAX on pairs, whose jaxpr is lowered. Arguments and results stay real.
 """
@@ -32,7 +32,7 @@ _BY_PARTS: Final = frozenset(
 
 
 class Complex(NamedTuple):
-    """A complex number's parts."""
+    """The real and the imaginary part of complex numbers."""
 
     real: Any
     imag: Any
@@ -205,7 +205,7 @@ def _fourier(equation: Any, x: Any) -> Any:
         x = _whole(x, axis, length, sign)
     if kind != "IRFFT":
         return x
-    # Every number but the first, and the one in the middle, stands for its conjugate, too.
+    # Every number but the first and the middle one also stands for its conjugate.
     weights = np.full(half, 2 / last)
     weights[0] /= 2
     if last % 2 == 0:

@@ -1,4 +1,4 @@
-"""Factors and solutions of small linear systems, written with functions of JAX, a row at a time."""
+"""Factor matrices and solve small linear systems with functions of JAX, a row at a time."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def isfinite(x: Any) -> Any:
 
 
 def isinf(x: Any) -> Any:
-    """Infinite, of either sign."""
+    """Return whether elements are infinite, of either sign."""
     if not x.is_floating_point():
         return torch.zeros_like(x, dtype=torch.bool)
     return x.abs() == math.inf

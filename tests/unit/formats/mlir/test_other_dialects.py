@@ -78,7 +78,7 @@ def test_functions_of_ml_program_are_read(
 
 
 def stateful() -> Graph:
-    """A program with variables, whose names need quotes or are those of values, and two outputs."""
+    """Make a program of two outputs and variables whose names need quotes or are those of values."""
     b = Builder("main")
     x = b.input("x", np.float32, (4,))
     total = b.variable("total", np.float32, (4,), np.zeros(4, np.float32))
