@@ -17,17 +17,38 @@ import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.builder import Builder
 from tosa_convert.cli.main import run, verb
-from tosa_convert.errors import TosaConvertError
+from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.backends.adapters import ADAPTERS, open_adapter
 from tosa_convert.golden.backends.isolated import ProgramCommand, results_of
 from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.campaign import detours
+from tosa_convert.golden.campaign import observe as observe_module
 from tosa_convert.golden.campaign.detours import DETOURS, exchanged, with_detour, with_fixed_inputs
-from tosa_convert.golden.campaign.findings import observe_again, reduced_finding, save_finding
-from tosa_convert.golden.campaign.observe import Consumer, Observation, observe
+from tosa_convert.golden.campaign.findings import (
+    known_causes,
+    known_key,
+    observe_again,
+    reduced_finding,
+    save_finding,
+)
+from tosa_convert.golden.campaign.observe import (
+    Consumer,
+    Observation,
+    observe,
+    says_nothing,
+    telling_part,
+)
+from tosa_convert.golden.campaign.restructure import (
+    SHAPES,
+    with_branch,
+    with_computed_shape,
+    with_free_constants,
+    with_padding_outside,
+)
 from tosa_convert.golden.campaign.run import Campaign, run_campaign
 from tosa_convert.golden.campaign.trials import Source, Trial, make_trial, part_of_model
+from tosa_convert.golden.running.run_options import Engine
 from tosa_convert.golden.suite.journal import Answer
 
 #: Numbers of programs in which each detour is possible somewhere.
@@ -108,6 +129,76 @@ def test_other_edits_keep_every_bit() -> None:
                 assert results(changed[0], kept) == results(graph, inputs)
                 taken.add(changed[1].split()[0])
     assert taken == {"operands", "constant"}
+
+
+@pytest.mark.parametrize(
+    ("edit", "kinds"),
+    [
+        (with_computed_shape, ["RESHAPE", "TILE", "SLICE"]),
+        (with_free_constants, ["MUL", "CONV2D", "PAD", "CLAMP"]),
+        (with_branch, ["ADD", "RESHAPE", "REDUCE_SUM", "CONV2D", "CONCAT"]),
+        (with_padding_outside, ["CONV2D", "DEPTHWISE_CONV2D"]),
+    ],
+)
+def test_a_changed_structure_keeps_every_bit(edit: Callable[..., Any], kinds: list[str]) -> None:
+    texts = set()
+    for number in range(60):
+        graph = golden.generate(seed=2 * number, operators=4, kinds=kinds)
+        inputs = golden.input_arrays(graph, None, random=number)
+        changed = edit(graph, random.Random(number))
+        if changed is None:
+            continue
+        other, text, more = changed
+        assert not tc.validate(other)
+        assert tc.dumps(other) != tc.dumps(graph)
+        given = golden.input_arrays(other, {**inputs, **more})
+        assert results(other, given) == results(graph, inputs)
+        texts.add(text)
+    assert len(texts) > 1
+    if edit is with_computed_shape:
+        assert texts == {f"shape {way}" for way in SHAPES}
+
+
+def test_the_branch_that_is_not_taken_has_ones() -> None:
+    graph = golden.generate(seed=2, operators=1, kinds=["EXP"])
+    changed = with_branch(graph, random.Random(0))
+    assert changed is not None
+    then, other = (region.blocks[0] for region in changed[0].regions[1:])
+    assert [op.spec.name for op in then.operators] == ["EXP"]
+    assert [op.spec.name for op in other.operators] == ["CONST"]
+
+
+def test_messages_that_differ_in_element_types_have_one_cause() -> None:
+    def group(one: str, other: str) -> str:
+        message = f"error: 'tosa.pad' op expect one type, got '{one}' and '{other}'"
+        return observe_module._essence(fail("backend-failed", "c", message))
+
+    assert group("i8", "i4") == group("f16", "f8E4M3FN") == group("f32", "bf16")
+    assert "pad" in group("i8", "i4")
+    assert telling_part(f"crashed: {group('i8', 'i4')}").endswith("got '")
+
+
+@pytest.mark.parametrize(("engine", "status"), [("numpy", "crashed"), ("auto", "not-run")])
+def test_a_crash_of_the_reference_model_counts_where_numpy_judges(
+    engine: Engine, status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(*_: Any, **__: Any) -> None:
+        raise fail("refmodel-failed", "", "the reference model ended with SIGSEGV: no message")
+
+    monkeypatch.setattr(observe_module, "check", crash)
+    trial = make_trial(Source(size=1, kinds=("ABS",)), 0)
+    found = observe(trial, Consumer("reference-model", 10, engine))
+    assert found[0] == status
+    assert says_nothing(found[2]) is (status == "crashed")
+
+
+def test_a_defect_is_known_to_all_consumers_of_its_package(tmp_path: Path) -> None:
+    row = {"against": "torch-mlir:canonicalize", "cause": "wrong: NEGATE INT8"}
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "finding.json").write_text(json.dumps(row), encoding="utf-8")
+    known = known_causes([tmp_path])
+    assert known_key("torch-mlir:all", "wrong: NEGATE INT8") in known
+    assert known_key("tosa-opt", "wrong: NEGATE INT8") not in known
 
 
 def test_a_program_follows_from_its_number() -> None:

@@ -17,6 +17,7 @@ from tosa_convert.golden.campaign.findings import (
     Finding,
     installed,
     known_causes,
+    known_key,
     reduced_finding,
     save_finding,
     save_own_error,
@@ -142,7 +143,7 @@ def _report_findings(
     known = known_causes([campaign.folder, *campaign.known])
     failing = _FAILURES if campaign.refused else _FAILURES[:-1]
     for group, rows in _groups(found, failing):
-        if (campaign.consumer.against, group) in known:
+        if known_key(campaign.consumer.against, group) in known:
             outcome.known += 1
             continue
         if rows[0].status == "error":
@@ -157,7 +158,7 @@ def _report_findings(
             finding = reduced_finding(trial, row, campaign.consumer, progress=progress)
             if finding is None:
                 continue
-            key = (campaign.consumer.against, finding.cause)
+            key = known_key(campaign.consumer.against, finding.cause)
             if key in known:
                 outcome.known += 1
                 continue

@@ -10,6 +10,7 @@ from typing import Final
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.campaign.detours import exchanged, with_detour, with_fixed_inputs
+from tosa_convert.golden.campaign.restructure import RESTRUCTURES
 from tosa_convert.golden.edges.edge_inputs import find_edge_inputs
 from tosa_convert.golden.random_graphs import RULES, generate
 from tosa_convert.golden.running.programs import as_graph, input_arrays
@@ -25,6 +26,8 @@ _SIZES: Final = (1, 1, 1, 2, 2, 3, 5, 8, 13, 21)
 _FEW: Final = (1, 2, 3, 4)
 #: Edits of a program, at most.
 _EDITS: Final = 3
+#: How often the structure of a program is changed as well.
+_RESTRUCTURED: Final = 0.3
 #: Operators of a part of a model, at most.
 _PART: Final = 12
 
@@ -86,6 +89,13 @@ def make_trial(source: Source, number: int) -> Trial:
         if changed is not None and _is_within(changed[0], source):
             graph, made = changed[0], f"{made}, {changed[1]}"
             inputs = {name: inputs[name] for name in inputs if name in graph.main.inputs}
+    # The choices above stay as they are without this one.
+    choose = random.Random(f"structure {source.seed} {number}")
+    if choose.random() < _RESTRUCTURED:
+        edited = choose.choice(RESTRUCTURES)(graph, choose)
+        if edited is not None and _is_within(edited[0], source):
+            graph, made = edited[0], f"{made}, {edited[1]}"
+            inputs = input_arrays(graph, {**inputs, **edited[2]})
     return Trial(graph, inputs, made, plain, plain_inputs)
 
 
