@@ -175,6 +175,10 @@ def test_messages_that_differ_in_element_types_have_one_cause() -> None:
 
     assert group("i8", "i4") == group("f16", "f8E4M3FN") == group("f32", "bf16")
     assert "pad" in group("i8", "i4")
+    crash = (
+        "warning: could not cast\nPlease report issues to us\nStack dump:\n0.\tProgram arguments: x"
+    )
+    assert observe_module._essence(fail("backend-failed", "", crash)) == "warning: could not cast"
     assert telling_part(f"crashed: {group('i8', 'i4')}").endswith("got '")
 
 

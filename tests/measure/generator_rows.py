@@ -136,12 +136,17 @@ def is_sound(graph: Graph) -> bool:
 
 
 def with_open_sizes(graph: Graph) -> Graph:
-    """Return a program whose RESHAPE operators, but those of constants, have a last size of -1."""
+    """Return a program whose RESHAPE operators have a last size of -1.
+
+    Not those of constants and block-scaled tensors, whose sizes are known.
+    """
     block = graph.main
     edit = BlockEditor(block)
     known = {op.outputs[0] for op in block.operators if not op.inputs}
     for op in edit.visit():
-        if op.spec.name == "RESHAPE" and op.inputs[0] not in known:
+        if op.spec.name != "RESHAPE" or op.inputs[0] in known:
+            continue
+        if block.tensors[op.inputs[0]].scale is None:
             *sizes, _ = block.shapes[op.inputs[1]].values() or (0,)
             if sizes:
                 edit.add(replace(op, inputs=(op.inputs[0], edit.const_shape((*sizes, -1)))))

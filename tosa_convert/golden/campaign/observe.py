@@ -54,6 +54,8 @@ _PLACE: Final = re.compile(r"N|\b(?:FILE|TENSOR|DENSE|TYPE)\b|%")
 _TELLING: Final = re.compile(r"[Ee]rror: |Assertion|LLVM ERROR|UNREACHABLE")
 #: A message that only names the signal.
 _SILENT: Final = re.compile(r"ended with SIG\w+(?:, and wrote nothing to stderr|: no message)")
+#: What LLVM's programs say of every crash.
+_NOISE: Final = re.compile(r"Stack dump:|Program arguments:|Please report issues")
 _GROUP_CHARACTERS: Final = 300
 
 
@@ -147,7 +149,8 @@ def _kept() -> KeptWorkers:
 
 def _essence(error: TosaConvertError) -> str:
     """Return a consumer's message without what differs from program to program."""
-    lines = error.findings[0].message.splitlines()
+    said = error.findings[0].message.splitlines()
+    lines = [line for line in said if not _NOISE.search(line)]
     telling = (line for line in lines if _TELLING.search(line) and "raise " not in line)
     text = next(telling, lines[-1] if lines else "")
     for pattern, replacement in _VARIABLE:
