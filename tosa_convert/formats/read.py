@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tosa_convert.eras.older_to_current.record import Upgrade
     from tosa_convert.formats.flatbuffer.annotate import Annotation as Annotation
     from tosa_convert.formats.mlir.read.foreign_operations import ForeignOperation
+    from tosa_convert.formats.mlir.read.narrowing import Narrowing as Narrowing
     from tosa_convert.graph.constant import Constant
     from tosa_convert.graph.dtypes import DType
     from tosa_convert.graph.model import Graph, Tensor
@@ -136,14 +137,17 @@ def load(source: Source, options: ReadOptions = _READ_OPTIONS) -> Graph:
     return read(opened, options)
 
 
-def read(opened: Input, options: ReadOptions = _READ_OPTIONS) -> Graph:
+def read(
+    opened: Input, options: ReadOptions = _READ_OPTIONS, narrowing: Narrowing | None = None
+) -> Graph:
     """Read the graph of an opened input. Options that do not apply to its format must have been refused.
 
     Args:
         opened: the input.
         options: how to read it.
+        narrowing: is made of `options`, and notes what it changes in an MLIR module; None to log that.
     """
-    return _with_shapes(_read_file(opened, options), options, opened)
+    return _with_shapes(_read_file(opened, options, None, narrowing), options, opened)
 
 
 def read_upgraded(opened: Input, options: ReadOptions) -> tuple[Graph, Upgrade]:
@@ -173,14 +177,24 @@ def read_module(module_or_func: Any, options: ReadOptions = _READ_OPTIONS) -> Gr
         return _with_shapes(read_function(module_or_func, options), options)
 
 
-def _read_file(opened: Input, options: ReadOptions, upgrade: Upgrade | None = None) -> Graph:
+def _read_file(
+    opened: Input,
+    options: ReadOptions,
+    upgrade: Upgrade | None = None,
+    narrowing: Narrowing | None = None,
+) -> Graph:
     """Read the graph of a file, with the weights of the folder beside a flatbuffer or its JSON."""
     with garbage_collection_paused():
-        graph = _read_alone(opened, options, upgrade)
+        graph = _read_alone(opened, options, upgrade, narrowing)
         return with_weights(graph, opened.path, options)
 
 
-def _read_alone(opened: Input, options: ReadOptions, upgrade: Upgrade | None = None) -> Graph:
+def _read_alone(
+    opened: Input,
+    options: ReadOptions,
+    upgrade: Upgrade | None = None,
+    narrowing: Narrowing | None = None,
+) -> Graph:
     """Read the graph of a file, without the weights of a folder.
 
     upgrade: what changes in a program of an older TOSA is noted in it; None to log a summary.
@@ -188,11 +202,11 @@ def _read_alone(opened: Input, options: ReadOptions, upgrade: Upgrade | None = N
     if opened.format == "mlir":
         from tosa_convert.formats.mlir.read.module import read_text
 
-        return read_text(opened.data, opened.path, options, upgrade)
+        return read_text(opened.data, opened.path, options, upgrade, narrowing)
     if opened.format == "mlirbc":
         from tosa_convert.formats.mlir.read.module import read_file
 
-        return read_file(opened.data, opened.where, options, upgrade)
+        return read_file(opened.data, opened.where, options, upgrade, narrowing)
     if opened.format == "tosa":
         from tosa_convert.formats.flatbuffer.read import read as read_flatbuffer
 
