@@ -146,13 +146,15 @@ PROGRAM: dict[str, tuple[Call, str, str, str]] = {
     "numbers beside a condition": (
         lambda b, x: b.select(b.greater(x, x), 1, 0),
         "option-conflict",
-        "its operands leave a choice of types: input2 can be BOOL or INT8 or INT16 or INT32 or FP32",
+        "its operands leave a choice of types: input2 can be BOOL or INT8 or INT16 or INT32 "
+        "or FP32 or FP16 or BF16 or INT64",
         "pass dtype=",
     ),
     "numbers beside indices": (
         lambda b, x: b.gather([[[1.5], [2.5]]], b.const([[0]], "int32")),
         "option-conflict",
-        "its operands leave a choice of types: values can be INT8 or INT16 or INT32 or FP32",
+        "its operands leave a choice of types: values can be INT8 or INT16 or INT32 "
+        "or FP32 or FP16 or BF16 or FP8E4M3 or FP8E5M2 or BOOL or INT64",
         "pass dtype=",
     ),
     "type of RESCALE": (
