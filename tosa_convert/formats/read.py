@@ -137,17 +137,23 @@ def load(source: Source, options: ReadOptions = _READ_OPTIONS) -> Graph:
     return read(opened, options)
 
 
-def read(
-    opened: Input, options: ReadOptions = _READ_OPTIONS, narrowing: Narrowing | None = None
-) -> Graph:
+def read(opened: Input, options: ReadOptions = _READ_OPTIONS) -> Graph:
     """Read the graph of an opened input. Options that do not apply to its format must have been refused.
 
     Args:
         opened: the input.
         options: how to read it.
-        narrowing: is made of `options`, and notes what it changes in an MLIR module; None to log that.
     """
-    return _with_shapes(_read_file(opened, options, None, narrowing), options, opened)
+    return _with_shapes(_read_file(opened, options), options, opened)
+
+
+def read_narrowed(opened: Input, options: ReadOptions) -> tuple[Graph, Narrowing]:
+    """Read the graph of an MLIR module, and what narrowing changed in it, which is not logged."""
+    from tosa_convert.formats.mlir.read.narrowing import Narrowing
+
+    narrowing = Narrowing(options.narrow)
+    graph = _read_file(opened, options, narrowing=narrowing)
+    return _with_shapes(graph, options, opened), narrowing
 
 
 def read_upgraded(opened: Input, options: ReadOptions) -> tuple[Graph, Upgrade]:

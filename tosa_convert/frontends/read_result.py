@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tosa_convert import rewrites
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.formats.mlir.read.narrowing import Narrowing
-from tosa_convert.formats.read import Input, foreign_operations, open_input, read
+from tosa_convert.formats.read import Input, foreign_operations, open_input, read_narrowed
 from tosa_convert.frontends.main_block import with_own_outputs, with_states
 from tosa_convert.frontends.partial.cut import Cut
 from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, NotLowered
@@ -22,6 +22,9 @@ from tosa_convert.io import log
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.records import replace
 from tosa_convert.rewrites.table import EXACT
+
+if TYPE_CHECKING:
+    from tosa_convert.formats.read import Narrowing
 
 
 def finish(request: Request, interface: Interface, folder: Path, options: ReadOptions) -> Graph:
@@ -46,7 +49,8 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
     graph, narrowing = _program(request, interface, folder, options)
     if interface.states:
         graph = with_states(graph, interface, folder)
-    for line in narrowing.report(partial(_values_of_model, graph, interface)):
+    named = partial(_values_of_model, graph, interface)
+    for line in narrowing.report(named) if narrowing else ():
         log.warning("%s", line)
     graph = _named(graph, interface, request.frontend)
     graph, report = rewrites.apply(graph, *(EXACT if options.exact else ()))
@@ -87,7 +91,7 @@ def _values_of_model(graph: Graph, interface: Interface, values: list[str]) -> s
 
 def _program(
     request: Request, interface: Interface, folder: Path, options: ReadOptions
-) -> tuple[Graph, Narrowing]:
+) -> tuple[Graph, Narrowing | None]:
     """Read the program as the converter wrote it, and what was narrowed."""
     # A mapped file cannot be removed on Windows, and the folder is temporary.
     copy = options.copy or os.name == "nt"
@@ -98,7 +102,7 @@ def _program(
             message = f"programs of {request.frontend} have no types that can be narrowed"
             raise fail("option-conflict", "--narrow", message, "leave the option out")
         plain = ReadOptions(limits=options.limits, copy=copy)
-        return joined(interface.whole, folder, plain, request.frontend), Narrowing()
+        return joined(interface.whole, folder, plain, request.frontend), None
     path = folder / PROGRAM_FILE
     if not path.exists():
         message = f"the converter wrote no {PROGRAM_FILE}"
@@ -122,14 +126,12 @@ def read_program(opened: Input, options: ReadOptions) -> tuple[Graph, Narrowing]
 
     If two of its values have one name, all are generated: frameworks allow that.
     """
-    narrowing = Narrowing(options.narrow)
     try:
-        return read(opened, options, narrowing), narrowing
+        return read_narrowed(opened, options)
     except TosaConvertError as error:
         if any(finding.code != "duplicate-name" for finding in error.findings):
             raise
-        narrowing = Narrowing(options.narrow)
-        return read(opened, replace(options, names="generate"), narrowing), narrowing
+        return read_narrowed(opened, replace(options, names="generate"))
 
 
 def _listed(rows: list[NotLowered], request: Request) -> TosaConvertError:
