@@ -18,7 +18,7 @@ from tosa_convert.golden.arrays.by_name import Array, LazyArrays, differing_elem
 from tosa_convert.golden.arrays.npz import npz_pieces, stored_arrays
 from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder, subfolder
 from tosa_convert.golden.arrays.slots import SCALE_SUFFIX, Slot, coerce
-from tosa_convert.golden.backends.isolated import with_slot_types
+from tosa_convert.golden.backends.isolated import refuse_reader, with_slot_types
 from tosa_convert.golden.backends.other_model import OtherModel, refuse_same_engine
 from tosa_convert.golden.backends.runners import (
     Backend,
@@ -113,6 +113,7 @@ def check(
     found = check_outputs(
         graph, arrays, backend, tolerances, RunOptions(timeout=timeout, engine=engine)
     )
+    refuse_reader(backend)
     return replace(found, notes=(*found.notes, WIDENED)) if widen else found
 
 
@@ -302,6 +303,7 @@ def check_inputs(
         raise fail("option-conflict", "--repeat", message, "name a backend that runs")
     with scratch_folder() as folder:
         actual = backend_outputs(graph, inputs, backend, subfolder(folder, "backend"))
+        refuse_reader(backend)
         if plan.reference is None:
             refuse_same_engine(backend, plan.options)
             golden = reference_outputs(graph, inputs, plan.options)
@@ -314,6 +316,7 @@ def check_inputs(
             if isinstance(other, OtherModel):
                 refuse_same_engine(backend, other.options)
             outputs = backend_outputs(graph, inputs, other, subfolder(folder, "reference"))
+            refuse_reader(other)
             golden = _in_program_types(graph, outputs, other.name)
             plan.tolerances.refuse_unmatched(golden)
             notes = (*_notes_of(backend), *_notes_of(other))
