@@ -7,7 +7,9 @@ import random
 import shlex
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -179,6 +181,11 @@ def test_messages_that_differ_in_element_types_have_one_cause() -> None:
         "warning: could not cast\nPlease report issues to us\nStack dump:\n0.\tProgram arguments: x"
     )
     assert observe_module._essence(fail("backend-failed", "", crash)) == "warning: could not cast"
+    said = ["it ended with the code -11", "Error code: -11", "Diagnostics:", "Stack dump:"]
+    crash = "\n".join([*said, "0.\tProgram arguments: x"])
+    silent = observe_module._essence(fail("backend-failed", "", crash))
+    assert silent == "it ended with the code -N"
+    assert says_nothing(silent)
     assert telling_part(f"crashed: {group('i8', 'i4')}").endswith("got '")
 
 
@@ -189,7 +196,7 @@ def test_a_crash_of_the_reference_model_counts_where_numpy_judges(
     def crash(*_: Any, **__: Any) -> None:
         raise fail("refmodel-failed", "", "the reference model ended with SIGSEGV: no message")
 
-    monkeypatch.setattr(observe_module, "check", crash)
+    monkeypatch.setattr(observe_module, "check_outputs", crash)
     trial = make_trial(Source(size=1, kinds=("ABS",)), 0)
     found = observe(trial, Consumer("reference-model", 10, engine))
     assert found[0] == status
@@ -230,6 +237,45 @@ def test_a_part_of_a_model_runs(root: Path) -> None:
         golden.run(part, random=1, engine="numpy")
         sizes.add(len(part.main.operators))
     assert len(sizes) > 3
+
+
+def test_programs_like_a_model_are_generated(root: Path, tmp_path: Path) -> None:
+    model = str(root / "examples/digits_cnn.mlirbc")
+    words = ["--seed", "1", "--count", "6", "--size", "2", "--like", model, "-o", str(tmp_path)]
+    assert run(verb("generate"), words) == 0
+    graphs = [tc.load(path) for path in sorted(tmp_path.glob("*/model.tosa"))]
+    assert len({tc.dumps(graph) for graph in graphs}) > 4
+    own = {tensor.dtype.name for tensor in tc.load(model).main.tensors.values()}
+    for graph in graphs:
+        assert not tc.validate(graph)
+        assert {tensor.dtype.name for tensor in graph.main.tensors.values()} <= own | {"BOOL"}
+    assert run(verb("generate"), [*words, "--only", "ABS"]) == 2
+
+
+def test_a_campaign_runs_on_the_cluster_of_a_scheduler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Client:
+        def __init__(self, address: str, timeout: float) -> None:
+            self.address = address
+
+        def scheduler_info(self) -> dict[str, list[str]]:
+            return {"workers": ["one"]}
+
+        def get_executor(self, *, pure: bool) -> ThreadPoolExecutor:
+            made.append(ThreadPoolExecutor(1))
+            return made[-1]
+
+    made: list[ThreadPoolExecutor] = []
+    monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(Client=Client))
+    monkeypatch.setattr(observe_module, "check_outputs", lambda *_, **__: SimpleNamespace(ok=True))
+    (tmp_path / "honest.py").write_text(HONEST)
+    words = ["--against", str(tmp_path / "honest.py"), "--work", str(tmp_path / "work")]
+    words += ["--scheduler", "tcp://there:1", "--max-cases", "9", "--only", "ABS", "--size", "1"]
+    assert run(verb("fuzz"), [*words, "--engine", "numpy"]) == 0
+    # Eight programs, and one more: an executor ends with the programs that it was given.
+    assert len(made) == 2
+    assert len((tmp_path / "work" / "trials.jsonl").read_text().splitlines()) == 10
 
 
 @pytest.mark.slow

@@ -36,7 +36,8 @@ _STATUS_OF_MODEL: Final[dict[str, Status]] = {
 #: What a compiler says whose own verifier refuses what it made of a program: no refusal.
 #: What SPIR-V refuses, and the levels and profiles of TOSA, may be limits of the target.
 _INVALID_IR: Final = re.compile(
-    r"error: (?:\S+:\d+:\d+: )?(internal error|'(?!spirv\.)[\w.]+' op (?!illegal|'|failed to emulate))"
+    r"error: (?:\S+:\d+:\d+: )?(internal error|"
+    r"'(?!spirv\.)[\w.]+' op (?!illegal|unsupported|'|failed to emulate))"
 )
 #: What differs between messages of one cause: names in quotes, files, values of MLIR, numbers.
 _VARIABLE: Final = (
@@ -54,9 +55,13 @@ _PLACE: Final = re.compile(r"N|\b(?:FILE|TENSOR|DENSE|TYPE)\b|%")
 #: In the line of a message that says what is wrong.
 _TELLING: Final = re.compile(r"[Ee]rror: |Assertion|LLVM ERROR|UNREACHABLE")
 #: A message that only names the signal.
-_SILENT: Final = re.compile(r"ended with SIG\w+(?:, and wrote nothing to stderr|: no message)")
+_SILENT: Final = re.compile(
+    r"ended with (?:SIG\w+(?:, and wrote nothing to stderr|: no message)|the code -N)"
+)
 #: What LLVM's programs say of every crash.
-_NOISE: Final = re.compile(r"Stack dump:|Program arguments:|Please report issues")
+_NOISE: Final = re.compile(
+    r"Stack dump:|Program arguments:|Please report issues|Diagnostics:$|Error code: "
+)
 _GROUP_CHARACTERS: Final = 300
 
 

@@ -24,7 +24,7 @@ from tosa_convert.golden.campaign.findings import (
 )
 from tosa_convert.golden.campaign.observe import Consumer, Observation, run_trial
 from tosa_convert.golden.campaign.trials import Source, make_trial
-from tosa_convert.golden.suite.engine import on_local_processes, run_all
+from tosa_convert.golden.suite.engine import CaseRunner, on_local_processes, run_all
 from tosa_convert.golden.suite.journal import Answer, Journal
 from tosa_convert.graph.model import counted
 from tosa_convert.records import dataclass, field
@@ -42,7 +42,8 @@ class Campaign:
     """What a campaign is.
 
     folder: keeps the answers, and gets the findings. seconds: how long new programs are tried.
-    count: the most programs; None for no limit. jobs: worker processes.
+    count: the most programs; None for no limit. jobs: how many are tried at once.
+    run_trials: tries them; None for local processes.
     known: folders of findings that are not reported again. refused: whether a refusal is a defect.
     """
 
@@ -52,6 +53,7 @@ class Campaign:
     seconds: float
     count: int | None = None
     jobs: int = 1
+    run_trials: CaseRunner | None = None
     known: tuple[Path, ...] = ()
     refused: bool = False
 
@@ -113,7 +115,7 @@ def _try_programs(campaign: Campaign, journal: Journal, progress: Callable[[str]
     function = functools.partial(
         run_trial, source=campaign.source, consumer=campaign.consumer, key=key
     )
-    run_cases = on_local_processes(campaign.jobs)
+    run_cases = campaign.run_trials or on_local_processes(campaign.jobs)
     # The consumer was changed since: what failed runs again.
     failed = [name for name, row in journal.answers.items() if _is_stale(row, key)]
     for name in failed:

@@ -150,7 +150,21 @@ def _model(path: str) -> Graph:
     return as_graph(path)
 
 
-def part_of_model(graph: Graph, choose: random.Random) -> Graph:
+def program_like(path: str, seed: int, most: int) -> Graph:
+    """Return a random part of a model, with edits that keep its meaning: `most` operators before them.
+
+    Raises TosaConvertError if the model cannot be read, or has no operator.
+    """
+    choose = random.Random(f"like {seed}")
+    graph = part_of_model(_model(path), choose, most)
+    for _ in range(choose.randrange(_EDITS + 1)):
+        changed = choose.choice((with_detour, exchanged))(graph, choose)
+        if changed is not None and not find_violations(changed[0]):
+            graph = changed[0]
+    return graph
+
+
+def part_of_model(graph: Graph, choose: random.Random, most: int = _PART) -> Graph:
     """Return a random part of a model: the last results of neighbouring operators, from what they use.
 
     Raises TosaConvertError if the model has no operator.
@@ -158,7 +172,7 @@ def part_of_model(graph: Graph, choose: random.Random) -> Graph:
     operators = graph.main.operators
     places = [i for i, op in enumerate(operators) if op.spec not in (CONST, CONST_SHAPE)]
     last = choose.choice(places) if places else 0
-    first = max(0, last - choose.randrange(_PART))
+    first = max(0, last - choose.randrange(most))
     inside = {name for op in operators[first : last + 1] for name in op.outputs}
     cuts = [
         name
