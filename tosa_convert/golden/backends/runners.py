@@ -101,7 +101,8 @@ class Runner(Protocol):
 class Record:
     """Results of one run, by tensor, and `steps`: unnamed results in execution order.
 
-    Neither needs to be in memory. files: a folder with them that is removed with this object.
+    Neither needs to be in memory. files: a folder with them that is removed with this object. note:
+    what the software says of its results.
     """
 
     def __init__(
@@ -110,8 +111,10 @@ class Record:
         arrays: Mapping[str, Array],
         steps: Sequence[Callable[[], Array]] = (),
         files: Path | None = None,
+        note: str = "",
     ) -> None:
         self.name, self.arrays, self.steps, self.files = name, arrays, steps, files
+        self.note = note
         if files is not None:
             weakref.finalize(self, remove_temporary_folder, files)
 
@@ -231,7 +234,9 @@ def run_original(
             outputs, steps = run_worker(machine, software, original, given, files)
         changed = numbered(files, "changed")
         answer = in_program_types(graph, by_position(graph, outputs, software, changed))
-        return Record(software, answer, steps, files)
+        note = files / "note.txt"
+        said = note.read_text(encoding="utf-8") if note.exists() else ""
+        return Record(software, answer, steps, files, said)
     except BaseException:
         remove_temporary_folder(files)
         raise

@@ -155,6 +155,8 @@ def _compare_numbers(
     with scratch_folder() as folder:
         framework = backend_outputs(graph, inputs, found, folder)
         compared = compare_with(graph, inputs, program, framework, NO_TOLERANCES, options)
+        if found.note:
+            compared = replace(compared, notes=(*compared.notes, found.note))
         if found.name != _IN_DOUBLE or compared.ok:
             return compared
         try:
