@@ -131,7 +131,7 @@ def compare_model(
     numbers = {
         key: scales[key].numbers(array) if key in scales else array for key, array in inputs.items()
     }
-    backend = run_original(runtime, model, static, numbers, machine)
+    backend = run_original(runtime, model, static, numbers, machine, is_made_of_it=True)
     if not scales:
         return _compare_numbers(static, inputs, backend, model, machine, options)
     outputs = {slot.key: slot.dtype for slot in output_slots(static)}
@@ -155,8 +155,8 @@ def _compare_numbers(
     with scratch_folder() as folder:
         framework = backend_outputs(graph, inputs, found, folder)
         compared = compare_with(graph, inputs, program, framework, NO_TOLERANCES, options)
-        if found.note:
-            compared = replace(compared, notes=(*compared.notes, found.note))
+        if found.notes:
+            compared = replace(compared, notes=(*compared.notes, *found.notes))
         if found.name != _IN_DOUBLE or compared.ok:
             return compared
         try:
