@@ -15,32 +15,35 @@ import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any, Final
 
 from networks import JAX, TORCH, networks
 
 import tosa_convert as tc
 from tosa_convert.errors import TosaConvertError
 
-_NARROW = "i64,f64"
+_NARROW: Final = "i64,f64"
+_FAMILIES: Final = {"torch": TORCH, "jax": JAX}
 
 
 def programs(way: str) -> Iterator[tuple[str, Callable[[], tc.Graph]]]:
     """Name of each network of a way, and what makes its program."""
     frontend, _, models = way.partition("=")
+    if frontend in _FAMILIES:
+        for _, name, make in networks(_FAMILIES[frontend]):
+            yield f"{frontend}/{name}", partial(_from_function, frontend, make)
+        return
+    for path in sorted(Path(models).rglob(f"*.{frontend}")):
+        name = path.relative_to(models).with_suffix("").as_posix()
+        narrow = _NARROW if frontend == "onnx" else ""
+        yield f"{frontend}/{name}", partial(tc.frontends.from_file, path, narrow=narrow)
+
+
+def _from_function(frontend: str, make: Callable[[], Any]) -> tc.Graph:
+    model, inputs = make()
     if frontend == "torch":
-        for _, name, make in networks(TORCH):
-            yield (
-                f"torch/{name}",
-                lambda make=make: tc.frontends.from_torch(*make(), narrow=_NARROW),
-            )
-    elif frontend == "jax":
-        for _, name, make in networks(JAX):
-            yield f"jax/{name}", lambda make=make: tc.frontends.from_jax(*make())
-    else:
-        for path in sorted(Path(models).rglob(f"*.{frontend}")):
-            name = path.relative_to(models).with_suffix("").as_posix()
-            options = {"narrow": _NARROW} if frontend == "onnx" else {}
-            yield f"{frontend}/{name}", partial(tc.frontends.from_file, path, **options)
+        return tc.frontends.from_torch(model, inputs, narrow=_NARROW)
+    return tc.frontends.from_jax(model, inputs)
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ Array = npt.NDArray[Any]
 #: Sets of arguments of a module.
 SETS: Final = 24
 #: Numbers of FP32 whose sums and products are in its range, and what is not finite.
-_STEADY: Final = (
+_STEADY: Final[tuple[float, ...]] = (
     *(0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, -7.0, 1e-3, 100.0, -104.0, np.pi),
     *(np.inf, -np.inf, np.nan),
 )
