@@ -11,7 +11,7 @@ from itertools import permutations
 from types import MappingProxyType
 from typing import Final, Literal
 
-from tosa_convert.errors import fail, refuse_unknown
+from tosa_convert.errors import fail, refuse_unknown, suggest
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, Format
 from tosa_convert.io.options import Weights, WriteOptions
 from tosa_convert.records import NamedTuple, replace
@@ -285,6 +285,14 @@ VARIANTS: Final = {
     ),
 }
 
+#: Accelerator -> its sizes, in multipliers, which Vela's `--accelerator-config` appends. The facts were
+#: proved with 256; by experiment Vela reads the same operators for each.
+MAC_COUNTS: Final = {
+    "ethos-u55": ("32", "64", "128", "256"),
+    "ethos-u65": ("256", "512"),
+    "ethos-u85": ("128", "256", "512", "1024", "2048"),
+}
+
 #: Program -> its older releases that the facts were proved with -> the month of the TOSA dialect, oldest
 #: first. Those of IREE that are dates are of the package iree-compiler.
 _DIALECTS: Final[dict[str, dict[str, str]]] = {
@@ -366,6 +374,28 @@ def every_reader() -> list[str]:
     ]
 
 
+def accelerators(*, sizes: bool = True) -> list[str]:
+    """Return the names of programs with an accelerator or an option. sizes: also those with its size."""
+    return [
+        text
+        for rows in VARIANTS.values()
+        for row in rows
+        if row.variant
+        for text in (
+            row.spelling,
+            *(f"{row.spelling}-{size}" for size in MAC_COUNTS.get(row.variant, ()) if sizes),
+        )
+    ]
+
+
+def _of_part(name: str) -> str:
+    """Return the hint for an accelerator without its program, such as "u55"; "" for other names."""
+    if len(name) < 3:
+        return ""
+    near = [text for text in accelerators() if text.endswith((f":{name}", f"-{name}"))]
+    return f"did you mean {near[0]}?" if near else ""
+
+
 def other_variants(row: Consumer) -> list[Consumer]:
     """Return the rows of the same release for other accelerators and options."""
     version = row.release.split()[1]
@@ -389,12 +419,23 @@ def reader_named(text: str, option: str = "for") -> Consumer:
     """
     asked, given, version = text.partition("==")
     name, colon, variant = asked.partition(":")
-    refuse_unknown(option, name, READERS)
+    if name not in READERS:
+        message = (
+            f"found {name!r}, expected one of {', '.join((*READERS, *accelerators(sizes=False)))}"
+        )
+        raise fail("option-conflict", option, message, suggest(name, READERS, _of_part(name)))
     row = READERS[name]
     if colon:
         rows = {one.variant: one for one in VARIANTS.get(name, ()) if one.variant}
-        variant = variant.removesuffix("-256")  # The configuration that the facts were proved with.
-        refuse_unknown(f"{option} {name}", variant, rows)
+        chosen, _, size = variant.rpartition("-")
+        if chosen in rows and size in MAC_COUNTS.get(chosen, ()):
+            variant = chosen  # What is read does not depend on it.
+        if not rows:
+            message = f"found {text!r}, and {name} has no accelerators or options to choose"
+            raise fail("option-conflict", option, message, f"did you mean {name}?")
+        if variant not in rows:
+            given_names = [text.partition(":")[2] for text in accelerators() if f"{name}:" in text]
+            refuse_unknown(f"{option} {name}", variant, given_names)
         row = rows[variant]
     if not given:
         return row

@@ -7,6 +7,7 @@ compiled each operator for an Ethos-U55 and an Ethos-U65, whose answers were the
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Final
@@ -263,12 +264,13 @@ def _findings(graph: Graph, reader: Consumer) -> Iterator[Finding]:
 
 def _advice_on_sizes(main: Block) -> str:
     """Return how to set the sizes that the inputs of a program leave open."""
-    given = [
-        f"--input-shape {name}={'x'.join('N' if n == DYNAMIC else str(n) for n in shape)}"
-        for name in main.inputs
-        if DYNAMIC in (shape := _shape(main, name) or ())
-    ]
-    return f"set them when you convert: {' '.join(given)}" if given else ""
+    words = []
+    for name in main.inputs:
+        shape = _shape(main, name) or ()
+        if DYNAMIC in shape:
+            sizes = "x".join("1" if size == DYNAMIC else str(size) for size in shape)
+            words += ["--input-shape", f"{name}={sizes}"]
+    return f"set them when you convert: {shlex.join(words)}" if words else ""
 
 
 def _tensor_findings(
