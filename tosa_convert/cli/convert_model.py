@@ -14,6 +14,7 @@ import click
 from tosa_convert.cli.convert_file import (
     ConvertOptions,
     applicable,
+    for_reader,
     inside,
     output_format,
     renamed,
@@ -120,6 +121,7 @@ def convert_model(
         graph = renamed(stamp(found.graph, options.tosa_version), options)
         is_equal = True
         if options.check:
+            graph = for_reader(graph, file_format, options)
             from tosa_convert.cli.check_model import check_model
             from tosa_convert.graph.verify import refuse_unsound
             from tosa_convert.rules.public import refuse_invalid

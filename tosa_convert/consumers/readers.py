@@ -11,7 +11,7 @@ from itertools import permutations
 from types import MappingProxyType
 from typing import Final, Literal
 
-from tosa_convert.errors import fail, refuse_unknown, suggest
+from tosa_convert.errors import fail, refuse_unknown
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, Format
 from tosa_convert.io.options import Weights, WriteOptions
 from tosa_convert.records import NamedTuple, replace
@@ -48,6 +48,7 @@ class Consumer(NamedTuple):
     computed: an output must not be an input. least: what a program has at least.
     shape_outputs: an output may be a shape.
     entry: it reads only functions with `tf.entry_function`, which no file of TOSA has.
+    rewrites: by which programs are changed that it would not read, and compute the same afterwards.
     limits: the hardware whose sizes and strides `consumers.unread` knows.
     lenient: it reads programs that TOSA forbids, too.
     generic_text: it reads MLIR text with attributes only in generic form.
@@ -82,6 +83,7 @@ class Consumer(NamedTuple):
     least: Literal["", "a value", "an output"] = ""
     shape_outputs: bool = True
     entry: bool = False
+    rewrites: tuple[str, ...] = ()
     limits: Literal["", "ethos-u55"] = ""
     lenient: bool = False
     generic_text: bool = False
@@ -145,6 +147,7 @@ _ETHOS_U55: Final = _ETHOS_U85._replace(
     },
     further_constants=_ETHOS_U85.further_constants
     | {"CONV2D weight", "CONV2D bias", "DEPTHWISE_CONV2D weight", "DEPTHWISE_CONV2D bias"},
+    rewrites=("reduce-before-rescale",),
     limits="ethos-u55",
 )
 _MODEL_CONVERTER: Final = Consumer(
@@ -285,14 +288,6 @@ VARIANTS: Final = {
     ),
 }
 
-#: Accelerator -> its sizes, in multipliers, which Vela's `--accelerator-config` appends. The facts were
-#: proved with 256; by experiment Vela reads the same operators for each.
-MAC_COUNTS: Final = {
-    "ethos-u55": ("32", "64", "128", "256"),
-    "ethos-u65": ("256", "512"),
-    "ethos-u85": ("128", "256", "512", "1024", "2048"),
-}
-
 #: Program -> its older releases that the facts were proved with -> the month of the TOSA dialect, oldest
 #: first. Those of IREE that are dates are of the package iree-compiler.
 _DIALECTS: Final[dict[str, dict[str, str]]] = {
@@ -362,88 +357,6 @@ def releases(row: Consumer) -> dict[str, Consumer]:
                 release=release, tosa=tosa, operators=operators, stamped=stamped
             )
     return found | {newest: row}
-
-
-def every_reader() -> list[str]:
-    """Return the names of all programs, and of those of an accelerator."""
-    return [
-        row.spelling
-        for name in READERS
-        for row in VARIANTS.get(name, (READERS[name],))
-        if not row.entry
-    ]
-
-
-def accelerators(*, sizes: bool = True) -> list[str]:
-    """Return the names of programs with an accelerator or an option. sizes: also those with its size."""
-    return [
-        text
-        for rows in VARIANTS.values()
-        for row in rows
-        if row.variant
-        for text in (
-            row.spelling,
-            *(f"{row.spelling}-{size}" for size in MAC_COUNTS.get(row.variant, ()) if sizes),
-        )
-    ]
-
-
-def _of_part(name: str) -> str:
-    """Return the hint for an accelerator without its program, such as "u55"; "" for other names."""
-    if len(name) < 3:
-        return ""
-    near = [text for text in accelerators() if text.endswith((f":{name}", f"-{name}"))]
-    return f"did you mean {near[0]}?" if near else ""
-
-
-def other_variants(row: Consumer) -> list[Consumer]:
-    """Return the rows of the same release for other accelerators and options."""
-    version = row.release.split()[1]
-    others = (other for other in VARIANTS.get(row.name, ()) if other.variant != row.variant)
-    return [releases(other)[version] for other in others]
-
-
-def reader_named(text: str, option: str = "for") -> Consumer:
-    """Return a program by its name, such as "iree", "iree==3.2" or "vela:ethos-u85".
-
-    Of several releases that begin with the given version, the newest counts; without a version that is
-    the newest of all.
-
-    Raises:
-        TosaConvertError: "option-conflict" for a program, accelerator or release that is not known.
-
-    Example:
-        >>> row = reader_named("iree==3.2")
-        >>> row.release, row.dialect
-        ('iree-base-compiler 3.2.0', '2025-02')
-    """
-    asked, given, version = text.partition("==")
-    name, colon, variant = asked.partition(":")
-    if name not in READERS:
-        message = (
-            f"found {name!r}, expected one of {', '.join((*READERS, *accelerators(sizes=False)))}"
-        )
-        raise fail("option-conflict", option, message, suggest(name, READERS, _of_part(name)))
-    row = READERS[name]
-    if colon:
-        rows = {one.variant: one for one in VARIANTS.get(name, ()) if one.variant}
-        chosen, _, size = variant.rpartition("-")
-        if chosen in rows and size in MAC_COUNTS.get(chosen, ()):
-            variant = chosen  # What is read does not depend on it.
-        if not rows:
-            message = f"found {text!r}, and {name} has no accelerators or options to choose"
-            raise fail("option-conflict", option, message, f"did you mean {name}?")
-        if variant not in rows:
-            given_names = [text.partition(":")[2] for text in accelerators() if f"{name}:" in text]
-            refuse_unknown(f"{option} {name}", variant, given_names)
-        row = rows[variant]
-    if not given:
-        return row
-    known = releases(row)
-    matching = [key for key in known if f"{key}.".startswith(f"{version.rstrip('.')}.")]
-    if not matching or not version:
-        refuse_unknown(f"{option} {name}", version, known)
-    return known[matching[-1]]
 
 
 def listed_formats(row: Consumer) -> str:
