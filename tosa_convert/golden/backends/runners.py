@@ -26,7 +26,7 @@ from tosa_convert.golden.arrays.scratch import (
     scratch_errors,
     write_scratch,
 )
-from tosa_convert.golden.backends.adapters import ADAPTERS, open_adapter
+from tosa_convert.golden.backends.adapters import ADAPTERS, find_adapter, open_adapter
 from tosa_convert.golden.backends.isolated import (
     REWRITTEN,
     Command,
@@ -185,7 +185,7 @@ def backend_on(
         return OtherModel(text, timeout, graph, "reference-model")
     if text == "iree":
         return Iree(machine, keep)
-    if text in ADAPTERS:
+    if find_adapter(text) is not None:
         return open_adapter(text, machine, keep)
     software, colon, after_colon = text.partition(":")
     if software in ORIGINALS:
@@ -204,7 +204,7 @@ def backend_on(
         return OtherModel(text, timeout)
     words = command_words(text)
     if not words:
-        raise unknown_backend(text)
+        raise unknown_backend(text, ADAPTERS)
     kind = ProgramCommand if any(REWRITTEN in word for word in words) else Command
     return kind(words, machine, keep)
 

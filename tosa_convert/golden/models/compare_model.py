@@ -112,7 +112,7 @@ def compare_model(
         }
         for arrays in (given, examples)
     )
-    matched = match([slot for slot in slots if slot.key in given], given)
+    matched = match(slots, given, complete=False)
     for slot in slots:
         if seed is None and slot.key not in matched and slot.key in examples:
             example = examples[slot.key]
