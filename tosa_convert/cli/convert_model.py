@@ -138,13 +138,14 @@ def convert_model(
             say(str(result), err=output is None)
         with _refusal_after_verdict(output, options):
             write_output(graph, output or STANDARD, file_format, write_options, options)
-        if on_route(model.frontend, options.via).runtime == "tflite":
-            _note_scales(graph, found.interface)
+        _note_scales(graph, found.interface, on_route(model.frontend, options.via).runtime)
     return 0 if is_equal else 1
 
 
-def _note_scales(graph: Graph, interface: Interface) -> None:
-    """Say the scales of inputs and outputs, which no program of TOSA holds."""
+def _note_scales(graph: Graph, interface: Interface, runtime: str) -> None:
+    """Say the scales of TFLite's inputs and outputs, which no program of TOSA holds."""
+    if runtime != "tflite":
+        return  # Others warn of them.
     main = graph.main
     rows = (("input", main.inputs, interface.inputs), ("output", main.outputs, interface.outputs))
     for role, names, values in rows:
