@@ -204,11 +204,16 @@ def test_a_crash_of_the_reference_model_counts_where_numpy_judges(
 
 
 def test_a_defect_is_known_to_all_consumers_of_its_package(tmp_path: Path) -> None:
-    row = {"against": "torch-mlir:canonicalize", "cause": "wrong: NEGATE INT8"}
+    row = {
+        "against": "torch-mlir:canonicalize",
+        "cause": "wrong: NEGATE INT8",
+        "also": ["wrong: NEGATE INT16"],
+    }
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "finding.json").write_text(json.dumps(row), encoding="utf-8")
     known = known_causes([tmp_path])
     assert known_key("torch-mlir:all", "wrong: NEGATE INT8") in known
+    assert known_key("torch-mlir", "wrong: NEGATE INT16") in known
     assert known_key("tosa-opt", "wrong: NEGATE INT8") not in known
 
 

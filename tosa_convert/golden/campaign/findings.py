@@ -141,6 +141,7 @@ def check_words(consumer: Consumer, folder: str = "") -> list[str]:
 def known_causes(folders: list[Path]) -> set[tuple[str, str]]:
     """Return the packages and causes of findings in folders of earlier campaigns.
 
+    `also` in a finding.json, which somebody wrote there, has further causes of the same defect.
     Raises TosaConvertError("file-error") for a file that is not a finding.
     """
     found = set()
@@ -148,7 +149,9 @@ def known_causes(folders: list[Path]) -> set[tuple[str, str]]:
         for path in sorted(folder.glob(f"*/{FILE}")):
             row = read_json(path, _EXPECTED)
             if isinstance(row, dict):
-                found.add(known_key(str(row.get("against")), str(row.get("cause"))))
+                against, others = str(row.get("against")), row.get("also")
+                causes = [row.get("cause"), *(others if isinstance(others, list) else ())]
+                found.update(known_key(against, str(cause)) for cause in causes)
     return found
 
 
