@@ -35,6 +35,7 @@ from tosa_convert.io.files import STANDARD
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.records import dataclass
 from tosa_convert.rules.families.core import dashed
+from tosa_convert.rules.open_sizes import open_inputs
 from tosa_convert.rules.public import TARGET_CODES, Needs, needs
 from tosa_convert.version import __version__
 
@@ -59,13 +60,15 @@ class FileReport:
     """What was found of one file.
 
     findings: what TOSA forbids, or why the file cannot be read. needs: the least target, of a
-    program that TOSA allows and if asked for. trace: the traceback if a defect of ours is the reason.
+    program that TOSA allows and if asked for. open_inputs: the inputs of unknown sizes, then, such as
+    "image ?x3x32x32". trace: the traceback if a defect of ours is the reason.
     """
 
     name: str
     status: Status
     findings: tuple[Finding, ...] = ()
     needs: Needs | None = None
+    open_inputs: tuple[str, ...] = ()
     trace: str = ""
 
 
@@ -104,6 +107,9 @@ def _text_lines(report: FileReport) -> Iterator[str]:
         needs = report.needs
         level = f"level {needs.level}" if needs.level else "no level"
         names = ", ".join((*needs.profiles, *needs.extensions, level))
+        if report.open_inputs:
+            sizes = ", ".join(report.open_inputs)
+            names += f"; --input-shape of convert sets the unknown sizes: {sizes}"
         yield f"{printable(report.name)}: needs TOSA {needs.version}, {names}"
     for line in grouped(report.findings):
         # Further lines of a finding are indented.
@@ -350,6 +356,7 @@ def _checked(path: Path | str, checks: Checks) -> FileReport:
         Status.INVALID if findings else Status.VALID,
         findings,
         needs(graph) if checks.least and allowed else None,
+        tuple(map(" ".join, open_inputs(graph))) if checks.least and allowed else (),
     )
 
 

@@ -48,6 +48,20 @@ def causes(graph: Graph) -> list[Cause]:
     return [cause for where, block in graph.blocks() for cause in _causes_in(where, block)]
 
 
+def has_open_sizes(graph: Graph) -> bool:
+    """Return whether a tensor has unknown sizes, which TOSA 1.0 does not have."""
+    return any(_is_open(tensor) for _, block in graph.blocks() for tensor in block.tensors.values())
+
+
+def open_inputs(graph: Graph) -> Iterator[tuple[str, str]]:
+    """Yield each input that has unknown sizes, with its sizes: `image` and `?x3x32x32`."""
+    for name in graph.main.inputs:
+        tensor = graph.main.tensors.get(name)
+        if tensor is not None and _is_open(tensor):
+            sizes = tensor.shape or (DYNAMIC,)
+            yield name, "x".join("?" if size == DYNAMIC else str(size) for size in sizes)
+
+
 def version_findings(graph: Graph, version: Version) -> Iterator[Finding]:
     """Yield a finding for each tensor with unknown sizes if the version has only static shapes.
 

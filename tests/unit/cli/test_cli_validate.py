@@ -225,6 +225,23 @@ def test_the_least_target_is_printed(validate: Any) -> None:
     assert "bad.tosa: needs" not in out
 
 
+def test_unknown_sizes_need_1_1_and_the_inputs_that_have_them_are_named(
+    validate: Any, folder: Path
+) -> None:
+    program = total()
+    for value in program.main.tensors.values():
+        value.shape = (-1, 3)
+    save(folder / "open.tosa", program)
+    assert validate("open.tosa", "--least") == (
+        0,
+        "open.tosa: needs TOSA 1.1, PRO-INT, level 8k; "
+        "--input-shape of convert sets the unknown sizes: x ?x3, y ?x3\n",
+        "",
+    )
+    assert validate("open.tosa", "--spec-version", "1.1") == (0, "", "")
+    assert "[version-too-low]" in validate("open.tosa", "--spec-version", "1.0")[1]
+
+
 def test_the_least_target_is_printed_of_a_program_that_needs_another_profile(
     validate: Any, folder: Path
 ) -> None:

@@ -45,6 +45,7 @@ from tosa_convert.frontends.torch.export import (
 from tosa_convert.frontends.torch.facts import (
     drop_checks,
     float_remarks,
+    open_size_remarks,
     remarks_of,
     training_remarks,
 )
@@ -97,6 +98,7 @@ def lower(request: Request, folder: Path) -> Interface:
         remarks=[
             *dropped,
             *training_remarks(program),
+            *open_size_remarks(program),
             *float_remarks(program),
             *(
                 f"the program writes to its input {name}: its new value is the output {_changed(name)}"
