@@ -17,7 +17,7 @@ def _model() -> Any:
         num_hidden_layers=2,
         num_attention_heads=2,
         num_key_value_heads=1,
-        vocab_size=40,
+        vocab_size=128,
         max_position_embeddings=32,
         tie_word_embeddings=True,
     )

@@ -41,4 +41,11 @@ def test_a_static_cache_becomes_variables(tmp_path: Path) -> None:
 def test_a_cache_of_arguments_grows_in_the_results(tmp_path: Path) -> None:
     graph = converted("arguments", tmp_path)
     shapes = [graph.main.tensors[name].shape for name in graph.main.outputs]
-    assert shapes == [(1, 1, 40), *[(1, 1, 6, 8)] * 4]
+    assert shapes == [(1, 1, 128), *[(1, 1, 6, 8)] * 4]
+
+
+def test_a_table_tied_to_the_last_product_is_stored_once(tmp_path: Path) -> None:
+    tensors = converted("arguments", tmp_path).main.tensors.values()
+    assert [
+        one.shape for one in tensors if one.data is not None and one.data.count == 128 * 16
+    ] == [(1, 128, 16)]

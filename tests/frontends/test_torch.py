@@ -166,7 +166,7 @@ def test_comparisons_with_numbers_are_in_the_type_of_torch(source: Path) -> None
 
 @pytest.mark.usefixtures("refmodel")
 def test_a_model_of_64_bits_is_checked_in_32_bits_by_either_engine(
-    source: Path, tmp_path: Path
+    source: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     words = [f"{source}:tokens", "-o", str(tmp_path / "m.tosa"), "--check"]
     refused = CliRunner().invoke(convert, words)
@@ -176,6 +176,7 @@ def test_a_model_of_64_bits_is_checked_in_32_bits_by_either_engine(
     checked = CliRunner().invoke(convert, [*words, "--narrow", "i64", "--engine", "numpy"])
     assert checked.exit_code == 0, checked.output
     assert "the reference is numpy" in checked.output
+    assert "narrowed i64 to i32 in 1 tensor: tokens" in caplog.messages
     without = CliRunner().invoke(convert, [*words[:3], "--engine", "numpy"])
     assert "--input, --random and --engine are for --check" in without.output
 

@@ -230,7 +230,8 @@ def test_recorded_results_and_tolerances_are_for_random_inputs(
     [
         ("--edges -i x=x.npy", "--edges needs --random SEED"),
         ("--no-edges -i x=x.npy", "--no-edges needs --random SEED"),
-        ("--random 1 --edges -i x=x.npy", "--edges does not apply: -i gives every input"),
+        ("--random 1 --edges -i x=x.npy", "does not apply: -i gives every input"),
+        ("--random 1 -i x=x.npy", "--random does not apply: -i gives every input"),
         ("--random 1 --no-edges -i x=x.npy", "--no-edges does not apply: -i gives every input"),
         ("--random 1 --edges --no-edges", "exclude each other"),
         ("--calibration x.npz --no-edges", "exclude each other"),

@@ -143,6 +143,20 @@ PROGRAM: dict[str, tuple[Call, str, str, str]] = {
         "its operands leave a choice of types: input1 can be INT32 or FP32 or FP16 or BF16 or INT64",
         "pass dtype=",
     ),
+    "numbers beside a condition": (
+        lambda b, x: b.select(b.greater(x, x), 1, 0),
+        "option-conflict",
+        "its operands leave a choice of types: input2 can be BOOL or INT8 or INT16 or INT32 "
+        "or FP32 or FP16 or BF16 or INT64",
+        "pass dtype=",
+    ),
+    "numbers beside indices": (
+        lambda b, x: b.gather([[[1.5], [2.5]]], b.const([[0]], "int32")),
+        "option-conflict",
+        "its operands leave a choice of types: values can be INT8 or INT16 or INT32 "
+        "or FP32 or FP16 or BF16 or FP8E4M3 or FP8E5M2 or BOOL or INT64",
+        "pass dtype=",
+    ),
     "type of RESCALE": (
         lambda b, x: b.rescale(b.cast(x, dtype="int8"), 1 << 30, 30),
         "option-conflict",
@@ -282,7 +296,7 @@ def test_a_mistake_adds_nothing(call: Call) -> None:
     b, x = builder()
     before = state(b)
     # Calls inside the call are made before it: what they add is not part of the mistake.
-    kept = ("clamp", "cast", "dim")
+    kept = ("clamp", "cast", "dim", "greater", "const")
     with pytest.raises((TypeError, tc.TosaConvertError)):
         call(b, x)
     if not any(op.spec.name.lower() in kept for op in b._block.operators):

@@ -317,6 +317,8 @@ def element_of_number(
 ) -> DType:
     """Choose the element type of an operand given as numbers: the first tensor's if TOSA allows it.
 
+    Where the type of the result depends on it, as with what SELECT selects, it is not chosen.
+
     Args:
         draft: The operator, with its attributes.
         row: The row of the operand.
@@ -336,10 +338,12 @@ def element_of_number(
     choices = choices_of_operand(draft.spec, types, position, draft.attributes, dtypes)
     if row.arity == "*" and isinstance(first, DType):
         return first
-    # The zero point of RESCALE's output has the type of the result.
-    decides_result = row.name == "output_zp" and draft.spec.name == "RESCALE"
-    if len(choices) > 1 and (first is None or (decides_result and not dtypes)):
-        name = draft.spec.results[0].name if decides_result else row.name
+    found = _rows_with(
+        draft.spec, tuple(types), _selectors(draft.spec, draft.attributes), tuple(dtypes)
+    )
+    decides_result = len({one.results for one in found}) > 1
+    if len(choices) > 1 and (first is None or decides_result):
+        name = draft.spec.results[0].name if decides_result and row.is_constant else row.name
         refuse_choice(path(draft), name, choices, "dtype")
     if choices:
         return first if first in choices and isinstance(first, DType) else choices[0]

@@ -44,7 +44,6 @@ from tosa_convert.graph.extract import extract
 from tosa_convert.graph.model import Graph, counted, quoted
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.io.files import STANDARD, replace_file
-from tosa_convert.io.formats import EXTENSIONS
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.records import replace
 
@@ -86,6 +85,8 @@ def program_and_inputs(model: str, options: Mapping[str, Any]) -> tuple[Program,
         refuse_all_given(slots, arrays)
         graph = with_variables(program.graph, variables_of(program.graph, options))
         return program, find_edge_inputs(graph, options["random"], arrays, ranges).arrays
+    if options["random"] is not None and slots and not options.get("no_edges"):
+        refuse_all_given(slots, arrays, "--random")
     return program, input_arrays(program.graph, arrays, options["random"], ranges)
 
 
@@ -258,13 +259,14 @@ def save_arrays(path: str, arrays: Mapping[str, Array]) -> None:
     """Write arrays by name into an `.npz` file, or one into an `.npy` file; "-" is standard output.
 
     Raises:
-        TosaConvertError: "option-conflict" for several arrays in an `.npy` file, and for the extension
-            of a program.
+        TosaConvertError: "option-conflict" for several arrays in an `.npy` file, and for any other
+            extension than `.npz`; a name may have none.
     """
-    if path.lower().endswith(tuple(EXTENSIONS)):
-        message = "arrays are not a program, which its extension says"
+    extension = os.path.splitext(path)[1].lower()
+    if extension not in ("", ".npz", ".npy"):
+        message = f"arrays are written as .npz or .npy, found {printable(extension)}"
         raise fail("option-conflict", path, message, "name an .npz file")
-    if not path.lower().endswith(".npy"):
+    if extension != ".npy":
         write_file(path, npz_pieces(arrays), "an .npz file")
     elif len(arrays) == 1:
         replace_file(path, npy_pieces(*arrays.values()))

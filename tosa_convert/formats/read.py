@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tosa_convert.eras.older_to_current.record import Upgrade
     from tosa_convert.formats.flatbuffer.annotate import Annotation as Annotation
     from tosa_convert.formats.mlir.read.foreign_operations import ForeignOperation
+    from tosa_convert.formats.mlir.read.narrowing import Narrowing as Narrowing
     from tosa_convert.graph.constant import Constant
     from tosa_convert.graph.dtypes import DType
     from tosa_convert.graph.model import Graph, Tensor
@@ -146,6 +147,15 @@ def read(opened: Input, options: ReadOptions = _READ_OPTIONS) -> Graph:
     return _with_shapes(_read_file(opened, options), options, opened)
 
 
+def read_narrowed(opened: Input, options: ReadOptions) -> tuple[Graph, Narrowing]:
+    """Read the graph of an MLIR module, and what narrowing changed in it, which is not logged."""
+    from tosa_convert.formats.mlir.read.narrowing import Narrowing
+
+    narrowing = Narrowing(options.narrow)
+    graph = _read_file(opened, options, narrowing=narrowing)
+    return _with_shapes(graph, options, opened), narrowing
+
+
 def read_upgraded(opened: Input, options: ReadOptions) -> tuple[Graph, Upgrade]:
     """Read the graph of an input as a program of an older TOSA. Also returns what was changed in it.
 
@@ -173,14 +183,24 @@ def read_module(module_or_func: Any, options: ReadOptions = _READ_OPTIONS) -> Gr
         return _with_shapes(read_function(module_or_func, options), options)
 
 
-def _read_file(opened: Input, options: ReadOptions, upgrade: Upgrade | None = None) -> Graph:
+def _read_file(
+    opened: Input,
+    options: ReadOptions,
+    upgrade: Upgrade | None = None,
+    narrowing: Narrowing | None = None,
+) -> Graph:
     """Read the graph of a file, with the weights of the folder beside a flatbuffer or its JSON."""
     with garbage_collection_paused():
-        graph = _read_alone(opened, options, upgrade)
+        graph = _read_alone(opened, options, upgrade, narrowing)
         return with_weights(graph, opened.path, options)
 
 
-def _read_alone(opened: Input, options: ReadOptions, upgrade: Upgrade | None = None) -> Graph:
+def _read_alone(
+    opened: Input,
+    options: ReadOptions,
+    upgrade: Upgrade | None = None,
+    narrowing: Narrowing | None = None,
+) -> Graph:
     """Read the graph of a file, without the weights of a folder.
 
     upgrade: what changes in a program of an older TOSA is noted in it; None to log a summary.
@@ -188,11 +208,11 @@ def _read_alone(opened: Input, options: ReadOptions, upgrade: Upgrade | None = N
     if opened.format == "mlir":
         from tosa_convert.formats.mlir.read.module import read_text
 
-        return read_text(opened.data, opened.path, options, upgrade)
+        return read_text(opened.data, opened.path, options, upgrade, narrowing)
     if opened.format == "mlirbc":
         from tosa_convert.formats.mlir.read.module import read_file
 
-        return read_file(opened.data, opened.where, options, upgrade)
+        return read_file(opened.data, opened.where, options, upgrade, narrowing)
     if opened.format == "tosa":
         from tosa_convert.formats.flatbuffer.read import read as read_flatbuffer
 

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tosa_convert import rewrites
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.formats.read import Input, foreign_operations, open_input, read
+from tosa_convert.formats.read import Input, foreign_operations, open_input, read_narrowed
 from tosa_convert.frontends.main_block import with_own_outputs, with_states
 from tosa_convert.frontends.partial.cut import Cut
 from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, NotLowered
 from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.source_places import line_of, name_of
 from tosa_convert.graph.model import Block, Graph
+from tosa_convert.graph.opset import VARIABLE_READ
 from tosa_convert.graph.rename import rename_in_order
 from tosa_convert.io import log
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.records import replace
 from tosa_convert.rewrites.table import EXACT
+
+if TYPE_CHECKING:
+    from tosa_convert.formats.read import Narrowing
 
 
 def finish(request: Request, interface: Interface, folder: Path, options: ReadOptions) -> Graph:
@@ -39,9 +46,12 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
     if interface.not_lowered:
         rows = [*interface.not_lowered, *_stayed(request, interface, folder)]
         raise _listed(rows, request)
-    graph = _program(request, interface, folder, options)
+    graph, narrowing = _program(request, interface, folder, options)
     if interface.states:
         graph = with_states(graph, interface, folder)
+    named = partial(_values_of_model, graph, interface)
+    for line in narrowing.report(named) if narrowing else ():
+        log.warning("%s", line)
     graph = _named(graph, interface, request.frontend)
     graph, report = rewrites.apply(graph, *(EXACT if options.exact else ()))
     if interface.places:  # Most models do not need it: a small one takes little more than imports.
@@ -53,8 +63,36 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
     return graph
 
 
-def _program(request: Request, interface: Interface, folder: Path, options: ReadOptions) -> Graph:
-    """Read the program as the converter wrote it."""
+def _values_of_model(graph: Graph, interface: Interface, values: list[str]) -> str:
+    """Return how the model names values of a program: its inputs, outputs, states and lines.
+
+    Values inside the model that are without a name and a line are counted.
+    """
+    main = graph.main
+    names = {
+        name: value.name
+        for values_of_program, values_of_model in (
+            (main.outputs, interface.outputs),
+            (main.inputs, interface.inputs),
+        )
+        for name, value in zip(values_of_program, values_of_model, strict=False)
+    }
+    for op in (op for _, block in graph.blocks() for op in block.operators):
+        state = op.inputs[0] if op.spec is VARIABLE_READ else ""
+        place = main.tensors[state].variable_name if state in main.tensors else ""
+        line = line_of(op.location)  # Files that are not text have line 0.
+        place = place or (line if line and not line.endswith(":0") else name_of(op.location))
+        for name in op.outputs if place else ():
+            names.setdefault(name, place)
+    listed = list(dict.fromkeys(names[name] for name in values if name in names))
+    inside = sum(name not in names for name in values)
+    return ", ".join([*listed, *([f"and {inside} without a name"] if inside else ())])
+
+
+def _program(
+    request: Request, interface: Interface, folder: Path, options: ReadOptions
+) -> tuple[Graph, Narrowing | None]:
+    """Read the program as the converter wrote it, and what was narrowed."""
     # A mapped file cannot be removed on Windows, and the folder is temporary.
     copy = options.copy or os.name == "nt"
     if interface.whole is not None:
@@ -64,7 +102,7 @@ def _program(request: Request, interface: Interface, folder: Path, options: Read
             message = f"programs of {request.frontend} have no types that can be narrowed"
             raise fail("option-conflict", "--narrow", message, "leave the option out")
         plain = ReadOptions(limits=options.limits, copy=copy)
-        return joined(interface.whole, folder, plain, request.frontend)
+        return joined(interface.whole, folder, plain, request.frontend), None
     path = folder / PROGRAM_FILE
     if not path.exists():
         message = f"the converter wrote no {PROGRAM_FILE}"
@@ -83,14 +121,17 @@ def _program(request: Request, interface: Interface, folder: Path, options: Read
         raise _listed(rows, request) from None
 
 
-def read_program(opened: Input, options: ReadOptions) -> Graph:
-    """Read the program. If two of its values have one name, all are generated: frameworks allow that."""
+def read_program(opened: Input, options: ReadOptions) -> tuple[Graph, Narrowing]:
+    """Read the program, and note what was narrowed.
+
+    If two of its values have one name, all are generated: frameworks allow that.
+    """
     try:
-        return read(opened, options)
+        return read_narrowed(opened, options)
     except TosaConvertError as error:
         if any(finding.code != "duplicate-name" for finding in error.findings):
             raise
-        return read(opened, replace(options, names="generate"))
+        return read_narrowed(opened, replace(options, names="generate"))
 
 
 def _listed(rows: list[NotLowered], request: Request) -> TosaConvertError:

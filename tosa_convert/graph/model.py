@@ -343,6 +343,8 @@ class Graph:
             lines.append(f"region {_short(region.name)}")
             for block in region.blocks[:_PRINTED_ITEMS]:
                 lines += [f"  {line}" for line in str(block).splitlines()]
+            if (hidden := len(region.blocks) - _PRINTED_ITEMS) > 0:
+                lines.append(f"  ... {counted(hidden, 'more block')}")
         if (hidden := len(self.regions) - _PRINTED_ITEMS) > 0:
             lines.append(f"... {counted(hidden, 'more region')}")
         return "\n".join(lines)

@@ -20,6 +20,7 @@ from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import Operator
 from tosa_convert.graph.opset import operator
 from tosa_convert.records import NamedTuple, replace
+from tosa_convert.rewrites.tied_weights import Tables
 
 Array = npt.NDArray[Any]
 
@@ -75,6 +76,8 @@ def rewrite(op: Operator, edit: BlockEditor) -> str | None:
             axes = _CHANNELS[sums.spec]
             sizes = [size if axis in axes else 1 for axis, size in enumerate(given.shape)]
             scales = numbers.reshape(sizes)
+            if sums.spec is _MATMUL and Tables(edit).of(weights):
+                return None  # Scaled, it would not be stored once.
             scaled = given * scales
             if not _is_safe(scaled, given, scales):
                 return None

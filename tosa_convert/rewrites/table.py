@@ -21,6 +21,7 @@ from tosa_convert.rewrites import (
     merge_layouts,
     no_operations,
     pow_by_constant,
+    tied_weights,
     unused_operators,
     widen_integers,
 )
@@ -159,7 +160,13 @@ REWRITES: Final[tuple[Rewrite, ...]] = (
         "frontends leave operators behind that no result depends on",
         unused_operators.rewrite,
     ),
-    # Last: what is unused must not count.
+    # What is unused must not count from here on.
+    GraphRewrite(
+        tied_weights.NAME,
+        CLEAN_UP,
+        "frontends transpose the table of a decoder for its last product, and store both",
+        tied_weights.rewrite,
+    ),
     GraphRewrite(
         layouts.NAME,
         CLEAN_UP,

@@ -13,7 +13,7 @@ import pytest
 from unit.building import branching, counting, example, graph, op, shape, tensor
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.graph import DTYPES, Constant, Graph, Region, ShapeValue, compare, dtype
+from tosa_convert.graph import DTYPES, Block, Constant, Graph, Region, ShapeValue, compare, dtype
 from tosa_convert.graph.dtypes import BlockShape, NanPropagationMode
 from tosa_convert.graph.model import BlockScale, element_value, sizes
 from tosa_convert.io.files import map_file
@@ -255,6 +255,8 @@ def test_what_has_no_regions_or_too_many_prints_in_few_lines() -> None:
     assert str(made).endswith("\n... 1 more region")
     del made.regions[4:]
     assert str(made).endswith('\nregion "r0"')
+    made.regions[0].blocks += [Block(f"b{number}") for number in range(5)]
+    assert "\n  ... 2 more blocks\n" in str(made)
     made.regions.clear()
     assert "inputs" not in made._repr_html_()
     assert "0 regions" in str(made)

@@ -71,11 +71,13 @@ def complete_program(
     opened = open_input(folder / PROGRAM_FILE, options, where=source)
     with log.collected_warnings() as warnings:
         try:
-            graph = read_program(opened, options)
+            graph, narrowing = read_program(opened, options)
         except TosaConvertError as error:
             if all(finding.code != "foreign-operator" for finding in error.findings):
                 raise
             return []
+        for line in narrowing.report():
+            log.warning("%s", line)
         if decomposed is not None:
             graph = with_decompositions(graph, decomposed, file)
         if corrections:

@@ -29,6 +29,7 @@ def read_file(
     where: str = "",
     options: ReadOptions = _READ_OPTIONS,
     upgrade: Upgrade | None = None,
+    narrowing: Narrowing | None = None,
 ) -> Graph:
     """Read the graph of a bytecode file of any version of the format; see `read_module`.
 
@@ -37,6 +38,7 @@ def read_file(
         where: the file, for messages.
         options: as for `read_module`.
         upgrade: as for `read_module`.
+        narrowing: as for `read_module`.
 
     Returns:
         The graph. Its large constants are views of `data`.
@@ -44,7 +46,7 @@ def read_file(
     Raises:
         TosaConvertError: "malformed-mlir" with a byte offset, and the codes of `read_module`.
     """
-    return read_module(Bytecode(read_sections(data, where)), options, upgrade)
+    return read_module(Bytecode(read_sections(data, where)), options, upgrade, narrowing)
 
 
 def read_text(
@@ -52,6 +54,7 @@ def read_text(
     path: str = "",
     options: ReadOptions = _READ_OPTIONS,
     upgrade: Upgrade | None = None,
+    narrowing: Narrowing | None = None,
 ) -> Graph:
     """Read the graph of MLIR text of any release; see `read_module`.
 
@@ -60,6 +63,7 @@ def read_text(
         path: the file that it is the content of, or "".
         options: as for `read_module`; `limits` bounds the nesting of brackets.
         upgrade: as for `read_module`.
+        narrowing: as for `read_module`.
 
     Raises:
         TosaConvertError: "malformed-mlir" with line, column and the line itself, and the codes of
@@ -82,7 +86,7 @@ def read_text(
             function=options.func or None,
             pass_captured=options.pass_captured,
         )
-        return read_module(Bytecode(sections_in_pieces(pieces)), options, upgrade)
+        return read_module(Bytecode(sections_in_pieces(pieces)), options, upgrade, narrowing)
 
 
 def function_names(data: memoryview, *, is_text: bool) -> list[str]:
@@ -98,7 +102,10 @@ def function_names(data: memoryview, *, is_text: bool) -> list[str]:
 
 
 def read_module(
-    bytecode: Bytecode, options: ReadOptions = _READ_OPTIONS, upgrade: Upgrade | None = None
+    bytecode: Bytecode,
+    options: ReadOptions = _READ_OPTIONS,
+    upgrade: Upgrade | None = None,
+    narrowing: Narrowing | None = None,
 ) -> Graph:
     """Read the graph of one function of a module.
 
@@ -108,6 +115,7 @@ def read_module(
             tensor that narrowing changes and every value that is passed in is logged; a value that does
             not fit is a finding.
         upgrade: what changes in a program of an older release is noted in it; None to log a summary.
+        narrowing: is made of `options`, and notes what it changes; None to log that.
 
     Returns:
         The graph. Its version is the one that the module asks for (tosa.target_env), else the lowest
@@ -128,11 +136,11 @@ def read_module(
         noted.state, noted.is_old = state, noted.is_old or state < OPERANDS
     functions, variables, others, findings = select(bytecode, options.func)
     graph = None
-    narrowing = Narrowing(options.narrow)
+    noted_narrowing, narrowing = narrowing, narrowing or Narrowing(options.narrow)
     captures: CapturedValues | None = None
     for function in functions:
         # With several functions there is a finding already, and nothing of them is returned.
-        narrowing = Narrowing(options.narrow)
+        narrowing = noted_narrowing or Narrowing(options.narrow)
         if options.pass_captured:
             from tosa_convert.formats.mlir.read.scope import CapturedValues
 
@@ -150,7 +158,8 @@ def read_module(
             findings += error.findings
     if findings or graph is None:
         raise TosaConvertError(findings[:MAX_FINDINGS])
-    for line in (*narrowing.report(), *(captures.report() if captures is not None else ())):
+    changes = () if noted_narrowing else narrowing.report()
+    for line in (*changes, *(captures.report() if captures is not None else ())):
         log.warning("%s", line)
     if upgrade is None and reader.upgrade:
         log.warning("%s", reader.upgrade.summary())

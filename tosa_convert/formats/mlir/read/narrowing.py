@@ -139,18 +139,21 @@ class Narrowing:
             )
         return Constant(target, data.count, narrow.view(np.uint8), splat=data.splat)
 
-    def report(self) -> Iterator[str]:
-        """Iterate over the changes of narrowing, one line for each kind."""
+    def report(self, listed: Callable[[list[str]], str] = ", ".join) -> Iterator[str]:
+        """Iterate over the changes of narrowing, one line for each kind.
+
+        listed: returns the text that names some tensors.
+        """
         for element, names in self.narrowed.items():
             if names and element == QUANT:
                 yield (
                     f"quantised types became the integers that they are stored as in "
                     f"{_count(names, 'tensor')}, and their scales and zero points are lost: "
-                    + ", ".join(names)
+                    + listed(names)
                 )
             elif names:
                 target = TARGETS[element][1].mlir
-                yield f"narrowed {element} to {target} in {_count(names, 'tensor')}: {', '.join(names)}"
+                yield f"narrowed {element} to {target} in {_count(names, 'tensor')}: {listed(names)}"
         if self.replaced_clamps:
             what = _count(self.replaced_clamps, "CLAMP")
             yield f"narrowing i64 to i32 replaced {what} by MAXIMUM and MINIMUM"
