@@ -65,14 +65,16 @@ LOOKED_UP_IN_FP32: Final = _TABLED - {
 }
 
 
-def affordable(call: Call, each: int, most: int) -> int:
+def affordable(call: Call, each: int, most: int, *, beside: int = 0, times: float = 1.0) -> int:
     """Return how many items an operator may compute at a time: at most `most`.
 
-    Their intermediate values, of so many bytes each, take no more memory than operands and results.
+    Their intermediate values, of so many bytes each, and so many bytes beside them, take no more memory
+    than operands and results, or so many times that: less than 2, so that all is less than 3 times.
     """
     operands = {id(array): array.nbytes for array in call.operands}
     live = sum(operands.values()) + sum(map(_bytes_of, call.results))
-    return max(1, min(most, max(live, _LEAST_BYTES) // max(1, each)))
+    allowed = int(times * max(live, _LEAST_BYTES)) - beside
+    return max(1, min(most, allowed // max(1, each)))
 
 
 def _bytes_of(result: Type) -> int:

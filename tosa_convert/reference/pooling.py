@@ -31,12 +31,12 @@ def _pool_maximum(call: Call) -> Array:
     result = new_result(call.result, call.precision)
     border = Border(pad, stride, (1, 1), least)
     for batch, rows, columns in blocks(result, _pooled(call, kind, stride)):
-        place: Any = image, batch, rows, kernel, kind
-        padded = border.around(*place, is_read=True, window=columns)
+        padded = border.around(image, batch, rows, kernel, kind, is_read=True, window=columns)
         largest = _combine(padded, kernel, stride, function)
         if ignores:
             # A window with nothing but NaN is NaN.
-            is_number = ~np.isnan(border.around(*place, np.nan, window=columns))
+            padded = border.around(image, batch, rows, kernel, kind, np.nan, window=columns)
+            is_number = ~np.isnan(padded)
             counted = _combine(is_number, kernel, stride, np.logical_or)
             largest = np.where(counted, largest, np.nan)
         result[batch, rows, columns] = largest
@@ -109,7 +109,7 @@ def _pool_channels(call: Call, function: Operation) -> Array:
     kernel, _, _ = _pooling(call)
     step = affordable(call, 16 * math.prod(kernel), image.shape[-1])
     if step >= image.shape[-1]:
-        return function(call)
+        return np.asarray(function(call))
     result = new_result(call.result, call.precision)
     for channels in steps(image.shape[-1], step):
         target = result[..., channels]

@@ -200,7 +200,7 @@ def add(call: Call) -> Array:
                     rounded = np.cumsum(part[some], axis=0, dtype=np.float64) + rounded[-1]
                     wrong = (sums < low) | (sums > high) | (np.abs(rounded - sums) > 2.0**62)
                     refuse_undefined(call, wrong, f"it does not fit {call.result.dtype}")
-                return sums[-1]
+                return np.asarray(sums[-1])
 
             reduce_in_parts(value, axis, check, np.dtype(np.int64), is_turned=False)
     return np.asarray(_ADD(call))

@@ -34,6 +34,8 @@ _WEIGHTS: Final = 1 << 20
 _SUMMED_BYTES: Final = 1 << 20
 #: Bytes that a weight of it is converted in.
 _FACTOR_BYTES: Final = 16
+#: Bytes that `einsum` takes for buffers.
+_BUFFERED_BYTES: Final = 3 << 15
 #: Sums of a depthwise convolution that numpy adds to before it goes to the next line.
 _LINE: Final = 1 << 13
 
@@ -141,9 +143,12 @@ def _convolve_depthwise(call: Call) -> Array:
     bias = _repeated(bias.astype(whole), max(1, long // outputs) * (outputs // bias.size))
     # The lines of the image, the products and sums of a line.
     size = math.prod(image.array.shape[2:]) * (1 + multiplier * (multiplier > 1)) * kind.itemsize
-    each = 2 * (stride[0] * size + line * (2 * kind.itemsize + whole.itemsize))
-    most = _SUMMED_BYTES // max(1, columns * outputs * kind.itemsize)
-    step = affordable(call, each, max(1, most))
+    if not call.is_integer and image.array.dtype != kind:
+        size *= 2
+    each = stride[0] * size + line * (2 * kind.itemsize + whole.itemsize)
+    beside = (height - 1) * dilation[0] * size + (height * width + 4) * line * kind.itemsize
+    most = max(1, _SUMMED_BYTES // max(1, columns * outputs * kind.itemsize))
+    step = affordable(call, each, most, beside=beside + _BUFFERED_BYTES, times=1.9)
     for batch, rows in _rows(result, step):
         for phase in phases:
             phase.load(image, batch, rows, kind, multiplier)
