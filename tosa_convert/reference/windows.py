@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -34,8 +35,10 @@ _WEIGHTS: Final = 1 << 20
 _SUMMED_BYTES: Final = 1 << 20
 #: Bytes that a weight of it is converted in.
 _FACTOR_BYTES: Final = 16
-#: Bytes that `einsum` takes for buffers.
-_BUFFERED_BYTES: Final = 3 << 15
+#: Elements that are multiplied before they are added to sums.
+_MULTIPLIED: Final = 1 << 17
+#: Elements that `einsum` takes for buffers.
+_BUFFERED: Final = 3 << 13
 #: Sums of a depthwise convolution that numpy adds to before it goes to the next line.
 _LINE: Final = 1 << 13
 
@@ -94,14 +97,15 @@ def _convolve(
 def convolve_depthwise(call: Call) -> Array:
     """Return the sums over the window alone, for each channel and multiplier; see `convolve`."""
     height, width, channels, multiplier = call.raw("weight").shape
-    step = affordable(call, 2 * _FACTOR_BYTES * height * width * multiplier, channels)
+    free = affordable(call, 1, sys.maxsize)
+    step = free // (2 * _FACTOR_BYTES * height * width * multiplier)
     if step < channels:
-        return _in_groups(call, _convolve_depthwise, step)
+        return _in_groups(call, _convolve_depthwise, max(1, step))
     extent = (height - 1) * call.attributes["dilation"][0] + 1
     columns, outputs = call.result.shape[2:]
     window = max(extent * call.raw("input").shape[2] * (channels + outputs) * 4, columns)
-    if (part := affordable(call, 1, window)) < window:
-        return _in_columns(call, columns * part // (2 * window))
+    if free < window:
+        return _in_columns(call, columns * free // (2 * window))
     return _convolve_depthwise(call)
 
 
@@ -119,53 +123,104 @@ def _convolve_depthwise(call: Call) -> Array:
     result = new_result(call.result, call.precision)
     columns, outputs = result.shape[2:]
     # numpy multiplies long lines faster than those of the channels alone.
-    long = affordable(call, 4 * (height * width + 2) * kind.itemsize, _LINE)
+    free = affordable(call, 1, sys.maxsize) // kind.itemsize
+    long = min(free // (4 * (height * width + 2)), _LINE)
     repeats = max(1, min(columns, long // outputs))
     line = repeats * outputs
     factors = weight.reshape(height, width, outputs).astype(kind)
     border = Border(call.attributes["pad"], stride, dilation, point or call.outside)
-    # With a stride of 2, elements of even and of odd columns are multiplied apart.
-    phases = [
-        _Phase(
-            border,
-            first,
-            [x * dilation[1] // stride[1] for x in taps],
-            _repeated(factors[:, taps], repeats),
-        )
-        for first in range(stride[1])
-        if (taps := [x for x in range(width) if x * dilation[1] % stride[1] == first])
-    ]
+    most = min(free // 4, _MULTIPLIED)
+    phases = _phases(border, factors, repeats, most)
     bias = call.value("bias")
     if point:
         bias = bias.astype(np.int64) - point * weight.sum(axis=(0, 1), dtype=np.int64).reshape(-1)
-    has_bias = bias.any()
+    has_bias = bool(bias.any())
     whole = products.whole_kind(bias, result.dtype)
     bias = _repeated(bias.astype(whole), max(1, long // outputs) * (outputs // bias.size))
-    # The lines of the image, the products and sums of a line.
-    size = math.prod(image.array.shape[2:]) * (1 + multiplier * (multiplier > 1)) * kind.itemsize
-    if not call.is_integer and image.array.dtype != kind:
-        size *= 2
-    each = stride[0] * size + line * (2 * kind.itemsize + whole.itemsize)
-    beside = (height - 1) * dilation[0] * size + (height * width + 4) * line * kind.itemsize
-    most = max(1, _SUMMED_BYTES // max(1, columns * outputs * kind.itemsize))
-    step = affordable(call, each, most, beside=beside + _BUFFERED_BYTES, times=1.9)
+    # Columns of one phase at a time, if a line has all of them.
+    is_whole = line >= columns * outputs
+    # Sums, products, and the former with a bias in a type that is not that of the memory of the result.
+    has_own = whole != result.dtype and not (is_whole and whole.itemsize == result.itemsize)
+    summed = kind.itemsize + has_own * whole.itemsize
+    beside = ((height * width + 2) * line + (len(phases) > 1) * max(most, line)) * kind.itemsize
+    step = _depthwise_rows(call, kind, len(phases) if is_whole else 1, line * summed, beside)
+    row = bias if has_bias else None
+    last = phases[-1] if len(phases) > 1 and kind == whole else None
     for batch, rows in _rows(result, step):
-        for phase in phases:
+        for phase in () if is_whole else phases:
             phase.load(image, batch, rows, kind, multiplier)
         whole_lines = result[batch, rows].reshape(-1, columns * outputs)
         for start in range(0, columns * outputs, line):
             target = whole_lines[:, start : start + line]
-            found = target if whole == target.dtype else np.empty(target.shape, whole)
+            found = np.empty(target.shape, whole) if has_own else target.view(whole)
             sums = found if found.dtype == kind else np.empty(target.shape, kind)
             for phase in phases:
-                phase.multiply(start, sums, is_first=phase is phases[0])
+                if is_whole:
+                    phase.load(image, batch, rows, kind, multiplier)
+                finish = (row, target) if phase is last else None
+                phase.multiply(start, sums, is_first=phase is phases[0], finish=finish)
+                if is_whole:
+                    phase.drop()
             if sums is not found:
                 np.copyto(found, sums, casting="unsafe")
-            if has_bias:
-                _add_to_lines(found, bias)
-            if found is not target:
-                target[...] = found
+            if last is None:
+                _finish(found, row, target)
     return result
+
+
+def _depthwise_rows(call: Call, kind: np.dtype[Any], phases: int, summed: int, beside: int) -> int:
+    """Return how many rows of a result are computed at a time; blocks are of about the same size.
+
+    Args:
+        call: the operator.
+        kind: the type that it is computed in.
+        phases: parts of a line of the image of which one is in memory at a time.
+        summed: bytes of the sums of a row.
+        beside: bytes that all rows share.
+    """
+    image = call.raw("input")
+    height, _, channels, multiplier = call.raw("weight").shape
+    size = image.shape[2] * channels * (1 + multiplier * (multiplier > 1)) * kind.itemsize
+    size *= 1 if call.is_integer or image.dtype == kind else 2
+    size //= phases
+    beside += (height - 1) * call.attributes["dilation"][0] * size + _BUFFERED * kind.itemsize
+    _, rows, columns, outputs = call.result.shape
+    most = max(1, _SUMMED_BYTES // max(1, columns * outputs * kind.itemsize))
+    each = call.attributes["stride"][0] * size + summed
+    step = affordable(call, each, most, beside=beside, times=1.9 if phases > 1 else 1.6)
+    return -(-rows // -(-rows // step))
+
+
+def _finish(lines: Array, bias: Array | None, target: Array) -> None:
+    """Add a bias to lines of sums, and convert them; `target` may be in the same memory.
+
+    bias: the beginning of a row that is added to each line, and that may have several of them.
+    """
+    if lines.dtype == target.dtype:
+        if bias is not None:
+            _add_to_lines(lines, bias, lines)
+        return
+    for rows in steps(len(target), max(1, _MULTIPLIED // max(1, target.shape[1]))):
+        part = lines[rows]
+        if bias is not None:
+            part = _add_to_lines(part, bias, np.empty(part.shape, part.dtype))
+        target[rows] = part
+
+
+def _phases(border: Border, factors: Array, repeats: int, most: int) -> list[_Phase]:
+    """Return the taps of a line: with a stride of 2, those of even and of odd columns are apart."""
+    width, dilation, stride = factors.shape[1], border.dilation[1], border.stride[1]
+    return [
+        _Phase(
+            border,
+            first,
+            [x * dilation // stride for x in taps],
+            _repeated(factors[:, taps], repeats),
+            most,
+        )
+        for first in range(stride)
+        if (taps := [x for x in range(width) if x * dilation % stride == first])
+    ]
 
 
 def _in_groups(call: Call, function: Operation, step: int) -> Array:
@@ -221,6 +276,7 @@ class _Phase:
     first: the first column of the image that they are multiplied by; the others are a stride apart.
     distances: of each tap, how many of these columns it is from the first one.
     factors: their weights, [window rows, taps, elements of a line].
+    most: elements that are multiplied at a time.
     memory, products: of the first block, which has the most rows; later ones use them again.
     part: these columns of a block.
     """
@@ -229,6 +285,7 @@ class _Phase:
     first: int
     distances: list[int]
     factors: Array
+    most: int
     memory: Array | None = None
     products: Array | None = None
     part: Array | None = None
@@ -246,8 +303,22 @@ class _Phase:
             self.memory = padded
         self.part = np.repeat(padded, multiplier, axis=-1) if multiplier > 1 else padded
 
-    def multiply(self, start: int, sums: Array, *, is_first: bool) -> None:
-        """Add products to lines of sums, which begin at the element `start`, or write the first ones."""
+    def drop(self) -> None:
+        """Let the columns go, for those of another phase."""
+        self.memory = self.part = None
+
+    def multiply(
+        self,
+        start: int,
+        sums: Array,
+        *,
+        is_first: bool,
+        finish: tuple[Array | None, Array] | None = None,
+    ) -> None:
+        """Add products to lines of sums, which begin at the element `start`, or write the first ones.
+
+        finish: the bias, and where the sums are written with it; not for the first products.
+        """
         assert self.part is not None
         outputs, length = self.part.shape[-1], sums.shape[-1]
         row, _, item = self.part.strides
@@ -265,10 +336,20 @@ class _Phase:
             np.einsum("yxrc,yxc->rc", elements, self.factors[..., :length], out=sums)
         else:
             if self.products is None:
-                self.products = np.empty(sums.shape, sums.dtype)
-            found = self.products[: len(sums), :length]
-            np.einsum("yxrc,yxc->rc", elements, self.factors[..., :length], out=found)
-            sums += found
+                count = min(len(sums), max(1, self.most // length))
+                self.products = np.empty((count, length), sums.dtype)
+            for rows in steps(len(sums), len(self.products)):
+                found = self.products[: rows.stop - rows.start, :length]
+                taken = elements[:, :, rows]
+                np.einsum("yxrc,yxc->rc", taken, self.factors[..., :length], out=found)
+                if finish is None:
+                    sums[rows] += found
+                    continue
+                found += sums[rows]
+                bias, target = finish
+                if bias is not None:
+                    _add_to_lines(found, bias, found)
+                target[rows] = found
 
 
 def convolve_transposed(call: Call) -> Array:
@@ -372,11 +453,14 @@ def _filters(call: Call, image: Image, weight: Array) -> tuple[Image, Products]:
     return filters, Products(image.largest, weight.T, filters.point)
 
 
-def _add_to_lines(lines: Array, row: Array) -> None:
+def _add_to_lines(lines: Array, row: Array, out: Array) -> Array:
     """Add the beginning of a row to each line; several lines at once if the row repeats itself so."""
-    if lines.flags.c_contiguous and lines.size % row.size == row.size % lines.shape[1] == 0:
-        lines = lines.reshape(-1, row.size)
-    lines += row[: lines.shape[1]]
+    is_repeated = lines.size % row.size == row.size % lines.shape[1] == 0
+    if is_repeated and lines.flags.c_contiguous and out.flags.c_contiguous:
+        np.add(lines.reshape(-1, row.size), row, out=out.reshape(-1, row.size))
+    else:
+        np.add(lines, row[: lines.shape[1]], out=out)
+    return out
 
 
 def _repeated(array: Array, count: int) -> Array:
