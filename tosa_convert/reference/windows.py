@@ -338,18 +338,18 @@ class _Phase:
             if self.products is None:
                 count = min(len(sums), max(1, self.most // length))
                 self.products = np.empty((count, length), sums.dtype)
-            for rows in steps(len(sums), len(self.products)):
-                found = self.products[: rows.stop - rows.start, :length]
-                taken = elements[:, :, rows]
+            for block in steps(len(sums), len(self.products)):
+                found = self.products[: block.stop - block.start, :length]
+                taken = elements[:, :, block]
                 np.einsum("yxrc,yxc->rc", taken, self.factors[..., :length], out=found)
                 if finish is None:
-                    sums[rows] += found
+                    sums[block] += found
                     continue
-                found += sums[rows]
+                found += sums[block]
                 bias, target = finish
                 if bias is not None:
                     _add_to_lines(found, bias, found)
-                target[rows] = found
+                target[block] = found
 
 
 def convolve_transposed(call: Call) -> Array:
