@@ -27,7 +27,7 @@ ARROWS: dict[str, set[str]] = {
     "graph": {"errors"},
     "eras": {"errors", "graph", "rules", "builder"},
     "rules": {"errors", "graph"},
-    "consumers": {"errors", "io", "graph", "eras", "rules"},
+    "consumers": {"errors", "io", "graph", "eras", "rules", "rewrites"},
     "reference": {"errors", "graph"},
     "builder": {"errors", "graph", "rules"},
     "rewrites": {"errors", "extensions", "graph", "rules", "reference", "builder"},

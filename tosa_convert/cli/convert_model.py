@@ -14,6 +14,7 @@ import click
 from tosa_convert.cli.convert_file import (
     ConvertOptions,
     applicable,
+    for_reader,
     inside,
     output_format,
     renamed,
@@ -22,7 +23,7 @@ from tosa_convert.cli.convert_file import (
 from tosa_convert.cli.load_graph import refuse_terminal
 from tosa_convert.cli.messages import say
 from tosa_convert.cli.progress import StageDisplay
-from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.errors import TosaConvertError, fail, printable
 from tosa_convert.extensions import is_extension
 from tosa_convert.formats.write import stamp
 from tosa_convert.frontends.examples import WANTED
@@ -120,6 +121,7 @@ def convert_model(
         graph = renamed(stamp(found.graph, options.tosa_version), options)
         is_equal = True
         if options.check:
+            graph = for_reader(graph, file_format, options)
             from tosa_convert.cli.check_model import check_model
             from tosa_convert.graph.verify import refuse_unsound
             from tosa_convert.rules.public import refuse_invalid
@@ -131,8 +133,25 @@ def convert_model(
             is_equal = result.ok
             # Standard output may be the program.
             say(str(result), err=output is None)
-        write_output(graph, output or STANDARD, file_format, write_options, options)
+        with _refusal_after_verdict(output, options):
+            write_output(graph, output or STANDARD, file_format, write_options, options)
     return 0 if is_equal else 1
+
+
+@contextlib.contextmanager
+def _refusal_after_verdict(output: str | None, options: ConvertOptions) -> Iterator[None]:
+    """Say last that there is no file, where the verdict of --check comes before the refusal of --for."""
+    try:
+        yield
+    except TosaConvertError as error:
+        if not options.check or error.code != "unsupported-by-reader":
+            raise
+        stays = output is not None and os.path.exists(output)
+        what = "the program" if output is None else printable(output)
+        text = f"{what} was not written" + ("; the file there is an older one" if stays else "")
+        *others, last = error.findings
+        last = replace(last, hint=f"{last.hint}\n{text}" if last.hint else text)
+        raise TosaConvertError([*others, last]) from None
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ from tosa_convert.golden.arrays.scratch import (
     scratch_errors,
     write_scratch,
 )
-from tosa_convert.golden.backends.adapters import ADAPTERS, open_adapter
+from tosa_convert.golden.backends.adapters import ADAPTERS, find_adapter, open_adapter
 from tosa_convert.golden.backends.isolated import (
     REWRITTEN,
     Command,
@@ -57,6 +57,8 @@ from tosa_convert.io.formats import EXTENSIONS
 from tosa_convert.process.child import remove_temporary_folder
 
 _MODEL_EXTENSIONS: Final = tuple(EXTENSIONS)
+#: What the software says of its results.
+_NOTE_FILE: Final = "note.txt"
 #: 64-bit types of frameworks -> the types that TOSA has instead, as numpy writes them.
 _NARROWER: Final = frozenset({("i8", "i4"), ("f8", "f4")})
 #: Software that runs models of its own -> how the original of a TOSA program is given.
@@ -183,7 +185,7 @@ def backend_on(
         return OtherModel(text, timeout, graph, "reference-model")
     if text == "iree":
         return Iree(machine, keep)
-    if text in ADAPTERS:
+    if find_adapter(text) is not None:
         return open_adapter(text, machine, keep)
     software, colon, after_colon = text.partition(":")
     if software in ORIGINALS:
@@ -202,7 +204,7 @@ def backend_on(
         return OtherModel(text, timeout)
     words = command_words(text)
     if not words:
-        raise unknown_backend(text)
+        raise unknown_backend(text, ADAPTERS)
     kind = ProgramCommand if any(REWRITTEN in word for word in words) else Command
     return kind(words, machine, keep)
 
@@ -246,7 +248,10 @@ def run_original(
             outputs, steps = run_worker(machine, software, original, given, files)
         changed = numbered(files, "changed")
         answer = in_program_types(graph, by_position(graph, outputs, software, changed))
-        return Record(software, answer, steps, files, () if pairs is None else pairs.notes)
+        notes = () if pairs is None else pairs.notes
+        if (said := files / _NOTE_FILE).exists():
+            notes = (*notes, said.read_text(encoding="utf-8"))
+        return Record(software, answer, steps, files, notes)
     except BaseException:
         remove_temporary_folder(files)
         raise
