@@ -382,6 +382,20 @@ def test_a_strided_convolution_of_an_open_batch_runs_once_its_size_is_given(
     np.testing.assert_allclose(array, module(image).detach().numpy(), atol=1e-5)
 
 
+def test_a_result_whose_size_depends_on_the_data_is_refused_as_that_alone() -> None:
+    import torch
+
+    class Places(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.nonzero(x > 0)
+
+    with pytest.raises(tc.TosaConvertError) as caught:
+        tc.frontends.from_torch(Places(), (torch.randn(4, 4),))
+    (found,) = caught.value.findings
+    assert "aten.nonzero" in found.message
+    assert "depends on the data" in f"{found.message} {found.hint}"
+
+
 def test_a_compiled_module_converts_and_a_scripted_one_is_refused_by_name() -> None:
     import torch
 

@@ -31,11 +31,11 @@ from tosa_convert.consumers.validate import validate
 from tosa_convert.errors import CODES, Finding, TosaConvertError, grouped, printable
 from tosa_convert.formats.read import quoted, read
 from tosa_convert.graph.opset import OPERATORS
+from tosa_convert.graph.static_shapes import open_inputs
 from tosa_convert.io.files import STANDARD
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.records import dataclass
 from tosa_convert.rules.families.core import dashed
-from tosa_convert.rules.open_sizes import open_inputs
 from tosa_convert.rules.public import TARGET_CODES, Needs, needs
 from tosa_convert.version import __version__
 

@@ -20,11 +20,11 @@ from tosa_convert.graph.dtypes import INT64
 from tosa_convert.graph.model import Block, Graph, counted
 from tosa_convert.graph.opset import VARIABLE_READ
 from tosa_convert.graph.rename import rename_in_order
+from tosa_convert.graph.static_shapes import open_inputs
 from tosa_convert.io import log
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.records import replace
 from tosa_convert.rewrites.table import EXACT
-from tosa_convert.rules.open_sizes import open_inputs
 
 if TYPE_CHECKING:
     from tosa_convert.formats.read import Narrowing

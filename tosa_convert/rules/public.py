@@ -100,9 +100,9 @@ def needs(graph: Graph) -> Needs:
         >>> needs(tc.load("digits_cnn.tosa"))
         Needs(version='1.0', profiles=('PRO-FP',), extensions=(), level='8k')
     """
+    from tosa_convert.graph.static_shapes import has_open_sizes
     from tosa_convert.graph.versions import V1_1_DRAFT, lowest_version, version_name
     from tosa_convert.rules.levels import LEVELS
-    from tosa_convert.rules.open_sizes import has_open_sizes
     from tosa_convert.rules.profiles import EXTENSIONS, PROFILES, least, requirements
 
     names = least(requirements(graph))

@@ -102,13 +102,9 @@ class TensorComparison:
         if self.needed_ulp:
             tolerance += f", at most {self.needed_ulp:g} ulp"
         counts = count_text(self.ok, self.elements, self.differing, self.failing)
-        if self.ok:
-            largest = "largest error" if self.margin is None else "largest share of the bound"
-            text = f"{head}: {counts}; {largest} {place}; over all elements: needs {tolerance}"
-        else:
-            text = (
-                f"{head}: {counts}; worst {place}; over all elements: would pass with {tolerance}"
-            )
+        largest = "largest error" if self.margin is None else "largest share of the bound"
+        which, verb = (largest, "needs") if self.ok else ("worst", "would pass with")
+        text = f"{head}: {counts}; {which} {place}; over all elements: {verb} {tolerance}"
         if self.margin is not None:
             text += f"; {self.margin:.3g} of the bound"
         if self.statistics is not None:
@@ -246,7 +242,7 @@ def compare(
         >>> result = golden.compare({"y": np.int32([1, 2])}, {"y": np.int32([1, 5])})
         >>> print(result)
         FAIL y int32[2] [exact]: 1 of 2 elements differ, 1 too much; worst at [1]: \
-expected 2, found 5; would pass with atol=3 or rtol=1.5
+expected 2, found 5; over all elements: would pass with atol=3 or rtol=1.5
                error: mean 1.5, 50% up to 0, 90% up to 3, 99% up to 3; SNR -2.6 dB, cosine 0.964763821
         >>> loose = golden.Tolerances(atol=(("y", 3.0),))
         >>> golden.compare({"y": np.int32([1, 2])}, {"y": np.int32([1, 5])}, tolerances=loose).ok
