@@ -68,8 +68,8 @@ class FileReport:
     """What was found of one file.
 
     findings: what TOSA forbids, or why the file cannot be read. needs: the least target, of a
-    program that TOSA allows and if asked for. open_inputs: the inputs of unknown sizes, then, such as
-    "image ?x3x32x32". trace: the traceback if a defect of ours is the reason.
+    program that TOSA allows and if asked for. open_inputs: the inputs of unknown sizes of a valid
+    program, such as "image ?x3x32x32". trace: the traceback if a defect of ours is the reason.
     """
 
     name: str
@@ -115,9 +115,6 @@ def _text_lines(report: FileReport) -> Iterator[str]:
         needs = report.needs
         level = f"level {needs.level}" if needs.level else "no level"
         names = ", ".join((*needs.profiles, *needs.extensions, level))
-        if report.open_inputs:
-            sizes = ", ".join(report.open_inputs)
-            names += f"; --input-shape of convert sets the unknown sizes: {sizes}"
         yield f"{printable(report.name)}: needs TOSA {needs.version}, {names}"
     for line in grouped(report.findings):
         # Further lines of a finding are indented.
@@ -438,7 +435,7 @@ def _checked(path: Path | str, checks: Checks) -> FileReport:
         Status.INVALID if findings else Status.VALID,
         findings,
         needs(graph) if checks.least and allowed else None,
-        tuple(map(" ".join, open_inputs(graph))) if checks.least and allowed else (),
+        () if findings else tuple(map(" ".join, open_inputs(graph))),
     )
 
 
@@ -447,6 +444,12 @@ def _finish(reports: Sequence[FileReport], form: Form | None, output: str | None
     if form is not None:
         _write(form(reports), output)
     for report in reports:
+        if report.open_inputs and form in (None, as_text):
+            sizes = ", ".join(report.open_inputs)
+            note(
+                f"note: {report.name}: unknown sizes need TOSA 1.1, and have to be set before it runs: "
+                f"--input-shape of convert sets {sizes}"
+            )
         if report.trace:
             report_bug(report.trace, report.name)
     if len(reports) > 1:
