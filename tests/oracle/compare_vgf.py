@@ -3,7 +3,7 @@
     python tests/oracle/compare_vgf.py SUITE --state vgf.state
     python tests/oracle/compare_vgf.py FOLDER
 
-SUITE is made by official_suite.py; FOLDER has .tosa files, or folders of them, each of which has a column:
+SUITE is made by official_suite.py; FOLDER has .tosa files, or folders of them, which are counted apart:
 the networks of the zoo, as zoo/write_programs.py writes them by each way to TOSA. The command
 `model-converter` of PyPI's ai-ml-sdk-model-converter is on PATH.
 Two programs are equal if the same operators run in the same order on the same values: constants go by
