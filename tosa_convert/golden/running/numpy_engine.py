@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -31,6 +32,18 @@ class Computed(NamedTuple):
     outputs: dict[str, Array]
     bounds: dict[str, Array]
     seconds: float
+
+
+def definition(kind: str) -> str:
+    """Return what an operator computes, in words; "" of one that computes nothing.
+
+    Example:
+        >>> definition("ABS")
+        'Return the absolute value. That of the least integer is not defined.'
+    """
+    from tosa_convert.reference.evaluate import OPERATIONS
+
+    return inspect.getdoc(OPERATIONS[kind]) or "" if kind in OPERATIONS else ""
 
 
 def compute(graph: Graph, inputs: Mapping[str, Array], options: RunOptions) -> Computed:
