@@ -53,9 +53,19 @@ def test_a_name_is_that_of_a_model_of_its_library(library: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["timm:", "tim:resnet18", "c:/timm", "timm"])
+@pytest.mark.parametrize("name", ["other:resnet18", "c:/timm", "timm"])
 def test_another_text_names_no_model(name: str) -> None:
     assert recognize(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("torchvison:resnet18", "torchvision:resnet18"), ("tim:a", "timm:a"), ("timm:", "timm:NAME")],
+)
+def test_a_library_that_is_misspelt_is_named(name: str, meant: str) -> None:
+    with pytest.raises(TosaConvertError, match=f"did you mean {meant}") as caught:
+        recognize(name)
+    assert caught.value.code == "unrecognised-input"
 
 
 def test_a_file_of_the_name_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
