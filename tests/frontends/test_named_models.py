@@ -7,6 +7,7 @@ import json
 import logging
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -222,6 +223,15 @@ class TestKeras:
             "keras:MobileNet", random_weights=True, input_shapes={"image": (1, 32, 32, 3)}
         )
         assert graph.main.tensors[graph.main.inputs[0]].shape == (1, 32, 32, 3)
+
+    def test_no_random_weight_hides_an_operator(self) -> None:
+        """Zeros, ones and small weights would make all scores equal, whatever the image."""
+        from tosa_convert.frontends.named.from_keras import make_model
+
+        model = make_model(Wanted("keras", "MobileNet", {"image": (1, 32, 32, 3)}, True))
+        assert all(np.ptp(weight) > 0 for weight in map(np.asarray, model.weights))
+        image = np.random.default_rng(0).standard_normal((1, 32, 32, 3)).astype(np.float32)
+        assert np.ptp(np.asarray(model(image))) > 1e-4
 
     def test_an_unknown_name_is_refused_with_the_nearest(self) -> None:
         assert "did you mean MobileNet?" in code_of("keras:MobilNet")[1]
