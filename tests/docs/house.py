@@ -27,7 +27,7 @@ ARROWS: dict[str, set[str]] = {
     "graph": {"errors"},
     "eras": {"errors", "graph", "rules", "builder"},
     "rules": {"errors", "graph"},
-    "consumers": {"errors", "io", "graph", "eras", "rules"},
+    "consumers": {"errors", "io", "graph", "eras", "rules", "rewrites"},
     "reference": {"errors", "graph"},
     "builder": {"errors", "graph", "rules"},
     "rewrites": {"errors", "extensions", "graph", "rules", "reference", "builder"},
@@ -84,7 +84,7 @@ ARROWS: dict[str, set[str]] = {
     }
     | {"formats.read"},
     # Joins the two: lowers models, and compares them with their frameworks.
-    "golden.models": {"errors", "process", "io", "graph", "frontends", "golden"}
+    "golden.models": {"errors", "installation", "process", "io", "graph", "frontends", "golden"}
     | {"formats.read", "formats.write"},
     "cli": {
         "errors",
@@ -122,6 +122,10 @@ EXCEPTIONS: dict[str, tuple[set[str], str]] = {
     ),
     "frontends.extension": ({"formats.write"}, "writes the program for the parent process"),
     "frontends.recipes": ({"builder"}, "writes with a builder that a frontend hands over"),
+    "golden.backends.tflite_tensors": (
+        {"frontends", "frontends.tflite.read"},
+        "pairs the tensors of a TFLite file with those of a program",
+    ),
     "golden.models.onnx_files": ({"frontends.onnx.header"}, "reads the opsets of a model"),
     "formats.bindings.passes": (
         {"api"},

@@ -238,7 +238,7 @@ class ProgramCommand(Command):
 
     `{model}` is the program as `.tosa`, `{mlir}` as MLIR text. `{program}` is where the other program
     goes, in any format that can be read: `{program}.mlir` is a file of MLIR. A command without it only
-    reads: what numpy computes of the program itself is its answer.
+    reads: what numpy computes of the program itself is its answer, for those that count what it takes.
     refusal: a regular expression for stderr that tells a refusal from a crash.
     """
 
@@ -247,6 +247,7 @@ class ProgramCommand(Command):
     ) -> None:
         super().__init__(words, machine, keep)
         self.refusal = refusal
+        self.only_reads = not any(REWRITTEN in word for word in words)
 
     def run(self, part: Graph, inputs: Mapping[str, Array], folder: Path) -> Mapping[str, Array]:
         """Run the command, and compute what it wrote, whose inputs and outputs have the same order."""
@@ -261,13 +262,27 @@ class ProgramCommand(Command):
         if ended.code > 0 and self.is_refusal(ended.stderr):
             ended = replace(ended, code=REFUSED)
         refuse_failure(ended, self.name)
-        if not any(REWRITTEN in word for word in self.words):
+        if self.only_reads:
             return results_of(part, part, inputs, self)
         return results_of(part, written_program(folder, self.name, ended), inputs, self)
 
     def is_refusal(self, stderr: str) -> bool:
         """Return whether the command did not take the program, by what it said."""
         return bool(self.refusal and re.search(self.refusal, stderr)) and not _CRASH.search(stderr)
+
+
+def refuse_reader(backend: object) -> None:
+    """Refuse a backend that took a program and computes nothing, where results are to be compared.
+
+    Raises TosaConvertError("option-conflict").
+    """
+    if isinstance(backend, ProgramCommand) and backend.only_reads:
+        raise fail(
+            "option-conflict",
+            f"--against {backend.text}",
+            "it takes the program, but gives no results, so that nothing was compared",
+            "`suite` and `fuzz` count what it takes; `doctor` lists the programs that read a file",
+        )
 
 
 class Passes(PythonFile):

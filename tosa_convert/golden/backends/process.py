@@ -7,7 +7,7 @@ import functools
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -164,8 +164,8 @@ def failures_kept(name: str, folder: Path, keep: Path | None) -> Iterator[None]:
         raise fail(code, name, finding.message, hint) from None
 
 
-def unknown_backend(text: str) -> TosaConvertError:
-    """Return the error for a text that names no backend."""
+def unknown_backend(text: str, consumers: Iterable[str]) -> TosaConvertError:
+    """Return the error for a text that names no backend. consumers: names that are known."""
     where, name = f"--against {text}", text.partition(":")[0]
     if text.endswith((".py", *EXTENSIONS)):
         return fail("file-error", where, "cannot be read: No such file or directory")
@@ -173,7 +173,10 @@ def unknown_backend(text: str) -> TosaConvertError:
         message = f"models for {name} are run as the TFLite model that they become"
         hint = "tosa-flatbuffer-convert MODEL -o m.tosa --check, or --against tflite:MODEL.tflite"
         return fail("option-conflict", where, message, hint)
-    choices = ("numpy", *PACKAGES)
-    known = ", ".join(choices)
+    choices = ("numpy", *PACKAGES, *consumers)
+    # There are many passes of MLIR.
+    known = ", ".join(name for name in choices if ":" not in name or name.startswith("vela:"))
     message = f"expected {known}, a .py file, a folder, an .npz file, a model, or a command on PATH"
-    return fail("missing-backend", where, message, suggest(name, choices))
+    near = [choice for choice in consumers if choice.endswith((f":{text}", f"-{text}"))]
+    hint = f"did you mean {near[0]}?" if near and len(text) > 2 else suggest(text, choices)
+    return fail("missing-backend", where, message, hint or suggest(name, choices))

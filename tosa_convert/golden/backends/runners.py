@@ -7,6 +7,7 @@ an `.npz`, or TFLite, torch or ONNX Runtime on the original model).
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import weakref
@@ -25,7 +26,7 @@ from tosa_convert.golden.arrays.scratch import (
     scratch_errors,
     write_scratch,
 )
-from tosa_convert.golden.backends.adapters import ADAPTERS, open_adapter
+from tosa_convert.golden.backends.adapters import ADAPTERS, find_adapter, open_adapter
 from tosa_convert.golden.backends.isolated import (
     REWRITTEN,
     Command,
@@ -41,6 +42,7 @@ from tosa_convert.golden.backends.process import (
     run_worker,
     unknown_backend,
 )
+from tosa_convert.golden.backends.tflite_tensors import pair_with_tflite
 from tosa_convert.golden.running.commands import command_words
 from tosa_convert.golden.running.programs import (
     input_slots,
@@ -55,6 +57,8 @@ from tosa_convert.io.formats import EXTENSIONS
 from tosa_convert.process.child import remove_temporary_folder
 
 _MODEL_EXTENSIONS: Final = tuple(EXTENSIONS)
+#: What the software says of its results.
+_NOTE_FILE: Final = "note.txt"
 #: 64-bit types of frameworks -> the types that TOSA has instead, as numpy writes them.
 _NARROWER: Final = frozenset({("i8", "i4"), ("f8", "f4")})
 #: Software that runs models of its own -> how the original of a TOSA program is given.
@@ -102,6 +106,7 @@ class Record:
     """Results of one run, by tensor, and `steps`: unnamed results in execution order.
 
     Neither needs to be in memory. files: a folder with them that is removed with this object.
+    notes: what the reader of a report should know, such as which tensors were taken for the program's.
     """
 
     def __init__(
@@ -110,8 +115,10 @@ class Record:
         arrays: Mapping[str, Array],
         steps: Sequence[Callable[[], Array]] = (),
         files: Path | None = None,
+        notes: tuple[str, ...] = (),
     ) -> None:
         self.name, self.arrays, self.steps, self.files = name, arrays, steps, files
+        self.notes = notes
         if files is not None:
             weakref.finalize(self, remove_temporary_folder, files)
 
@@ -178,7 +185,7 @@ def backend_on(
         return OtherModel(text, timeout, graph, "reference-model")
     if text == "iree":
         return Iree(machine, keep)
-    if text in ADAPTERS:
+    if find_adapter(text) is not None:
         return open_adapter(text, machine, keep)
     software, colon, after_colon = text.partition(":")
     if software in ORIGINALS:
@@ -197,7 +204,7 @@ def backend_on(
         return OtherModel(text, timeout)
     words = command_words(text)
     if not words:
-        raise unknown_backend(text)
+        raise unknown_backend(text, ADAPTERS)
     kind = ProgramCommand if any(REWRITTEN in word for word in words) else Command
     return kind(words, machine, keep)
 
@@ -210,10 +217,13 @@ def run_original(
     machine: Machine,
     *,
     is_double: bool = False,
+    is_made_of_it: bool = False,
 ) -> Record:
     """Return the results of software that runs the model from which the TOSA program was made.
 
     is_double: torch computes in FP64 where the model has FP32.
+    is_made_of_it: the program was made of this model just now, so that inputs and outputs correspond by
+        position whatever their names are.
 
     Raises TosaConvertError as `open_backend`.
     """
@@ -221,20 +231,39 @@ def run_original(
         hint = f"--against {ORIGINALS[software]}"
         message = "the original model is needed: it does not run TOSA programs"
         raise fail("option-conflict", f"--against {software}", message, hint)
-    given = [inputs[slot.key] for slot in input_slots(graph)]
+    _refuse_missing_file(software, original)
+    pairs = None
+    if software == "tflite" and not is_made_of_it:
+        pairs = pair_with_tflite(graph, original)
+    keys = [slot.key for slot in input_slots(graph)] if pairs is None else pairs.inputs
+    given = [inputs[key] for key in keys]
     files = new_scratch_folder()
     try:
         with scratch_errors(files):
+            if pairs is not None:
+                write_scratch(files / "results.json", [json.dumps(pairs.outputs).encode()])
             if is_double:
                 source = Path(__file__).with_name("in_double.py")
                 write_scratch(files / source.name, [source.read_bytes()])
             outputs, steps = run_worker(machine, software, original, given, files)
         changed = numbered(files, "changed")
         answer = in_program_types(graph, by_position(graph, outputs, software, changed))
-        return Record(software, answer, steps, files)
+        notes = () if pairs is None else pairs.notes
+        if (said := files / _NOTE_FILE).exists():
+            notes = (*notes, said.read_text(encoding="utf-8"))
+        return Record(software, answer, steps, files, notes)
     except BaseException:
         remove_temporary_folder(files)
         raise
+
+
+def _refuse_missing_file(software: str, original: str) -> None:
+    """Raise TosaConvertError("file-error") if there is no file of a model."""
+    path, colon, _ = original.rpartition(":")
+    file = path if colon and path.endswith(".py") else original
+    if not os.path.exists(file):
+        where = f"--against {software}:{original}"
+        raise fail("file-error", where, "cannot be read: No such file or directory")
 
 
 def in_program_types(graph: Graph, arrays: Mapping[str, Array]) -> LazyArrays:

@@ -13,6 +13,7 @@ from typing import Any
 from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES, Tolerances
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.scratch import scratch_folder
+from tosa_convert.golden.backends.isolated import refuse_reader
 from tosa_convert.golden.backends.runners import Backend, Record
 from tosa_convert.golden.bisection.recorded import RecordSearch
 from tosa_convert.golden.bisection.result import Bisection
@@ -106,6 +107,7 @@ def bisect(
     else:
         with scratch_folder() as folder:
             first, outputs = run_and_compare(graph, arrays, backend, here, watched, folder)
+            refuse_reader(backend)
             search = RunnerSearch(operators, find_all, progress, first)
             search.result.outputs = outputs
             search.search(backend)

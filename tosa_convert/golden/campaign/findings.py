@@ -27,6 +27,7 @@ from tosa_convert.golden.campaign.observe import (
 )
 from tosa_convert.golden.campaign.trials import Source, Trial
 from tosa_convert.golden.reduction.reduce import Failure, reduce
+from tosa_convert.golden.running.numpy_engine import definition
 from tosa_convert.golden.running.programs import input_arrays
 from tosa_convert.golden.running.run import run
 from tosa_convert.golden.running.run_options import TIMEOUT
@@ -34,7 +35,6 @@ from tosa_convert.graph.model import Graph
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.io.files import read_json
 from tosa_convert.records import dataclass
-from tosa_convert.reference.evaluate import OPERATIONS
 from tosa_convert.version import __version__
 
 #: How often the consumer runs to reduce a program.
@@ -311,9 +311,5 @@ def _rule(finding: Finding) -> str:
     kinds = dict.fromkeys(
         op.spec.name for op in graph.main.operators if op.spec not in (CONST, CONST_SHAPE)
     )
-    texts = [
-        f"- {kind}: {' '.join((OPERATIONS[kind].__doc__ or '').split())}"
-        for kind in kinds
-        if kind in OPERATIONS
-    ]
+    texts = [f"- {kind}: {' '.join(text.split())}" for kind in kinds if (text := definition(kind))]
     return "## What the operators compute\n\n" + "\n".join(texts) + "\n\n" if texts else ""

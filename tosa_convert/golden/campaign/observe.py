@@ -12,13 +12,14 @@ from typing import Final
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.comparison import Comparison
+from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.backends.kept_workers import KeptWorkers
 from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.backends.runners import Backend, backend_on
 from tosa_convert.golden.campaign.trials import Source, Trial, make_trial
-from tosa_convert.golden.checking.check import backend_outputs, check
-from tosa_convert.golden.running.run_options import Engine
+from tosa_convert.golden.checking.check import backend_outputs, check_outputs
+from tosa_convert.golden.running.run_options import Engine, RunOptions
 from tosa_convert.golden.suite.journal import Answer, Status
 from tosa_convert.graph.model import Block, Graph, Operator
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
@@ -89,13 +90,9 @@ def observe(trial: Trial, consumer: Consumer) -> tuple[Status, str, str]:
     What the reference refuses to compute is "not-run". "error": this package failed, not the consumer.
     """
     try:
-        found = check(
-            trial.graph,
-            _backend(trial, consumer),
-            trial.inputs,
-            timeout=consumer.timeout,
-            engine=consumer.engine,
-        )
+        options = RunOptions(timeout=consumer.timeout, engine=consumer.engine)
+        backend = _backend(trial, consumer)
+        found = check_outputs(trial.graph, trial.inputs, backend, NO_TOLERANCES, options)
     except TosaConvertError as error:
         status = _STATUS.get(error.code, "not-run")
         said = str(error)

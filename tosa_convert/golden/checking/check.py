@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from tosa_convert.golden.arrays.by_name import Array, LazyArrays, differing_elem
 from tosa_convert.golden.arrays.npz import npz_pieces, stored_arrays
 from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder, subfolder
 from tosa_convert.golden.arrays.slots import SCALE_SUFFIX, Slot, coerce
-from tosa_convert.golden.backends.isolated import with_slot_types
+from tosa_convert.golden.backends.isolated import refuse_reader, with_slot_types
 from tosa_convert.golden.backends.other_model import OtherModel, refuse_same_engine
 from tosa_convert.golden.backends.runners import (
     Backend,
@@ -113,6 +113,7 @@ def check(
     found = check_outputs(
         graph, arrays, backend, tolerances, RunOptions(timeout=timeout, engine=engine)
     )
+    refuse_reader(backend)
     return replace(found, notes=(*found.notes, WIDENED)) if widen else found
 
 
@@ -144,7 +145,9 @@ def run_and_compare(
     golden = reference_outputs(graph, inputs, options)
     tolerances.refuse_unmatched(golden)
     actual = backend_outputs(graph, inputs, backend, folder)
-    return actual, compare_with(graph, inputs, golden, actual, tolerances, options)
+    return actual, compare_with(
+        graph, inputs, golden, actual, tolerances, options, notes=_notes_of(backend)
+    )
 
 
 def reference_outputs(
@@ -163,16 +166,21 @@ def compare_with(
     actual: Mapping[str, Array],
     tolerances: Tolerances,
     options: RunOptions,
+    *,
+    notes: Sequence[str] = (),
 ) -> Comparison:
-    """Compare what a backend gives with the outputs and states of the reference model."""
+    """Compare what a backend gives with the outputs and states of the reference model.
+
+    notes: for the report, of the backend.
+    """
     tolerances.refuse_unmatched(golden)
-    notes = [
+    found = [
         f"variable {name}: not compared: {reason}"
         for name in variables_of(graph)
         if (reason := _why_not_compared(STATE_PREFIX + name, golden, actual))
     ]
     if options.uses_numpy:
-        notes.append("the reference is numpy: tosa_convert.reference computed it")
+        found.append("the reference is numpy: it ran the program, and not the reference model")
     # A backend that names a state wrongly gives states: that of each variable is wanted then.
     states = state_slots(graph)
     is_misnamed = any(key.startswith(STATE_PREFIX) and key not in states for key in actual)
@@ -188,8 +196,12 @@ def compare_with(
         actual,
         tolerances=tolerances,
         options=options,
-        notes=tuple(notes),
+        notes=(*notes, *found),
     )
+
+
+def _notes_of(backend: Backend) -> tuple[str, ...]:
+    return backend.notes if isinstance(backend, Record) else ()
 
 
 def _why_not_compared(key: str, golden: Mapping[str, Array], actual: Mapping[str, Array]) -> str:
@@ -291,18 +303,24 @@ def check_inputs(
         raise fail("option-conflict", "--repeat", message, "name a backend that runs")
     with scratch_folder() as folder:
         actual = backend_outputs(graph, inputs, backend, subfolder(folder, "backend"))
+        refuse_reader(backend)
         if plan.reference is None:
             refuse_same_engine(backend, plan.options)
             golden = reference_outputs(graph, inputs, plan.options)
-            result = compare_with(graph, inputs, golden, actual, plan.tolerances, plan.options)
+            result = compare_with(
+                *(graph, inputs, golden, actual, plan.tolerances, plan.options),
+                notes=_notes_of(backend),
+            )
         else:
             other = plan.reference(inputs)
             if isinstance(other, OtherModel):
                 refuse_same_engine(backend, other.options)
             outputs = backend_outputs(graph, inputs, other, subfolder(folder, "reference"))
+            refuse_reader(other)
             golden = _in_program_types(graph, outputs, other.name)
             plan.tolerances.refuse_unmatched(golden)
-            result = compare(golden, actual, tolerances=plan.tolerances)
+            notes = (*_notes_of(backend), *_notes_of(other))
+            result = compare(golden, actual, tolerances=plan.tolerances, notes=notes)
         changed: dict[str, str] = {}
         for number in range(2, plan.repeat + 1):
             again = subfolder(folder, f"again{number}")

@@ -112,7 +112,7 @@ def compare_model(
         }
         for arrays in (given, examples)
     )
-    matched = match([slot for slot in slots if slot.key in given], given)
+    matched = match(slots, given, complete=False)
     for slot in slots:
         if seed is None and slot.key not in matched and slot.key in examples:
             example = examples[slot.key]
@@ -131,7 +131,7 @@ def compare_model(
     numbers = {
         key: scales[key].numbers(array) if key in scales else array for key, array in inputs.items()
     }
-    backend = run_original(runtime, model, static, numbers, machine)
+    backend = run_original(runtime, model, static, numbers, machine, is_made_of_it=True)
     if not scales:
         return _compare_numbers(static, inputs, backend, model, machine, options)
     outputs = {slot.key: slot.dtype for slot in output_slots(static)}
@@ -154,7 +154,9 @@ def _compare_numbers(
     program = reference_outputs(graph, inputs, options)
     with scratch_folder() as folder:
         framework = backend_outputs(graph, inputs, found, folder)
-        compared = compare_with(graph, inputs, program, framework, NO_TOLERANCES, options)
+        compared = compare_with(
+            graph, inputs, program, framework, NO_TOLERANCES, options, notes=found.notes
+        )
         if found.name != _IN_DOUBLE or compared.ok:
             return compared
         try:
