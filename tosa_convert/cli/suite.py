@@ -57,10 +57,17 @@ from tosa_convert.cli.shared_options import add_options, names_from, option
     "--seeds",
     needs=("--against",),
     more="Each program that passes runs on them, too, and on edge inputs of each seed, judged as "
-    "by check.",
+    "by check. Without it, cases run on their own inputs alone.",
 )
-@option("--edges")
-@option("--no-edges")
+@option(
+    "--edges",
+    needs=("--against",),
+    help="Edge inputs of the --seeds, 1 by default, besides the cases' own: zeros, ties, limits of types, "
+    "NaN, infinities, subnormal numbers, the first and the last index.",
+)
+@option(
+    "--no-edges", needs=("--seeds",), help="Random inputs of the --seeds alone, and no edge inputs."
+)
 @option(
     "--strict",
     needs=("--against",),
