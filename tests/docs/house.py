@@ -122,6 +122,10 @@ EXCEPTIONS: dict[str, tuple[set[str], str]] = {
     ),
     "frontends.extension": ({"formats.write"}, "writes the program for the parent process"),
     "frontends.recipes": ({"builder"}, "writes with a builder that a frontend hands over"),
+    "golden.backends.tflite_tensors": (
+        {"frontends", "frontends.tflite.read"},
+        "pairs the tensors of a TFLite file with those of a program",
+    ),
     "golden.models.onnx_files": ({"frontends.onnx.header"}, "reads the opsets of a model"),
     "formats.bindings.passes": (
         {"api"},

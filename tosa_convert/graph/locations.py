@@ -14,6 +14,9 @@ UNKNOWN_LOCATION: Final = "loc(unknown)"
 UNLOCATED: Final = ("", UNKNOWN_LOCATION)
 #: A position in a file, as locations of MLIR have it. Those of bytecode are in line 0.
 _FILE_POSITION: Final = re.compile(r'"([^"\\]{1,4096})":([1-9]\d{0,8}):(\d{1,9})')
+#: A location that begins with a name, as those of tensors do. MLIR escapes bytes in hexadecimal.
+_NAMED: Final = re.compile(r'loc\("((?:[^"\\]|\\.)*)"[()]')
+_ESCAPED: Final = re.compile(rb"\\(?:([0-9A-Fa-f]{2})|(.))", re.DOTALL)
 
 
 def located(path: str, operator: Operator) -> str:
@@ -35,3 +38,20 @@ def located(path: str, operator: Operator) -> str:
     position = f"{match[1]}:{match[2]}:{match[3]}"
     is_all = location == f"loc({match[0]})"
     return f"{position}: {path}" if is_all else f"{position}: {location}: {path}"
+
+
+def name_in_location(location: str) -> str:
+    """Return the name with which a location begins, such as that of the framework's tensor; "" without.
+
+    Example:
+        >>> name_in_location('loc("add_1"("m.tflite":0:0))'), name_in_location('loc("f.mlir":2:8)')
+        ('add_1', '')
+    """
+    match = _NAMED.match(location)
+    if match is None:
+        return ""
+
+    def character(found: re.Match[bytes]) -> bytes:
+        return bytes([int(found[1], 16)]) if found[1] else found[2]
+
+    return _ESCAPED.sub(character, match[1].encode()).decode(errors="replace")

@@ -7,6 +7,7 @@ an `.npz`, or TFLite, torch or ONNX Runtime on the original model).
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import weakref
@@ -41,6 +42,7 @@ from tosa_convert.golden.backends.process import (
     run_worker,
     unknown_backend,
 )
+from tosa_convert.golden.backends.tflite_tensors import pair_with_tflite
 from tosa_convert.golden.running.commands import command_words
 from tosa_convert.golden.running.programs import (
     input_slots,
@@ -102,6 +104,7 @@ class Record:
     """Results of one run, by tensor, and `steps`: unnamed results in execution order.
 
     Neither needs to be in memory. files: a folder with them that is removed with this object.
+    notes: what the reader of a report should know, such as which tensors were taken for the program's.
     """
 
     def __init__(
@@ -110,8 +113,10 @@ class Record:
         arrays: Mapping[str, Array],
         steps: Sequence[Callable[[], Array]] = (),
         files: Path | None = None,
+        notes: tuple[str, ...] = (),
     ) -> None:
         self.name, self.arrays, self.steps, self.files = name, arrays, steps, files
+        self.notes = notes
         if files is not None:
             weakref.finalize(self, remove_temporary_folder, files)
 
@@ -210,10 +215,13 @@ def run_original(
     machine: Machine,
     *,
     is_double: bool = False,
+    is_made_of_it: bool = False,
 ) -> Record:
     """Return the results of software that runs the model from which the TOSA program was made.
 
     is_double: torch computes in FP64 where the model has FP32.
+    is_made_of_it: the program was made of this model just now, so that inputs and outputs correspond by
+        position whatever their names are.
 
     Raises TosaConvertError as `open_backend`.
     """
@@ -221,20 +229,36 @@ def run_original(
         hint = f"--against {ORIGINALS[software]}"
         message = "the original model is needed: it does not run TOSA programs"
         raise fail("option-conflict", f"--against {software}", message, hint)
-    given = [inputs[slot.key] for slot in input_slots(graph)]
+    _refuse_missing_file(software, original)
+    pairs = None
+    if software == "tflite" and not is_made_of_it:
+        pairs = pair_with_tflite(graph, original)
+    keys = [slot.key for slot in input_slots(graph)] if pairs is None else pairs.inputs
+    given = [inputs[key] for key in keys]
     files = new_scratch_folder()
     try:
         with scratch_errors(files):
+            if pairs is not None:
+                write_scratch(files / "results.json", [json.dumps(pairs.outputs).encode()])
             if is_double:
                 source = Path(__file__).with_name("in_double.py")
                 write_scratch(files / source.name, [source.read_bytes()])
             outputs, steps = run_worker(machine, software, original, given, files)
         changed = numbered(files, "changed")
         answer = in_program_types(graph, by_position(graph, outputs, software, changed))
-        return Record(software, answer, steps, files)
+        return Record(software, answer, steps, files, () if pairs is None else pairs.notes)
     except BaseException:
         remove_temporary_folder(files)
         raise
+
+
+def _refuse_missing_file(software: str, original: str) -> None:
+    """Raise TosaConvertError("file-error") if there is no file of a model."""
+    path, colon, _ = original.rpartition(":")
+    file = path if colon and path.endswith(".py") else original
+    if not os.path.exists(file):
+        where = f"--against {software}:{original}"
+        raise fail("file-error", where, "cannot be read: No such file or directory")
 
 
 def in_program_types(graph: Graph, arrays: Mapping[str, Array]) -> LazyArrays:

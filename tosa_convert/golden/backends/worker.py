@@ -5,11 +5,12 @@
 The working folder has the inputs as in0.npy, in1.npy, ... in the model's order, and `types.json` with
 the names of their types: numpy reads those that it lacks as opaque bytes. If there is `calls.json`,
 inputs and outputs are those of several calls in a row; call0.npz, ... get the states after each call
-that the file names and the model has. With `in_double.py`, torch computes in FP64. The folder gets
-out0.npy, ... and, if the software gives them, results of its own operators as step0.npy, ... in running
-order, each written before the next is fetched; of inputs that the model writes to, changed0.npy, ...
-have the new values. The exit code is MISSING without the software, and REFUSED if it does not support
-the model. FOLDER is the user's, in which the code of a Python file makes its model.
+that the file names and the model has. With `in_double.py`, torch computes in FP64; with `results.json`,
+numbers of tensors, TFLite returns those. The folder gets out0.npy, ... and, if the software gives them,
+results of its own operators as step0.npy, ... in running order, each written before the next is
+fetched; of inputs that the model writes to, changed0.npy, ... have the new values. The exit code is
+MISSING without the software, and REFUSED if it does not support the model. FOLDER is the user's, in
+which the code of a Python file makes its model.
 """
 
 import contextlib
@@ -31,6 +32,13 @@ _Call = Callable[[list[Any], list[str]], list[Any]]
 _States = Callable[[list[str]], dict[str, Any]]
 #: Exit codes. REFUSED is the one by which automake and others know a test that was skipped.
 MISSING, REFUSED = 3, 77
+
+
+def _content(name: str) -> Any:
+    """Return what a file of JSON has; None without it."""
+    with contextlib.suppress(FileNotFoundError), open(name, encoding="utf-8") as file:
+        return json.load(file)
+    return None
 
 
 def _refuse(message: str) -> NoReturn:
@@ -153,7 +161,8 @@ def _tflite(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Ar
         for row, array in zip(details, inputs, strict=True):
             machine.set_tensor(row["index"], _to_tflite(array, np.dtype(row["dtype"])))
         machine.invoke()
-        return [machine.get_tensor(row["index"]) for row in machine.get_output_details()]
+        returned = _content("results.json") or [r["index"] for r in machine.get_output_details()]
+        return [machine.get_tensor(index) for index in returned]
 
     def states(names: list[str]) -> dict[str, Any]:
         # Variables that handles name are no tensors, and are not known.
@@ -259,10 +268,9 @@ def _torch(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arr
 
 def _calls(call: _Call, states: _States, inputs: list[Any], types: list[str]) -> Arrays:
     """Return the results of one call, or of all those of `calls.json`, which save their states."""
-    if not os.path.exists("calls.json"):
+    asked = _content("calls.json")
+    if asked is None:
         return call(inputs, types)
-    with open("calls.json", encoding="utf-8") as file:
-        asked = json.load(file)
     outputs: list[Any] = []
     for number in range(asked["calls"]):
         count = len(inputs) // asked["calls"]
@@ -424,8 +432,7 @@ def _python(file: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arr
     """Run a user's file: its function `run` gets a program and arrays by name, and returns arrays."""
     # A process that runs many programs has imported it.
     module = sys.modules.get("tosa_backend") or _python_file(file, "tosa_backend")
-    with open("names.json", encoding="utf-8") as text:
-        names = json.load(text)
+    names = _content("names.json")
     arrays = dict(zip(names["inputs"], map(_with_type, inputs, types), strict=True))
     try:
         answer = module.run(os.path.abspath("model.tosa"), arrays)
@@ -464,31 +471,20 @@ def _without_type(array: Any) -> Any:
     return np.ascontiguousarray(array).view(f"V{array.dtype.itemsize}").reshape(array.shape)
 
 
-def _save(prefix: str, arrays: Arrays) -> None:
-    for number, array in enumerate(arrays):
-        np.save(f"{prefix}{number}.npy", array)
-
-
 _Software = Callable[[str, list[Any], list[str]], tuple[Arrays, Arrays]]
-_SOFTWARE: dict[str, _Software] = {
-    "iree": _iree,
-    "tflite": _tflite,
-    "torch": _torch,
-    "jax": _jax,
-    "onnxruntime": _onnxruntime,
-    "python": _python,
-}
+_FUNCTIONS: tuple[_Software, ...] = (_iree, _tflite, _torch, _jax, _onnxruntime, _python)
+_SOFTWARE = {function.__name__.removeprefix("_"): function for function in _FUNCTIONS}
 
 
 def main() -> None:
     software, model = sys.argv[1:3]
-    with open("types.json", encoding="utf-8") as file:
-        types = json.load(file)
+    types = _content("types.json")
     inputs = [np.load(f"in{i}.npy", allow_pickle=False) for i in range(len(types))]
     try:
-        outputs, steps = _SOFTWARE[software](model, inputs, types)
-        _save("out", outputs)
-        _save("step", steps)
+        results = _SOFTWARE[software](model, inputs, types)
+        for prefix, arrays in zip(("out", "step"), results, strict=True):
+            for number, array in enumerate(arrays):
+                np.save(f"{prefix}{number}.npy", array)
     except ImportError as error:
         if software == "python":
             raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +147,9 @@ def run_and_compare(
     golden = reference_outputs(graph, inputs, options)
     tolerances.refuse_unmatched(golden)
     actual = backend_outputs(graph, inputs, backend, folder)
-    return actual, compare_with(graph, inputs, golden, actual, tolerances, options)
+    return actual, compare_with(
+        graph, inputs, golden, actual, tolerances, options, notes=_notes_of(backend)
+    )
 
 
 def reference_outputs(
@@ -166,16 +168,21 @@ def compare_with(
     actual: Mapping[str, Array],
     tolerances: Tolerances,
     options: RunOptions,
+    *,
+    notes: Sequence[str] = (),
 ) -> Comparison:
-    """Compare what a backend gives with the outputs and states of the reference model."""
+    """Compare what a backend gives with the outputs and states of the reference model.
+
+    notes: for the report, of the backend.
+    """
     tolerances.refuse_unmatched(golden)
-    notes = [
+    found = [
         f"variable {name}: not compared: {reason}"
         for name in variables_of(graph)
         if (reason := _why_not_compared(STATE_PREFIX + name, golden, actual))
     ]
     if options.uses_numpy:
-        notes.append("the reference is numpy: tosa_convert.reference computed it")
+        found.append("the reference is numpy: tosa_convert.reference computed it")
     # A backend that names a state wrongly gives states: that of each variable is wanted then.
     states = state_slots(graph)
     is_misnamed = any(key.startswith(STATE_PREFIX) and key not in states for key in actual)
@@ -191,8 +198,12 @@ def compare_with(
         actual,
         tolerances=tolerances,
         options=options,
-        notes=tuple(notes),
+        notes=(*notes, *found),
     )
+
+
+def _notes_of(backend: Backend) -> tuple[str, ...]:
+    return backend.notes if isinstance(backend, Record) else ()
 
 
 def _why_not_compared(key: str, golden: Mapping[str, Array], actual: Mapping[str, Array]) -> str:
@@ -298,7 +309,10 @@ def check_inputs(
         if plan.reference is None:
             refuse_same_engine(backend, plan.options)
             golden = reference_outputs(graph, inputs, plan.options)
-            result = compare_with(graph, inputs, golden, actual, plan.tolerances, plan.options)
+            result = compare_with(
+                *(graph, inputs, golden, actual, plan.tolerances, plan.options),
+                notes=_notes_of(backend),
+            )
         else:
             other = plan.reference(inputs)
             if isinstance(other, OtherModel):
@@ -307,7 +321,8 @@ def check_inputs(
             refuse_reader(other)
             golden = _in_program_types(graph, outputs, other.name)
             plan.tolerances.refuse_unmatched(golden)
-            result = compare(golden, actual, tolerances=plan.tolerances)
+            notes = (*_notes_of(backend), *_notes_of(other))
+            result = compare(golden, actual, tolerances=plan.tolerances, notes=notes)
         changed: dict[str, str] = {}
         for number in range(2, plan.repeat + 1):
             again = subfolder(folder, f"again{number}")

@@ -131,7 +131,7 @@ def compare_model(
     numbers = {
         key: scales[key].numbers(array) if key in scales else array for key, array in inputs.items()
     }
-    backend = run_original(runtime, model, static, numbers, machine)
+    backend = run_original(runtime, model, static, numbers, machine, is_made_of_it=True)
     if not scales:
         return _compare_numbers(static, inputs, backend, model, machine, options)
     outputs = {slot.key: slot.dtype for slot in output_slots(static)}
