@@ -7,6 +7,7 @@ before a test needs it, and collects nothing that the user has not named.
 from __future__ import annotations
 
 import fnmatch
+import itertools
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -87,11 +88,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def _refuse_blank(config: pytest.Config) -> None:
     """Refuse a blank before a backend's path that led pytest to the settings of another folder.
 
-    pytest looks for its settings before it knows the options of plugins: it takes the path for one of tests.
+    pytest looks for its settings before it knows the options of plugins: it takes the path for that of
+    tests.
     """
     start = config.invocation_params.dir
     words = [str(word) for word in config.invocation_params.args]
-    for flag, path in zip(words, words[1:], strict=False):
+    for flag, path in itertools.pairwise(words):
         if flag != "--tosa-against" or not (start / path).exists():
             continue
         if (start / path).resolve().is_relative_to(start.resolve()):
@@ -246,7 +248,7 @@ class CheckItem(_Item):
     def runtest(self) -> None:
         """Run the program on both sides, and compare."""
         from tosa_convert.errors import TosaConvertError
-        from tosa_convert.golden.checking.check import check_seeds
+        from tosa_convert.golden.checking.check import bisect_command, check_seeds
 
         against = self.config.getoption("--tosa-against")
         seeds = self.config.getoption("--tosa-seeds")
@@ -257,13 +259,17 @@ class CheckItem(_Item):
             if error.code == "backend-refused":
                 pytest.skip(str(error))
             raise
-        wrong = [f"{name}: {found.what_is_wrong}" for name, found in results.items() if not found.ok]
+        wrong = [
+            f"{name}: {found.what_is_wrong}" for name, found in results.items() if not found.ok
+        ]
         if wrong:
             words = ["tosa-flatbuffer", "check", self.tosa_name, "--random", "0"]
             words += ["--seeds", str(seeds)] if seeds else []
             words += [] if edges else ["--no-edges"]
             command = shlex.join([*words, "--against", against])
-            raise TosaFailure("\n".join([*wrong, "", command]))
+            first = next(name for name, found in results.items() if not found.ok)
+            named = f"the operator that is wrong: {bisect_command(self.tosa_name, first, against)}"
+            raise TosaFailure("\n".join([*wrong, "", command, named]))
 
     def _note(self, text: str) -> None:
         self.add_report_section("call", "tosa", text)

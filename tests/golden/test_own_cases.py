@@ -152,7 +152,7 @@ def test_a_green_answer_says_that_it_had_no_edge_inputs(
     assert advice in capsys.readouterr().err
     assert suite("cases/one/clz", "--against", "sim.py", "--edges") == 0
     assert advice not in capsys.readouterr().err
-    assert suite("no-such-folder", "--against", "sim.py") == 1
+    assert suite("no-such-folder", "--against", "sim.py") == 2
     assert "no-such-folder: error: no such folder" in capsys.readouterr().err
 
 
@@ -185,7 +185,7 @@ def test_crashes_and_refusals_say_why(own: Path, capsys: pytest.CaptureFixture[s
     assert suite("cases/nets", "--against", "sim.py") == 1
     err = capsys.readouterr().err
     assert "refused: 1 case, such as not: NotImplementedError: BITWISE_NOT\n" in err
-    command = "tosa-flatbuffer bisect DIR/both/model.tosa -i DIR/both/inputs.npz --against sim.py"
+    command = "tosa-flatbuffer bisect DIR/wrong/model.tosa -i DIR/wrong/inputs.npz --against sim.py"
     assert f"with --keep DIR, {command} names the operator that is wrong" in err
 
 

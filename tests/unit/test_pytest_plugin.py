@@ -171,7 +171,7 @@ def test_programs_are_checked_as_the_printed_command_does(project: Path) -> None
     (command,) = re.findall("^tosa-flatbuffer (check .*)$", output, re.MULTILINE)
     done = run_verb(project, *command.split())
     assert done.returncode == 1
-    wrong = {text for text in re.findall(r"^(\S+-\d+): ?", output, re.MULTILINE)}
+    wrong = set(re.findall(r"^(\S+-\d+): ?", output, re.MULTILINE))
     told = re.findall(r"^(\S+-\d+):\n(.*)", done.stdout, re.MULTILINE)
     assert wrong == {name for name, line in told if line.startswith("FAIL")}
     assert all(name.startswith("edges-") for name in wrong)
@@ -213,7 +213,9 @@ def test_an_expected_failure_of_a_program_is_that_of_the_backend(project: Path) 
     output = run_pytest(project, *words, "good.tosa::validate", code=1)
     assert "[XPASS(strict)]" in output
     # An option of `addopts` stays there if no backend is named.
-    run_pytest(project, "good.tosa", "cases/right", "--tosa-xfail", "good.tosa", "--tosa-xfail", "r*")
+    run_pytest(
+        project, "good.tosa", "cases/right", "--tosa-xfail", "good.tosa", "--tosa-xfail", "r*"
+    )
     output = run_pytest(project, *words, "none=x", "--tosa-xfail", "good.tosa")
     assert "no test matches --tosa-xfail none=x" in output
     assert "no test matches --tosa-xfail good" not in output

@@ -32,6 +32,7 @@ from tosa_convert.golden.suite.engine import (
     run_plan,
 )
 from tosa_convert.golden.suite.html_table import Table, html_report
+from tosa_convert.golden.suite.journal import Answer
 from tosa_convert.golden.suite.plans import backend_plan, conversion_plan
 from tosa_convert.golden.suite.report import (
     FACTOR,
@@ -47,7 +48,6 @@ from tosa_convert.golden.suite.report import (
     summary,
     verdict,
 )
-from tosa_convert.golden.suite.journal import Answer
 from tosa_convert.golden.suite.settings import Qualification
 from tosa_convert.graph.model import counted
 from tosa_convert.io.files import file_error
@@ -280,9 +280,8 @@ def _headline(message: str) -> str:
     r"""Return the first line of a message, and of what a backend said the last one.
 
     Example:
-        >>> text = "sim.py: error: the end of its stderr:\n  y = a[key]\n  KeyError: 'k' [backend-failed]"
-        >>> _headline(text)
-        "sim.py: error: the end of its stderr: KeyError: 'k' [backend-failed]"
+        >>> _headline("sim.py: error: the end of its stderr:\n  a[x]\n  KeyError: 1 [backend-failed]")
+        'sim.py: error: the end of its stderr: KeyError: 1 [backend-failed]'
     """
     first, *others = message.splitlines() or [""]
     # A line of Python may end with a bracket, too.

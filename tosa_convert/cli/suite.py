@@ -62,8 +62,8 @@ from tosa_convert.cli.shared_options import add_options, names_from, option
 @option(
     "--edges",
     needs=("--against",),
-    help="Edge inputs of the --seeds, 1 by default, besides the cases' own: zeros, ties, limits of types, "
-    "NaN, infinities, subnormal numbers, the first and the last index.",
+    help="Edge inputs of the --seeds, 1 by default, besides the cases' own: zeros, ties, limits of "
+    "types, NaN, infinities, subnormal numbers, the first and the last index.",
 )
 @option(
     "--no-edges", needs=("--seeds",), help="Random inputs of the --seeds alone, and no edge inputs."

@@ -95,7 +95,9 @@ class TensorComparison:
             return f"{head}: {count_text(self.ok, self.elements, 0, 0)}{note}"
         assert self.worst is not None
         place = f"at {list(self.worst)}: expected {self.expected}, found {self.found}"
-        tolerance = f"atol={self.needed_atol:.4g} or rtol={self.needed_rtol:.4g}"
+        tolerance = f"atol={self.needed_atol:.4g}"
+        if math.isfinite(self.needed_rtol):
+            tolerance += f" or rtol={self.needed_rtol:.4g}"
         if self.needed_ulp:
             tolerance += f" ({self.needed_ulp:g} ulp)"
         counts = count_text(self.ok, self.elements, self.differing, self.failing)
@@ -108,7 +110,7 @@ class TensorComparison:
         if self.statistics is not None:
             text += f"\n       {self.statistics}"
         if self.operator:
-            text += f"\n       by {self.operator} {printable(self.location)}".rstrip()
+            text += f"\n       computed by {self.operator} {printable(self.location)}".rstrip()
         return text + note
 
     def to_dict(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -476,6 +477,22 @@ def check_seeds(
                 continue
             results[f"edges-{own}"] = check(graph, against, arrays)
     return results
+
+
+def bisect_command(model: str, run: str, against: str) -> str:
+    """Return the command that names the operator that is wrong in a run; "" for a run of other inputs.
+
+    run: the name of its inputs, as `check_seeds` has them.
+
+    Example:
+        >>> bisect_command("m.tosa", "edges-1000", "sim.py")
+        'tosa-flatbuffer bisect m.tosa --random 1000 --edges --against sim.py'
+    """
+    kind, _, seed = run.partition("-")
+    if kind not in ("seed", "edges") or not seed.isdecimal():
+        return ""
+    words = ["tosa-flatbuffer", "bisect", model, "--random", seed]
+    return shlex.join([*words, *(["--edges"] if kind == "edges" else []), "--against", against])
 
 
 def calibration_inputs(
