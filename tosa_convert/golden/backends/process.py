@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from tosa_convert.errors import TosaConvertError, fail, suggest
+from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import read_npy
 from tosa_convert.golden.arrays.scratch import file_errors, write_npy, write_scratch
 from tosa_convert.golden.backends.kept_workers import KeptWorkers
 from tosa_convert.golden.backends.warm_up import READ_FILE
 from tosa_convert.golden.running.commands import run_again_if_killed, run_command
-from tosa_convert.io.formats import EXTENSIONS
 from tosa_convert.process.child import Ended, Used, last_words
 from tosa_convert.records import dataclass, field, replace
 
@@ -34,8 +33,6 @@ PACKAGES: Final = {
     "onnxruntime": "pip install onnxruntime",
     "jax": "pip install jax",
 }
-#: Frontends whose models `convert --check` runs as TFLite.
-_MADE_INTO_TFLITE: Final = ("keras", "tensorflow")
 #: Characters of a line that says why a program was refused.
 _REFUSAL_CHARACTERS: Final = 400
 
@@ -162,18 +159,3 @@ def failures_kept(name: str, folder: Path, keep: Path | None) -> Iterator[None]:
                 shutil.copytree(folder, kept, ignore=_irregular)
             hint = f"its model and inputs are in {kept}"
         raise fail(code, name, finding.message, hint) from None
-
-
-def unknown_backend(text: str) -> TosaConvertError:
-    """Return the error for a text that names no backend."""
-    where, name = f"--against {text}", text.partition(":")[0]
-    if text.endswith((".py", *EXTENSIONS)):
-        return fail("file-error", where, "cannot be read: No such file or directory")
-    if name in _MADE_INTO_TFLITE:
-        message = f"models for {name} are run as the TFLite model that they become"
-        hint = "tosa-flatbuffer-convert MODEL -o m.tosa --check, or --against tflite:MODEL.tflite"
-        return fail("option-conflict", where, message, hint)
-    choices = ("numpy", *PACKAGES)
-    known = ", ".join(choices)
-    message = f"expected {known}, a .py file, a folder, an .npz file, a model, or a command on PATH"
-    return fail("missing-backend", where, message, suggest(name, choices))

@@ -17,8 +17,8 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from tosa_convert.errors import fail
-from tosa_convert.extensions import find_extension, is_extension
+from tosa_convert.errors import TosaConvertError, fail, suggest
+from tosa_convert.extensions import PREFIX, find_extension, is_extension, near_extension
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.npz import npy_files, open_npz
 from tosa_convert.golden.arrays.scratch import (
@@ -37,10 +37,10 @@ from tosa_convert.golden.backends.isolated import (
 )
 from tosa_convert.golden.backends.other_model import NUMPY, REFERENCE_MODEL, OtherModel
 from tosa_convert.golden.backends.process import (
+    PACKAGES,
     Machine,
     numbered,
     run_worker,
-    unknown_backend,
 )
 from tosa_convert.golden.backends.tflite_tensors import pair_with_tflite
 from tosa_convert.golden.running.commands import command_words
@@ -57,6 +57,10 @@ from tosa_convert.io.formats import EXTENSIONS
 from tosa_convert.process.child import remove_temporary_folder
 
 _MODEL_EXTENSIONS: Final = tuple(EXTENSIONS)
+#: Frontends whose models `convert --check` runs as TFLite.
+_MADE_INTO_TFLITE: Final = ("keras", "tensorflow")
+#: The file of a folder of results that says which tensor is in which file.
+MANIFEST: Final = "manifest.json"
 #: 64-bit types of frameworks -> the types that TOSA has instead, as numpy writes them.
 _NARROWER: Final = frozenset({("i8", "i4"), ("f8", "f4")})
 #: Software that runs models of its own -> how the original of a TOSA program is given.
@@ -162,6 +166,7 @@ def open_backend(
     """
     if not isinstance(text, str):
         raise TypeError(f"found {type(text).__name__}, expected a text, as --against takes it")
+    refuse_no_results(text, "*")
     machine = Machine(python or sys.executable, timeout)
     return backend_on(machine, text, graph, inputs, original=original, keep=keep)
 
@@ -202,9 +207,48 @@ def backend_on(
         return OtherModel(text, timeout)
     words = command_words(text)
     if not words:
-        raise unknown_backend(text)
+        raise _unknown_backend(text)
     kind = ProgramCommand if any(REWRITTEN in word for word in words) else Command
     return kind(words, machine, keep)
+
+
+def refuse_no_results(text: str, pattern: str) -> None:
+    """Raise TosaConvertError("file-error") if a text names a folder that has no results.
+
+    A folder of Python code may have the name of an extension.
+
+    pattern: of the files in it that may be results: "*", or "**/*" where each case has a folder.
+    """
+    if os.path.isdir(text):
+        names = (path.name for path in Path(text).glob(pattern))
+        if not any(name.endswith(".npy") or name == MANIFEST for name in names):
+            message = f"the folder has no results: neither .npy files nor {MANIFEST}"
+            raise fail("file-error", f"--against {text}", message, _suggested(text))
+
+
+def _unknown_backend(text: str) -> TosaConvertError:
+    """Return the error for a text that names no backend."""
+    where, name = f"--against {text}", text.partition(":")[0]
+    if text.endswith((".py", *EXTENSIONS)):
+        return fail("file-error", where, "cannot be read: No such file or directory")
+    if name in _MADE_INTO_TFLITE:
+        message = f"models for {name} are run as the TFLite model that they become"
+        hint = "tosa-flatbuffer-convert MODEL -o m.tosa --check, or --against tflite:MODEL.tflite"
+        return fail("option-conflict", where, message, hint)
+    message = (
+        f"expected numpy, {', '.join(PACKAGES)}, a consumer such as tosa-opt or vela:ethos-u85, "
+        "extension:NAME, a .py file, a folder, an .npz file, a model, or a command on PATH"
+    )
+    return fail("missing-backend", where, message, _suggested(text))
+
+
+def _suggested(text: str) -> str:
+    """Return the hint that names the backend that a text may mean, or ""."""
+    name = os.path.basename(os.path.normpath(text))
+    near = near_extension("backends", name)
+    known = suggest(text, (NUMPY, *PACKAGES, *ADAPTERS))
+    is_exact = near == f"{PREFIX}{name}"
+    return f"did you mean {near}?" if near and (is_exact or not known) else known
 
 
 def run_original(
@@ -290,7 +334,7 @@ def open_folder(folder: Path) -> LazyArrays:
 
     Raises TosaConvertError("file-error").
     """
-    manifest = folder / "manifest.json"
+    manifest = folder / MANIFEST
     if not manifest.exists():
         return npy_files({path.stem: path for path in sorted(folder.glob("*.npy"))})
     expected = "a manifest of tensors"
