@@ -27,7 +27,7 @@ ARROWS: dict[str, set[str]] = {
     "graph": {"errors"},
     "eras": {"errors", "graph", "rules", "builder"},
     "rules": {"errors", "graph"},
-    "consumers": {"errors", "io", "graph", "eras", "rules"},
+    "consumers": {"errors", "io", "graph", "eras", "rules", "rewrites"},
     "reference": {"errors", "graph"},
     "builder": {"errors", "graph", "rules"},
     "rewrites": {"errors", "extensions", "graph", "rules", "reference", "builder"},
@@ -84,7 +84,7 @@ ARROWS: dict[str, set[str]] = {
     }
     | {"formats.read"},
     # Joins the two: lowers models, and compares them with their frameworks.
-    "golden.models": {"errors", "process", "io", "graph", "frontends", "golden"}
+    "golden.models": {"errors", "installation", "process", "io", "graph", "frontends", "golden"}
     | {"formats.read", "formats.write"},
     "cli": {
         "errors",

@@ -210,6 +210,11 @@ def test_the_action_converts_and_checks(root: Path, runner: Path) -> None:
     run_step(root, "convert", runner, files="good.tosa", convert_to="mlirbc")
     assert (runner / "converted/good.mlirbc").exists()
     run_step(root, "check", runner, files="good.tosa", against="good.tosa")
+    (runner / "models").mkdir()
+    shutil.copy(runner / "good.tosa", runner / "models/a.tosa")
+    assert "::group::models/a.tosa" in run_step(
+        root, "check", runner, files="models", against="good.tosa"
+    )
     tc.save(tc.strip_weights(tc.load(runner / "good.tosa")), runner / "other.tosa")
     said = run_step(root, "check", runner, 1, files="good.tosa good.tosa", against="other.tosa")
     assert said.count("seed-0:\nFAIL logits") == 2

@@ -52,6 +52,35 @@ def test_given_inputs_set_dynamic_sizes(
     assert "int8[256, 1] [exact]: all 256 elements equal" in capsys.readouterr().out
 
 
+@needs_runtime
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_refusal_after_the_verdict_says_that_nothing_was_written(
+    model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str], is_there: bool
+) -> None:
+    target = tmp_path / "m.tosa"
+    if is_there:
+        target.write_bytes(b"old")
+    words = ["--check", "--for", "vela:ethos-u55==5.2.0"]
+    source = str(model("hello_world_int8"))
+    assert run(verb("convert"), [source, "-o", str(target), *words]) == 4
+    found = capsys.readouterr()
+    assert found.out.startswith("ok   ")
+    advice, last = found.err.splitlines()[-2:]
+    assert advice.endswith("set them when you convert: --input-shape dense_input=1x1")
+    older = "; the file there is an older one" if is_there else ""
+    assert last.strip() == f"{target} was not written{older}"
+
+
+@needs_runtime
+def test_an_input_that_the_model_does_not_have_is_refused_with_those_that_it_has(
+    model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez(tmp_path / "x.npz", x=np.zeros((1, 1960), np.int8))
+    words = ["-o", str(tmp_path / "m.tosa"), "--check", "-i", str(tmp_path / "x.npz")]
+    assert run(verb("convert"), [str(model("micro_speech_quantized")), *words]) == 2
+    assert 'the inputs are: "Reshape_1"' in capsys.readouterr().err
+
+
 def test_without_the_framework_nothing_is_written(
     model: Model, tmp_path: Path, program: Callable[[str], str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -82,6 +111,9 @@ def test_inputs_without_check_are_refused(
     assert "are for --check" in capsys.readouterr().err
 
 
-def test_several_models_are_not_checked(model: Model, tmp_path: Path) -> None:
+def test_several_models_are_not_checked(
+    model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     sources = [str(model(name)) for name in NAMES[:2]]
     assert run(verb("convert"), [*sources, "-o", str(tmp_path), "--check"]) == 2
+    assert "`suite DIR --frontends tflite` checks many" in capsys.readouterr().err

@@ -301,16 +301,15 @@ def test_a_report_names_files_as_its_folder_has_to(
 def test_what_failed_runs_again_on_a_changed_backend(tmp_path: Path) -> None:
     path = tmp_path / "backend.py"
     path.write_text(FAULTY)
-    source = Source(size=1, kinds=("ABS", "REVERSE"))
+    source = Source(size=1, kinds=("ABS",))
     consumer = Consumer(str(path), 60.0, "numpy")
 
     def campaign(count: int) -> Campaign:
         return Campaign(source, consumer, tmp_path / "work", 600.0, count=count)
 
-    before = run_campaign(campaign(4)).tried
-    assert before["crashed"]
+    assert run_campaign(campaign(1)).tried == {"crashed": 1}
     path.write_text(FAULTY.replace('"ABS" in kinds', '"TANH" in kinds'))
-    assert run_campaign(campaign(0)).tried == {"pass": 4}
+    assert run_campaign(campaign(0)).tried == {"pass": 1}
 
 
 def test_by_default_as_many_processes_as_processors_work(tmp_path: Path) -> None:

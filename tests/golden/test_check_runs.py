@@ -50,6 +50,16 @@ def check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Check:
     return run
 
 
+@pytest.mark.parametrize("words", [["--seeds", "2"], ["--random", "1", "--edges"]])
+def test_an_array_of_no_input_is_refused_with_the_inputs(
+    check: Check, tmp_path: Path, words: list[str]
+) -> None:
+    np.savez(tmp_path / "a.npz", wrong=X["x"])
+    code, said = check(RIGHT, "-i", str(tmp_path / "a.npz"), *words)
+    assert code == 2
+    assert 'input "wrong": error: there is no such input; the inputs are: "x"' in said
+
+
 @pytest.mark.slow
 def test_each_seed_is_a_run_of_its_own(check: Check) -> None:
     code, said = check(RIGHT, "--seeds", "3", "--random", "5", "--no-edges")

@@ -313,3 +313,50 @@ def test_the_command_line_names_the_engine(
         assert "engine: numpy" in capsys.readouterr().err
         assert run_verb(verb(name), [*arguments, "--against", answer, "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["engine"] == "numpy"
+
+
+def open_slice(*, size: int) -> Graph:
+    """Slice the second half of x, whose first size is unknown."""
+    b = Builder("main")
+    x = b.input("x", "FP32", (-1, 4))
+    b.output(b.slice(x, start=(0, 2), size=(size, 2)), name="y")
+    return b.graph()
+
+
+@pytest.mark.parametrize("engine", ["numpy", "reference-model"])
+def test_a_slice_of_all_of_an_unknown_size_runs_once_the_size_is_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], engine: str
+) -> None:
+    program, answer = tmp_path / "slice.tosa", tmp_path / "y.npz"
+    tc.save(open_slice(size=-1), program)
+    words = ["--random", "0", "--engine", engine, "--input-shape", "x=3x4"]
+    assert run_verb(verb("run"), [str(program), *words, "-o", str(answer)]) == 0
+    assert load_npz(answer)["y"].shape == (3, 2)
+    capsys.readouterr()
+
+
+def test_numpy_names_the_rule_of_what_it_cannot_compute() -> None:
+    """-1 is an index from the end in Python: the slice would have one row less."""
+    program = open_slice(size=-1)
+    for name in ("x", "y"):
+        program.main.tensors[name].shape = (3, program.main.tensors[name].shape[1])  # type: ignore[index]
+    with pytest.raises(TosaConvertError) as caught:
+        golden.run(program, random=0, options=NUMPY)
+    assert [row.rule for row in caught.value.findings] == ["slice-size"]
+
+
+def test_what_numpy_cannot_compute_in_a_valid_program_is_a_finding(
+    network: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tosa_convert.reference import evaluate
+
+    def fails(_: object) -> object:
+        raise ValueError("a defect")
+
+    monkeypatch.setitem(evaluate.OPERATIONS, "TANH", fails)
+    with pytest.raises(TosaConvertError) as caught:
+        golden.run(network, random=0, options=NUMPY)
+    (found,) = caught.value.findings
+    assert found.code == "refmodel-failed"
+    assert "TANH" in found.where
+    assert "ValueError: a defect" in found.message

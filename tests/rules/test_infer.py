@@ -8,7 +8,7 @@ from unit.building import block, graph, op, region, shape, tensor
 import tosa_convert as tc
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import Graph, Operator, ShapeValue
-from tosa_convert.graph.static_shapes import make_reshapes_static
+from tosa_convert.graph.static_shapes import make_placeholders_static
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.rules.infer import infer, refuse_impossible_symbols
 from tosa_convert.rules.open_sizes import causes
@@ -225,7 +225,7 @@ def test_reshapes_to_the_same_sizes_share_a_shape() -> None:
         op("RESHAPE", "x six", "w"),
     ]
     program = graph("x", "y z w", [*values, shape("open", D), shape("six", 6)], operators)
-    make_reshapes_static(program)
+    make_placeholders_static(program)
     one, other, kept = [
         row.inputs[1] for row in program.main.operators if row.spec.name == "RESHAPE"
     ]
@@ -310,3 +310,21 @@ def test_a_symbol_that_must_be_two_sizes_is_refused(lines: str, needed: tuple[in
 def test_symbols_of_large_programs_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tosa_convert.rules.infer._MOST_TRIED", 10)
     refuse_impossible_symbols(with_symbol("MATMUL 3", "MATMUL 5"), {"x": (1, 2, "n")}, {})
+
+
+def test_a_slice_up_to_the_end_gets_its_size_with_the_size_of_its_input() -> None:
+    values = [*dynamic("x z", D, 5, D), shape("start", 1, 0, 0), shape("rest", D, 5, D)]
+    operators = [
+        op("CONST_SHAPE", "", "start"),
+        op("CONST_SHAPE", "", "rest"),
+        op("SLICE", "x start rest", "z"),
+    ]
+    program = graph("x", "z", values, operators)
+    assert tc.validate(program) == []
+    for given, found in (((4, 5, 2), (3, 5, 2)), ((4, 5, D), (3, 5, D))):
+        settled = infer(program, {"x": given})
+        make_placeholders_static(settled)
+        assert shapes(settled)["z"] == found
+        (one,) = [row for row in settled.main.operators if row.spec.name == "SLICE"]
+        assert settled.main.shapes[one.inputs[2]].values() == found
+        assert tc.validate(settled) == []

@@ -337,4 +337,4 @@ def test_a_reader_without_unknown_sizes_names_the_input_and_its_option() -> None
     )
     found = tc.validate(program, for_reader="vela:ethos-u85==5.2.0")
     (hint,) = {row.hint for row in found if "unknown sizes" in row.message}
-    assert hint == "set them when you convert: --input-shape x=Nx3"
+    assert hint == "set them when you convert: --input-shape x=1x3"

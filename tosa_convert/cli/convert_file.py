@@ -12,10 +12,12 @@ from tosa_convert.cli.load_graph import (
 )
 from tosa_convert.cli.messages import UsageError
 from tosa_convert.cli.progress import ProgressDisplay
-from tosa_convert.consumers.readers import options_for, reader_named
+from tosa_convert.consumers.names import reader_named
+from tosa_convert.consumers.readers import options_for
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.read import Input, quoting, read
 from tosa_convert.formats.write import save, stamp
+from tosa_convert.io import log
 from tosa_convert.io.applicable_options import refuse_inapplicable, refuse_weights
 from tosa_convert.io.files import (
     STANDARD,
@@ -178,6 +180,7 @@ def write_output(
     Raises:
         TosaConvertError: "unsupported-by-reader" if the program of --for does not read it.
     """
+    graph = for_reader(graph, file_format, options)
     _refuse_unread(graph, file_format, options)
     if output == STANDARD:
         refuse_terminal(file_format)
@@ -204,6 +207,23 @@ def applicable(
         row = reader_named(options.consumer)
         write_options = options_for(row, file_format, write_options)
     return write_options
+
+
+def for_reader(graph: Graph, file_format: Format, options: ConvertOptions) -> Graph:
+    """Return the graph in a form that the program of --for reads, and say if that is another one."""
+    if options.consumer is None:
+        return graph
+    from tosa_convert.consumers.unread import adapted
+    from tosa_convert.graph.verify import verify
+
+    if verify(graph):
+        return graph  # It is refused before it is written.
+    reader = reader_named(options.consumer)
+    changed = adapted(graph, reader, mlir=file_format in MLIR_FORMATS)
+    if changed is not graph:
+        names = ", ".join(reader.rewrites)
+        log.warning("changed for %s, and computes the same: %s", options.consumer, names)
+    return changed
 
 
 def _refuse_unread(graph: Graph, file_format: Format, options: ConvertOptions) -> None:

@@ -14,19 +14,21 @@ import click
 from tosa_convert.cli.convert_file import (
     ConvertOptions,
     applicable,
+    for_reader,
     inside,
     output_format,
     renamed,
     write_output,
 )
 from tosa_convert.cli.load_graph import refuse_terminal
-from tosa_convert.cli.messages import say
+from tosa_convert.cli.messages import note, say
 from tosa_convert.cli.progress import StageDisplay
-from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.errors import TosaConvertError, fail, printable
 from tosa_convert.extensions import is_extension
 from tosa_convert.formats.write import stamp
 from tosa_convert.frontends.examples import WANTED
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered, lowered_in_parts
+from tosa_convert.frontends.process.interface import scale_text
 from tosa_convert.frontends.process.run import TIMEOUT
 from tosa_convert.frontends.recognize import Recognised, recognize
 from tosa_convert.frontends.table import on_route
@@ -34,6 +36,8 @@ from tosa_convert.io.files import STANDARD, refuse_same_file, replace_file
 from tosa_convert.io.options import WEIGHT_FORMS
 
 if TYPE_CHECKING:
+    from tosa_convert.frontends.process.interface import Interface
+    from tosa_convert.graph.model import Graph
     from tosa_convert.io.formats import Format
 
 #: Frontend -> the extension of its files, where converters look at it.
@@ -120,6 +124,7 @@ def convert_model(
         graph = renamed(stamp(found.graph, options.tosa_version), options)
         is_equal = True
         if options.check:
+            graph = for_reader(graph, file_format, options)
             from tosa_convert.cli.check_model import check_model
             from tosa_convert.graph.verify import refuse_unsound
             from tosa_convert.rules.public import refuse_invalid
@@ -131,8 +136,39 @@ def convert_model(
             is_equal = result.ok
             # Standard output may be the program.
             say(str(result), err=output is None)
-        write_output(graph, output or STANDARD, file_format, write_options, options)
+        with _refusal_after_verdict(output, options):
+            write_output(graph, output or STANDARD, file_format, write_options, options)
+        _note_scales(graph, found.interface, on_route(model.frontend, options.via).runtime)
     return 0 if is_equal else 1
+
+
+def _note_scales(graph: Graph, interface: Interface, runtime: str) -> None:
+    """Say the scales of TFLite's inputs and outputs, which no program of TOSA holds."""
+    if runtime != "tflite":
+        return  # Others warn of them.
+    main = graph.main
+    rows = (("input", main.inputs, interface.inputs), ("output", main.outputs, interface.outputs))
+    for role, names, values in rows:
+        for name, value in zip(names, values, strict=False):
+            if value.scale is not None:
+                text = scale_text(value.scale, value.zero_point)
+                note(f"{role} {name}: {value.dtype}, {text}; the program does not hold them")
+
+
+@contextlib.contextmanager
+def _refusal_after_verdict(output: str | None, options: ConvertOptions) -> Iterator[None]:
+    """Say last that there is no file, where the verdict of --check comes before the refusal of --for."""
+    try:
+        yield
+    except TosaConvertError as error:
+        if not options.check or error.code != "unsupported-by-reader":
+            raise
+        stays = output is not None and os.path.exists(output)
+        what = "the program" if output is None else printable(output)
+        text = f"{what} was not written" + ("; the file there is an older one" if stays else "")
+        *others, last = error.findings
+        last = replace(last, hint=f"{last.hint}\n{text}" if last.hint else text)
+        raise TosaConvertError([*others, last]) from None
 
 
 @contextlib.contextmanager

@@ -24,8 +24,9 @@ def explain(names: tuple[str, ...]) -> None:
     """Explain an error: what it means, an example, and what to do.
 
     NAME is a code that a message ends with, a rule such as add-broadcast, or an operator. For an
-    operator and its rules, the types that go together are printed, and what TOSA asks of shapes,
-    attributes and values. The brackets at the end of a message can be given as they are, in quotes.
+    operator and its rules, what it computes is printed, the types that go together, and what TOSA asks
+    of shapes, attributes and values. The brackets at the end of a message can be given as they are,
+    in quotes.
     """
     words = [word for name in names for word in name.strip("[]").replace(":", " ").split()]
     # A rule says more than the code that all rules share.
@@ -75,9 +76,13 @@ def _of_operator(word: str) -> str:
 
 
 def _requirements(spec: OperatorSpec) -> Iterator[str]:
+    from tosa_convert.golden.running.numpy_engine import definition
     from tosa_convert.rules.describe import conditions, type_lines
 
     yield spec.name
+    if computed := definition(spec.name):
+        yield "\nWhat it computes:\n"
+        yield from (f"    {line}".rstrip() for line in computed.splitlines())
     if types := list(type_lines(spec)):
         yield "\nTypes that go together:\n"
         yield from (f"    {line}" for line in types)

@@ -29,8 +29,8 @@ def _names() -> Iterable[str]:
 @option("--output")
 @option(
     "--only",
-    more="They are rewrites, the groups repair and clean-up, or extension:NAME for a rewrite of another "
-    "package.",
+    more="They are rewrites, the groups repair, clean-up, rounding and reader, or extension:NAME for a "
+    "rewrite of another package.",
     **names_from(_names, absent="", with_extensions=True),
 )
 @option(
@@ -76,8 +76,9 @@ def _operators(graph: Graph) -> int:
 def _print_list(names: tuple[str, ...]) -> None:
     """Print the table of rewrites, in the order in which they run."""
     from tosa_convert.rewrites.public import rows_of
+    from tosa_convert.rewrites.table import REWRITES
 
-    rows = rows_of(names)
+    rows = rows_of(names) if names else REWRITES
     width = max(len(row.name) for row in rows)
     for row in rows:
         say(f"{row.name:{width}}  {row.group:8}  {row.reason}")

@@ -127,7 +127,7 @@ def given_arrays(graph: Graph, options: Mapping[str, Any]) -> dict[str, Array]:
     """Return the arrays that the -i options give, each in its input's type and shape."""
     slots = input_slots(graph)
     arrays = _arrays_of(slots, options["arrays"])
-    return match([slot for slot in slots if slot.key in arrays], arrays)
+    return match(slots, arrays, complete=False)
 
 
 def _arrays_of(slots: Iterable[Slot], given: Iterable[str]) -> dict[str, Array]:

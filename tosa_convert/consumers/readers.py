@@ -48,6 +48,7 @@ class Consumer(NamedTuple):
     computed: an output must not be an input. least: what a program has at least.
     shape_outputs: an output may be a shape.
     entry: it reads only functions with `tf.entry_function`, which no file of TOSA has.
+    rewrites: by which programs are changed that it would not read, and compute the same afterwards.
     limits: the hardware whose sizes and strides `consumers.unread` knows.
     lenient: it reads programs that TOSA forbids, too.
     generic_text: it reads MLIR text with attributes only in generic form.
@@ -82,6 +83,7 @@ class Consumer(NamedTuple):
     least: Literal["", "a value", "an output"] = ""
     shape_outputs: bool = True
     entry: bool = False
+    rewrites: tuple[str, ...] = ()
     limits: Literal["", "ethos-u55"] = ""
     lenient: bool = False
     generic_text: bool = False
@@ -145,6 +147,7 @@ _ETHOS_U55: Final = _ETHOS_U85._replace(
     },
     further_constants=_ETHOS_U85.further_constants
     | {"CONV2D weight", "CONV2D bias", "DEPTHWISE_CONV2D weight", "DEPTHWISE_CONV2D bias"},
+    rewrites=("reduce-before-rescale",),
     limits="ethos-u55",
 )
 _MODEL_CONVERTER: Final = Consumer(
@@ -354,55 +357,6 @@ def releases(row: Consumer) -> dict[str, Consumer]:
                 release=release, tosa=tosa, operators=operators, stamped=stamped
             )
     return found | {newest: row}
-
-
-def every_reader() -> list[str]:
-    """Return the names of all programs, and of those of an accelerator."""
-    return [
-        row.spelling
-        for name in READERS
-        for row in VARIANTS.get(name, (READERS[name],))
-        if not row.entry
-    ]
-
-
-def other_variants(row: Consumer) -> list[Consumer]:
-    """Return the rows of the same release for other accelerators and options."""
-    version = row.release.split()[1]
-    others = (other for other in VARIANTS.get(row.name, ()) if other.variant != row.variant)
-    return [releases(other)[version] for other in others]
-
-
-def reader_named(text: str, option: str = "for") -> Consumer:
-    """Return a program by its name, such as "iree", "iree==3.2" or "vela:ethos-u85".
-
-    Of several releases that begin with the given version, the newest counts; without a version that is
-    the newest of all.
-
-    Raises:
-        TosaConvertError: "option-conflict" for a program, accelerator or release that is not known.
-
-    Example:
-        >>> row = reader_named("iree==3.2")
-        >>> row.release, row.dialect
-        ('iree-base-compiler 3.2.0', '2025-02')
-    """
-    asked, given, version = text.partition("==")
-    name, colon, variant = asked.partition(":")
-    refuse_unknown(option, name, READERS)
-    row = READERS[name]
-    if colon:
-        rows = {one.variant: one for one in VARIANTS.get(name, ()) if one.variant}
-        variant = variant.removesuffix("-256")  # The configuration that the facts were proved with.
-        refuse_unknown(f"{option} {name}", variant, rows)
-        row = rows[variant]
-    if not given:
-        return row
-    known = releases(row)
-    matching = [key for key in known if f"{key}.".startswith(f"{version.rstrip('.')}.")]
-    if not matching or not version:
-        refuse_unknown(f"{option} {name}", version, known)
-    return known[matching[-1]]
 
 
 def listed_formats(row: Consumer) -> str:

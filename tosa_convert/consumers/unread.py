@@ -7,11 +7,12 @@ compiled each operator for an Ethos-U55 and an Ethos-U65, whose answers were the
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from tosa_convert.consumers.readers import other_variants
+from tosa_convert.consumers.names import other_variants
 from tosa_convert.eras.current_to_older.program import (
     dialect_form,
     form_080,
@@ -23,6 +24,7 @@ from tosa_convert.errors import Finding
 from tosa_convert.graph.dtypes import ResizeMode
 from tosa_convert.graph.locations import located
 from tosa_convert.graph.model import DYNAMIC, Block, Operator, operator_path, quoted
+from tosa_convert.io import log
 from tosa_convert.records import replace
 from tosa_convert.rules.operator_view import OperatorView
 from tosa_convert.rules.values import TypeTable
@@ -203,13 +205,32 @@ def program_findings(graph: Graph, reader: Consumer, *, mlir: bool) -> Iterator[
     if first is None:
         return
     hint = ""
+    if adapted(graph, reader, mlir=mlir) is not graph:
+        hint = f"repack and convert change that: --for {reader.spelling}"
     for other in other_variants(reader):
-        if next(_of_format(graph, other, mlir=mlir), None) is None:
+        if not hint and next(_of_format(graph, other, mlir=mlir), None) is None:
             how = f"with {other.options}" if other.options else f"without {reader.options}"
             hint = f"{reader.name} reads the program {how}: --for {other.spelling}"
             break
     for finding in chain((first,), found):
         yield replace(finding, hint=finding.hint or hint)
+
+
+def adapted(graph: Graph, reader: Consumer, *, mlir: bool) -> Graph:
+    """Return a sound graph in a form that a program reads, if rewrites for it make one of it.
+
+    It computes the same, bit for bit. Any other graph is returned as it is. mlir: as above.
+    """
+    if not reader.rewrites or next(_of_format(graph, reader, mlir=mlir), None) is None:
+        return graph
+    from tosa_convert.rewrites.public import apply
+
+    changed, report = apply(graph, *reader.rewrites)
+    if changed is graph or next(_of_format(changed, reader, mlir=mlir), None) is not None:
+        return graph
+    for change in report.changes:
+        log.info("for %s: %s", reader.spelling, change)
+    return changed
 
 
 def _of_format(graph: Graph, reader: Consumer, *, mlir: bool) -> Iterator[Finding]:
@@ -263,12 +284,13 @@ def _findings(graph: Graph, reader: Consumer) -> Iterator[Finding]:
 
 def _advice_on_sizes(main: Block) -> str:
     """Return how to set the sizes that the inputs of a program leave open."""
-    given = [
-        f"--input-shape {name}={'x'.join('N' if n == DYNAMIC else str(n) for n in shape)}"
-        for name in main.inputs
-        if DYNAMIC in (shape := _shape(main, name) or ())
-    ]
-    return f"set them when you convert: {' '.join(given)}" if given else ""
+    words = []
+    for name in main.inputs:
+        shape = _shape(main, name) or ()
+        if DYNAMIC in shape:
+            sizes = "x".join("1" if size == DYNAMIC else str(size) for size in shape)
+            words += ["--input-shape", f"{name}={sizes}"]
+    return f"set them when you convert: {shlex.join(words)}" if words else ""
 
 
 def _tensor_findings(

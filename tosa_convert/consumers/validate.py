@@ -38,7 +38,7 @@ def validate(
             "version-too-low". Without either, the version that the file states is used for operators
             and types.
         for_reader: a program that is to read the file, such as "vela:ethos-u85" or
-            "tosa-opt==2026.2", or a collection of them; names of `consumers.readers.reader_named`.
+            "tosa-opt==2026.2", or a collection of them; names of `consumers.names.reader_named`.
             Without a release the newest known one counts. What one of them does not read is a finding
             of code "unsupported-by-reader".
 
@@ -66,7 +66,7 @@ def validate(
     require_graphs(graph)
     also: list[Iterable[Finding]] = []
     for name in [for_reader] if isinstance(for_reader, str) else for_reader or ():
-        from tosa_convert.consumers.readers import reader_named
+        from tosa_convert.consumers.names import reader_named
         from tosa_convert.consumers.unread import program_findings
 
         reader = reader_named(name, "for_reader")

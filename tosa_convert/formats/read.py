@@ -477,7 +477,7 @@ def with_shapes(
     text_names: the names that the arguments have in MLIR text, such as %x.
     """
     from tosa_convert.formats.mlir.names import Namer
-    from tosa_convert.graph.static_shapes import make_reshapes_static
+    from tosa_convert.graph.static_shapes import make_placeholders_static
     from tosa_convert.graph.verify import refuse_unsound
     from tosa_convert.rules.argument_shapes import resolved
     from tosa_convert.rules.infer import infer, refuse_impossible_symbols
@@ -494,7 +494,7 @@ def with_shapes(
     given = resolved(graph, shapes, aliases)
     refuse_impossible_symbols(graph, shapes, aliases)
     inferred = infer(graph, given)
-    make_reshapes_static(inferred)
+    make_placeholders_static(inferred)
     for cause in causes(inferred):
         log.warning("%s", cause)
     return inferred

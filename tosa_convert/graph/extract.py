@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 
 from tosa_convert.errors import Findings, fail, suggest
-from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor, quoted, require_graphs
+from tosa_convert.graph.locations import name_in_location
+from tosa_convert.graph.model import (
+    Block,
+    Graph,
+    Operator,
+    Region,
+    Tensor,
+    counted,
+    quoted,
+    require_graphs,
+)
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE_READ, VARIABLE_WRITE
 from tosa_convert.records import replace
@@ -232,9 +242,19 @@ def _check_names(block: Block, names: Iterable[str]) -> None:
     findings = Findings()
     for name in names:
         if name not in defined:
-            hint = suggest(quoted(name), map(quoted, defined))
+            hint = _at_location(block, name) or suggest(quoted(name), map(quoted, defined))
             findings.add("undefined-name", quoted(name), "the main block has no such value", hint)
     findings.raise_if_any()
+
+
+def _at_location(block: Block, name: str) -> str:
+    """Return the hint for a name of the framework, which locations keep; "" if none has it."""
+    made = [op.outputs for op in block.operators if name_in_location(op.location) == name]
+    found = [one for results in made for one in results]
+    if not found:
+        return ""
+    count = counted(len(found), "value")
+    return f"{count} of the location {quoted(name)}, the last is {quoted(found[-1])}"
 
 
 def computed_tensors(graph: Graph) -> list[tuple[int, str]]:

@@ -1,6 +1,8 @@
-"""Whole-graph clean-up: data for empty constants, static shapes of RESHAPE."""
+"""Whole-graph clean-up: data for empty constants, static sizes of RESHAPE and SLICE."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT64
@@ -9,7 +11,8 @@ from tosa_convert.graph.model import Block, Graph, Operator, ShapeValue
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, operator
 
-_RESHAPE = operator("RESHAPE")
+#: Operator -> the position of the operand in which MLIR accepts -1 as "what remains".
+PLACEHOLDERS: Final = {operator("RESHAPE"): 1, operator("SLICE"): 2}
 
 
 def fill_empty_constants(block: Block) -> None:
@@ -25,46 +28,54 @@ def fill_empty_constants(block: Block) -> None:
                     shape.data = Constant(INT64, 0, b"")
 
 
-def make_reshapes_static(graph: Graph) -> None:
-    """Replace -1 in the shape operand of each RESHAPE by the size of its result, where it is known.
+def make_placeholders_static(graph: Graph) -> None:
+    """Replace -1 in the sizes of each RESHAPE and SLICE by the size of the result, where it is known.
 
-    MLIR accepts -1 as "the remaining elements"; runtimes do not. Changes the graph.
+    MLIR accepts -1 as "what remains"; runtimes do not. Changes the graph.
     """
     for _, block in graph.blocks():
-        _make_reshapes_static(block)
+        _make_placeholders_static(block)
 
 
-def _make_reshapes_static(block: Block) -> None:
+def _make_placeholders_static(block: Block) -> None:
     #: Sizes -> the new shape value that holds them.
     static_shapes: dict[tuple[int, ...], str] = {}
     added: list[tuple[int, Operator]] = []
     for index, op in enumerate(block.operators):
-        sizes = _inferred_sizes(block, op)
+        sizes = _settled_sizes(block, op)
         if sizes is None:
             continue
+        position = PLACEHOLDERS[op.spec]
         if sizes not in static_shapes:
             name = unused_name(
-                f"{op.inputs[1]}_settled", block.shapes.keys() | block.tensors.keys()
+                f"{op.inputs[position]}_settled", block.shapes.keys() | block.tensors.keys()
             )
             data = Constant(INT64, len(sizes), np.array(sizes, "<i8").view(np.uint8))
             block.shapes[name] = ShapeValue(name, len(sizes), data)
             static_shapes[sizes] = name
             added.append((index, Operator(CONST_SHAPE, (), (name,), {}, op.location)))
-        op.inputs = (op.inputs[0], static_shapes[sizes])
+        op.inputs = (*op.inputs[:position], static_shapes[sizes], *op.inputs[position + 1 :])
     if added:
         for index, op in reversed(added):
             block.operators.insert(index, op)
         _remove_unused_inferring_shapes(block)
 
 
-def _inferred_sizes(block: Block, op: Operator) -> tuple[int, ...] | None:
-    """Return the sizes of the result of a RESHAPE whose shape operand has a -1; else None."""
-    if op.spec is not _RESHAPE:
+def _settled_sizes(block: Block, op: Operator) -> tuple[int, ...] | None:
+    """Return the sizes of an operator with those of its result for each -1; None if none is known."""
+    if op.spec not in PLACEHOLDERS:
         return None
-    shape, result = block.shapes.get(op.inputs[1]), block.tensors.get(op.outputs[0])
-    if shape is None or -1 not in (shape.values() or ()):
+    shape, result = (
+        block.shapes.get(op.inputs[PLACEHOLDERS[op.spec]]),
+        block.tensors.get(op.outputs[0]),
+    )
+    sizes = () if shape is None else shape.values() or ()
+    if -1 not in sizes or result is None or len(result.shape or ()) != len(sizes):
         return None
-    return None if result is None or result.element_count() is None else result.shape
+    settled = tuple(
+        found if size == -1 else size for size, found in zip(sizes, result.shape or (), strict=True)
+    )
+    return None if settled == sizes else settled
 
 
 def _remove_unused_inferring_shapes(block: Block) -> None:

@@ -163,7 +163,7 @@ _CLAIMS: Final = {
     **{extension: FORMATS[name] for extension, name in EXTENSIONS.items()},
 }
 #: How MLIR's text begins: an alias, a value, a name in quotes, or the name of an operation.
-_BEGINS_MLIR: Final = re.compile(rb"[#!%^@\"{]|module\b|func\b|[a-z_]\w*\.\w")
+_BEGINS_MLIR: Final = re.compile(rb"[#!][A-Za-z_]|[%^@\"{]|module\b|func\b|[a-z_]\w*\.\w")
 #: Wire tags that follow `ir_version` in an ONNX ModelProto: producer_name to opset_import.
 _ONNX_TAGS: Final = frozenset(b"\x12\x1a\x22\x28\x32\x3a\x42")
 #: How a GraphDef begins: a node, its name, and its operator.
@@ -189,8 +189,12 @@ def sniff(data: memoryview, where: str) -> Format:
         >>> sniff(memoryview(b"    TOSA"), "m.tosa")
         'tosa'
     """
+    extension = os.path.splitext(where)[1].lower()
     if not len(data):
-        raise fail("empty-input", where, f"the input is empty, expected {_expected()}")
+        expected = _expected()
+        if extension in _MODELS:
+            expected = f"{_CLAIMS[extension]}, as its extension says"
+        raise fail("empty-input", where, f"the input is empty, expected {expected}")
     head = bytes(data[:_SNIFF_BYTES])
     if module := _module_of_dialects(data, head):
         raise _unrecognised(module, head, where)
@@ -209,7 +213,6 @@ def sniff(data: memoryview, where: str) -> Format:
         # A JSON object starts with a brace, and so does `{-#`, the resource section of MLIR.
         if text.startswith(b"{") and not text.startswith(b"{-#"):
             return "json"
-        extension = os.path.splitext(where)[1].lower()
         # Text without a sign of another format is MLIR's, and its parser says what is wrong.
         if _is_text(head) and (extension in ("", ".mlir") or _BEGINS_MLIR.match(text)):
             return "mlir"

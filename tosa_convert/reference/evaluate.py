@@ -71,12 +71,14 @@ class Machine:
     """The state of a run: the program, the values of its variables, and how it computes.
 
     custom: (domain, name) of a CUSTOM operator -> the function that computes it.
+    where: the path of the operator that is computed.
     """
 
     graph: Graph
     precision: Precision = "own"
     custom: Mapping[tuple[str, str], CustomFunction] = field(default_factory=dict)
     variables: dict[str, Array] = field(default_factory=dict)
+    where: str = ""
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return the outputs of the main block."""
@@ -113,7 +115,7 @@ class Machine:
         last_use = {name: index for index, op in enumerate(block.operators) for name in op.inputs}
         kept = frozenset(block.outputs)
         for index, operator in enumerate(block.operators):
-            path = operator_path(where, index, operator)
+            path = self.where = operator_path(where, index, operator)
             if operator.spec is CONST or operator.spec is CONST_SHAPE:  # They are many, and simple.
                 constant = self.compute(block, operator, (), path)
                 yield Step(operator, index, block, {}, _arrays(constant), path, inside)

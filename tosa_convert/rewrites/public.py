@@ -14,7 +14,7 @@ from tosa_convert.records import NamedTuple
 from tosa_convert.rewrites.extension import extension_rewrite
 from tosa_convert.rewrites.operator_pass import OperatorPass, OperatorRewrite
 from tosa_convert.rewrites.report import Recorder, Report
-from tosa_convert.rewrites.table import GROUPS, REWRITES, GraphRewrite, Rewrite
+from tosa_convert.rewrites.table import GROUPS, READER, REWRITES, GraphRewrite, Rewrite
 
 #: Rounds in which a rewrite of another package has to come to its end.
 _ROUNDS: Final = 100
@@ -36,9 +36,10 @@ def apply(graph: Graph, *names: str) -> Rewritten:
     Args:
         graph: A program that `verify` finds sound. It does not change; the result shares operators,
             tensors and constants with it.
-        names: Names of rewrites, or of groups of them: "repair" and "clean-up". By default all
-            of this package; `extension:NAME` is a rewrite of another package. They run in the order of
-            `REWRITES`, whatever their order here, and those of other packages after them.
+        names: Names of rewrites, or of groups of them: "repair", "clean-up", "rounding" and "reader". By
+            default all of this package but those of "reader"; `extension:NAME` is a rewrite of another
+            package. They run in the order of `REWRITES`, whatever their order here, and those of other
+            packages after them.
 
     Returns:
         The rewritten graph, which is the same object if nothing was changed, and the changes, counted
@@ -105,7 +106,11 @@ def rows_of(names: Sequence[str]) -> list[Rewrite]:
         if not isinstance(name, str) or not is_extension(name):
             refuse_unknown("rewrite", name, known)
     own = [name for name in names if not is_extension(name)]
-    rows = [row for row in REWRITES if not names or row.name in own or row.group in own]
+    rows = [
+        row
+        for row in REWRITES
+        if (row.name in own or row.group in own if names else row.group != READER)
+    ]
     return rows + [extension_rewrite(name) for name in dict.fromkeys(names) if is_extension(name)]
 
 

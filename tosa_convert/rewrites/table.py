@@ -21,6 +21,7 @@ from tosa_convert.rewrites import (
     merge_layouts,
     no_operations,
     pow_by_constant,
+    reductions,
     tied_weights,
     unused_operators,
     widen_integers,
@@ -31,11 +32,13 @@ from tosa_convert.rewrites.report import Recorder
 #: The groups of rewrites. A repair changes what TOSA forbids or leaves unpredictable, and whose meaning
 #: is clear. Clean-up makes programs that TOSA allows smaller; they compute the same. A rewrite of the
 #: rounding makes them smaller still; results differ by less than between two orders of a sum, which TOSA
-#: leaves open.
+#: leaves open. A rewrite for readers is only made for a program that reads less than TOSA has, and if it
+#: is asked for by name.
 REPAIR: Final = "repair"
 CLEAN_UP: Final = "clean-up"
 ROUNDING: Final = "rounding"
-GROUPS: Final = (REPAIR, CLEAN_UP, ROUNDING)
+READER: Final = "reader"
+GROUPS: Final = (REPAIR, CLEAN_UP, ROUNDING, READER)
 #: The groups that keep every bit of what a framework computes.
 EXACT: Final = (REPAIR, CLEAN_UP)
 
@@ -172,5 +175,12 @@ REWRITES: Final[tuple[Rewrite, ...]] = (
         CLEAN_UP,
         "frontends change the layout on every branch, residual and concatenation",
         layouts.rewrite,
+    ),
+    OperatorRewrite(
+        reductions.NAME,
+        READER,
+        "the Ethos-U55 and U65 have no REDUCE_MAX and REDUCE_MIN of INT32, which a softmax of int8 has",
+        reductions.rewrite,
+        reductions.OPERATORS,
     ),
 )

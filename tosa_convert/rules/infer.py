@@ -12,18 +12,19 @@ from typing import Final
 from tosa_convert.errors import Findings, TosaConvertError, fail
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator, Region, operator_path
 from tosa_convert.graph.opset import operator
+from tosa_convert.graph.static_shapes import PLACEHOLDERS
 from tosa_convert.records import dataclass, field, replace
 from tosa_convert.rules.argument_shapes import GivenSize, open_symbols, resolved
 from tosa_convert.rules.families.core import ResultShape, common_shape
 from tosa_convert.rules.operator_view import OperatorView
 from tosa_convert.rules.validate import finding
-from tosa_convert.rules.values import ShapeType, TensorType, TypeTable, ValueType
+from tosa_convert.rules.values import ShapeType, Size, TensorType, TypeTable, ValueType
 from tosa_convert.rules.verdict import Verdict, judge
 
 #: The deepest nesting of regions that is followed. TOSA's own limit is 6 at level 8K.
 MAX_NESTING: Final = 256
 
-_RESHAPE: Final = operator("RESHAPE")
+_SLICE: Final = operator("SLICE")
 
 #: `refuse_impossible_symbols` tries the sizes up to the first of these and some from the second on,
 #: unless that is more than the third number of operators to judge.
@@ -163,8 +164,8 @@ class _Inference:
     ) -> None:
         """Set the types of an operator's results."""
         inputs = tuple(types[name] for name in operator.inputs)
-        if operator.spec is _RESHAPE:
-            inputs = (inputs[0], self.without_placeholders(inputs[1]))
+        if operator.spec in PLACEHOLDERS:
+            inputs = self.without_placeholders(operator, inputs)
         outputs = tuple(types[name] for name in operator.outputs)
         key = (operator.spec, inputs, outputs, *operator.attributes.items())
         verdict = self.verdicts.get(key)
@@ -176,11 +177,31 @@ class _Inference:
             for name, type_, shape in zip(operator.outputs, outputs, verdict.results, strict=True):
                 types[name] = self.refined(type_, shape)
 
-    def without_placeholders(self, shape: ValueType) -> ValueType:
-        """Return a shape whose -1 is unknown: MLIR accepts -1 as "the remaining elements"."""
-        if isinstance(shape, ShapeType) and -1 in shape.sizes:
-            return self.table.shape(tuple(None if size == -1 else size for size in shape.sizes))
-        return shape
+    def without_placeholders(
+        self, operator: Operator, inputs: tuple[ValueType, ...]
+    ) -> tuple[ValueType, ...]:
+        """Return operands in which no size is -1: MLIR accepts it as "what remains".
+
+        In RESHAPE it is then not known. In SLICE it is what follows the start in a known dimension.
+        """
+        position = PLACEHOLDERS[operator.spec]
+        sizes = inputs[position]
+        if not isinstance(sizes, ShapeType) or -1 not in sizes.sizes:
+            return inputs
+        rest: tuple[Size, ...] = (None,) * len(sizes.sizes)
+        source, start = inputs[0], inputs[1]
+        if (
+            operator.spec is _SLICE
+            and isinstance(source, TensorType)
+            and isinstance(start, ShapeType)
+        ):
+            lengths = source.shape or rest
+            if len(lengths) == len(start.sizes) == len(rest):
+                rest = tuple(map(_what_follows, lengths, start.sizes))
+        new = tuple(
+            other if size == -1 else size for size, other in zip(sizes.sizes, rest, strict=True)
+        )
+        return (*inputs[:position], self.table.shape(new), *inputs[position + 1 :])
 
     def report(self, operator: Operator, path: str, verdict: Verdict) -> None:
         """Note the violations of an operator; a region that is run several times has them once."""
@@ -303,6 +324,13 @@ class _Inference:
         ]
 
 
+def _what_follows(length: Size, start: Size) -> Size:
+    """Return the size of a slice from a start to the end of a dimension; None if it is not known."""
+    if length is None or start is None or DYNAMIC in (length, start):
+        return None
+    return length - start
+
+
 def _with_types(block: Block, types: Mapping[str, ValueType]) -> Block:
     tensors = {}
     for name, tensor in block.tensors.items():
@@ -311,6 +339,6 @@ def _with_types(block: Block, types: Mapping[str, ValueType]) -> Block:
         tensors[name] = (
             tensor if type_.shape == tensor.shape else replace(tensor, shape=type_.shape)
         )
-    # `make_reshapes_static` replaces operators and their operands.
+    # `make_placeholders_static` replaces operators and their operands.
     operators = [replace(operator) for operator in block.operators]
     return replace(block, tensors=tensors, shapes=dict(block.shapes), operators=operators)

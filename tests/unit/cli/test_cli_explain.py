@@ -46,6 +46,16 @@ def test_each_operator_has_what_tosa_asks_of_it(capsys: pytest.CaptureFixture[st
         assert [line[6:] for line in lines if line.startswith("    - ")] == conditions(spec)
 
 
+def test_an_operator_has_what_it_computes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert explained("RESCALE", "CONST") == 0
+    rescale, const = capsys.readouterr().out.split("\n\nCONST")
+    assert (
+        "What it computes:\n\n    Return round((input - input_zp) * multiplier / 2^shift)"
+        in rescale
+    )
+    assert "What it computes" not in const
+
+
 def test_the_end_of_a_message_can_be_given_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert explained("[invalid-operator: add-broadcast]") == 0
     out = capsys.readouterr().out

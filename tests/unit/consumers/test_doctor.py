@@ -20,13 +20,8 @@ from tosa_convert.cli import doctor as verdicts
 from tosa_convert.cli.doctor import stored_program
 from tosa_convert.cli.main import run, tosa_flatbuffer, verb
 from tosa_convert.consumers.doctor import StoredProgram, diagnose
-from tosa_convert.consumers.readers import (
-    CONSUMERS,
-    OTHER_CONSUMERS,
-    READERS,
-    VARIANTS,
-    reader_named,
-)
+from tosa_convert.consumers.names import reader_named
+from tosa_convert.consumers.readers import CONSUMERS, OTHER_CONSUMERS, READERS, VARIANTS
 from tosa_convert.formats.read import open_input, read_with_storage
 from tosa_convert.graph import OPERATORS
 from tosa_convert.graph.dtypes import BY_CODE
@@ -161,10 +156,34 @@ def test_an_accelerator_is_part_of_the_name_and_a_refusal_names_another_that_rea
     assert default.reader.spelling == "vela:ethos-u55"
     hint = "vela reads the program with --accelerator-config ethos-u85-256: --for vela:ethos-u85"
     assert {finding.hint for finding in default.findings} == {hint}
-    assert reader_named("vela:ethos-u85-256") is larger.reader
-    for name in ("vela:ethos-u75", "vela:", "flatc:x", "vela:ethos-u85==1.0"):
+    for size in (128, 256, 512, 1024, 2048):
+        assert reader_named(f"vela:ethos-u85-{size}") is larger.reader
+    assert reader_named("vela:ethos-u55-32") is reader_named("vela")
+    for name in ("vela:ethos-u75", "vela:ethos-u55-512", "vela:", "flatc:x", "vela:ethos-u85==1.0"):
         with pytest.raises(tc.TosaConvertError, match=name.partition(":")[0]):
             reader_named(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("ethos-u55", "vela:ethos-u55"),
+        ("u65", "vela:ethos-u65"),
+        ("ethos-u85-512", "vela:ethos-u85-512"),
+        ("velo", "vela"),
+        ("flatc:x", "flatc"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_the_one_that_is_meant(name: str, meant: str) -> None:
+    with pytest.raises(tc.TosaConvertError) as error:
+        reader_named(name)
+    (finding,) = error.value.findings
+    assert finding.hint == f"did you mean {meant}?"
+
+
+def test_the_names_of_an_accelerator_are_all_listed() -> None:
+    with pytest.raises(tc.TosaConvertError, match=r"ethos-u55, ethos-u55-32, .* ethos-u85-2048"):
+        reader_named("vela:ethos-u75")
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,9 @@ def test_a_model_of_another_framework_is_named_with_the_way_to_tosa(
         ("m.mlirbc", "MLIR bytecode"),
     ],
 )
-@pytest.mark.parametrize("data", [b"\xfe\xed\xff\0", b"PK\3\4\0\0", b"Hello, this is text.\n"])
+@pytest.mark.parametrize(
+    "data", [b"\xfe\xed\xff\0", b"PK\3\4\0\0", b"Hello, this is text.\n", b"# Words\n"]
+)
 def test_a_file_that_is_not_what_its_extension_says_is_named(
     name: str, claimed: str, data: bytes
 ) -> None:
@@ -131,6 +133,18 @@ def test_a_file_that_is_not_what_its_extension_says_is_named(
     assert finding.code == "unrecognised-input"
     assert f"expected {claimed}, as its extension says" in finding.message
     assert "damaged" in finding.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("m.tflite", "expected a TFLite model, as its extension says"),
+        ("m.tosa", "expected MLIR text"),
+    ],
+)
+def test_an_empty_file_is_refused_with_what_was_expected(name: str, expected: str) -> None:
+    with pytest.raises(TosaConvertError, match=f"the input is empty, {expected}"):
+        sniff(memoryview(b""), name)
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "model.py"])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -111,21 +111,21 @@ def test_a_worker_that_is_asked_to_end_ends_everything(fork: bool) -> None:
 @posix
 @both
 def test_an_interrupt_ends_all_workers(fork: bool, tmp_path: Path) -> None:
-    def interrupt() -> None:
-        for index in range(2):
-            wait_for(tmp_path / f"{index}.pid")
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=interrupt)
-    jobs: list[Job] = [f"sleep {tmp_path / str(index)}" for index in range(2)]
+    """From another process: one with a second thread must not be forked."""
+    pids = [tmp_path / f"{index}.pid" for index in range(2)]
+    script = (
+        f"until [ -s {shlex.quote(str(pids[0]))} ] && [ -s {shlex.quote(str(pids[1]))} ]; "
+        f"do sleep 0.05; done; kill -INT {os.getpid()}"
+    )
+    jobs: list[Job] = [f"sleep {path.with_suffix('')}" for path in pids]
     pool = run_jobs(work, jobs, processes=2, on_death=died, fork=fork)
-    thread.start()
-    with pytest.raises(KeyboardInterrupt), contextlib.closing(pool):
-        list(pool)
-    thread.join()
-    for index in range(2):
-        assert ends(int(wait_for(tmp_path / f"{index}.pid")))
-        assert wait_for(tmp_path / f"{index}.cleaned") == ""
+    with subprocess.Popen(["sh", "-c", script]) as interrupting:
+        with pytest.raises(KeyboardInterrupt), contextlib.closing(pool):
+            list(pool)
+        assert interrupting.wait(timeout=20) == 0
+    for path in pids:
+        assert ends(int(wait_for(path)))
+        assert wait_for(path.with_suffix(".cleaned")) == ""
 
 
 @pytest.mark.slow

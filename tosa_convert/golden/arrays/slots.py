@@ -144,10 +144,12 @@ def missing_input(slot: Slot) -> Finding:
     return Finding("input-mismatch", f'input "{slot.key}"', f"it is missing; it is {slot}")
 
 
-def match(wanted: list[Slot], given: Mapping[str, Any], *, strict: bool = True) -> dict[str, Array]:
+def match(
+    wanted: list[Slot], given: Mapping[str, Any], *, strict: bool = True, complete: bool = True
+) -> dict[str, Array]:
     """Return every slot's array, in the slots' order.
 
-    strict: also refuse arrays that have no slot.
+    strict: also refuse arrays that have no slot. complete: refuse slots that have no array.
     Raises TosaConvertError("input-mismatch") with a finding for each array that is missing, that
     has no slot, or that has another type or shape.
     """
@@ -155,7 +157,7 @@ def match(wanted: list[Slot], given: Mapping[str, Any], *, strict: bool = True) 
     arrays: dict[str, Array] = {}
     for slot in wanted:
         if slot.key not in given:
-            findings.append(missing_input(slot))
+            findings += [missing_input(slot)] * complete
             continue
         try:
             arrays[slot.key] = coerce(slot, given[slot.key])

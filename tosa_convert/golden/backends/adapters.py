@@ -99,9 +99,25 @@ ADAPTERS: Final[Mapping[str, Adapter]] = {
 }
 
 
+def find_adapter(text: str) -> Adapter | None:
+    """Return the row of a name; of Vela also by a size of its accelerator, or without one as `--for`.
+
+    Example:
+        >>> find_adapter("vela:ethos-u85-512").words[2], find_adapter("vela").words[2]
+        ('ethos-u85-512', 'ethos-u55-128')
+    """
+    if text == "vela":
+        return ADAPTERS["vela:ethos-u55"]
+    chosen, _, size = text.rpartition("-")
+    if size.isdecimal() and chosen in ADAPTERS and chosen.startswith("vela:"):
+        return _vela(text.removeprefix("vela:"))
+    return ADAPTERS.get(text)
+
+
 def open_adapter(name: str, machine: Machine, keep: Path | None) -> ProgramCommand | Passes:
     """Return the backend of a row. Raises TosaConvertError("missing-backend") if it is not installed."""
-    row = ADAPTERS[name]
+    row = find_adapter(name)
+    assert row is not None
     if row.pipeline:
         return Passes(name, row.pipeline, machine, keep)
     program = program_path(row.words[0], machine.python)

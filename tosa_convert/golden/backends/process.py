@@ -7,17 +7,19 @@ import functools
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.errors import TosaConvertError, fail, suggest
+from tosa_convert.extensions import PREFIX, near_extension
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import read_npy
 from tosa_convert.golden.arrays.scratch import file_errors, write_npy, write_scratch
 from tosa_convert.golden.backends.kept_workers import KeptWorkers
 from tosa_convert.golden.backends.warm_up import READ_FILE
 from tosa_convert.golden.running.commands import run_again_if_killed, run_command
+from tosa_convert.io.formats import EXTENSIONS
 from tosa_convert.process.child import Ended, Used, last_words
 from tosa_convert.records import dataclass, field, replace
 
@@ -33,6 +35,8 @@ PACKAGES: Final = {
     "onnxruntime": "pip install onnxruntime",
     "jax": "pip install jax",
 }
+#: Frontends whose models `convert --check` runs as TFLite.
+_MADE_INTO_TFLITE: Final = ("keras", "tensorflow")
 #: Characters of a line that says why a program was refused.
 _REFUSAL_CHARACTERS: Final = 400
 
@@ -159,3 +163,35 @@ def failures_kept(name: str, folder: Path, keep: Path | None) -> Iterator[None]:
                 shutil.copytree(folder, kept, ignore=_irregular)
             hint = f"its model and inputs are in {kept}"
         raise fail(code, name, finding.message, hint) from None
+
+
+def unknown_backend(text: str, consumers: Iterable[str]) -> TosaConvertError:
+    """Return the error for a text that names no backend. consumers: names that are known."""
+    where, name = f"--against {text}", text.partition(":")[0]
+    if text.endswith((".py", *EXTENSIONS)):
+        return fail("file-error", where, "cannot be read: No such file or directory")
+    if name in _MADE_INTO_TFLITE:
+        message = f"models for {name} are run as the TFLite model that they become"
+        hint = "tosa-flatbuffer-convert MODEL -o m.tosa --check, or --against tflite:MODEL.tflite"
+        return fail("option-conflict", where, message, hint)
+    choices = ("numpy", *PACKAGES, *consumers)
+    # There are many passes of MLIR.
+    known = ", ".join(name for name in choices if ":" not in name or name.startswith("vela:"))
+    message = (
+        f"expected {known}, extension:NAME, a .py file, a folder, an .npz file, a model, or a command "
+        "on PATH"
+    )
+    return fail("missing-backend", where, message, meant_backend(text, consumers))
+
+
+def meant_backend(text: str, consumers: Iterable[str]) -> str:
+    """Return the hint that names the backend that a text may mean, or "". consumers: known names."""
+    name = os.path.basename(os.path.normpath(text))
+    extension = near_extension("backends", name)
+    if extension == f"{PREFIX}{name}":
+        return f"did you mean {extension}?"
+    choices = ("numpy", *PACKAGES, *consumers)
+    near = [choice for choice in consumers if choice.endswith((f":{text}", f"-{text}"))]
+    hint = f"did you mean {near[0]}?" if near and len(text) > 2 else suggest(text, choices)
+    other = f"did you mean {extension}?" if extension else ""
+    return hint or suggest(text.partition(":")[0], choices, other)

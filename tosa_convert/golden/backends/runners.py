@@ -17,8 +17,8 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from tosa_convert.errors import TosaConvertError, fail, suggest
-from tosa_convert.extensions import PREFIX, find_extension, is_extension, near_extension
+from tosa_convert.errors import fail
+from tosa_convert.extensions import find_extension, is_extension
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.npz import npy_files, open_npz
 from tosa_convert.golden.arrays.scratch import (
@@ -26,7 +26,7 @@ from tosa_convert.golden.arrays.scratch import (
     scratch_errors,
     write_scratch,
 )
-from tosa_convert.golden.backends.adapters import ADAPTERS, open_adapter
+from tosa_convert.golden.backends.adapters import ADAPTERS, find_adapter, open_adapter
 from tosa_convert.golden.backends.isolated import (
     REWRITTEN,
     Command,
@@ -37,10 +37,11 @@ from tosa_convert.golden.backends.isolated import (
 )
 from tosa_convert.golden.backends.other_model import NUMPY, REFERENCE_MODEL, OtherModel
 from tosa_convert.golden.backends.process import (
-    PACKAGES,
     Machine,
+    meant_backend,
     numbered,
     run_worker,
+    unknown_backend,
 )
 from tosa_convert.golden.backends.tflite_tensors import pair_with_tflite
 from tosa_convert.golden.running.commands import command_words
@@ -57,10 +58,10 @@ from tosa_convert.io.formats import EXTENSIONS
 from tosa_convert.process.child import remove_temporary_folder
 
 _MODEL_EXTENSIONS: Final = tuple(EXTENSIONS)
-#: Frontends whose models `convert --check` runs as TFLite.
-_MADE_INTO_TFLITE: Final = ("keras", "tensorflow")
 #: The file of a folder of results that says which tensor is in which file.
 MANIFEST: Final = "manifest.json"
+#: What the software says of its results.
+_NOTE_FILE: Final = "note.txt"
 #: 64-bit types of frameworks -> the types that TOSA has instead, as numpy writes them.
 _NARROWER: Final = frozenset({("i8", "i4"), ("f8", "f4")})
 #: Software that runs models of its own -> how the original of a TOSA program is given.
@@ -188,7 +189,7 @@ def backend_on(
         return OtherModel(text, timeout, graph, "reference-model")
     if text == "iree":
         return Iree(machine, keep)
-    if text in ADAPTERS:
+    if find_adapter(text) is not None:
         return open_adapter(text, machine, keep)
     software, colon, after_colon = text.partition(":")
     if software in ORIGINALS:
@@ -207,7 +208,7 @@ def backend_on(
         return OtherModel(text, timeout)
     words = command_words(text)
     if not words:
-        raise _unknown_backend(text)
+        raise unknown_backend(text, ADAPTERS)
     kind = ProgramCommand if any(REWRITTEN in word for word in words) else Command
     return kind(words, machine, keep)
 
@@ -223,32 +224,7 @@ def refuse_no_results(text: str, pattern: str) -> None:
         names = (path.name for path in Path(text).glob(pattern))
         if not any(name.endswith(".npy") or name == MANIFEST for name in names):
             message = f"the folder has no results: neither .npy files nor {MANIFEST}"
-            raise fail("file-error", f"--against {text}", message, _suggested(text))
-
-
-def _unknown_backend(text: str) -> TosaConvertError:
-    """Return the error for a text that names no backend."""
-    where, name = f"--against {text}", text.partition(":")[0]
-    if text.endswith((".py", *EXTENSIONS)):
-        return fail("file-error", where, "cannot be read: No such file or directory")
-    if name in _MADE_INTO_TFLITE:
-        message = f"models for {name} are run as the TFLite model that they become"
-        hint = "tosa-flatbuffer-convert MODEL -o m.tosa --check, or --against tflite:MODEL.tflite"
-        return fail("option-conflict", where, message, hint)
-    message = (
-        f"expected numpy, {', '.join(PACKAGES)}, a consumer such as tosa-opt or vela:ethos-u85, "
-        "extension:NAME, a .py file, a folder, an .npz file, a model, or a command on PATH"
-    )
-    return fail("missing-backend", where, message, _suggested(text))
-
-
-def _suggested(text: str) -> str:
-    """Return the hint that names the backend that a text may mean, or ""."""
-    name = os.path.basename(os.path.normpath(text))
-    near = near_extension("backends", name)
-    known = suggest(text, (NUMPY, *PACKAGES, *ADAPTERS))
-    is_exact = near == f"{PREFIX}{name}"
-    return f"did you mean {near}?" if near and (is_exact or not known) else known
+            raise fail("file-error", f"--against {text}", message, meant_backend(text, ADAPTERS))
 
 
 def run_original(
@@ -290,7 +266,10 @@ def run_original(
             outputs, steps = run_worker(machine, software, original, given, files)
         changed = numbered(files, "changed")
         answer = in_program_types(graph, by_position(graph, outputs, software, changed))
-        return Record(software, answer, steps, files, () if pairs is None else pairs.notes)
+        notes = () if pairs is None else pairs.notes
+        if (said := files / _NOTE_FILE).exists():
+            notes = (*notes, said.read_text(encoding="utf-8"))
+        return Record(software, answer, steps, files, notes)
     except BaseException:
         remove_temporary_folder(files)
         raise

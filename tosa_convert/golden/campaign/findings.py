@@ -30,6 +30,7 @@ from tosa_convert.golden.campaign.observe import (
 from tosa_convert.golden.campaign.trials import Source, Trial
 from tosa_convert.golden.reduction.reduce import Failure, reduce
 from tosa_convert.golden.running.commands import command_words
+from tosa_convert.golden.running.numpy_engine import definition
 from tosa_convert.golden.running.programs import input_arrays
 from tosa_convert.golden.running.run import run
 from tosa_convert.golden.running.run_options import TIMEOUT
@@ -37,7 +38,6 @@ from tosa_convert.graph.model import Graph
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.io.files import read_json
 from tosa_convert.records import dataclass, replace
-from tosa_convert.reference.evaluate import OPERATIONS
 from tosa_convert.version import __version__
 
 #: How often the consumer runs to reduce a program.
@@ -85,7 +85,7 @@ def reduced_finding(
     seconds: float = math.inf,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Finding | None:
-    """Return the smallest program that is found in so many seconds on which the consumer fails likewise.
+    """Return the smallest program, found in so many seconds, on which the consumer fails in the same way.
 
     None if it does not fail again: a failure that comes and goes cannot be reduced.
     """
@@ -340,9 +340,5 @@ def _rule(finding: Finding) -> str:
     kinds = dict.fromkeys(
         op.spec.name for op in graph.main.operators if op.spec not in (CONST, CONST_SHAPE)
     )
-    texts = [
-        f"- {kind}: {' '.join((OPERATIONS[kind].__doc__ or '').split())}"
-        for kind in kinds
-        if kind in OPERATIONS
-    ]
+    texts = [f"- {kind}: {' '.join(text.split())}" for kind in kinds if (text := definition(kind))]
     return "## What the operators compute\n\n" + "\n".join(texts) + "\n\n" if texts else ""

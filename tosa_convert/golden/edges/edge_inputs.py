@@ -136,7 +136,7 @@ def find_edge_inputs(
     if seed < 0:
         raise fail("option-conflict", "edges", f"found the seed {seed}, expected 0 or more")
     wanted = input_slots(graph)
-    own = match([slot for slot in wanted if slot.key in given], dict(given))
+    own = match(wanted, dict(given), complete=False)
     slots = [slot for slot in wanted if slot.key not in own]
     limits = limits_of_inputs(graph.main, _HARD) | requested_ranges(slots, ranges)
     draft = Draft(graph, seed, slots, own, limits, limits_of_inputs(graph.main))

@@ -112,7 +112,7 @@ def compare_model(
         }
         for arrays in (given, examples)
     )
-    matched = match([slot for slot in slots if slot.key in given], given)
+    matched = match(slots, given, complete=False)
     for slot in slots:
         if seed is None and slot.key not in matched and slot.key in examples:
             example = examples[slot.key]
@@ -154,7 +154,9 @@ def _compare_numbers(
     program = reference_outputs(graph, inputs, options)
     with scratch_folder() as folder:
         framework = backend_outputs(graph, inputs, found, folder)
-        compared = compare_with(graph, inputs, program, framework, NO_TOLERANCES, options)
+        compared = compare_with(
+            graph, inputs, program, framework, NO_TOLERANCES, options, notes=found.notes
+        )
         if found.name != _IN_DOUBLE or compared.ok:
             return compared
         try:

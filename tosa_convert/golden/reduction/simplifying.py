@@ -20,7 +20,7 @@ from tosa_convert.graph.dtypes import INT64
 from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Region, Tensor
 from tosa_convert.graph.opset import AttributeValue
-from tosa_convert.graph.static_shapes import make_reshapes_static
+from tosa_convert.graph.static_shapes import make_placeholders_static
 from tosa_convert.records import dataclass, replace
 from tosa_convert.rules.infer import infer
 from tosa_convert.rules.public import find_violations
@@ -134,7 +134,7 @@ class Simplifier:
         shapes = {n: graph.main.tensors[n].shape or () for n in graph.main.inputs}
         graph = infer(graph, shapes)
         if with_rest:
-            make_reshapes_static(graph)
+            make_placeholders_static(graph)
         if _has_open_sizes(graph) and not _has_open_sizes(self.best.graph):
             raise fail("unsupported-shape", "sizes", "they do not follow from those that are given")
         return Candidate(graph, self._cut_arrays(graph))

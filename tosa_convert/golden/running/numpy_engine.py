@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from tosa_convert.records import NamedTuple
 
 if TYPE_CHECKING:
     from tosa_convert.reference.call import Precision, Step
+    from tosa_convert.reference.evaluate import Machine
 
 #: What the name of a file with bounds begins with.
 BOUNDS_PREFIX: Final = "bounds_"
@@ -32,6 +34,18 @@ class Computed(NamedTuple):
     seconds: float
 
 
+def definition(kind: str) -> str:
+    """Return what an operator computes, in words; "" of one that computes nothing.
+
+    Example:
+        >>> definition("ABS")
+        'Return the absolute value. That of the least integer is not defined.'
+    """
+    from tosa_convert.reference.evaluate import OPERATIONS
+
+    return inspect.getdoc(OPERATIONS[kind]) or "" if kind in OPERATIONS else ""
+
+
 def compute(graph: Graph, inputs: Mapping[str, Array], options: RunOptions) -> Computed:
     """Return what a program gives.
 
@@ -42,7 +56,8 @@ def compute(graph: Graph, inputs: Mapping[str, Array], options: RunOptions) -> C
 
     Raises:
         TosaConvertError: "refmodel-timeout", "unsupported-shape", "input-mismatch" for an index that
-            is outside of a tensor, "unsupported-operator" for a CUSTOM operator.
+            is outside of a tensor, "unsupported-operator" for a CUSTOM operator; what TOSA forbids in
+            the program if numpy cannot compute it, else "refmodel-failed".
     """
     start = time.monotonic()
     if options.level != "none":
@@ -113,8 +128,9 @@ def _timed_steps(
 
     work = Work(graph, options.progress)
     spent, since = 0.0, time.monotonic()
+    machine = Machine(graph, precision)
     with ended_while_computing():
-        for step in Machine(graph, precision).steps(inputs, outputs):
+        for step in _refusing_what_fails(machine, machine.steps(inputs, outputs)):
             spent += time.monotonic() - since
             if options.timeout and spent > options.timeout:
                 raise fail(
@@ -128,6 +144,23 @@ def _timed_steps(
                 work.report(step.index + 1)
             del step  # nothing else may hold its values
             since = time.monotonic()  # what the caller does with a step is not the run's time
+
+
+def _refusing_what_fails(machine: Machine, steps: Iterator[Step]) -> Iterator[Step]:
+    """Iterate over the steps of a run; an operator that numpy cannot compute is a finding."""
+    try:
+        yield from steps
+    except (TosaConvertError, MemoryError):
+        raise
+    except Exception as error:
+        from tosa_convert.rules.public import find_violations
+
+        found = find_violations(machine.graph)
+        if found:
+            raise TosaConvertError(found) from error
+        message = f"numpy cannot compute it: {type(error).__name__}: {error}"
+        hint = "TOSA allows the program, so please report it"
+        raise fail("refmodel-failed", machine.where, message, hint) from error
 
 
 def _refuse_exceeded_level(graph: Graph, level: str) -> None:
