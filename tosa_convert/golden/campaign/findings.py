@@ -85,7 +85,7 @@ def reduced_finding(
     seconds: float = math.inf,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Finding | None:
-    """Return the smallest program, found in so many seconds, on which the consumer fails in the same way.
+    """Return the smallest program, found in so many seconds, that fails in the same way.
 
     None if it does not fail again: a failure that comes and goes cannot be reduced.
     """
