@@ -170,7 +170,6 @@ def test_an_accelerator_is_part_of_the_name_and_a_refusal_names_another_that_rea
         ("ethos-u55", "vela:ethos-u55"),
         ("u65", "vela:ethos-u65"),
         ("ethos-u85-512", "vela:ethos-u85-512"),
-        ("velo", "vela"),
         ("flatc:x", "flatc"),
     ],
 )
