@@ -206,11 +206,12 @@ def _on_further_inputs(
     """
     options = settings.run_options
     further = [
-        (edge_sets, own) if kind == "edges" else (seeded_inputs, own)
+        (kind, own)
         for seed, kind in product(range(settings.seeds), settings.kinds)
         for own in (seeds_of_sets(graph, seed) if kind == "edges" else (seed,))
     ]
-    for make, own in further:
+    for kind, own in further:
+        make = edge_sets if kind == "edges" else seeded_inputs
         with scratch_folder() as scratch:
             try:
                 ((name, arrays),) = make(graph, {}, own, 1, ())
