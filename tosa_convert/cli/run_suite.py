@@ -70,6 +70,10 @@ _EXPECTED: Final = ", {expected_failures} failures were expected"
 
 def run_suite(given: tuple[str, ...], options: Mapping[str, Any]) -> int:
     """Run the cases of a folder, or of several with --frontends; returns the exit code."""
+    if options["edges"] and options["against"] is None:
+        raise click.UsageError("--edges needs --against BACKEND")
+    if options["no_edges"] and not options["seeds"]:
+        raise click.UsageError("--no-edges needs --seeds N: without it there are no edge inputs")
     # Of the files that say what is expected, each is read before the first case is run.
     xfail, baseline = options["xfail"], options["baseline"]
     expected = read_expected(Path(copy_standard_input(xfail))) if xfail else []

@@ -59,15 +59,8 @@ from tosa_convert.cli.shared_options import add_options, names_from, option
     more="Each program that passes runs on them, too, and on edge inputs of each seed, judged as "
     "by check. Without it, cases run on their own inputs alone.",
 )
-@option(
-    "--edges",
-    needs=("--against",),
-    help="Edge inputs of the --seeds, 1 by default, besides the cases' own: zeros, ties, limits of "
-    "types, NaN, infinities, subnormal numbers, the first and the last index.",
-)
-@option(
-    "--no-edges", needs=("--seeds",), help="Random inputs of the --seeds alone, and no edge inputs."
-)
+@option("--edges", more="Without --seeds, those of one seed.")
+@option("--no-edges", more="Without --seeds there are none.")
 @option(
     "--strict",
     needs=("--against",),
