@@ -297,6 +297,7 @@ def test_equal_reasons_are_printed_once(doctor: Any) -> None:
     tc.save(example(), "m.tosa")
     out = doctor("m.tosa", "--for", "vela")[1]
     assert out.count("vela:ethos-u55 does not read FP32 tensors") == 1
+    assert out.count("quantise the model before it is converted") == 1
     assert 'tensor "x" and 4 more' in out
 
 
