@@ -257,7 +257,7 @@ class CheckItem(_Item):
             results = check_seeds(self.path, against, seeds or 1, self._note, edges=edges)
         except TosaConvertError as error:
             if error.code == "backend-refused":
-                pytest.skip(str(error))
+                pytest.skip(error.findings[0].message)
             raise
         wrong = [
             f"{name}: {found.what_is_wrong}" for name, found in results.items() if not found.ok
@@ -296,7 +296,8 @@ class CaseItem(_Item):
             answer = run_case(str(folder.parent), folder.name)
             command = f"tosa-flatbuffer suite {self.tosa_name}"
         if answer.status in ("refused", "not-run"):
-            pytest.skip(f"{answer.status}: {answer.message}")
+            # The lines after the first are hints about options of the command line.
+            pytest.skip(f"{answer.status}: {answer.message.splitlines()[0]}")
         if answer.status != "pass":
             raise TosaFailure(f"{answer.status}: {answer.message}\n\n{command}")
 

@@ -128,6 +128,7 @@ def test_what_the_setting_names_is_run_on_a_backend(project: Path) -> None:
     assert "wrong: FAIL y int32[4]" in output
     assert "tosa-flatbuffer suite cases/wrong --against backend.py" in output
     assert "refused: " in output
+    assert "--keep" not in output, "pytest has no such option"
     more = ("--tosa-xfail", "wrong=7 is not implemented", "--tosa-xfail", "cases/ri*")
     output = run_pytest(project, *setting, *more, code=1)
     assert "XFAIL cases/wrong/inputs.npz::case - 7 is not implemented" in output

@@ -249,6 +249,7 @@ class _Reducer:
                 "option-conflict",
                 " ".join(self.words),
                 "it does not fail as expected on the whole model; there is nothing to reduce",
+                "check also runs on edge inputs: for edges-N, --random N --edges",
             )
         self._refuse_unrelated_failure()
         best = self.shrinker.shrink(best)
