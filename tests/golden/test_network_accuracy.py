@@ -13,6 +13,7 @@ from golden.conftest import Builder
 from tosa_convert import builder, golden
 from tosa_convert.golden.accuracy.comparison import compare_tensor
 from tosa_convert.golden.accuracy.criteria import NETWORK_LABEL, Criterion, NetworkCheck, Spread
+from tosa_convert.golden.accuracy.jumps_and_bends import decides
 from tosa_convert.golden.accuracy.network_accuracy import measure
 from tosa_convert.golden.accuracy.products_of_runs import results_of_runs
 from tosa_convert.golden.arrays.by_name import Array
@@ -23,6 +24,17 @@ Inputs = dict[str, Array]
 NUMPY = golden.RunOptions(engine="numpy")
 #: Makes a wrong output of the right one.
 Fault = Callable[[Array], Array]
+
+
+
+@pytest.mark.parametrize(("kind", "jumps"), [("CEIL", True), ("FLOOR", True), ("ABS", False)])
+def test_a_result_that_jumps_is_known_by_its_operator(kind: str, jumps: bool) -> None:
+    b = Builder()
+    b.input("x", "FP32", (4,))
+    b.op(kind, ["x"], "y", "FP32", (4,))
+    block = b.graph("y").main
+    (operator,) = block.operators
+    assert decides(block, operator) is jumps
 
 
 def normal(shape: tuple[int, ...], seed: int, scale: float = 1.0) -> Array:
