@@ -84,7 +84,7 @@ ARROWS: dict[str, set[str]] = {
     }
     | {"formats.read"},
     # Joins the two: lowers models, and compares them with their frameworks.
-    "golden.models": {"errors", "process", "io", "graph", "frontends", "golden"}
+    "golden.models": {"errors", "installation", "process", "io", "graph", "frontends", "golden"}
     | {"formats.read", "formats.write"},
     "cli": {
         "errors",

@@ -5,10 +5,15 @@ A row has the arguments, the results and the body of @main, whose arguments are 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+
+#: What `record_stablehlo.py` wrote: who judged the modules of each operation, on how many values.
+JUDGES: Final = Path(__file__).with_name("stablehlo_judges.json")
 
 
 class Case(NamedTuple):
@@ -19,10 +24,13 @@ class Case(NamedTuple):
     body: str
     before: str = ""
 
+    def kinds(self) -> list[str]:
+        """Return the types of the arguments."""
+        return [kind for kind in self.arguments.split(", ") if kind]
+
     def text(self) -> str:
         """Return the module."""
-        kinds = [kind for kind in self.arguments.split(", ") if kind]
-        given = ", ".join(f"%a{i}: tensor<{kind}>" for i, kind in enumerate(kinds))
+        given = ", ".join(f"%a{i}: tensor<{kind}>" for i, kind in enumerate(self.kinds()))
         made = ", ".join(f"tensor<{kind}>" for kind in self.results.split(", "))
         count = len(self.results.split(", "))
         values = "%r" if count == 1 else ", ".join(f"%r#{i}" for i in range(count))
@@ -579,8 +587,8 @@ CASES: Final[dict[str, list[Case]]] = {
         Case(
             _F,
             _F,
-            "%t = stablehlo.create_token : !stablehlo.token\n"
-            "%u = stablehlo.after_all %t : !stablehlo.token\n"
+            '%t = "stablehlo.after_all"() : () -> !stablehlo.token\n'
+            "%u = stablehlo.after_all %t, %t : !stablehlo.token\n"
             "%r = stablehlo.abs %a0 : tensor<2x3xf32>",
         )
     ],
@@ -627,6 +635,7 @@ LIMITS: Final[Mapping[str, str]] = {
         ),
         "only in groups of one device, where it changes nothing",
     ),
+    "atan2": "the sign of a zero has no effect",
     "custom_call": "only calls of which JAX says that they change no value, such as @Sharding",
     "bitcast_convert": "between types of one width, integers or floating point",
     "cholesky": "matrices of at most 64 rows, and NaN for those that are not positive definite",
@@ -635,11 +644,19 @@ LIMITS: Final[Mapping[str, str]] = {
     ),
     "convolution": "floating point, and integers of 8 bits",
     "fft": "of lengths up to 2048",
-    "divide": "not of ui64, and of ui32 only by a power of 2",
+    "divide": (
+        "not of ui64, and of ui32 only by a power of 2; a subnormal divisor may count as 0, and its "
+        "quotient be an infinity"
+    ),
     "popcnt": "integers of at most 32 bits",
-    "power": "of integers, only with a constant exponent in one element",
+    "power": (
+        "of integers, only with a constant exponent in one element; the sign of a zero has no effect"
+    ),
     "reduce_precision": "to the bits of BF16 or FP16",
-    "remainder": "not of ui64, and of ui32 only by a power of 2",
+    "remainder": (
+        "not of ui64, and of ui32 only by a power of 2; of floating point as if the last bit of the "
+        "dividend were not sure, so with no digit for quotients of 2<sup>24</sup>"
+    ),
     "triangular_solve": "matrices of at most 64 rows",
     "scatter": "one array, and a region that is a sum, a product, an extreme or the update",
     "sort": "at most 2<sup>22</sup> pairs, all of which are compared",
@@ -716,22 +733,30 @@ REFUSED: Final[Mapping[str, tuple[str, Case]]] = {
 
 
 def table() -> str:
-    """Return the table of docs/stablehlo.md: a count, and a row for each operation."""
+    """Return the table of docs/stablehlo.md: counts, and a row for each operation."""
     count = len(CASES) + len(REFUSED)
+    judges: dict[str, Any] = json.loads(JUDGES.read_text(encoding="utf-8"))
+    rows = judges["operations"]
+    by_interpreter = sum("interpreter" in row["judges"] for row in rows.values())
     lines = [
-        f"Of {count} operations {len(CASES)} lower, which is {100 * len(CASES) / count:.1f} %.",
+        f"Of {count} operations {len(CASES)} lower, which is {100 * len(CASES) / count:.1f} %. "
+        f"The interpreter of jaxlib {judges['jaxlib']} judges",
+        f"{by_interpreter} of them on {judges['values']:,} edge values.",
         "",
-        "| operation | lowers | compared with | limits, or why not |",
-        "|---|---|---|---|",
+        "| operation | lowers | judged by | modules | edge values | limits, or why not |",
+        "|---|---|---|---|---|---|",
     ]
     for name in sorted({*CASES, *REFUSED}):
         if name in REFUSED:
-            cells = ["no", "", REFUSED[name][0]]
+            cells = ["no", "", "", "", REFUSED[name][0]]
         else:
-            count = len(CASES[name])
-            modules = "one module" if count == 1 else f"{count} modules"
-            judge = "the specification's formula" if name in FORMULAS else "XLA"
-            cells = ["yes", f"{judge}, {modules}", LIMITS.get(name, "")]
+            row = rows[name]
+            shown = f"{row['values']:,}" if row["values"] else ""
+            limit = LIMITS.get(name, "")
+            judged = " and ".join(row["judges"])
+            if "why" in row:
+                judged += f"; the interpreter {row['why']}"
+            cells = ["yes", judged, str(len(CASES[name])), shown, limit]
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

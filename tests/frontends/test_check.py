@@ -111,6 +111,9 @@ def test_inputs_without_check_are_refused(
     assert "are for --check" in capsys.readouterr().err
 
 
-def test_several_models_are_not_checked(model: Model, tmp_path: Path) -> None:
+def test_several_models_are_not_checked(
+    model: Model, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     sources = [str(model(name)) for name in NAMES[:2]]
     assert run(verb("convert"), [*sources, "-o", str(tmp_path), "--check"]) == 2
+    assert "`suite DIR --frontends tflite` checks many" in capsys.readouterr().err

@@ -119,5 +119,8 @@ def test_check_names_everything_that_is_missing_at_once(
     assert codes >= {"frontend-missing", "missing-refmodel"}
     said = str(caught.value)
     assert all(distribution in said for distribution in FRONTENDS[name].packages.values())
+    if name == "tflite":
+        hints = {row.hint for row in caught.value.findings if row.code != "missing-refmodel"}
+        assert [hint.partition(",")[0].endswith("[check]'") for hint in hints] == [True]
     runtimes = RUNTIMES.get(FRONTENDS[name].runtime, {})
     assert not runtimes or any(distribution in said for distribution in runtimes.values())

@@ -76,6 +76,31 @@ def test_angles_of_every_quadrant_agree() -> None:
     agree(jnp.arctan2, y, x)
 
 
+#: TOSA does not promise the sign of a zero.
+NOT_FINITE = np.array([0, 1, -1, 0.5, -0.5, 2, -3, np.inf, -np.inf, np.nan], F32)
+
+
+@pytest.mark.parametrize("function", [jnp.arctan2, jnp.power])
+def test_infinities_and_nan_of_two_operands_agree(function: Callable[..., Any]) -> None:
+    agree(function, np.repeat(NOT_FINITE, 10), np.tile(NOT_FINITE, 10))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        jnp.cbrt,
+        jnp.exp2,
+        lambda x: jnp.power(x, jnp.float32(2.3)),
+        lambda x: jnp.power(jnp.float32(0.3), x),
+        lambda x: jnp.power(jnp.float32(1), x),
+    ],
+    ids=["cbrt", "exp2", "exponent", "base", "one"],
+)
+def test_infinities_and_nan_agree(function: Callable[..., Any]) -> None:
+    """POW is not defined for them."""
+    agree(function, NOT_FINITE)
+
+
 def test_powers_of_any_sign_agree() -> None:
     base = np.array([2, 3, 0, 0, -2, -2, -2, 5, 1.5, 9], F32)
     exponent = np.array([2.5, -1, 0, 2, 2, 3, 0.5, 0, -3, 0.5], F32)

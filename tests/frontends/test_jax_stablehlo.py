@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from frontends.jax_runs import jax
-from frontends.stablehlo_operations import CASES, FORMULAS, REFUSED, Case
+from frontends.record_stablehlo import NOT_INTERPRETED, Interpreter, judge
+from frontends.stablehlo_operations import CASES, FORMULAS, JUDGES, REFUSED, Case
 from networks import JAX, networks
 
 import tosa_convert as tc
@@ -108,12 +112,65 @@ def test_an_operation_agrees_with_xla(tmp_path: Path, name: str, number: int) ->
     case = CASES[name][number]
     (tmp_path / "m.mlir").write_text(case.text())
     random = np.random.default_rng(number)
-    arrays = [argument(name, kind, random) for kind in case.arguments.split(", ") if kind]
+    arrays = [argument(name, kind, random) for kind in case.kinds()]
     if name in FORMULAS:
         expected: Sequence[Any] = [np.asarray(row) for row in FORMULAS[name](*arrays)]
     else:
         expected = by_xla(case.text(), arrays)
     agree(lowered_here(tmp_path / "m.mlir"), arrays, expected)
+
+
+class Lowered:
+    """Programs of modules, each of which is lowered once."""
+
+    def __init__(self) -> None:
+        self.programs: dict[str, tc.Graph] = {}
+
+    def compare(self, text: str, arrays: list[Any], expected: list[Any]) -> None:
+        """Assert that the program of a module returns arrays."""
+        if text not in self.programs:
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "m.mlir"
+                path.write_text(text)
+                self.programs[text] = lowered_here(path)
+        agree(self.programs[text], arrays, [signed(array) for array in expected])
+
+
+def signed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return unsigned integers as a program has them."""
+    return array.view(f"i{array.itemsize}") if array.dtype.kind == "u" else array
+
+
+@pytest.fixture(scope="module")
+def interpreter() -> Iterator[Interpreter]:
+    found = Interpreter()
+    yield found
+    found.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_an_operation_agrees_with_the_interpreter_on_edge_values(
+    name: str, interpreter: Interpreter
+) -> None:
+    recorded = json.loads(JUDGES.read_text(encoding="utf-8"))
+    assert judge(name, interpreter, Lowered().compare) == recorded["operations"][name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["batch_norm_training", "cholesky", "custom_call", "fft"])
+def test_what_is_left_out_ends_the_interpreter(name: str, interpreter: Interpreter) -> None:
+    """If it does not, the interpreter can judge the operation."""
+    case = CASES[name][0]
+    assert name in NOT_INTERPRETED
+    arrays = [argument(name, kind, np.random.default_rng(1)) for kind in case.kinds()]
+    assert interpreter.is_unable(case.text(), arrays)
+
+
+def test_the_interpreter_that_was_recorded_is_installed() -> None:
+    recorded = json.loads(JUDGES.read_text(encoding="utf-8"))
+    assert metadata.version("jaxlib") == recorded["jaxlib"]
+    assert recorded["operations"].keys() == CASES.keys()
 
 
 def test_each_operation_of_the_dialect_has_a_row() -> None:
@@ -196,6 +253,22 @@ def test_unknown_sizes_are_set(tmp_path: Path) -> None:
         program(tmp_path / "m.mlir", input_shapes={"y": (2, 3)})
 
 
+def test_unknown_sizes_of_an_exported_function_are_set(tmp_path: Path) -> None:
+    """JAX writes @main around the function: it asserts what the sizes are, and calls it."""
+    kind = jax.ShapeDtypeStruct(jax.export.symbolic_shape("rows, 4"), jnp.float32)
+
+    def function(x: Any) -> Any:
+        return jax.nn.softmax(x) @ x.T
+
+    exported = jax.export.export(jax.jit(function))(kind)
+    (tmp_path / "m.jax").write_bytes(exported.serialize())
+    graph = program(tmp_path / "m.jax", input_shapes={"arg0": (3, 4)})
+    x = np.random.default_rng(1).standard_normal((3, 4)).astype(np.float32)
+    agree(graph, [x], [function(x)])
+    with pytest.raises(TosaConvertError, match="unsupported-shape"):
+        program(tmp_path / "m.jax", input_shapes={"arg0": (3, 5)})
+
+
 def test_integers_of_64_bits_are_arguments_and_results(tmp_path: Path) -> None:
     (tmp_path / "m.mlir").write_text(
         "func.func @main(%x: tensor<3xi64>, %i: tensor<i64>) -> tensor<1xi64> {\n"
@@ -246,6 +319,49 @@ def test_a_function_is_chosen(tmp_path: Path) -> None:
         program(tmp_path / "m.mlir")
     with pytest.raises(TosaConvertError, match="unknown-function"):
         program(tmp_path / "m.mlir", func="sqrt")
+
+
+def test_the_function_that_was_chosen_is_checked(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "m.mlir").write_text(
+        "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {\n"
+        "  %y = stablehlo.negate %x : tensor<?xf32>\n  return %y : tensor<?xf32>\n}\n"
+        "func.func @other(%x: tensor<?xf32>) -> tensor<?xf32> {\n"
+        "  %y = call @main(%x) : (tensor<?xf32>) -> tensor<?xf32>\n"
+        "  %z = stablehlo.exponential %y : tensor<?xf32>\n  return %z : tensor<?xf32>\n}\n"
+    )
+    line = ["convert", str(tmp_path / "m.mlir"), "-o", str(tmp_path / "m.tosa"), "--func", "other"]
+    assert run(tosa_flatbuffer, [*line, "--input-shape", "arg0=3", "--check"]) == 0
+    assert "compared with StableHLO's interpreter" in capfd.readouterr().out
+    agree(tc.load(tmp_path / "m.tosa"), [np.ones(3, np.float32)], [np.full(3, np.exp(-1))])
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("fft", "compared with XLA, not with StableHLO's interpreter: Semantics mismatch"),
+        ("is_finite", "compared with StableHLO's interpreter, which is in jaxlib"),
+    ],
+)
+def test_the_check_says_who_judged(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], name: str, said: str
+) -> None:
+    (tmp_path / "m.mlir").write_text(CASES[name][0].text())
+    line = ["convert", str(tmp_path / "m.mlir"), "-o", str(tmp_path / "m.tosa"), "--check"]
+    assert run(tosa_flatbuffer, line) == 0
+    assert f"note: {said}" in capfd.readouterr().out
+
+
+def test_a_large_module_is_left_to_xla(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    kind = "tensor<512x512xf32>"
+    (tmp_path / "m.mlir").write_text(
+        f"func.func @main(%x: {kind}) -> {kind} {{\n  %y = stablehlo.dot_general %x, %x, "
+        f"contracting_dims = [1] x [0] : ({kind}, {kind}) -> {kind}\n  return %y : {kind}\n}}\n"
+    )
+    line = ["convert", str(tmp_path / "m.mlir"), "-o", str(tmp_path / "m.tosa"), "--check"]
+    assert run(tosa_flatbuffer, line) == 0
+    assert "too large for it, about 3e+08 steps" in capfd.readouterr().out
 
 
 def test_a_damaged_module_is_refused(tmp_path: Path) -> None:

@@ -242,3 +242,4 @@ def test_the_tool_checks_a_quantised_module(
     (tmp_path / "m.mlir").write_text(module(f"4x30x{_IMAGE}; 30x2xf32", f"4x2x{_RESULT}", body))
     line = ["convert", str(tmp_path / "m.mlir"), "-o", str(tmp_path / "m.tosa"), "--check"]
     assert run(tosa_flatbuffer, line) == 0, capfd.readouterr()
+    assert "interpreter: it does not know quantised types" in capfd.readouterr().out

@@ -107,6 +107,21 @@ def test_a_model_is_shown_without_its_framework(
     assert shown(capsys, "-") == (0, screen.replace(name, "<stdin>"), "")
 
 
+def test_scales_of_a_quantised_model_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    x = TensorRow("x", "int8", (1, 3), None, (0.024480115622282028,), (-128,))
+    y = TensorRow("y", "int8", (1, 3), None, (0.5,), (5,))
+    Path("q.tflite").write_bytes(model([x, y], [OperatorRow("RELU", (0,), (1,))], [0], [1]))
+    lines = shown(capsys, "q.tflite")[1].splitlines()
+    assert lines[1].endswith(" x  int8 [1, 3] scale 0.0244801156 zero point -128")
+    assert lines[2].endswith(" y  int8 [1, 3] scale 0.5 zero point 5")
+    (row,) = json.loads(shown(capsys, "q.tflite", "--json")[1])["files"]
+    assert [row["inputs"][0][key] for key in ("scale", "zero_point")] == [
+        float(np.float32(x.scales[0])),
+        -128,
+    ]
+    assert [row["outputs"][0][key] for key in ("scale", "zero_point")] == [0.5, 5]
+
+
 def test_models_have_rows_in_the_table_and_objects_in_the_json(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -226,3 +226,35 @@ def test_a_custom_operator_with_memory_that_nothing_makes_is_named(
     assert f'{kind} has no lowering to TOSA: it takes "scratch"' in said
     assert "not-lowered" in said
     assert ("Vela" in said) is (kind == "ethos-u")
+
+
+def test_convert_says_the_scales_that_the_program_does_not_hold(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [
+        TensorRow("x", "int8", (1, 5), None, (0.25,), (-128,)),
+        TensorRow("y", "int8", (1, 5), None, (0.5,), (3,)),
+    ]
+    path = tmp_path / "q.tflite"
+    path.write_bytes(model(rows, [OperatorRow("ABS", (0,), (1,))], [0], [1]))
+    assert run(verb("convert"), [str(path), "-o", str(tmp_path / "q.tosa")]) == 0
+    assert capsys.readouterr().err.splitlines()[-2:] == [
+        "input x: int8, scale 0.25 zero point -128; the program does not hold them",
+        "output y: int8, scale 0.5 zero point 3; the program does not hold them",
+    ]
+    assert run(verb("convert"), ["-q", str(path), "-o", str(tmp_path / "q.tosa")]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_convert_says_which_sizes_are_open_and_how_to_set_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [TensorRow(name, "float32", (-1, 5)) for name in ("x", "y")]
+    path = tmp_path / "d.tflite"
+    path.write_bytes(model(rows, [OperatorRow("RELU", (0,), (1,))], [0], [1]))
+    words = [str(path), "-o", str(tmp_path / "d.tosa")]
+    assert run(verb("convert"), words) == 0
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.endswith("set them when you convert: --input-shape x=1x5")
+    assert run(verb("convert"), [*words, *last.split()[-2:]]) == 0
+    assert capsys.readouterr().err == ""

@@ -26,6 +26,7 @@ from tosa_convert.cli.messages import UsageError, note
 from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.io.files import STANDARD, file_error
 from tosa_convert.io.formats import MLIR_FORMATS, Format, of_path
+from tosa_convert.records import replace
 
 #: An input and its output.
 Job = tuple[Path, Path]
@@ -43,13 +44,20 @@ def convert_many(
     jobs = _jobs(paths, folder, _target_format(options))
     work = functools.partial(_convert, options=options)
     inputs = [source for source, _ in jobs]
-    with contextlib.closing(outcomes(work, jobs, inputs, processes)) as failures:
-        exit_codes = [
-            report_failure(source, failure)
-            for source, failure in zip(inputs, failures, strict=True)
-            if failure is not None
-        ]
+    exit_codes: list[int] = []
+    unused = set(options.read.input_shapes)
+    with contextlib.closing(outcomes(work, jobs, inputs, processes)) as found:
+        for source, result in zip(inputs, found, strict=True):
+            if isinstance(result, frozenset):
+                unused &= result
+            else:
+                exit_codes.append(report_failure(source, result))
     note(f"{len(jobs) - len(exit_codes)} of {len(jobs)} files converted")
+    if unused and len(exit_codes) < len(jobs):
+        message = "none of the files that were converted has an input of this name"
+        raise TosaConvertError(
+            Finding("unknown-argument", f"--input-shape {name}", message) for name in sorted(unused)
+        )
     return max(exit_codes, default=0)
 
 
@@ -59,8 +67,31 @@ def _target_format(options: ConvertOptions) -> Format | None:
     return options.to or direction.get(options.direction)
 
 
-def _convert(job: Job, options: ConvertOptions) -> None:
-    """Convert one of many files."""
+def _convert(job: Job, options: ConvertOptions) -> frozenset[str]:
+    """Convert one of many files; return the names of --input-shape that are not inputs of it."""
+    shapes = options.read.input_shapes
+    left = dict(shapes)
+    while True:
+        try:
+            _convert_with(job, replace(options, read=replace(options.read, input_shapes=left)))
+        except TosaConvertError as error:
+            unknown = [name for name in left if _is_unknown(name, error)]
+            if not unknown or any(row.code != "unknown-argument" for row in error.findings):
+                raise
+            left = {name: sizes for name, sizes in left.items() if name not in unknown}
+        else:
+            return frozenset(shapes.keys() - left.keys())
+
+
+def _is_unknown(name: str, error: TosaConvertError) -> bool:
+    """Return whether an error says that there is no input of this name, as readers and converters do."""
+    said = f'no argument is called "{name}"', f"no input is called {name}"
+    return any(
+        row.where == f"--input-shape {name}" or row.message in said for row in error.findings
+    )
+
+
+def _convert_with(job: Job, options: ConvertOptions) -> None:
     source, target = job
     api.refuse_same_file(source, target)
     try:
@@ -88,12 +119,12 @@ def _jobs(paths: list[str], folder: Path, to: Format | None) -> list[Job]:
     jobs = [
         (source, folder / stem.with_suffix(f".{to or _other_side(source)}"))
         for given in paths
-        for source, stem in inputs_below(given)
+        for source, stem in inputs_below(given, models=True)
     ]
     clashes = list(_clashes(jobs))
     if clashes:
         raise TosaConvertError(clashes)
-    refuse_no_inputs(paths, jobs)
+    refuse_no_inputs(paths, jobs, models=True)
     return jobs
 
 

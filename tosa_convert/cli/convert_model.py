@@ -21,13 +21,14 @@ from tosa_convert.cli.convert_file import (
     write_output,
 )
 from tosa_convert.cli.load_graph import refuse_terminal
-from tosa_convert.cli.messages import say
+from tosa_convert.cli.messages import note, say
 from tosa_convert.cli.progress import StageDisplay
 from tosa_convert.errors import TosaConvertError, fail, printable
 from tosa_convert.extensions import is_extension
 from tosa_convert.formats.write import stamp
 from tosa_convert.frontends.examples import WANTED
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered, lowered_in_parts
+from tosa_convert.frontends.process.interface import scale_text
 from tosa_convert.frontends.process.run import TIMEOUT
 from tosa_convert.frontends.recognize import Recognised, recognize
 from tosa_convert.frontends.table import on_route
@@ -35,6 +36,8 @@ from tosa_convert.io.files import STANDARD, refuse_same_file, replace_file
 from tosa_convert.io.options import WEIGHT_FORMS
 
 if TYPE_CHECKING:
+    from tosa_convert.frontends.process.interface import Interface
+    from tosa_convert.graph.model import Graph
     from tosa_convert.io.formats import Format
 
 #: Frontend -> the extension of its files, where converters look at it.
@@ -135,7 +138,28 @@ def convert_model(
             say(str(result), err=output is None)
         with _refusal_after_verdict(output, options):
             write_output(graph, output or STANDARD, file_format, write_options, options)
+        _note_interface(graph, found.interface, on_route(model.frontend, options.via).runtime)
     return 0 if is_equal else 1
+
+
+def _note_interface(graph: Graph, interface: Interface, runtime: str) -> None:
+    """Say what a user of a TFLite model's program has to know of its inputs and outputs.
+
+    No program of TOSA holds their scales.
+    """
+    if runtime != "tflite":
+        return
+    from tosa_convert.consumers.unread import advice_on_sizes
+
+    main = graph.main
+    rows = (("input", main.inputs, interface.inputs), ("output", main.outputs, interface.outputs))
+    for role, names, values in rows:
+        for name, value in zip(names, values, strict=False):
+            if value.scale is not None:
+                text = scale_text(value.scale, value.zero_point)
+                note(f"{role} {name}: {value.dtype}, {text}; the program does not hold them")
+    if advice := advice_on_sizes(main):
+        note(f"sizes of inputs are open, which not every program reads; {advice}")
 
 
 @contextlib.contextmanager

@@ -28,7 +28,8 @@ def convert(*, paths: tuple[str, ...], output: str | None, jobs: int, **given: A
     if len(sources) > 1 or (os.path.isdir(sources[0]) and not is_saved_model(sources[0])):
         if options.check or options.partial:
             flag = "--check" if options.check else "--partial"
-            raise UsageError(f"{flag} is for one model; several inputs are given")
+            hint = "; `suite DIR --frontends tflite` checks many" if options.check else ""
+            raise UsageError(f"{flag} is for one model; several inputs are given{hint}")
         from tosa_convert.cli.convert_files import convert_many
         from tosa_convert.graph.lazy_numpy import import_numpy
 

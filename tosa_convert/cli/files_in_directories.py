@@ -13,7 +13,14 @@ from tosa_convert.errors import Finding, TosaConvertError, fail, printable
 from tosa_convert.formats.read import Input
 from tosa_convert.io.applicable_options import refuse_inapplicable
 from tosa_convert.io.files import STANDARD, map_file, walk
-from tosa_convert.io.formats import EXTENSIONS, Format, is_saved_model, model_kind, sniff
+from tosa_convert.io.formats import (
+    EXTENSIONS,
+    MODEL_EXTENSIONS,
+    Format,
+    is_saved_model,
+    model_kind,
+    sniff,
+)
 from tosa_convert.io.options import ReadOptions, given_options
 
 if TYPE_CHECKING:
@@ -59,8 +66,11 @@ def report_failure(source: object, failure: FileFailure) -> int:
     return failure.exit_code
 
 
-def inputs_below(given: str) -> list[tuple[Path, Path]]:
-    """Find the inputs of one argument, each with its path below the directory that it names."""
+def inputs_below(given: str, *, models: bool = False) -> list[tuple[Path, Path]]:
+    """Find the inputs of one argument, each with its path below the directory that it names.
+
+    models: also models of frameworks, by the extensions of those that are one file.
+    """
     if given == STANDARD:
         raise UsageError("standard input cannot be one of several inputs")
     from pathlib import Path
@@ -72,9 +82,13 @@ def inputs_below(given: str) -> list[tuple[Path, Path]]:
         path
         for folder, names in walk(root)
         for path in (Path(folder, name) for name in names)
-        if path.suffix in EXTENSIONS and not _is_manifest(path) and path.is_file()
+        if path.suffix in _extensions(models=models) and not _is_manifest(path) and path.is_file()
     )
     return [(file, file.relative_to(root)) for file in files]
+
+
+def _extensions(*, models: bool) -> tuple[str, ...]:
+    return (*EXTENSIONS, *MODEL_EXTENSIONS) if models else tuple(EXTENSIONS)
 
 
 def _is_manifest(path: Path) -> bool:
@@ -91,13 +105,15 @@ def read_one_of_many(opened: Input, options: ReadOptions, read: Callable[..., Re
     return read(opened, options)
 
 
-def refuse_no_inputs(paths: Sequence[str], inputs: Sequence[object]) -> None:
+def refuse_no_inputs(
+    paths: Sequence[str], inputs: Sequence[object], *, models: bool = False
+) -> None:
     """Raise TosaConvertError("unrecognised-input") if there are no inputs below the paths."""
     if not inputs:
         raise fail(
             "unrecognised-input",
             ", ".join(paths),
-            "no file below it has one of the extensions " + ", ".join(EXTENSIONS),
+            "no file below it has one of the extensions " + ", ".join(_extensions(models=models)),
         )
 
 

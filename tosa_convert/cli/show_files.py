@@ -193,10 +193,12 @@ def show_files(paths: Sequence[str], view: View, processes: int) -> int:
         source
         for given in paths
         for source in (
-            [Path(given)] if is_saved_model(given) else [one for one, _ in inputs_below(given)]
+            [Path(given)]
+            if is_saved_model(given)
+            else [one for one, _ in inputs_below(given, models=True)]
         )
     ]
-    refuse_no_inputs(paths, files)
+    refuse_no_inputs(paths, files, models=True)
     work = functools.partial(_read, view=view)
     with contextlib.closing(outcomes(work, files, files, processes)) as found:
         results = [

@@ -82,7 +82,10 @@ def _kinds(kinds: Mapping[str, int]) -> list[dict[str, Any]]:
 
 def _model_value(value: ModelValue) -> dict[str, Any]:
     shape = None if value.shape is None else list(value.shape)
-    return {"name": value.name, "type": value.dtype, "shape": shape}
+    row: dict[str, Any] = {"name": value.name, "type": value.dtype, "shape": shape}
+    if value.scale is not None:
+        row |= {"scale": value.scale, "zero_point": value.zero_point}
+    return row
 
 
 def file_row(shown: Shown) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from tosa_convert.frontends.graph_def import read_graph_def
 from tosa_convert.frontends.module_header import NEVER_LOWERED as MODULE_NEVER_LOWERED
 from tosa_convert.frontends.module_header import read_module_header
 from tosa_convert.frontends.onnx.header import OnnxValue, read_onnx
+from tosa_convert.frontends.process.interface import scale_text
 from tosa_convert.frontends.recognize import is_file, recognize
 from tosa_convert.frontends.table import model_kinds, refuse_func
 from tosa_convert.frontends.tflite.read import operator_name, read_tflite
@@ -45,15 +46,20 @@ class ModelValue:
 
     dtype: its element type in the framework's words, or what it is if it is not a tensor.
     shape: its sizes; a symbol or "?" where one is dynamic; None if unknown.
+    scale, zero_point: an integer i means scale * (i - zero_point); None if it is not quantised, or the
+        file does not say.
     """
 
     name: str
     dtype: str
     shape: tuple[int | str, ...] | None
+    scale: float | None = None
+    zero_point: int = 0
 
     def __str__(self) -> str:
         shape = "of unknown shape" if self.shape is None else f"[{', '.join(map(str, self.shape))}]"
-        return f"{self.dtype or 'unknown type'} {shape}"
+        text = f"{self.dtype or 'unknown type'} {shape}"
+        return text if self.scale is None else f"{text} {scale_text(self.scale, self.zero_point)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +149,8 @@ def _tflite(data: memoryview, signature: str) -> ModelSummary:
 
     def value(number: int, name: str) -> ModelValue:
         tensor = model.tensors[number]
-        return ModelValue(name, tensor.dtype, tuple("?" if n < 0 else n for n in tensor.shape))
+        shape = tuple("?" if n < 0 else n for n in tensor.shape)
+        return ModelValue(name, tensor.dtype, shape, tensor.scale or None, tensor.zero_point)
 
     return ModelSummary(
         "tflite",

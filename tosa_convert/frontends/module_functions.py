@@ -11,7 +11,7 @@ from typing import Any, Final
 from tosa_convert.errors import fail
 from tosa_convert.frontends.process.request import Request
 
-_MAIN: Final = "main"
+MAIN: Final = "main"
 #: The location of an argument that has a name.
 _NAMED: Final = re.compile(r'loc\("([^"]+)"\)')
 
@@ -42,7 +42,7 @@ def choose_function(ir: Any, module: Any, request: Request) -> str:
     rows = functions(module)
     names = [symbol(ir, function) for function in rows]
     public = [symbol(ir, function) for function in rows if is_public(ir, function)]
-    wanted = request.func or (_MAIN if _MAIN in names else public[0] if len(public) == 1 else "")
+    wanted = request.func or (MAIN if MAIN in names else public[0] if len(public) == 1 else "")
     if wanted in names:
         return wanted
     message = f"the module has the functions {', '.join(names) or 'none'}"

@@ -9,6 +9,7 @@ import numpy as np
 
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.reference.call import Array, Call, Operation
+from tosa_convert.reference.parts import EACH, PART, slices
 
 #: An MXINT8 element is a number of 64ths.
 _MXINT8_UNIT: Final = 64
@@ -18,26 +19,29 @@ _MXINT8_MOST: Final = 127
 _LEAST_SCALE, _GREATEST_SCALE = -127, 127
 
 
-def scaled(call: Call, name: str) -> Array:
-    """Return the numbers that the operands NAME_data and NAME_scale stand for, in FP32 or wider."""
-    data, scale = call.raw(f"{name}_data"), call.raw(f"{name}_scale")
+def scaled(call: Call, name: str, place: Any = ...) -> Array:
+    """Return the numbers that the operands NAME_data and NAME_scale stand for, in FP32 or wider.
+
+    place: the part of both that is returned.
+    """
+    data, scale = call.raw(f"{name}_data")[place], call.raw(f"{name}_scale")[place]
     wide = np.float32 if call.precision == "own" else np.float64
     return multiply(numbers_of(data, call.type_of(f"{name}_data").dtype, wide), scale.astype(wide))
 
 
 def numbers_of(data: Array, element: DType | None, wide: type = np.float64) -> Array:
     """Return elements as numbers; those of MXINT8 are codes in INT8, or numbers already."""
-    numbers: Array = data.astype(wide)
+    numbers: Array = data.astype(wide, order="C")
     if element is not None and element.name == "MXINT8" and data.dtype.kind == "i":
         numbers /= _MXINT8_UNIT
     return numbers
 
 
 def multiply(numbers: Array, scale: Array) -> Array:
-    """Return numbers times the scale of their block."""
+    """Multiply numbers, in the order of memory, by the scale of their block; return them."""
     blocks = numbers.reshape(*scale.shape, -1)
-    result: Array = (blocks * scale[..., None]).reshape(numbers.shape)
-    return result
+    blocks *= scale[..., None]
+    return numbers
 
 
 def cast_from(call: Call) -> Array:
@@ -66,24 +70,34 @@ def to_blocks(
 
     is_wide: the data are the quotients in FP64, neither rounded nor saturated.
     """
+    kind = np.float64 if is_wide else element.numpy
+    blocks = numbers.reshape(*shape, -1)
+    data, scales = np.empty(blocks.shape, kind), np.empty(shape, np.float64)
+    size = min(PART, max(numbers.nbytes, PART) // EACH) // max(1, blocks.shape[-1])
+    for part in slices(shape, max(1, size)):
+        data[part], scales[part] = _to_blocks(blocks[part], element, is_wide=is_wide)
+    return data.reshape(numbers.shape), scales
+
+
+def _to_blocks(numbers: Array, element: DType, *, is_wide: bool) -> tuple[Array, Array]:
+    """Return the data and the scale of each block, which is the last axis; see `to_blocks`."""
     most, limit = _greatest(element)
-    value = numbers.astype(np.float64)
-    blocks = value.reshape(*shape, -1)
+    blocks = numbers.astype(np.float64)
     largest = np.max(np.abs(blocks), axis=-1)
     mantissa, exponent = np.frexp(np.where(np.isfinite(largest), largest, 1.0) / limit)
     least = np.where(largest == 0, _LEAST_SCALE, exponent - (mantissa == 0.5))
     power = np.ldexp(1.0, np.clip(least, _LEAST_SCALE, _GREATEST_SCALE))
-    quotients = blocks / power[..., None]
+    blocks /= power[..., None]
     is_finite = np.isfinite(largest)[..., None]
     scale = np.where(is_finite[..., 0], power, np.nan)
     if is_wide:
-        return np.where(is_finite, quotients, np.nan).reshape(value.shape), scale
-    quotients = np.clip(quotients, -most, most)
+        return np.where(is_finite, blocks, np.nan), scale
+    np.clip(blocks, -most, most, out=blocks)
     if not element.is_float:
-        units = np.rint(np.nan_to_num(quotients) * _MXINT8_UNIT)
-        return np.where(is_finite, units, _MXINT8_MOST).reshape(value.shape), scale
+        units = np.rint(np.nan_to_num(blocks) * _MXINT8_UNIT)
+        return np.where(is_finite, units, _MXINT8_MOST), scale
     other = math.nan if element.bits == 8 else 2.0 ** math.floor(math.log2(most))
-    return np.where(is_finite, quotients, other).reshape(value.shape), scale
+    return np.where(is_finite, blocks, other), scale
 
 
 def _greatest(element: DType) -> tuple[float, float]:

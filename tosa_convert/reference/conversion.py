@@ -17,7 +17,7 @@ from tosa_convert.reference.call import (
     new_result,
     refuse_undefined,
 )
-from tosa_convert.reference.parts import PART, slices
+from tosa_convert.reference.parts import EACH, PART, affordable, slices, steps
 from tosa_convert.reference.products import largest_of
 
 #: With DOUBLE_ROUND, shifts of more bits than this round a second time.
@@ -27,6 +27,8 @@ _LEAST_SHIFT, _MOST_SHIFT = 2, 62
 #: Bits of the lower half of an INT64, and the position of the upper one.
 _UPPER_BITS: Final = 32
 _UPPER: Final = int(sys.byteorder == "little")
+#: Bytes that a value is rescaled in, or less, and with the numbers of its channel.
+_VALUE_BYTES, _CHANNEL_BYTES = 28, 72
 
 
 def cast(call: Call) -> Array:
@@ -76,23 +78,32 @@ def rescale(call: Call) -> Array:
     attributes = call.attributes
     array = _with_sign(call.raw("input"), is_unsigned=attributes["input_unsigned"])
     array = array if array.ndim else array.reshape(1)
-    scale = _Scale(call, array.dtype)
     assert call.result.dtype is not None
     result = np.empty(array.shape, call.result.dtype.numpy)
-    memory = np.empty(min(array.size, max(PART, array.shape[-1])), np.int64)
-    scale.repeat(memory.size)
+    has_channels = bool(attributes["per_channel"])
+    size = affordable(call, _CHANNEL_BYTES if has_channels else _VALUE_BYTES, PART)
     refused: UndefinedResult | None = None
-    wrong = np.zeros(array.shape, np.bool_)
-    for part in slices(array.shape, PART, whole=1):
-        target = result[part]
-        value = memory[: target.size]
-        np.copyto(value.reshape(target.shape), array[part])
-        try:
-            np.copyto(target, scale.apply(value).reshape(target.shape), casting="unsafe")
-        except UndefinedResult as error:
-            refused, wrong[part] = error, error.wrong.reshape(target.shape)
+    wrong: Array | None = None
+    # Channels are rescaled in groups if they are very many.
+    for channels in steps(array.shape[-1], size if has_channels else array.shape[-1]):
+        source, rescaled = array[..., channels], result[..., channels]
+        scale = _Scale(call, array.dtype, channels)
+        memory = np.empty(min(source.size, size), np.int64)
+        scale.repeat(memory.size)
+        for part in slices(source.shape, size, whole=int(has_channels)):
+            target = rescaled[part]
+            value = memory[: target.size]
+            np.copyto(value.reshape(target.shape), source[part])
+            try:
+                found = scale.apply(value).reshape(target.shape)
+            except UndefinedResult as error:
+                refused = error
+                wrong = np.zeros(array.shape, np.bool_) if wrong is None else wrong
+                wrong[..., channels][part] = error.wrong.reshape(target.shape)
+            else:
+                np.copyto(target, found, casting="unsafe")
     if refused is not None:
-        refused.wrong = wrong
+        refused.wrong = np.asarray(wrong)
         raise refused
     return result
 
@@ -100,8 +111,8 @@ def rescale(call: Call) -> Array:
 class _Scale:
     """The numbers of a RESCALE, and what its values are."""
 
-    def __init__(self, call: Call, kind: np.dtype[Any]) -> None:
-        """Read the operands. kind: the type of the values."""
+    def __init__(self, call: Call, kind: np.dtype[Any], channels: slice) -> None:
+        """Read the operands. kind: the type of the values. channels: those that they are of."""
         attributes = call.attributes
         self.call, self.is_short = call, bool(attributes["scale32"])
         self.point, self.output_point = (
@@ -111,10 +122,10 @@ class _Scale:
                 ("output_zp", "output_unsigned"),
             )
         )
-        multiplier = call.raw("multiplier").astype(np.int64).reshape(-1)
-        shift = call.raw("shift").astype(np.int64).reshape(-1)
-        if not attributes["per_channel"]:
-            multiplier, shift = multiplier[:1], shift[:1]
+        part = channels if attributes["per_channel"] else slice(1)
+        multiplier, shift = (
+            call.raw(name).reshape(-1)[part].astype(np.int64) for name in ("multiplier", "shift")
+        )
         wrong = (multiplier < 0) | (shift < _LEAST_SHIFT) | (shift > _MOST_SHIFT)
         refuse_undefined(call, wrong, "a negative multiplier, or a shift that is not from 2 to 62")
         self.multiplier, self.shift, self.half = multiplier, shift, np.int64(1) << (shift - 1)
@@ -233,14 +244,16 @@ def resize(call: Call) -> Array:
     late_y, late_x = _weights(y, kind), _weights(x, kind)
     whole_y, whole_x = (n if call.is_integer else 1 for n in (scales[0], scales[2]))
     result = new_result(call.result, call.precision)
-    for part in slices(result.shape, PART, whole=2):
-        batch, row = part[:2]
+    for part in slices(result.shape, affordable(call, EACH, PART), whole=1):
+        batch, row, column, _ = part
+        first, second = x[0][column], x[1][column]
+        near = slice(first[0], second[-1] + 1)
         late = late_y[row, None, None]
-        mixed = _widen(call, image[batch][:, y[0][row]], kind) * (whole_y - late)
-        mixed += _widen(call, image[batch][:, y[1][row]], kind) * late
-        late = late_x[:, None]
-        found = np.take(mixed, x[0], 2) * (whole_x - late)
-        found += np.take(mixed, x[1], 2) * late
+        mixed = _widen(call, image[batch][:, y[0][row], near], kind) * (whole_y - late)
+        mixed += _widen(call, image[batch][:, y[1][row], near], kind) * late
+        late = late_x[column, None]
+        found = np.take(mixed, first - near.start, 2) * (whole_x - late)
+        found += np.take(mixed, second - near.start, 2) * late
         result[part] = found
     return result
 

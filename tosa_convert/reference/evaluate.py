@@ -20,6 +20,7 @@ from tosa_convert.reference import (
     conversion,
     elementwise,
     movement,
+    pooling,
     reductions,
     windows,
 )
@@ -55,6 +56,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     **conversion.OPERATIONS,
     **elementwise.OPERATIONS,
     **movement.OPERATIONS,
+    **pooling.OPERATIONS,
     **reductions.OPERATIONS,
     **windows.OPERATIONS,
 }

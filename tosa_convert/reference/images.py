@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from tosa_convert.records import NamedTuple
-from tosa_convert.reference.call import Array, is_float
+from tosa_convert.reference.call import Array, Call, is_float
+from tosa_convert.reference.parts import slices
 from tosa_convert.reference.products import largest_of
 
 
@@ -28,7 +30,11 @@ class Image(NamedTuple):
         if is_float(self.array.dtype):
             return None
         is_native = self.array.dtype.kind == "i"
-        return largest_of(self.array if is_native else self.widen(self.array), self.point)
+        return largest_of(self.array if is_native else self.array.astype(np.int8), self.point)
+
+    def part(self, place: slice) -> Image:
+        """Return a part of the first axis."""
+        return self._replace(array=self.array[place])
 
     def convert(self, kind: np.dtype[Any]) -> Array:
         """Return the whole tensor as a new array."""
@@ -70,12 +76,14 @@ class Border(NamedTuple):
         columns: tuple[int, int] = (0, 1),
         memory: Array | None = None,
         is_read: bool = False,
+        window: slice | None = None,
     ) -> Array:
         """Return the part of a padded image that some rows of the result are computed of.
 
         Its first axis is that of the rows. columns: the first one, and the distance to the next.
         memory: the part of a block before, of at least as many rows, that is not needed any more.
         is_read: nothing writes into the part, so that it may be the image's own memory.
+        window: the columns of the result; by default all of the image are needed.
         """
         source = image.array[batch]
         extent = (kernel[0] - 1) * self.dilation[0] + 1
@@ -85,7 +93,14 @@ class Border(NamedTuple):
         inside = slice(first, max(min(stop, len(source)), first))
         before = min(max(-start, 0), stop - start)
         padding = zip(self.pad[2::2], source.shape[1:], self.pad[3::2], strict=False)
-        axes = [_pad(*axis, *(columns if i == 0 else (0, 1))) for i, axis in enumerate(padding)]
+        if window is not None:
+            reach = (kernel[1] - 1) * self.dilation[1] + 1
+            last = (window.stop - 1) * self.stride[1] + reach
+            columns = (window.start * self.stride[1], 1)
+        axes = [
+            _pad(*axis, *columns, last if window else None) if i == 0 else _pad(*axis, 0, 1)
+            for i, axis in enumerate(padding)
+        ]
         part: Array = source[(inside, *(axis.source for axis in axes))]
         shape = (stop - start, *(axis.size for axis in axes), source.shape[-1])
         if is_read and part.shape == shape and not image.point:
@@ -111,14 +126,37 @@ class _Padded(NamedTuple):
     source: slice
 
 
-def _pad(before: int, size: int, after: int, first: int, step: int) -> _Padded:
-    """Pad an axis, and take every `step`-th element from the first one on."""
+def _pad(
+    before: int, size: int, after: int, first: int, step: int, stop: int | None = None
+) -> _Padded:
+    """Pad an axis, and take every `step`-th element from the first one on, up to `stop`."""
+    stop = before + size + after if stop is None else stop
     start = max(0, -((first - before) // step))
-    total = -((first - before - size - after) // step)
-    return _Padded(total, start, slice(first + start * step - before, size, step))
+    source = slice(first + start * step - before, max(0, min(size, stop - before)), step)
+    return _Padded(-((first - stop) // step), start, source)
 
 
 def _pixels(part: Array) -> Array:
     """Return an image whose elements have all channels of a pixel."""
     found: Array = part.view(np.dtype((np.void, part.shape[-1] * part.itemsize)))[..., 0]
     return found
+
+
+def image_of(call: Call) -> Image:
+    """Return the input, of which its zero point is to be subtracted."""
+    has_point = call.is_integer and call.has("input_zp")
+    return Image(call.raw("input"), call.number("input_zp") if has_point else 0, call.widened)
+
+
+def blocks(result: Array, size: int) -> Iterator[tuple[int, slice, slice]]:
+    """Iterate over the batches of a result, and blocks of so many positions: rows, or a part of one."""
+    shape = result.shape[1:3]
+    # A column of a volume has several positions.
+    size = max(1, size // max(1, math.prod(result.shape[3:-1])))
+    for batch in range(len(result)):
+        for rows, columns in slices(shape, size):
+            yield (
+                batch,
+                slice(rows.start or 0, min(rows.stop or shape[0], shape[0])),
+                slice(columns.start or 0, min(columns.stop or shape[1], shape[1])),
+            )

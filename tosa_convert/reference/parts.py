@@ -1,6 +1,7 @@
 """Compute operators on large tensors a part at a time, so that intermediate values stay in the cache.
 
-Only memory for the result itself grows with the tensors.
+Memory for intermediate values stays below that of operands and results: parts of small tensors are
+smaller; see `affordable`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from tosa_convert.reference.call import Array, Call, Operation, Type, new_result
 
 #: Elements that are computed at a time.
 PART: Final = 1 << 15
+#: Bytes that most operators take for the intermediate values of an element, or less.
+EACH: Final = 40
+#: Bytes of intermediate values that are worth no smaller parts.
+_LEAST_BYTES: Final = 1 << 16
 #: Tensors with this many elements for each value of their type are computed by looking up results.
 _WORTH_LOOKING_UP: Final = 4
 #: Bits of FP32 that decide about a cast to a type of one byte.
@@ -36,6 +41,8 @@ _OF_NUMPY: Final = {"EXP": "exp", "LOG": "log", "TANH": "tanh"}
 #: they fit the second cache, and columns are no power of 2 apart, which would share its lines.
 _SHORT_BYTES: Final = 256
 _TURNED_BYTES: Final = 3 << 16
+#: Bytes of the intermediate values of an element that is reduced, or less.
+_REDUCED_BYTES: Final = 24
 #: Types of the elements that are turned at once, the longest one first, if there are enough of them.
 _WORDS: Final = (np.complex128, np.int64, np.int32, np.int16)
 _ENOUGH_WORDS: Final = 4
@@ -58,6 +65,22 @@ LOOKED_UP_IN_FP32: Final = _TABLED - {
 }
 
 
+def affordable(call: Call, each: int, most: int, *, beside: int = 0, times: float = 1.0) -> int:
+    """Return how many items an operator may compute at a time: at most `most`.
+
+    Their intermediate values, of so many bytes each, and so many bytes beside them, take no more memory
+    than operands and results, or so many times that: less than 2, so that all is less than 3 times.
+    """
+    operands = {id(array): array.nbytes for array in call.operands}
+    live = sum(operands.values()) + sum(map(_bytes_of, call.results))
+    allowed = int(times * max(live, _LEAST_BYTES)) - beside
+    return max(1, min(most, allowed // max(1, each)))
+
+
+def _bytes_of(result: Type) -> int:
+    return math.prod(result.shape) * (result.dtype.numpy.itemsize if result.dtype else 0)
+
+
 def compute_in_parts(call: Call, function: Operation) -> Array | None:
     """Return the result of an operator on elements, in its type; None if it is another or small.
 
@@ -68,16 +91,18 @@ def compute_in_parts(call: Call, function: Operation) -> Array | None:
     # RESCALE, whose other operands can have an element for each channel, computes parts by itself.
     is_rescale = call.spec.name == "RESCALE"
     count = call.spec.elementwise or int(is_rescale)
-    if not count or call.spec.family == "layout" or math.prod(call.result.shape) <= PART:
+    if not count or call.spec.family == "layout":
         return None
-    shape = call.result.shape
+    shape, size = call.result.shape, affordable(call, EACH, PART)
+    if math.prod(shape) <= size:
+        return None
     operands = call.operands[:count]
     is_slow = not call.is_integer or call.spec.name in _LOOKED_UP
     if count == 1 and is_slow and not call.attributes.get("per_channel"):
         entries = _results_by_code(call, function)
         if entries is not None:
             result = new_result(call.result, call.precision)
-            for part in slices(shape, PART):
+            for part in slices(shape, size):
                 result[part] = entries.take(_codes(operands[0][part]))
             return result
     if is_rescale:
@@ -89,7 +114,7 @@ def compute_in_parts(call: Call, function: Operation) -> Array | None:
     if call.spec.name in LOOKED_UP_IN_FP32 and operands[0].dtype == np.float32:
         return None
     result = new_result(call.result, call.precision)
-    for part in slices(shape, PART):
+    for part in slices(shape, size):
         target = result[part]
         parts = (*(_part_of(operand, part) for operand in operands), *call.operands[count:])
         kind = Type(call.result.dtype, target.shape)
@@ -112,8 +137,10 @@ def _results_by_code(call: Call, function: Operation) -> Array | None:
     kind = Type(call.result.dtype, values.shape)
     entries = new_result(kind, call.precision)
     with contextlib.suppress(TosaConvertError):
-        part = replace(call, operands=(values, *call.operands[1:]), results=(kind,))
-        entries[...] = function(part)
+        for part in slices(values.shape, affordable(call, EACH, PART)):
+            kind = Type(call.result.dtype, entries[part].shape)
+            operands = (values[part], *call.operands[1:])
+            entries[part] = function(replace(call, operands=operands, results=(kind,)))
         return entries
     return None
 
@@ -166,6 +193,12 @@ def slices(shape: Sequence[int], size: int, whole: int = 0) -> Iterator[tuple[sl
     yield from itertools.product(*outer, cut, *[[slice(None)]] * (len(shape) - axis - 1))
 
 
+def steps(count: int, step: int) -> list[slice]:
+    """Return parts of an axis of so many elements, the last one of the rest."""
+    step = max(1, step)
+    return [slice(start, min(start + step, count)) for start in range(0, count, step)]
+
+
 def _part_of(operand: Array, part: tuple[slice, ...]) -> Array:
     """Return what belongs to a part of the result; axes of one element are broadcast."""
     pairs = zip(operand.shape, part, strict=True)
@@ -196,15 +229,19 @@ def reduce_in_parts(
     count, inner = sizes[axis], math.prod(sizes[axis + 1 :])
     cube = array.reshape(-1, count, inner)
     result = np.empty((len(cube), inner), kind)
+    # At least two columns, which numpy adds up like many; a single one in another order.
+    most = max(1, size // max(1, count))
+    small = max(array.nbytes, _LEAST_BYTES) // (_REDUCED_BYTES * max(1, count))
+    size = max(min(2, most), min(most, small))
     if inner == 1:
         table = cube[:, :, 0]
         if is_turned and count * array.itemsize <= _SHORT_BYTES:
             _reduce_turned(table, reduce, result[:, 0])
             return result.reshape(*sizes[:axis], 1)
-        for rows, _ in slices(result.shape, max(1, size // max(1, count))):
+        for rows, _ in slices(result.shape, size):
             result[rows, 0] = reduce(table[rows], 1)
         return result.reshape(*sizes[:axis], 1)
-    for rows, columns in slices(result.shape, max(1, size // max(1, count))):
+    for rows, columns in slices(result.shape, size):
         result[rows, columns] = reduce(cube[rows, :, columns], 1)
     return result.reshape(*sizes[:axis], 1, *sizes[axis + 1 :])
 
@@ -213,7 +250,8 @@ def _reduce_turned(table: Array, reduce: Callable[[Array, int], Array], result: 
     """Reduce rows: first across words of several elements, then across the elements of a word."""
     words = _words(table)
     each = words.itemsize // table.itemsize
-    step = max(1, _TURNED_BYTES // max(1, table.shape[1] * table.itemsize))
+    turned_bytes = min(_TURNED_BYTES, max(table.nbytes // 4, _LEAST_BYTES // 4))
+    step = max(1, turned_bytes // max(1, table.shape[1] * table.itemsize))
     turned = np.empty((words.shape[1], min(step, len(words))), words.dtype)
     for start in range(0, len(words), step):
         part = words[start : start + step].T

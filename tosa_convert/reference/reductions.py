@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import Any, Final
 
 import numpy as np
@@ -17,13 +18,17 @@ from tosa_convert.reference.call import (
     refuse_undefined,
 )
 from tosa_convert.reference.elementwise import ignores_nan
-from tosa_convert.reference.parts import PART, reduce_in_parts, slices
+from tosa_convert.reference.parts import PART, affordable, reduce_in_parts, slices, steps
 from tosa_convert.reference.products import Products, largest_of
 
 #: Elements that are multiplied at a time.
 _MULTIPLIED: Final = 1 << 17
+#: Bytes of the intermediate values of a transformed element.
+_TRANSFORMED_BYTES: Final = 48
 #: Bytes of a block of a matrix that is converted for a product.
 _BLOCK_BYTES: Final = 1 << 19
+#: Columns of which each is copied for `argmax`.
+_FEW_COLUMNS: Final = 16
 #: Rows for which sums of several products take less time than blocks of columns.
 _FEW_ROWS: Final = 32
 
@@ -37,7 +42,7 @@ def find_maximum(call: Call) -> Array:
     ignores = ignores_nan(call) and not call.is_integer
 
     def find(part: Array, axis: int) -> Array:
-        value = call.widened(part)
+        value = part if part.dtype.kind == "i" else call.widened(part)
         if ignores:
             value = np.where(np.isnan(value), -np.inf, value)
         if axis == value.ndim - 1:
@@ -53,7 +58,10 @@ def _position_of(largest: Array, value: Array, axis: int) -> Array:
     count = value.shape[axis]
     if largest.dtype.kind == "f" and np.isnan(largest).any():
         return np.asarray(np.argmax(value, axis=axis))
-    # numpy copies for `argmax` across an axis. The first one has the most elements from it on.
+    # numpy copies for `argmax` across an axis, but for a few long columns.
+    if value.size < _FEW_COLUMNS * count:
+        return np.asarray(np.argmax(value == largest, axis=axis))
+    # The first one has the most elements from it on.
     left = np.arange(count, 0, -1, dtype=np.int32).reshape(-1, *[1] * (value.ndim - 1 - axis))
     found: Array = count - np.max((value == largest) * left, axis=axis)
     return found
@@ -73,7 +81,17 @@ def multiply_block_scaled(call: Call) -> Array:
     """Return the product of the numbers that block-scaled a and transposed b stand for, in FP32."""
     from tosa_convert.reference.block_scaled import scaled
 
-    return np.asarray(scaled(call, "a") @ scaled(call, "b").swapaxes(-1, -2))
+    result = new_result(call.result, call.precision)
+    batches, count, terms = call.raw("a_data").shape
+    shared, columns, _ = call.raw("b_data").shape
+    item = 8 * max(1, terms)
+    for batch, part in itertools.product(
+        range(batches), steps(columns, affordable(call, item, columns))
+    ):
+        right = scaled(call, "b", (batch % shared, part)).T
+        for rows in steps(count, affordable(call, item, count)):
+            result[batch, rows, part] = scaled(call, "a", (batch, rows)) @ right
+    return result
 
 
 def _product(call: Call, right: Array) -> Array:
@@ -87,13 +105,16 @@ def _product(call: Call, right: Array) -> Array:
             np.matmul(a, b, out=target)
             continue
         products = _products(call, a, b, points)
-        if len(a) <= _FEW_ROWS:
+        if len(a) <= _FEW_ROWS < len(b):
             target[...] = _product_of_few_rows(call, a, b, points, products)
             continue
-        step = max(1, _BLOCK_BYTES // max(1, len(b) * products.kind.itemsize))
-        for columns in _steps(b.shape[1], step):
+        size = affordable(call, 4, _BLOCK_BYTES)
+        step = max(1, size // max(1, len(b) * products.kind.itemsize))
+        for columns in steps(b.shape[1], step):
             two = _converted(call, b[:, columns], points[1], products.kind)
-            for rows in _steps(len(a), step):
+            sums = two.shape[1] * (products.kind.itemsize + 8 * call.is_integer)
+            most = affordable(call, sums, max(1, 2 * _BLOCK_BYTES // max(1, sums)))
+            for rows in steps(len(a), min(step, most)):
                 one = _converted(call, a[rows], points[0], products.kind)
                 target[rows, columns] = products.multiply(one, two)
     return result
@@ -104,9 +125,8 @@ def _product_of_few_rows(
 ) -> Array:
     """Return the sum of products of blocks of rows of b, which are adjacent, unlike those of columns."""
     total = np.zeros((len(a), b.shape[1]), products.kind if not call.is_integer else np.int64)
-    for terms in _steps(
-        len(b), max(1, _BLOCK_BYTES // max(1, b.shape[1] * products.kind.itemsize))
-    ):
+    size = affordable(call, 2, _BLOCK_BYTES)
+    for terms in steps(len(b), max(1, size // max(1, b.shape[1] * products.kind.itemsize))):
         one = _converted(call, a[:, terms], points[0], products.kind)
         total += products.multiply(one, _converted(call, b[terms], points[1], products.kind))
     return total
@@ -119,10 +139,6 @@ def _products(call: Call, a: Array, b: Array, points: tuple[int, int]) -> Produc
     if a.size < b.size:
         return Products(largest_of(b, points[1]), a.T, points[0])
     return Products(largest_of(a, points[0]), b, points[1])
-
-
-def _steps(count: int, step: int) -> list[slice]:
-    return [slice(start, start + step) for start in range(0, count, step)]
 
 
 def _converted(call: Call, array: Array, point: int, kind: np.dtype[Any]) -> Array:
@@ -174,11 +190,19 @@ def add(call: Call) -> Array:
     if call.is_integer:
         low, high = integer_limits(call.result.dtype)
         if value.shape[axis] * largest_of(value) > high:
-            sums = np.cumsum(value, axis=axis, dtype=np.int64)
-            # Sums of INT64 that wrapped around differ by 2^64 from those in FP64.
-            rounded = np.cumsum(value, axis=axis, dtype=np.float64)
-            wrong = (sums < low) | (sums > high) | (np.abs(rounded - sums) > 2.0**62)
-            refuse_undefined(call, wrong, f"it does not fit {call.result.dtype}")
+
+            def check(part: Array, along: int) -> Array:
+                sums, rounded = np.zeros(1, np.int64), np.zeros(1, np.float64)
+                part = np.moveaxis(part, along, 0)
+                for some in steps(len(part), max(1, PART // max(1, part[:1].size))):
+                    sums = np.cumsum(part[some], axis=0, dtype=np.int64) + sums[-1]
+                    # Sums of INT64 that wrapped around differ by 2^64 from those in FP64.
+                    rounded = np.cumsum(part[some], axis=0, dtype=np.float64) + rounded[-1]
+                    wrong = (sums < low) | (sums > high) | (np.abs(rounded - sums) > 2.0**62)
+                    refuse_undefined(call, wrong, f"it does not fit {call.result.dtype}")
+                return np.asarray(sums[-1])
+
+            reduce_in_parts(value, axis, check, np.dtype(np.int64), is_turned=False)
     return np.asarray(_ADD(call))
 
 
@@ -224,22 +248,24 @@ def transform(call: Call) -> tuple[Array, Array]:
     operands = call.raw("input_real"), call.raw("input_imag")
     real, imaginary = (new_result(target, call.precision) for target in call.results)
     inverse = functools.partial(np.fft.ifft, norm="forward")
-    for part in slices(real.shape, PART, whole=2):
+    size = affordable(call, _TRANSFORMED_BYTES, PART)
+    for part in slices(real.shape, size, whole=2):
         image = np.empty(real[part].shape, np.complex128)
         image.real, image.imag = (operand[part] for operand in operands)
         is_nan = np.isnan(image).any(axis=(1, 2))
         for axis in (2, 1):
-            _transform_lines(image, axis, inverse if call.attributes["inverse"] else np.fft.fft)
+            function = inverse if call.attributes["inverse"] else np.fft.fft
+            _transform_lines(image, axis, function, size)
         # Each element of the result has a term of each element of the image.
         image[is_nan] = complex(np.nan, np.nan)
         real[part], imaginary[part] = image.real, image.imag
     return real, imaginary
 
 
-def _transform_lines(image: Array, axis: int, function: Any) -> None:
+def _transform_lines(image: Array, axis: int, function: Any, size: int) -> None:
     """Transform an array along an axis in its own memory, a few lines at a time."""
     lines = np.moveaxis(image, axis, -1)
-    for part in slices(lines.shape, PART, whole=1):
+    for part in slices(lines.shape, size, whole=1):
         lines[part] = function(lines[part])
 
 
@@ -250,20 +276,33 @@ def transform_real(call: Call) -> tuple[Array, Array]:
     """
     operand = call.raw("input_real")
     real, imaginary = (new_result(target, call.precision) for target in call.results)
-    for part in slices(operand.shape, PART, whole=2):
-        real[part], imaginary[part] = _transform_real(operand[part])
+    size = affordable(call, _TRANSFORMED_BYTES, PART)
+    for part in slices(operand.shape, size, whole=2):
+        real[part], imaginary[part] = _transform_real(operand[part], size)
     return real, imaginary
 
 
-def _transform_real(images: Array) -> tuple[Array, Array]:
+def _transform_real(images: Array, size: int) -> tuple[Array, Array]:
     height, width = images.shape[1:]
-    is_nan = np.isnan(images)
-    found = np.empty((len(images), height, width // 2 + 1), np.complex128)
-    for part in slices(images.shape, PART, whole=1):
-        found[part] = np.fft.rfft(np.where(is_nan[part], 0.0, images[part].astype(np.float64)))
-    _transform_lines(found, 1, np.fft.fft)
+    has_nan = np.isnan(images).any()
+
+    def transform_lines(part: Any) -> Array:
+        lines = images[part].astype(np.float64)
+        if has_nan:
+            lines[np.isnan(lines)] = 0
+        return np.fft.rfft(lines)
+
+    places = list(slices(images.shape, size, whole=1))
+    if len(places) == 1:
+        found = transform_lines(places[0])
+    else:
+        found = np.empty((len(images), height, width // 2 + 1), np.complex128)
+        for part in places:
+            found[part] = transform_lines(part)
+    _transform_lines(found, 1, np.fft.fft, size)
     real, imaginary = found.real, found.imag
-    if is_nan.any():
+    if has_nan:
+        is_nan = np.isnan(images)
         rows, columns = _sine_is_zero(height, height), _sine_is_zero(real.shape[2], width)
         left_out = rows @ is_nan.astype(np.float64) @ columns.T
         real[is_nan.any(axis=(1, 2))] = np.nan

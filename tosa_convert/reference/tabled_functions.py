@@ -27,6 +27,8 @@ _FRACTION: Final = 23
 #: Elements that are computed at a time. Their intermediate values fit the third cache; the second one
 #: would hold fewer, for which numpy takes longer to start than that saves.
 _PART: Final = 1 << 17
+#: Elements that are worth no smaller parts.
+_LEAST: Final = 1 << 10
 
 
 class _Block:
@@ -64,8 +66,10 @@ class Tabled:
     def __call__(self, value: Array) -> Array:
         """Return the function of each element of an FP32 array."""
         result = np.empty(value.shape, np.float32)
-        block = _Block(min(_PART, value.size))
-        for part in slices((1, *value.shape), _PART) if value.size else ():
+        # Less memory than that of operand and result.
+        size = min(_PART, max(_LEAST, value.size // 8))
+        block = _Block(min(size, value.size))
+        for part in slices((1, *value.shape), size) if value.size else ():
             source = np.ascontiguousarray(value[None][part]).reshape(-1)
             target = result[None][part].reshape(-1)
             if source.size != len(block.rest):

@@ -1,12 +1,13 @@
-"""Convolutions and pooling: operators that slide a window over an image of NHWC or NDHWC.
+"""Convolutions: operators that slide a window of weights over an image of NHWC or NDHWC.
 
 The elements outside the image are those of value zero: the zero point is subtracted before the padding.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
+import math
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -19,12 +20,11 @@ from tosa_convert.reference.call import (
     Call,
     Operation,
     Type,
-    integer_limits,
+    is_float,
     new_result,
 )
-from tosa_convert.reference.elementwise import ignores_nan
-from tosa_convert.reference.images import Border, Image
-from tosa_convert.reference.parts import PART
+from tosa_convert.reference.images import Border, Image, blocks, image_of
+from tosa_convert.reference.parts import affordable, steps
 from tosa_convert.reference.products import Products
 
 #: Bytes of the windows that are copied for one product of matrices.
@@ -33,6 +33,12 @@ _COPIED_BYTES: Final = 2 << 20
 _WEIGHTS: Final = 1 << 20
 #: Bytes of the sums of a depthwise convolution that are added to at a time.
 _SUMMED_BYTES: Final = 1 << 20
+#: Bytes that a weight of it is converted in.
+_FACTOR_BYTES: Final = 16
+#: Elements that are multiplied before they are added to sums.
+_MULTIPLIED: Final = 1 << 17
+#: Elements that `einsum` takes for buffers.
+_BUFFERED: Final = 3 << 13
 #: Sums of a depthwise convolution that numpy adds to before it goes to the next line.
 _LINE: Final = 1 << 13
 
@@ -44,20 +50,7 @@ def convolve(call: Call) -> Array:
     which adds in an order of its own, as the specification allows.
     """
     pad, stride, dilation = (call.attributes[name] for name in ("pad", "stride", "dilation"))
-    image, weight = _image(call), call.raw("weight")
-    outputs = len(weight)
-    step = max(1, _WEIGHTS // max(1, weight[0].size))
-    if step >= outputs:
-        return _convolve(call, image, _filters(call), pad, stride, dilation)
-    result = new_result(call.result, call.precision)
-    for start in range(0, outputs, step):
-        part = slice(start, start + step)
-        data, weight, bias, *points = call.operands
-        operands = (data, weight[part], bias[part] if bias.size > 1 else bias, *points)
-        kind = Type(call.result.dtype, result[..., part].shape)
-        group = replace(call, operands=operands, results=(kind,))
-        result[..., part] = _convolve(group, image, _filters(group), pad, stride, dilation)
-    return result
+    return _convolve(call, image_of(call), call.raw("weight"), pad, stride, dilation)
 
 
 def _convolve(
@@ -67,33 +60,62 @@ def _convolve(
     pad: Sequence[int],
     stride: Sequence[int],
     dilation: Sequence[int],
+    result: Array | None = None,
 ) -> Array:
-    kernel = weight.shape[1:-1]
-    matrix = weight.reshape(weight.shape[0], -1).T
-    products = Products(image.largest, matrix)
-    matrix = products.convert(matrix)
+    outputs, *kernel, channels = weight.shape
+    filters, products = _filters(call, image, weight.reshape(outputs, -1))
+    terms = filters.array.shape[1]
     bias = call.value("bias")
-    result = new_result(call.result, call.precision)
-    flat_result = result.reshape(len(result), result.shape[1], -1, len(weight))
-    copied = matrix.shape[0] * flat_result.shape[2] * products.kind.itemsize
-    step = max(1, _COPIED_BYTES // max(1, copied))
+    result = new_result(call.result, call.precision) if result is None else result
+    item = products.kind.itemsize
+    # Many weights are converted in groups.
+    is_converted = bool(filters.point) or filters.array.dtype != products.kind
+    step = affordable(call, 3 * item * max(1, terms), max(1, _WEIGHTS // max(1, terms)))
+    groups = steps(outputs, step if is_converted else outputs)
+    whole: Array | None = None if is_converted else filters.array.T
+    if is_converted and len(groups) == 1:
+        whole = filters.convert(products.kind).T
+    # The copied windows of a position, the lines of the image that they are in, and the sums.
+    copied = (terms + kernel[0] * stride[1] * channels) * item
+    each = copied + groups[0].stop * (item + (8 if call.is_integer else 0))
+    size = affordable(call, each, max(1, _COPIED_BYTES // max(1, terms * item)))
     border = Border(pad, stride, dilation, call.outside)
-    for batch, rows in _blocks(result, step):
-        padded = border.around(image, batch, rows, kernel, products.kind)
+    for batch, rows, columns in blocks(result, size):
+        padded = border.around(image, batch, rows, kernel, products.kind, window=columns)
         # [positions..., channels, window...] -> [positions..., window..., channels]
         part = np.moveaxis(_windows(padded, kernel, stride, dilation), len(kernel), -1)
-        found = products.multiply(part.reshape(-1, matrix.shape[0]), matrix)
-        target = flat_result[batch, rows]
-        target[...] = (found + bias).reshape(target.shape)
+        part = part.reshape(-1, terms)
+        for group in groups:
+            matrix = filters.part(group).convert(products.kind).T if whole is None else whole
+            found = products.multiply(part, matrix)
+            found += bias[group] if bias.size > 1 else bias
+            target = result[batch, rows, columns][..., group]
+            target[...] = found.reshape(target.shape)
     return result
 
 
 def convolve_depthwise(call: Call) -> Array:
     """Return the sums over the window alone, for each channel and multiplier; see `convolve`."""
-    image, weight = _image(call), _filters(call)
+    height, width, channels, multiplier = call.raw("weight").shape
+    free = affordable(call, 1, sys.maxsize)
+    step = free // (2 * _FACTOR_BYTES * height * width * multiplier)
+    if step < channels:
+        return _in_groups(call, _convolve_depthwise, max(1, step))
+    extent = (height - 1) * call.attributes["dilation"][0] + 1
+    columns, outputs = call.result.shape[2:]
+    window = max(extent * call.raw("input").shape[2] * (channels + outputs) * 4, columns)
+    if free < window:
+        return _in_columns(call, columns * free // (2 * window))
+    return _convolve_depthwise(call)
+
+
+def _convolve_depthwise(call: Call) -> Array:
+    image, weight = image_of(call), call.value("weight")
+    height, width, _, multiplier = weight.shape
+    if call.is_integer and call.number("weight_zp"):
+        weight = weight - call.number("weight_zp")
     # sum((x - zp) * w) = sum(x * w) - zp * sum(w), where the border of x is zp.
     point, image = image.point, image._replace(point=0)
-    height, width, _, multiplier = weight.shape
     stride, dilation = call.attributes["stride"], call.attributes["dilation"]
     largest = None if image.largest is None else max(image.largest, abs(point))
     products = Products(largest, weight.reshape(height * width, -1))
@@ -101,45 +123,148 @@ def convolve_depthwise(call: Call) -> Array:
     result = new_result(call.result, call.precision)
     columns, outputs = result.shape[2:]
     # numpy multiplies long lines faster than those of the channels alone.
-    repeats = max(1, min(columns, _LINE // outputs))
+    free = affordable(call, 1, sys.maxsize) // kind.itemsize
+    long = min(free // (4 * (height * width + 2)), _LINE)
+    repeats = max(1, min(columns, long // outputs))
     line = repeats * outputs
     factors = weight.reshape(height, width, outputs).astype(kind)
     border = Border(call.attributes["pad"], stride, dilation, point or call.outside)
-    # With a stride of 2, elements of even and of odd columns are multiplied apart.
-    phases = [
-        _Phase(
-            border,
-            first,
-            [x * dilation[1] // stride[1] for x in taps],
-            _repeated(factors[:, taps], repeats),
-        )
-        for first in range(stride[1])
-        if (taps := [x for x in range(width) if x * dilation[1] % stride[1] == first])
-    ]
+    most = min(free // 4, _MULTIPLIED)
+    phases = _phases(border, factors, repeats, most)
     bias = call.value("bias")
     if point:
         bias = bias.astype(np.int64) - point * weight.sum(axis=(0, 1), dtype=np.int64).reshape(-1)
-    has_bias = bias.any()
+    has_bias = bool(bias.any())
     whole = products.whole_kind(bias, result.dtype)
-    bias = _repeated(bias.astype(whole), max(1, _LINE // outputs) * (outputs // bias.size))
-    size = columns * outputs * kind.itemsize
-    step = max(1, _SUMMED_BYTES // max(1, size))
-    for batch, rows in _blocks(result, step):
-        for phase in phases:
+    bias = _repeated(bias.astype(whole), max(1, long // outputs) * (outputs // bias.size))
+    # Columns of one phase at a time, if a line has all of them.
+    is_whole = line >= columns * outputs
+    # Sums, products, and the former with a bias in a type that is not that of the memory of the result.
+    has_own = whole != result.dtype and not (is_whole and whole.itemsize == result.itemsize)
+    summed = kind.itemsize + has_own * whole.itemsize
+    beside = ((height * width + 2) * line + (len(phases) > 1) * max(most, line)) * kind.itemsize
+    step = _depthwise_rows(call, kind, len(phases) if is_whole else 1, line * summed, beside)
+    row = bias if has_bias else None
+    last = phases[-1] if len(phases) > 1 and kind == whole else None
+    for batch, rows in _rows(result, step):
+        for phase in () if is_whole else phases:
             phase.load(image, batch, rows, kind, multiplier)
         whole_lines = result[batch, rows].reshape(-1, columns * outputs)
         for start in range(0, columns * outputs, line):
             target = whole_lines[:, start : start + line]
-            found = target if whole == target.dtype else np.empty(target.shape, whole)
+            found = np.empty(target.shape, whole) if has_own else target.view(whole)
             sums = found if found.dtype == kind else np.empty(target.shape, kind)
             for phase in phases:
-                phase.multiply(start, sums, is_first=phase is phases[0])
+                if is_whole:
+                    phase.load(image, batch, rows, kind, multiplier)
+                finish = (row, target) if phase is last else None
+                phase.multiply(start, sums, is_first=phase is phases[0], finish=finish)
+                if is_whole:
+                    phase.drop()
             if sums is not found:
                 np.copyto(found, sums, casting="unsafe")
-            if has_bias:
-                _add_to_lines(found, bias)
-            if found is not target:
-                target[...] = found
+            if last is None:
+                _finish(found, row, target)
+    return result
+
+
+def _depthwise_rows(call: Call, kind: np.dtype[Any], phases: int, summed: int, beside: int) -> int:
+    """Return how many rows of a result are computed at a time; blocks are of about the same size.
+
+    Args:
+        call: the operator.
+        kind: the type that it is computed in.
+        phases: parts of a line of the image of which one is in memory at a time.
+        summed: bytes of the sums of a row.
+        beside: bytes that all rows share.
+    """
+    image = call.raw("input")
+    height, _, channels, multiplier = call.raw("weight").shape
+    size = image.shape[2] * channels * (1 + multiplier * (multiplier > 1)) * kind.itemsize
+    size *= 1 if call.is_integer or image.dtype == kind else 2
+    size //= phases
+    beside += (height - 1) * call.attributes["dilation"][0] * size + _BUFFERED * kind.itemsize
+    _, rows, columns, outputs = call.result.shape
+    most = max(1, _SUMMED_BYTES // max(1, columns * outputs * kind.itemsize))
+    each = call.attributes["stride"][0] * size + summed
+    step = affordable(call, each, most, beside=beside, times=1.9 if phases > 1 else 1.6)
+    return -(-rows // -(-rows // step))
+
+
+def _finish(lines: Array, bias: Array | None, target: Array) -> None:
+    """Add a bias to lines of sums, and convert them; `target` may be in the same memory.
+
+    bias: the beginning of a row that is added to each line, and that may have several of them.
+    """
+    if lines.dtype == target.dtype:
+        if bias is not None:
+            _add_to_lines(lines, bias, lines)
+        return
+    for rows in steps(len(target), max(1, _MULTIPLIED // max(1, target.shape[1]))):
+        part = lines[rows]
+        if bias is not None:
+            part = _add_to_lines(part, bias, np.empty(part.shape, part.dtype))
+        target[rows] = part
+
+
+def _phases(border: Border, factors: Array, repeats: int, most: int) -> list[_Phase]:
+    """Return the taps of a line: with a stride of 2, those of even and of odd columns are apart."""
+    width, dilation, stride = factors.shape[1], border.dilation[1], border.stride[1]
+    return [
+        _Phase(
+            border,
+            first,
+            [x * dilation // stride for x in taps],
+            _repeated(factors[:, taps], repeats),
+            most,
+        )
+        for first in range(stride)
+        if (taps := [x for x in range(width) if x * dilation % stride == first])
+    ]
+
+
+def _in_groups(call: Call, function: Operation, step: int) -> Array:
+    """Return a convolution that is computed for so many outputs, or channels of its own, at a time."""
+    data, weight, bias, *points = call.operands
+    is_depthwise = function is _convolve_depthwise
+    axis, each = (2, weight.shape[3]) if is_depthwise else (0, 1)
+    result = new_result(call.result, call.precision)
+    for group in steps(weight.shape[axis], step):
+        outputs = slice(group.start * each, group.stop * each)
+        target = result[..., outputs]
+        operands = (
+            data[..., group] if is_depthwise else data,
+            weight[(slice(None),) * axis + (group,)],
+            bias[outputs] if bias.size > 1 else bias,
+            *points,
+        )
+        kind = Type(call.result.dtype, target.shape)
+        target[...] = function(replace(call, operands=operands, results=(kind,)))
+    return result
+
+
+def _in_columns(call: Call, step: int) -> Array:
+    """Return a depthwise convolution that is computed for so many columns of the result at a time."""
+    data, weight, *others = call.operands
+    before = call.attributes["pad"][2]
+    stride, dilation = call.attributes["stride"][1], call.attributes["dilation"][1]
+    extent = (weight.shape[1] - 1) * dilation + 1
+    result = new_result(call.result, call.precision)
+    for columns in steps(result.shape[2], step):
+        start = columns.start * stride - before
+        stop = (columns.stop - 1) * stride + extent - before
+        size, width = stop - start, data.shape[2]
+        part = data[:, :, max(0, start) : max(0, min(stop, width))]
+        sides = min(max(0, -start), size), min(max(0, stop - width), size)
+        attributes = {**call.attributes, "pad": (*call.attributes["pad"][:2], *sides)}
+        target = result[:, :, columns]
+        group = replace(
+            call,
+            operands=(part, weight, *others),
+            attributes=attributes,
+            results=(Type(call.result.dtype, target.shape),),
+        )
+        target[...] = _convolve_depthwise(group)
     return result
 
 
@@ -151,6 +276,7 @@ class _Phase:
     first: the first column of the image that they are multiplied by; the others are a stride apart.
     distances: of each tap, how many of these columns it is from the first one.
     factors: their weights, [window rows, taps, elements of a line].
+    most: elements that are multiplied at a time.
     memory, products: of the first block, which has the most rows; later ones use them again.
     part: these columns of a block.
     """
@@ -159,6 +285,7 @@ class _Phase:
     first: int
     distances: list[int]
     factors: Array
+    most: int
     memory: Array | None = None
     products: Array | None = None
     part: Array | None = None
@@ -176,8 +303,22 @@ class _Phase:
             self.memory = padded
         self.part = np.repeat(padded, multiplier, axis=-1) if multiplier > 1 else padded
 
-    def multiply(self, start: int, sums: Array, *, is_first: bool) -> None:
-        """Add products to lines of sums, which begin at the element `start`, or write the first ones."""
+    def drop(self) -> None:
+        """Let the columns go, for those of another phase."""
+        self.memory = self.part = None
+
+    def multiply(
+        self,
+        start: int,
+        sums: Array,
+        *,
+        is_first: bool,
+        finish: tuple[Array | None, Array] | None = None,
+    ) -> None:
+        """Add products to lines of sums, which begin at the element `start`, or write the first ones.
+
+        finish: the bias, and where the sums are written with it; not for the first products.
+        """
         assert self.part is not None
         outputs, length = self.part.shape[-1], sums.shape[-1]
         row, _, item = self.part.strides
@@ -195,10 +336,20 @@ class _Phase:
             np.einsum("yxrc,yxc->rc", elements, self.factors[..., :length], out=sums)
         else:
             if self.products is None:
-                self.products = np.empty(sums.shape, sums.dtype)
-            found = self.products[: len(sums), :length]
-            np.einsum("yxrc,yxc->rc", elements, self.factors[..., :length], out=found)
-            sums += found
+                count = min(len(sums), max(1, self.most // length))
+                self.products = np.empty((count, length), sums.dtype)
+            for block in steps(len(sums), len(self.products)):
+                found = self.products[: block.stop - block.start, :length]
+                taken = elements[:, :, block]
+                np.einsum("yxrc,yxc->rc", taken, self.factors[..., :length], out=found)
+                if finish is None:
+                    sums[block] += found
+                    continue
+                found += sums[block]
+                bias, target = finish
+                if bias is not None:
+                    _add_to_lines(found, bias, found)
+                target[block] = found
 
 
 def convolve_transposed(call: Call) -> Array:
@@ -207,38 +358,61 @@ def convolve_transposed(call: Call) -> Array:
     The product of the element at (y, x) with the weight at (ky, kx) is added at
     (y * stride + ky + out_pad_top, x * stride + kx + out_pad_left).
     """
-    image, weight = _image(call), _filters(call)
+    weight = call.raw("weight")
+    step = affordable(call, 16 * weight[0].size, len(weight))
+    if step < len(weight) and weight.dtype != np.float32:
+        return _in_groups(call, _convolve_transposed, step)
+    return _convolve_transposed(call)
+
+
+def _convolve_transposed(call: Call) -> Array:
+    image, weight = image_of(call), call.raw("weight")
     _, height, width, channels = image.array.shape
     outputs, kernel_y, kernel_x, _ = weight.shape
     top, _, left, _ = call.attributes["out_pad"]
     stride_y, stride_x = call.attributes["stride"]
     _, _, columns, _ = call.result.shape
-    products = Products(image.largest, weight.reshape(-1, channels).T)
-    matrices = products.convert(weight)
+    filters, products = _filters(call, image, weight.reshape(-1, channels))
+    item = products.kind.itemsize
+    is_converted = bool(filters.point) or filters.array.dtype != products.kind
+    matrices = filters.convert(products.kind).reshape(weight.shape) if is_converted else weight
     bias = call.value("bias")
     result = new_result(call.result, call.precision)
     kind = np.dtype(np.int64) if call.is_integer else products.kind
-    step = max(kernel_y, _SUMMED_BYTES // max(1, columns * outputs * kind.itemsize))
-    for batch, block in _blocks(result, step):
-        sums: Array = np.zeros((block.stop - block.start, columns, outputs), kind)
+    # Lines of sums, of the image, and of products.
+    summed = columns * outputs * kind.itemsize
+    each = summed + width * (2 * channels * item + outputs * (item + kind.itemsize)) // stride_y
+    most = max(kernel_y, _SUMMED_BYTES // max(1, summed))
+    is_sum = call.is_integer or result.dtype == kind
+    for batch, block in _rows(result, max(stride_y, affordable(call, each, most))):
+        # Integers wrap around as they would at the end.
+        sums: Array = result[batch, block] if is_sum else np.empty(result[batch, block].shape, kind)
+        sums[...] = 0
         # The lines of the image that the block has products of, in its type.
         needed = _reaching(block.start - top - kernel_y + 1, block.stop - top, stride_y, height)
-        lines = image._replace(array=image.array[batch, needed]).convert(products.kind)
-        for ky, kx in itertools.product(range(kernel_y), range(kernel_x)):
-            y = _reaching(block.start - top - ky, block.stop - top - ky, stride_y, height)
-            x = _reaching(-left - kx, columns - left - kx, stride_x, width)
-            if y.start >= y.stop or x.start >= x.stop:
-                continue
-            taken = lines[y.start - needed.start : y.stop - needed.start, x]
-            part = products.multiply(taken.reshape(-1, channels), matrices[:, ky, kx].T)
-            row, column = (
-                y.start * stride_y + ky + top - block.start,
-                x.start * stride_x + kx + left,
-            )
-            sums[row::stride_y, column::stride_x][: taken.shape[0], : taken.shape[1]] += (
-                part.reshape(*taken.shape[:2], outputs)
-            )
-        result[batch, block] = sums + bias
+        rows = image._replace(array=image.array[batch, needed])
+        column = len(rows.array) * (2 * channels * item + outputs * (item + 12))
+        for part in steps(width, affordable(call, column, width)):
+            lines = rows._replace(array=rows.array[:, part]).convert(products.kind)
+            for ky, kx in itertools.product(range(kernel_y), range(kernel_x)):
+                y = _reaching(block.start - top - ky, block.stop - top - ky, stride_y, height)
+                x = _reaching(-left - kx, columns - left - kx, stride_x, width)
+                x = slice(max(x.start, part.start), min(x.stop, part.stop))
+                if y.start >= y.stop or x.start >= x.stop:
+                    continue
+                taken = lines[
+                    y.start - needed.start : y.stop - needed.start,
+                    x.start - part.start : x.stop - part.start,
+                ]
+                found = products.multiply(taken.reshape(-1, channels), matrices[:, ky, kx].T)
+                top_line = y.start * stride_y + ky + top - block.start
+                target = sums[top_line::stride_y, x.start * stride_x + kx + left :: stride_x]
+                target[: taken.shape[0], : taken.shape[1]] += found.reshape(
+                    *taken.shape[:2], outputs
+                ).astype(sums.dtype, copy=False)
+        np.add(sums, bias, out=sums, casting="unsafe")
+        if not is_sum:
+            result[batch, block] = sums
     return result
 
 
@@ -248,129 +422,45 @@ def _reaching(start: int, stop: int, stride: int, size: int) -> slice:
     return slice(max(0, first), max(0, min(size, last)))
 
 
-def pool_maximum(call: Call) -> Array:
-    """Return the greatest element of each window, without those outside the image."""
-    image = Image(call.raw("input"), 0, call.widened)
-    kernel, stride, pad = _pooling(call)
-    kind = image.array.dtype if call.is_integer else call.widened(image.array[:0]).dtype
-    least = -np.inf if not call.is_integer else np.iinfo(kind).min
-    function = np.fmax if ignores_nan(call) else np.maximum
-    result = new_result(call.result, call.precision)
-    border = Border(pad, stride, (1, 1), least)
-    for batch, rows in _blocks(result, _pooled_rows(result)):
-        padded = border.around(image, batch, rows, kernel, kind, is_read=True)
-        largest = _combine(padded, kernel, stride, function)
-        if ignores_nan(call):
-            # A window with nothing but NaN is NaN.
-            is_number = ~np.isnan(border.around(image, batch, rows, kernel, kind, np.nan))
-            counted = _combine(is_number, kernel, stride, np.logical_or)
-            largest = np.where(counted, largest, np.nan)
-        result[batch, rows] = largest
-    return result
-
-
-def pool_average(call: Call) -> Array:
-    """Return the mean of each window, without the elements outside the image.
-
-    Integers: the sum of (input - input_zp) times a reciprocal of the count, as a multiplier of 31 bits
-    and a shift, rounded half up; then output_zp is added, and the result saturates.
-    """
-    image = _image(call)
-    kernel, stride, pad = _pooling(call)
-    _, height, width, _ = image.array.shape
-    if image.largest is None:
-        kind = call.widened(image.array[:0]).dtype
-    else:
-        fits = kernel[0] * kernel[1] * image.largest < 1 << 31
-        kind = np.dtype(np.int32 if fits else np.int64)
-    by_row = _counts(height, kernel[0], stride[0], pad[:2])
-    by_column = _counts(width, kernel[1], stride[1], pad[2:])
-    result = new_result(call.result, call.precision)
-    border = Border(pad, stride, (1, 1), call.outside)
-    for batch, rows in _blocks(result, _pooled_rows(result)):
-        padded = border.around(image, batch, rows, kernel, kind, is_read=True)
-        total = _combine(padded, kernel, stride, np.add)
-        counts = (by_row[rows, None] * by_column)[:, :, None]
-        if call.is_integer:
-            result[batch, rows] = _rounded_mean(call, total, counts)
-        else:
-            if not np.isfinite(total.sum()):
-                # A sum may leave FP32, or one on the way to it, where the mean does not.
-                total = _combine(padded.astype(np.float64), kernel, stride, np.add)
-            # A window of one element is a view of the image, which stays as it is.
-            result[batch, rows] = total / counts.astype(total.dtype)
-    return result
-
-
-def _rounded_mean(call: Call, total: Array, counts: Array) -> Array:
-    # The greatest power of two below the count, times 2^30, divided by the count.
-    bits = np.ceil(np.log2(counts)).astype(np.int64)
-    multiplier = (((np.int64(1) << 30) + 1) << bits) // counts
-    shift = 30 + bits
-    scaled = total * multiplier
-    scaled += np.int64(1) << (shift - 1)
-    scaled >>= shift
-    low, high = integer_limits(call.result.dtype)
-    point = call.number("output_zp")
-    if point:
-        scaled += point
-    return np.asarray(np.clip(scaled, low, high, out=scaled))
-
-
-def _pooled_rows(result: Array) -> int:
-    return max(1, PART // max(1, result[:1, :1].size))
-
-
-def _combine(padded: Array, kernel: Sequence[int], stride: Sequence[int], function: Any) -> Array:
-    """Combine the elements of each window of a padded image by a function of two."""
-    # Rows of windows first, then their columns: each element takes part in fewer steps.
-    result = padded
-    for axis in (0, 1):
-        last = padded.shape[axis] - kernel[axis]
-        parts = [
-            result[(slice(None),) * axis + (slice(first, first + last + 1, stride[axis]),)]
-            for first in range(kernel[axis])
-        ]
-        result = functools.reduce(function, parts)
-    return result
-
-
 def convolve_block_scaled(call: Call) -> Array:
     """Return the convolution of the numbers that block-scaled data and weights stand for."""
     from tosa_convert.reference.block_scaled import scaled
 
     image = Image(scaled(call, "input"), 0, call.widened)
     pad, stride, dilation = (call.sizes(name) for name in ("pad", "stride", "dilation"))
-    return _convolve(call, image, scaled(call, "weight"), pad, stride, dilation)
+    result = new_result(call.result, call.precision)
+    outputs, *window = call.raw("weight_data").shape
+    for group in steps(outputs, affordable(call, 8 * math.prod(window), outputs)):
+        operands = list(call.operands)
+        bias = call.raw("bias")
+        operands[4] = bias[group] if bias.size > 1 else bias
+        part = replace(call, operands=tuple(operands))
+        weight = scaled(call, "weight", group)
+        _convolve(part, image, weight, pad, stride, dilation, result[..., group])
+    return result
 
 
-def _pooling(call: Call) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Return kernel, stride and padding, which are attributes, or operands of adaptive pooling."""
-    names = ("kernel", "stride", "pad")
-    if call.has("kernel"):
-        kernel, stride, pad = (call.sizes(name) for name in names)
-    else:
-        kernel, stride, pad = (tuple(call.attributes[name]) for name in names)
-    return kernel, stride, pad
+def _filters(call: Call, image: Image, weight: Array) -> tuple[Image, Products]:
+    """Return weights, of which their zero point is to be subtracted, and the products with an image.
+
+    weight: [outputs, terms].
+    """
+    if is_float(weight.dtype):
+        empty = np.empty((weight.shape[1], 0), call.widened(weight[:0]).dtype)
+        return Image(weight, 0, call.widened), Products(None, empty)
+    weight = weight if weight.dtype.kind == "i" else weight.astype(np.int8)
+    filters = Image(weight, call.number("weight_zp"), call.widened)
+    return filters, Products(image.largest, weight.T, filters.point)
 
 
-def _image(call: Call) -> Image:
-    """Return the input, of which its zero point is to be subtracted."""
-    has_point = call.is_integer and call.has("input_zp")
-    return Image(call.raw("input"), call.number("input_zp") if has_point else 0, call.widened)
-
-
-def _filters(call: Call) -> Array:
-    """Return the weights without their zero point."""
-    weight = call.value("weight")
-    return weight - call.number("weight_zp") if call.is_integer else weight
-
-
-def _add_to_lines(lines: Array, row: Array) -> None:
+def _add_to_lines(lines: Array, row: Array, out: Array) -> Array:
     """Add the beginning of a row to each line; several lines at once if the row repeats itself so."""
-    if lines.flags.c_contiguous and lines.size % row.size == row.size % lines.shape[1] == 0:
-        lines = lines.reshape(-1, row.size)
-    lines += row[: lines.shape[1]]
+    is_repeated = lines.size % row.size == row.size % lines.shape[1] == 0
+    if is_repeated and lines.flags.c_contiguous and out.flags.c_contiguous:
+        np.add(lines.reshape(-1, row.size), row, out=out.reshape(-1, row.size))
+    else:
+        np.add(lines, row[: lines.shape[1]], out=out)
+    return out
 
 
 def _repeated(array: Array, count: int) -> Array:
@@ -378,7 +468,7 @@ def _repeated(array: Array, count: int) -> Array:
     return array[..., None, :].repeat(count, axis=-2).reshape(*array.shape[:-1], -1)
 
 
-def _blocks(result: Array, step: int) -> Iterator[tuple[int, slice]]:
+def _rows(result: Array, step: int) -> Iterator[tuple[int, slice]]:
     """Iterate over the batches of a result, and blocks of their rows."""
     batches, rows = result.shape[:2]
     for batch, start in itertools.product(range(batches), range(0, rows, step)):
@@ -398,21 +488,10 @@ def _windows(
     return as_strided(image, shape, (*moved, image.strides[count], *inside), writeable=False)
 
 
-def _counts(size: int, kernel: int, stride: int, pad: Sequence[int]) -> Array:
-    """Return how many elements of each window along an axis are inside the image."""
-    starts = np.arange(0, size + pad[0] + pad[1] - kernel + 1, stride) - pad[0]
-    inside: Array = np.minimum(starts + kernel, size) - np.maximum(starts, 0)
-    return np.maximum(inside, 1)
-
-
 OPERATIONS: Final[dict[str, Operation]] = {
-    "AVG_POOL2D": pool_average,
-    "AVG_POOL2D_ADAPTIVE": pool_average,
     "CONV2D": convolve,
     "CONV2D_BLOCK_SCALED": convolve_block_scaled,
     "CONV3D": convolve,
     "DEPTHWISE_CONV2D": convolve_depthwise,
-    "MAX_POOL2D": pool_maximum,
-    "MAX_POOL2D_ADAPTIVE": pool_maximum,
     "TRANSPOSE_CONV2D": convolve_transposed,
 }

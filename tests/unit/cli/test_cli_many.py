@@ -13,6 +13,7 @@ from unit.building import branching, counting, example
 from unit.cli.test_cli import TEXT, convert, listing, save
 
 import tosa_convert as tc
+from tosa_convert.cli.main import run, verb
 from tosa_convert.graph import compare
 
 __all__ = ["convert"]  # the fixture
@@ -42,6 +43,39 @@ def test_a_directory_keeps_its_structure(convert: Any, tmp_path: Path) -> None:
     assert code == 0
     assert err == "4 of 4 files converted\n"
     assert tree(tmp_path / "out") == ["a.b.json", "a.json", "deep/c.json", "deep/er/b.json"]
+
+
+def test_models_below_a_directory_are_converted_and_shown(
+    convert: Any, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    (tmp_path / "in/below").mkdir(parents=True)
+    for name in ("a.tflite", "below/b.onnx", "c.pt2", "d.keras"):
+        (tmp_path / "in" / name).write_bytes(b"\xfe\xed")
+    code, _, err = convert("in", "-o", "out")
+    assert (code, err.count("as its extension says")) == (3, 4)
+    assert "0 of 4 files converted" in err
+    assert run(verb("show"), [str(tmp_path / "in")]) == 3
+    assert capfdbinary.readouterr().err.count(b"as its extension says") == 4
+
+
+def test_a_shape_applies_to_the_programs_that_have_the_input(convert: Any, tmp_path: Path) -> None:
+    for name, inputs in (("a", "x"), ("b", "y"), ("c", "x y")):
+        arguments = ", ".join(
+            f'%{one}: tensor<?x3xi8> {{tosa.tensor_name = "{one}"}}' for one in inputs.split()
+        )
+        first = inputs.split()[0]
+        (tmp_path / f"{name}.mlir").write_text(
+            f"func.func @main({arguments}) -> tensor<?x3xi8> {{ return %{first} : tensor<?x3xi8> }}"
+        )
+    files = ("a.mlir", "b.mlir", "c.mlir")
+    code, _, err = convert(*files, "-o", "out", "--input-shape", "x=4x3")
+    assert (code, err) == (0, "3 of 3 files converted\n")
+    shapes = {name: tc.load(tmp_path / f"out/{name}.tosa").main.tensors for name in "abc"}
+    assert shapes["a"]["x"].shape == shapes["c"]["x"].shape == (4, 3)
+    assert shapes["b"]["y"].shape == (-1, 3)
+    code, _, err = convert(*files, "-o", "out", "--input-shape", "x=4x3", "--input-shape", "z=1x3")
+    assert code == 2
+    assert "--input-shape z: error: none of the files that were converted has an input" in err
 
 
 def test_by_default_mlir_becomes_a_flatbuffer_and_a_flatbuffer_mlir(

@@ -63,7 +63,10 @@ def sqrt(s: Scope, x: Array) -> Array:
 
 
 def cbrt(s: Scope, a: Array) -> Array:
-    root = s.elementwise("pow", s.elementwise("abs", a), 1 / 3)
+    """Return the cube root. POW is not defined for infinities and NaN, which are their own roots."""
+    size, is_number = s.elementwise("abs", a), is_finite(s, a)
+    root = s.elementwise("pow", s.select(is_number, size, 1), 1 / 3)
+    root = s.select(is_number, root, size)
     return s.select(s.greater(0, a), s.elementwise("negate", root), root)
 
 
@@ -96,23 +99,46 @@ def power(s: Scope, x: Array, y: Array) -> Array:
     if number is not None and abs(number) == 0.5:
         root = s.elementwise("rsqrt", x)
         return root if number < 0 else s.elementwise("reciprocal", root)
-    if base is not None and base > 0:
-        return s.elementwise("pow", x, y)
+    if base is not None and 0 < base < np.inf:
+        return _positive_power(s, x, y)
     return _any_power(s, x, y)
+
+
+def _positive_power(s: Scope, x: Array, y: Array) -> Array:
+    """Return a power of a positive base. POW is not defined for infinities and NaN; EXP and LOG are."""
+    are_numbers = [(a, is_finite(s, a)) for a in (x, y) if not _is_finite_number(a)]
+    if not are_numbers:
+        return s.elementwise("pow", x, y)
+    safe = {id(a): s.select(is_number, a, 1) for a, is_number in are_numbers}
+    made = s.elementwise("pow", safe.get(id(x), x), safe.get(id(y), y))
+    limit = s.elementwise("exp", s.mul(y, s.elementwise("log", x)))
+    limit = s.select(s.equal(x, 1), 1, limit)
+    limit = s.select(s.equal(y, 0), 1, limit)
+    is_number = are_numbers[0][1]
+    for _, other in are_numbers[1:]:
+        is_number = s.both(is_number, other)
+    return s.select(is_number, made, limit)
+
+
+def _is_finite_number(a: Array) -> bool:
+    number = a.number()
+    return number is not None and bool(np.isfinite(float(number)))
 
 
 def _any_power(s: Scope, x: Array, y: Array) -> Array:
     size, is_zero = s.elementwise("abs", x), s.equal(x, 0)
-    made = s.elementwise("pow", s.select(is_zero, 1, size), y)
-    of_zero = s.select(s.equal(y, 0), 1, np.inf, x.dtype)
-    of_zero = s.select(s.greater(y, 0), 0, of_zero)
+    size = s.select(is_zero, 1, size)
+    made = _positive_power(s, size, y)
+    of_zero = s.select(s.greater(0, y), np.inf, y)  # The power of NaN is NaN.
+    of_zero = s.select(s.greater(y, 0), 0, s.select(s.equal(y, 0), 1, of_zero))
     made = s.select(is_zero, of_zero, made)
-    # A negative base has powers with whole exponents; odd ones are negative.
+    # A negative base has powers with whole exponents; odd ones are negative. Infinity has all.
     half = s.mul(y, 0.5)
-    is_odd = s.negation(s.equal(s.elementwise("floor", half), half))
+    is_even = s.equal(s.elementwise("floor", half), half)
     is_whole = s.equal(s.elementwise("floor", y), y)
+    is_odd = s.both(is_whole, s.negation(is_even))
     negative = s.select(is_odd, s.elementwise("negate", made), made)
-    negative = s.select(is_whole, negative, np.nan)
+    negative = s.select(s.either(is_whole, s.equal(size, np.inf)), negative, np.nan)
     return s.select(s.greater(0, x), negative, made)
 
 
@@ -120,7 +146,7 @@ def _any_power(s: Scope, x: Array, y: Array) -> Array:
 
 
 def exp2(s: Scope, a: Array) -> Array:
-    return s.elementwise("pow", constant(np.asarray(2, a.dtype)), a)
+    return power(s, constant(np.asarray(2, a.dtype)), a)
 
 
 def expm1(s: Scope, x: Array) -> Array:
@@ -186,7 +212,8 @@ def atan2(s: Scope, y: Array, x: Array) -> Array:
     size_y, size_x = s.elementwise("abs", y), s.elementwise("abs", x)
     is_steep = s.greater(size_y, size_x)
     above, below = s.select(is_steep, size_x, size_y), s.select(is_steep, size_y, size_x)
-    both_infinite = s.equal(above, np.inf)
+    # Neither is NaN.
+    both_infinite = s.both(s.equal(above, np.inf), s.equal(below, np.inf))
     ratio = divided(s, above, s.select(s.equal(below, 0), 1, below))
     made = atan(s, s.select(both_infinite, 1, ratio))
     made = s.select(is_steep, s.sub(math.pi / 2, made), made)

@@ -44,6 +44,16 @@ class Value:
     zero_point: int = 0
 
 
+def scale_text(scale: float, zero_point: int) -> str:
+    """Return a scale with all digits that FP32 has.
+
+    Example:
+        >>> scale_text(0.024480115622282028, -128)
+        'scale 0.0244801156 zero point -128'
+    """
+    return f"scale {scale:.9g} zero point {zero_point}"
+
+
 @dataclass(slots=True, kw_only=True)
 class State:
     """A value that a call changes and the next call sees.

@@ -22,6 +22,7 @@ from tosa_convert.frontends.jax.scope import NotLowered
 from tosa_convert.frontends.jax.source import Place, place_of_location
 from tosa_convert.frontends.jax.walk import Problem, Walk
 from tosa_convert.frontends.module_functions import (
+    MAIN,
     argument_names,
     choose_function,
     result_names,
@@ -32,7 +33,7 @@ from tosa_convert.frontends.process.request import Request
 from tosa_convert.frontends.stablehlo import elementwise, quantised, run_module, structured
 from tosa_convert.frontends.stablehlo.attributes import shape_of
 from tosa_convert.frontends.stablehlo.evaluate import SCOPE, Evaluator
-from tosa_convert.frontends.stablehlo.modules import read_module, refined
+from tosa_convert.frontends.stablehlo.modules import read_module, refined, rename_to_main
 
 #: The file in the folder that runs the module for `--check`.
 _RUNS: Final = "run_module.py"
@@ -54,20 +55,20 @@ def lower(request: Request, folder: Path) -> Interface:
     # A module says each element type itself, also those of 64 bits.
     with context, ir.Location.unknown(), jax.enable_x64(True):
         module = read_module(Path(request.source).read_bytes(), request.shown, context)
-        name = choose_function(ir, module, request)
+        rename_to_main(module, choose_function(ir, module, request))
         if request.input_shapes or _is_dynamic(module):
-            module = refined(module, name, request)
-        return _lowered(module, name, request, folder)
+            module = refined(module, request)
+        return _lowered(module, request, folder)
 
 
-def _lowered(module: Any, name: str, request: Request, folder: Path) -> Interface:
+def _lowered(module: Any, request: Request, folder: Path) -> Interface:
     evaluator = Evaluator(module, _RULES)
-    function = evaluator.functions[name]
+    function = evaluator.functions[MAIN]
     inputs, outputs = _names(function)
     arguments = [_argument(kind) for kind in _kinds(function, "inputs")]
     walk = _Walk(evaluator, request)
     found = lower_function(
-        lambda *arrays: evaluator.call(name, *arrays),
+        lambda *arrays: evaluator.call(MAIN, *arrays),
         Arguments(tuple(arguments), {}),
         inputs,
         names_of_results=outputs,
@@ -76,8 +77,10 @@ def _lowered(module: Any, name: str, request: Request, folder: Path) -> Interfac
     problems = [*map(walk.problem, evaluator.problems), *found.problems]
     if found.graph is not None and not problems:
         save(found.graph, folder / PROGRAM_FILE, "mlirbc")
-        data = _artifact(module, evaluator, name, arguments)
+        data = _artifact(module, evaluator, arguments)
         (folder / run_module.MODULE_FILE).write_bytes(data)
+        if quantised.has_quantised_types(module):
+            (folder / run_module.REPLACED_FILE).touch()
         rows = [(list(row.shape or ()), row.dtype) for row in found.inputs]
         (folder / run_module.ARGUMENTS_FILE).write_text(json.dumps(rows), encoding="utf-8")
         shutil.copy(run_module.__file__, folder / _RUNS)
@@ -89,12 +92,12 @@ def _lowered(module: Any, name: str, request: Request, folder: Path) -> Interfac
     )
 
 
-def _artifact(module: Any, evaluator: Evaluator, name: str, arguments: Sequence[Any]) -> bytes:
+def _artifact(module: Any, evaluator: Evaluator, arguments: Sequence[Any]) -> bytes:
     """Return what XLA runs: the module, or its arithmetic of integers if it has quantised types."""
     if not quantised.has_quantised_types(module):
         target = stablehlo.get_current_version()
         return bytes(stablehlo.serialize_portable_artifact(module, target))
-    function = jax.jit(lambda *arrays: evaluator.call(name, *arrays), keep_unused=True)
+    function = jax.jit(lambda *arrays: evaluator.call(MAIN, *arrays), keep_unused=True)
     exported = jax.export.export(function, platforms=["cpu"])(*arguments)
     return bytes(exported.mlir_module_serialized)
 

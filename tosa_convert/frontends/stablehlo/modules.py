@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import importlib
 import io
+import itertools
 import re
 from typing import Any, Final
 
+import numpy as np
 from jax import export
 from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import stablehlo
 from jaxlib import _jax
 
 from tosa_convert.errors import fail
-from tosa_convert.frontends.module_functions import functions, set_argument_types, symbol
+from tosa_convert.frontends.module_functions import (
+    MAIN,
+    functions,
+    set_argument_types,
+    symbol,
+)
 from tosa_convert.frontends.process.request import Request
 from tosa_convert.frontends.stablehlo.quantised import with_encodings
 
@@ -29,6 +36,8 @@ _LIST: Final = re.compile(
     r"window_(?:dimensions|strides|dilations|reversal)|(?:base_dilations|[lr]hs_dilation))"
     r" = dense<([^>]*)> : tensor<(\d+)x(i64|i1)>"
 )
+#: The custom call that has the type of an argument before its sizes were set.
+_WRAPPER: Final = "stablehlo.shape_refinement_operand_wrapper"
 #: The most dimensions of a tensor in such a list.
 _MOST_NUMBERS: Final = 64
 
@@ -122,20 +131,66 @@ def _with_sizes(kind: Any, sizes: tuple[int, ...]) -> Any:
     return ir.RankedTensorType.get(sizes, kind.element_type)
 
 
-def refined(module: Any, name: str, request: Request) -> Any:
+def rename_to_main(module: Any, name: str) -> None:
+    """Give a function the name @main, which XLA runs; what has it gets another one."""
+    if name == MAIN:
+        return
+    names = {symbol(ir, row) for row in functions(module)}
+    other = next(made for number in itertools.count() if (made := f"{MAIN}_{number}") not in names)
+    for old, new, visibility in ((MAIN, other, "private"), (name, MAIN, "public")):
+        for row in functions(module):
+            if symbol(ir, row) == old:
+                ir.SymbolTable.replace_all_symbol_uses(old, new, module.operation)
+                ir.SymbolTable.set_symbol_name(row, new)
+                row.attributes["sym_visibility"] = ir.StringAttr.get(visibility)
+
+
+def _keep_type(function: Any, argument: Any, kind: Any) -> None:
+    """Give the uses of an argument the type that it had, until that is inferred.
+
+    Calls of functions would not verify otherwise. StableHLO's own pass for arguments writes this
+    custom call.
+    """
+    sizes = argument.type.shape
+    integers = ir.RankedTensorType.get([len(sizes)], ir.IntegerType.get_signless(64))
+    positions = ir.RankedTensorType.get([1], ir.IntegerType.get_signless(64))
+    with ir.InsertionPoint.at_block_begin(function.regions[0].blocks[0]):
+        value = ir.DenseElementsAttr.get(np.array(sizes, np.int64), type=integers)
+        shape = ir.Operation.create(
+            "stablehlo.constant", results=[integers], attributes={"value": value}
+        )
+        made = ir.Operation.create(
+            "stablehlo.custom_call",
+            results=[kind],
+            operands=[argument, shape.result],
+            attributes={
+                "call_target_name": ir.StringAttr.get(_WRAPPER),
+                "indices_of_shape_operands": ir.DenseElementsAttr.get(
+                    np.array([1], np.int64), type=positions
+                ),
+            },
+        )
+    argument.replace_all_uses_except(made.result, made)
+
+
+def refined(module: Any, request: Request) -> Any:
     """Return a module with the sizes of arguments set, and those of all other tensors inferred.
 
     Args:
         module: the module.
-        name: the function, which becomes @main.
-        request: has the sizes, by names of arguments or positions such as `arg0`.
+        request: has the sizes of @main, by names of arguments or positions such as `arg0`.
 
     Raises:
         TosaConvertError: "unknown-argument" for sizes of no argument; "invalid-shape" for what does
             not fit.
     """
-    (function,) = [row for row in functions(module) if symbol(ir, row) == name]
+    (function,) = [row for row in functions(module) if symbol(ir, row) == MAIN]
+    arguments = function.regions[0].blocks[0].arguments
+    kinds = [argument.type for argument in arguments]
     set_argument_types(ir, function, request, _with_sizes)
+    for argument, kind in zip(arguments, kinds, strict=True):
+        if argument.type != kind:
+            _keep_type(function, argument, kind)
     stream = io.BytesIO()
     module.operation.write_bytecode(stream)
     try:

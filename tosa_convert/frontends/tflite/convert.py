@@ -254,7 +254,13 @@ def _write(path: Path, shapes: dict[str, list[int]], target: Path) -> None:
 
 def _value(model: TfliteFile, number: int, name: str) -> Value:
     tensor = model.tensors[number]
-    return Value(name=name, dtype=tensor.dtype, shape=tensor.shape)
+    return Value(
+        name=name,
+        dtype=tensor.dtype,
+        shape=tensor.shape,
+        scale=tensor.scale or None,
+        zero_point=tensor.zero_point,
+    )
 
 
 def _by_tensor(model: TfliteFile, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, list[int]]:

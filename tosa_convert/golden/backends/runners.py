@@ -57,6 +57,8 @@ from tosa_convert.io.formats import EXTENSIONS
 from tosa_convert.process.child import remove_temporary_folder
 
 _MODEL_EXTENSIONS: Final = tuple(EXTENSIONS)
+#: What the software says of its results.
+_NOTE_FILE: Final = "note.txt"
 #: 64-bit types of frameworks -> the types that TOSA has instead, as numpy writes them.
 _NARROWER: Final = frozenset({("i8", "i4"), ("f8", "f4")})
 #: Software that runs models of its own -> how the original of a TOSA program is given.
@@ -246,7 +248,10 @@ def run_original(
             outputs, steps = run_worker(machine, software, original, given, files)
         changed = numbered(files, "changed")
         answer = in_program_types(graph, by_position(graph, outputs, software, changed))
-        return Record(software, answer, steps, files, () if pairs is None else pairs.notes)
+        notes = () if pairs is None else pairs.notes
+        if (said := files / _NOTE_FILE).exists():
+            notes = (*notes, said.read_text(encoding="utf-8"))
+        return Record(software, answer, steps, files, notes)
     except BaseException:
         remove_temporary_folder(files)
         raise

@@ -8,9 +8,9 @@ inputs and outputs are those of several calls in a row; call0.npz, ... get the s
 that the file names and the model has. With `in_double.py`, torch computes in FP64; with `results.json`,
 numbers of tensors, TFLite returns those. The folder gets out0.npy, ... and, if the software gives them,
 results of its own operators as step0.npy, ... in running order, each written before the next is
-fetched; of inputs that the model writes to, changed0.npy, ... have the new values. The exit code is
-MISSING without the software, and REFUSED if it does not support the model. FOLDER is the user's, in
-which the code of a Python file makes its model.
+fetched; of inputs that the model writes to, changed0.npy, ... have the new values. note.txt has what the
+model says of its results. The exit code is MISSING without the software, and REFUSED if it does not
+support the model. FOLDER is the user's, in which the code of a Python file makes its model.
 """
 
 import contextlib
@@ -356,7 +356,11 @@ def _jax(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Array
         results = jax.tree.leaves(function(*args, **kwargs))
         return [_without_type(np.asarray(result)) for result in results]
 
-    return _calls(call, lambda _: _jax_states(jax, function), inputs, types), []
+    outputs = _calls(call, lambda _: _jax_states(jax, function), inputs, types)
+    if note := getattr(function, "note", ""):
+        with open("note.txt", "w", encoding="utf-8") as file:
+            file.write(note)
+    return outputs, []
 
 
 def _jax_states(jax: Any, function: Any) -> dict[str, Any]:

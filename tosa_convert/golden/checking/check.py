@@ -180,7 +180,7 @@ def compare_with(
         if (reason := _why_not_compared(STATE_PREFIX + name, golden, actual))
     ]
     if options.uses_numpy:
-        found.append("the reference is numpy: tosa_convert.reference computed it")
+        found.append("the reference is numpy: it ran the program, and not the reference model")
     # A backend that names a state wrongly gives states: that of each variable is wanted then.
     states = state_slots(graph)
     is_misnamed = any(key.startswith(STATE_PREFIX) and key not in states for key in actual)

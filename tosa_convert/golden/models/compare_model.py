@@ -154,7 +154,9 @@ def _compare_numbers(
     program = reference_outputs(graph, inputs, options)
     with scratch_folder() as folder:
         framework = backend_outputs(graph, inputs, found, folder)
-        compared = compare_with(graph, inputs, program, framework, NO_TOLERANCES, options)
+        compared = compare_with(
+            graph, inputs, program, framework, NO_TOLERANCES, options, notes=found.notes
+        )
         if found.name != _IN_DOUBLE or compared.ok:
             return compared
         try:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import sys
+from typing import Final
 
 from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.frontends.process.run import packages_of
 from tosa_convert.frontends.table import FRONTENDS, RUNTIMES, Installed, missing
 from tosa_convert.golden.running.reference_model_process import is_installed
+from tosa_convert.installation import install_command
+from tosa_convert.records import replace
+
+#: The extra of what converts TFLite models, and the one that also runs them and their programs.
+_TFLITE: Final = "tflite"
+_CHECK: Final = "check"
 
 
 def require_for_check(name: str, python: str = "") -> None:
@@ -19,6 +26,13 @@ def require_for_check(name: str, python: str = "") -> None:
     """
     (found,) = (row for row in packages_of(python) if row.frontend == name)
     findings = [*missing(FRONTENDS[name], found.missing, python), *missing_for_check(found, python)]
+    if FRONTENDS[name].extra == _TFLITE:  # One extra installs all of it.
+        command = install_command(_CHECK, python)
+        hint = f"{command}, or --python PROGRAM for a Python that has it"
+        findings = [
+            replace(row, hint=hint) if row.code in ("frontend-missing", "missing-backend") else row
+            for row in findings
+        ]
     if findings:
         raise TosaConvertError(findings)
 
