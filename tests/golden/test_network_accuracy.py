@@ -26,7 +26,6 @@ NUMPY = golden.RunOptions(engine="numpy")
 Fault = Callable[[Array], Array]
 
 
-
 @pytest.mark.parametrize(("kind", "jumps"), [("CEIL", True), ("FLOOR", True), ("ABS", False)])
 def test_a_result_that_jumps_is_known_by_its_operator(kind: str, jumps: bool) -> None:
     b = Builder()
