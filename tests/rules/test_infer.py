@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from unit.building import block, graph, op, region, shape, tensor
 
@@ -242,7 +244,11 @@ def test_an_unknown_rank_follows_from_an_operand() -> None:
 
 
 def test_what_follows_from_nothing_stays_open() -> None:
-    attributes = {"operator_name": "a", "domain_name": "b", "implementation_attrs": b""}
+    attributes: dict[str, Any] = {
+        "operator_name": "a",
+        "domain_name": "b",
+        "implementation_attrs": b"",
+    }
     program = graph("x", "y", dynamic("x y", D, 3), [op("CUSTOM", "x", "y", **attributes)])
     assert shapes(infer(program, {"x": (2, 3)}))["y"] == (D, 3)
 

@@ -6,7 +6,7 @@ import pytest
 from unit.building import branching, counting, example, graph, op, region, shape, tensor
 
 from tosa_convert import dumps, load, validate
-from tosa_convert.graph import Graph, ShapeValue
+from tosa_convert.graph import Graph, ShapeValue, Tensor
 from tosa_convert.graph.versions import V1_1_DRAFT
 from tosa_convert.rules.program import program_findings
 from tosa_convert.rules.values import TensorType, TypeTable
@@ -86,7 +86,7 @@ def test_a_variable_is_used_if_any_block_uses_it() -> None:
 
 
 def test_a_slice_of_a_shape_whose_size_is_an_input_is_not_known() -> None:
-    values = [
+    values: list[Tensor | ShapeValue] = [
         tensor("x", shape=(2, 3)),
         *(tensor(name, "INT32", (1,)) for name in ("start", "size")),
         shape("s", 6, 1),
