@@ -210,14 +210,29 @@ def test_the_action_converts_and_checks(root: Path, runner: Path) -> None:
     run_step(root, "convert", runner, files="good.tosa", convert_to="mlirbc")
     assert (runner / "converted/good.mlirbc").exists()
     run_step(root, "check", runner, files="good.tosa", against="good.tosa")
-    (runner / "models").mkdir()
-    shutil.copy(runner / "good.tosa", runner / "models/a.tosa")
-    assert "::group::models/a.tosa" in run_step(
-        root, "check", runner, files="models", against="good.tosa"
-    )
     tc.save(tc.strip_weights(tc.load(runner / "good.tosa")), runner / "other.tosa")
     said = run_step(root, "check", runner, 1, files="good.tosa good.tosa", against="other.tosa")
     assert said.count("seed-0:\nFAIL logits") == 2
+
+
+@pytest.mark.slow
+def test_the_action_checks_the_programs_of_a_folder_each_against_its_own(
+    root: Path, runner: Path
+) -> None:
+    (runner / "models/more").mkdir(parents=True)
+    good = runner / "good.tosa"
+    shutil.copy(good, runner / "models/a.tosa")
+    shutil.copy(good, runner / "models/more/b c.tosa")
+    (runner / "models/notes.txt").write_text("not a program\n")
+    shutil.copy(good, runner / "a.tosa")
+    tc.save(tc.strip_weights(tc.load(good)), runner / "b c.tosa")
+    said = run_step(root, "check", runner, 1, files="models", against="{stem}.tosa")
+    assert [line for line in said.splitlines() if line.startswith("::group::")] == [
+        "::group::models/a.tosa",
+        "::group::models/more/b c.tosa",
+    ]
+    first, second = said.split("::group::models/more")
+    assert ("FAIL" in first, "FAIL" in second) == (False, True)
 
 
 # -- lit -------------------------------------------------------------------------------------------

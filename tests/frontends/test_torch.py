@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import tosa_convert as tc
+from tosa_convert import golden
 from tosa_convert.cli.convert import convert
 from tosa_convert.frontends.process.interface import PROGRAM_FILE
 from tosa_convert.frontends.process.request import Request
@@ -162,6 +163,23 @@ def test_comparisons_with_numbers_are_in_the_type_of_torch(source: Path) -> None
     expected = module(*arguments)
     assert [[*one] for one in [*found][:-1]] == [one.tolist() for one in expected[:-1]]
     np.testing.assert_allclose([*found][-1], expected[-1], rtol=1e-6)
+
+
+def test_normalisations_are_those_of_torch_for_small_numbers_too() -> None:
+    """Where no number is given that keeps a division from one by 0, torch has one."""
+    import torch
+
+    torch.manual_seed(0)
+    group = torch.nn.GroupNorm(2, 4)
+    torch.nn.init.normal_(group.weight)
+    torch.nn.init.normal_(group.bias)
+    module = torch.nn.Sequential(torch.nn.RMSNorm(6), group, torch.nn.RMSNorm([6, 6])).eval()
+    x = torch.randn(2, 4, 6, 6) * 1e-4
+    x[0, 0, 0] = 0
+    graph = tc.frontends.from_torch(module, (x,))
+    (found,) = tc.run(graph, {"input": x.numpy()}).outputs.values()
+    np.testing.assert_allclose(found, module(x).detach(), rtol=1e-4, atol=1e-6)
+    assert _kinds(graph)["GATHER"] == 0
 
 
 @pytest.mark.usefixtures("refmodel")
@@ -351,8 +369,48 @@ def test_sizes_go_by_the_names_and_within_the_bounds_of_their_dim() -> None:
     assert graph.main.tensors["input"].shape == (5, 4)
     with pytest.raises(tc.TosaConvertError, match="takes from 2 to 10, found 11"):
         tc.frontends.from_torch(program, input_shapes={"rows": (11,)})
-    with pytest.raises(tc.TosaConvertError, match="inputs: input; sizes: rows"):
+    with pytest.raises(
+        tc.TosaConvertError, match=r"inputs: input; sizes: rows \(size 0 of input\)"
+    ):
         tc.frontends.from_torch(program, input_shapes={"columns": (5,)})
+
+
+def test_a_strided_convolution_of_an_open_batch_runs_once_its_size_is_given(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """torch-mlir cuts off what the stride leaves over, in slices of the whole batch."""
+    import torch
+
+    torch.manual_seed(0)
+    module = torch.nn.Conv2d(3, 4, 1, stride=2).eval()
+    batch = torch.export.Dim("batch", min=1, max=64)
+    image = torch.randn(2, 3, 16, 16)
+    program = torch.export.export(module, (image,), dynamic_shapes=({0: batch},))
+    source = tmp_path / "module.tosa"
+    tc.save(tc.frontends.from_torch(program), source)
+    (said,) = [row.getMessage() for row in caplog.records if row.name == "tosa_convert"]
+    assert "the input input has sizes that are not fixed: batch, 3, 16, 16; " in said
+    assert "batch is at least 1 and at most 64" in said
+    graph = tc.load(source, input_shapes={"input": (2, 3, 16, 16)})
+    assert not tc.validate(graph, spec_version="1.0")
+    options = golden.RunOptions(engine="numpy")
+    found = golden.run(graph, {"input": image.numpy()}, options=options).outputs
+    (array,) = found.values()
+    np.testing.assert_allclose(array, module(image).detach().numpy(), atol=1e-5)
+
+
+def test_a_result_whose_size_depends_on_the_data_is_refused_as_that_alone() -> None:
+    import torch
+
+    class Places(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.nonzero(x > 0)
+
+    with pytest.raises(tc.TosaConvertError) as caught:
+        tc.frontends.from_torch(Places(), (torch.randn(4, 4),))
+    (found,) = caught.value.findings
+    assert "aten.nonzero" in found.message
+    assert "depends on the data" in f"{found.message} {found.hint}"
 
 
 def test_a_compiled_module_converts_and_a_scripted_one_is_refused_by_name() -> None:

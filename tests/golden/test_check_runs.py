@@ -50,12 +50,9 @@ def check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Check:
     return run
 
 
-@pytest.mark.parametrize("words", [["--seeds", "2"], ["--random", "1", "--edges"]])
-def test_an_array_of_no_input_is_refused_with_the_inputs(
-    check: Check, tmp_path: Path, words: list[str]
-) -> None:
+def test_an_array_of_no_input_is_refused_with_the_inputs(check: Check, tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", wrong=X["x"])
-    code, said = check(RIGHT, "-i", str(tmp_path / "a.npz"), *words)
+    code, said = check(RIGHT, "-i", str(tmp_path / "a.npz"), "--seeds", "2")
     assert code == 2
     assert 'input "wrong": error: there is no such input; the inputs are: "x"' in said
 
@@ -76,6 +73,34 @@ def test_each_seed_is_a_run_of_its_own(check: Check) -> None:
     assert code == 1
     answer = json.loads(said)
     assert (answer["ok"], [row["run"] for row in answer["runs"]]) == (False, ["seed-0", "seed-1"])
+
+
+@pytest.mark.slow
+def test_a_wrong_output_accuses_no_operator_and_names_the_command_that_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    b = builder.Builder("two")
+    b.output(b.clz(b.abs(b.input("x", "int32", (4,)))), name="y")
+    tc.save(b.graph(), tmp_path / "two.tosa")
+    (tmp_path / "sim.py").write_text(
+        "import numpy as np\n\n\ndef run(model, inputs):\n"
+        "    return {'y': np.zeros(4, np.int32) + np.int32(inputs['x'] == 2**31 - 1)}\n"
+    )
+    words = [str(tmp_path / "two.tosa"), "--against", str(tmp_path / "sim.py")]
+    assert main.run(main.verb("check"), [*words, "--random", "3", "--seeds", "2"]) == 1
+    said = capsys.readouterr()
+    assert "       computed by operator #1 CLZ" in said.out
+    command = f"tosa-flatbuffer bisect {words[0]} --random 3 --against {words[2]}\n"
+    assert f"the operator that is wrong: {command}" in said.err
+    assert (
+        main.run(main.verb("check"), [*words, "--random", "3", "--edges", "--range", "x=0:4"]) == 1
+    )
+    said = capsys.readouterr()
+    command = command.replace("3 --against", "3 --edges --against").rstrip()
+    assert f"wrong: {command}, with the other options of this command\n" in said.err
+    save_npz(tmp_path / "x.npz", {"x": np.zeros(4, np.int32)})
+    assert main.run(main.verb("check"), [*words, "-i", str(tmp_path / "x.npz")]) == 1
+    assert "bisect, with the same options, names the operator" in capsys.readouterr().err
 
 
 @pytest.mark.slow

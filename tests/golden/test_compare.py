@@ -67,6 +67,18 @@ def test_a_result_within_its_rule_reads_as_one() -> None:
         assert word not in str(result)
 
 
+def test_the_distance_beside_an_element_is_its_own() -> None:
+    """The largest difference is at the large number, most representable values apart are small ones."""
+    expected = np.array([1024, 2**-20], np.float32)
+    actual = np.array([1024 + 2**-13, 2**-20 + 2**-40], np.float32)
+    tensor, result = one(expected, actual)
+    assert (tensor.worst, tensor.worst_ulp, tensor.needed_ulp) == ((0,), 1.0, 8.0)
+    assert (
+        "largest error at [0]: expected 1024.0, found 1024.0001220703125 (1 ulp); "
+        "over all elements: needs atol=0.0001221 or rtol=9.537e-07, at most 8 ulp"
+    ) in str(result)
+
+
 def test_errors_that_are_too_large_together_are_not_called_allowed() -> None:
     assert count_text(ok=False, elements=4, differing=3, failing=0) == (
         "3 of 4 elements differ, each within the rule, together too much"

@@ -12,7 +12,14 @@ from golden.conftest import Builder
 
 from tosa_convert import builder, golden
 from tosa_convert.golden.accuracy.comparison import compare_tensor
-from tosa_convert.golden.accuracy.criteria import NETWORK_LABEL, Criterion, NetworkCheck, Spread
+from tosa_convert.golden.accuracy.criteria import (
+    DISCRETE_LABEL,
+    NETWORK_LABEL,
+    Criterion,
+    NetworkCheck,
+    Spread,
+)
+from tosa_convert.golden.accuracy.jumps_and_bends import decides
 from tosa_convert.golden.accuracy.network_accuracy import measure
 from tosa_convert.golden.accuracy.products_of_runs import results_of_runs
 from tosa_convert.golden.arrays.by_name import Array
@@ -23,6 +30,16 @@ Inputs = dict[str, Array]
 NUMPY = golden.RunOptions(engine="numpy")
 #: Makes a wrong output of the right one.
 Fault = Callable[[Array], Array]
+
+
+@pytest.mark.parametrize(("kind", "jumps"), [("CEIL", True), ("FLOOR", True), ("ABS", False)])
+def test_a_result_that_jumps_is_known_by_its_operator(kind: str, jumps: bool) -> None:
+    b = Builder()
+    b.input("x", "FP32", (4,))
+    b.op(kind, ["x"], "y", "FP32", (4,))
+    block = b.graph("y").main
+    (operator,) = block.operators
+    assert decides(block, operator) is jumps
 
 
 def normal(shape: tuple[int, ...], seed: int, scale: float = 1.0) -> Array:
@@ -171,7 +188,9 @@ def test_a_fault_that_is_small_beside_others_fails(name: str) -> None:
     right = golden.run(graph, inputs, NUMPY).outputs
     honest = golden.check(graph, right, inputs, engine="numpy")
     assert honest.ok, honest
-    assert {row.rule for row in honest.tensors} == {NETWORK_LABEL}
+    for row in honest.tensors:
+        is_discrete = right[row.name].dtype.kind in "biu"
+        assert row.rule == (DISCRETE_LABEL if is_discrete else NETWORK_LABEL)
     wrong = {key: fault(array) for key, array in right.items()}
     assert not golden.check(graph, wrong, inputs, engine="numpy").ok
 
@@ -495,7 +514,7 @@ def test_an_output_that_does_not_run_in_fp64_takes_no_rule_of_another() -> None:
     assert [row.rule for row in found.tensors] == [
         "atol 1e-05 rtol 0.0001",
         "ulp 1",
-        NETWORK_LABEL,
+        DISCRETE_LABEL,
     ]
     assert "not applied to gathered: " in found.notes[-1]
     wrong = right["reciprocal"] * np.float32(1.00009)

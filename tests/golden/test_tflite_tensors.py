@@ -9,6 +9,7 @@ import pytest
 from frontends.tflite_models import OperatorRow, TensorRow, model
 
 import tosa_convert as tc
+from tosa_convert import golden
 from tosa_convert.builder import Builder
 from tosa_convert.cli.main import run, verb
 from tosa_convert.golden.backends.tflite_tensors import pair_with_tflite
@@ -136,4 +137,7 @@ def test_a_part_is_compared_with_the_tensor_of_its_location(tmp_path: Path) -> N
     result = tc.check(part, f"tflite:{file}", random=1)
     assert result.ok
     assert result.notes[0].endswith("it may be a step on the way to it")
+    found = golden.bisect(part, f"tflite:{file}", random=1)
+    assert found.ok
+    assert found.notes[0] == result.notes[0]
     assert tc.check(program("b a", "neg"), f"tflite:{file}", random=1).ok is False

@@ -3,7 +3,8 @@
     python tests/oracle/compare_vgf.py SUITE --state vgf.state
     python tests/oracle/compare_vgf.py FOLDER
 
-SUITE is made by official_suite.py; FOLDER has .tosa files, such as the networks of the zoo. The command
+SUITE is made by official_suite.py; FOLDER has .tosa files, or folders of them, which are counted apart:
+the networks of the zoo, as zoo/write_programs.py writes them by each way to TOSA. The command
 `model-converter` of PyPI's ai-ml-sdk-model-converter is on PATH.
 Two programs are equal if the same operators run in the same order on the same values: constants go by
 their elements, everything else by what computes it, and names are not in a VGF file. The converter folds
@@ -53,12 +54,13 @@ class Outcome(NamedTuple):
     kind: "equal"; "equal but for types" that the converter changes; "computes the same", perhaps
     "in other types"; "other values", which the converter writes; "not run", if the engine refuses a
     program of other types; "not taken" by the converter; "crashed", which the converter did; "refused"
-    by us; "differs".
+    by us; "differs". folder: that has the program.
     """
 
     kind: str
     file: str
     detail: str = ""
+    folder: str = ""
 
 
 class Tally:
@@ -66,6 +68,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.kinds: Counter[str] = Counter()
+        self.folders: dict[str, Counter[str]] = {}
         self.reasons: Counter[str] = Counter()
         self.crashes: Counter[str] = Counter()
         self.wrong: list[str] = []
@@ -73,6 +76,7 @@ class Tally:
     def add(self, found: Outcome) -> None:
         """Count one."""
         self.kinds[found.kind] += 1
+        self.folders.setdefault(found.folder, Counter())[found.kind] += 1
         if found.kind in ("not taken", "not run", "other values"):
             self.reasons[f"{found.kind}, %d: {found.detail}"] += 1
         if found.kind == "crashed":
@@ -87,8 +91,12 @@ class Tally:
 
     def lines(self) -> Iterator[str]:
         """The result, to be read."""
+        folders = sorted(self.folders) if len(self.folders) > 1 else []
+        if folders:
+            yield f"in all: {', '.join(f'{name} {self.folders[name].total()}' for name in folders)}"
         for kind, count in self.kinds.most_common():
-            yield f"{kind}: {count}"
+            parts = [f"{name} {self.folders[name][kind]}" for name in folders]
+            yield f"{kind}: {count}{' (' + ', '.join(parts) + ')' if parts else ''}"
         for reason, count in self.reasons.most_common():
             yield "  " + reason.replace("%d", str(count), 1)
         for crash, count in sorted(self.crashes.items()):
@@ -283,7 +291,12 @@ def _difference(before: Graph, after: Graph) -> str:
 def compare_files(files: Sequence[Path]) -> list[Outcome]:
     """Compare a batch."""
     with tempfile.TemporaryDirectory() as folder:
-        return [compare(file, Path(folder)) for file in files]
+        return [compare(file, Path(folder))._replace(folder=_column(file)) for file in files]
+
+
+def _column(file: Path) -> str:
+    """Return the folder of a network; a case of the official suite has one of its own."""
+    return "" if file.name == "test.tosa" else file.parent.name
 
 
 if __name__ == "__main__":

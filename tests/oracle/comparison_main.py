@@ -81,7 +81,7 @@ def run(
     if problem:
         print(problem, file=sys.stderr)
         return 1
-    files = (files or sorted(options.directory.glob("*.tosa")))[:: options.every]
+    files = (files or sorted(options.directory.rglob("*.tosa")))[:: options.every]
     state = _State(options)
     try:
         done, tally = state.load(tally)
@@ -157,7 +157,7 @@ def _key(options: argparse.Namespace) -> str:
     script = Path(sys.argv[0]).name
     digest = hashlib.sha256(json.dumps([script, asked], sort_keys=True).encode())
     suite = options.directory / "suite.json"
-    for file in [suite] if suite.exists() else sorted(options.directory.glob("*.tosa")):
+    for file in [suite] if suite.exists() else sorted(options.directory.rglob("*.tosa")):
         digest.update(file.read_bytes())
     return digest.hexdigest() + digest_of(HERE, PACKAGE)
 

@@ -9,7 +9,7 @@ from rewrites.programs import assert_same_bits, kinds, program, rewritten
 
 import tosa_convert as tc
 from tosa_convert import golden
-from tosa_convert.cli.main import run, verb
+from tosa_convert.cli.main import run, tosa_flatbuffer, verb
 from tosa_convert.graph import Graph
 from tosa_convert.graph.dtypes import RoundingMode
 
@@ -84,6 +84,18 @@ def test_for_changes_what_the_accelerator_would_not_read(
     found = tc.validate(tc.load(source), for_reader=reader)
     assert bool(found) is is_changed
     assert all(row.hint.startswith("repack and convert change that: --for vela") for row in found)
+
+
+def test_doctor_prints_the_command_that_changes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tc.save(largest(), "m.tosa")
+    run(verb("doctor"), ["m.tosa", "--for", FOR_U55])
+    command = "tosa-flatbuffer repack m.tosa -o m_for_vela.tosa --for vela:ethos-u55"
+    assert capsys.readouterr().out.splitlines()[-1].strip() == f"$ {command}"
+    assert run(tosa_flatbuffer, command.split()[1:]) == 0
+    assert tc.validate(tc.load("m_for_vela.tosa"), for_reader=FOR_U55) == []
 
 
 def test_a_program_that_stays_unread_is_not_changed(

@@ -213,12 +213,14 @@ def for_reader(graph: Graph, file_format: Format, options: ConvertOptions) -> Gr
     """Return the graph in a form that the program of --for reads, and say if that is another one."""
     if options.consumer is None:
         return graph
+    reader = reader_named(options.consumer)
+    if not reader.rewrites:
+        return graph
     from tosa_convert.consumers.unread import adapted
     from tosa_convert.graph.verify import verify
 
     if verify(graph):
         return graph  # It is refused before it is written.
-    reader = reader_named(options.consumer)
     changed = adapted(graph, reader, mlir=file_format in MLIR_FORMATS)
     if changed is not graph:
         names = ", ".join(reader.rewrites)

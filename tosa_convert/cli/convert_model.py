@@ -138,14 +138,19 @@ def convert_model(
             say(str(result), err=output is None)
         with _refusal_after_verdict(output, options):
             write_output(graph, output or STANDARD, file_format, write_options, options)
-        _note_scales(graph, found.interface, on_route(model.frontend, options.via).runtime)
+        _note_interface(graph, found.interface, on_route(model.frontend, options.via).runtime)
     return 0 if is_equal else 1
 
 
-def _note_scales(graph: Graph, interface: Interface, runtime: str) -> None:
-    """Say the scales of TFLite's inputs and outputs, which no program of TOSA holds."""
+def _note_interface(graph: Graph, interface: Interface, runtime: str) -> None:
+    """Say what a user of a TFLite model's program has to know of its inputs and outputs.
+
+    No program of TOSA holds their scales.
+    """
     if runtime != "tflite":
-        return  # Others warn of them.
+        return
+    from tosa_convert.consumers.unread import advice_on_sizes
+
     main = graph.main
     rows = (("input", main.inputs, interface.inputs), ("output", main.outputs, interface.outputs))
     for role, names, values in rows:
@@ -153,6 +158,8 @@ def _note_scales(graph: Graph, interface: Interface, runtime: str) -> None:
             if value.scale is not None:
                 text = scale_text(value.scale, value.zero_point)
                 note(f"{role} {name}: {value.dtype}, {text}; the program does not hold them")
+    if advice := advice_on_sizes(main):
+        note(f"sizes of inputs are open, which not every program reads; {advice}")
 
 
 @contextlib.contextmanager

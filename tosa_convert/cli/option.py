@@ -34,7 +34,7 @@ SECTIONS: Final = {
     "MLIR input": "--func --input-shape --narrow --pass-captured --full-paths",
     "MLIR output": "--bytecode-version --function-op --generic --no-locations --elide",
     "Names": "--names --input-names --output-names",
-    "Weights": "--weights --form --accept-changed-weights --larger-than --parameters",
+    "Weights": "--weights --accept-changed-weights --larger-than --parameters",
     "Target": "--for --tosa-version --spec-version --profile --types --scaled --level --least",
     "Framework models": "--via --exact --random-weights --partial --check",
     "Values of inputs": "--input --random --range --edges --no-edges --seeds --calibration --variables",

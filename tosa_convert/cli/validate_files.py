@@ -31,6 +31,7 @@ from tosa_convert.consumers.validate import validate
 from tosa_convert.errors import CODES, Finding, TosaConvertError, grouped, printable
 from tosa_convert.formats.read import quoted, read
 from tosa_convert.graph.opset import OPERATORS
+from tosa_convert.graph.static_shapes import open_inputs
 from tosa_convert.io.files import STANDARD
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.records import dataclass
@@ -46,6 +47,14 @@ SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _PLACE: Final = r'(?s)(region ".*" block ".*?")( operator #\d+ \w+)?'
 
 
+#: A line and column of a file in the location of a finding, in which a program is not.
+_POSITION: Final = r'(?:^|")((?:[A-Za-z]:)?[^":\n]{1,4096})"?:([1-9]\d{0,8}):(\d{1,9})'
+#: The name of the root in a SARIF log.
+_ROOT: Final = "%SRCROOT%"
+#: Most places of one result in it.
+_MOST_PLACES: Final = 20
+
+
 class Status(Enum):
     """What was found of a file: TOSA allows it or not, or it cannot be read."""
 
@@ -59,13 +68,15 @@ class FileReport:
     """What was found of one file.
 
     findings: what TOSA forbids, or why the file cannot be read. needs: the least target, of a
-    program that TOSA allows and if asked for. trace: the traceback if a defect of ours is the reason.
+    program that TOSA allows and if asked for. open_inputs: the inputs of unknown sizes of a valid
+    program, such as "image ?x3x32x32". trace: the traceback if a defect of ours is the reason.
     """
 
     name: str
     status: Status
     findings: tuple[Finding, ...] = ()
     needs: Needs | None = None
+    open_inputs: tuple[str, ...] = ()
     trace: str = ""
 
 
@@ -145,44 +156,69 @@ def as_json(reports: Sequence[FileReport]) -> str:
 
 
 def as_sarif(reports: Sequence[FileReport]) -> str:
-    """Return a SARIF log with one run."""
+    """Return a SARIF log with one run.
+
+    Findings of one file that say the same are one result. Paths are relative to the root of the
+    repository, if they are below it.
+    """
     import json
 
+    root = _source_root()
     rules: dict[str, dict[str, Any]] = {}
     results = []
     for report in reports:
+        equal: dict[tuple[str, str, str], list[Finding]] = {}
         for finding in report.findings:
             rule = finding.rule or finding.code
-            rules.setdefault(rule, _sarif_rule(finding))
-            results.append(
-                {
-                    "ruleId": rule,
-                    "ruleIndex": list(rules).index(rule),
-                    "level": "error",
-                    "message": {"text": _message(finding)},
-                    "locations": [_sarif_location(report.name, finding)],
-                }
-            )
-    failed = [report for report in reports if report.trace]
-    invocation: dict[str, Any] = {"executionSuccessful": not failed}
-    if failed:
-        invocation["toolExecutionNotifications"] = [
-            {
+            equal.setdefault((rule, finding.message, finding.hint), []).append(finding)
+        for (rule, _, _), findings in equal.items():
+            rules.setdefault(rule, _sarif_rule(findings[0]))
+            places = _sarif_places(report.name, findings, root)
+            result = {
+                "ruleId": rule,
+                "ruleIndex": list(rules).index(rule),
                 "level": "error",
-                "message": {"text": f"internal error in tosa-convert: {report.name}"},
-                "exception": {"message": report.trace},
+                "message": {"text": _message(findings)},
+                "locations": places[:1],
             }
-            for report in failed
-        ]
+            if places[1:]:
+                result["relatedLocations"] = places[1:]
+            results.append(result)
+    invocation: dict[str, Any] = {
+        "executionSuccessful": all(row.status is not Status.UNREADABLE for row in reports)
+    }
+    notifications = list(_notifications(reports))
+    if notifications:
+        invocation["toolExecutionNotifications"] = notifications
     driver = {"name": "tosa-convert", "version": __version__, "rules": list(rules.values())}
-    run = {"tool": {"driver": driver}, "invocations": [invocation], "results": results}
+    run = {
+        "tool": {"driver": driver},
+        "invocations": [invocation],
+        "originalUriBaseIds": {_ROOT: {"uri": f"{root.as_uri()}/"}},
+        "results": results,
+    }
     document = {"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
     return json.dumps(document, indent=1) + "\n"
 
 
-def _message(finding: Finding) -> str:
+def _notifications(reports: Sequence[FileReport]) -> Iterator[dict[str, Any]]:
+    """Yield why files were not checked."""
+    for report in reports:
+        if report.trace:
+            yield {
+                "level": "error",
+                "message": {"text": f"internal error in tosa-convert: {report.name}"},
+                "exception": {"message": report.trace},
+            }
+        elif report.status is Status.UNREADABLE:
+            yield {"level": "error", "message": {"text": f"not checked: {report.name}"}}
+
+
+def _message(equal: Sequence[Finding]) -> str:
+    finding = equal[0]
     place = f"{finding.where}: " if finding.where else ""
-    return f"{place}{finding.message}" + (f"\n{finding.hint}" if finding.hint else "")
+    more = f"\nat {len(equal)} places" if len(equal) > 1 else ""
+    return f"{place}{finding.message}{more}" + (f"\n{finding.hint}" if finding.hint else "")
 
 
 def _sarif_rule(finding: Finding) -> dict[str, Any]:
@@ -216,23 +252,72 @@ def rule_title(rule: str) -> str:
     return rule.replace("-", " ")
 
 
-def _sarif_location(file: str, finding: Finding) -> dict[str, Any]:
+def _source_root() -> Path:
+    """Return the root of the git repository that this folder is in, else this folder."""
+    from pathlib import Path
+
+    here = Path.cwd()
+    return next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
+
+
+def _sarif_places(file: str, equal: Sequence[Finding], root: Path) -> list[dict[str, Any]]:
+    """Return where findings are, the first place as the result's own, the others related to it.
+
+    A line of a source file of this repository comes before the program that was made from it.
+    """
     from pathlib import PurePath
+
+    named = re.escape(PurePath(file).name)
+    sources: dict[tuple[str, int, int], None] = {}
+    lines: dict[tuple[int, int], None] = {}
+    for finding in equal:
+        position = re.search(named + r'"?:(\d{1,9}):(\d{1,9})', finding.where)
+        if position is not None and int(position[1]) and int(position[2]):
+            lines[int(position[1]), int(position[2])] = None
+        elif (source := _own_source(finding.where, root)) is not None:
+            sources[source] = None
+    # Services that show SARIF, such as GitHub, need a line even if the file has none.
+    own = [(file, *at) for at in lines or {(1, 0): None}]
+    places = [*list(sources)[:1], *own, *list(sources)[1:]]
+    found: list[dict[str, Any]] = []
+    for number, (name, line, column) in enumerate(places[:_MOST_PLACES]):
+        region = {"startLine": line, **({"startColumn": column} if column else {})}
+        location: dict[str, Any] = {
+            "physicalLocation": {"artifactLocation": _artifact(name, root), "region": region}
+        }
+        if number:
+            location |= {"id": number, "message": {"text": name}}
+        elif logical := list(_logical_locations(equal[0].where)):
+            location["logicalLocations"] = logical
+        found.append(location)
+    return found
+
+
+def _own_source(where: str, root: Path) -> tuple[str, int, int] | None:
+    """Return the innermost line of a location that is in a file of this repository, with its column.
+
+    Frameworks have their own files in it; they are installed elsewhere.
+    """
+    from pathlib import Path
+
+    for name, line, column in re.findall(_POSITION, where):
+        for folder in (Path.cwd(), root):
+            path = Path(os.path.abspath(folder / name))
+            if path.is_file() and path.is_relative_to(root):
+                return str(path), int(line), int(column)
+    return None
+
+
+def _artifact(file: str, root: Path) -> dict[str, str]:
+    from pathlib import Path
     from urllib.parse import quote
 
-    # Services that show SARIF, such as GitHub, need a line even if the file has none.
-    region = {"startLine": 1}
-    position = re.search(re.escape(PurePath(file).name) + r'"?:(\d{1,9}):(\d{1,9})', finding.where)
-    if position is not None and int(position[1]) and int(position[2]):
-        region = {"startLine": int(position[1]), "startColumn": int(position[2])}
-    uri = quote(os.fsencode(PurePath(file).as_posix()))
-    location: dict[str, Any] = {
-        "physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}
-    }
-    logical = list(_logical_locations(finding.where))
-    if logical:
-        location["logicalLocations"] = logical
-    return location
+    if file == STDIN:
+        return {"uri": quote(file)}
+    path = Path(os.path.abspath(file))
+    if not path.is_relative_to(root):
+        return {"uri": path.as_uri()}
+    return {"uri": quote(os.fsencode(path.relative_to(root).as_posix())), "uriBaseId": _ROOT}
 
 
 def _logical_locations(where: str) -> Iterator[dict[str, str]]:
@@ -350,6 +435,7 @@ def _checked(path: Path | str, checks: Checks) -> FileReport:
         Status.INVALID if findings else Status.VALID,
         findings,
         needs(graph) if checks.least and allowed else None,
+        () if findings else tuple(map(" ".join, open_inputs(graph))),
     )
 
 
@@ -358,6 +444,12 @@ def _finish(reports: Sequence[FileReport], form: Form | None, output: str | None
     if form is not None:
         _write(form(reports), output)
     for report in reports:
+        if report.open_inputs and form in (None, as_text):
+            sizes = ", ".join(report.open_inputs)
+            note(
+                f"note: {report.name}: unknown sizes need TOSA 1.1, and have to be set before it runs: "
+                f"--input-shape of convert sets {sizes}"
+            )
         if report.trace:
             report_bug(report.trace, report.name)
     if len(reports) > 1:

@@ -26,10 +26,12 @@ def weights() -> None:
 @click.argument("source", type=ReadPath(), metavar="IN")
 @option("--output", more="By default named as IN, with the extension .weights for a folder.")
 @option(
-    "--form",
+    "--to",
+    "form",
     type=click.Choice(WEIGHT_FORMS),
-    help="npy: a folder of .npy files; safetensors, irpa: one file. By default what the extension of "
-    "--output says, else npy.",
+    help="Format of the output: npy, a folder of .npy files, or one file. By default what its extension "
+    "says, else npy.",
+    more="",
 )
 @option(
     "--larger-than",

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from tosa_convert.consumers.names import every_reader, reader_named
 from tosa_convert.consumers.readers import CONSUMERS, Consumer, Form, listed_formats
-from tosa_convert.consumers.unread import program_findings
+from tosa_convert.consumers.unread import adapted, program_findings
 from tosa_convert.eras.current_to_older.program import has_form_of
 from tosa_convert.eras.dialect_states import BYTECODE, state_of
 from tosa_convert.errors import Finding
@@ -106,7 +106,11 @@ def _diagnosis(
         of_program.append(Finding(_CODE, "", message, hint))
     written = stored.format if stored.format in reader.formats else reader.formats[0]
     if is_sound or reader.lenient:
-        of_program += islice(program_findings(graph, reader, mlir=written in MLIR_FORMATS), _MOST)
+        mlir = written in MLIR_FORMATS
+        unread = list(islice(program_findings(graph, reader, mlir=mlir), _MOST))
+        # What rewrites for the reader change is a matter of how the file is written.
+        is_adapted = is_sound and bool(unread) and adapted(graph, reader, mlir=mlir) is not graph
+        (of_file if is_adapted else of_program).extend(unread)
     if not of_program:
         of_file += (
             Finding(_CODE, "", message) for message in _form_problems(graph, stored, reader)

@@ -193,6 +193,7 @@ LIMITS: Final[dict[str, Limit]] = {"ethos-u55": _ethos_u55}
 
 
 _CODE = "unsupported-by-reader"
+_QUANTISE: Final = "quantise the model before it is converted: docs/guides/quantise.md"
 
 
 def program_findings(graph: Graph, reader: Consumer, *, mlir: bool) -> Iterator[Finding]:
@@ -260,7 +261,7 @@ def _findings(graph: Graph, reader: Consumer) -> Iterator[Finding]:
         yield Finding(_CODE, "", message)
     if reader.dialect:
         yield from missing(graph, dialect_form(state_of(reader.dialect), reader.release))
-    sizes = _advice_on_sizes(main)
+    sizes = advice_on_sizes(main)
     for where, block in graph.blocks():
         used = {name for row in block.operators for name in (*row.inputs, *row.outputs)}
         for name, tensor in block.tensors.items():
@@ -282,7 +283,7 @@ def _findings(graph: Graph, reader: Consumer) -> Iterator[Finding]:
                 yield Finding(_CODE, f"{where} output {quoted(name)}", message)
 
 
-def _advice_on_sizes(main: Block) -> str:
+def advice_on_sizes(main: Block) -> str:
     """Return how to set the sizes that the inputs of a program leave open."""
     words = []
     for name in main.inputs:
@@ -302,7 +303,10 @@ def _tensor_findings(
         unread["a variable without an initial value"] = ""
     for dtype in (tensor.dtype, *(() if tensor.scale is None else (tensor.scale.dtype,))):
         if dtype.name in reader.types:
-            unread[f"{dtype} tensors"] = ""
+            # A processor of integers needs a model that was quantised.
+            unread[f"{dtype} tensors"] = (
+                _QUANTISE if dtype.is_float and "FP32" in reader.types else ""
+            )
     if tensor.shape is None:
         if reader.ranked or reader.static:
             unread["tensors of unknown rank"] = ""

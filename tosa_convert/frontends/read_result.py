@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,9 +16,11 @@ from tosa_convert.frontends.partial.cut import Cut
 from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, NotLowered
 from tosa_convert.frontends.process.request import Request
 from tosa_convert.frontends.source_places import line_of, name_of
-from tosa_convert.graph.model import Block, Graph
+from tosa_convert.graph.dtypes import INT64
+from tosa_convert.graph.model import Block, Graph, counted
 from tosa_convert.graph.opset import VARIABLE_READ
 from tosa_convert.graph.rename import rename_in_order
+from tosa_convert.graph.static_shapes import open_inputs
 from tosa_convert.io import log
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.records import replace
@@ -60,7 +63,30 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
         graph = with_places(graph, interface.places, has_full_paths=options.full_paths)
     for change in report.changes:
         log.debug("%s", change)
+    for line in _beyond_1_0(graph, interface):
+        log.warning("%s", line)
     return graph
+
+
+def _beyond_1_0(graph: Graph, interface: Interface) -> Iterator[str]:
+    """Say what a model brings that TOSA 1.0 does not have, and which option leaves it out."""
+    for name, sizes in open_inputs(graph):
+        begin = f"the input {name} has sizes that are not fixed"
+        # What torch says has the bounds of the sizes, too.
+        if not any(remark.startswith(f"{begin}:") for remark in interface.remarks):
+            yield f"{begin}: --input-shape {name}={sizes} with numbers fixes them"
+    found = {
+        name: None
+        for _, block in graph.blocks()
+        for name, tensor in block.tensors.items()
+        if tensor.dtype is INT64
+    }
+    if found:
+        values = _values_of_model(graph, interface, list(found))
+        yield (
+            f"{counted(len(found), 'tensor')} of INT64 {'needs' if len(found) == 1 else 'need'} "
+            f"EXT-INT64 of TOSA 1.1: {values}; to compute in 32 bits instead: --narrow i64"
+        )
 
 
 def _values_of_model(graph: Graph, interface: Interface, values: list[str]) -> str:

@@ -1,18 +1,38 @@
-"""Whole-graph clean-up: data for empty constants, static sizes of RESHAPE and SLICE."""
+"""Whole-graph clean-up: data for empty constants, open sizes, and those of RESHAPE and SLICE."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT64
 from tosa_convert.graph.lazy_numpy import np
-from tosa_convert.graph.model import Block, Graph, Operator, ShapeValue
+from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator, ShapeValue, Tensor
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, operator
 
 #: Operator -> the position of the operand in which MLIR accepts -1 as "what remains".
 PLACEHOLDERS: Final = {operator("RESHAPE"): 1, operator("SLICE"): 2}
+
+
+def is_open(tensor: Tensor) -> bool:
+    """Return whether a size or the rank of a tensor is unknown."""
+    return tensor.shape is None or DYNAMIC in tensor.shape
+
+
+def has_open_sizes(graph: Graph) -> bool:
+    """Return whether a tensor has unknown sizes, which TOSA 1.0 does not have."""
+    return any(is_open(tensor) for _, block in graph.blocks() for tensor in block.tensors.values())
+
+
+def open_inputs(graph: Graph) -> Iterator[tuple[str, str]]:
+    """Yield each input that has unknown sizes, with its sizes: `image` and `?x3x32x32`."""
+    for name in graph.main.inputs:
+        tensor = graph.main.tensors.get(name)
+        if tensor is not None and is_open(tensor):
+            sizes = tensor.shape or (DYNAMIC,)
+            yield name, "x".join("?" if size == DYNAMIC else str(size) for size in sizes)
 
 
 def fill_empty_constants(block: Block) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tosa_convert.errors import Finding
 from tosa_convert.graph.dtypes import V1_1
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Tensor, counted, operator_path, quoted
+from tosa_convert.graph.static_shapes import is_open
 from tosa_convert.records import dataclass, field
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def version_findings(graph: Graph, version: Version) -> Iterator[Finding]:
         return
     for where, block in graph.blocks():
         for name, tensor in block.tensors.items():
-            if _is_open(tensor):
+            if is_open(tensor):
                 yield Finding(
                     "version-too-low",
                     f"{where} tensor {quoted(name)}",
@@ -76,7 +77,7 @@ def _causes_in(where: str, block: Block) -> list[Cause]:
         if name in block.outputs:
             cause.outputs.append(f"{quoted(name)} in {_dimensions(block.tensors[name])}")
 
-    open_tensors = {name for name, tensor in block.tensors.items() if _is_open(tensor)}
+    open_tensors = {name for name, tensor in block.tensors.items() if is_open(tensor)}
     for name in block.inputs:
         if name in open_tensors:
             tensor = block.tensors[name]
@@ -96,10 +97,6 @@ def _causes_in(where: str, block: Block) -> list[Cause]:
         for name in results:
             add(name, source)
     return found
-
-
-def _is_open(tensor: Tensor) -> bool:
-    return tensor.shape is None or DYNAMIC in tensor.shape
 
 
 def _dimensions(tensor: Tensor) -> str:

@@ -78,7 +78,8 @@ def refuse_invalid(graph: Graph, columns: Mapping[str, BlockColumns] | None = No
 class Needs(NamedTuple):
     """The least target that has a program.
 
-    version: a TOSA version such as "1.0". profiles, extensions: such as "PRO-INT" and "EXT-INT16".
+    version: a TOSA version such as "1.0"; unknown sizes need 1.1. profiles, extensions: such as
+        "PRO-INT" and "EXT-INT16".
     level: "8k" or "none"; None if the program exceeds both.
     """
 
@@ -99,14 +100,15 @@ def needs(graph: Graph) -> Needs:
         >>> needs(tc.load("digits_cnn.tosa"))
         Needs(version='1.0', profiles=('PRO-FP',), extensions=(), level='8k')
     """
-    from tosa_convert.graph.versions import lowest_version, version_name
+    from tosa_convert.graph.static_shapes import has_open_sizes
+    from tosa_convert.graph.versions import V1_1_DRAFT, lowest_version, version_name
     from tosa_convert.rules.levels import LEVELS
     from tosa_convert.rules.profiles import EXTENSIONS, PROFILES, least, requirements
 
     names = least(requirements(graph))
     assert names is not None, "the latest version has all types, with both profiles"
     return Needs(
-        version_name(lowest_version(graph)),
+        version_name(V1_1_DRAFT if has_open_sizes(graph) else lowest_version(graph)),
         tuple(row.name for row in PROFILES if row.name in names),
         tuple(row.name for row in EXTENSIONS if row.name in names),
         next((row.mlir for row in LEVELS.values() if not any(_level_findings(graph, row))), None),

@@ -19,6 +19,7 @@ from tosa_convert.cli.main import run, verb
 from tosa_convert.cli.validate_files import FileReport, Status, as_json, as_sarif, as_text
 from tosa_convert.errors import CODES
 from tosa_convert.graph import Graph
+from tosa_convert.records import replace
 
 FINDING = (
     'region "main" block "main" operator #0 ADD: error: sizes 3 and 5 in dimension 1: '
@@ -225,6 +226,27 @@ def test_the_least_target_is_printed(validate: Any) -> None:
     assert "bad.tosa: needs" not in out
 
 
+def test_unknown_sizes_need_1_1_and_the_inputs_that_have_them_are_named(
+    validate: Any, folder: Path
+) -> None:
+    program = total()
+    for value in program.main.tensors.values():
+        value.shape = (-1, 3)
+    save(folder / "open.tosa", program)
+    said = (
+        "note: open.tosa: unknown sizes need TOSA 1.1, and have to be set before it runs: "
+        "--input-shape of convert sets x ?x3, y ?x3\n"
+    )
+    assert validate("open.tosa") == (0, "", said)
+    assert validate("open.tosa", "--least") == (
+        0,
+        "open.tosa: needs TOSA 1.1, PRO-INT, level 8k\n",
+        said,
+    )
+    assert validate("open.tosa", "--json")[2] == ""
+    assert "[version-too-low]" in validate("open.tosa", "--spec-version", "1.0")[1]
+
+
 def test_the_least_target_is_printed_of_a_program_that_needs_another_profile(
     validate: Any, folder: Path
 ) -> None:
@@ -336,6 +358,65 @@ def test_sarif_has_rules_and_places(validate: Any) -> None:
         },
     ]
     assert broken["ruleId"] == "malformed-flatbuffer"
+
+
+def in_lines_of(*lines: int) -> Graph:
+    """Wrong sums from lines of a model, each below a line of a framework."""
+    program = total(5)
+    program.main.operators *= len(lines)
+    program.main.operators[:] = [
+        replace(row, location=f'loc(callsite("module.py":7:0 at "net.py":{line}:4))')
+        for row, line in zip(program.main.operators, lines, strict=True)
+    ]
+    for number, row in enumerate(program.main.operators[1:]):
+        row.outputs = (f"z{number}",)
+        program.main.tensors[f"z{number}"] = replace(program.main.tensors["z"], name=f"z{number}")
+        program.main.outputs.append(f"z{number}")
+    return program
+
+
+def test_sarif_shows_equal_findings_once_in_the_source_of_the_model(
+    validate: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / ".git").mkdir()
+    (folder / "net.py").touch()
+    (folder / "models").mkdir()
+    save(folder / "models/net.tosa", in_lines_of(9, 12, 9))
+    monkeypatch.chdir(folder / "models")  # as `working-directory:` of a workflow
+    for given in (".", "net.tosa", str(folder / "models")):
+        (result,) = check_sarif(validate(given, "--sarif")[1])["results"]
+        places = [
+            row["physicalLocation"] for row in (*result["locations"], *result["relatedLocations"])
+        ]
+        assert [(row["artifactLocation"]["uri"], row["region"]) for row in places] == [
+            ("net.py", {"startLine": 9, "startColumn": 4}),
+            ("models/net.tosa", {"startLine": 1}),
+            ("net.py", {"startLine": 12, "startColumn": 4}),
+        ]
+        assert {row["artifactLocation"]["uriBaseId"] for row in places} == {"%SRCROOT%"}
+        assert "\nat 3 places" in result["message"]["text"]
+
+
+def test_sarif_names_the_root_and_files_outside_of_it(
+    validate: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "here").mkdir()
+    monkeypatch.chdir(folder / "here")
+    run = check_sarif(validate("../bad.tosa", "--sarif")[1])
+    assert run["originalUriBaseIds"] == {"%SRCROOT%": {"uri": f"{(folder / 'here').as_uri()}/"}}
+    (result,) = run["results"]
+    artifact = result["locations"][0]["physicalLocation"]["artifactLocation"]
+    assert artifact == {"uri": (folder / "bad.tosa").as_uri()}
+
+
+def test_sarif_says_that_a_file_was_not_checked(validate: Any) -> None:
+    (done,) = check_sarif(validate("bad.tosa", "--sarif")[1])["invocations"]
+    assert done == {"executionSuccessful": True}
+    (done,) = check_sarif(validate("bad.tosa", "broken.tosa", "--sarif")[1])["invocations"]
+    assert not done["executionSuccessful"]
+    assert done["toolExecutionNotifications"] == [
+        {"level": "error", "message": {"text": "not checked: broken.tosa"}}
+    ]
 
 
 def test_sarif_without_findings_is_complete() -> None:

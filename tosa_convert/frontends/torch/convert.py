@@ -45,6 +45,7 @@ from tosa_convert.frontends.torch.export import (
 from tosa_convert.frontends.torch.facts import (
     drop_checks,
     float_remarks,
+    open_size_remarks,
     remarks_of,
     training_remarks,
 )
@@ -97,6 +98,7 @@ def lower(request: Request, folder: Path) -> Interface:
         remarks=[
             *dropped,
             *training_remarks(program),
+            *open_size_remarks(program),
             *float_remarks(program),
             *(
                 f"the program writes to its input {name}: its new value is the output {_changed(name)}"
@@ -177,7 +179,8 @@ def lower_program(program: Any, cutter: Cutter | None = None) -> tuple[Any, Sign
             found = found or wrong
             break
     if cutter is None:
-        raise NotLoweredError(found)
+        # What they are decomposed to says less than that their results have no size.
+        raise NotLoweredError(_data_dependent(program) or found)
     return _lower_without(program, cutter, found, left)
 
 
@@ -252,6 +255,17 @@ def _objects(program: Any) -> dict[Unlowered, int]:
     targets = [spec.target for spec in specs if spec.kind == InputKind.CUSTOM_OBJ]
     kinds = [program.constants.get(target) for target in targets]
     return Counter(Unlowered(type(one).__name__, "", _OBJECT) for one in kinds)
+
+
+def _data_dependent(program: Any) -> dict[Unlowered, int]:
+    """Count the operators whose results have a size that depends on the data."""
+    return Counter(
+        Unlowered(str(node.target), locate(node), "the size of its result depends on the data")
+        for node in program.graph.nodes
+        if node.op == "call_function"
+        and torch.Tag.dynamic_output_shape in getattr(node.target, "tags", ())
+        and any(not str(size).isdigit() for size in getattr(node.meta.get("val"), "shape", ()))
+    )
 
 
 def _random_operators(program: Any) -> dict[Unlowered, int]:

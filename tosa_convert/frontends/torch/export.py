@@ -188,7 +188,17 @@ def _with_shapes(program: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
     unknown = [name for name in shapes if name not in values and name not in symbols]
     if unknown:
         message = f"no input or size is called {', '.join(unknown)}"
-        named = ", ".join(size_names(program).values())
+        places = {
+            str(size): f"size {axis} of {name}"
+            for name, value in reversed(values.items())
+            for axis, size in reversed([*enumerate(value.shape)])
+            if not isinstance(size, int)
+        }
+        # A `.pt2` file has lost the names of `Dim`: torch's own say little without their place.
+        named = ", ".join(
+            f"{called} ({places[symbol]})" if symbol in places else called
+            for symbol, called in size_names(program).items()
+        )
         hint = f"inputs: {', '.join(values)}" + (f"; sizes: {named}" if named else "")
         raise fail("unknown-argument", "--input-shape", message, hint)
     given = {symbols[name]: shape[0] for name, shape in shapes.items() if name not in values}

@@ -43,7 +43,7 @@ def drop_checks(program: Any) -> list[str]:
 
 def remarks_of(program: Any) -> list[str]:
     """Return warnings about training mode, and about sizes that are not fixed."""
-    return [*training_remarks(program), *_open_size_remarks(program)]
+    return [*training_remarks(program), *open_size_remarks(program)]
 
 
 def training_remarks(program: Any) -> list[str]:
@@ -74,7 +74,7 @@ def _in_training_mode(program: Any) -> Counter[str]:
     return found
 
 
-def _open_size_remarks(program: Any) -> list[str]:
+def open_size_remarks(program: Any) -> list[str]:
     """Say how to fix the sizes of each input that are not fixed, and in which bounds they are."""
     names, bounds = size_names(program), bounds_of(program)
     found = {

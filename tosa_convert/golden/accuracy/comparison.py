@@ -50,7 +50,7 @@ class TensorComparison:
     rule: the criterion. differing: elements that are not bit for bit the same (NaNs count as equal).
     failing: elements that the criterion does not allow.
     worst: the index of the element furthest beyond (or nearest to) what is allowed; expected, found:
-        its two values.
+        its two values. worst_ulp: their distance in representable values, as needed_ulp.
     needed_atol, needed_rtol: the tolerance, either alone, with which every element would pass.
     needed_ulp: the largest distance in representable values; infinite between NaN and a number.
     margin: the largest error as a fraction of the rule's bound, or None without a bound.
@@ -71,6 +71,7 @@ class TensorComparison:
     worst: tuple[int, ...] | None = None
     expected: float | int | bool | None = None
     found: float | int | bool | None = None
+    worst_ulp: float = 0.0
     needed_atol: float = 0.0
     needed_rtol: float = 0.0
     needed_ulp: float = 0.0
@@ -95,20 +96,23 @@ class TensorComparison:
             return f"{head}: {count_text(self.ok, self.elements, 0, 0)}{note}"
         assert self.worst is not None
         place = f"at {list(self.worst)}: expected {self.expected}, found {self.found}"
-        tolerance = f"atol={self.needed_atol:.4g} or rtol={self.needed_rtol:.4g}"
+        if self.worst_ulp:
+            place += f" ({self.worst_ulp:g} ulp)"
+        tolerance = f"atol={self.needed_atol:.4g}"
+        if math.isfinite(self.needed_rtol):
+            tolerance += f" or rtol={self.needed_rtol:.4g}"
         if self.needed_ulp:
-            tolerance += f" ({self.needed_ulp:g} ulp)"
+            tolerance += f", at most {self.needed_ulp:g} ulp"
         counts = count_text(self.ok, self.elements, self.differing, self.failing)
-        if self.ok:
-            text = f"{head}: {counts}; largest error {place}; needs {tolerance}"
-        else:
-            text = f"{head}: {counts}; worst {place}; would pass with {tolerance}"
+        largest = "largest error" if self.margin is None else "largest share of the bound"
+        which, verb = (largest, "needs") if self.ok else ("worst", "would pass with")
+        text = f"{head}: {counts}; {which} {place}; over all elements: {verb} {tolerance}"
         if self.margin is not None:
             text += f"; {self.margin:.3g} of the bound"
         if self.statistics is not None:
             text += f"\n       {self.statistics}"
         if self.operator:
-            text += f"\n       by {self.operator} {printable(self.location)}".rstrip()
+            text += f"\n       computed by {self.operator} {printable(self.location)}".rstrip()
         return text + note
 
     def to_dict(self) -> dict[str, Any]:
@@ -240,7 +244,7 @@ def compare(
         >>> result = golden.compare({"y": np.int32([1, 2])}, {"y": np.int32([1, 5])})
         >>> print(result)
         FAIL y int32[2] [exact]: 1 of 2 elements differ, 1 too much; worst at [1]: \
-expected 2, found 5; would pass with atol=3 or rtol=1.5
+expected 2, found 5; over all elements: would pass with atol=3 or rtol=1.5
                error: mean 1.5, 50% up to 0, 90% up to 3, 99% up to 3; SNR -2.6 dB, cosine 0.964763821
         >>> loose = golden.Tolerances(atol=(("y", 3.0),))
         >>> golden.compare({"y": np.int32([1, 2])}, {"y": np.int32([1, 5])}, tolerances=loose).ok
@@ -320,6 +324,9 @@ def _compared(
             "worst": tuple(int(i) for i in index),
             "expected": _number(flat_expected[totals.index]),
             "found": _number(flat_actual[totals.index]),
+            "worst_ulp": ulp_distance(
+                flat_expected[totals.index :][:1], flat_actual[totals.index :][:1]
+            ),
         }
     if vacuous := totals.statistics.vacuous():
         vacuous = f"{vacuous}: the comparison says little"

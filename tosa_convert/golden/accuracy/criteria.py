@@ -44,6 +44,8 @@ _TINY: Final = 1e-30
 _EXPONENT: Final = 0x7FF << 52
 #: How reports call the criterion of a measured error.
 NETWORK_LABEL: Final = f"network, {ELEMENT_MULTIPLE:g} times the measured error"
+#: The same of integers and booleans: they are among those that correct implementations compute.
+DISCRETE_LABEL: Final = "network, what measured runs give"
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +364,8 @@ def criterion_for(
     atol, rtol = tolerances.of(name, element_type)
     if check is not None and not tolerances.names(name, element_type):
         if isinstance(check, NetworkCheck):
-            return Criterion(NETWORK_LABEL, network=check, strict=tolerances.strict)
+            label = DISCRETE_LABEL if check.spread.sigma is None else NETWORK_LABEL
+            return Criterion(label, network=check, strict=tolerances.strict)
         if check.rule == EXACT:
             least = FLOATS[check.dtype.name][1] if may_flush(check.dtype) else 0.0
             return Criterion(str(check.rule), least=least, flushed=check.flushed)

@@ -52,6 +52,7 @@ class RecordSearch(Search):
         computed = self.operators.computed
         by_key = {s.key: s for name in computed for s in slots(self.graph.main, name)}
         aligned: dict[str, int] = {}
+        self.result.notes += backend.notes
         if backend.steps:
             golden = (
                 (name, batch.golden[name])

@@ -289,5 +289,5 @@ def _static(graph: Graph, given: Mapping[str, Array]) -> Graph:
             shapes[name] = given[name].shape
         else:
             shapes[name] = tuple(1 if size == DYNAMIC else size for size in shape)
-            log.warning("checked with the shape %s of %s", list(shapes[name]), name)
+        log.warning("checked with the shape %s of %s", list(shapes[name]), name)
     return with_shapes(graph, shapes) if shapes else graph

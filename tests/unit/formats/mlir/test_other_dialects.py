@@ -19,7 +19,7 @@ from tosa_convert.io.options import FUNCTION_OPERATIONS
 ML_PROGRAM = """
 ml_program.global private @w({value}) : tensor<4xf32>
 ml_program.{function} @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
-  %w = ml_program.global_load @w : tensor<4xf32>
+  %w = ml_program.{load} @w : tensor<4xf32>
   %0 = tosa.add %x, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   ml_program.{end} %0 : tensor<4xf32>
 }}
@@ -58,12 +58,13 @@ def weighty() -> Graph:
 @pytest.mark.parametrize(
     "value", ["dense<1.0> : tensor<4xf32>", "#ml_program.extern : tensor<4xf32>"]
 )
+@pytest.mark.parametrize("load", ["global_load", "global_load_const"])
 @pytest.mark.parametrize("version", ["text", 1, 6])
 def test_functions_of_ml_program_are_read(
-    function: str, end: str, value: str, version: Any
+    function: str, end: str, value: str, load: str, version: Any
 ) -> None:
     ir: Any = pytest.importorskip("torch_mlir.ir")
-    source = ML_PROGRAM.format(function=function, end=end, value=value).encode()
+    source = ML_PROGRAM.format(function=function, end=end, value=value, load=load).encode()
     with ir.Context():
         module = ir.Module.parse(source.decode())
         if version != "text":

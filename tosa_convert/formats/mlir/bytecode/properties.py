@@ -105,7 +105,10 @@ LAYOUTS: Final[dict[str, tuple[Layout, ...]]] = {
             Slot("value", "value", True),
         ),
     ),
-    "ml_program.global_load": (_sorted(Slot("global", "symbol")),),
+    **dict.fromkeys(
+        ("ml_program.global_load", "ml_program.global_load_const"),
+        (_sorted(Slot("global", "symbol")),),
+    ),
     "ml_program.global_store": (_sorted(Slot("global", "symbol")),),
     "arith.constant": (_sorted(Slot("value", "elements")),),
 }

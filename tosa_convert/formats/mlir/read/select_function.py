@@ -21,6 +21,7 @@ GLOBAL: Final = "ml_program.global"
 #: Operations of other dialects -> those that say the same here.
 _SAME: Final = {
     **dict.fromkeys(("ml_program.func", "ml_program.subgraph"), FUNCTION),
+    "ml_program.global_load_const": "ml_program.global_load",
     **dict.fromkeys(("ml_program.return", "ml_program.output", "util.return"), "func.return"),
     **{
         f"{dialect}.{name}": f"ml_program.{same}"

@@ -459,5 +459,6 @@ _FORMS: Final[
     },
     "ml_program.global": CustomForms.global_variable,
     "ml_program.global_load": CustomForms.global_load,
+    "ml_program.global_load_const": CustomForms.global_load,
     "ml_program.global_store": CustomForms.global_store,
 }
