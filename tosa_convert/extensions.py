@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
-from tosa_convert.errors import TosaConvertError, fail, suggest
+from tosa_convert.errors import TosaConvertError, fail, near_match, suggest
 from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
@@ -96,6 +96,19 @@ def find_extension(kind: Kind, text: str) -> Extension:
         raise broken(text, message)
     _require_protocol(text, source, DEFINES[kind])
     return Extension(text, module, source)
+
+
+def near_extension(kind: Kind, name: str) -> str:
+    """Return the installed extension that a name without the prefix may mean, or "".
+
+    Example:
+        >>> near_extension("backends", "simulator")
+        ''
+    """
+    from importlib import metadata
+
+    near = near_match(name, {row.name for row in metadata.entry_points(group=group_of(kind))})
+    return f"{PREFIX}{near}" if near else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ before a test needs it, and collects nothing that the user has not named.
 from __future__ import annotations
 
 import fnmatch
+import itertools
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +22,10 @@ if TYPE_CHECKING:
 _OFFICIAL: Final = "desc.json"
 _SAVED: Final = "inputs.npz"
 _NO_REASON: Final = "a pattern of --tosa-xfail"
+#: Files in which pytest looks for its settings.
+_SETTINGS: Final = ("pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
+#: The values of --tosa-xfail that match a test; there if a program or a case was collected.
+_MATCHED: Final = pytest.StashKey[set[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,8 +41,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="PATTERN[=REASON]",
         action="append",
         default=[],
-        help="cases that are expected to fail, by their path; one that passes is a failure. May be "
-        "repeated.",
+        help="programs and cases that the backend is expected to fail, by their path, or one test, as "
+        "PATH::validate; one that passes is a failure. May be repeated.",
+    )
+    group.addoption(
+        "--tosa-seeds",
+        type=int,
+        metavar="N",
+        help="run programs on random and edge inputs of N seeds, 1 by default, and cases on these "
+        "besides their own inputs, as `check --seeds` and `suite --seeds`",
+    )
+    group.addoption(
+        "--tosa-no-edges",
+        action="store_true",
+        help="random inputs alone, without the edge inputs of the same seeds",
     )
     parser.addini(
         "tosa_files",
@@ -47,17 +65,56 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse a backend that can run nothing, before the first test."""
+    """Refuse a backend that can run nothing, and options that do not apply, before the first test."""
     against = config.getoption("--tosa-against")
+    seeds = config.getoption("--tosa-seeds")
+    if seeds is not None and seeds < 1:
+        raise pytest.UsageError(f"--tosa-seeds {seeds}: expected a number from 1")
+    for flag in ("--tosa-seeds", "--tosa-no-edges"):
+        if config.getoption(flag) and not against:
+            raise pytest.UsageError(f"{flag} needs --tosa-against BACKEND")
     if not against or hasattr(config, "workerinput"):
         return
+    _refuse_blank(config)
     from tosa_convert.errors import TosaConvertError
     from tosa_convert.golden.suite.settings import Qualification
 
     try:
-        Qualification(against=against).require_backend()
+        Qualification(against=against, seeds=seeds or 0).require_backend()
     except TosaConvertError as error:
         raise pytest.UsageError(str(error)) from None
+
+
+def _refuse_blank(config: pytest.Config) -> None:
+    """Refuse a blank before a backend's path that led pytest to the settings of another folder.
+
+    pytest looks for its settings before it knows the options of plugins: it takes the path for that of
+    tests.
+    """
+    start = config.invocation_params.dir
+    words = [str(word) for word in config.invocation_params.args]
+    for flag, path in itertools.pairwise(words):
+        if flag != "--tosa-against" or not (start / path).exists():
+            continue
+        if (start / path).resolve().is_relative_to(start.resolve()):
+            continue
+        for folder in (start, *start.parents):
+            if config.inipath is not None and folder == config.inipath.parent:
+                return
+            if any((folder / name).is_file() for name in _SETTINGS):
+                raise pytest.UsageError(
+                    f"with a blank before {path}, pytest looks for its settings there, and not in "
+                    f"{folder}: write --tosa-against={path}"
+                )
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Name the patterns of --tosa-xfail that no test matches, if there were programs or cases."""
+    matched = config.stash.get(_MATCHED, None)
+    if matched is not None:
+        for text in config.getoption("--tosa-xfail"):
+            if text not in matched:
+                terminalreporter.write_line(f"no test matches --tosa-xfail {text}")
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -137,12 +194,27 @@ class _Item(pytest.Item):
     def __init__(self, *, tosa_name: str, **arguments: Any) -> None:
         super().__init__(**arguments)
         self.tosa_name = tosa_name
+        matched = self.config.stash.setdefault(_MATCHED, set())
         for text in self.config.getoption("--tosa-xfail"):
             pattern, _, reason = text.partition("=")
-            # As `suite` names cases, from the folder of the suite.
-            if any(fnmatch.fnmatchcase(tosa_name, one) for one in (pattern, f"*/{pattern}")):
+            if self._is_named_by(pattern):
+                matched.add(text)
                 self.add_marker(pytest.mark.xfail(reason=reason or _NO_REASON, strict=True))
                 break
+
+    def _is_named_by(self, pattern: str) -> bool:
+        """Return whether a pattern means this test.
+
+        A path means the test that needs a backend: one that is wrong about a program does not make it
+        invalid.
+        """
+        if "::" not in pattern and (
+            self.name == "validate" or not self.config.getoption("--tosa-against")
+        ):
+            return False
+        name = f"{self.tosa_name}::{self.name}" if "::" in pattern else self.tosa_name
+        # As `suite` names cases, from the folder of the suite.
+        return any(fnmatch.fnmatchcase(name, text) for text in (pattern, f"*/{pattern}"))
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
         """Return the report of what is wrong, without a traceback."""
@@ -171,23 +243,36 @@ class ValidateItem(_Item):
 
 
 class CheckItem(_Item):
-    """A program that the backend has to compute, on random inputs of seed 0."""
+    """A program that the backend has to compute, on what `check --random 0` runs it."""
 
     def runtest(self) -> None:
         """Run the program on both sides, and compare."""
         from tosa_convert.errors import TosaConvertError
-        from tosa_convert.golden.checking.check import check
+        from tosa_convert.golden.checking.check import bisect_command, check_seeds
 
         against = self.config.getoption("--tosa-against")
+        seeds = self.config.getoption("--tosa-seeds")
+        edges = not self.config.getoption("--tosa-no-edges")
         try:
-            result = check(self.path, against, random=0)
+            results = check_seeds(self.path, against, seeds or 1, self._note, edges=edges)
         except TosaConvertError as error:
             if error.code == "backend-refused":
-                pytest.skip(str(error))
+                pytest.skip(error.findings[0].message)
             raise
-        if not result.ok:
-            command = f"tosa-flatbuffer check {self.tosa_name} --random 0 --against {against!r}"
-            raise TosaFailure(f"{result.what_is_wrong}\n\n{command}")
+        wrong = [
+            f"{name}: {found.what_is_wrong}" for name, found in results.items() if not found.ok
+        ]
+        if wrong:
+            words = ["tosa-flatbuffer", "check", self.tosa_name, "--random", "0"]
+            words += ["--seeds", str(seeds)] if seeds else []
+            words += [] if edges else ["--no-edges"]
+            command = shlex.join([*words, "--against", against])
+            first = next(name for name, found in results.items() if not found.ok)
+            named = f"the operator that is wrong: {bisect_command(self.tosa_name, first, against)}"
+            raise TosaFailure("\n".join([*wrong, "", command, named]))
+
+    def _note(self, text: str) -> None:
+        self.add_report_section("call", "tosa", text)
 
 
 class CaseItem(_Item):
@@ -202,14 +287,17 @@ class CaseItem(_Item):
         folder = self.path.parent
         against = self.config.getoption("--tosa-against")
         if against:
-            settings = Qualification(against=against)
+            kinds = ("seed",) if self.config.getoption("--tosa-no-edges") else ("seed", "edges")
+            seeds = self.config.getoption("--tosa-seeds") or 0
+            settings = Qualification(against=against, seeds=seeds, kinds=kinds)
             answer = qualify_case(str(folder.parent), folder.name, settings=settings)
             command = settings.command_for(folder)
         else:
             answer = run_case(str(folder.parent), folder.name)
             command = f"tosa-flatbuffer suite {self.tosa_name}"
         if answer.status in ("refused", "not-run"):
-            pytest.skip(f"{answer.status}: {answer.message}")
+            # The lines after the first are hints about options of the command line.
+            pytest.skip(f"{answer.status}: {answer.message.splitlines()[0]}")
         if answer.status != "pass":
             raise TosaFailure(f"{answer.status}: {answer.message}\n\n{command}")
 

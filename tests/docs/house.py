@@ -170,7 +170,7 @@ OUTSIDE: dict[str, set[str]] = {
     "golden": {"numpy", "ml_dtypes"},
     "golden.models": {"numpy"},
     "frontends": {"numpy"},
-    "frontends.named": {"torch", "timm", "torchvision", "transformers", "keras"},
+    "frontends.named": {"numpy", "torch", "timm", "torchvision", "transformers", "keras"},
     # What runs in the child imports the packages of the frameworks' table.
     **{part: {"numpy"} | packages for part, packages in _converters().items()},
     "cli": {"numpy", "click"},

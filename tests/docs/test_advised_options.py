@@ -30,7 +30,7 @@ _OTHERS = (
     " --accelerator-config --require-static-shape --custom-op-domain-to-opcode"
 )
 #: Options that the plugin adds to pytest, and a variable of a stylesheet.
-_ELSEWHERE = "--tosa-against --tosa-xfail --hue"
+_ELSEWHERE = "--tosa-against --tosa-no-edges --tosa-seeds --tosa-xfail --hue"
 
 
 def of(command: click.Command) -> Iterator[str]:

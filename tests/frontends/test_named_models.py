@@ -7,6 +7,7 @@ import json
 import logging
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -53,9 +54,19 @@ def test_a_name_is_that_of_a_model_of_its_library(library: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["timm:", "tim:resnet18", "c:/timm", "timm"])
+@pytest.mark.parametrize("name", ["other:resnet18", "c:/timm", "timm"])
 def test_another_text_names_no_model(name: str) -> None:
     assert recognize(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("torchvison:resnet18", "torchvision:resnet18"), ("tim:a", "timm:a"), ("timm:", "timm:NAME")],
+)
+def test_a_library_that_is_misspelt_is_named(name: str, meant: str) -> None:
+    with pytest.raises(TosaConvertError, match=f"did you mean {meant}") as caught:
+        recognize(name)
+    assert caught.value.code == "unrecognised-input"
 
 
 def test_a_file_of_the_name_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,6 +223,15 @@ class TestKeras:
             "keras:MobileNet", random_weights=True, input_shapes={"image": (1, 32, 32, 3)}
         )
         assert graph.main.tensors[graph.main.inputs[0]].shape == (1, 32, 32, 3)
+
+    def test_no_random_weight_hides_an_operator(self) -> None:
+        """Zeros, ones and small weights would make all scores equal, whatever the image."""
+        from tosa_convert.frontends.named.from_keras import make_model
+
+        model = make_model(Wanted("keras", "MobileNet", {"image": (1, 32, 32, 3)}, True))
+        assert all(np.ptp(weight) > 0 for weight in map(np.asarray, model.weights))
+        image = np.random.default_rng(0).standard_normal((1, 32, 32, 3)).astype(np.float32)
+        assert np.ptp(np.asarray(model(image))) > 1e-4
 
     def test_an_unknown_name_is_refused_with_the_nearest(self) -> None:
         assert "did you mean MobileNet?" in code_of("keras:MobilNet")[1]

@@ -165,6 +165,23 @@ def test_comparisons_with_numbers_are_in_the_type_of_torch(source: Path) -> None
     np.testing.assert_allclose([*found][-1], expected[-1], rtol=1e-6)
 
 
+def test_normalisations_are_those_of_torch_for_small_numbers_too() -> None:
+    """Where no number is given that keeps a division from one by 0, torch has one."""
+    import torch
+
+    torch.manual_seed(0)
+    group = torch.nn.GroupNorm(2, 4)
+    torch.nn.init.normal_(group.weight)
+    torch.nn.init.normal_(group.bias)
+    module = torch.nn.Sequential(torch.nn.RMSNorm(6), group, torch.nn.RMSNorm([6, 6])).eval()
+    x = torch.randn(2, 4, 6, 6) * 1e-4
+    x[0, 0, 0] = 0
+    graph = tc.frontends.from_torch(module, (x,))
+    (found,) = tc.run(graph, {"input": x.numpy()}).outputs.values()
+    np.testing.assert_allclose(found, module(x).detach(), rtol=1e-4, atol=1e-6)
+    assert _kinds(graph)["GATHER"] == 0
+
+
 @pytest.mark.usefixtures("refmodel")
 def test_a_model_of_64_bits_is_checked_in_32_bits_by_either_engine(
     source: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -28,6 +28,7 @@ from tosa_convert.golden.campaign import detours
 from tosa_convert.golden.campaign import observe as observe_module
 from tosa_convert.golden.campaign.detours import DETOURS, exchanged, with_detour, with_fixed_inputs
 from tosa_convert.golden.campaign.findings import (
+    _seen_from,
     known_causes,
     known_key,
     observe_again,
@@ -52,6 +53,7 @@ from tosa_convert.golden.campaign.run import Campaign, run_campaign
 from tosa_convert.golden.campaign.trials import Source, Trial, make_trial, part_of_model
 from tosa_convert.golden.running.run_options import Engine
 from tosa_convert.golden.suite.journal import Answer
+from tosa_convert.records import replace
 
 #: Numbers of programs in which each detour is possible somewhere.
 PROGRAMS = range(12)
@@ -285,10 +287,11 @@ def test_a_campaign_runs_on_the_cluster_of_a_scheduler(
 
 @pytest.mark.slow
 def test_a_campaign_finds_reduces_and_recognises(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "faulty.py").write_text(FAULTY)
-    words = ["--against", str(tmp_path / "faulty.py"), "--work", str(tmp_path / "work")]
+    monkeypatch.chdir(tmp_path)
+    words = ["--against", "faulty.py", "--work", str(tmp_path / "work")]
     words += [
         "--seconds",
         "600",
@@ -319,7 +322,15 @@ def test_a_campaign_finds_reduces_and_recognises(
         assert {op.spec.name for op in case.main.operators} & {"ABS", "BITWISE_NOT"}
         assert tc.load(folder / "model.mlir").main.operators
         report = (folder / "report.md").read_text()
-        assert "tosa-flatbuffer check ./model.tosa -i ./inputs.npz --against" in report
+        printed = report.split("```sh\n")[1].partition("\n")[0]
+        wanted = "tosa-flatbuffer check ./model.tosa -i ./inputs.npz --against ../../faulty.py "
+        assert printed.startswith(wanted)
+        with monkeypatch.context() as there:
+            there.chdir(folder)
+            assert run(verb("check"), shlex.split(printed)[2:]) != 0
+        said = capsys.readouterr()
+        assert "[file-error]" not in said.err
+        assert rows[name]["said"].splitlines()[0] in said.out + said.err
         assert "```mlir" in report
     # The same command again goes on, and knows its findings.
     assert run(verb("fuzz"), words) == 0
@@ -395,6 +406,38 @@ def test_a_wrong_result_of_bf16_is_saved(tmp_path: Path) -> None:
     assert finding is not None
     save_finding(finding, tmp_path / "finding", consumer)
     assert observe_again(tmp_path / "finding").status == "wrong"
+
+
+def test_what_is_not_reduced_in_time_waits_for_the_same_command(tmp_path: Path) -> None:
+    path = tmp_path / "backend.py"
+    path.write_text(FAULTY)
+    consumer = Consumer(str(path), 60.0, "numpy")
+    source = Source(size=1, kinds=("ABS", "REVERSE"))
+    campaign = Campaign(source, consumer, tmp_path / "work", 600.0, count=4, reducing=0.0)
+    notes: list[str] = []
+    found = run_campaign(campaign, note=notes.append)
+    assert notes == ["1 kind of failures are reduced now, for about 0 s"]
+    assert (len(found.waiting), found.folders) == (1, {})
+    again = run_campaign(replace(campaign, count=0, reducing=600.0))
+    assert (again.waiting, len(again.folders)) == ([], 1)
+
+
+def test_a_report_names_files_as_its_folder_has_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("sim.py", "m.tosa"):
+        Path(name).write_text("")
+    folder = Path("work/wrong-abs")
+    for against, wanted in (
+        ("sim.py", "../../sim.py"),
+        (str(tmp_path / "sim.py"), str(tmp_path / "sim.py")),
+        ("extension:sim", "extension:sim"),
+        ("iree", "iree"),
+        ("tflite:m.tosa", "tflite:../../m.tosa"),
+        (f"{sys.executable} sim.py {{model}}", f"{sys.executable} ../../sim.py '{{model}}'"),
+    ):
+        assert _seen_from(folder, against) == wanted
 
 
 def test_what_failed_runs_again_on_a_changed_backend(tmp_path: Path) -> None:

@@ -76,6 +76,34 @@ def test_each_seed_is_a_run_of_its_own(check: Check) -> None:
 
 
 @pytest.mark.slow
+def test_a_wrong_output_accuses_no_operator_and_names_the_command_that_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    b = builder.Builder("two")
+    b.output(b.clz(b.abs(b.input("x", "int32", (4,)))), name="y")
+    tc.save(b.graph(), tmp_path / "two.tosa")
+    (tmp_path / "sim.py").write_text(
+        "import numpy as np\n\n\ndef run(model, inputs):\n"
+        "    return {'y': np.zeros(4, np.int32) + np.int32(inputs['x'] == 2**31 - 1)}\n"
+    )
+    words = [str(tmp_path / "two.tosa"), "--against", str(tmp_path / "sim.py")]
+    assert main.run(main.verb("check"), [*words, "--random", "3", "--seeds", "2"]) == 1
+    said = capsys.readouterr()
+    assert "       computed by operator #1 CLZ" in said.out
+    command = f"tosa-flatbuffer bisect {words[0]} --random 3 --against {words[2]}\n"
+    assert f"the operator that is wrong: {command}" in said.err
+    assert (
+        main.run(main.verb("check"), [*words, "--random", "3", "--edges", "--range", "x=0:4"]) == 1
+    )
+    said = capsys.readouterr()
+    command = command.replace("3 --against", "3 --edges --against").rstrip()
+    assert f"wrong: {command}, with the other options of this command\n" in said.err
+    save_npz(tmp_path / "x.npz", {"x": np.zeros(4, np.int32)})
+    assert main.run(main.verb("check"), [*words, "-i", str(tmp_path / "x.npz")]) == 1
+    assert "bisect, with the same options, names the operator" in capsys.readouterr().err
+
+
+@pytest.mark.slow
 def test_samples_of_a_calibration_file_are_checked(check: Check, tmp_path: Path) -> None:
     samples = np.array([[1, 2, 3, 4], [1, -2, 3, 4], [5, 6, 7, 8]], np.int32)
     save_npz(tmp_path / "c.npz", {"x": samples})

@@ -259,3 +259,14 @@ def test_tosa_opt_accepts_generated_graphs(tmp_path: Path) -> None:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
         assert ended.returncode == 0, f"seed {seed}: {ended.stderr[:500]}"
         assert "tosa." in ended.stdout
+
+
+def test_a_backends_own_list_of_operators_may_have_constants(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--seed", "2", "--size", "5", "-o", str(tmp_path / "m.tosa"), "--only"]
+    assert main.run(main.verb("generate"), [*words, "CONST,RESHAPE,const_shape"]) == 0
+    kinds = {op.spec.name for op in tc.load(tmp_path / "m.tosa").main.operators}
+    assert kinds == {"CONST_SHAPE", "RESHAPE"}
+    assert main.run(main.verb("generate"), [*words, "CONST"]) == 2
+    assert "--only CONST: a program needs other operators, too" in capsys.readouterr().err

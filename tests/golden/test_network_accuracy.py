@@ -19,6 +19,7 @@ from tosa_convert.golden.accuracy.criteria import (
     NetworkCheck,
     Spread,
 )
+from tosa_convert.golden.accuracy.jumps_and_bends import decides
 from tosa_convert.golden.accuracy.network_accuracy import measure
 from tosa_convert.golden.accuracy.products_of_runs import results_of_runs
 from tosa_convert.golden.arrays.by_name import Array
@@ -29,6 +30,16 @@ Inputs = dict[str, Array]
 NUMPY = golden.RunOptions(engine="numpy")
 #: Makes a wrong output of the right one.
 Fault = Callable[[Array], Array]
+
+
+@pytest.mark.parametrize(("kind", "jumps"), [("CEIL", True), ("FLOOR", True), ("ABS", False)])
+def test_a_result_that_jumps_is_known_by_its_operator(kind: str, jumps: bool) -> None:
+    b = Builder()
+    b.input("x", "FP32", (4,))
+    b.op(kind, ["x"], "y", "FP32", (4,))
+    block = b.graph("y").main
+    (operator,) = block.operators
+    assert decides(block, operator) is jumps
 
 
 def normal(shape: tuple[int, ...], seed: int, scale: float = 1.0) -> Array:

@@ -125,9 +125,68 @@ def test_further_inputs_find_what_the_case_does_not(
         kept = load_npz(own / "kept" / case / "inputs.npz")["x"]
         assert 2**31 - 1 in kept
         assert "--seeds 2 --edges" in (own / "kept" / case / "log.txt").read_text()
-    assert suite("official", "--against", "sim.py", "--edges") == 2
+    assert suite("cases/one", "--against", "sim.py", "--edges") == 1
+    assert "WRONG abs: edges-0: " in capsys.readouterr().out
+    assert suite("cases/one", "--against", "sim.py", "--no-edges") == 2
+    assert "--no-edges needs --seeds" in capsys.readouterr().err
     (own / "results").mkdir()
     assert suite("official", "--against", "results", "--seeds", "2") == 2
+
+
+@pytest.mark.slow
+def test_a_seed_has_the_edge_inputs_that_it_has_in_check(
+    own: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A small program has several sets; the second one has this number."""
+    (own / "sim.py").write_text(BACKEND.replace("(x == 7)", "(x == -262143)"))
+    assert suite("cases/one", "--against", "sim.py", "--seeds", "1") == 1
+    assert "WRONG abs: edges-1000: " in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_green_answer_says_that_it_had_no_edge_inputs(
+    own: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    advice = "without edge inputs, which show many rounding bugs: --seeds 1 adds them"
+    assert suite("cases/one/clz", "--against", "sim.py") == 0
+    assert advice in capsys.readouterr().err
+    assert suite("cases/one/clz", "--against", "sim.py", "--edges") == 0
+    assert advice not in capsys.readouterr().err
+    assert suite("no-such-folder", "--against", "sim.py") == 2
+    assert "no-such-folder: error: no such folder" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_what_was_kept_of_a_case_that_passes_now_is_removed(own: Path) -> None:
+    (own / "sim.py").write_text("def run(model, inputs):\n    raise KeyError('shape5')\n")
+    assert suite("cases", "--against", "sim.py", "--keep", "kept") == 1
+    (own / "kept/one/clz/notes.txt").write_text("mine\n")
+    (own / "sim.py").write_text(BACKEND)
+    assert suite("cases", "--against", "sim.py", "--keep", "kept") == 1
+    found = {str(path.relative_to(own / "kept")) for path in (own / "kept").glob("*/*")}
+    assert found == {"one/abs", "one/clz", "nets/wrong", "nets/not"}
+    assert [path.name for path in (own / "kept/one/clz").iterdir()] == ["notes.txt"]
+    # The cases may be those that were kept.
+    assert suite("kept/one/abs", "--against", "sim.py", "--keep", "kept/one") == 1
+    assert (own / "kept/one/abs/model.tosa").exists()
+
+
+@pytest.mark.slow
+def test_crashes_and_refusals_say_why(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The line of Python before the exception may end with a bracket, as a code of ours does."""
+    (own / "sim.py").write_text(
+        "def run(model, inputs):\n    name = 'shape5'\n    t = inputs[name]\n"
+    )
+    assert suite("cases/one", "--against", "sim.py") == 1
+    out = capsys.readouterr().out
+    assert re.search(r"^CRASHED abs: .*KeyError: 'shape5' \[backend-failed\]$", out, re.MULTILINE)
+    assert "\n    1 more case: clz\n" in out
+    (own / "sim.py").write_text(BACKEND)
+    assert suite("cases/nets", "--against", "sim.py") == 1
+    err = capsys.readouterr().err
+    assert "refused: 1 case, such as not: NotImplementedError: BITWISE_NOT\n" in err
+    command = "tosa-flatbuffer bisect DIR/wrong/model.tosa -i DIR/wrong/inputs.npz --against sim.py"
+    assert f"with --keep DIR, {command} names the operator that is wrong" in err
 
 
 @pytest.mark.slow

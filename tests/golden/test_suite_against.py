@@ -235,7 +235,7 @@ def test_a_damaged_descriptor_costs_one_case(tmp_path: Path) -> None:
     [
         ("tflite", "runs models of its own"),
         ("onnxruntime:m.onnx", "runs models of its own"),
-        ("no-such-program", "expected numpy, iree, .* vela:ethos-u55, .* model-converter, a .py"),
+        ("no-such-program", "expected numpy, iree, .* vela:ethos-u55, .* extension:NAME, a .py"),
         ("ethos-u65", "did you mean vela:ethos-u65"),
         ("vela:ethos-u95", "did you mean vela:ethos-u[568]5"),
         ("results.npz", "a folder of results"),

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from rewrites.programs import assert_same_bits, kinds, program, rewritten, run
 
+import tosa_convert as tc
 from tosa_convert.builder import Builder, Value
 from tosa_convert.graph import Graph
 
@@ -33,6 +36,67 @@ def test_transposes_become_one(perms: tuple[tuple[int, ...], ...]) -> None:
     assert kinds(made) == ["TRANSPOSE"]
     x = np.arange(120, dtype=np.float32).reshape(2, 3, 4, 5)
     assert_same_bits(run(made, x=x), run(graph, x=x))
+
+
+def _linear(b: Builder, x: Value) -> Value:
+    """A product with a bias as torch writes it: its operands have two axes."""
+    product = b.matmul(x, b.const(np.ones((1, 6, 5), np.float32)))
+    bias = b.const(np.arange(5, dtype=np.float32).reshape(1, 5))
+    return b.reshape(b.add(b.reshape(product, (12, 5)), bias), (1, 12, 5))
+
+
+def _other_shape(b: Builder, x: Value) -> Value:
+    scaled = b.mul(b.exp(b.reshape(x, (12, 6))), b.const(np.full((1, 1), 3, np.float32)))
+    return b.reshape(scaled, (4, 3, 6))
+
+
+def _two_operands(b: Builder, x: Value) -> Value:
+    one, other = (b.reshape(row, (3, 4, 6)) for row in (b.tanh(x), b.exp(x)))
+    plane = b.const(np.arange(24, dtype=np.float32).reshape(1, 4, 6))
+    return b.reshape(b.abs(b.sub(one, b.mul(other, b.reshape(plane, (1, 4, 6))))), (3, 24))
+
+
+def _one_axis(b: Builder, x: Value) -> Value:
+    one, two = (b.const(np.full(1, number, np.float32)) for number in (1, 2))
+    chosen = b.select(b.greater(b.reshape(x, (72,)), one), one, two)
+    return b.reshape(chosen, (1, 72))
+
+
+@pytest.mark.usefixtures("refmodel")
+@pytest.mark.parametrize(
+    ("build", "expected"),
+    [
+        (_linear, ["MATMUL", "ADD"]),
+        (_other_shape, ["EXP", "MUL", "RESHAPE"]),
+        (_one_axis, ["GREATER", "SELECT", "RESHAPE"]),
+    ],
+)
+def test_elementwise_operators_between_reshapes_are_computed_in_the_shape_before(
+    build: Callable[[Builder, Value], Value], expected: list[str]
+) -> None:
+    graph = program(lambda b: build(b, b.input("x", "fp32", (1, 12, 6))))
+    made, _ = rewritten(graph, "clean-up")
+    assert kinds(made) == expected
+    assert tc.validate(made) == []
+    x = np.random.default_rng(0).standard_normal((1, 12, 6)).astype(np.float32)
+    assert_same_bits(run(made, x=x), run(graph, x=x))
+
+
+@pytest.mark.parametrize("build", [_two_operands])
+def test_reshapes_stay_where_a_constant_does_not_fit_the_shape_before(
+    build: Callable[[Builder, Value], Value],
+) -> None:
+    graph = program(lambda b: build(b, b.input("x", "fp32", (1, 12, 6))))
+    assert kinds(rewritten(graph, "clean-up")[0]).count("RESHAPE") == 3
+
+
+def test_a_value_that_something_else_uses_keeps_its_shape() -> None:
+    def build(b: Builder) -> tuple[Value, ...]:
+        value = b.exp(b.reshape(b.input("x", "fp32", (1, 12, 6)), (12, 6)))
+        return b.reshape(value, (4, 18)), value
+
+    graph = program(build)
+    assert rewritten(graph, "clean-up")[0] is graph
 
 
 def test_a_layout_that_is_changed_back_takes_no_operator() -> None:
@@ -69,8 +133,12 @@ def test_a_reshape_that_has_other_users_stays() -> None:
     assert made.main.operators[-1].inputs[0] == "x"
 
 
-def test_reshapes_with_an_operator_between_them_stay() -> None:
-    graph = program(lambda b: b.reshape(b.abs(b.reshape(b.input("x", "fp32", (4,)), (2, 2))), (4,)))
+def test_reshapes_with_an_operator_of_one_axis_between_them_stay() -> None:
+    def build(b: Builder) -> Value:
+        pairs = b.reshape(b.input("x", "fp32", (4,)), (2, 2))
+        return b.reshape(b.reverse(pairs, axis=1), (4,))
+
+    graph = program(build)
     assert rewritten(graph, NAME)[0] is graph
 
 

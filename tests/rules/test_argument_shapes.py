@@ -7,7 +7,7 @@ from unit.building import graph, op, shape, tensor
 
 import tosa_convert as tc
 from tosa_convert.graph import Graph
-from tosa_convert.rules.argument_shapes import resolved
+from tosa_convert.rules.argument_shapes import open_symbols, resolved
 
 D = -1
 
@@ -41,6 +41,12 @@ def test_a_symbol_gets_its_value_from_an_entry_of_its_own() -> None:
 
 def test_a_symbol_without_a_value_and_a_question_mark_stay_open() -> None:
     assert resolved(program(), {"x": ("N", 3), "u": ("?", 2)}) == {"x": (D, 3), "u": (D, 2)}
+
+
+def test_a_symbol_is_open_until_a_size_gives_it_a_value() -> None:
+    assert open_symbols(program(), {"x": ("N", 3), "u": ("?", "M")}) == ["N", "M"]
+    given: dict[str, tuple[int | str, ...]] = {"x": ("N", 3), "u": ("M", "N"), "M": (5,)}
+    assert open_symbols(program(), given) == ["N"]
 
 
 def test_a_symbol_with_two_values_is_refused() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from unit.building import block, graph, op, region, shape, tensor
 
@@ -232,6 +234,52 @@ def test_reshapes_to_the_same_sizes_share_a_shape() -> None:
     assert one == other != kept == "six"
     assert program.main.shapes[one].values() == (6,)
     assert "open" not in program.main.shapes
+
+
+def test_an_unknown_rank_follows_from_an_operand() -> None:
+    program = graph(
+        "x", "y", [tensor("x", shape=(D, 3)), tensor("y", shape=None)], [op("ABS", "x", "y")]
+    )
+    assert shapes(infer(program, {"x": (2, 3)}))["y"] == (2, 3)
+
+
+def test_what_follows_from_nothing_stays_open() -> None:
+    attributes: dict[str, Any] = {
+        "operator_name": "a",
+        "domain_name": "b",
+        "implementation_attrs": b"",
+    }
+    program = graph("x", "y", dynamic("x y", D, 3), [op("CUSTOM", "x", "y", **attributes)])
+    assert shapes(infer(program, {"x": (2, 3)}))["y"] == (D, 3)
+
+
+def test_a_region_that_runs_twice_reports_what_is_wrong_in_it_once() -> None:
+    values = [tensor("c", "BOOL", ()), *dynamic("x w y z", D, 3)]
+    program = graph(
+        "c x w",
+        "y z",
+        values,
+        [
+            op("COND_IF", "c x", "y", then_graph="part", else_graph="part"),
+            op("COND_IF", "c w", "z", then_graph="part", else_graph="part"),
+        ],
+    )
+    wrong = [op("CONCAT", "a", "b", axis=7)]
+    program.regions.append(region("part", "a", "b", dynamic("a b", D, 3), wrong))
+    refuse_unsound(program)
+    with pytest.raises(TosaConvertError, match="axis is 7") as caught:
+        infer(program, {"x": (2, 3), "w": (5, 3)})
+    assert len(caught.value.findings) == 1
+
+
+def test_an_operator_whose_result_alone_is_open_is_a_cause() -> None:
+    program = graph(
+        "x", "y z", [tensor("x"), *dynamic("y z", D, 3)], [op("ABS", "x", "y"), op("ABS", "y", "z")]
+    )
+    (cause,) = causes(program)
+    assert "operator #0 ABS" in str(cause)
+    assert "the sizes of its result do not follow from its operands" in str(cause)
+    assert cause.tensors == ["y", "z"]
 
 
 def test_a_loop_whose_body_returns_too_few_values_ends_with_what_is_known() -> None:

@@ -6,7 +6,8 @@ import pytest
 from unit.building import branching, counting, example, graph, op, region, shape, tensor
 
 from tosa_convert import dumps, load, validate
-from tosa_convert.graph import Graph
+from tosa_convert.graph import Graph, ShapeValue, Tensor
+from tosa_convert.graph.versions import V1_1_DRAFT
 from tosa_convert.rules.program import program_findings
 from tosa_convert.rules.values import TensorType, TypeTable
 
@@ -82,6 +83,24 @@ def test_a_variable_is_used_if_any_block_uses_it() -> None:
     assert len(unused(made)) == 2
     inner.operators.insert(0, op("VARIABLE_WRITE", inner.inputs[0], "v"))
     assert unused(made) == []
+
+
+def test_a_slice_of_a_shape_whose_size_is_an_input_is_not_known() -> None:
+    values: list[Tensor | ShapeValue] = [
+        tensor("x", shape=(2, 3)),
+        *(tensor(name, "INT32", (1,)) for name in ("start", "size")),
+        shape("s", 6, 1),
+        ShapeValue("part", 1),
+        tensor("y", shape=(-1,)),
+    ]
+    operators = [
+        op("CONST_SHAPE", "", "s"),
+        op("SLICE_SHAPE", "s start size", "part"),
+        op("RESHAPE", "x part", "y"),
+    ]
+    program = graph("x start size", "y", values, operators)
+    program.version = V1_1_DRAFT
+    assert validate(program) == []
 
 
 def test_a_program_with_an_unused_value_can_be_written() -> None:

@@ -244,3 +244,36 @@ def test_extensions_are_listed_with_what_is_wrong_with_them(
     rows = {row["kind"]: row for row in json.loads(capsys.readouterr().out)}
     assert rows["backends"]["problem"] == ""
     assert "does not define OPERATORS and rewrite" in rows["rewrites"]["problem"]
+
+
+def test_a_backend_without_the_prefix_is_suggested_and_its_folder_has_no_results(
+    package: Callable[..., None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Nearly every repository has a folder with the name of its package."""
+    package("TOSA_PROTOCOL = 1\ndef run(model, inputs):\n    return {}\n", name="qnpu")
+    monkeypatch.chdir(tmp_path)
+    tc.save(operators("ABS"), "m.tosa")
+    save_npz(Path("x.npz"), {"x": np.zeros(4, np.float32)})
+    words = ["m.tosa", "-i", "x.npz", "--against"]
+    assert run("check", [*words, "qnpu"]) != 0
+    said = capsys.readouterr().err
+    assert "extension:NAME" in said
+    assert "did you mean extension:qnpu?" in said
+    Path("qnpu").mkdir()
+    Path("qnpu/__init__.py").write_text("")
+    assert run("check", [*words, "qnpu"]) == 2
+    said = capsys.readouterr().err
+    assert "--against qnpu: error: the folder has no results: neither .npy files nor" in said
+    assert "did you mean extension:qnpu?" in said
+    Path("cases/one").mkdir(parents=True)
+    shutil.copy("m.tosa", "cases/one/model.tosa")
+    shutil.copy("x.npz", "cases/one/inputs.npz")
+    assert run("suite", ["cases", "--against", "qnpu"]) == 2
+    assert "did you mean extension:qnpu?" in capsys.readouterr().err
+    Path("qnpu/case").mkdir()
+    Path("qnpu/case/manifest.json").write_text("{}")
+    run("suite", ["cases", "--against", "qnpu"])
+    assert "has no results" not in capsys.readouterr().err

@@ -128,6 +128,7 @@ def test_what_the_setting_names_is_run_on_a_backend(project: Path) -> None:
     assert "wrong: FAIL y int32[4]" in output
     assert "tosa-flatbuffer suite cases/wrong --against backend.py" in output
     assert "refused: " in output
+    assert "--keep" not in output, "pytest has no such option"
     more = ("--tosa-xfail", "wrong=7 is not implemented", "--tosa-xfail", "cases/ri*")
     output = run_pytest(project, *setting, *more, code=1)
     assert "XFAIL cases/wrong/inputs.npz::case - 7 is not implemented" in output
@@ -147,6 +148,95 @@ def test_official_cases_are_tests(project: Path) -> None:
 def test_a_backend_that_runs_nothing_is_refused_before_the_first_test(project: Path) -> None:
     output = run_pytest(project, "--tosa-against", "no-such-program", code=4)
     assert "--against no-such-program: error:" in output
+
+
+#: Wrong about ABS of the largest integer, which edge inputs have and random ones do not.
+EDGE_BUG = """
+import numpy as np
+import tosa_convert as tc
+
+
+def run(model, inputs):
+    (op,) = tc.load(model).main.operators
+    x = inputs[op.inputs[0]]
+    return {"y": np.where(x == 2**31 - 1, 0, np.abs(x)).astype(np.int32)}
+"""
+
+
+@pytest.mark.slow
+def test_programs_are_checked_as_the_printed_command_does(project: Path) -> None:
+    (project / "edge_bug.py").write_text(EDGE_BUG)
+    words = ("good.tosa", "--tosa-against", "edge_bug.py")
+    output = run_pytest(project, *words, code=1)
+    assert outcomes(output)["good.tosa::check"] == "FAILED"
+    (command,) = re.findall("^tosa-flatbuffer (check .*)$", output, re.MULTILINE)
+    done = run_verb(project, *command.split())
+    assert done.returncode == 1
+    wrong = set(re.findall(r"^(\S+-\d+): ?", output, re.MULTILINE))
+    told = re.findall(r"^(\S+-\d+):\n(.*)", done.stdout, re.MULTILINE)
+    assert wrong == {name for name, line in told if line.startswith("FAIL")}
+    assert all(name.startswith("edges-") for name in wrong)
+    assert "XFAIL" not in run_pytest(project, *words, "--tosa-no-edges")
+    more = run_pytest(project, *words, "--tosa-seeds", "2", code=1)
+    assert "--seeds 2 --against edge_bug.py" in more
+    output = run_pytest(project, "good.tosa", "--tosa-no-edges", code=4)
+    assert "--tosa-no-edges needs --tosa-against BACKEND" in output
+
+
+def run_verb(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tosa_convert", *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        timeout=300,
+    )
+
+
+@pytest.mark.slow
+def test_cases_run_on_further_seeds_too(project: Path) -> None:
+    (project / "edge_bug.py").write_text(EDGE_BUG)
+    words = ("cases/right", "--tosa-against", "edge_bug.py")
+    run_pytest(project, *words)
+    output = run_pytest(project, *words, "--tosa-seeds", "1", code=1)
+    assert "--against edge_bug.py --seeds 1" in output
+
+
+@pytest.mark.slow
+def test_an_expected_failure_of_a_program_is_that_of_the_backend(project: Path) -> None:
+    (project / "backend.py").write_text("def run(model, inputs):\n    return {}\n")
+    words = ("good.tosa", "--tosa-against", "backend.py", "--tosa-xfail")
+    for pattern in ("good.tosa=known", "*.tosa=known", "good.tosa::check=known"):
+        output = run_pytest(project, *words, pattern)
+        assert outcomes(output) == {"good.tosa::validate": "PASSED", "good.tosa::check": "XFAIL"}
+    output = run_pytest(project, *words, "good.tosa::validate", code=1)
+    assert "[XPASS(strict)]" in output
+    # An option of `addopts` stays there if no backend is named.
+    run_pytest(
+        project, "good.tosa", "cases/right", "--tosa-xfail", "good.tosa", "--tosa-xfail", "r*"
+    )
+    output = run_pytest(project, *words, "none=x", "--tosa-xfail", "good.tosa")
+    assert "no test matches --tosa-xfail none=x" in output
+    assert "no test matches --tosa-xfail good" not in output
+    output = run_pytest(project, "bad.tosa", "--tosa-xfail", "bad.tosa::validate=its shape")
+    assert outcomes(output) == {"bad.tosa::validate": "XFAIL"}
+
+
+@pytest.mark.slow
+def test_a_backend_outside_of_the_folder_needs_an_equals_sign(project: Path) -> None:
+    """With a blank, pytest looks for its settings beside the backend, and collects nothing."""
+    outside = project / "other"
+    outside.mkdir()
+    (project / "backend.py").rename(outside / "backend.py")
+    own = project / "own"
+    own.mkdir()
+    (project / "good.tosa").rename(own / "good.tosa")
+    (own / "pytest.ini").write_text("[pytest]\ntosa_files = *.tosa\n")
+    assert "2 passed" in run_pytest(own, "--tosa-against=../other/backend.py")
+    output = run_pytest(own, "--tosa-against", "../other/backend.py", code=4)
+    assert "write --tosa-against=../other/backend.py" in output
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +11,7 @@ from tosa_convert.cli.messages import note, say
 from tosa_convert.cli.run_model import given_arrays, parse_ranges, variables_of
 from tosa_convert.errors import TosaConvertError, printable
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.backends.runners import ORIGINALS
+from tosa_convert.golden.checking.check import takes_edge_inputs
 from tosa_convert.golden.edges.edge_inputs import EdgeInputs, find_edge_inputs
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.variable_states import with_variables
@@ -42,8 +41,7 @@ def has_edge_run(graph: Graph, options: Mapping[str, Any], against: str) -> bool
         return False
     if options["atol"] or options["rtol"] or options.get("reference"):
         return False
-    is_recorded = against.endswith(".npz") or os.path.isdir(against)
-    return not is_recorded and against.partition(":")[0] not in ORIGINALS
+    return takes_edge_inputs(against)
 
 
 def edge_inputs_of(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -18,11 +19,24 @@ if TYPE_CHECKING:
     from tosa_convert.io.formats import Format
 
 
+#: Operators that are generated as others need them.
+_CONSTANTS: Final = ("CONST", "CONST_SHAPE")
+
+
 def _operators() -> Iterable[str]:
     """Return the names of the operators that can be generated."""
     from tosa_convert.golden.random_graphs import RULES
 
     return sorted(RULES)
+
+
+def _without_constants(joined: Callable[..., str], *arguments: Any) -> str:
+    """Return the operators of --only without those of constants, which a backend's list has."""
+    given = joined(*arguments)
+    found = [name for name in given.split(",") if name not in _CONSTANTS]
+    if given and not found:
+        raise click.UsageError(f"--only {given}: a program needs other operators, too")
+    return ",".join(found)
 
 
 def _types() -> Iterable[str]:
@@ -46,7 +60,13 @@ def program_options(*, old: Sequence[str] = ()) -> Callable[[Any], Any]:
         old=old,
         help="Operators in each program, constants not counted; 20 by default.",
     )
-    only = option("--only", more="They are operators.", **names_from(_operators, absent=""))
+    names = names_from(lambda: [*_operators(), *_CONSTANTS], absent="")
+    only = option(
+        "--only",
+        more="They are operators; CONST and CONST_SHAPE, of which each takes as many as it needs, may "
+        "be among them.",
+        **{**names, "callback": functools.partial(_without_constants, names["callback"])},
+    )
     profile = option("--profile", more="Programs need no others. By default all.")
     types = option(
         "--types",

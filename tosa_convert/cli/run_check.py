@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tosa_convert.cli.edge_runs import edge_inputs_of, edges_as_dict, has_edge_run, say_edges
-from tosa_convert.cli.messages import say
+from tosa_convert.cli.messages import note, say
 from tosa_convert.cli.progress import RunProgress
 from tosa_convert.cli.run_model import (
     backend_of,
@@ -28,6 +28,7 @@ from tosa_convert.golden.backends.runners import Backend
 from tosa_convert.golden.checking.check import (
     CheckPlan,
     OpenBackend,
+    bisect_command,
     calibration_inputs,
     check_inputs,
     edge_sets,
@@ -41,8 +42,23 @@ from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.golden.running.variable_states import with_variables
 from tosa_convert.graph.model import Graph, counted
+from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.records import replace
 
+#: Options that `bisect` takes, too, and that decide what it finds.
+_OF_BISECT: Final = (
+    "arrays",
+    "ranges",
+    "variables",
+    "original",
+    "python",
+    "atol",
+    "rtol",
+    "official",
+    "func",
+    "narrow",
+    "input_shapes",
+)
 #: A name for each set of inputs, and its arrays.
 NamedInputs = Iterator[tuple[str, dict[str, Array]]]
 
@@ -77,6 +93,7 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
     is_single = not has_sets and len(backends) == 1
     results: dict[str, Comparison] = {}
     more: dict[str, dict[str, Any]] = {}
+    wrong: tuple[str, str] | None = None
     for name, arrays, edges in _with_edges(program_graph, sets, options, any(with_edges.values())):
         given = widened_inputs(narrow, arrays) if options["widen"] else arrays
         for number, (text, opener) in enumerate(backends.items()):
@@ -89,6 +106,8 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
                 found = check_inputs(graph, given, folder, opener, plan)
             notes = (*found.notes, WIDENED) if options["widen"] else found.notes
             results[label] = replace(found, notes=notes)
+            if not found.ok and wrong is None:
+                wrong = name, text or options["against"][0]
             if edges is not None:
                 more[label] = {"edges": edges_as_dict(edges)}
             if not options["as_json"]:
@@ -102,7 +121,28 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
     elif not is_single:
         right = sum(result.ok for result in results.values())
         say(f"{right} of {counted(len(results), 'run')} agree")
+    if wrong is not None and not options["as_json"]:
+        _note_bisect(program_graph, model, wrong, options)
     return 0 if ok else 1
+
+
+def _note_bisect(
+    graph: Graph, model: str, wrong: tuple[str, str], options: Mapping[str, Any]
+) -> None:
+    """Say how to name the operator that is wrong, in a program of several, after a wrong result.
+
+    wrong: the name of the inputs, and the backend.
+    """
+    computing = [op for op in graph.main.operators if op.spec not in (CONST, CONST_SHAPE)]
+    if options["widen"] or options["reference"] or len(computing) < 2:
+        return
+    has_more = any(options.get(name) for name in _OF_BISECT)
+    command = bisect_command(model, *wrong)
+    if command:
+        more = ", with the other options of this command" if has_more else ""
+        note(f"the operator that is wrong: {command}{more}")
+    elif wrong[0] == "given":
+        note("tosa-flatbuffer bisect, with the same options, names the operator that is wrong")
 
 
 def _with_edges(

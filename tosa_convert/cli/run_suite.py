@@ -6,6 +6,8 @@ import contextlib
 import importlib
 import json
 import os
+import re
+import shlex
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -21,7 +23,7 @@ from tosa_convert.cli.progress import ProgressDisplay
 from tosa_convert.cli.run_model import named_engine
 from tosa_convert.cli.standard_streams import copy_standard_input, write_file
 from tosa_convert.cli.text_columns import aligned, one_line
-from tosa_convert.errors import fail, printable
+from tosa_convert.errors import CODES, fail, printable
 from tosa_convert.golden.suite.engine import (
     CaseRunner,
     Plan,
@@ -55,6 +57,8 @@ from tosa_convert.rules.profiles import parse
 
 #: Cases that did not pass and are printed; the reports have all of them.
 PRINTED_CASES = 20
+#: What ends the message of an error.
+_CODE: Final = re.compile(r"\[(?:" + "|".join(CODES) + r")(?:: \S+)?\]$")
 #: Further inputs of each seed.
 _BOTH: Final = ("seed", "edges")
 _ALWAYS: Final = (
@@ -66,9 +70,10 @@ _EXPECTED: Final = ", {expected_failures} failures were expected"
 
 def run_suite(given: tuple[str, ...], options: Mapping[str, Any]) -> int:
     """Run the cases of a folder, or of several with --frontends; returns the exit code."""
-    for name, flag in (("edges", "--edges"), ("no_edges", "--no-edges")):
-        if options[name] and not options["seeds"]:
-            raise click.UsageError(f"{flag} needs --seeds N")
+    if options["edges"] and options["against"] is None:
+        raise click.UsageError("--edges needs --against BACKEND")
+    if options["no_edges"] and not options["seeds"]:
+        raise click.UsageError("--no-edges needs --seeds N: without it there are no edge inputs")
     # Of the files that say what is expected, each is read before the first case is run.
     xfail, baseline = options["xfail"], options["baseline"]
     expected = read_expected(Path(copy_standard_input(xfail))) if xfail else []
@@ -101,8 +106,25 @@ def run_suite(given: tuple[str, ...], options: Mapping[str, Any]) -> int:
     say(text.format(**report))
     if all(map(run.is_skipped, answers)):
         note("no case ran: each was skipped, or left out")
+    if options["against"] and not os.path.isdir(options["against"]):
+        _note_next_steps(run, Path(plan.header["folder"]), options)
     is_slower = any(one.cases for one in slower)
     return 0 if run.ok and not (is_slower and options["fail_slowdown"]) else 1
+
+
+def _note_next_steps(run: Verdict, root: Path, options: Mapping[str, Any]) -> None:
+    """Say what names the operator that is wrong, and that the cases had no edge inputs."""
+    wrong = [row.case for row in run.failures if row.status == "wrong"]
+    if wrong:
+        folder = Path(options["keep"] or "DIR") / min(wrong)
+        words = ["tosa-flatbuffer", "bisect", f"{folder / 'model.tosa'}"]
+        words += ["-i", f"{folder / 'inputs.npz'}", "--against", options["against"]]
+        before = "" if options["keep"] else "with --keep DIR, "
+        note(f"{before}{shlex.join(words)} names the operator that is wrong")
+    has_edges = options["edges"] or (options["seeds"] and not options["no_edges"])
+    # Official cases have inputs that were made for them; those of other cases may be random.
+    if not has_edges and any(not (root / row.case / "desc.json").exists() for row in run.answers):
+        note("without edge inputs, which show many rounding bugs: --seeds 1 adds them")
 
 
 def _plan(given: tuple[str, ...], options: Mapping[str, Any]) -> Plan:
@@ -110,8 +132,11 @@ def _plan(given: tuple[str, ...], options: Mapping[str, Any]) -> Plan:
     timeout = options["timeout"]
     if options["frontends"] is not None:
         return _models(given, options)
-    if len(given) > 1 or not os.path.isdir(given[0]):
-        raise click.UsageError("without --frontends, CASES is one folder that exists")
+    if len(given) > 1:
+        raise click.UsageError(f"without --frontends, CASES is one folder; found {len(given)}")
+    if not os.path.isdir(given[0]):
+        said = "is not a folder" if os.path.exists(given[0]) else "no such folder"
+        raise fail("file-error", given[0], said)
     root = Path(given[0]).resolve()
     if options["against"] is None:
         return conversion_plan(root, options["via"] or "tosa", timeout, options["engine"])
@@ -125,7 +150,7 @@ def _plan(given: tuple[str, ...], options: Mapping[str, Any]) -> Plan:
         engine=options["engine"],
         keep=Path(keep).resolve() if keep else None,
         reduce=options["reduce"],
-        seeds=options["seeds"] or 0,
+        seeds=options["seeds"] or int(options["edges"]),
         strict=options["strict"],
         kinds=("edges",) if options["edges"] else ("seed",) if options["no_edges"] else _BOTH,
     )
@@ -202,11 +227,8 @@ def _print(
     report: Mapping[str, Any], run: Verdict, changed: Changes | None, tables: Iterable[Table]
 ) -> None:
     """Print what did not pass, what changed, and the tables."""
-    failures = sorted(run.failures, key=lambda answer: answer.case)
-    for row in failures[:PRINTED_CASES]:
-        say(f"{row.status.upper()} {printable(row.case)}: {_headline(row.message)}")
-    if len(failures) > PRINTED_CASES:
-        say(f"... and {len(failures) - PRINTED_CASES} more")
+    _print_failures(sorted(run.failures, key=lambda answer: answer.case))
+    _note_refused(row for row in run.answers if row.status == "refused" and run.is_skipped(row))
     for row in run.unexpected_passes[:PRINTED_CASES]:
         say(f"UNEXPECTED PASS {printable(row.case)}: {run.expected[row.case]}")
     imprecise = [row for row in run.answers if row.low_precision and row.status == "pass"]
@@ -226,15 +248,48 @@ def _print(
         say("\n".join([*lines, ""]))
 
 
+def _print_failures(failures: Iterable[Answer]) -> None:
+    """Print the first lines of what did not pass; crashes with one message are one line."""
+    groups: dict[tuple[str, str], list[Answer]] = {}
+    for row in failures:
+        # Results differ from case to case, and so does what is wrong with them.
+        key = "" if row.status == "crashed" else row.case
+        groups.setdefault((key, _headline(row.message)), []).append(row)
+    shown = list(groups.items())
+    for (_, headline), (first, *others) in shown[:PRINTED_CASES]:
+        say(f"{first.status.upper()} {printable(first.case)}: {headline}")
+        if others:
+            names = ", ".join(printable(row.case) for row in others[:PRINTED_CASES])
+            more = ", ..." if len(others) > PRINTED_CASES else ""
+            say(f"    {counted(len(others), 'more case')}: {names}{more}")
+    hidden = sum(len(rows) for _, rows in shown[PRINTED_CASES:])
+    if hidden:
+        say(f"... and {hidden} more")
+
+
+def _note_refused(rows: Iterable[Answer]) -> None:
+    """Say why the backend refused cases, the most common reason first."""
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        said = _headline(row.message).partition(": error: ")[2].removesuffix(" [backend-refused]")
+        reasons.setdefault(said or row.message, []).append(row.case)
+    listed = sorted(reasons.items(), key=lambda item: -len(item[1]))
+    for said, cases in listed[:PRINTED_CASES]:
+        note(f"refused: {counted(len(cases), 'case')}, such as {printable(min(cases))}: {said}")
+    if len(listed) > PRINTED_CASES:
+        note(f"... and {counted(len(listed) - PRINTED_CASES, 'more reason')}")
+
+
 def _headline(message: str) -> str:
     r"""Return the first line of a message, and of what a backend said the last one.
 
     Example:
-        >>> _headline("sim.py: error: the end of its stderr:\n  File x\n  OSError: y [backend-failed]")
-        'sim.py: error: the end of its stderr: OSError: y [backend-failed]'
+        >>> _headline("sim.py: error: the end of its stderr:\n  a[x]\n  KeyError: 1 [backend-failed]")
+        'sim.py: error: the end of its stderr: KeyError: 1 [backend-failed]'
     """
     first, *others = message.splitlines() or [""]
-    said = [line.strip() for line in others if line.endswith("]")]
+    # A line of Python may end with a bracket, too.
+    said = [line.strip() for line in others if _CODE.search(line)]
     return f"{first} {said[0]}" if first.endswith(":") and said else first
 
 

@@ -302,9 +302,10 @@ SHARED: Final[dict[str, dict[str, Any]]] = dict(
             "--against",
             type=NamesFile(),
             metavar="BACKEND",
-            help="The backend: iree, tflite:MODEL, torch:MODEL, onnxruntime:MODEL, a .py file with a "
-            "function run, a folder or .npz file of results, another model with the same tensor names, "
-            "or a command with {model} {inputs} {outputs}.",
+            help="The backend: numpy, iree, tflite:MODEL, torch:MODEL, onnxruntime:MODEL, "
+            "jax:FILE.py:NAME, a .py file with a function run, extension:NAME of an installed package, "
+            "a consumer by name such as tosa-opt, a folder or .npz file of results, another model with "
+            "the same tensor names, or a command with {model} {inputs} {outputs}.",
         ),
         _row(
             "--original",

@@ -57,10 +57,10 @@ from tosa_convert.cli.shared_options import add_options, names_from, option
     "--seeds",
     needs=("--against",),
     more="Each program that passes runs on them, too, and on edge inputs of each seed, judged as "
-    "by check.",
+    "by check. Without it, cases run on their own inputs alone.",
 )
-@option("--edges")
-@option("--no-edges")
+@option("--edges", more="Without --seeds, those of one seed.")
+@option("--no-edges", more="Without --seeds there are none.")
 @option(
     "--strict",
     needs=("--against",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.errors import TosaConvertError, fail, near_match
 from tosa_convert.frontends.table import FRONTENDS, LIBRARIES
 from tosa_convert.io.files import map_file
 from tosa_convert.io.formats import is_saved_model, model_kind
@@ -44,7 +44,8 @@ def recognize(source: str) -> Recognised | None:
             is a file of that name.
 
     Raises:
-        TosaConvertError: "option-conflict" if it is not clear which framework a Python file uses.
+        TosaConvertError: "option-conflict" if it is not clear which framework a Python file uses;
+            "unrecognised-input" for a library that is misspelt, or without a name of a model.
 
     Example:
         >>> recognize("examples/digits_cnn.mlirbc") is None
@@ -58,6 +59,13 @@ def recognize(source: str) -> Recognised | None:
     library, _, called = source.partition(":")
     if called and library in LIBRARIES and not os.path.exists(source):
         return Recognised(LIBRARIES[library], called, source, library=library)
+    if library != source and not os.path.exists(source):
+        near = near_match(library, LIBRARIES)
+        if near:
+            message = f"there is no file of this name, and no model of {library or near}"
+            raise fail(
+                "unrecognised-input", source, message, f"did you mean {near}:{called or 'NAME'}?"
+            )
     name = ""
     if os.path.isdir(source):
         name = "tensorflow" if is_saved_model(source) else ""

@@ -2,21 +2,25 @@
 
 Frontends change the layout before and after each operator, so that such pairs meet. The first of the two
 stays if something else uses it. A TRANSPOSE that moves only dimensions of size 1 is a RESHAPE, which has
-more neighbours to merge with.
+more neighbours to merge with. Between two RESHAPEs may be elementwise operators, such as the sum of a
+product of matrices and its bias: they compute the same on the tensor before the first one.
 """
 
 from __future__ import annotations
 
+from math import prod
 from typing import Final
 
 from tosa_convert.builder.block_editor import BlockEditor
-from tosa_convert.graph.model import DYNAMIC, Operator
+from tosa_convert.graph.model import DYNAMIC, Operator, Tensor
 from tosa_convert.graph.opset import operator
 from tosa_convert.records import replace
 
 _TRANSPOSE: Final = operator("TRANSPOSE")
 _RESHAPE: Final = operator("RESHAPE")
 OPERATORS: Final = (_TRANSPOSE, _RESHAPE)
+#: The most elementwise operators between two RESHAPEs.
+_MOST_BETWEEN: Final = 8
 
 
 def rewrite(op: Operator, edit: BlockEditor) -> str | None:
@@ -24,6 +28,8 @@ def rewrite(op: Operator, edit: BlockEditor) -> str | None:
     found = _merged(op, edit)
     if found is None and op.spec is _TRANSPOSE:
         return _as_reshape(op, edit)
+    if found is None:
+        return _without_reshapes(op, edit)
     return found
 
 
@@ -66,3 +72,104 @@ def _as_reshape(op: Operator, edit: BlockEditor) -> str | None:
     sizes = edit.const_shape(made.shape, name=f"{result}_shape")
     edit.emit(_RESHAPE, [source, sizes], results=op.outputs)
     return "TRANSPOSE of dimensions of size 1 became a RESHAPE"
+
+
+def _without_reshapes(op: Operator, edit: BlockEditor) -> str | None:
+    """Compute what is before a RESHAPE in the shape before other RESHAPEs, or return None."""
+    made = edit.tensors[op.outputs[0]].shape
+    first = edit.producers.get(op.inputs[0])
+    if made is None or DYNAMIC in made or first is None or not first.spec.elementwise:
+        return None
+    shapes = _Shapes(edit)
+    if not shapes.may_compute(op.inputs[0]) or shapes.given is None:
+        return None
+    stays = shapes.given != made
+    if shapes.removed - stays < 1:
+        return None
+    value = shapes.compute(op.inputs[0])
+    edit.emit(_RESHAPE, [value, op.inputs[1]], results=op.outputs)
+    return "RESHAPE of elementwise operators on a RESHAPE became one"
+
+
+class _Shapes:
+    """Computes elementwise operators on RESHAPEs of tensors of one shape, in that shape.
+
+    given: the shape. removed: how many RESHAPEs nothing needs any more, with the last one.
+    """
+
+    def __init__(self, edit: BlockEditor) -> None:
+        self.edit = edit
+        self.given: tuple[int, ...] | None = None
+        self.removed = 1
+        self.between = 0
+        self.constants: dict[str, tuple[int, ...]] = {}
+
+    def may_compute(self, value: str) -> bool:
+        """Return whether a value can be computed so; the first RESHAPE decides the shape."""
+        edit, op = self.edit, self.edit.producers.get(value)
+        tensor = edit.tensors[value]
+        if op is None or tensor.scale is not None or DYNAMIC in (tensor.shape or (DYNAMIC,)):
+            return False
+        if op.spec is _RESHAPE:
+            return self._is_given(op)
+        self.between += 1
+        if not op.spec.elementwise or edit.uses[value] != 1 or self.between > _MOST_BETWEEN:
+            return False
+        operands = op.inputs[: op.spec.elementwise]
+        values = [name for name in operands if edit.data_of(name) is None]
+        return (
+            bool(values)
+            and all(edit.tensors[name].shape == tensor.shape for name in values)
+            and all(map(self.may_compute, dict.fromkeys(values)))
+            and all(
+                self._may_reshape(edit.tensors[name], tensor.shape or ())
+                for name in operands
+                if name not in values
+            )
+        )
+
+    def _is_given(self, op: Operator) -> bool:
+        source = self.edit.tensors[op.inputs[0]]
+        if not source.shape or DYNAMIC in source.shape or source.scale is not None:
+            return False
+        self.given = self.given or source.shape
+        self.removed += self.edit.uses[op.outputs[0]] == 1
+        return source.shape == self.given
+
+    def _may_reshape(self, constant: Tensor, shape: tuple[int, ...]) -> bool:
+        """Find the shape in which a constant is broadcast to the given one."""
+        given = self.given
+        assert given is not None
+        wanted = [1] * len(given)
+        for axis, size in enumerate(constant.shape or ()):
+            if size == 1:
+                continue
+            before = prod(shape[:axis])
+            places = [
+                place
+                for place, other in enumerate(given)
+                if (other, prod(given[:place])) == (size, before)
+            ]
+            if not places or size != shape[axis]:
+                return False
+            wanted[places[-1]] = size
+        self.constants[constant.name] = tuple(wanted)
+        return True
+
+    def compute(self, value: str) -> str:
+        """Emit what computes a value in the given shape; return its name."""
+        edit, op = self.edit, self.edit.producers[value]
+        if op.spec is _RESHAPE:
+            return op.inputs[0]
+        inputs = list(op.inputs)
+        for place, name in enumerate(op.inputs[: op.spec.elementwise]):
+            data = edit.data_of(name)
+            if data is None:
+                inputs[place] = self.compute(name)
+            else:
+                inputs[place] = edit.constant_of(
+                    data, self.constants[name], name=f"{name}_reshaped"
+                )
+        made = edit.new_tensor(f"{value}_reshaped", edit.tensors[value].dtype, self.given)
+        edit.add(replace(op, inputs=tuple(inputs), outputs=(made,)))
+        return made

@@ -21,6 +21,7 @@ from tosa_convert.rewrites import (
     merge_layouts,
     no_operations,
     pow_by_constant,
+    reciprocals,
     reductions,
     tied_weights,
     unused_operators,
@@ -156,6 +157,13 @@ REWRITES: Final[tuple[Rewrite, ...]] = (
         "frontends leave a normalisation behind each convolution",
         fold_scales.rewrite,
         fold_scales.OPERATORS,
+    ),
+    OperatorRewrite(
+        "reciprocals",
+        ROUNDING,
+        "frontends divide by square roots, which TOSA has as reciprocals",
+        reciprocals.rewrite,
+        reciprocals.OPERATORS,
     ),
     GraphRewrite(
         unused_operators.NAME,

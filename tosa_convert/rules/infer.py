@@ -289,9 +289,10 @@ class _Inference:
         """Return the type whose sizes are those that two types share."""
         if one is other:
             return one
-        if isinstance(one, TensorType) and isinstance(other, TensorType):
-            return self.table.tensor(one.dtype, common_shape(one.shape, other.shape), one.scale)
-        return one  # No region takes or returns a shape, and what is in it is not written.
+        # `verify` refuses a region that takes or returns a shape.
+        assert isinstance(one, TensorType)
+        assert isinstance(other, TensorType)
+        return self.table.tensor(one.dtype, common_shape(one.shape, other.shape), one.scale)
 
     # -- the new program -------------------------------------------------------------------------
 

@@ -105,5 +105,5 @@ def _class(transformers: Any, wanted: Wanted, config: Any, task: str) -> Any:
     if kind is None:
         message = f"transformers {transformers.__version__} has no class {name}"
         raise fail("frontend-failed", wanted.shown, message, "name a task: hf:NAME:TASK")
-    wanted.assume(f"it is a {name}; hf:NAME:TASK chooses another class")
+    wanted.assume(f"its class is {name}; hf:NAME:TASK chooses another class")
     return kind

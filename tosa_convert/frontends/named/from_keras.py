@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 from typing import Any, Final
 
-from tosa_convert.frontends.named.wanted import SEED, Wanted, imports_of
+import numpy as np
+
+from tosa_convert.frontends.named.wanted import NOISE, SEED, Wanted, imports_of
 
 #: The name of the input; that of Keras has a number, which depends on the models that were made before.
 _INPUT: Final = "image"
@@ -38,5 +40,15 @@ def make_model(wanted: Wanted) -> Any:
     with wanted.made():
         made = known[wanted.name](weights=weights, input_tensor=tensor)
     if wanted.random_weights:
+        _scatter(made)
         wanted.assume(f"its weights are random, of the seed {SEED}")
     return made
+
+
+def _scatter(model: Any) -> None:
+    """Leave no weight all equal: zeros and ones would hide operators from a comparison."""
+    generator = np.random.default_rng(SEED)
+    for variable in model.weights:
+        value = np.asarray(variable)
+        if value.dtype.kind == "f" and (value == value.flat[0]).all():
+            variable.assign(value + NOISE * generator.random(value.shape, np.float32))

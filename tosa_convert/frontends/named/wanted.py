@@ -16,7 +16,7 @@ SEED: Final = 0
 #: Characters of what a library says that a message repeats.
 _CHARACTERS: Final = 300
 #: How far random weights are from the value that all elements of a tensor begin with.
-_NOISE: Final = 0.2
+NOISE: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def in_inference(torch: Any, module: Any, wanted: Wanted) -> Any:
         with torch.no_grad():
             for _, tensor in (*module.named_parameters(), *statistics):
                 if tensor.is_floating_point() and len(tensor.unique()) == 1:
-                    tensor += _NOISE * torch.rand(tensor.shape, generator=generator)
+                    tensor += NOISE * torch.rand(tensor.shape, generator=generator)
     return module
 
 

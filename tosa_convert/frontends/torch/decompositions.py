@@ -34,6 +34,7 @@ OWN: dict[Any, Decomposition] = {
     aten.var.correction: lambda x, *args, **options: elementwise.variance_and_mean(
         x, *args, **options
     )[0],
+    aten.native_group_norm.default: elementwise.group_normalization,
     aten.asinh.default: elementwise.asinh,
     aten.acosh.default: elementwise.acosh,
     aten.atanh.default: elementwise.atanh,
@@ -149,6 +150,10 @@ def decompositions() -> dict[Any, Decomposition]:
     """Return the table for `ExportedProgram.run_decompositions`: torch-mlir's, and ours over it."""
     table = dict(get_decomposition_table())
     table.update(get_decompositions([aten.upsample_nearest2d.default]))
+    # torch-mlir leaves out what torch adds to the mean of squares if no number is given.
+    norms = (aten.rms_norm.default, aten._fused_rms_norm.default)
+    own = torch.export.default_decompositions()
+    table.update({operator: own[operator] for operator in norms if operator in own})
     table.update(OWN)
     # What transformers calls for experts if it is imported.
     experts = getattr(torch.ops.transformers, "grouped_mm_fallback", None)

@@ -52,6 +52,24 @@ def variance_and_mean(
     return variance, mean
 
 
+def group_normalization(
+    x: Any, weight: Any, bias: Any, n: int, c: int, size: int, groups: int, eps: float
+) -> Any:
+    """Normalise the elements of each group, then scale each channel; torch gathers its factors."""
+    if x.dtype is not torch.float32:
+        return NotImplemented  # torch computes in FP32.
+    rows = x.reshape(n, groups, -1)
+    variance, mean = variance_and_mean(rows, [2], correction=0, keepdim=True)
+    factor = torch.rsqrt(variance + eps)
+    found = ((rows - mean) * factor).reshape(x.shape)
+    channels = [1, c, *[1] * (x.dim() - 2)]
+    if weight is not None:
+        found = found * weight.reshape(channels)
+    if bias is not None:
+        found = found + bias.reshape(channels)
+    return found, mean.reshape(n, groups), factor.reshape(n, groups)
+
+
 def asinh(x: Any) -> Any:
     """Compute it by the logarithm of the magnitude, so that large negative numbers do not cancel."""
     size = x.abs()

@@ -98,7 +98,9 @@ class TensorComparison:
         place = f"at {list(self.worst)}: expected {self.expected}, found {self.found}"
         if self.worst_ulp:
             place += f" ({self.worst_ulp:g} ulp)"
-        tolerance = f"atol={self.needed_atol:.4g} or rtol={self.needed_rtol:.4g}"
+        tolerance = f"atol={self.needed_atol:.4g}"
+        if math.isfinite(self.needed_rtol):
+            tolerance += f" or rtol={self.needed_rtol:.4g}"
         if self.needed_ulp:
             tolerance += f", at most {self.needed_ulp:g} ulp"
         counts = count_text(self.ok, self.elements, self.differing, self.failing)
@@ -110,7 +112,7 @@ class TensorComparison:
         if self.statistics is not None:
             text += f"\n       {self.statistics}"
         if self.operator:
-            text += f"\n       by {self.operator} {printable(self.location)}".rstrip()
+            text += f"\n       computed by {self.operator} {printable(self.location)}".rstrip()
         return text + note
 
     def to_dict(self) -> dict[str, Any]:

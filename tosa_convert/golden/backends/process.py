@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tosa_convert.errors import TosaConvertError, fail, suggest
+from tosa_convert.extensions import PREFIX, near_extension
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import read_npy
 from tosa_convert.golden.arrays.scratch import file_errors, write_npy, write_scratch
@@ -176,7 +177,21 @@ def unknown_backend(text: str, consumers: Iterable[str]) -> TosaConvertError:
     choices = ("numpy", *PACKAGES, *consumers)
     # There are many passes of MLIR.
     known = ", ".join(name for name in choices if ":" not in name or name.startswith("vela:"))
-    message = f"expected {known}, a .py file, a folder, an .npz file, a model, or a command on PATH"
+    message = (
+        f"expected {known}, extension:NAME, a .py file, a folder, an .npz file, a model, or a command "
+        "on PATH"
+    )
+    return fail("missing-backend", where, message, meant_backend(text, consumers))
+
+
+def meant_backend(text: str, consumers: Iterable[str]) -> str:
+    """Return the hint that names the backend that a text may mean, or "". consumers: known names."""
+    name = os.path.basename(os.path.normpath(text))
+    extension = near_extension("backends", name)
+    if extension == f"{PREFIX}{name}":
+        return f"did you mean {extension}?"
+    choices = ("numpy", *PACKAGES, *consumers)
     near = [choice for choice in consumers if choice.endswith((f":{text}", f"-{text}"))]
     hint = f"did you mean {near[0]}?" if near and len(text) > 2 else suggest(text, choices)
-    return fail("missing-backend", where, message, hint or suggest(name, choices))
+    other = f"did you mean {extension}?" if extension else ""
+    return hint or suggest(text.partition(":")[0], choices, other)

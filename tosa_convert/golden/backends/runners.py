@@ -38,6 +38,7 @@ from tosa_convert.golden.backends.isolated import (
 from tosa_convert.golden.backends.other_model import NUMPY, REFERENCE_MODEL, OtherModel
 from tosa_convert.golden.backends.process import (
     Machine,
+    meant_backend,
     numbered,
     run_worker,
     unknown_backend,
@@ -57,6 +58,8 @@ from tosa_convert.io.formats import EXTENSIONS
 from tosa_convert.process.child import remove_temporary_folder
 
 _MODEL_EXTENSIONS: Final = tuple(EXTENSIONS)
+#: The file of a folder of results that says which tensor is in which file.
+MANIFEST: Final = "manifest.json"
 #: What the software says of its results.
 _NOTE_FILE: Final = "note.txt"
 #: 64-bit types of frameworks -> the types that TOSA has instead, as numpy writes them.
@@ -164,6 +167,7 @@ def open_backend(
     """
     if not isinstance(text, str):
         raise TypeError(f"found {type(text).__name__}, expected a text, as --against takes it")
+    refuse_no_results(text, "*")
     machine = Machine(python or sys.executable, timeout)
     return backend_on(machine, text, graph, inputs, original=original, keep=keep)
 
@@ -207,6 +211,20 @@ def backend_on(
         raise unknown_backend(text, ADAPTERS)
     kind = ProgramCommand if any(REWRITTEN in word for word in words) else Command
     return kind(words, machine, keep)
+
+
+def refuse_no_results(text: str, pattern: str) -> None:
+    """Raise TosaConvertError("file-error") if a text names a folder that has no results.
+
+    A folder of Python code may have the name of an extension.
+
+    pattern: of the files in it that may be results: "*", or "**/*" where each case has a folder.
+    """
+    if os.path.isdir(text):
+        names = (path.name for path in Path(text).glob(pattern))
+        if not any(name.endswith(".npy") or name == MANIFEST for name in names):
+            message = f"the folder has no results: neither .npy files nor {MANIFEST}"
+            raise fail("file-error", f"--against {text}", message, meant_backend(text, ADAPTERS))
 
 
 def run_original(
@@ -295,7 +313,7 @@ def open_folder(folder: Path) -> LazyArrays:
 
     Raises TosaConvertError("file-error").
     """
-    manifest = folder / "manifest.json"
+    manifest = folder / MANIFEST
     if not manifest.exists():
         return npy_files({path.stem: path for path in sorted(folder.glob("*.npy"))})
     expected = "a manifest of tensors"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable
@@ -17,7 +19,7 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import load_npz, npz_pieces
 from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder
 from tosa_convert.golden.backends.adapters import ADAPTERS
-from tosa_convert.golden.backends.runners import open_backend
+from tosa_convert.golden.backends.runners import ORIGINALS, open_backend
 from tosa_convert.golden.campaign.observe import (
     Consumer,
     Observation,
@@ -29,6 +31,7 @@ from tosa_convert.golden.campaign.observe import (
 )
 from tosa_convert.golden.campaign.trials import Source, Trial
 from tosa_convert.golden.reduction.reduce import Failure, reduce
+from tosa_convert.golden.running.commands import command_words
 from tosa_convert.golden.running.numpy_engine import definition
 from tosa_convert.golden.running.programs import input_arrays
 from tosa_convert.golden.running.run import run
@@ -36,7 +39,7 @@ from tosa_convert.golden.running.run_options import TIMEOUT
 from tosa_convert.graph.model import Graph
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.io.files import read_json
-from tosa_convert.records import dataclass
+from tosa_convert.records import dataclass, replace
 from tosa_convert.version import __version__
 
 #: How often the consumer runs to reduce a program.
@@ -81,9 +84,10 @@ def reduced_finding(
     observation: Observation,
     consumer: Consumer,
     *,
+    seconds: float = math.inf,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Finding | None:
-    """Return the smallest program on which the consumer fails in the same way.
+    """Return the smallest program, found in so many seconds, that fails in the same way.
 
     None if it does not fail again: a failure that comes and goes cannot be reduced.
     """
@@ -103,6 +107,7 @@ def reduced_finding(
                 timeout=10 * consumer.timeout,
                 engine=consumer.engine,
                 runs=RUNS,
+                seconds=seconds,
                 expect=expected,
                 progress=progress,
             )
@@ -210,7 +215,7 @@ def save_finding(finding: Finding, folder: Path, consumer: Consumer) -> None:
             found = computed(finding.trial, consumer, folder_of_run)
             target.write("found.npz", npz_pieces(found))
         target.write(FILE, [json.dumps(description, indent=1).encode() + b"\n"])
-        target.write("report.md", [report(finding, consumer).encode()])
+        target.write("report.md", [report(finding, consumer, folder).encode()])
 
 
 def save_own_error(row: Observation, source: Source, folder: Path, consumer: Consumer) -> None:
@@ -269,12 +274,15 @@ def _fuzz_words(row: Observation, source: Source, consumer: Consumer) -> list[st
     return ["fuzz", *flags, *(word for pair in given for word in pair)]
 
 
-def report(finding: Finding, consumer: Consumer) -> str:
-    """Return a finding as a text for a tracker, in Markdown."""
+def report(finding: Finding, consumer: Consumer, folder: Path | None = None) -> str:
+    """Return a finding as a text for a tracker, in Markdown. folder: the one that it is for."""
     graph = finding.trial.graph
     program = b"".join(map(bytes, _plain(graph))).decode()
     versions = "\n".join(f"- {name} {version}" for name, version in installed().items())
-    command = shlex.join(["tosa-flatbuffer", *check_words(consumer, "./")])
+    there = consumer
+    if folder is not None:
+        there = replace(consumer, against=_seen_from(folder, consumer.against))
+    command = shlex.join(["tosa-flatbuffer", *check_words(there, "./")])
     return f"""# {finding.title or finding.cause}
 
 `{consumer.against}` {_VERBS[finding.observation.status]} this program, which TOSA allows:
@@ -299,6 +307,27 @@ It prints:
 
 {versions}
 """
+
+
+def _seen_from(folder: Path, against: str) -> str:
+    """Return a backend as another folder has to name it: its files by their paths from there."""
+
+    def path_of(text: str) -> str:
+        if os.path.isabs(text) or not os.path.exists(text):
+            return text
+        try:
+            return Path(os.path.relpath(text, folder)).as_posix()
+        except ValueError:  # another drive
+            return os.path.abspath(text)
+
+    if os.path.exists(against) or not command_words(against):
+        software, colon, path = against.partition(":")
+        is_original = colon and software in ORIGINALS
+        return f"{software}:{path_of(path)}" if is_original else path_of(against)
+    words = command_words(against)
+    # A program on PATH has no separator in its name.
+    found = [path_of(word) if os.sep in word or place else word for place, word in enumerate(words)]
+    return against if found == words else shlex.join(found)
 
 
 def _plain(graph: Graph) -> Iterable[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -37,11 +38,17 @@ _BATCH: Final = 8
 _REDUCED: Final = 2
 
 
+#: Seconds that a reduction has at least.
+LEAST_SECONDS: Final = 20.0
+
+
 @dataclass(frozen=True, slots=True)
 class Campaign:
     """What a campaign is.
 
     folder: keeps the answers, and gets the findings. seconds: how long new programs are tried.
+    reducing: how long reductions of what failed are started then; each has its share of what is left,
+        and LEAST_SECONDS at least.
     count: the most programs; None for no limit. jobs: how many are tried at once.
     run_trials: tries them; None for local processes.
     known: folders of findings that are not reported again. refused: whether a refusal is a defect.
@@ -56,6 +63,7 @@ class Campaign:
     run_trials: CaseRunner | None = None
     known: tuple[Path, ...] = ()
     refused: bool = False
+    reducing: float = math.inf
 
 
 @dataclass(slots=True)
@@ -64,6 +72,7 @@ class Outcome:
 
     tried: programs by status. folders: of the new findings, with their causes.
     known: findings that were known before. lost: groups that did not fail again.
+    waiting: groups for which no time was left; the same call again reduces them.
     own: defects of this package itself: folders, with their causes.
     """
 
@@ -71,6 +80,7 @@ class Outcome:
     folders: dict[str, Finding] = field(default_factory=dict)
     known: int = 0
     lost: list[str] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=list)
     own: dict[str, str] = field(default_factory=dict)
 
 
@@ -78,8 +88,11 @@ def run_campaign(
     campaign: Campaign,
     *,
     progress: Callable[[str], None] = lambda text: None,
+    note: Callable[[str], None] = lambda text: None,
 ) -> Outcome:
     """Try programs, then reduce one of each group of failures and write its folder.
+
+    progress: gets what is done at the moment. note: gets how long the reductions may take.
 
     The same call again goes on where the last one ended. Raises TosaConvertError: "file-error";
     "option-conflict" if the folder belongs to another campaign; "backend-refused" or "backend-failed" if
@@ -93,7 +106,7 @@ def run_campaign(
         found = [row for row in journal.answers.values() if isinstance(row, Observation)]
     outcome = Outcome(Counter(row.status for row in found))
     _require_a_comparison(campaign, found)
-    _report_findings(campaign, found, outcome, progress)
+    _report_findings(campaign, found, outcome, progress, note)
     return outcome
 
 
@@ -141,30 +154,49 @@ def _report_findings(
     found: list[Observation],
     outcome: Outcome,
     progress: Callable[[str], None],
+    note: Callable[[str], None],
 ) -> None:
     known = known_causes([campaign.folder, *campaign.known])
+    new: set[tuple[str, str]] = set()
     failing = _FAILURES if campaign.refused else _FAILURES[:-1]
+    groups: dict[str, list[Observation]] = {}
     for group, rows in _groups(found, failing):
         if known_key(campaign.consumer.against, group) in known:
             outcome.known += 1
-            continue
+        else:
+            groups[group] = rows
+    end = time.monotonic() + campaign.reducing
+    if groups and campaign.reducing < math.inf:
+        kinds = counted(len(groups), "kind")
+        note(f"{kinds} of failures are reduced now, for about {campaign.reducing:g} s")
+    for place, (group, rows) in enumerate(groups.items()):
         if rows[0].status == "error":
             folder = campaign.folder / _folder_name(group, campaign.folder)
             save_own_error(rows[0], campaign.source, folder, campaign.consumer)
             outcome.own[str(folder)] = group
             continue
+        if time.monotonic() > end:
+            outcome.waiting.append(group)
+            continue
         finding = None
         for row in rows[:_REDUCED]:
+            left = end - time.monotonic()
+            if finding is not None and left < 0:
+                break
             progress(f"reduce {group}")
             trial = make_trial(campaign.source, int(row.case))
-            finding = reduced_finding(trial, row, campaign.consumer, progress=progress)
+            seconds = max(left / (len(groups) - place), LEAST_SECONDS)
+            finding = reduced_finding(
+                trial, row, campaign.consumer, seconds=seconds, progress=progress
+            )
             if finding is None:
                 continue
             key = known_key(campaign.consumer.against, finding.cause)
             if key in known:
-                outcome.known += 1
+                outcome.known += key not in new
                 continue
             known.add(key)
+            new.add(key)
             folder = campaign.folder / _folder_name(finding.cause, campaign.folder)
             save_finding(finding, folder, campaign.consumer)
             outcome.folders[str(folder)] = finding

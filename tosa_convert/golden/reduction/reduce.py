@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -41,7 +43,7 @@ class Reduction:
     """The smallest failing program found.
 
     cut: the part of the program that it was made from. complete: whether nothing more can be left out,
-    or the command ran as often as it may.
+    or the command ran as often, or as long, as it may.
     tried: how often the command ran. reused: answers that the work folder had already.
     """
 
@@ -92,6 +94,7 @@ def reduce(
     timeout: float = TIMEOUT,
     engine: Engine = "auto",
     runs: int = RUNS,
+    seconds: float = math.inf,
     expect: Failure = ANY_FAILURE,
     progress: Callable[[str], None] = lambda text: None,
     read: ReadOptions = AS_IT_IS,
@@ -117,6 +120,7 @@ def reduce(
         timeout: seconds for one run of the command or of the reference model.
         engine: what computes the reference; see `RunOptions`.
         runs: how often the command may run in this call.
+        seconds: for how long it is started in this call.
         expect: what counts as a failure, if not every one.
         progress: called with a line of text after each candidate.
         read: how to read a file or module.
@@ -149,6 +153,7 @@ def reduce(
     options = RunOptions(timeout=timeout, engine=engine)
     key = digest([timeout, engine, of_command(command), of_software()])
     reducer = _Reducer(graph, command, Path(work), arrays, options, expect, progress, key, runs)
+    reducer.end = time.monotonic() + seconds
     reducer.continue_from(reducer.stored_state(), resume=resume)
     return reducer.run()
 
@@ -174,7 +179,7 @@ class _Reducer:
         if not self.words:
             raise fail("missing-backend", f"--command {command}", "there is no such command")
         self.tried = self.reused = 0
-        self.runs, self.is_complete = runs, True
+        self.runs, self.end, self.is_complete = runs, math.inf, True
         self.said = ""
         self.code: int | None = None
         self._golden: dict[str, Array] | None = None
@@ -244,6 +249,7 @@ class _Reducer:
                 "option-conflict",
                 " ".join(self.words),
                 "it does not fail as expected on the whole model; there is nothing to reduce",
+                "check also runs on edge inputs: for edges-N, --random N --edges",
             )
         self._refuse_unrelated_failure()
         best = self.shrinker.shrink(best)
@@ -295,12 +301,12 @@ class _Reducer:
         return self._answer(key.hexdigest(), lambda: candidate, expect)
 
     def _answer(self, key: str, make: Callable[[], Candidate], expect: Failure) -> bool:
-        """Return whether the command fails on a candidate; no, once it ran as often as it may."""
+        """Return whether the command fails on a candidate; no, once its runs are over."""
         if key in self.answers:
             self.reused += key in self.earlier
             self.earlier.discard(key)
             return self.answers[key]
-        if self.tried >= self.runs:
+        if self.tried >= self.runs or (self.tried and time.monotonic() > self.end):
             self.is_complete = False
             return False
         candidate = make()

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import npz_pieces
 from tosa_convert.golden.arrays.scratch import OutputFolder
 from tosa_convert.golden.reduction.shrinking import nonzero_elements, reduce_data
 from tosa_convert.records import dataclass
+
+_LOG: Final = "log.txt"
+#: The files that are kept of a case.
+_KEPT: Final = ("model.tosa", "inputs.npz", "reference.npz", "found.npz", _LOG)
+#: What the command that runs a case again begins with.
+_COMMAND: Final = "tosa-flatbuffer suite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +57,30 @@ class Failed:
             if found is not None:
                 target.write("found.npz", npz_pieces(dict(found)))
             text = f"{self.name}\n{message}\n\n{self.command}\n"
-            target.write("log.txt", [text.encode()])
+            target.write(_LOG, [text.encode()])
+
+
+def remove_kept(keep: Path, name: str, case_folder: Path) -> None:
+    """Remove what an earlier run kept of a case, which runs again: it may pass now.
+
+    keep: the folder of what is kept. Nothing else is removed, nor the case itself if it is there.
+    """
+    folder = keep / name
+    try:
+        text = (folder / _LOG).read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return
+    is_ours = text.startswith(f"{name}\n") and f"\n\n{_COMMAND} " in text
+    if not is_ours or folder.resolve() == case_folder.resolve():
+        return
+    for file in _KEPT:
+        (folder / file).unlink(missing_ok=True)
+    for path in folder.glob("failed-*"):
+        shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(OSError):  # something else is there
+        while folder != keep:
+            folder.rmdir()
+            folder = folder.parent
 
 
 def reduced(

@@ -35,6 +35,7 @@ from tosa_convert.golden.checking.check import (
     reference_outputs,
     seeded_inputs,
 )
+from tosa_convert.golden.edges.edge_inputs import seeds_of_sets
 from tosa_convert.golden.running.programs import (
     Program,
     input_arrays,
@@ -42,7 +43,7 @@ from tosa_convert.golden.running.programs import (
     load_program,
     output_slots,
 )
-from tosa_convert.golden.suite.failures import Failed, reduced
+from tosa_convert.golden.suite.failures import Failed, reduced, remove_kept
 from tosa_convert.golden.suite.journal import Answer, Outcome, Status, used_by
 from tosa_convert.golden.suite.official_case import (
     OfficialCase,
@@ -84,6 +85,8 @@ def qualify_case(root: str, name: str, *, settings: Qualification) -> Answer:
     covers: Sequence[str] = ()
     machine = Machine(settings.python or sys.executable, settings.timeout, _KEPT)
     outcome = Outcome("error")
+    if settings.keep is not None:
+        remove_kept(settings.keep, name, folder)
     try:
         if (folder / "desc.json").exists():
             case = read_case(folder)
@@ -202,11 +205,16 @@ def _on_further_inputs(
     Inputs for which the reference gives no result are left out.
     """
     options = settings.run_options
-    for seed, kind in product(range(settings.seeds), settings.kinds):
+    further = [
+        (kind, own)
+        for seed, kind in product(range(settings.seeds), settings.kinds)
+        for own in (seeds_of_sets(graph, seed) if kind == "edges" else (seed,))
+    ]
+    for kind, own in further:
         make = edge_sets if kind == "edges" else seeded_inputs
         with scratch_folder() as scratch:
             try:
-                ((name, arrays),) = make(graph, {}, seed, 1, ())
+                ((name, arrays),) = make(graph, {}, own, 1, ())
                 expected = reference_outputs(graph, arrays, options)
             except TosaConvertError:
                 continue

@@ -12,7 +12,7 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES, Tolerances
 from tosa_convert.golden.backends.other_model import NUMPY, REFERENCE_MODEL, OtherModel
 from tosa_convert.golden.backends.process import PACKAGES, run_backend
-from tosa_convert.golden.backends.runners import ORIGINALS, Record, open_backend
+from tosa_convert.golden.backends.runners import ORIGINALS, Record, open_backend, refuse_no_results
 from tosa_convert.golden.running.programs import load_program
 from tosa_convert.golden.running.run_options import Engine, RunOptions
 from tosa_convert.golden.suite.failures import nearby
@@ -86,6 +86,7 @@ class Qualification:
 
     def require_backend(self) -> None:
         """Raise TosaConvertError if no case can run on the backend, before the first one is run."""
+        refuse_no_results(self.against, "**/*")
         software = self.against.partition(":")[0]
         if self.seeds and os.path.isdir(self.against):
             message = "recorded results are those of the cases' own inputs"

@@ -328,6 +328,8 @@ def is_zero(data: Constant) -> bool:
         >>> from tosa_convert.graph.dtypes import dtype
         >>> is_zero(Constant(dtype("BF16"), 1, bytes([0, 0x80])))
         True
+        >>> is_zero(Constant(dtype("INT8"), 2, bytes([0, 1])))
+        False
     """
     # By bits, since numpy does not have most floating-point types.
     element = data.uniform()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 
 import pytest
@@ -299,6 +300,23 @@ def both_ways(
             except TosaConvertError as error:
                 results.append(str(error))
     return results
+
+
+@pytest.mark.parametrize("is_small", [True, False])
+def test_a_vtable_may_be_the_last_bytes_of_a_file(
+    is_small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_small:
+        monkeypatch.setattr("tosa_convert.formats.flatbuffer.read.read_few", lambda _: None)
+    data = bytearray(bytes(file()))
+    (root,) = struct.unpack_from("<I", data)
+    vtable = root - struct.unpack_from("<i", data, root)[0]
+    (size,) = struct.unpack_from("<H", data, vtable)
+    struct.pack_into("<i", data, root, root - len(data))
+    moved = bytes(data) + bytes(data[vtable : vtable + size])
+    assert read(moved).main.outputs == read(bytes(file())).main.outputs
+    with pytest.raises(TosaConvertError, match="vtable"):
+        read(moved[:-2])
 
 
 def test_many_vtables_are_read_as_each_of_them_alone(monkeypatch: pytest.MonkeyPatch) -> None:

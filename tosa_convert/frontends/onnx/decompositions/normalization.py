@@ -27,6 +27,23 @@ def local_response(e: Decomposition) -> None:
     e.result(e.op("Div", x, e.op("Pow", base, e.like(e.attribute("beta", 0.75)))))
 
 
+def layer_normalization(e: Decomposition) -> None:
+    """Centre the elements, then scale them; torch-mlir's difference of squares loses digits."""
+    e.leave_if(e.numpy_type() != np.float32, "it is not FP32")
+    rank = len(e.shape(0))
+    axes = range(int(e.attribute("axis", -1)) % rank, rank)
+    mean = e.reduce("ReduceMean", e.inputs[0], axes)
+    centred = e.op("Sub", e.inputs[0], mean)
+    variance = e.reduce("ReduceMean", e.op("Mul", centred, centred), axes)
+    deviation = e.op("Sqrt", e.op("Add", variance, e.like(e.attribute("epsilon", 1e-5))))
+    inverse = e.op("Reciprocal", deviation)
+    found = e.op("Mul", e.op("Mul", centred, inverse), e.inputs[1])
+    e.result(e.op("Add", found, e.inputs[2]) if e.has(2) else found)
+    for index, name in enumerate((mean, inverse), 1):
+        if e.wants(index):
+            e.result(name, index)
+
+
 def lp_normalization(e: Decomposition) -> None:
     """Zeros stay zeros, as onnx computes it; torch-mlir gives NaN."""
     axis, p = int(e.attribute("axis", -1)), int(e.attribute("p", 2))

@@ -60,6 +60,7 @@ DECOMPOSITIONS: Final[dict[str, Callable[[Decomposition], None]]] = {
     "MaxPool": pooling.max_pool,
     "GlobalLpPool": pooling.global_lp_pool,
     "LRN": normalization.local_response,
+    "LayerNormalization": normalization.layer_normalization,
     "LpNormalization": normalization.lp_normalization,
     "DepthToSpace": movement.depth_to_space,
     "ReverseSequence": movement.reverse_sequence,
