@@ -247,14 +247,15 @@ def test_convert_says_the_scales_that_the_program_does_not_hold(
 
 
 def test_convert_says_which_sizes_are_open_and_how_to_set_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     rows = [TensorRow(name, "float32", (-1, 5)) for name in ("x", "y")]
     path = tmp_path / "d.tflite"
     path.write_bytes(model(rows, [OperatorRow("RELU", (0,), (1,))], [0], [1]))
     words = [str(path), "-o", str(tmp_path / "d.tosa")]
     assert run(verb("convert"), words) == 0
-    last = capsys.readouterr().err.splitlines()[-1]
-    assert last.endswith("set them when you convert: --input-shape x=1x5")
-    assert run(verb("convert"), [*words, *last.split()[-2:]]) == 0
-    assert capsys.readouterr().err == ""
+    (said,) = caplog.messages
+    assert said.endswith("set them when you convert: --input-shape x=1x5")
+    caplog.clear()
+    assert run(verb("convert"), [*words, *said.split()[-2:]]) == 0
+    assert not caplog.messages

@@ -149,8 +149,6 @@ def _note_interface(graph: Graph, interface: Interface, runtime: str) -> None:
     """
     if runtime != "tflite":
         return
-    from tosa_convert.consumers.unread import advice_on_sizes
-
     main = graph.main
     rows = (("input", main.inputs, interface.inputs), ("output", main.outputs, interface.outputs))
     for role, names, values in rows:
@@ -158,8 +156,6 @@ def _note_interface(graph: Graph, interface: Interface, runtime: str) -> None:
             if value.scale is not None:
                 text = scale_text(value.scale, value.zero_point)
                 note(f"{role} {name}: {value.dtype}, {text}; the program does not hold them")
-    if advice := advice_on_sizes(main):
-        note(f"sizes of inputs are open, which not every program reads; {advice}")
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -74,7 +75,8 @@ def _beyond_1_0(graph: Graph, interface: Interface) -> Iterator[str]:
         begin = f"the input {name} has sizes that are not fixed"
         # What torch says has the bounds of the sizes, too.
         if not any(remark.startswith(f"{begin}:") for remark in interface.remarks):
-            yield f"{begin}: --input-shape {name}={sizes} with numbers fixes them"
+            option = shlex.join(["--input-shape", f"{name}={sizes.replace('?', '1')}"])
+            yield f"{begin}: {sizes}; set them when you convert: {option}"
     found = {
         name: None
         for _, block in graph.blocks()

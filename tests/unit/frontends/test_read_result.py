@@ -48,7 +48,8 @@ def test_what_needs_tosa_1_1_is_said_with_the_option_that_avoids_it(
     graph = finish(Request(frontend="torch", source="net.py"), interface, tmp_path, ReadOptions())
     assert needs(graph).version == "1.1"
     assert caplog.messages == [
-        "the input ids has sizes that are not fixed: --input-shape ids=?x4 with numbers fixes them",
+        "the input ids has sizes that are not fixed: ?x4; "
+        "set them when you convert: --input-shape ids=1x4",
         "6 tensors of INT64 need EXT-INT64 of TOSA 1.1: ids, net.py:7, bias, scores, and 1 without a "
         "name; to compute in 32 bits instead: --narrow i64",
     ]
