@@ -328,9 +328,9 @@ def test_a_campaign_finds_reduces_and_recognises(
         with monkeypatch.context() as there:
             there.chdir(folder)
             assert run(verb("check"), shlex.split(printed)[2:]) != 0
-        said = capsys.readouterr()
-        assert "[file-error]" not in said.err
-        assert rows[name]["said"].splitlines()[0] in said.out + said.err
+        again = capsys.readouterr()
+        assert "[file-error]" not in again.err
+        assert rows[name]["said"].splitlines()[0] in again.out + again.err
         assert "```mlir" in report
     # The same command again goes on, and knows its findings.
     assert run(verb("fuzz"), words) == 0

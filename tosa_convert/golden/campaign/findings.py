@@ -149,7 +149,7 @@ def known_causes(folders: list[Path]) -> set[tuple[str, str]]:
     `also` in a finding.json, which somebody wrote there, has further causes of the same defect.
     Raises TosaConvertError("file-error") for a file that is not a finding.
     """
-    found = set()
+    found: set[tuple[str, str]] = set()
     for folder in folders:
         for path in sorted(folder.glob(f"*/{FILE}")):
             row = read_json(path, _EXPECTED)
