@@ -248,7 +248,7 @@ class CheckItem(_Item):
     def runtest(self) -> None:
         """Run the program on both sides, and compare."""
         from tosa_convert.errors import TosaConvertError
-        from tosa_convert.golden.checking.check import bisect_command, check_seeds
+        from tosa_convert.golden.checking.seeds import bisect_command, check_seeds
 
         against = self.config.getoption("--tosa-against")
         seeds = self.config.getoption("--tosa-seeds")

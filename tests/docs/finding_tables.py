@@ -11,6 +11,7 @@ from typing import Any, Final
 from oracle.scoreboard import CONSUMERS, RESULTS
 
 from tosa_convert.golden.backends.adapters import ADAPTERS
+from tosa_convert.golden.campaign.findings import known_key
 
 FINDINGS: Final = RESULTS.parent
 #: Packages of consumers that have no adapter.
@@ -97,11 +98,17 @@ def fault_table() -> str:
 
 
 def _reduced(name: str, cell: str, counts: Row) -> str:
-    """Return a link to the finding about an operator and type, or the name of an official case."""
+    """Return a link to the finding about an operator and type, or the name of an official case.
+
+    `cells` in a finding.json is a pattern of further operators with their types and cases.
+    """
     operator, _, element = cell.partition(" ")
     for folder, row in folders():
-        is_same = row["against"].partition(":")[0] == name.partition(":")[0]
-        if is_same and re.search(rf"\b{operator} {element}\b", row["cause"]):
+        if known_key(row["against"], "") != known_key(name, ""):
+            continue
+        is_same = re.search(rf"\b{operator} {element}\b", row["cause"])
+        cells = row.get("cells")
+        if is_same or (cells and re.search(cells, f"{cell} {counts['case']}")):
             return f"[{folder.name}](../findings/{folder.name}/report.md)"
     return f"`{counts['case']}`"
 

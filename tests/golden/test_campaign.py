@@ -7,7 +7,9 @@ import random
 import shlex
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -17,22 +19,39 @@ import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.builder import Builder
 from tosa_convert.cli.main import run, verb
-from tosa_convert.errors import TosaConvertError
+from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.backends.adapters import ADAPTERS, Adapter, open_adapter
 from tosa_convert.golden.backends.isolated import ProgramCommand, results_of
 from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.campaign import detours
+from tosa_convert.golden.campaign import observe as observe_module
 from tosa_convert.golden.campaign.detours import DETOURS, exchanged, with_detour, with_fixed_inputs
 from tosa_convert.golden.campaign.findings import (
     _seen_from,
+    known_causes,
+    known_key,
     observe_again,
     reduced_finding,
     save_finding,
 )
-from tosa_convert.golden.campaign.observe import Consumer, Observation, observe
+from tosa_convert.golden.campaign.observe import (
+    Consumer,
+    Observation,
+    observe,
+    says_nothing,
+    telling_part,
+)
+from tosa_convert.golden.campaign.restructure import (
+    SHAPES,
+    with_branch,
+    with_computed_shape,
+    with_free_constants,
+    with_padding_outside,
+)
 from tosa_convert.golden.campaign.run import Campaign, run_campaign
 from tosa_convert.golden.campaign.trials import Source, Trial, make_trial, part_of_model
+from tosa_convert.golden.running.run_options import Engine
 from tosa_convert.golden.suite.journal import Answer
 from tosa_convert.records import replace
 
@@ -116,6 +135,90 @@ def test_other_edits_keep_every_bit() -> None:
     assert taken == {"operands", "constant"}
 
 
+@pytest.mark.parametrize(
+    ("edit", "kinds"),
+    [
+        (with_computed_shape, ["RESHAPE", "TILE", "SLICE"]),
+        (with_free_constants, ["MUL", "CONV2D", "PAD", "CLAMP"]),
+        (with_branch, ["ADD", "RESHAPE", "REDUCE_SUM", "CONV2D", "CONCAT"]),
+        (with_padding_outside, ["CONV2D", "DEPTHWISE_CONV2D"]),
+    ],
+)
+def test_a_changed_structure_keeps_every_bit(edit: Callable[..., Any], kinds: list[str]) -> None:
+    texts = set()
+    for number in range(60):
+        graph = golden.generate(seed=2 * number, operators=4, kinds=kinds)
+        inputs = golden.input_arrays(graph, None, random=number)
+        changed = edit(graph, random.Random(number))
+        if changed is None:
+            continue
+        other, text, more = changed
+        assert not tc.validate(other)
+        assert tc.dumps(other) != tc.dumps(graph)
+        given = golden.input_arrays(other, {**inputs, **more})
+        assert results(other, given) == results(graph, inputs)
+        texts.add(text)
+    assert len(texts) > 1
+    if edit is with_computed_shape:
+        assert texts == {f"shape {way}" for way in SHAPES}
+
+
+def test_the_branch_that_is_not_taken_has_ones() -> None:
+    graph = golden.generate(seed=2, operators=1, kinds=["EXP"])
+    changed = with_branch(graph, random.Random(0))
+    assert changed is not None
+    then, other = (region.blocks[0] for region in changed[0].regions[1:])
+    assert [op.spec.name for op in then.operators] == ["EXP"]
+    assert [op.spec.name for op in other.operators] == ["CONST"]
+
+
+def test_messages_that_differ_in_element_types_have_one_cause() -> None:
+    def group(one: str, other: str) -> str:
+        message = f"error: 'tosa.pad' op expect one type, got '{one}' and '{other}'"
+        return observe_module._essence(fail("backend-failed", "c", message))
+
+    assert group("i8", "i4") == group("f16", "f8E4M3FN") == group("f32", "bf16")
+    assert "pad" in group("i8", "i4")
+    crash = (
+        "warning: could not cast\nPlease report issues to us\nStack dump:\n0.\tProgram arguments: x"
+    )
+    assert observe_module._essence(fail("backend-failed", "", crash)) == "warning: could not cast"
+    said = ["it ended with the code -11", "Error code: -11", "Diagnostics:", "Stack dump:"]
+    crash = "\n".join([*said, "0.\tProgram arguments: x"])
+    silent = observe_module._essence(fail("backend-failed", "", crash))
+    assert silent == "it ended with the code -N"
+    assert says_nothing(silent)
+    assert telling_part(f"crashed: {group('i8', 'i4')}").endswith("got '")
+
+
+@pytest.mark.parametrize(("engine", "status"), [("numpy", "crashed"), ("auto", "not-run")])
+def test_a_crash_of_the_reference_model_counts_where_numpy_judges(
+    engine: Engine, status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crash(*_: Any, **__: Any) -> None:
+        raise fail("refmodel-failed", "", "the reference model ended with SIGSEGV: no message")
+
+    monkeypatch.setattr(observe_module, "check_outputs", crash)
+    trial = make_trial(Source(size=1, kinds=("ABS",)), 0)
+    found = observe(trial, Consumer("reference-model", 10, engine))
+    assert found[0] == status
+    assert says_nothing(found[2]) is (status == "crashed")
+
+
+def test_a_defect_is_known_to_all_consumers_of_its_package(tmp_path: Path) -> None:
+    row = {
+        "against": "torch-mlir:canonicalize",
+        "cause": "wrong: NEGATE INT8",
+        "also": ["wrong: NEGATE INT16"],
+    }
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "finding.json").write_text(json.dumps(row), encoding="utf-8")
+    known = known_causes([tmp_path])
+    assert known_key("torch-mlir:all", "wrong: NEGATE INT8") in known
+    assert known_key("torch-mlir", "wrong: NEGATE INT16") in known
+    assert known_key("tosa-opt", "wrong: NEGATE INT8") not in known
+
+
 def test_a_program_follows_from_its_number() -> None:
     source = Source(seed=3, size=5)
     one, other, third = (make_trial(source, number) for number in (7, 7, 8))
@@ -141,6 +244,45 @@ def test_a_part_of_a_model_runs(root: Path) -> None:
         golden.run(part, random=1, engine="numpy")
         sizes.add(len(part.main.operators))
     assert len(sizes) > 3
+
+
+def test_programs_like_a_model_are_generated(root: Path, tmp_path: Path) -> None:
+    model = str(root / "examples/digits_cnn.mlirbc")
+    words = ["--seed", "1", "--count", "6", "--size", "2", "--like", model, "-o", str(tmp_path)]
+    assert run(verb("generate"), words) == 0
+    graphs = [tc.load(path) for path in sorted(tmp_path.glob("*/model.tosa"))]
+    assert len({tc.dumps(graph) for graph in graphs}) > 4
+    own = {tensor.dtype.name for tensor in tc.load(model).main.tensors.values()}
+    for graph in graphs:
+        assert not tc.validate(graph)
+        assert {tensor.dtype.name for tensor in graph.main.tensors.values()} <= own | {"BOOL"}
+    assert run(verb("generate"), [*words, "--only", "ABS"]) == 2
+
+
+def test_a_campaign_runs_on_the_cluster_of_a_scheduler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Client:
+        def __init__(self, address: str, timeout: float) -> None:
+            self.address = address
+
+        def scheduler_info(self) -> dict[str, list[str]]:
+            return {"workers": ["one"]}
+
+        def get_executor(self, *, pure: bool) -> ThreadPoolExecutor:
+            made.append(ThreadPoolExecutor(1))
+            return made[-1]
+
+    made: list[ThreadPoolExecutor] = []
+    monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(Client=Client))
+    monkeypatch.setattr(observe_module, "check_outputs", lambda *_, **__: SimpleNamespace(ok=True))
+    (tmp_path / "honest.py").write_text(HONEST)
+    words = ["--against", str(tmp_path / "honest.py"), "--work", str(tmp_path / "work")]
+    words += ["--scheduler", "tcp://there:1", "--max-cases", "9", "--only", "ABS", "--size", "1"]
+    assert run(verb("fuzz"), [*words, "--engine", "numpy"]) == 0
+    # Eight programs, and one more: an executor ends with the programs that it was given.
+    assert len(made) == 2
+    assert len((tmp_path / "work" / "trials.jsonl").read_text().splitlines()) == 10
 
 
 @pytest.mark.slow

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -25,11 +27,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from measure.refusing_lines import refusing_lines
 
+import tosa_convert as tc
+from tosa_convert.builder.block_editor import BlockEditor
+from tosa_convert.golden.campaign.detours import with_block
+from tosa_convert.golden.campaign.restructure import with_computed_shape, with_free_constants
 from tosa_convert.golden.random_graphs import NOT_GENERATED, RULES, generate
 from tosa_convert.graph import Graph
 from tosa_convert.graph.dtypes import V1_0
 from tosa_convert.graph.model import DYNAMIC, Region
 from tosa_convert.graph.opset import OPERATORS, OperatorSpec
+from tosa_convert.records import replace
 from tosa_convert.rules.infer import infer
 from tosa_convert.rules.public import find_violations, needs
 from tosa_convert.rules.types import TypeRow, element_text, match, rows
@@ -94,33 +101,107 @@ def reached(graph: Graph) -> Iterator[Reachable]:
 
 
 def is_sound(graph: Graph) -> bool:
-    """Return whether all rules allow a program, its sizes are inferred, and are allowed if unknown."""
+    """Return whether all rules allow a program and its variants, and its sizes are inferred.
+
+    The variants are programs that say less: sizes or ranks are unknown, constants are inputs, shapes are
+    computed, sizes are -1, branches return nothing, and equal elements of constants are written once.
+    """
     shapes = {name: graph.main.tensors[name].shape or () for name in graph.main.inputs}
     least = needs(graph)
     assert least is not None
     target = ",".join((*least.profiles, *least.extensions)) or None
-    unsized = without_sizes(graph)
-    inferred = infer(unsized, shapes)
+    unsized, open_sizes = without_sizes(graph), without_sizes(with_open_sizes(graph))
+    variants = [
+        unsized,
+        without_sizes(graph, keeps_ranks=False),
+        without_sizes(graph, sized=graph.main.inputs[1::2]),
+        without_sizes(graph, keeps_ranks=False, sized=graph.main.inputs[1::2]),
+        open_sizes,
+        without_sizes(with_open_slices(graph), sized=graph.main.inputs),
+        without_results(graph),
+        tc.load(tc.dumps(graph, "mlir")),
+    ]
+    for edit in (partial(with_free_constants, most=1000), with_computed_shape):
+        if changed := edit(graph, random.Random(str(graph))):
+            variants += [changed[0], without_sizes(changed[0])]
     return (
         not find_violations(graph, level="8k", profile=target)
-        and not find_violations(unsized)
-        and not find_violations(without_sizes(graph, keeps_ranks=False))
+        and not any(find_violations(variant) for variant in variants)
         and all(
             tensor.shape == inferred.main.tensors[name].shape
+            for inferred in (infer(unsized, shapes), infer(open_sizes, shapes))
             for name, tensor in graph.main.tensors.items()
         )
     )
 
 
-def without_sizes(graph: Graph, *, keeps_ranks: bool = True) -> Graph:
+def with_open_sizes(graph: Graph) -> Graph:
+    """Return a program whose RESHAPE operators have a last size of -1.
+
+    Not those of constants and block-scaled tensors, whose sizes are known.
+    """
+    block = graph.main
+    edit = BlockEditor(block)
+    known = {op.outputs[0] for op in block.operators if not op.inputs}
+    for op in edit.visit():
+        if op.spec.name != "RESHAPE" or op.inputs[0] in known:
+            continue
+        if block.tensors[op.inputs[0]].scale is None:
+            *sizes, _ = block.shapes[op.inputs[1]].values() or (0,)
+            if sizes:
+                edit.add(replace(op, inputs=(op.inputs[0], edit.const_shape((*sizes, -1)))))
+                edit.remove(op)
+    return with_block(graph, block, edit.finish())
+
+
+def with_open_slices(graph: Graph) -> Graph:
+    """Return a program in which slices have the size -1 where they end with what they are of."""
+    block = graph.main
+    edit = BlockEditor(block)
+    for op in edit.visit():
+        if op.spec.name == "SLICE" and block.tensors[op.inputs[0]].scale is None:
+            shape = block.tensors[op.inputs[0]].shape or ()
+            start, sizes = (block.shapes[name].values() for name in op.inputs[1:])
+            if start and sizes:
+                rows = zip(shape, start, sizes, strict=True)
+                left = [-1 if first + size == whole else size for whole, first, size in rows]
+                edit.add(replace(op, inputs=(*op.inputs[:2], edit.const_shape(left))))
+                edit.remove(op)
+    return with_block(graph, block, edit.finish())
+
+
+def without_results(graph: Graph) -> Graph:
+    """Return a program in which a COND_IF returns nothing, if no operator takes its result."""
+    block = graph.main
+    used = {name for op in block.operators for name in op.inputs}
+    for op in block.operators:
+        if op.spec.name == "COND_IF" and not used & {*op.outputs}:
+            outputs = [name for name in block.outputs if name not in op.outputs]
+            if not outputs:
+                continue
+            regions = {str(op.attributes[row.name]) for row in op.spec.regions}
+            operators = [replace(one, outputs=()) if one is op else one for one in block.operators]
+            kept = {name: row for name, row in block.tensors.items() if name not in op.outputs}
+            main = replace(block, outputs=outputs, operators=operators, tensors=kept)
+            made = [
+                Region(region.name, [replace(own, outputs=[]) for own in region.blocks])
+                if region.name in regions
+                else Region(region.name, [main if own is block else own for own in region.blocks])
+                for region in graph.regions
+            ]
+            return Graph(graph.version, made, graph.producer, graph.target)
+    return graph
+
+
+def without_sizes(graph: Graph, *, keeps_ranks: bool = True, sized: Collection[str] = ()) -> Graph:
     """Return a program whose inputs have unknown sizes, or ranks, and results unknown ranks.
 
-    The last size of a block-scaled tensor is known: it has whole blocks.
+    The last size of a block-scaled tensor is known: it has whole blocks. sized: inputs that keep theirs.
     """
     block, constants = graph.main, {op.outputs[0] for op in graph.main.operators if not op.inputs}
     tensors = dict(block.tensors)
     for name, tensor in tensors.items():
-        if tensor.scale is not None:
+        if tensor.scale is not None or name in sized:
             continue
         if name in block.inputs and tensor.shape is not None:
             sizes = (DYNAMIC,) * len(tensor.shape)
@@ -136,20 +217,22 @@ def without_sizes(graph: Graph, *, keeps_ranks: bool = True) -> Graph:
 
 
 def measure(programs: int) -> tuple[set[Reachable], float]:
-    """Return the rows that programs reach, and the programs a second of processor time.
+    """Return the rows that programs reach, and how many are made in a second of processor time.
 
     Raises TosaConvertError if a program cannot be made, and AssertionError if one is not valid.
     """
     seen: set[Reachable] = set()
     kinds = [None, *([name] for name in sorted(RULES))]
-    begin = time.process_time()
+    seconds = 0.0
     for number in range(programs):
         turn, place = divmod(number, len(kinds))
         size = _SIZE if kinds[place] else _LARGE
+        begin = time.process_time()
         graph = generate(turn, size, kinds=kinds[place])
+        seconds += time.process_time() - begin
         assert is_sound(graph), f"{kinds[place]} {turn}"
         seen.update(reached(graph))
-    return seen & all_rows(), programs / (time.process_time() - begin)
+    return seen & all_rows(), programs / seconds
 
 
 def reach_others(seen: set[Reachable], programs: int) -> None:

@@ -29,8 +29,10 @@ def _leaves(statement: ast.stmt) -> bool:
 
 
 def _blocks(tree: ast.AST) -> Iterator[list[ast.stmt]]:
-    """Yield the bodies of conditions and loops."""
+    """Yield the bodies of functions, conditions and loops."""
     for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            yield node.body
         if isinstance(node, (ast.If, ast.For, ast.While)):
             yield node.body
             yield node.orelse
@@ -43,17 +45,20 @@ def _lines(node: ast.AST) -> range:
 def refusing_lines(folder: Path) -> Lines:
     """Return the lines of each file that only a program with a violation runs.
 
-    They are the blocks that yield a violation whenever they run, and functions that only such blocks
-    call.
+    They are the blocks that yield a violation whenever they run, or whenever they go on behind their
+    last way out, such as `if fits: return`; and functions that only such lines call.
     """
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in folder.rglob("*.py")}
     found: Lines = {path: set() for path in trees}
     for path, tree in trees.items():
         for block in _blocks(tree):
             place = next((index for index, one in enumerate(block) if _refuses(one)), None)
-            # What returns before may be valid.
-            if place is not None and not any(map(_leaves, block[:place])):
-                found[path].update(line for node in block for line in _lines(node))
+            if place is None:
+                continue
+            # What leaves the block before it may be valid.
+            ways_out = [index for index, one in enumerate(block[:place]) if _leaves(one)]
+            first = ways_out[-1] + 1 if ways_out else 0
+            found[path].update(line for node in block[first:] for line in _lines(node))
     uses = defaultdict[str, set[tuple[Path, int]]](set)
     for path, tree in trees.items():
         for node in ast.walk(tree):

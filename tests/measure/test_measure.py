@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from measure.coverage_by_folder import AIMS, below, folder_of, sums
 from measure.mutations import mutations
+from measure.refusing_lines import refusing_lines
 
 SOURCE = '''def clip(x: int = 3, é: str = "a + b") -> "int | None":
     """1 + 1"""
@@ -111,3 +112,36 @@ def test_sums_are_by_folder_and_aims_are_held() -> None:
     assert list(below({name: found[""] for name in AIMS if not name})) != []
     assert folder_of("tosa_convert/api.py") == ""
     assert folder_of("tosa_convert/formats/mlir/text/parse.py") == "formats/mlir"
+
+
+def test_lines_behind_a_way_out_that_refuse_are_left_out(tmp_path: Path) -> None:
+    text = """\
+def sizes(view):
+    one = view.shape
+    if one is None:
+        return
+    other = text(one)
+    yield Violation("sizes", other)
+
+def ranks(view):
+    for one in view.tensors:
+        if one.rank is None:
+            continue
+        yield Violation("rank", one)
+    if view.scale is None:
+        yield None
+
+def text(one):
+    return str(one)
+"""
+    path = tmp_path / "rules.py"
+    path.write_text(text, encoding="utf-8")
+    lines = text.splitlines()
+    left_out = [lines[line - 1].strip() for line in sorted(refusing_lines(tmp_path)[path])]
+    assert left_out == [
+        "other = text(one)",
+        'yield Violation("sizes", other)',
+        'yield Violation("rank", one)',
+        "def text(one):",
+        "return str(one)",
+    ]

@@ -49,6 +49,11 @@ _LEAST_REDUCING = 120.0
     help="Findings of this folder are not reported again; may be repeated.",
 )
 @option("--refused", more="A failure is a finding.")
+@option(
+    "--scheduler",
+    metavar="ADDRESS",
+    help="Try programs on the Dask cluster of this scheduler; what fails is reduced here.",
+)
 @program_options()
 @add_options("--engine --timeout --jobs")
 def fuzz(against: str, work: str, **options: Any) -> int:
@@ -62,6 +67,7 @@ def fuzz(against: str, work: str, **options: Any) -> int:
     import sys
     from pathlib import Path
 
+    from tosa_convert.cli.run_suite import case_runner
     from tosa_convert.golden.campaign.observe import Consumer
     from tosa_convert.golden.campaign.run import Campaign, run_campaign
     from tosa_convert.golden.campaign.trials import Source
@@ -79,13 +85,18 @@ def fuzz(against: str, work: str, **options: Any) -> int:
         scaled=options["scaled"],
         like=tuple(str(Path(path).resolve()) for path in options["like"]),
     )
+    # No forks: a process that has threads, as those of numpy, is not forked safely for hours.
+    run_trials, jobs = case_runner(
+        options["scheduler"], options["jobs"] or os.cpu_count() or 1, fork=False
+    )
     campaign = Campaign(
         source,
         Consumer(against, options["timeout"], options["engine"]),
         Path(work),
         options["seconds"],
         options["limit"],
-        options["jobs"] or os.cpu_count() or 1,
+        jobs,
+        run_trials,
         tuple(map(Path, options["known"])),
         options["refused"] == "fail",
         max(options["seconds"], _LEAST_REDUCING),

@@ -10,6 +10,7 @@ import click
 
 from tosa_convert.cli.command import Verb
 from tosa_convert.cli.messages import note
+from tosa_convert.cli.option import NamesFile
 from tosa_convert.cli.shared_options import names_from, option
 from tosa_convert.errors import printable
 
@@ -94,6 +95,15 @@ def program_options(*, old: Sequence[str] = ()) -> Callable[[Any], Any]:
     help="Write N cases into the folder -o, for SEED, SEED + 1, ...",
 )
 @option("--edges", needs=("--count",), more="They are in the cases.")
+@option(
+    "--like",
+    multiple=True,
+    metavar="MODEL",
+    type=NamesFile(),
+    excludes=("--only", "--profile", "--types", "--level", "--scaled"),
+    help="Programs are random parts of this model, --size operators of it at most, with edits that keep "
+    "what they compute; may be repeated.",
+)
 @program_options(old=("--operators",))
 @option("--output", required=True, more="With --count it is a folder.")
 @option("--to", more="Standard output is a flatbuffer.")
@@ -101,6 +111,7 @@ def generate(
     seed: int,
     operators: int,
     count: int | None,
+    like: tuple[str, ...],
     only: str,
     profile: str | None,
     types: str | None,
@@ -120,11 +131,14 @@ def generate(
     from tosa_convert.cli.load_graph import save_graph
     from tosa_convert.golden.arrays.npz import npz_pieces
     from tosa_convert.golden.arrays.scratch import OutputFolder
+    from tosa_convert.golden.campaign.trials import program_like
     from tosa_convert.io.files import STANDARD
 
     kinds = list(filter(None, only.split(","))) or None
 
     def made(seed: int) -> Graph:
+        if like:
+            return program_like(like[seed % len(like)], seed, operators)
         return golden.generate(
             seed,
             operators,

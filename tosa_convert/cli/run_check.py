@@ -28,7 +28,6 @@ from tosa_convert.golden.backends.runners import Backend
 from tosa_convert.golden.checking.check import (
     CheckPlan,
     OpenBackend,
-    bisect_command,
     calibration_inputs,
     check_inputs,
     edge_sets,
@@ -36,6 +35,7 @@ from tosa_convert.golden.checking.check import (
     seeded_inputs,
     with_initial_states,
 )
+from tosa_convert.golden.checking.seeds import bisect_command
 from tosa_convert.golden.checking.widen import WIDENED, refuse_fixed, widened, widened_inputs
 from tosa_convert.golden.edges.edge_inputs import EdgeInputs, seeds_of_sets
 from tosa_convert.golden.running.programs import input_slots

@@ -10,7 +10,7 @@ import re
 import shlex
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -80,7 +80,7 @@ def run_suite(given: tuple[str, ...], options: Mapping[str, Any]) -> int:
     before = read_baseline(Path(copy_standard_input(baseline))) if baseline else None
     plan = _plan(given, options).sampled(options["limit"])
     start = time.monotonic()
-    run_cases = _case_runner(options["scheduler"], options["jobs"] or os.cpu_count() or 1)
+    run_cases, _ = case_runner(options["scheduler"], options["jobs"] or os.cpu_count() or 1)
     with contextlib.ExitStack() as stack:
         folder = _folder(options["work"], stack)
         progress = stack.enter_context(ProgressDisplay("cases", len(plan.names)))
@@ -321,10 +321,16 @@ def _print_changes(changed: Changes) -> None:
             say(f"{label}: {len(names)}: {listed}{more}")
 
 
-def _case_runner(scheduler: str | None, processes: int) -> CaseRunner:
-    """Return the runner of the cases: local processes, or the Dask cluster of a scheduler."""
+def case_runner(
+    scheduler: str | None, processes: int, *, fork: bool | None = None
+) -> tuple[CaseRunner, int]:
+    """Return the runner of the cases, local processes or a Dask cluster, and how many it runs at once.
+
+    fork: whether local processes are forks of this one; by default if that is safe.
+    """
     if scheduler is None:
-        return on_local_processes(processes, fork=may_fork())
+        fork = may_fork() if fork is None else fork
+        return on_local_processes(processes, fork=fork), processes
     try:
         distributed: Any = importlib.import_module("distributed")
     except ImportError:
@@ -337,4 +343,12 @@ def _case_runner(scheduler: str | None, processes: int) -> CaseRunner:
         raise fail("file-error", scheduler, f"no Dask scheduler answers: {error}") from None
     # If a worker dies, Dask itself gives its case to another worker.
     workers = max(1, len(client.scheduler_info()["workers"]))
-    return on_executor(client.get_executor(pure=False), window=16 * workers)
+
+    def run_cases(
+        function: Callable[[str], Answer], names: list[str]
+    ) -> Generator[Answer, None, None]:
+        # An executor ends with the cases that it was made for.
+        if names:
+            yield from on_executor(client.get_executor(pure=False), 16 * workers)(function, names)
+
+    return run_cases, workers

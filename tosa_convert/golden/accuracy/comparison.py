@@ -98,9 +98,8 @@ class TensorComparison:
         place = f"at {list(self.worst)}: expected {self.expected}, found {self.found}"
         if self.worst_ulp:
             place += f" ({self.worst_ulp:g} ulp)"
-        tolerance = f"atol={self.needed_atol:.4g}"
-        if math.isfinite(self.needed_rtol):
-            tolerance += f" or rtol={self.needed_rtol:.4g}"
+        relative = f" or rtol={self.needed_rtol:.4g}" * math.isfinite(self.needed_rtol)
+        tolerance = f"atol={self.needed_atol:.4g}{relative}"
         if self.needed_ulp:
             tolerance += f", at most {self.needed_ulp:g} ulp"
         counts = count_text(self.ok, self.elements, self.differing, self.failing)

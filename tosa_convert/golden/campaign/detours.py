@@ -182,11 +182,12 @@ def _candidates(block: Block) -> list[tuple[int, int]]:
         (index, position)
         for index, op in enumerate(block.operators)
         for position, name in enumerate(op.inputs)
-        if name not in fixed and _is_usual(block.tensors.get(name))
+        if name not in fixed and is_usual(block.tensors.get(name))
     ]
 
 
-def _is_usual(tensor: Tensor | None) -> bool:
+def is_usual(tensor: Tensor | None) -> bool:
+    """Return whether a value is a tensor of known sizes, none of them 0, and no variable."""
     if tensor is None or tensor.shape is None or DYNAMIC in tensor.shape:
         return False
     return not tensor.variable and math.prod(tensor.shape) > 0
@@ -211,7 +212,7 @@ def with_detour(graph: Graph, choose: random.Random) -> tuple[Graph, str] | None
                     _use(edit, op, position, value)
         except (TosaConvertError, ValueError, IndexError):
             continue  # the type or the shape does not allow it
-        return _with_block(graph, block, edit.finish()), name
+        return with_block(graph, block, edit.finish()), name
     return None
 
 
@@ -222,7 +223,8 @@ def _use(edit: BlockEditor, op: Operator, position: int, value: str) -> None:
     edit.remove(op)
 
 
-def _with_block(graph: Graph, old: Block, new: Block) -> Graph:
+def with_block(graph: Graph, old: Block, new: Block) -> Graph:
+    """Return a program with another block in the place of one."""
     regions = [
         Region(region.name, [new if block is old else block for block in region.blocks])
         for region in graph.regions
@@ -241,7 +243,7 @@ def exchanged(graph: Graph, choose: random.Random) -> tuple[Graph, str] | None:
     first, second, *rest = op.inputs
     operators = list(block.operators)
     operators[index] = replace(op, inputs=(second, first, *rest))
-    return _with_block(graph, block, replace(block, operators=operators)), "operands exchanged"
+    return with_block(graph, block, replace(block, operators=operators)), "operands exchanged"
 
 
 def with_fixed_inputs(
@@ -265,4 +267,4 @@ def with_fixed_inputs(
     kept = [name for name in done.inputs if name not in fixed]
     tensors = {name: tensor for name, tensor in done.tensors.items() if name not in fixed}
     changed = replace(done, inputs=kept, tensors=tensors)
-    return _with_block(graph, block, changed), f"constant {', '.join(fixed)}"
+    return with_block(graph, block, changed), f"constant {', '.join(fixed)}"

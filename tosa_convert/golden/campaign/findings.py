@@ -18,6 +18,7 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import load_npz, npz_pieces
 from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder
+from tosa_convert.golden.backends.adapters import ADAPTERS
 from tosa_convert.golden.backends.runners import ORIGINALS, open_backend
 from tosa_convert.golden.campaign.observe import (
     Consumer,
@@ -25,6 +26,7 @@ from tosa_convert.golden.campaign.observe import (
     computed,
     described,
     observe,
+    says_nothing,
     telling_part,
 )
 from tosa_convert.golden.campaign.trials import Source, Trial
@@ -117,7 +119,10 @@ def reduced_finding(
     if again != status or (status != "wrong" and group != other):
         smallest, text = trial, observation.message
     block = smallest.graph.main
-    cause = group if status != "wrong" else f"wrong: {described(block, block.operators)}"
+    cause = group
+    if status == "wrong" or says_nothing(group):
+        described_operators = described(block, block.operators)
+        cause = f"{'wrong' if status == 'wrong' else group}: {described_operators}"
     return Finding(cause, smallest, observation, text)
 
 
@@ -139,8 +144,9 @@ def check_words(consumer: Consumer, folder: str = "") -> list[str]:
 
 
 def known_causes(folders: list[Path]) -> set[tuple[str, str]]:
-    """Return the consumers and causes of findings in folders of earlier campaigns.
+    """Return the packages and causes of findings in folders of earlier campaigns.
 
+    `also` in a finding.json, which somebody wrote there, has further causes of the same defect.
     Raises TosaConvertError("file-error") for a file that is not a finding.
     """
     found = set()
@@ -148,8 +154,21 @@ def known_causes(folders: list[Path]) -> set[tuple[str, str]]:
         for path in sorted(folder.glob(f"*/{FILE}")):
             row = read_json(path, _EXPECTED)
             if isinstance(row, dict):
-                found.add((str(row.get("against")), str(row.get("cause"))))
+                against, others = str(row.get("against")), row.get("also")
+                causes = [row.get("cause"), *(others if isinstance(others, list) else ())]
+                found.update(known_key(against, str(cause)) for cause in causes)
     return found
+
+
+def known_key(against: str, cause: str) -> tuple[str, str]:
+    """Return what findings of one defect have in common: the consumers of a package share its code.
+
+    Example:
+        >>> known_key("torch-mlir:all", "wrong: NEGATE INT8")
+        ('torch-mlir', 'wrong: NEGATE INT8')
+    """
+    row = ADAPTERS.get(against)
+    return against if row is None else row.package, cause
 
 
 def observe_again(folder: Path) -> Observation:

@@ -15,6 +15,7 @@ from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.backends.kept_workers import KeptWorkers
+from tosa_convert.golden.backends.other_model import REFERENCE_MODEL
 from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.backends.runners import Backend, backend_on
 from tosa_convert.golden.campaign.trials import Source, Trial, make_trial
@@ -27,10 +28,16 @@ from tosa_convert.records import dataclass
 
 #: The codes of a consumer's failures -> the status of the trial.
 _STATUS: Final[dict[str, Status]] = {"backend-failed": "crashed", "backend-refused": "refused"}
+#: ... of the reference model where it is the consumer, and another engine computes the reference.
+_STATUS_OF_MODEL: Final[dict[str, Status]] = {
+    "refmodel-failed": "crashed",
+    "refmodel-refused": "refused",
+}
 #: What a compiler says whose own verifier refuses what it made of a program: no refusal.
 #: What SPIR-V refuses, and the levels and profiles of TOSA, may be limits of the target.
 _INVALID_IR: Final = re.compile(
-    r"error: (?:\S+:\d+:\d+: )?(internal error|'(?!spirv\.)[\w.]+' op (?!illegal|'|failed to emulate))"
+    r"error: (?:\S+:\d+:\d+: )?(internal error|"
+    r"'(?!spirv\.)[\w.]+' op (?!illegal|unsupported|'|failed to emulate))"
 )
 #: What differs between messages of one cause: names in quotes, files, values of MLIR, numbers.
 _VARIABLE: Final = (
@@ -39,13 +46,22 @@ _VARIABLE: Final = (
     (re.compile(r"%[\w#.$-]+"), "%"),
     (re.compile(r"tensor<[^>]*>"), "TENSOR"),
     (re.compile(r"dense(?:_resource)?<[^>]*>"), "DENSE"),
+    (re.compile(r"\b(?:b?f|[us]?i)\d+(?:E\d+M\d+\w*)?\b"), "TYPE"),
     (re.compile(r"\d+"), "N"),
     (re.compile(r"\bN (input|output|file)s\b"), r"N \1"),
 )
 #: What stands for them.
-_PLACE: Final = re.compile(r"N|\b(?:FILE|TENSOR|DENSE)\b|%")
+_PLACE: Final = re.compile(r"N|\b(?:FILE|TENSOR|DENSE|TYPE)\b|%")
 #: In the line of a message that says what is wrong.
 _TELLING: Final = re.compile(r"[Ee]rror: |Assertion|LLVM ERROR|UNREACHABLE")
+#: A message that only names the signal.
+_SILENT: Final = re.compile(
+    r"ended with (?:SIG\w+(?:, and wrote nothing to stderr|: no message)|the code -N)"
+)
+#: What LLVM's programs say of every crash.
+_NOISE: Final = re.compile(
+    r"Stack dump:|Program arguments:|Please report issues|Diagnostics:$|Error code: "
+)
 _GROUP_CHARACTERS: Final = 300
 
 
@@ -94,7 +110,10 @@ def observe(trial: Trial, consumer: Consumer) -> tuple[Status, str, str]:
         backend = _backend(trial, consumer)
         found = check_outputs(trial.graph, trial.inputs, backend, NO_TOLERANCES, options)
     except TosaConvertError as error:
-        status = _STATUS.get(error.code, "not-run")
+        codes = _STATUS
+        if (consumer.against, consumer.engine) == (REFERENCE_MODEL, "numpy"):
+            codes = _STATUS | _STATUS_OF_MODEL
+        status = codes.get(error.code, "not-run")
         said = str(error)
         if status == "refused" and _INVALID_IR.search(said):
             status = "crashed"
@@ -132,12 +151,23 @@ def _kept() -> KeptWorkers:
 
 def _essence(error: TosaConvertError) -> str:
     """Return a consumer's message without what differs from program to program."""
-    lines = error.findings[0].message.splitlines()
+    said = error.findings[0].message.splitlines()
+    lines = [line for line in said if not _NOISE.search(line)]
     telling = (line for line in lines if _TELLING.search(line) and "raise " not in line)
     text = next(telling, lines[-1] if lines else "")
     for pattern, replacement in _VARIABLE:
         text = pattern.sub(replacement, text)
     return " ".join(text.split())[:_GROUP_CHARACTERS]
+
+
+def says_nothing(group: str) -> bool:
+    """Return whether a consumer died without a word: its other defects end in the same way.
+
+    Example:
+        >>> says_nothing("crashed: it ended with SIGSEGV, and wrote nothing to stderr")
+        True
+    """
+    return bool(_SILENT.search(group))
 
 
 def telling_part(group: str) -> str:

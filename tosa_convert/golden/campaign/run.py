@@ -18,13 +18,14 @@ from tosa_convert.golden.campaign.findings import (
     Finding,
     installed,
     known_causes,
+    known_key,
     reduced_finding,
     save_finding,
     save_own_error,
 )
 from tosa_convert.golden.campaign.observe import Consumer, Observation, run_trial
 from tosa_convert.golden.campaign.trials import Source, make_trial
-from tosa_convert.golden.suite.engine import on_local_processes, run_all
+from tosa_convert.golden.suite.engine import CaseRunner, on_local_processes, run_all
 from tosa_convert.golden.suite.journal import Answer, Journal
 from tosa_convert.graph.model import counted
 from tosa_convert.records import dataclass, field
@@ -48,7 +49,8 @@ class Campaign:
     folder: keeps the answers, and gets the findings. seconds: how long new programs are tried.
     reducing: how long reductions of what failed are started then; each has its share of what is left,
         and LEAST_SECONDS at least.
-    count: the most programs; None for no limit. jobs: worker processes.
+    count: the most programs; None for no limit. jobs: how many are tried at once.
+    run_trials: tries them; None for local processes.
     known: folders of findings that are not reported again. refused: whether a refusal is a defect.
     """
 
@@ -58,6 +60,7 @@ class Campaign:
     seconds: float
     count: int | None = None
     jobs: int = 1
+    run_trials: CaseRunner | None = None
     known: tuple[Path, ...] = ()
     refused: bool = False
     reducing: float = math.inf
@@ -125,7 +128,7 @@ def _try_programs(campaign: Campaign, journal: Journal, progress: Callable[[str]
     function = functools.partial(
         run_trial, source=campaign.source, consumer=campaign.consumer, key=key
     )
-    run_cases = on_local_processes(campaign.jobs)
+    run_cases = campaign.run_trials or on_local_processes(campaign.jobs)
     # The consumer was changed since: what failed runs again.
     failed = [name for name, row in journal.answers.items() if _is_stale(row, key)]
     for name in failed:
@@ -158,7 +161,7 @@ def _report_findings(
     failing = _FAILURES if campaign.refused else _FAILURES[:-1]
     groups: dict[str, list[Observation]] = {}
     for group, rows in _groups(found, failing):
-        if (campaign.consumer.against, group) in known:
+        if known_key(campaign.consumer.against, group) in known:
             outcome.known += 1
         else:
             groups[group] = rows
@@ -188,7 +191,7 @@ def _report_findings(
             )
             if finding is None:
                 continue
-            key = (campaign.consumer.against, finding.cause)
+            key = known_key(campaign.consumer.against, finding.cause)
             if key in known:
                 outcome.known += key not in new
                 continue

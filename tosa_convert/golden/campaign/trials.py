@@ -10,6 +10,7 @@ from typing import Final
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.campaign.detours import exchanged, with_detour, with_fixed_inputs
+from tosa_convert.golden.campaign.restructure import RESTRUCTURES
 from tosa_convert.golden.edges.edge_inputs import find_edge_inputs
 from tosa_convert.golden.random_graphs import RULES, generate
 from tosa_convert.golden.running.programs import as_graph, input_arrays
@@ -25,6 +26,8 @@ _SIZES: Final = (1, 1, 1, 2, 2, 3, 5, 8, 13, 21)
 _FEW: Final = (1, 2, 3, 4)
 #: Edits of a program, at most.
 _EDITS: Final = 3
+#: How often the structure of a program is changed as well.
+_RESTRUCTURED: Final = 0.3
 #: Operators of a part of a model, at most.
 _PART: Final = 12
 
@@ -86,6 +89,13 @@ def make_trial(source: Source, number: int) -> Trial:
         if changed is not None and _is_within(changed[0], source):
             graph, made = changed[0], f"{made}, {changed[1]}"
             inputs = {name: inputs[name] for name in inputs if name in graph.main.inputs}
+    # The choices above stay as they are without this one.
+    choose = random.Random(f"structure {source.seed} {number}")
+    if choose.random() < _RESTRUCTURED:
+        edited = choose.choice(RESTRUCTURES)(graph, choose)
+        if edited is not None and _is_within(edited[0], source):
+            graph, made = edited[0], f"{made}, {edited[1]}"
+            inputs = input_arrays(graph, {**inputs, **edited[2]})
     return Trial(graph, inputs, made, plain, plain_inputs)
 
 
@@ -140,7 +150,21 @@ def _model(path: str) -> Graph:
     return as_graph(path)
 
 
-def part_of_model(graph: Graph, choose: random.Random) -> Graph:
+def program_like(path: str, seed: int, most: int) -> Graph:
+    """Return a random part of a model, with edits that keep its meaning: `most` operators before them.
+
+    Raises TosaConvertError if the model cannot be read, or has no operator.
+    """
+    choose = random.Random(f"like {seed}")
+    graph = part_of_model(_model(path), choose, most)
+    for _ in range(choose.randrange(_EDITS + 1)):
+        changed = choose.choice((with_detour, exchanged))(graph, choose)
+        if changed is not None and not find_violations(changed[0]):
+            graph = changed[0]
+    return graph
+
+
+def part_of_model(graph: Graph, choose: random.Random, most: int = _PART) -> Graph:
     """Return a random part of a model: the last results of neighbouring operators, from what they use.
 
     Raises TosaConvertError if the model has no operator.
@@ -148,7 +172,7 @@ def part_of_model(graph: Graph, choose: random.Random) -> Graph:
     operators = graph.main.operators
     places = [i for i, op in enumerate(operators) if op.spec not in (CONST, CONST_SHAPE)]
     last = choose.choice(places) if places else 0
-    first = max(0, last - choose.randrange(_PART))
+    first = max(0, last - choose.randrange(most))
     inside = {name for op in operators[first : last + 1] for name in op.outputs}
     cuts = [
         name

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tosa_convert import api
-from tosa_convert.errors import Findings, TosaConvertError, fail
+from tosa_convert.errors import Findings, fail
 from tosa_convert.golden.accuracy.comparison import Comparison, compare, in_type_of
 from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES, Tolerances
 from tosa_convert.golden.accuracy.verdict import judge
@@ -23,7 +21,6 @@ from tosa_convert.golden.arrays.slots import SCALE_SUFFIX, Slot, coerce
 from tosa_convert.golden.backends.isolated import refuse_reader, with_slot_types
 from tosa_convert.golden.backends.other_model import OtherModel, refuse_same_engine
 from tosa_convert.golden.backends.runners import (
-    ORIGINALS,
     Backend,
     Record,
     open_backend,
@@ -428,71 +425,6 @@ def edge_sets(
     for seed in range(first, first + count):
         for own in seeds_of_sets(graph, seed) if further else (seed,):
             yield f"edges-{own}", find_edge_inputs(graph, own, given, ranges).arrays
-
-
-def takes_edge_inputs(against: str) -> bool:
-    """Return whether a backend runs on edge inputs, too: not recorded results, nor frameworks' models.
-
-    Example:
-        >>> takes_edge_inputs("simulator.py"), takes_edge_inputs("tflite:model.tflite")
-        (True, False)
-    """
-    is_recorded = against.endswith(".npz") or os.path.isdir(against)
-    return not is_recorded and against.partition(":")[0] not in ORIGINALS
-
-
-def check_seeds(
-    program: Any,
-    against: str,
-    count: int,
-    note: Callable[[str], None],
-    *,
-    edges: bool = True,
-) -> dict[str, Comparison]:
-    """Check a program on random inputs of the first seeds, and on their edge inputs.
-
-    Args:
-        program: anything that `golden.run` takes.
-        against: the text that names a backend.
-        count: of seeds.
-        note: gets why there are no edge inputs of a seed.
-        edges: with edge inputs, if the backend takes them.
-
-    Returns:
-        The comparisons by the names of the inputs, such as "edges-1000".
-
-    Raises:
-        TosaConvertError: as `check`.
-    """
-    graph = as_graph(program, AS_IT_IS)
-    edges = edges and bool(input_slots(graph)) and takes_edge_inputs(against)
-    results: dict[str, Comparison] = {}
-    for seed in range(count):
-        results[f"seed-{seed}"] = check(graph, against, random=seed)
-        for own in seeds_of_sets(graph, seed) if edges else ():
-            try:
-                arrays = find_edge_inputs(graph, own, {}).arrays
-            except TosaConvertError as error:
-                note(f"no run with edge inputs: {error.findings[0].message}")
-                continue
-            results[f"edges-{own}"] = check(graph, against, arrays)
-    return results
-
-
-def bisect_command(model: str, run: str, against: str) -> str:
-    """Return the command that names the operator that is wrong in a run; "" for a run of other inputs.
-
-    run: the name of its inputs, as `check_seeds` has them.
-
-    Example:
-        >>> bisect_command("m.tosa", "edges-1000", "sim.py")
-        'tosa-flatbuffer bisect m.tosa --random 1000 --edges --against sim.py'
-    """
-    kind, _, seed = run.partition("-")
-    if kind not in ("seed", "edges") or not seed.isdecimal():
-        return ""
-    words = ["tosa-flatbuffer", "bisect", model, "--random", seed]
-    return shlex.join([*words, *(["--edges"] if kind == "edges" else []), "--against", against])
 
 
 def calibration_inputs(

@@ -11,6 +11,7 @@ import numpy as np
 from tosa_convert.golden.random_graphs.builder import (
     EVERY_TYPE,
     INT32_BOUND,
+    MOST_ELEMENTS,
     NUMBERS,
     NoOperandsError,
     RandomBuilder,
@@ -95,12 +96,20 @@ def other_shape(g: RandomBuilder, count: int) -> tuple[int, ...]:
     return tuple(shape)
 
 
+#: So many indices that numpy looks at them, and how often GATHER has them.
+_MANY: Final = 1200
+_OFTEN_MANY: Final = 0.2
+
+
 @rule("GATHER", "SCATTER")
 def _gather(g: RandomBuilder, name: str) -> None:
     t, row = g.operand(name, (3,))
     n, k, c = t.shape
     w = g.random.randint(1, k)
     rows = [g.random.sample(range(k), w) for _ in range(n)]
+    many = _MANY // n
+    if name == "GATHER" and n * many * c <= MOST_ELEMENTS and g.random.random() < _OFTEN_MANY:
+        rows = [g.random.choices(range(k), k=many) for _ in range(n)]
     indices = g.build.const(rows, row.operands[1])
     if name == "GATHER":
         g.emit(name, t, indices, bound=t.bound)

@@ -47,11 +47,11 @@ def _fits(one: ValueType, other: ValueType) -> bool:
     """Return whether two values can have one type. Sizes and ranks that are unknown fit any."""
     if isinstance(one, ShapeType) or isinstance(other, ShapeType):
         return type(one) is type(other) and one.rank == other.rank
-    if one.dtype is not other.dtype or one.scale != other.scale:
-        return False
     if one.shape is None or other.shape is None:
-        return True
-    return len(one.shape) == len(other.shape) and all(map(agree, one.shape, other.shape))
+        sizes_fit = True
+    else:
+        sizes_fit = len(one.shape) == len(other.shape) and all(map(agree, one.shape, other.shape))
+    return one.dtype is other.dtype and one.scale == other.scale and sizes_fit
 
 
 def _differences(

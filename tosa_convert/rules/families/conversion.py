@@ -15,7 +15,7 @@ from tosa_convert.rules.families.core import (
     agree,
     first_shape,
     merged,
-    outside_text,
+    outside,
     rank,
     single,
 )
@@ -119,8 +119,7 @@ def factors(view: OperatorView) -> Iterator[Violation]:
         ("shift", _LEAST_SHIFT, _MOST_SHIFT, f"{_LEAST_SHIFT} to {_MOST_SHIFT}"),
     )
     for name, least, most, expected in limits:
-        if text := outside_text(view, name, least, most):
-            yield Violation(name, text, expected)
+        yield from outside(view, name, least, most, name, expected)
 
 
 RULES: Final[Rules] = {

@@ -273,11 +273,16 @@ def first_outside(data: Constant, least: int, most: int | None) -> tuple[int, in
     return None
 
 
-def outside_text(view: OperatorView, name: str, least: int, most: int | None) -> str:
-    """Describe the first element of a constant operand outside of a range; "" if there is none."""
+def outside(
+    view: OperatorView, name: str, least: int, most: int | None, rule: str, expected: str
+) -> Iterator[Violation]:
+    """Report the first element of a constant operand outside of a range."""
     tensor = view.tensor(name)
     found = None if tensor.data is None else first_outside(tensor.data, least, most)
-    return "" if found is None else f"{name} {place(tensor.shape, found[0])} is {found[1]}"
+    if found is not None:
+        position, value = found
+        where = place(tensor.shape, position)
+        yield Violation(rule, f"{name} {where} is {value}", expected)
 
 
 def place(shape: tuple[int, ...] | None, position: int) -> str:

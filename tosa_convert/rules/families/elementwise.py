@@ -22,7 +22,7 @@ from tosa_convert.rules.families.core import (
     first_shape,
     known,
     listing,
-    outside_text,
+    outside,
     rank,
     rank_between,
     single,
@@ -159,8 +159,8 @@ def mul_shift(view: OperatorView) -> Iterator[Violation]:
 def shift_amounts(view: OperatorView) -> Iterator[Violation]:
     """Check that no value is shifted by a negative amount, or by as many bits as it has or more."""
     dtype = view.tensor("input1").dtype
-    if text := outside_text(view, "input2", 0, dtype.bits - 1):
-        yield Violation("shift", text, f"0 to {dtype.bits - 1}, since input1 is of {dtype}")
+    expected = f"0 to {dtype.bits - 1}, since input1 is of {dtype}"
+    yield from outside(view, "input2", 0, dtype.bits - 1, "shift", expected)
 
 
 def divisors(view: OperatorView) -> Iterator[Violation]:

@@ -18,7 +18,7 @@ from tosa_convert.rules.families.core import (
     known,
     listing,
     merged,
-    outside_text,
+    outside,
     rank,
     single,
 )
@@ -87,9 +87,8 @@ def indices_are_rows(view: OperatorView) -> Iterator[Violation]:
     most = rows - int(copied or 1) if known(rows) else None
     if most is not None and most < 0:
         return  # another rule says so
-    if text := outside_text(view, "indices", 0, most):
-        expected = "at least 0" if most is None else f"0 to {most}, since {name} has {rows} rows"
-        yield Violation("indices-range", text, expected)
+    expected = "at least 0" if most is None else f"0 to {most}, since {name} has {rows} rows"
+    yield from outside(view, "indices", 0, most, "indices-range", expected)
 
 
 def indices_occur_once(view: OperatorView) -> Iterator[Violation]:

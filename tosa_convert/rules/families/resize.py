@@ -67,10 +67,10 @@ def _axes(view: OperatorView) -> tuple[_Axis, ...]:
 def axis_conditions(view: OperatorView) -> Iterator[Violation]:
     """Check that scale, offset, border and the sizes that follow are in their ranges."""
     for axis in _axes(view):
-        ranges = [*_scale(axis)]
-        if not ranges:
-            ranges += _in_range("offset", axis, axis.offset, -1, RATIO)
-            ranges += _in_range("border", axis, axis.border, -RATIO, 1)
+        ranges = [*_scale(axis)] or [
+            *_in_range("offset", axis, axis.offset, -1, RATIO),
+            *_in_range("border", axis, axis.border, -RATIO, 1),
+        ]
         yield from ranges or _sizes(axis)
 
 
