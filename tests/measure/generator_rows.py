@@ -159,7 +159,7 @@ def with_open_slices(graph: Graph) -> Graph:
     block = graph.main
     edit = BlockEditor(block)
     for op in edit.visit():
-        if op.spec.name == "SLICE":
+        if op.spec.name == "SLICE" and block.tensors[op.inputs[0]].scale is None:
             shape = block.tensors[op.inputs[0]].shape or ()
             start, sizes = (block.shapes[name].values() for name in op.inputs[1:])
             if start and sizes:

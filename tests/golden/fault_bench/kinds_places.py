@@ -158,7 +158,8 @@ def _depthwise(b: Any, x: Any) -> Any:
 
 def _padded(b: Any, x: Any) -> Any:
     weight = _const(b, x, 3, 2, 2, 2)
-    return b.conv2d(x, weight, 1, pad=(0, 1, 0, 1), acc_type=_accumulator(x))
+    kind = x.dtype if x.dtype.is_float else None
+    return b.conv2d(x, weight, 1, pad=(0, 1, 0, 1), acc_type=_accumulator(x), dtype=kind)
 
 
 def _padded_with_zero(r: Array, x: Array, w: Array, *more: Array) -> Any:

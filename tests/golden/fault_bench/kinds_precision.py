@@ -55,7 +55,8 @@ def convolve(b: Any, x: Any) -> Any:
     name = x.dtype.name
     weight = _weights(b, "INT8" if name == "INT16" else name, 4, 2, 2, 3)
     bias = [5, -3, 70, 9] if name.startswith("INT") else [0.5, -0.25, 1.0, 0.125]
-    return b.conv2d(x, weight, bias, acc_type=_accumulator(name))
+    kind = None if name.startswith(("INT", "FP8")) else name
+    return b.conv2d(x, weight, bias, acc_type=_accumulator(name), dtype=kind)
 
 
 def _accumulator(dtype: str) -> str | None:
