@@ -94,6 +94,13 @@ def test_a_small_network_is_built() -> None:
     assert conv.attributes["acc_type"] is dtype("INT32")
 
 
+def test_a_bias_in_numbers_has_the_type_of_the_image_if_that_is_possible() -> None:
+    b = Builder()
+    image, weight = b.input("x", "fp16", (1, 4, 4, 2)), b.input("w", "fp16", (3, 1, 1, 2))
+    assert b.conv2d(image, weight, 1, acc_type="fp32").dtype is dtype("FP16")
+    assert b.conv2d(image, weight, 1, acc_type="fp32", dtype="fp32").dtype is dtype("FP32")
+
+
 def test_numbers_take_the_type_and_rank_of_the_other_operand() -> None:
     b = Builder()
     x = b.input("x", "fp16", (2, 3))

@@ -317,7 +317,8 @@ def element_of_number(
 ) -> DType:
     """Choose the element type of an operand given as numbers: the first tensor's if TOSA allows it.
 
-    Where the type of the result depends on it, as with what SELECT selects, it is not chosen.
+    It is not chosen where it decides the type of the result and the other operands have no bearing on
+    it, as the condition of SELECT has none on what is selected.
 
     Args:
         draft: The operator, with its attributes.
@@ -338,10 +339,12 @@ def element_of_number(
     choices = choices_of_operand(draft.spec, types, position, draft.attributes, dtypes)
     if row.arity == "*" and isinstance(first, DType):
         return first
-    found = _rows_with(
-        draft.spec, tuple(types), _selectors(draft.spec, draft.attributes), tuple(dtypes)
-    )
-    decides_result = len({one.results for one in found}) > 1
+    selectors = _selectors(draft.spec, draft.attributes)
+    found = _rows_with(draft.spec, tuple(types), selectors, tuple(dtypes))
+    unknown = [UNKNOWN] * len(types)
+    is_free = choices == choices_of_operand(draft.spec, unknown, position, draft.attributes, dtypes)
+    # The zero point of an output has the type of the result, whatever the other operands are.
+    decides_result = len({one.results for one in found}) > 1 and (is_free or row.is_constant)
     if len(choices) > 1 and (first is None or decides_result):
         name = draft.spec.results[0].name if decides_result and row.is_constant else row.name
         refuse_choice(path(draft), name, choices, "dtype")

@@ -39,7 +39,7 @@ _LEAST_REDUCING = 120.0
     multiple=True,
     metavar="MODEL",
     type=NamesFile(),
-    help="Parts of this program are tried, too; may be repeated.",
+    help="Programs are parts of this model. They are tried beside random ones; may be repeated.",
 )
 @option(
     "--known",
@@ -52,7 +52,7 @@ _LEAST_REDUCING = 120.0
 @option(
     "--scheduler",
     metavar="ADDRESS",
-    help="Try programs on the Dask cluster of this scheduler; what fails is reduced here.",
+    help="Run on the Dask cluster of this scheduler. What fails is reduced here.",
 )
 @program_options()
 @add_options("--engine --timeout --jobs")

@@ -101,8 +101,8 @@ def program_options(*, old: Sequence[str] = ()) -> Callable[[Any], Any]:
     metavar="MODEL",
     type=NamesFile(),
     excludes=("--only", "--profile", "--types", "--level", "--scaled"),
-    help="Programs are random parts of this model, --size operators of it at most, with edits that keep "
-    "what they compute; may be repeated.",
+    help="Programs are parts of this model. They are random, with --size operators of it at most, and "
+    "with edits that keep what they compute; may be repeated.",
 )
 @program_options(old=("--operators",))
 @option("--output", required=True, more="With --count it is a folder.")
