@@ -139,6 +139,7 @@ def test_onnx_runtime_runs_the_original_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "onnxruntime.py").write_text(FAKE_ONNXRUNTIME)
+    (tmp_path / "m.onnx").write_text("")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     assert check(unary("ABS"), f"onnxruntime:{tmp_path / 'm.onnx'}", X).ok
     assert not check(unary("BITWISE_NOT"), f"onnxruntime:{tmp_path / 'm.onnx'}", X).ok
