@@ -247,7 +247,7 @@ class CheckItem(_Item):
 
     def runtest(self) -> None:
         """Run the program on both sides, and compare."""
-        from tosa_convert.errors import TosaConvertError
+        from tosa_convert.errors import TosaConvertError, printable
         from tosa_convert.golden.checking.seeds import bisect_command, check_seeds
 
         against = self.config.getoption("--tosa-against")
@@ -266,7 +266,7 @@ class CheckItem(_Item):
             words = ["tosa-flatbuffer", "check", self.tosa_name, "--random", "0"]
             words += ["--seeds", str(seeds)] if seeds else []
             words += [] if edges else ["--no-edges"]
-            command = shlex.join([*words, "--against", against])
+            command = printable(shlex.join([*words, "--against", against]))
             first = next(name for name, found in results.items() if not found.ok)
             named = f"the operator that is wrong: {bisect_command(self.tosa_name, first, against)}"
             raise TosaFailure("\n".join([*wrong, "", command, named]))

@@ -16,6 +16,7 @@ from unit.building import branching, example
 import tosa_convert as tc
 from tosa_convert.cli.main import VERBS, run, verb
 from tosa_convert.errors import Finding, TosaConvertError, printable
+from tosa_convert.golden.checking.seeds import bisect_command
 from tosa_convert.io.log import collected_warnings, warning
 from tosa_convert.rules.open_sizes import Cause
 
@@ -46,6 +47,17 @@ def test_a_finding_is_printed_without_control_characters(part: str) -> None:
     printed = str(TosaConvertError(Finding("file-error", **texts)))
     assert not refused(printed)
     assert "\nerror: forged" not in printed
+
+
+@pytest.mark.parametrize(
+    "words", [(EVIL_NAME, "seed-1", "x.npz"), ("m.tosa", "edges-1", EVIL_NAME)]
+)
+def test_an_advised_command_is_printed_without_control_characters(
+    words: tuple[str, str, str],
+) -> None:
+    command = bisect_command(*words)
+    assert not refused(command)
+    assert "\n" not in command
 
 
 def test_a_warning_is_logged_without_control_characters() -> None:

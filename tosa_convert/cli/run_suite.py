@@ -120,7 +120,7 @@ def _note_next_steps(run: Verdict, root: Path, options: Mapping[str, Any]) -> No
         words = ["tosa-flatbuffer", "bisect", f"{folder / 'model.tosa'}"]
         words += ["-i", f"{folder / 'inputs.npz'}", "--against", options["against"]]
         before = "" if options["keep"] else "with --keep DIR, "
-        note(f"{before}{shlex.join(words)} names the operator that is wrong")
+        note(f"{before}{printable(shlex.join(words))} names the operator that is wrong")
     has_edges = options["edges"] or (options["seeds"] and not options["no_edges"])
     # Official cases have inputs that were made for them; those of other cases may be random.
     if not has_edges and any(not (root / row.case / "desc.json").exists() for row in run.answers):

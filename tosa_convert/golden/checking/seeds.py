@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable
 from typing import Any
 
-from tosa_convert.errors import TosaConvertError
+from tosa_convert.errors import TosaConvertError, printable
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.backends.runners import ORIGINALS
 from tosa_convert.golden.checking.check import check
@@ -77,4 +77,5 @@ def bisect_command(model: str, run: str, against: str) -> str:
     if kind not in ("seed", "edges") or not seed.isdecimal():
         return ""
     words = ["tosa-flatbuffer", "bisect", model, "--random", seed]
-    return shlex.join([*words, *(["--edges"] if kind == "edges" else []), "--against", against])
+    words += ["--edges"] if kind == "edges" else []
+    return printable(shlex.join([*words, "--against", against]))
