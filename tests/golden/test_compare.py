@@ -68,7 +68,7 @@ def test_a_result_within_its_rule_reads_as_one() -> None:
 
 
 def test_the_distance_beside_an_element_is_its_own() -> None:
-    """The largest difference is at the large number, most representable values apart are small ones."""
+    """Show the element with the largest difference and count the ulp of that element."""
     expected = np.array([1024, 2**-20], np.float32)
     actual = np.array([1024 + 2**-13, 2**-20 + 2**-40], np.float32)
     tensor, result = one(expected, actual)

@@ -137,7 +137,7 @@ def test_further_inputs_find_what_the_case_does_not(
 def test_a_seed_has_the_edge_inputs_that_it_has_in_check(
     own: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A small program has several sets; the second one has this number."""
+    """Find the second set of edge inputs of a small program by its number."""
     (own / "sim.py").write_text(BACKEND.replace("(x == 7)", "(x == -262143)"))
     assert suite("cases/one", "--against", "sim.py", "--seeds", "1") == 1
     assert "WRONG abs: edges-1000: " in capsys.readouterr().out
@@ -173,7 +173,7 @@ def test_what_was_kept_of_a_case_that_passes_now_is_removed(own: Path) -> None:
 
 @pytest.mark.slow
 def test_crashes_and_refusals_say_why(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The line of Python before the exception may end with a bracket, as a code of ours does."""
+    """Show the exception, even if the line of Python before it ends with a bracket."""
     (own / "sim.py").write_text(
         "def run(model, inputs):\n    name = 'shape5'\n    t = inputs[name]\n"
     )

@@ -1,4 +1,4 @@
-"""Which tensors of a TFLite model the inputs and outputs of a program are compared with."""
+"""Test how the inputs and outputs of a program are paired with tensors of a TFLite model."""
 
 from __future__ import annotations
 

@@ -194,14 +194,14 @@ def test_memory_is_at_most_three_times_the_live_tensors(name: str) -> None:
 
 
 def line(b: Any, x: Any) -> Any:
-    """A convolution of a signal: one line, and long windows."""
+    """Return a convolution of a signal: one line, and long windows."""
     weight = np.ones((16, 1, 9, x.shape[-1]), np.int8)
     bias = b.const(np.zeros(16), "INT32")
     return b.conv2d(x, b.const(weight), bias, 3, 0, pad=(0, 0, 4, 4))
 
 
 def planes(b: Any, x: Any) -> Any:
-    """A convolution of few large planes."""
+    """Return a convolution of few large planes."""
     channels = x.shape[-1]
     weight = b.const(np.ones((channels, 3, 3, 3, channels), np.float32))
     return b.conv3d(x, weight, b.const(np.zeros(channels, np.float32)), pad=(1,) * 6)
@@ -215,7 +215,7 @@ def signal_depthwise(b: Any, x: Any) -> Any:
 
 
 def weighted(b: Any, x: Any) -> Any:
-    """A convolution whose weights are most of what is live, and of a small image."""
+    """Return a convolution of a small image, whose weights are most of what is live."""
     weight = b.const(np.ones((256, 3, 3, 256), np.int8))
     return b.conv2d(x, weight, b.const(np.zeros(256, np.int32)), 3, 2, pad=(1,) * 4)
 

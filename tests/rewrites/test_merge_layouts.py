@@ -39,7 +39,7 @@ def test_transposes_become_one(perms: tuple[tuple[int, ...], ...]) -> None:
 
 
 def _linear(b: Builder, x: Value) -> Value:
-    """A product with a bias as torch writes it: its operands have two axes."""
+    """Return a product with a bias as torch writes it: its operands have two axes."""
     product = b.matmul(x, b.const(np.ones((1, 6, 5), np.float32)))
     bias = b.const(np.arange(5, dtype=np.float32).reshape(1, 5))
     return b.reshape(b.add(b.reshape(product, (12, 5)), bias), (1, 12, 5))

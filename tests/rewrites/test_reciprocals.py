@@ -34,6 +34,6 @@ def test_a_division_by_a_square_root_is_one_operator(element: str) -> None:
 
 
 def test_other_reciprocals_stay() -> None:
-    """A reciprocal of a number near 0 may overflow, and its reciprocal is 0."""
+    """Keep a reciprocal that may overflow: that of a number near 0, whose reciprocal is 0."""
     graph = program(lambda b: b.reciprocal(b.reciprocal(b.exp(b.input("x", "fp32", (4,))))))
     assert rewritten(graph, NAME)[0] is graph

@@ -18,7 +18,7 @@ FOR_U55 = "vela:ethos-u55==5.2.0"
 
 
 def largest(element: str = "int8", kind: str = "max", numbers: int = 1 << 30, **more: Any) -> Graph:
-    """The distance of each number to the largest of its row, as a softmax begins."""
+    """Return the distance of each number to the largest of its row, as a softmax begins."""
 
     def build(b: Any) -> Any:
         x = b.input("x", element, (4, 64))

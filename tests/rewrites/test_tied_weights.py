@@ -82,7 +82,7 @@ def test_a_large_table_is_stored_once_too() -> None:
 
 
 def test_a_table_that_stays_with_its_transpose_takes_part() -> None:
-    """A TRANSPOSE of a large constant that something else uses is no constant."""
+    """Keep the TRANSPOSE of a large constant that something else uses."""
 
     def build(b: Builder) -> tuple[Value, ...]:
         tied = b.const(table(2, MOST_BYTES).reshape(1, 2, -1))
@@ -126,7 +126,7 @@ def test_weights_of_layers_that_share_them_stay() -> None:
 
 
 def test_of_two_products_one_is_exchanged() -> None:
-    """An autoencoder decodes with the transposed weight of its encoder."""
+    """Store the weight of an encoder once if its decoder has it transposed."""
 
     def build(b: Builder) -> Value:
         weight = table(64, 32).reshape(1, 64, 32)

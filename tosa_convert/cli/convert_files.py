@@ -84,7 +84,7 @@ def _convert(job: Job, options: ConvertOptions) -> frozenset[str]:
 
 
 def _is_unknown(name: str, error: TosaConvertError) -> bool:
-    """Return whether an error says that there is no input of this name, as readers and converters do."""
+    """Return whether an error of a reader or converter says that the model has no such input."""
     said = f'no argument is called "{name}"', f"no input is called {name}"
     return any(
         row.where == f"--input-shape {name}" or row.message in said for row in error.findings

@@ -160,7 +160,7 @@ def _note_interface(graph: Graph, interface: Interface, runtime: str) -> None:
 
 @contextlib.contextmanager
 def _refusal_after_verdict(output: str | None, options: ConvertOptions) -> Iterator[None]:
-    """Say last that there is no file, where the verdict of --check comes before the refusal of --for."""
+    """Say on the last line that no file was written: --for may refuse a program after --check passed."""
     try:
         yield
     except TosaConvertError as error:

@@ -1,4 +1,4 @@
-"""The reciprocal of a reciprocal of RSQRT is that RSQRT.
+"""Replace the reciprocal of a reciprocal of RSQRT by that RSQRT.
 
 Frontends write a square root as the reciprocal of RSQRT, and divide by it. No RSQRT of a number is so
 large or so small that its reciprocal would overflow or lose digits.

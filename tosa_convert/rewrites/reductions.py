@@ -1,4 +1,4 @@
-"""A maximum or minimum of rescaled integers becomes the rescaled maximum or minimum.
+"""Reduce integers to their maximum or minimum before they are rescaled.
 
 RESCALE by a multiplier of 0 or more keeps the order of integers, so that the result is the same, bit for
 bit. A softmax of int8 from TFLite finds its maximum in INT32, which not all hardware has.

@@ -1,4 +1,4 @@
-"""A weight that a block also has transposed is stored once.
+"""Store a weight once that a block also has transposed.
 
 A decoder looks tokens up in the table with which its last product computes their scores. Frontends
 transpose it for the product, so that a file has it twice. With its operands exchanged the product takes
@@ -65,7 +65,7 @@ def _exchange(op: Operator, table: str, edit: BlockEditor) -> None:
 
 
 class Tables:
-    """The large constants of a block that are matrices, by what their transposed ones begin with."""
+    """Find the large matrices among the constants of a block by how their transposes begin."""
 
     def __init__(self, edit: BlockEditor) -> None:
         self.edit = edit

@@ -1,4 +1,4 @@
-"""What frameworks keep between calls becomes variables of the program."""
+"""Test that what frameworks keep between calls becomes variables of the program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read of a converter's program has the names of the model."""
+"""Test that a converter's program is read with the names of the model."""
 
 from __future__ import annotations
 

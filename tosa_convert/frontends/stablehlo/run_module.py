@@ -49,7 +49,7 @@ def module() -> tuple[Callable[..., Any], list[Any]]:
 
 
 class _Module:
-    """A module that is called with arrays.
+    """Call a module of StableHLO with arrays.
 
     note: after a call, what computed the results, and why it was not the interpreter.
     """

@@ -1,4 +1,4 @@
-"""Which tensors of a TFLite model the inputs and outputs of a program are.
+"""Find the tensors of a TFLite model that the inputs and outputs of a program are.
 
 A tensor of the same name is taken first, also one between the model's operators; then the one that the
 location of an output's operator names; and what is left corresponds by position.
@@ -36,7 +36,7 @@ _CUT: Final = "give the program's own model; of a part, an output that a tensor 
 
 @dataclass(frozen=True, slots=True)
 class TflitePairs:
-    """What a program's inputs and outputs are in a TFLite model.
+    """Pair a program's inputs and outputs with tensors of a TFLite model.
 
     inputs: for each input of the model, the key of the program's.
     outputs: for each output of the program, the number of the model's tensor.
@@ -52,7 +52,7 @@ def pair_with_tflite(graph: Graph, path: str) -> TflitePairs:
     """Find the tensors of a TFLite model that are a program's inputs and outputs.
 
     Raises TosaConvertError("option-conflict") if the model is not the one of the program, and
-    ("unrecognised-input") or ("file-error") for what is no model.
+    ("unrecognised-input") or ("file-error") if it is not a model.
     """
     try:
         model = read_tflite(map_file(path))

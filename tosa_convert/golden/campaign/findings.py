@@ -146,7 +146,7 @@ def check_words(consumer: Consumer, folder: str = "") -> list[str]:
 def known_causes(folders: list[Path]) -> set[tuple[str, str]]:
     """Return the packages and causes of findings in folders of earlier campaigns.
 
-    `also` in a finding.json, which somebody wrote there, has further causes of the same defect.
+    A person may add `also` to a finding.json: further causes of the same defect.
     Raises TosaConvertError("file-error") for a file that is not a finding.
     """
     found: set[tuple[str, str]] = set()

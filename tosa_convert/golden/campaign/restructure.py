@@ -210,7 +210,7 @@ def _size(shape: tuple[int, ...] | None) -> int:
 
 
 def _passed(op: Operator, makers: Mapping[str, Operator]) -> list[str]:
-    """Return the operands that are no constants, each once."""
+    """Return the operands that are not constants, each once."""
     return [name for name in dict.fromkeys(op.inputs) if not _is_constant(makers.get(name))]
 
 

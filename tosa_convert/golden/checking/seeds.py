@@ -1,4 +1,4 @@
-"""A program on a backend with the inputs of several seeds: random ones, and at the edges."""
+"""Check a program on a backend with the inputs of several seeds: random ones and edge inputs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_seeds(
         program: anything that `golden.run` takes.
         against: the text that names a backend.
         count: of seeds.
-        note: gets why there are no edge inputs of a seed.
+        note: called with the reason if a seed has no edge inputs.
         edges: with edge inputs, if the backend takes them.
 
     Returns:
