@@ -125,7 +125,7 @@ def _quantised(form: str, name: str, state: Path, machine: Machine) -> str:
     path = state / form / f"{name.replace(':', '_')}.{ending}"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        words = [machine.python, str(FOLDER / script), str(path.parent), "--forms", form, name]
+        words = [machine.python, str(FOLDER / script), str(state), name, "--forms", form]
         done = subprocess.run(
             words, capture_output=True, text=True, timeout=machine.timeout, check=False
         )
