@@ -22,7 +22,6 @@ from typing import Any, Final
 import numpy as np
 from networks import TORCH, chosen
 
-
 #: Inputs from which the ranges of a quantised network are taken.
 _SETS: Final = 4
 
@@ -104,9 +103,7 @@ def _changes(module: Any, args: tuple[Any, ...]) -> bool:
     return any(not torch.equal(one, after[name]) for name, one in module.named_buffers())
 
 
-def write(
-    folder: Path, names: Collection[str], forms: Sequence[str] = ("float",)
-) -> Iterator[str]:
+def write(folder: Path, names: Collection[str], forms: Sequence[str] = ("float",)) -> Iterator[str]:
     """Write networks, all if none is named, and yield a line for each file, or why there is none."""
     folder.mkdir(parents=True, exist_ok=True)
     for (name, factory), form in itertools.product(chosen(TORCH, names), forms):
