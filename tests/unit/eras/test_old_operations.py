@@ -135,7 +135,7 @@ def test_an_operation_of_an_older_release_is_written_with_those_of_today(
             block.shapes[value].values() for value in operator.inputs if value in block.shapes
         ]
         shown = [
-            f" {key}={operator.attributes[key]}"
+            f" {key}={operator.attributes[key]!r}"
             for key in ("axis", "pad")
             if key in operator.attributes
         ]
