@@ -82,7 +82,8 @@ ADD.output(ADD.add(floats(ADD), 1.0), name="y")
 
 def visited(rule: Callable[[Operator, BlockEditor], object]) -> Graph:
     return tc.edit.rewrite(
-        ADD.graph(V1_1_DRAFT), lambda op, edit: rule(op, edit) if op.spec.name == "ADD" else None
+        ADD.graph(version=V1_1_DRAFT),
+        lambda op, edit: rule(op, edit) if op.spec.name == "ADD" else None,
     )
 
 
