@@ -87,6 +87,50 @@ def test_outputs_and_operators_have_the_names_and_lines_of_layers(tmp_path: Path
         assert place in places
 
 
+MODELS = """
+import keras
+
+
+class Own(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(2, name="scores")
+
+    def call(self, x):
+        return self.dense(x)
+
+
+def make_own():
+    model = Own()
+    model(keras.ops.zeros((1, 4)))
+    return model
+
+
+def make_sequence():
+    layers = [keras.layers.Dense(3, activation="relu"), keras.layers.Dense(2, name="scores")]
+    return keras.Sequential([keras.Input(batch_shape=(1, 4)), *layers])
+
+
+def make_nested():
+    dense = keras.layers.Dense(3, name="scores")
+    return keras.Sequential([keras.Input(batch_shape=(1, 4)), make_sequence(), dense])
+"""
+
+
+@pytest.mark.parametrize(
+    ("member", "output"),
+    [("make_own", "output_0"), ("make_sequence", "scores"), ("make_nested", "scores")],
+)
+def test_models_that_are_not_functional_convert(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], member: str, output: str
+) -> None:
+    (tmp_path / "nets.py").write_text(MODELS)
+    words = ["--input-shape", "args_0=1x4"] if member == "make_own" else []
+    source = f"{tmp_path / 'nets.py'}:{member}"
+    assert run(verb("convert"), [source, "-o", str(tmp_path / "m.tosa"), "--check", *words]) == 0
+    assert capsys.readouterr().out.startswith(f"ok   {output} ")
+
+
 @pytest.mark.parametrize("layer", ["LSTM", "GRU", "SimpleRNN"])
 def test_a_loop_gives_what_the_model_gives(tmp_path: Path, layer: str) -> None:
     words = keras.Input(batch_shape=(1, 6, 4), name="words")
