@@ -37,13 +37,15 @@ EXPECTED = [("image", (1, 8, 8, 1)), ("output_0", (1, 4))]
 def test_a_model_a_file_and_a_saved_model_give_one_program(tmp_path: Path) -> None:
     model = network()
     model.save(tmp_path / "m.keras")
+    model.save(tmp_path / "m.h5")
     model.export(tmp_path / "saved", verbose=False)
     shapes = {"image": (1, 8, 8, 1)}
     saved = tc.frontends.from_file(tmp_path / "saved", input_shapes=shapes)
-    graph = tc.frontends.from_file(tmp_path / "m.keras", input_shapes=shapes)
     assert signature(saved) == EXPECTED
     named = [EXPECTED[0], ("average", (1, 4))]
-    assert signature(graph) == named
+    for file in ("m.keras", "m.h5"):
+        graph = tc.frontends.from_file(tmp_path / file, input_shapes=shapes)
+        assert signature(graph) == named
     assert signature(tc.frontends.from_keras(model, input_shapes=shapes)) == named
 
 
@@ -129,6 +131,13 @@ def test_models_that_are_not_functional_convert(
     source = f"{tmp_path / 'nets.py'}:{member}"
     assert run(verb("convert"), [source, "-o", str(tmp_path / "m.tosa"), "--check", *words]) == 0
     assert capsys.readouterr().out.startswith(f"ok   {output} ")
+
+
+def test_an_hdf5_file_of_weights_alone_is_refused(tmp_path: Path) -> None:
+    network().save_weights(tmp_path / "m.weights.h5")
+    with pytest.raises(tc.TosaConvertError, match="Keras does not load it") as caught:
+        tc.frontends.from_file(tmp_path / "m.weights.h5")
+    assert caught.value.code == "frontend-failed"
 
 
 @pytest.mark.parametrize("layer", ["LSTM", "GRU", "SimpleRNN"])

@@ -30,7 +30,7 @@ _NO_OUTPUTS: Final = ("Const", "NoOp", "Assert")
 
 
 def lower(request: Request, folder: Path) -> Interface:
-    """Lower a Keras model (.keras, or of a function in a Python file), a SavedModel or a GraphDef."""
+    """Lower a Keras model (.keras, .h5, of a function in a Python file), a SavedModel or a GraphDef."""
     # Before TensorFlow is imported: its messages would hide the reason of a failure.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
