@@ -7,6 +7,7 @@ import struct
 
 import pytest
 from unit.building import PRODUCER, branching, counting, example
+from unit.flatbuffer_by_hand import BY_HAND, ROWS
 
 from tosa_convert.formats.flatbuffer.annotate import PAGE, Annotation, ByteRange, Coverage
 from tosa_convert.formats.flatbuffer.builder import Plan
@@ -49,6 +50,13 @@ def test_every_byte_of_a_file_belongs_to_a_row(name: str, out_of_line: bool) -> 
     unknown = [one for one in rows if "refers" in one.what or "schema" in one.what]
     # If no tensor is plain, the writer leaves the vtable of plain tensors unused.
     assert sum(one.end - one.start for one in unknown) == (28 if out_of_line else 0)
+
+
+def test_the_rows_of_a_file_written_by_hand_are_what_its_comments_say() -> None:
+    rows, errors = rows_of(BY_HAND)
+    assert errors == []
+    found = [f"{one.start} {one.path}: {one.what}: {one.value}".rstrip() for one in rows]
+    assert found == [line.rstrip() for line in ROWS.strip().splitlines()]
 
 
 def test_rows_say_what_the_bytes_mean() -> None:

@@ -6,13 +6,13 @@ import struct
 from collections.abc import Callable
 
 import pytest
+from unit.both_readers import read
 from unit.building import PRODUCER, branching, example, graph, op, tensor
 from unit.graph.test_verify import zoo
 from unit.surgery import File
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.flatbuffer import columns
-from tosa_convert.formats.flatbuffer.read import read
 from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.formats.json.write import write as write_json
 from tosa_convert.graph import Graph, operator, verify
