@@ -18,6 +18,7 @@ import select
 import signal
 import struct
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -188,6 +189,8 @@ class Server:
                 files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
                 loop = _Loop(there.recv, there.send, tests, seconds)
                 code = int(pytest.main([*files, *OPTIONS], plugins=[loop]))
+            except BaseException:
+                traceback.print_exc()
             finally:
                 os._exit(code)
         there.close()

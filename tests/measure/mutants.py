@@ -278,7 +278,7 @@ class Judges:
     def __init__(self, found: Record, tests: set[str]) -> None:
         self.found = found
         # Both ways fork: what takes long to import, and is not ours, is there already.
-        for name in ("hypothesis.strategies", "ml_dtypes", "numpy.testing"):
+        for name in ("ml_dtypes", "numpy.testing"):
             importlib.import_module(name)
         self.server = Server(sorted(tests), found.seconds)
         test = min(tests, key=found.seconds.__getitem__)
