@@ -16,8 +16,11 @@ from tosa_convert.io.options import DEFAULT_LIMITS
 IN_COLUMNS: Final = replace(DEFAULT_LIMITS, flatbuffer_memory=DEFAULT_LIMITS.flatbuffer_memory - 1)
 
 
-def read(data: Any, where: str = "") -> Graph:
-    """Read a file in columns. If it can be read a table at a time, that gives the same graph."""
+def read(data: Any, where: str = "", *, is_old: bool = False) -> Graph:
+    """Read a file of few tables in columns; to read it a table at a time gives the same graph.
+
+    is_old: it is of TOSA 0.80, which is read in columns only.
+    """
     view = memoryview(data).cast("B")
     few = read_few(view)
     try:
@@ -25,6 +28,7 @@ def read(data: Any, where: str = "") -> Graph:
     except TosaConvertError:
         assert few is None, "read_few took a file that read refuses"
         raise
+    assert is_old or few is not None, "read_few does not take a file that read takes"
     if few is not None:
         assert compare(few, many, locations=True, version=True) is None
         assert repr(few) == repr(many)
