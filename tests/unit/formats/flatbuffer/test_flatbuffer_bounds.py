@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from unit.both_readers import read
@@ -32,7 +33,7 @@ LEAVES: dict[str, int | str] = {
 }
 
 
-def encode(made: Graph, **options: bool) -> bytes:
+def encode(made: Graph, **options: Any) -> bytes:
     return b"".join(plan(made, PRODUCER, **options).pieces())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from tosa_convert.io.options import Limits
 NAMES = tuple(field.name for field in TABLES["TosaTensor"].fields)
 
 
-def encode(made: Graph, **options: bool) -> bytes:
+def encode(made: Graph, **options: Any) -> bytes:
     return b"".join(plan(made, PRODUCER, **options).pieces())
 
 
@@ -184,11 +185,19 @@ def test_a_reader_of_few_tables_counts_data(out_of_line: bool) -> None:
 # -- columns and their parts ----------------------------------------------------------------------
 
 
-def outcome(read_rows: Callable[[], object]) -> object:
+def outcome(read_rows: Callable[..., Any], *arguments: Any) -> Any:
     try:
-        return np.asarray(read_rows()).tolist()
+        return np.asarray(read_rows(*arguments)).tolist()
     except TosaConvertError as error:
         return error.findings
+
+
+def one_by_one(columns: Columns, at: int, names: tuple[str, ...] = NAMES) -> list[list[int]]:
+    return [columns.vtable("TosaTensor", names, at)]
+
+
+def together(columns: Columns, at: int) -> Any:
+    return columns.vtables("TosaTensor", NAMES, np.array([at]))
 
 
 def test_many_vtables_are_checked_as_each_of_them_alone() -> None:
@@ -200,11 +209,8 @@ def test_many_vtables_are_checked_as_each_of_them_alone() -> None:
         numbers[0], numbers[1] = rng.choice((4, 6, 12, 32, 33, 48, 50)), rng.randrange(3, 60)
         columns = columns_of(struct.pack("<24H", *numbers))
         for at in (0, rng.choice((-2, 1, 2, 44, 46))):
-            alone = outcome(lambda c=columns, at=at: [c.vtable("TosaTensor", NAMES, at)])
-            together = outcome(
-                lambda c=columns, at=at: c.vtables("TosaTensor", NAMES, np.array([at]))
-            )
-            assert together == alone
+            alone = outcome(one_by_one, columns, at)
+            assert outcome(together, columns, at) == alone
             found.append(isinstance(alone, list))
     assert 40 < sum(found) < len(found) - 200
 
@@ -217,7 +223,7 @@ def test_a_field_may_be_the_last_bytes_of_its_table() -> None:
             words = [0] * 20
             words[0], words[1], words[slot // 2] = slot + 2, 20, distance
             columns = columns_of(struct.pack("<20H", *words))
-            found = outcome(lambda c=columns, f=field: [c.vtable("TosaTensor", (f,), 0)])
+            found = outcome(one_by_one, columns, 0, (field,))
             assert (found == [[20, distance]]) is is_inside
             # A vtable that ends before the slot does not have the field.
             columns = columns_of(struct.pack("<20H", slot, *words[1:]))
