@@ -1,0 +1,281 @@
+"""TOSA's rules by the numbers: each row has been computed by hand from the specification's formula."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tosa_convert.golden.accuracy.error_bounds import (
+    EXACT,
+    Rule,
+    is_subnormal,
+    kinds_of,
+    overflows,
+    products_on_the_way,
+)
+from tosa_convert.golden.accuracy.error_statistics import StatisticsBuilder, ulp_distance
+from tosa_convert.golden.accuracy.user_tolerances import Tolerances
+from tosa_convert.graph import dtype
+
+INF, NAN = math.inf, math.nan
+#: A unit of 1 in FP16, and its least normal number.
+U, LEAST = 2.0**-10, 2.0**-14
+#: The rule, an exact result and its bound; the error that it allows, and the limits of the result.
+ROWS: list[tuple[Rule, float, float, float, float, float]] = [
+    (EXACT, 1.5, NAN, 0, 1.5, 1.5),
+    (EXACT, 1e5, NAN, 0, INF, INF),
+    (EXACT, -1e5, NAN, 0, -INF, -INF),
+    (Rule("ulp", 2.0), 1.0, NAN, 2 * U, 1 - 2 * U, 1 + 2 * U),
+    (Rule("ulp", 2.0), 1.99, NAN, 2 * U, 1.99 - 2 * U, 1.99 + 2 * U),
+    (Rule("ulp", 1.0), -2.0, NAN, 2 * U, -2 - 2 * U, -2 + 2 * U),
+    (Rule("ulp", 2.0, lower=1.0), 1.0, NAN, 2 * U, 1 - U, 1 + 2 * U),
+    (Rule("ulp", 2.0, lower=1.0), -1.0, NAN, 2 * U, -1 - 2 * U, -1 + U),
+    (Rule("ulp", 2.0), 0.0, NAN, 0, 0, 0),
+    (Rule("ulp", 1.0), LEAST / 4, NAN, LEAST * U, LEAST / 4 - LEAST * U, LEAST / 4 + LEAST * U),
+    (Rule("ulp", 1.0), 65504.0, NAN, 32, 65472, INF),
+    (Rule("ulp", 1.0), -65504.0, NAN, 32, -INF, -65472),
+    (Rule("ulp", 1.0), 65600.0, NAN, 64, INF, INF),
+    (Rule("ulp", 1.0), INF, NAN, 0, INF, INF),
+    (Rule("ulp", 1.0), NAN, NAN, 0, NAN, NAN),
+    # (1 + 2^-11)^2 - 1 of the result, and of the least normal number where it is smaller.
+    (Rule("reduce-product", 2), 1.0, NAN, U + U * U / 4, 1 - U - U * U / 4, 1 + U + U * U / 4),
+    (Rule("reduce-product", 2), 0.0, NAN, LEAST * (U + U * U / 4), *2 * [NAN]),
+    (Rule("reduce-product", 2), 1.0, 0.5, U + U * U / 4, *2 * [NAN]),
+    (Rule("reduce-product", 2, in_any_order=True), 1.0, 0.5, 0.5 + U + U * U / 4, *2 * [NAN]),
+    (Rule("max-relative", 1.0, base=0.5, largest=4.0), 1.0, NAN, 2, -1, 3),
+    (Rule("max-relative", 2.0, base=U, largest=4.0), 1.0, NAN, 8 * U, 1 - 8 * U, 1 + 8 * U),
+    (Rule("dot-product", 3.0), 1.0, 2.0, 3 * U, 1 - 3 * U, 1 + 3 * U),
+    (Rule("dot-product", 3.0), 1.0, 0.0, 0, 1, 1),
+    (Rule("dot-product", 3.0), 0.0, U, 3 * LEAST, -3 * LEAST, 3 * LEAST),
+    (Rule("dot-product", 3.0), 0.0, NAN, INF, -INF, INF),
+    # 65424 (1 + 3 * 2^-11) is just below 65520, which is rounded to an infinity.
+    (Rule("dot-product", 3.0), 0.0, 65408.0, 65408 * 3 * U / 2, *2 * [NAN]),
+    (Rule("dot-product", 3.0), 0.0, 65440.0, INF, -INF, INF),
+    (Rule("abs-error", base=3.0), 1.0, 2.0, 5 * U, 1 - 5 * U, 1 + 5 * U),
+    (Rule("abs-error", base=3.0), -2.0, 1.0, 8 * U, -2 - 8 * U, -2 + 8 * U),
+    (Rule("abs-error", base=3.0), 0.0, 2.0, 5 * U * LEAST, *2 * [NAN]),
+    (Rule("abs-error", base=3.0), 0.0, INF, 0, 0, 0),
+    (Rule("abs-error", base=3.0), 1.0, INF, INF, -INF, INF),
+    (Rule("abs-error", base=3.0, divisor=2.0), 1.0, 1.0, 4 * 2.0**-5, *2 * [NAN]),
+    (Rule("abs-error", base=3.0, magnitude=True), 1.0, -2.0, 6 * U, 1 - 6 * U, 1 + 6 * U),
+    (Rule("abs-error", base=3.0, magnitude=True), 0.0, 0.0, 3 * U * LEAST, *2 * [NAN]),
+    (Rule("abs-error", base=3.0, floor=0.5), 1.0, 2.0, 0.5, 0.5, 1.5),
+    (Rule("abs-error", lower=0.5), 0.125, 2.0, 0.5 * U, *2 * [NAN]),
+    (Rule("abs-error", lower=0.5), 1.0, 2.0, 2 * U, *2 * [NAN]),
+    (Rule("from-block"), 1.0, 4.0, U, 1 - U, 1 + U),
+    (Rule("from-block"), 1.0, 2.0**20, 2.0**-4, 1 - 2.0**-4, 1 + 2.0**-4),
+    (Rule("from-block"), LEAST * 4, 1.0, LEAST, 3 * LEAST, 5 * LEAST),
+    (Rule("from-block"), 0.0, 4.0, 0, 0, 0),
+    (Rule("bounds"), 1.0, 0.25, 0.25, 0.75, 1.25),
+    (Rule("bounds"), 1.0, NAN, NAN, NAN, NAN),
+    (Rule("steps", 2.0), 1.0, NAN, 0, 1, 1),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "exact", "bound", "error", "low", "high"), ROWS, ids=lambda value: str(value)
+)
+def test_a_rule_allows_what_its_formula_says(
+    rule: Rule, exact: float, bound: float, error: float, low: float, high: float
+) -> None:
+    limits = rule.limits(np.array([exact]), np.array([bound]), dtype("FP16"))
+    least, most, allowed = (float(value[0]) for value in limits)
+    assert allowed == pytest.approx(error, rel=1e-12, abs=0, nan_ok=True)
+    if math.isnan(low) and not math.isnan(error + exact):  # not worth a number of its own
+        low, high = exact - error, exact + error
+    assert (least, most) == pytest.approx((low, high), rel=1e-12, abs=0, nan_ok=True)
+
+
+def test_the_largest_operand_is_that_of_the_result_if_none_is_given() -> None:
+    exact = np.array([1.0, -3.0, INF, NAN])
+    _, _, error = Rule("max-relative", 1.0, base=0.5).limits(exact, None, dtype("FP16"))
+    assert error.tolist() == [1.5] * 4
+    _, _, error = Rule("max-relative", 1.0).limits(np.zeros(0), None, dtype("FP16"))
+    assert error.size == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule", "exact", "bound", "found", "is_right"),
+    [
+        ("FP16", Rule("ulp", 1.0), 1.0, NAN, 1 + U, True),
+        ("FP16", Rule("ulp", 1.0), 1.0, NAN, 1 + 2 * U, False),
+        ("FP16", Rule("ulp", 1.0), 1.0, NAN, 1 - U, True),
+        ("FP16", Rule("ulp", 1.0), 1.0, NAN, 1 - 1.5 * U, False),
+        ("FP16", Rule("ulp", 1.0), 1.0, NAN, NAN, False),
+        ("FP16", Rule("ulp", 1.0), NAN, NAN, NAN, True),
+        ("FP16", Rule("ulp", 1.0), NAN, NAN, 1.0, False),
+        # What may be subnormal may be flushed, and nothing else.
+        ("FP16", EXACT, LEAST / 2, NAN, 0.0, True),
+        ("FP16", EXACT, -LEAST / 2, NAN, 0.0, True),
+        ("FP16", EXACT, LEAST, NAN, 0.0, False),
+        ("FP16", Rule("ulp", 0.5), LEAST, NAN, 0.0, True),
+        ("FP16", Rule("ulp", 0.5), 2 * LEAST, NAN, 0.0, False),
+        ("FP16", Rule("bounds"), 1.0, 2.0, 0.0, True),
+        ("FP16", Rule("bounds"), LEAST / 2, NAN, 0.0, False),
+        ("FP8E5M2", EXACT, LEAST / 2, NAN, 0.0, False),
+        ("FP16", Rule("reduce-product", 2, in_any_order=True), 1.0, 0.5, 0.0, True),
+        ("FP16", Rule("reduce-product", 2, in_any_order=True), 1.0, 0.0, 0.0, False),
+        ("FP16", Rule("reduce-product", 2), 1.0, 0.5, 0.0, False),
+        # Every result is right without a bound, and NaN is one in place of an infinity.
+        ("FP16", Rule("bounds"), 1.0, INF, NAN, True),
+        ("FP16", Rule("bounds"), 1.0, INF, -INF, True),
+        ("FP16", Rule("ulp", 1.0), 65504.0, NAN, INF, True),
+        ("FP16", Rule("ulp", 1.0), 65504.0, NAN, NAN, False),
+        ("FP8E4M3", Rule("ulp", 1.0), 448.0, NAN, NAN, True),
+        ("FP8E4M3", Rule("ulp", 1.0), -448.0, NAN, NAN, True),
+        ("FP8E4M3", Rule("ulp", 1.0), 384.0, NAN, NAN, False),
+        ("MXINT8", Rule("ulp", 1.0), 1.0, NAN, 65, True),
+        ("MXINT8", Rule("ulp", 1.0), 1.0, NAN, 66, False),
+    ],
+)
+def test_a_result_is_right_up_to_its_limits(
+    kind: str, rule: Rule, exact: float, bound: float, found: float, is_right: bool
+) -> None:
+    row = dtype(kind)
+    actual = np.array([found]).astype(row.numpy)
+    assert bool(rule.accepts(actual, np.array([exact]), np.array([bound]), row)[0]) is is_right
+
+
+@pytest.mark.parametrize(
+    ("factors", "added"),
+    [
+        ((1.0, 2.0, 3.0), 0.0),
+        ((LEAST, 1.0), 0.0),
+        # 2^-25 for each product but the first, times the factors that are larger than 1; at most the
+        # share of the smallest product.
+        ((LEAST / 2, 4.0), 2.0 ** -(14 + 11) * 4 * (1 + U + U * U / 4)),
+        ((LEAST / 2, 0.0), 0.0),
+        ((60000.0, 2.0), INF),
+        ((LEAST / 2, INF), INF),
+        ((LEAST / 2, NAN), NAN),
+    ],
+)
+def test_products_on_the_way_add_their_rounding(factors: tuple[float, ...], added: float) -> None:
+    for array in (np.array([factors]), np.array([factors[::-1]])):
+        found = products_on_the_way(array, 1, dtype("FP16"))
+        assert found.shape == (1, 1)
+        assert float(found[0, 0]) == pytest.approx(added, rel=1e-9, nan_ok=True)
+
+
+def test_subnormal_numbers_are_those_below_the_least_normal_one() -> None:
+    values = np.array([0.0, LEAST / 2, -LEAST / 2, LEAST, -1.0, NAN])
+    assert is_subnormal(values, dtype("FP16")).tolist() == [False, True, True, False, False, False]
+    assert not is_subnormal(values, dtype("FP8E5M2")).any()
+    assert not is_subnormal(np.array([LEAST, 1.0]), dtype("FP16")).any()
+    assert is_subnormal(np.array(LEAST / 2), dtype("FP16")).all()
+
+
+def test_numbers_overflow_where_they_are_rounded_to_an_infinity() -> None:
+    values = np.array([65519.0, 65520.0, -65520.0, NAN])
+    with np.errstate(over="ignore"):
+        assert overflows(values, dtype("FP16")).tolist() == [False, True, True, False]
+        assert not overflows(values, dtype("FP8E4M3")).any()
+
+
+def test_kinds_are_bits() -> None:
+    values = np.array([0.0, -1.0, INF, -INF, NAN, -NAN])
+    assert kinds_of(values).tolist() == [1, 1, 2, 4, 8, 8]
+
+
+@pytest.mark.parametrize(
+    ("kind", "one", "other", "distance"),
+    [
+        (np.float32, 1.0, 1.0, 0),
+        (np.float32, 1.0, 1 + 2.0**-22, 2),
+        (np.float32, -1.0, -1 - 2.0**-22, 2),
+        (np.float32, 2.0**-149, -(2.0**-149), 2),
+        (np.float32, 0.0, -0.0, 0),
+        (np.float32, NAN, 1.0, INF),
+        (np.float32, 1.0, NAN, INF),
+        (np.float64, 1.0, 1 + 2.0**-50, 4),
+        (np.float64, 5e-324, -5e-324, 2),
+        (np.float16, 1.0, 2.0, 1024),
+        (ml_dtypes.bfloat16, 1.0, 2.0, 128),
+        (ml_dtypes.float8_e4m3fn, 1.0, 2.0, 8),
+        (ml_dtypes.float4_e2m1fn, 1.0, 2.0, 0),
+        (ml_dtypes.float6_e2m3fn, 1.0, 2.0, 0),
+        (ml_dtypes.float8_e8m0fnu, 1.0, 2.0, 0),
+        (np.int8, 1, 2, 0),
+        (ml_dtypes.int4, 1, 2, 0),
+    ],
+)
+def test_distances_count_representable_values(
+    kind: Any, one: float, other: float, distance: float
+) -> None:
+    left, right = (np.array([1.0, value]).astype(kind) for value in (one, other))
+    assert ulp_distance(left, right) == distance
+
+
+def test_statistics_of_few_numbers_are_exact() -> None:
+    builder = StatisticsBuilder()
+    builder.add(np.array([3.0, 0.0]), np.array([3.0, 0.0]))
+    builder.add(np.array([0.0, 4.0, NAN, INF]), np.array([0.5, 4.0, 1.0, 2.0]))
+    found = builder.result()
+    assert (found.mean, found.largest) == (0.125, 0.5)
+    # Of four errors one is 0.5: 50 % are 0, and 90 % are not.
+    assert found.quantiles == (0.0, 0.5, 0.5)
+    assert found.snr == pytest.approx(20.0)
+    assert found.cosine == pytest.approx(25 / math.sqrt(25 * 25.25))
+    assert str(found).startswith(
+        "error: mean 0.125, 50% up to 0, 90% up to 0.5, 99% up to 0.5; SNR 20.0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "snr", "cosine"),
+    [
+        ((1.0, 2.0), (1.0, 2.0), INF, 1.0),
+        ((0.0, 0.0), (0.0, 1.0), -INF, None),
+        ((1.0, 1.0), (0.0, 0.0), 0.0, None),
+        ((1e300, 1e300), (1e300, 1e300), INF, None),
+        ((), (), INF, None),
+    ],
+)
+def test_statistics_have_ends(
+    expected: tuple[float, ...], found: tuple[float, ...], snr: float, cosine: float | None
+) -> None:
+    builder = StatisticsBuilder()
+    builder.add(np.array(expected), np.array(found))
+    result = builder.result()
+    assert result.snr == snr
+    assert result.cosine == (None if cosine is None else pytest.approx(cosine))
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ((NAN, NAN), "every element of the golden answer is NaN"),
+        ((2.5, 2.5), "every element of the golden answer is 2.5"),
+        ((INF, INF), "every element of the golden answer is inf"),
+        ((2.5,), ""),
+        ((2.5, 2.5, NAN), ""),
+        ((2.5, 2.0), ""),
+        ((), ""),
+    ],
+)
+def test_an_answer_that_says_little_is_called_so(values: tuple[float, ...], said: str) -> None:
+    builder = StatisticsBuilder()
+    builder.add(np.array(values[:1]), np.array(values[:1]))
+    builder.add(np.array(values[1:]), np.array(values[1:]))
+    assert builder.vacuous() == said
+
+
+@pytest.mark.parametrize(
+    ("kind", "atol", "rtol"),
+    [
+        (np.float32, 1e-5, 1e-4),
+        (np.float64, 1e-5, 1e-4),
+        (np.float16, 2.0**-10, 2.0**-8),
+        (ml_dtypes.bfloat16, 2.0**-7, 2.0**-5),
+        (ml_dtypes.float8_e4m3fn, 2.0**-3, 2.0**-1),
+        (np.int8, 0, 0),
+        (np.bool_, 0, 0),
+        (ml_dtypes.int4, 0, 0),
+    ],
+)
+def test_default_tolerances_follow_the_precision(kind: Any, atol: float, rtol: float) -> None:
+    assert Tolerances().of("x", np.dtype(kind)) == (atol, rtol)
