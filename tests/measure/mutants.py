@@ -38,12 +38,12 @@ FOLDERS: Final[dict[str, tuple[str, ...]]] = {
     "rules": ("tests/rules",),
     "golden/accuracy": tuple(
         f"tests/golden/test_{name}.py"
-        for name in ("accuracy", "compare", "compliance", "error_bounds")
+        for name in ("accuracy", "compare", "compliance", "criteria", "error_bounds")
     ),
     "reference": ("tests/reference",),
 }
 _GOLDEN: Final = (
-    *("accuracy", "bisect", "bisect_integers", "check_runs", "compare", "compliance"),
+    *("accuracy", "bisect", "bisect_integers", "check_runs", "compare", "compliance", "criteria"),
     *("edge_inputs", "engines", "error_bounds", "extract", "network_accuracy", "regions"),
     *("unpacked_arrays", "widen"),
 )
