@@ -76,6 +76,12 @@ class Mutant:
     source: str
 
     @property
+    def place(self) -> list[str]:
+        """Say what is changed, by the text of its line; the same in another version of the file."""
+        text = (ROOT / self.path).read_text(encoding="utf-8").splitlines()[self.line - 1]
+        return [self.path, text.strip(), self.before, self.after]
+
+    @property
     def key(self) -> str:
         """Names the mutant as long as its file stays the same."""
         return hashlib.sha256(f"{self.path}\0{self.source}".encode()).hexdigest()[:16]
@@ -221,12 +227,20 @@ def tests_for(mutant: Mutant, found: Record) -> list[str]:
     return chosen
 
 
-def run(folder: str, state: Path, sample: int, seed: int) -> None:
-    """Judge a sample of the mutants of a folder, and print those that survive."""
+def run(folder: str, state: Path, sample: int, seed: int, seen: Path | None = None) -> None:
+    """Judge a sample of the mutants of a folder, and print those that survive.
+
+    seen: answers of another run, whose mutants are left out: tests may have been written for them.
+    """
     found = read_record(state)
     everything = list(mutants_of(folder))
-    chosen = random.Random(f"{seed} {folder}").sample(everything, min(sample, len(everything)))
     answers = state / f"{folder.replace('/', '-')}.jsonl"
+    before = read_answers(seen / answers.name) if seen else {}
+    left_out = {tuple(row["place"]) for row in before.values()}
+    others = [
+        mutant for mutant in everything if not left_out or tuple(mutant.place) not in left_out
+    ]
+    chosen = random.Random(f"{seed} {folder}").sample(others, min(sample, len(others)))
     known = read_answers(answers)
     # A survivor is judged again when there are other tests.
     new = {
@@ -241,7 +255,7 @@ def run(folder: str, state: Path, sample: int, seed: int) -> None:
             start = time.monotonic()
             verdict = judges.judge(mutant, new[mutant.key])
             row = {"key": mutant.key, "path": mutant.path, "line": mutant.line}
-            row |= {"before": mutant.before, "after": mutant.after}
+            row |= {"before": mutant.before, "after": mutant.after, "place": mutant.place}
             row |= {"verdict": verdict, "tests": found.name}
             row |= {"seconds": round(time.monotonic() - start, 2)}
             with answers.open("a") as file:
@@ -305,6 +319,7 @@ def main() -> None:
     parser.add_argument("--state", type=Path, required=True, help="folder for answers")
     parser.add_argument("--sample", type=int, default=60, help="mutants of each folder")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seen", type=Path, help="the state of a run whose mutants are left out")
     parser.add_argument("--record", choices=GROUPS, help=argparse.SUPPRESS)
     given = parser.parse_args()
     given.state.mkdir(parents=True, exist_ok=True)
@@ -315,7 +330,7 @@ def main() -> None:
         record(given.record, state)
         return
     for folder in given.folders or FOLDERS:
-        run(folder, state, given.sample, given.seed)
+        run(folder, state, given.sample, given.seed, given.seen)
 
 
 if __name__ == "__main__":
