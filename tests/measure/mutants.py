@@ -38,14 +38,14 @@ FOLDERS: Final[dict[str, tuple[str, ...]]] = {
     "rules": ("tests/rules",),
     "golden/accuracy": tuple(
         f"tests/golden/test_{name}.py"
-        for name in ("accuracy", "compare", "compliance", "criteria", "error_bounds")
+        for name in ("accuracy", "compare", "compliance", "criteria", "error_bounds", "spreads")
     ),
     "reference": ("tests/reference",),
 }
 _GOLDEN: Final = (
     *("accuracy", "bisect", "bisect_integers", "check_runs", "compare", "compliance", "criteria"),
     *("edge_inputs", "engines", "error_bounds", "extract", "network_accuracy", "regions"),
-    *("unpacked_arrays", "widen"),
+    *("spreads", "unpacked_arrays", "widen"),
 )
 #: The tests that judge the mutants of all folders, as groups that are recorded one by one.
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
