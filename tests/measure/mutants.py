@@ -30,23 +30,23 @@ import pytest
 from measure.judges import OPTIONS, ROOT, Change, Server, judge_anew
 from measure.mutations import mutations
 
+_ACCURACY: Final = (
+    *("accuracy", "compare", "compliance", "criteria", "error_bounds"),
+    *("measured_spreads", "spreads"),
+)
+_GOLDEN: Final = (
+    *("bisect", "bisect_integers", "check_runs", "edge_inputs", "engines", "extract"),
+    *("network_accuracy", "regions", "unpacked_arrays", "widen"),
+)
 #: Folder of the package -> the tests that judge its mutants first.
 FOLDERS: Final[dict[str, tuple[str, ...]]] = {
     "graph": ("tests/unit/graph",),
     "formats/wire": ("tests/unit/formats/wire", "tests/unit/formats/flatbuffer"),
     "formats/flatbuffer": ("tests/unit/formats/flatbuffer", "tests/roundtrip"),
     "rules": ("tests/rules",),
-    "golden/accuracy": tuple(
-        f"tests/golden/test_{name}.py"
-        for name in ("accuracy", "compare", "compliance", "criteria", "error_bounds", "spreads")
-    ),
+    "golden/accuracy": tuple(f"tests/golden/test_{name}.py" for name in _ACCURACY),
     "reference": ("tests/reference",),
 }
-_GOLDEN: Final = (
-    *("accuracy", "bisect", "bisect_integers", "check_runs", "compare", "compliance", "criteria"),
-    *("edge_inputs", "engines", "error_bounds", "extract", "network_accuracy", "regions"),
-    *("spreads", "unpacked_arrays", "widen"),
-)
 #: The tests that judge the mutants of all folders, as groups that are recorded one by one.
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     **{
@@ -57,7 +57,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         )
     },
     "rules": ("tests/rules", "-k", "not reference_model"),
-    "golden": tuple(f"tests/golden/test_{name}.py" for name in _GOLDEN),
+    "golden": tuple(f"tests/golden/test_{name}.py" for name in (*_ACCURACY, *_GOLDEN)),
 }
 #: Seconds that the tests of one mutant may take where no mutant is: the others are left out.
 BUDGET: Final = 60.0
