@@ -165,8 +165,13 @@ def test_a_tensor_that_was_not_compared_has_no_numbers() -> None:
     )
     texts = dict.fromkeys(("note", "low_precision", "operator", "location"), "")
     assert tensor.to_dict() == {
-        **{"name": "t", "ok": False, "rule": "exact", "dtype": "int8", "shape": [2, 1]},
-        **{"elements": 2, "problem": "expected shape [2, 1], found [2]"},
+        "name": "t",
+        "ok": False,
+        "rule": "exact",
+        "dtype": "int8",
+        "shape": [2, 1],
+        "elements": 2,
+        "problem": "expected shape [2, 1], found [2]",
         **numbers,
         **unknown,
         **texts,
