@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ def block_of(kind: str, shape: tuple[int, ...], maker: str = "EXP") -> Block:
     return block
 
 
-def near(line: Sequence[float]) -> float:
+def near(line: Any) -> float:
     """The mean, but at most 16 times the lower quartile of what is not zero."""
     above = sorted(value for value in line if value > 0)
     quartile = above[len(above) // 4] if above else INF

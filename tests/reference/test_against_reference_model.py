@@ -181,8 +181,10 @@ def test_the_bounds_of_transforms_are_those_of_the_model(
 ) -> None:
     b = Builder("main")
     x, y = (b.input(name, "FP32", (2, 4, 4)) for name in "xy")
-    bound = {"local_bound": local_bound}
-    results = (*b.rfft2d(x, **bound), *b.fft2d(x, y, inverse=False, **bound))
+    results = (
+        *b.rfft2d(x, local_bound=local_bound),
+        *b.fft2d(x, y, inverse=False, local_bound=local_bound),
+    )
     for index, result in enumerate(results):
         b.output(result, name=f"r{index}")
     zeros = np.zeros((2, 4, 4), np.float32)

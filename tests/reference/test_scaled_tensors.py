@@ -128,8 +128,10 @@ def test_a_constant_of_blocks_has_its_scale() -> None:
     assert k.scale is not None
     k.scale.data = constant_of(np.full((1, 1), 0.25).astype(BLOCK_SCALE.numpy), BLOCK_SCALE)
     made.main.inputs[:] = []
-    for kind, names in (("CONST", ((), ("k",))), ("CAST", (("k",), ("y",)))):
-        made.main.operators.append(Operator(operator(kind), *names, {}))
+    made.main.operators = [
+        Operator(operator("CONST"), (), ("k",), {}),
+        Operator(operator("CAST"), ("k",), ("y",), {}),
+    ]
     assert Machine(made).run({})["y"].tolist() == [[0.75] * 32]
 
 
