@@ -9,6 +9,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tosa_convert.golden.accuracy.bounds_of_operators import (
+    accumulator,
+    has_narrow_units,
+    rule_of,
+    terms_of_sum,
+)
 from tosa_convert.golden.accuracy.error_bounds import (
     EXACT,
     Rule,
@@ -18,8 +24,14 @@ from tosa_convert.golden.accuracy.error_bounds import (
     products_on_the_way,
 )
 from tosa_convert.golden.accuracy.error_statistics import StatisticsBuilder, ulp_distance
+from tosa_convert.golden.accuracy.implementation_errors import (
+    function_errors,
+    late_bias_error,
+    rounded,
+)
 from tosa_convert.golden.accuracy.user_tolerances import Tolerances
-from tosa_convert.graph import dtype
+from tosa_convert.graph import Block, BlockScale, Operator, Tensor, dtype, operator
+from tosa_convert.graph.dtypes import BLOCK_SCALE, BlockShape
 
 INF, NAN = math.inf, math.nan
 #: A unit of 1 in FP16, and its least normal number.
@@ -27,6 +39,8 @@ U, LEAST = 2.0**-10, 2.0**-14
 #: The rule, an exact result and its bound; the error that it allows, and the limits of the result.
 ROWS: list[tuple[Rule, float, float, float, float, float]] = [
     (EXACT, 1.5, NAN, 0, 1.5, 1.5),
+    (EXACT, 65504.0, NAN, 0, 65504, 65504),
+    (EXACT, -65504.0, NAN, 0, -65504, -65504),
     (EXACT, 1e5, NAN, 0, INF, INF),
     (EXACT, -1e5, NAN, 0, -INF, -INF),
     (Rule("ulp", 2.0), 1.0, NAN, 2 * U, 1 - 2 * U, 1 + 2 * U),
@@ -174,6 +188,155 @@ def test_numbers_overflow_where_they_are_rounded_to_an_infinity() -> None:
     with np.errstate(over="ignore"):
         assert overflows(values, dtype("FP16")).tolist() == [False, True, True, False]
         assert not overflows(values, dtype("FP8E4M3")).any()
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "expected"),
+    [
+        ("FP16", (70000.0, 1 + U / 4, -INF), (INF, 1.0, -INF)),
+        # Types without infinity saturate.
+        ("FP8E4M3", (1000.0, -1000.0, 1.06, NAN), (448.0, -448.0, 1.0, NAN)),
+        ("FP8E5M2", (1e5, 57344.0, 1.1), (INF, 57344.0, 1.0)),
+        ("FP6E2M3", (8.0, -8.0), (7.5, -7.5)),
+        ("FP4E2M1", (7.0, 0.3), (6.0, 0.5)),
+        ("MXINT8", (5.0, -5.0, 0.0079, 1.0), (127 / 64, -127 / 64, 1 / 64, 1.0)),
+    ],
+)
+def test_numbers_are_rounded_to_a_type(
+    kind: str, values: tuple[float, ...], expected: tuple[float, ...]
+) -> None:
+    with np.errstate(all="ignore"):
+        found = rounded(np.array(values), dtype(kind))
+    np.testing.assert_array_equal(found, np.array(expected))
+
+
+@pytest.mark.parametrize(
+    ("kind", "exact", "bound", "down", "up"),
+    [
+        # What TOSA allows, as far as the function has such results.
+        ("EXP", 1.0, 1.0, 4 * U, 4 * U),
+        ("EXP", LEAST / 4, 1000.0, LEAST / 4, 1003 * U * LEAST),
+        ("SIN", 0.5, 60.0, 1.5, 0.5),
+        ("SIN", -1.0, 60.0, 0.0, 2.0),
+        ("TANH", 0.25, 3.0, 3 * U / 4, 3 * U / 4),
+        # Near 1 as much as where it becomes 1, which is at 12 log(2) / 2 for FP16.
+        ("TANH", 0.9375, 60000.0, 0.9375 * 48 * math.log(2) * U, 0.9375 * 48 * math.log(2) * U),
+        ("TANH", -1.0, 60000.0, 0.0, 48 * math.log(2) * U),
+        ("SIGMOID", 1.0, 60000.0, (2 + 24 * math.log(2)) * U, 0.0),
+        ("SIGMOID", 0.5, 8.0, 4 * U, 4 * U),
+        ("EXP", INF, 1.0, NAN, NAN),
+    ],
+)
+def test_a_function_may_err_within_its_range(
+    kind: str, exact: float, bound: float, down: float, up: float
+) -> None:
+    rule = Rule("abs-error", base=3.0 if kind == "EXP" else 0.0)
+    if kind == "SIN":
+        rule = Rule("bounds")
+    given = Operator(operator(kind), (), ()), rule, np.array([exact]), np.array([bound])
+    found = [float(end[0]) for end in function_errors(*given, dtype("FP16"))]
+    assert found == pytest.approx([down, up], rel=1e-9, abs=1e-12, nan_ok=True)
+
+
+def test_a_bias_that_is_added_late_is_rounded_with_the_sum_before_it() -> None:
+    names = ("input", "weight", "bias")
+    row = Operator(operator("CONV2D"), names, ("y",))
+    bias, exact = np.array([0.0, 1.0, -3.0]), np.array([2.0, 3.0, 1.0])
+    operands = [np.zeros(1), np.zeros(1), bias]
+    found = late_bias_error(row, operands, exact, dtype("FP16"))
+    assert np.asarray(found).tolist() == [0.0, U, 2 * U]
+    assert late_bias_error(row, operands, exact, dtype("FP32")) == 0.0
+    assert (
+        late_bias_error(Operator(operator("EXP"), ("x",), ("y",)), bias, exact, dtype("FP16")) == 0
+    )
+
+
+SCALED = BlockScale(BLOCK_SCALE, BlockShape.BLOCK_SHAPE_32)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "scaled", "rule"),
+    [
+        (("FP32", "FP16"), "", Rule("ulp", 0.5, lower=1.0)),
+        (("FP8E4M3", "FP32"), "x", Rule("ulp", 1.0)),
+        (("FP32", "FP8E4M3"), "y", Rule("ulp", 2.0)),
+    ],
+)
+def test_a_cast_may_err_by_its_types(kinds: tuple[str, str], scaled: str, rule: Rule) -> None:
+    block = block_of(x=(kinds[0], (32,)), y=(kinds[1], (32,)))
+    if scaled:
+        block.tensors[scaled].scale = SCALED
+    assert rule_of(block, Operator(operator("CAST"), ("x",), ("y",)), "y") == rule
+
+
+def block_of(**tensors: tuple[str, tuple[int, ...] | None]) -> Block:
+    block = Block("main")
+    block.tensors = {
+        name: Tensor(name, dtype(kind), shape) for name, (kind, shape) in tensors.items()
+    }
+    return block
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes", "shapes", "count"),
+    [
+        ("AVG_POOL2D", {"kernel": (3, 4)}, {"x": (1, 9, 9, 2)}, 12),
+        ("FFT2D", {}, {"x": (2, 4, 8), "y": (2, 4, 8)}, 64),
+        ("RFFT2D", {}, {"x": (2, 4, 8)}, 32),
+        ("REDUCE_SUM", {"axis": 1}, {"x": (2, 5, 8)}, 5),
+        ("MATMUL", {}, {"x": (2, 3, 7), "y": (2, 7, 4)}, 7),
+        ("CONV2D", {}, {"x": (1, 9, 9, 5), "y": (4, 3, 2, 5)}, 30),
+        ("CONV3D", {}, {"x": (1, 9, 9, 9, 5), "y": (4, 3, 2, 2, 5)}, 60),
+        ("DEPTHWISE_CONV2D", {}, {"x": (1, 9, 9, 5), "y": (3, 2, 5, 4)}, 6),
+        ("TRANSPOSE_CONV2D", {}, {"x": (1, 9, 9, 5), "y": (4, 3, 2, 5)}, 30),
+    ],
+)
+def test_the_terms_of_a_sum_are_counted(
+    kind: str, attributes: Any, shapes: dict[str, tuple[int, ...]], count: int
+) -> None:
+    block = block_of(**{name: ("FP16", shape) for name, shape in shapes.items()})
+    assert terms_of_sum(block, Operator(operator(kind), tuple(shapes), ("z",), attributes)) == count
+
+
+@pytest.mark.parametrize(
+    ("kind", "chosen", "output", "expected"),
+    [
+        ("MATMUL", None, "FP16", "FP16"),
+        ("MATMUL", None, "FP32", "FP32"),
+        ("CONV2D", "FP32", "FP16", "FP32"),
+        ("CONV2D", "FP16", "FP16", "FP16"),
+        ("REDUCE_SUM", None, "BF16", "FP32"),
+        ("REDUCE_SUM", None, "FP16", "FP16"),
+        ("MATMUL", None, "BF16", "BF16"),
+        ("MATMUL_T_BLOCK_SCALED", None, "FP32", "FP32"),
+    ],
+)
+def test_sums_are_added_in_a_type(
+    kind: str, chosen: str | None, output: str, expected: str
+) -> None:
+    attributes: Any = {} if chosen is None else {"acc_type": dtype(chosen)}
+    assert accumulator(Operator(operator(kind), (), (), attributes), output) == expected
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "output", "is_narrow"),
+    [
+        ("FP8E4M3", "FP8E5M2", "FP32", True),
+        ("FP8E4M3", "FP8E5M2", "FP16", False),
+        ("FP16", "FP8E5M2", "FP32", True),
+        ("FP16", "FP16", "FP32", False),
+    ],
+)
+def test_units_for_short_types_may_add_them(
+    left: str, right: str, output: str, is_narrow: bool
+) -> None:
+    block = block_of(x=(left, (1, 2, 40)), y=(right, (1, 40, 3)), z=(output, (1, 2, 3)))
+    row = Operator(operator("MATMUL"), ("x", "y"), ("z",))
+    assert has_narrow_units(block, row, output) is is_narrow
+    if is_narrow:
+        assert rule_of(block, row, "z") == Rule("dot-product", 2048.0 * 40)
+        longer = block_of(x=(left, (1, 2, 65)), y=(right, (1, 65, 3)), z=(output, (1, 2, 3)))
+        assert rule_of(longer, row, "z") == Rule("dot-product", 131072.0)
 
 
 def test_kinds_are_bits() -> None:

@@ -33,7 +33,7 @@ def near(line: Any) -> float:
     """The mean, but at most 16 times the lower quartile of what is not zero."""
     above = sorted(value for value in line if value > 0)
     quartile = above[len(above) // 4] if above else INF
-    return min(sum(line) / len(line), 16 * quartile)
+    return float(min(sum(line) / len(line), 16 * quartile))
 
 
 @pytest.mark.parametrize("shape", [(1,), (4,), (9,), (2, 3, 4), (5, 9), (9, 5), (1, 12)])
@@ -134,6 +134,16 @@ def test_what_overflows_says_nothing_about_its_neighbours() -> None:
     found = spread([inside, inside + np.array([0.0, 0.0, 0.0, 100.0])], "FP16")
     assert found.sigma is not None
     assert found.sigma.tolist() == pytest.approx([25.0, 25.0, 25.0, math.sqrt(8125)])
+
+
+def test_an_error_counts_no_more_than_the_largest_number() -> None:
+    exact, most = np.ones(4), 65504.0
+    found = spread([exact, exact + np.array([1e6, 0.0, 0.0, 0.0])], "FP16")
+    assert found.sigma is not None
+    assert found.sigma.tolist() == pytest.approx([most * 0.8125**0.5, *[most / 4] * 3])
+    found = spread([exact, exact + np.array([most, 0.0, 0.0, 0.0])], "FP16")
+    assert found.sigma is not None
+    assert found.sigma.tolist() == pytest.approx([most * 0.8125**0.5, *[most / 4] * 3])
 
 
 @pytest.mark.parametrize("maker", ["EXP", "ADD", "MUL", "SUB", "NEGATE"])
