@@ -86,6 +86,9 @@ ROWS: list[tuple[Rule, float, float, float, float, float]] = [
     (Rule("from-block"), 0.0, 4.0, 0, 0, 0),
     (Rule("bounds"), 1.0, 0.25, 0.25, 0.75, 1.25),
     (Rule("bounds"), 1.0, NAN, NAN, NAN, NAN),
+    (Rule("bounds"), INF, INF, INF, -INF, INF),
+    (Rule("bounds"), -INF, INF, INF, -INF, INF),
+    (Rule("bounds"), NAN, INF, INF, NAN, NAN),
     (Rule("steps", 2.0), 1.0, NAN, 0, 1, 1),
 ]
 
@@ -164,15 +167,15 @@ def test_a_result_is_right_up_to_its_limits(
         ((LEAST / 2, 4.0), 2.0 ** -(14 + 11) * 4 * (1 + U + U * U / 4)),
         ((LEAST / 2, 0.0), 0.0),
         ((60000.0, 2.0), INF),
+        ((0.0, INF), 0.0),
         ((LEAST / 2, INF), INF),
         ((LEAST / 2, NAN), NAN),
     ],
 )
 def test_products_on_the_way_add_their_rounding(factors: tuple[float, ...], added: float) -> None:
-    for array in (np.array([factors]), np.array([factors[::-1]])):
-        found = products_on_the_way(array, 1, dtype("FP16"))
-        assert found.shape == (1, 1)
-        assert float(found[0, 0]) == pytest.approx(added, rel=1e-9, nan_ok=True)
+    for row in (factors, factors[::-1]):
+        found = products_on_the_way(np.array([row, (1.0,) * len(row)]), 1, dtype("FP16"))
+        assert found.tolist() == [[pytest.approx(added, rel=1e-9, nan_ok=True)], [0.0]]
 
 
 def test_subnormal_numbers_are_those_below_the_least_normal_one() -> None:
@@ -247,7 +250,8 @@ def test_a_bias_that_is_added_late_is_rounded_with_the_sum_before_it() -> None:
     assert np.asarray(found).tolist() == [0.0, U, 2 * U]
     assert late_bias_error(row, operands, exact, dtype("FP32")) == 0.0
     assert (
-        late_bias_error(Operator(operator("EXP"), ("x",), ("y",)), bias, exact, dtype("FP16")) == 0
+        late_bias_error(Operator(operator("EXP"), ("x",), ("y",)), [bias], exact, dtype("FP16"))
+        == 0
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 from tosa_convert.builder import Builder
 from tosa_convert.golden.accuracy.error_bounds import FLOATS
 from tosa_convert.golden.accuracy.network_accuracy import measure
+from tosa_convert.golden.accuracy.reached_elements import exact_elements
 
 #: A program, and its inputs.
 Case = Callable[[Builder], tuple[Any, dict[str, Any]]]
@@ -96,6 +97,12 @@ CASES: dict[str, Case] = {
     "FP16 exp of exp": of("FP16", EXP, EXP),
     "FP32 exp, large": of("FP32", EXP, values=22.3 * GRID),
     "FP16 subnormal": of("FP16", ABS, unary("exp"), unary("negate"), values=3 * GRID - 4),
+    "FP16 subnormal input": of(
+        "FP16", lambda b, x: b.mul(x, b.const([[100.0]], "FP16")), values=1e-5 * GRID
+    ),
+    "FP32 subnormal constant": of(
+        "FP32", EXP, lambda b, x: b.mul(x, b.const([[1e-39]], "FP32")), values=30 + GRID
+    ),
     "FP16 clamp of exp": of("FP16", EXP, unary("clamp", min_val=0.5, max_val=2.0)),
     "FP16 reciprocal of sin": of("FP16", unary("sin"), unary("reciprocal")),
     "FP16 log of sin": of("FP16", unary("sin"), unary("log")),
@@ -199,6 +206,8 @@ PINNED: dict[str, tuple[float, float, float]] = {
     "FP16 exp of exp": (90.789, 96, 0.04),
     "FP32 exp, large": (15.768, 96, 0.002),
     "FP16 subnormal": (4.1178, 96, 0.08),
+    "FP16 subnormal input": (328.39, 96, 0),
+    "FP32 subnormal constant": (1.0878e06, 96, 0),
     "FP16 clamp of exp": (0.30197, 24, 0),
     "FP16 reciprocal of sin": (787.23, 96, 0.062),
     "FP16 log of sin": (106.77, 60, 0.263),
@@ -241,3 +250,54 @@ PINNED: dict[str, tuple[float, float, float]] = {
 def test_runs_are_as_far_apart_as_they_were(name: str) -> None:
     """Look at the figures of docs/golden.md about honest and faulty backends before one is changed."""
     assert described(name) == pytest.approx(PINNED[name], rel=2e-3)
+
+
+def exp_and_x(b: Builder, x: Any) -> Any:
+    return b.concat([x, b.exp(x)], axis=0)
+
+
+#: What is computed of x, 1 to 4, and which of its elements no error reaches.
+MIXED: dict[str, tuple[Callable[[Builder, Any], Any], list[int]]] = {
+    "beside": (exp_and_x, [1, 1, 1, 1, 0, 0, 0, 0]),
+    "reversed": (lambda b, x: b.reverse(exp_and_x(b, x), axis=0), [0, 0, 0, 0, 1, 1, 1, 1]),
+    "negated": (lambda b, x: b.negate(exp_and_x(b, x)), [1, 1, 1, 1, 0, 0, 0, 0]),
+    "part": (lambda b, x: b.slice(exp_and_x(b, x), (3,), (2,)), [1, 0]),
+    "padded": (
+        lambda b, x: b.pad(b.exp(x), (1, 2), b.const([0.0], "FP16")),
+        [1, 0, 0, 0, 0, 1, 1],
+    ),
+    "chosen": (
+        lambda b, x: b.select(b.greater(x, b.const([2.0], "FP16")), b.exp(x), x),
+        [1, 1, 0, 0],
+    ),
+    "chosen by an error": (
+        lambda b, x: b.select(b.greater(b.exp(x), b.const([2.0], "FP16")), x, x),
+        [0, 0, 0, 0],
+    ),
+    "compared": (
+        lambda b, x: b.maximum(exp_and_x(b, x), b.const([0.0], "FP16")),
+        [1] * 4 + [0] * 4,
+    ),
+    # A tenth has all bits of FP16: three of it are rounded, and two or four are not.
+    "rounded": (
+        lambda b, x: b.concat(
+            [b.add(x, b.const([1.0], "FP16")), b.mul(x, b.const([0.1], "FP16"))], axis=0
+        ),
+        [1, 1, 1, 1, 1, 1, 0, 1],
+    ),
+    "summed": (
+        lambda b, x: b.concat([b.reduce_max(x, axis=0), b.reduce_sum(x, axis=0)], axis=0),
+        [1, 0],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_elements_that_no_error_reaches_are_known(name: str) -> None:
+    make, expected = MIXED[name]
+    b = Builder("main")
+    b.output(make(b, b.input("x", "FP16", (4,))), name="y")
+    graph = b.graph()
+    given = {"x": np.array([1, 2, 3, 4], np.float16)}
+    found = exact_elements(graph, given, ["y"])
+    assert found.get("y", np.zeros(len(expected))).astype(int).tolist() == expected
