@@ -30,39 +30,23 @@ import pytest
 from measure.judges import OPTIONS, ROOT, Change, Server, judge_anew
 from measure.mutations import mutations
 
+_ACCURACY: Final = (
+    *("accuracy", "compare", "compliance", "criteria", "error_bounds"),
+    *("measured_spreads", "spreads"),
+)
+_GOLDEN: Final = (
+    *("bisect", "bisect_integers", "check_runs", "edge_inputs", "engines", "extract"),
+    *("network_accuracy", "regions", "unpacked_arrays", "widen"),
+)
 #: Folder of the package -> the tests that judge its mutants first.
 FOLDERS: Final[dict[str, tuple[str, ...]]] = {
     "graph": ("tests/unit/graph",),
     "formats/wire": ("tests/unit/formats/wire", "tests/unit/formats/flatbuffer"),
     "formats/flatbuffer": ("tests/unit/formats/flatbuffer", "tests/roundtrip"),
     "rules": ("tests/rules",),
-    "golden/accuracy": tuple(
-        f"tests/golden/test_{name}.py" for name in ("accuracy", "compare", "compliance")
-    ),
+    "golden/accuracy": tuple(f"tests/golden/test_{name}.py" for name in _ACCURACY),
     "reference": ("tests/reference",),
 }
-_GOLDEN: Final = (
-    *(
-        "accuracy",
-        "bisect",
-        "bisect_integers",
-        "bisect_parts",
-        "check_runs",
-        "compare",
-        "compliance",
-    ),
-    *(
-        "edge_inputs",
-        "engines",
-        "extract",
-        "generate",
-        "network_accuracy",
-        "reduce",
-        "regions",
-        "run",
-    ),
-    *("write_errors", "widen", "unpacked_arrays"),
-)
 #: The tests that judge the mutants of all folders, as groups that are recorded one by one.
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     **{
@@ -73,7 +57,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         )
     },
     "rules": ("tests/rules", "-k", "not reference_model"),
-    "golden": tuple(f"tests/golden/test_{name}.py" for name in _GOLDEN),
+    "golden": tuple(f"tests/golden/test_{name}.py" for name in (*_ACCURACY, *_GOLDEN)),
 }
 #: Seconds that the tests of one mutant may take where no mutant is: the others are left out.
 BUDGET: Final = 60.0
@@ -90,6 +74,12 @@ class Mutant:
     before: str
     after: str
     source: str
+
+    @property
+    def place(self) -> list[str]:
+        """Say what is changed, by the text of its line; the same in another version of the file."""
+        text = (ROOT / self.path).read_text(encoding="utf-8").splitlines()[self.line - 1]
+        return [self.path, text.strip(), self.before, self.after]
 
     @property
     def key(self) -> str:
@@ -237,12 +227,20 @@ def tests_for(mutant: Mutant, found: Record) -> list[str]:
     return chosen
 
 
-def run(folder: str, state: Path, sample: int, seed: int) -> None:
-    """Judge a sample of the mutants of a folder, and print those that survive."""
+def run(folder: str, state: Path, sample: int, seed: int, seen: Path | None = None) -> None:
+    """Judge a sample of the mutants of a folder, and print those that survive.
+
+    seen: answers of another run, whose mutants are left out: tests may have been written for them.
+    """
     found = read_record(state)
     everything = list(mutants_of(folder))
-    chosen = random.Random(f"{seed} {folder}").sample(everything, min(sample, len(everything)))
     answers = state / f"{folder.replace('/', '-')}.jsonl"
+    before = read_answers(seen / answers.name) if seen else {}
+    left_out = {tuple(row["place"]) for row in before.values()}
+    others = [
+        mutant for mutant in everything if not left_out or tuple(mutant.place) not in left_out
+    ]
+    chosen = random.Random(f"{seed} {folder}").sample(others, min(sample, len(others)))
     known = read_answers(answers)
     # A survivor is judged again when there are other tests.
     new = {
@@ -257,7 +255,7 @@ def run(folder: str, state: Path, sample: int, seed: int) -> None:
             start = time.monotonic()
             verdict = judges.judge(mutant, new[mutant.key])
             row = {"key": mutant.key, "path": mutant.path, "line": mutant.line}
-            row |= {"before": mutant.before, "after": mutant.after}
+            row |= {"before": mutant.before, "after": mutant.after, "place": mutant.place}
             row |= {"verdict": verdict, "tests": found.name}
             row |= {"seconds": round(time.monotonic() - start, 2)}
             with answers.open("a") as file:
@@ -321,6 +319,7 @@ def main() -> None:
     parser.add_argument("--state", type=Path, required=True, help="folder for answers")
     parser.add_argument("--sample", type=int, default=60, help="mutants of each folder")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seen", type=Path, help="the state of a run whose mutants are left out")
     parser.add_argument("--record", choices=GROUPS, help=argparse.SUPPRESS)
     given = parser.parse_args()
     given.state.mkdir(parents=True, exist_ok=True)
@@ -331,7 +330,7 @@ def main() -> None:
         record(given.record, state)
         return
     for folder in given.folders or FOLDERS:
-        run(folder, state, given.sample, given.seed)
+        run(folder, state, given.sample, given.seed, given.seen)
 
 
 if __name__ == "__main__":

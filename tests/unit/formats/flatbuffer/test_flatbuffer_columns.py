@@ -197,7 +197,10 @@ def one_by_one(columns: Columns, at: int, names: tuple[str, ...] = NAMES) -> lis
 
 
 def together(columns: Columns, at: int) -> Any:
-    return columns.vtables("TosaTensor", NAMES, np.array([at]))
+    before = columns.budget
+    found = columns.vtables("TosaTensor", NAMES, np.array([at]))
+    assert before - columns.budget == 8 * found.size
+    return found
 
 
 def test_many_vtables_are_checked_as_each_of_them_alone() -> None:
