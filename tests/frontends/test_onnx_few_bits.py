@@ -90,7 +90,9 @@ def test_weights_that_are_dequantised_stay_integers(tmp_path: Path) -> None:
         "w": random.integers(-127, 128, (4, 3, 3, 3)).astype(np.int8),
         "ws": random.uniform(0.001, 0.01, 4).astype(np.float32),
         "wz": np.zeros(4, np.int8),
-        **{"s": np.float32(0.02), "t": np.float32(0.05), "z": np.int8(3)},
+        "s": np.float32(0.02),
+        "t": np.float32(0.05),
+        "z": np.int8(3),
     }
     arrays = {name: np.asarray(array) for name, array in weights.items()}
     path = saved(tmp_path / "m.onnx", nodes, {"x": (np.float32, [1, 3, 6, 6])}, ["y"], arrays)
