@@ -78,7 +78,8 @@ def steps(graph: Graph, seed: int = 0) -> npt.NDArray[np.int64]:
     results = [made.main.tensors.get(op.outputs[0]) for op in made.main.operators]
     assert not any(tensor.dtype.is_float for tensor in results if tensor)
     one, other = (integers(each, seed).astype(np.int64) for each in (made, graph))
-    return np.abs(one - other)
+    found: npt.NDArray[np.int64] = np.abs(one - other)
+    return found
 
 
 def convolve(b: Builder, x: Value) -> Value:

@@ -79,7 +79,9 @@ class SumPlans:
                 padded = target.zero if number == 0 else None
             else:
                 padded = (
-                    int(target.integers(np.float32([number]))[0]) if number is not None else None
+                    int(target.integers(np.array([number], np.float32))[0])
+                    if number is not None
+                    else None
                 )
             if padded is None:
                 return None
@@ -156,10 +158,10 @@ class SumPlans:
             return None
         first = next(axis for axis, size in enumerate(scales.shape) if size > 1)
         # The same axes from the last on, cut in another way.
-        for start in range(first, -1, -1):
+        for left in range(first, -1, -1):
             for axis in range(len(made) + 1):
-                if prod(made[:axis]) == prod(given[:start]):
-                    whole = np.broadcast_to(scales[(0,) * start], given[start:])
+                if prod(made[:axis]) == prod(given[:left]):
+                    whole = np.broadcast_to(scales[(0,) * left], given[left:])
                     return _narrowed(whole.reshape(*[1] * axis, *made[axis:]))
         return None
 

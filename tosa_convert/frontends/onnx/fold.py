@@ -122,11 +122,10 @@ def keep_quantised_weights(model: Any) -> None:
     """
     makers = {name: node for node in model.graph.node for name in node.output}
     for node in model.graph.node:
-        pair = [makers.get(name) for name in node.input[:2]]
-        if node.op_type in _PRODUCTS and all(
-            maker is not None and maker.op_type == "DequantizeLinear" for maker in pair
-        ):
-            for maker in pair:
+        pair = [makers[name] for name in node.input[:2] if name in makers]
+        given = [maker for maker in pair if maker.op_type == "DequantizeLinear"]
+        if node.op_type in _PRODUCTS and len(given) == 2:
+            for maker in given:
                 maker.doc_string = _KEPT
 
 
