@@ -78,11 +78,9 @@ class SumPlans:
             if isinstance(target, Dequantised):
                 padded = target.zero if number == 0 else None
             else:
-                padded = (
-                    int(target.integers(np.array([number], np.float32))[0])
-                    if number is not None
-                    else None
-                )
+                padded = None
+                if number is not None:
+                    padded = int(target.integers(np.array([number], np.float32))[0])
             if padded is None:
                 return None
             others = others[:1]

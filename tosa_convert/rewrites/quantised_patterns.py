@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tosa_convert.builder.block_values import BlockValues
 from tosa_convert.graph.dtypes import FP32, INT8, INT32
-from tosa_convert.graph.model import Operator, element_value
+from tosa_convert.graph.model import Block, Operator, element_value
 from tosa_convert.records import NamedTuple
 
 Array = npt.NDArray[Any]
@@ -117,6 +117,15 @@ def dequantised(edit: BlockValues, name: str) -> Dequantised | None:
         if edit.tensors[value].dtype is INT8 and is_scale and is_by_channel:
             return Dequantised(value, scales, zero)
     return None
+
+
+def dequantised_outputs(block: Block) -> dict[str, Dequantised]:
+    """Return the outputs of a block that are dequantised with one scale, by name."""
+    values = BlockValues(block)
+    for op in block.operators:
+        values.add(op)
+    found = {name: dequantised(values, name) for name in block.outputs if name in block.tensors}
+    return {name: row for name, row in found.items() if row is not None and row.scales.size == 1}
 
 
 def quantised(edit: BlockValues, op: Operator) -> Quantised | None:
