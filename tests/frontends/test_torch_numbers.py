@@ -135,3 +135,18 @@ def test_a_program_without_tensors_is_refused() -> None:
 
     with pytest.raises(tc.TosaConvertError, match="it returns no tensor"):
         tc.frontends.from_torch(Number(), [torch.ones(3)])
+
+
+def test_complex_inputs_are_refused_before_torch_decomposes_them() -> None:
+    import torch
+
+    from tosa_convert.frontends.torch.convert import lower_program
+    from tosa_convert.frontends.torch.dialect import NotLoweredError
+
+    class Imaginary(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return torch.imag(x)
+
+    program = torch.export.export(Imaginary(), (torch.ones(3, dtype=torch.complex64),))
+    with pytest.raises(NotLoweredError, match="input x: it is complex"):
+        lower_program(program)

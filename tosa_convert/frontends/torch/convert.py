@@ -21,7 +21,11 @@ from tosa_convert.frontends.process.interface import (
     say_stage,
 )
 from tosa_convert.frontends.process.request import Request
-from tosa_convert.frontends.torch.complex_pairs import has_complex_tensors, write_as_pairs
+from tosa_convert.frontends.torch.complex_pairs import (
+    has_complex_tensors,
+    refuse_complex_inputs,
+    write_as_pairs,
+)
 from tosa_convert.frontends.torch.cut import Cutter
 from tosa_convert.frontends.torch.decompositions import (
     composites,
@@ -199,6 +203,7 @@ def _decomposed(program: Any, table: dict[Any, Any]) -> tuple[Any, Signature, di
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if has_complex_tensors(program):
+            refuse_complex_inputs(program)
             program = program.run_decompositions(composites())
             write_as_pairs(program)
         decomposed = program.run_decompositions(table)  # A copy.
