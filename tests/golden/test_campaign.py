@@ -533,6 +533,7 @@ def test_one_cause_has_one_group_whatever_the_numbers_are(tmp_path: Path) -> Non
         ("error: 'tosa.variable' op illegal: no profile has (i1)", "refused"),
         ("error: 'spirv.Tosa.MatMul' op failed to verify", "refused"),
         ("error: 'tosa.variable_read' op 'state3' has not been declared", "refused"),
+        ("error: 'tosa.variable_write' op require same element type for 'input1'", "refused"),
         ("error: 'tosa.pad' op expect input and output to have same element type", "crashed"),
         ("error: 'func.func' op failed to emulate bit width", "refused"),
         ("error: 'tensor.extract' op incorrect number of indices", "crashed"),
@@ -600,6 +601,19 @@ def test_vela_refuses_what_it_does_not_read(said: str, is_refusal: bool) -> None
     assert command.is_refusal(said) == is_refusal
 
 
+@pytest.mark.parametrize(
+    ("said", "is_refusal"),
+    [
+        ("ERROR: cannot retrieve the zero points from op\nFailed to compile network", True),
+        ("ERROR: number of built mlir::Value is not matching\nFailed to compile network", False),
+    ],
+)
+def test_model_converter_refuses_zero_points_that_are_inputs(said: str, is_refusal: bool) -> None:
+    machine = Machine(sys.executable, 1.0)
+    command = ProgramCommand(["x"], machine, refusal=ADAPTERS["model-converter"].refusal)
+    assert command.is_refusal(said) == is_refusal
+
+
 def test_a_consumer_may_join_equal_operators_and_drop_unused_inputs() -> None:
     part, other, spoilt = Builder("main"), Builder("main"), Builder("main")
     part.input("unused", "INT8", (3,))
@@ -617,6 +631,30 @@ def test_a_consumer_may_join_equal_operators_and_drop_unused_inputs() -> None:
     spoilt.output(spoilt.const([1, 2], "INT32"))
     with pytest.raises(TosaConvertError, match="0 inputs, the program 1"):
         results_of(part.graph(), spoilt.graph(), inputs, backend)
+
+
+def test_a_consumer_may_drop_inputs_that_no_result_follows_from() -> None:
+    part, other = Builder("main"), Builder("main")
+    x, dead = part.input("x", "INT8", (2,)), part.input("dead", "INT32", (3,))
+    kept = part.input("kept", "INT8", (4,))
+    part.abs(dead)
+    part.output(part.reverse(x, axis=0), name="y")
+    part.write(part.variable("state", "INT8", (4,)), kept)
+    graph = part.graph()
+    y, state = other.input("y", "INT8", (2,)), other.input("state", "INT8", (4,))
+    other.output(other.reverse(y, axis=0), name="z")
+    other.reverse(state, axis=0)
+    inputs: dict[str, Array] = {
+        "x": np.array([1, 2], np.int8),
+        "dead": np.zeros(3, np.int32),
+        "kept": np.zeros(4, np.int8),
+    }
+    backend = ProgramCommand(["x"], Machine(sys.executable, 60.0))
+    assert results_of(graph, other.graph(), inputs, backend)["y"].tolist() == [2, 1]
+    alone = Builder("main")
+    alone.output(alone.reverse(alone.input("y", "INT8", (2,)), axis=0), name="z")
+    with pytest.raises(TosaConvertError, match="1 input, the program 3"):
+        results_of(graph, alone.graph(), inputs, backend)
 
 
 def test_a_consumer_may_not_take_other_element_types() -> None:

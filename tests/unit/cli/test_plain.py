@@ -176,7 +176,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the process that of an installed program, without a terminal."""
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setattr(sys, "argv", ["/bin/tosa-flatbuffer"])
-    monkeypatch.setattr(sys.modules["__main__"], "__package__", "")
+    monkeypatch.setattr(sys.modules["__main__"], "__package__", None)
     monkeypatch.setattr(sys, "__stdout__", None)
 
 

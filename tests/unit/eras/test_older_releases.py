@@ -53,6 +53,43 @@ RESCALE = function(
 )
 
 
+def resized(scale: str, image: str, result: str, offset: str = "0, 0") -> tc.Graph:
+    return function(
+        f"""%s = tosa.const_shape {{values = dense<[{scale}]> : tensor<4xindex>}} : () -> !tosa.shape<4>
+        %o = tosa.const_shape {{values = dense<[{offset}]> : tensor<2xindex>}} : () -> !tosa.shape<2>
+        %b = tosa.const_shape {{values = dense<[0, 0]> : tensor<2xindex>}} : () -> !tosa.shape<2>
+        %0 = tosa.resize %a, %s, %o, %b {{mode = BILINEAR}} : (tensor<{image}>, !tosa.shape<4>,
+          !tosa.shape<2>, !tosa.shape<2>) -> tensor<{result}>""",
+        f"%a: tensor<{image}>",
+        f"tensor<{result}>",
+    )
+
+
+def transposed(size: str) -> tc.Graph:
+    image = f"tensor<1x{size}x2x1xf32>"
+    return function(
+        f"""%z = "tosa.const"() <{{values = dense<0.0> : tensor<1xf32>}}> : () -> tensor<1xf32>
+        %0 = tosa.transpose_conv2d %a, %w, %c, %z, %z {{acc_type = f32,
+          out_pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 1, 1>}} : ({image},
+          tensor<1x1x1x1xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>) -> {image}""",
+        f"%a: {image}, %w: tensor<1x1x1x1xf32>, %c: tensor<1xf32>",
+        image,
+    )
+
+
+AVERAGE = function(
+    """%0 = tosa.avg_pool2d %a, %z, %z {acc_type = f32, kernel = array<i64: 2, 2>,
+      pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 2, 2>} :
+      (tensor<1x2x2x1xf32>, tensor<1xf32>, tensor<1xf32>) -> tensor<1x1x1x1xf32>""",
+    "%a: tensor<1x2x2x1xf32>, %z: tensor<1xf32>",
+    "tensor<1x1x1x1xf32>",
+)
+VARIABLE = tc.load(
+    b"tosa.variable @v = dense<[1.0, 2.0]> : tensor<2xf32>\nfunc.func @f() -> tensor<2xf32> {\n"
+    b"%0 = tosa.variable_read @v : tensor<2xf32>\nreturn %0 : tensor<2xf32>\n}"
+)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("state", STATES)
 def test_what_is_written_for_a_state_is_upgraded_to_the_same_program(state: str) -> None:
@@ -108,6 +145,40 @@ def test_a_program_is_written_in_the_form_of_a_month(
     for part in parts:
         assert part in text
     assert "<{" not in text
+
+
+@pytest.mark.parametrize(
+    ("graph", "month", "parts"),
+    [
+        (VARIABLE, "2024-12", ['"tosa.variable.read"() {name = "v"}']),
+        (transposed("?"), "2022-12", ["out_shape = [1 : i64, -1 : i64, 2 : i64, 1 : i64]"]),
+        (
+            resized("3, 1, 3, 1", "1x3x3x1xf32", "1x7x7x1xf32"),
+            "2022-01",
+            [
+                "stride_fp = [0.333333343 : f32, 0.333333343 : f32]",
+                "output_size = [7 : i64, 7 : i64]",
+            ],
+        ),
+        (
+            function(
+                """%p = tosa.const_shape {values = dense<[0, 1]> : tensor<2xindex>}
+                  : () -> !tosa.shape<2>
+                %0 = tosa.pad %a, %p, %v : (tensor<2xf32>, !tosa.shape<2>, tensor<1xf32>)
+                  -> tensor<3xf32>""",
+                "%a: tensor<2xf32>, %v: tensor<1xf32>",
+                "tensor<3xf32>",
+            ),
+            "2025-01",
+            ['"tosa.reshape"(%arg1) {new_shape = array<i64>', '"tosa.pad"(%arg0, %0, %1)'],
+        ),
+    ],
+)
+def test_operators_are_written_as_those_of_a_month(
+    graph: tc.Graph, month: str, parts: list[str]
+) -> None:
+    text = written(graph, month)
+    assert [part for part in parts if part not in text] == []
 
 
 def test_operators_took_int4_in_2024() -> None:
@@ -187,6 +258,36 @@ def test_constants_that_a_form_needs_are_made_once() -> None:
             unary("cast", result="tensor<2xf8E4M3FN>"),
             "2024-01",
             "has no element type FP8E4M3",
+        ),
+        (AVERAGE, "2024-01", "its input_zp is not a constant that is zero"),
+        (VARIABLE, "2023-02", "has no variables"),
+        (
+            function("", "%0: tensor<2xf32>, %s: !tosa.shape<1>", "tensor<2xf32>"),
+            "2022-01",
+            "has no values of shapes",
+        ),
+        (
+            transposed("?"),
+            "2022-01",
+            "the size of its result is not known, and two values of out_pad",
+        ),
+        (resized("2, 1, 2, 1", "1x?x3x1xf32", "1x5x5x1xf32"), "2022-01", "output_size is one"),
+        (resized("3, 1, 3, 1", "1x3x3x1xi8", "1x9x9x1xi32"), "2022-01", "equal powers of two"),
+        (
+            resized("9, 4, 2, 1", "1x3x3x1xf32", "1x5x5x1xf32"),
+            "2022-01",
+            "fraction of small numbers",
+        ),
+        (
+            # 15 + 1/2047 and 15 + 1/2048, the ratio of the sizes, are the same number of FP32.
+            resized("2047, 30706, 1, 1", "1x30721x1x1xf32", "1x2048x1x1xf32"),
+            "2022-01",
+            "its scale is not the same as a number of FP32",
+        ),
+        (
+            resized("1, 1, 3, 3", "1x3x3x1xf32", "1x3x3x1xf32", offset=f"0, {3 * 2**24 + 1}"),
+            "2022-01",
+            "its offset is not the same as a number of FP32",
         ),
     ],
 )

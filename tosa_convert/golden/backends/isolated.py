@@ -44,7 +44,7 @@ from tosa_convert.golden.running.programs import (
 from tosa_convert.golden.running.run_graph import run_program
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.golden.running.variable_states import state_slots
-from tosa_convert.graph.model import Graph, counted
+from tosa_convert.graph.model import Block, Graph, counted
 from tosa_convert.io import log
 from tosa_convert.io.files import map_file
 from tosa_convert.io.options import ReadOptions
@@ -340,13 +340,16 @@ def results_of(
 ) -> LazyArrays:
     """Return what numpy computes of the program that a backend made of `part`.
 
-    A backend may leave out the inputs that no operator takes.
+    A backend may leave out the inputs that no operator takes, or that no result follows from.
     """
     taken = input_slots(other)
     if len(taken) < len(inputs):
         used = {name for op in part.main.operators for name in op.inputs} | {*part.main.outputs}
-        kept = [key for key in inputs if key.removesuffix(SCALE_SUFFIX) in used]
-        inputs = LazyArrays(kept, inputs.__getitem__)
+        kept, fewer = (
+            [key for key in inputs if key.removesuffix(SCALE_SUFFIX) in names]
+            for names in (used, _needed(part.main))
+        )
+        inputs = LazyArrays(fewer if len(taken) == len(fewer) else kept, inputs.__getitem__)
     if len(taken) != len(inputs):
         message = f"what it wrote has {counted(len(taken), 'input')}, the program {len(inputs)}"
         raise fail("backend-failed", backend.name, message)
@@ -362,6 +365,15 @@ def results_of(
     found = [slot for output in other.main.outputs for slot in slots(other.main, output)]
     readers = [partial(_result, results, slot.key) for slot in found]
     return by_position(part, readers, backend.name)
+
+
+def _needed(block: Block) -> set[str]:
+    """Return the values that outputs follow from, or the states of variables."""
+    needed = {*block.outputs, *(name for name, row in block.tensors.items() if row.variable)}
+    for op in reversed(block.operators):
+        if needed & {*op.outputs}:
+            needed.update(op.inputs)
+    return needed
 
 
 def _result(results: Mapping[str, Array], key: str, shape: tuple[int, ...]) -> Array:

@@ -5,146 +5,16 @@ from __future__ import annotations
 import random
 import re
 
-import numpy as np
 import pytest
+from unit.formats.mlir.text_modules import bytecode, function, printed, refusal
 
 import tosa_convert as tc
-from tosa_convert.formats.bindings.packages import default_bindings
-from tosa_convert.formats.mlir.bytecode.decode import Bytecode
-from tosa_convert.formats.mlir.bytecode.sections import sections_in_pieces
 from tosa_convert.formats.mlir.locations import LocationReader
 from tosa_convert.formats.mlir.text.parse import elements as elements_module
 from tosa_convert.formats.mlir.text.parse import lines as lines_module
 from tosa_convert.formats.mlir.text.parse import locations as locations_module
 from tosa_convert.formats.mlir.text.parse.module import parse
 from tosa_convert.formats.mlir.text.print.module import module_text
-from tosa_convert.io.options import WriteOptions
-
-
-def bytecode(text: str) -> Bytecode:
-    return Bytecode(sections_in_pieces(parse(memoryview(text.encode()))))
-
-
-def printed(text: str) -> str:
-    """The module of a text as tosa-opt prints it in generic form, without locations."""
-    options = WriteOptions(generic=True, locations=False)
-    return b"".join(module_text(bytecode(text), options)).decode()
-
-
-def function(line: str, result: str = "tensor<2xf32>", argument: str = "tensor<2xf32>") -> str:
-    return f"func.func @f(%a: {argument}) -> {result} {{\n  {line}\n  return %0 : {result}\n}}"
-
-
-def constant(attribute: str, type_: str) -> str:
-    return function(f'%0 = "tosa.const"() {{values = {attribute}}} : () -> {type_}', type_)
-
-
-def data_of(attribute: str, type_: str) -> bytes:
-    graph = tc.load(constant(attribute, type_).encode())
-    data = graph.main.tensors[graph.main.outputs[0]].data
-    assert data is not None
-    return bytes(data.packed())
-
-
-def refusal(text: str) -> tc.Finding:
-    with pytest.raises(tc.TosaConvertError) as caught:
-        bytecode(text)
-    (finding,) = caught.value.findings
-    return finding
-
-
-# -- constants ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("attribute", "type_", "expected"),
-    [
-        ("dense<[1, -1]> : tensor<2xi8>", "tensor<2xi8>", b"\x01\xff"),
-        ("dense<255> : tensor<2xi8>", "tensor<2xi8>", b"\xff\xff"),
-        ('dense<"0x01FF"> : tensor<2xi8>', "tensor<2xi8>", b"\x01\xff"),
-        ('dense<"0x7F"> : tensor<2xi8>', "tensor<2xi8>", b"\x7f\x7f"),
-        ("dense<[0x10, 16]> : tensor<2xi8>", "tensor<2xi8>", b"\x10\x10"),
-        ("dense<> : tensor<0xi8>", "tensor<0xi8>", b""),
-        ("dense<[[1, 2], [3, 4]]> : tensor<2x2xi8>", "tensor<2x2xi8>", b"\x01\x02\x03\x04"),
-        ("dense<1.5> : tensor<1xf32>", "tensor<1xf32>", np.float32(1.5).tobytes()),
-        ("dense<0x7FC00000> : tensor<1xf32>", "tensor<1xf32>", b"\0\0\xc0\x7f"),
-        ("dense<0xFFF0> : tensor<1xbf16>", "tensor<1xbf16>", b"\xf0\xff"),
-        ("dense<[true, false]> : tensor<2xi1>", "tensor<2xi1>", b"\1\0"),
-        ("dense<true> : tensor<3xi1>", "tensor<3xi1>", b"\1\1\1"),
-        ("dense<[1, -1]> : tensor<2xi48>", "tensor<2xi48>", b"\1\0\0\0\0\0" + b"\xff" * 6),
-        ("dense<[-8, 7]> : tensor<2xi4>", "tensor<2xi4>", b"\x78"),
-        ("sparse<[[0], [2]], [5, 6]> : tensor<4xi8>", "tensor<4xi8>", b"\x05\0\x06\0"),
-        ("sparse<> : tensor<2xi8>", "tensor<2xi8>", b"\0\0"),
-    ],
-)
-def test_a_constant_is_read_in_every_form(attribute: str, type_: str, expected: bytes) -> None:
-    found = data_of(attribute, type_)
-    assert found[: len(expected)] == expected
-    assert not found[len(expected) :].strip(b"\0")  # a file pads constants to 8 bytes
-
-
-@pytest.mark.parametrize(
-    ("digits", "expected"),
-    [
-        ("01000100000000000001", b"\1\0\1\0\0\0\0\0\0\1"),  # a byte for each, from March 2026
-        ("0502", b"\1\0\1\0\0\0\0\0\0\1"),  # packed, until January 2026
-        ("05020000000000000000", b"\1\0\1\0\0\0\0\0\0\1"),  # packed and padded, until April 2022
-    ],
-)
-def test_booleans_in_hexadecimal_are_read_as_their_release_wrote_them(
-    digits: str, expected: bytes
-) -> None:
-    found = data_of(f'dense<"0x{digits}"> : tensor<10xi1>', "tensor<10xi1>")
-    assert found[:10] == expected
-
-
-@pytest.mark.parametrize("element", ["f32", "f16", "bf16", "f8E4M3FN", "f8E5M2"])
-def test_a_decimal_number_is_rounded_once(element: str) -> None:
-    """A number between two neighbours, nearer to the upper one by less than float32 can tell."""
-    width = {"f32": 23, "f16": 10, "bf16": 7, "f8E4M3FN": 3, "f8E5M2": 2}[element]
-    step = 2.0**-width
-    above = 1 + step / 2 + 2.0**-40
-    raw = data_of(f"dense<{above!r}> : tensor<1x{element}>", f"tensor<1x{element}>")
-    exact = data_of(f"dense<{1 + step!r}> : tensor<1x{element}>", f"tensor<1x{element}>")
-    assert raw == exact
-
-
-@pytest.mark.parametrize(
-    ("number", "expected"),
-    [("4.0", 129), ("-4.0", 129), ("3.0", 129), ("5.0", 129), ("6.0", 130), ("0.0", 0), ("-0.0", 0),
-     ("1.0e-40", 0), ("5.9e-39", 0), ("1.0e39", 255), ("0x01", 1), ("0xFF", 255)],
-)  # fmt: skip
-def test_a_scale_is_rounded_to_a_power_of_two_as_mlir_does(number: str, expected: int) -> None:
-    type_ = "tensor<1xf8E8M0FNU>"
-    assert data_of(f"dense<{number}> : {type_}", type_)[0] == expected
-    bindings = default_bindings("torch_mlir")
-    module = bindings.ir.Module.parse(
-        constant(f"dense<{number}> : {type_}", type_), bindings.new_context()
-    )
-    data = tc.load(str(module).encode()).main.tensors["TosaOutput_0"].data
-    assert data is not None
-    assert bytes(data.packed())[0] == expected
-
-
-@pytest.mark.parametrize(
-    ("scale", "expected"),
-    [("2.0", 128), ("3.0", 129), ("6.0", 130), ("0.0", 0), ("1.0e39", 255), ("0xFF", 255),
-     ("0x00", 0), ("0x4000000000000000", 128), ("0x7FF8000000000000", 255), ("-4.0", None)],
-)  # fmt: skip
-def test_the_scale_of_a_block_is_the_number_that_mlir_reads(
-    scale: str, expected: int | None
-) -> None:
-    plain = "tensor<1x32x!tosa.block_scaled<BLOCK_SHAPE_32:f8E8M0FNU:f8E5M2>>"
-    own = plain.replace(">>", f", {{{scale}}}>>")
-    text = constant(f"dense<{own} : 0.5 : f8E5M2>", plain)
-    if expected is None:
-        with pytest.raises(tc.TosaConvertError, match="not a number of f8E8M0FNU"):
-            tc.load(text.encode())
-        return
-    found = tc.load(text.encode()).main.tensors["TosaOutput_0"].scale
-    assert found is not None
-    assert found.data is not None
-    assert bytes(found.data.packed())[0] == expected
 
 
 @pytest.mark.parametrize("escape", ["\\7", "\\r", "\\x41", "\\"])
@@ -154,49 +24,53 @@ def test_an_unknown_escape_in_a_string_is_refused(escape: str) -> None:
     assert (found.where, "backslash" in found.message) == ("-:1:26", True)
 
 
-def test_a_long_list_is_read_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tosa_convert.formats.mlir.text.parse import elements as parse_elements
-
-    monkeypatch.setattr(parse_elements, "_CHUNK", 7)
-    values = list(range(-100, 100))
-    found = data_of(f"dense<{values}> : tensor<200xi16>", "tensor<200xi16>")
-    assert found == np.array(values, "<i2").tobytes()
+def argmax(attributes: str) -> str:
+    return function(
+        f"%0 = tosa.argmax %a {attributes} : (tensor<2xf32>) -> tensor<i32>", "tensor<i32>"
+    )
 
 
-def test_a_resource_is_read_with_its_alignment() -> None:
-    text = constant("dense_resource<w> : tensor<2xi8>", "tensor<2xi8>")
-    text += '\n{-#\n  dialect_resources: {\n    builtin: {\n      w: "0x080000000102"\n    }\n  }\n#-}\n'
-    graph = tc.load(text.encode())
-    data = graph.main.tensors[graph.main.outputs[0]].data
-    assert data is not None
-    assert bytes(data.packed())[:2] == b"\1\2"
+FLOATS = "tensor<2xf32>"
 
 
-@pytest.mark.parametrize(
-    ("attribute", "type_", "message"),
-    [
-        ("dense<[1, 2, 3]> : tensor<2xi8>", "tensor<2xi8>", "not in lists of the sizes"),
-        ("dense<[1, 2]> : tensor<1x2xi8>", "tensor<1x2xi8>", "not in lists of the sizes"),
-        ("dense<256> : tensor<1xi8>", "tensor<1xi8>", "'256' does not fit i8"),
-        ("dense<-129> : tensor<1xi8>", "tensor<1xi8>", "'-129' does not fit i8"),
-        ("dense<1.5> : tensor<1xi8>", "tensor<1xi8>", "'1.5' is not an integer"),
-        ("dense<1> : tensor<1xf32>", "tensor<1xf32>", "'1' is not a number of f32"),
-        ("dense<[1.0, 2]> : tensor<2xf16>", "tensor<2xf16>", "'2' is not a number of f16"),
-        ('dense<"0x012"> : tensor<1xi8>', "tensor<1xi8>", "odd number"),
-        ('dense<"0x0102"> : tensor<3xi8>', "tensor<3xi8>", "found 2 bytes, expected 3"),
-        ('dense<"0x01ZZ"> : tensor<2xi8>', "tensor<2xi8>", "no hexadecimal digit"),
-        ("dense<1> : tensor<?xi8>", "tensor<?xi8>", "expected sizes that are known"),
-        ("dense<1> : i8", "tensor<1xi8>", "expected a tensor"),
-        ("sparse<[[9]], [1]> : tensor<4xi8>", "tensor<4xi8>", "do not fit"),
-    ],
-)
-def test_a_constant_that_its_type_contradicts_is_refused(
-    attribute: str, type_: str, message: str
-) -> None:
-    assert message in refusal(constant(attribute, type_)).message
+def pool(kernel: str) -> str:
+    image = "tensor<1x2x2x1xf32>"
+    form = f"kernel({kernel}) pad([0, 0, 0, 0]) stride([1, 1])"
+    return function(f"%0 = tosa.max_pool2d %a {form} : ({image}) -> {image}", image, image)
 
 
 # -- operations ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (pool("[1, 1]"), "kernel = array<i64: 1, 1>, pad = array<i64: 0, 0, 0, 0>"),
+        (function("%0 = arith.constant true", "i1"), "<{value = true}> : () -> i1"),
+        (function("%0 = arith.constant 7", "i64"), "<{value = 7 : i64}> : () -> i64"),
+        (function("%0 = arith.constant 1.5", "f64"), "<{value = 1.500000e+00 : f64}> : () -> f64"),
+        (function("%0 = arith.constant 3 : index", "index"), "<{value = 3 : index}> : () -> index"),
+        (
+            "ml_program.global private @v(dense<1> : tensor<1xi8>) : tensor<1xi8>" + function(""),
+            'sym_name = "v", sym_visibility = "private", type = tensor<1xi8>, value = dense<1>',
+        ),
+        (
+            "ml_program.global private mutable @v : tensor<1xi8>" + function(""),
+            '<{is_mutable, sym_name = "v", sym_visibility = "private", type = tensor<1xi8>}>',
+        ),
+        (
+            "tosa.variable @v = dense_resource<w> : tensor<1xi8>\n" + function(""),
+            'initial_value = dense_resource<w> : tensor<1xi8>, sym_name = "v", type = i8',
+        ),
+        (
+            function(f"tosa.cond_if %a (%b = %a) : {FLOATS} ({FLOATS}) {{ tosa.yield }}"),
+            "^bb0(%arg1: ",
+        ),
+        (function('%0 = "a.b"(%a) [^bb1] : (tensor<2xf32>) -> i8', "i8"), '"a.b"(%arg0) : '),
+    ],
+)
+def test_rare_forms_of_operations_are_read(text: str, expected: str) -> None:
+    assert expected in printed(text.replace("return %0 : tensor<2xf32>", "return"))
 
 
 @pytest.mark.parametrize(
@@ -357,6 +231,17 @@ def test_an_alias_of_2022_has_the_word_type() -> None:
 
 
 @pytest.mark.parametrize(
+    ("location", "expected"),
+    [("fused[]", "unknown"), ("fused[unknown, unknown]", "unknown"), ('loc("a")', '"a"')],
+)
+def test_locations_that_say_the_same_are_the_same(location: str, expected: str) -> None:
+    line = "%0 = tosa.exp %a : (tensor<2xf32>) -> tensor<2xf32>"
+    location = f'callsite({location} at "b")'
+    graph = tc.load(function(f"{line} loc({location})").encode())
+    assert graph.main.operators[0].location == f'loc(callsite({expected} at "b"))'
+
+
+@pytest.mark.parametrize(
     "location",
     [
         "unknown",
@@ -413,6 +298,45 @@ def test_an_operation_without_a_location_is_where_its_text_is() -> None:
         ),
         ("module attributes {a.b = [1, }", "-:1:30", "expected an attribute"),
         ('module attributes {a.b = "x}', "-:1:26", "not closed"),
+        ("module attributes {a.b = @}", "-:1:27", "expected the name of a symbol"),
+        ("module attributes {a.b = #}", "-:1:26", "expected the name of an attribute"),
+        ("module attributes {a.b = 1.5 : i8}", "-:1:26", "found the number 1.5 of type i8"),
+        ("module attributes {a.b = 1 : f32}", "-:1:26", "expected a decimal point"),
+        ("module attributes {a.b = 300 : i8}", "-:1:26", "'300' does not fit i8"),
+        ("module attributes {a.b = array<!x.y: 1>}", "-:1:32", "expected the type of a number"),
+        ("module attributes {a.b = array<i8: x>}", "-:1:36", "expected a number"),
+        ("module attributes {a.b = array<i8: 300>}", "-:1:36", "'300' does not fit i8"),
+        ("module attributes {a.b = array<f32: 1>}", "-:1:37", "'1' is not a number of f32"),
+        ("module attributes {a.b = loc}", "-:1:26", "expected 'loc('"),
+        (argmax("axis(0) axis(1)"), "-:2:31", "the attribute axis is there twice"),
+        (argmax("axis(0) {axis = 0 : i32}"), "-:2:31", "the attribute axis is there twice"),
+        (argmax("foo<FOO>"), "-:2:23", "'tosa.argmax' has no attribute foo"),
+        (pool("[1, x]"), "-:2:38", "found 'x', expected a number"),
+        ("tosa.variable @v : tensor<*xi8>", "-:1:18", "expected a ranked tensor"),
+        ("tosa.variable @v = 7", "-:1:20", "found '7', expected a constant"),
+        (function("tosa.cond_if %a (7 = %a) {}"), "-:2:20", "expected the name of an argument"),
+        (
+            function(
+                "tosa.while_loop (%b = %a) : (tensor<2xf32>) -> tensor<2xf32>"
+                " { tosa.yield %b : tensor<2xf32> } { }"
+            ),
+            "-:2:98",
+            "expected 'do'",
+        ),
+        (function('"a.b"(%a, )'), "-:2:13", "found ')', expected a value such as %0"),
+        (function("%0:0 = a.b"), "-:2:6", "a number of results that no operation has"),
+        (function("%0, = a.b"), "-:2:7", "found '=', expected the name of a result"),
+        (function('%0 = "a.b"() <{c}> {c} : () -> i8'), "-:2:22", "the attribute c is there twice"),
+        (function('%0 = "a.b"() : () -> tensor<2x*xi8>'), "-:2:24", "expected only '*'"),
+        (function('%0 = "a.b"() : () -> tensor<2xtensor<2xi8>>'), "-:2:33", "the element type of"),
+        (function('%0 = "a.b"() : () -> !'), "-:2:24", "expected the name of a type"),
+        (function('%0 = "a.b"() : () -> i8 loc(foo)'), "-:2:31", "found 'foo', expected a location"),
+        ("module attributes {a.b = #a.b<(]>} {}", "-:1:32", "found ']', expected ')'"),
+        ("module attributes {a.b = #a.b<(", "-:1:30", "'<' is not closed"),
+        ("module attributes {7 = 1} {}", "-:1:20", "expected the name of an attribute"),
+        ("module attributes {a.b = dense<0x> : tensor<2xi8>}", "-:1:31", "'0x' is not an integer"),
+        ("module attributes {a.b = dense<0x> : tensor<2xf32>}", "-:1:31", "'0x' is not a number"),
+        ("module attributes {a.b = dense<0x123456789> : tensor<2xf32>}", "-:1:31", "more bits than"),
         ("%0 = 7", "-:1:6", "expected an operation"),
         ("module {} }", "-:1:11", "expected an operation"),
     ],

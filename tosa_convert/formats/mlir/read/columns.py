@@ -170,9 +170,8 @@ class _ColumnReader:
     def complete(self, operators: list[Operator], some: slice) -> None:
         """Give some operators what their attributes say."""
         columns, reader, scope = self.columns, self.reader, self.scope
-        has_own = np.array([spec is not None and bool(spec.attributes) for spec in reader.specs])
         attributes, names = columns.attributes[some], columns.names[some]
-        chosen = np.flatnonzero((attributes != -1) | has_own[names])
+        chosen = np.flatnonzero((attributes != -1) | np.array(reader.has_attributes)[names])
         fields = chosen, names[chosen], attributes[chosen], self.type_numbers[some][chosen]
         for index, name, dictionary, number in zip(*(f.tolist() for f in fields), strict=True):
             if not reader.is_completed(

@@ -376,7 +376,7 @@ class FunctionReader:
             operator = Operator(spec, inputs, outputs, {}, location)
             if spec is _CAST and narrowing and self._is_identity(operator):
                 operator.spec = IDENTITY
-            if attributes != -1 or spec.attributes:
+            if attributes != -1 or reader.has_attributes[name]:
                 self._complete(operator, fields, value_type)
             if spec is _CLAMP and value_type is not None and value_type.narrowed == "i64":
                 items += without_clamp(operator, scope, self.narrowing)

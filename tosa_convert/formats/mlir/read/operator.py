@@ -111,6 +111,10 @@ class OperatorReader:
             CONST if name == ARITH_CONSTANT else BY_MLIR.get(_NAMES_OF_TODAY.get(name, name))
             for name in bytecode.names
         ]
+        #: By the numbers of names: whether the operation has attributes besides a name.
+        self.has_attributes = [
+            spec is not None and (bool(spec.attributes) or spec in _WITH_OWN) for spec in self.specs
+        ]
         #: By the numbers of names: how many operands the operation has today, ANY_NUMBER, or
         #: SAME_NUMBER if one of an older release may have as many.
         self.operand_counts = list(map(_operand_count, bytecode.names, self.specs))
@@ -142,7 +146,7 @@ class OperatorReader:
         type of its only result, which is value_type.
         """
         spec = operator.spec
-        if attributes in self.names_only and not spec.attributes and spec not in _WITH_OWN:
+        if attributes in self.names_only and not self.has_attributes[name]:
             return True
         cached = self.cache.get((name, attributes, type_index if spec is _CLAMP else -1))
         if cached is not None:
@@ -364,6 +368,9 @@ class OperatorReader:
         if fixed is not None and operator.spec is VARIABLE_READ and operator.outputs:
             operator.spec = CONST
             scope.tensors[operator.outputs[0]].data = fixed[1].data
+        elif symbol is None:
+            message = f"'{self.name(operation)}' does not name a variable"
+            self.report.add(operation, "malformed-operator", message)
         elif variable is None:
             message = f"'{self.name(operation)}' names variable @{symbol}, which is not declared"
             self.report.add(operation, "undefined-name", message)

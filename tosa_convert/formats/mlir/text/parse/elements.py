@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 from tosa_convert.formats.mlir.bytecode.attributes import TensorType
 from tosa_convert.formats.mlir.bytecode.encode import Encoder
 from tosa_convert.formats.mlir.bytecode.format import DENSE_STRINGS
-from tosa_convert.formats.mlir.text.numbers import BadNumber, bits_of, is_number, ordinary_bytes
+from tosa_convert.formats.mlir.text.numbers import (
+    BadNumber,
+    bits_of,
+    is_number,
+    ordinary_bytes,
+    stored_type,
+)
 from tosa_convert.formats.mlir.text.parse.cursor import TextCursor
 from tosa_convert.formats.mlir.text.parse.types import Parsed, TypeParser
 from tosa_convert.formats.mlir.text.print.elements import element_bytes, stored_bytes, value_type
@@ -46,6 +52,7 @@ _NO_BRACKETS: Final = bytes.maketrans(b"[]", b"  ")
 #: A boolean that all elements share, in text and in bytecode.
 _BOOLS: Final = {b"true": b"\xff", b"false": b"\0"}
 _HEX_STRING: Final = re.compile(rb'"0[xX]')
+_STRING_LITERAL: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _TYPED_ELEMENT: Final = re.compile(rb"\s*:\s*([!\w.]+)")
 
 
@@ -111,12 +118,36 @@ class ElementParser:
             message = f"a sparse constant takes more than {_MOST_SPARSE} bytes"
             raise cursor.coded("too-large", message, start, "write it as dense<...>")
         data = np.zeros(prod(shape), found.dtype)
-        indices = self._numbers(*places, "i64", start).reshape(-1, max(len(shape), 1))
-        if len(found) not in (1, len(indices)) or (indices >= np.array(shape or (1,))).any():
+        sizes = shape or (1,)
+        indices = self._indices(*places, len(sizes), start)
+        lists = (b"", _brackets((len(found),)))
+        if (
+            indices is None
+            or len(found) not in (1, len(indices))
+            or self._structure(*values) not in lists
+            or (indices >= np.array(sizes)).any()
+        ):
             cursor.refuse("the indices do not fit the values or the type", start)
         if len(indices):
-            data[np.ravel_multi_index(tuple(indices.T.astype(np.int64)), shape or (1,))] = found
+            data[np.ravel_multi_index(tuple(indices.T.astype(np.int64)), sizes)] = found
         return self._encode(type_, element, data), type_
+
+    def _indices(self, start: int, end: int, rank: int, at: int) -> npt.NDArray[Any] | None:
+        """Return a row of indices for each element of a sparse constant; None if they are not in rows.
+
+        One index alone stands for all of a row.
+        """
+        found, structure = self._numbers(start, end, "i64", at), self._structure(start, end)
+        rows = len(found) // rank
+        if not structure:
+            return found if len(found) == 0 else np.repeat(found, rank)[np.newaxis]
+        if structure == _brackets((rows, rank)) or (rank == 1 and structure == _brackets((rows,))):
+            return found.reshape(-1, rank)
+        return None
+
+    def _structure(self, start: int, end: int) -> bytes:
+        """Return the brackets and commas of a list between two offsets."""
+        return bytes(self.cursor.data[start:end]).translate(None, _STRUCTURE)
 
     # -- forms --------------------------------------------------------------------------------
 
@@ -192,9 +223,12 @@ class ElementParser:
         cursor.at += 1
         content = cursor.at
         strings = self._listed_strings()
+        listed = _STRING_LITERAL.sub(b"", bytes(cursor.data[content : cursor.at]))
         if strings and cursor.accept(b">"):
             own = self._type()
-            return self._strings(strings, own, splat=False), own
+            self._check_nesting(listed, self._shape(own, start)[0], own, start)
+            is_splat = not listed.translate(None, _STRUCTURE)
+            return self._strings(strings, own, splat=is_splat), own
         cursor.at = content
         type_ = self.types.optional()
         if type_ is not None and cursor.accept(b":"):
@@ -281,8 +315,10 @@ class ElementParser:
 
     def _numbers(self, start: int, end: int, element: str, at: int) -> npt.NDArray[Any]:
         """Return the bits of the numbers between two offsets."""
-        parts = []
         data = self.cursor.data
+        if not bytes(data[start : min(end, start + _FEW)]).strip(b"[] \t\r\n"):
+            return np.zeros(0, stored_type(element))
+        parts = []
         while start < end:
             stop = min(start + _CHUNK, end)
             if stop < end:
@@ -293,7 +329,7 @@ class ElementParser:
                 self._tokens(text.rstrip(b", \t\r\n") if stop < end else text, element, at)
             )
             start = stop
-        return np.concatenate(parts) if parts else np.zeros(0, np.uint8)
+        return np.concatenate(parts)
 
     def _tokens(self, text: bytes, element: str, at: int) -> npt.NDArray[Any]:
         try:
