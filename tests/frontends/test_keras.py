@@ -37,13 +37,15 @@ EXPECTED = [("image", (1, 8, 8, 1)), ("output_0", (1, 4))]
 def test_a_model_a_file_and_a_saved_model_give_one_program(tmp_path: Path) -> None:
     model = network()
     model.save(tmp_path / "m.keras")
+    model.save(tmp_path / "m.h5")
     model.export(tmp_path / "saved", verbose=False)
     shapes = {"image": (1, 8, 8, 1)}
     saved = tc.frontends.from_file(tmp_path / "saved", input_shapes=shapes)
-    graph = tc.frontends.from_file(tmp_path / "m.keras", input_shapes=shapes)
     assert signature(saved) == EXPECTED
     named = [EXPECTED[0], ("average", (1, 4))]
-    assert signature(graph) == named
+    for file in ("m.keras", "m.h5"):
+        graph = tc.frontends.from_file(tmp_path / file, input_shapes=shapes)
+        assert signature(graph) == named
     assert signature(tc.frontends.from_keras(model, input_shapes=shapes)) == named
 
 
@@ -85,6 +87,57 @@ def test_outputs_and_operators_have_the_names_and_lines_of_layers(tmp_path: Path
     places = " ".join(operator.location for operator in graph.main.operators)
     for place in ('"hidden/Relu"("nets.py":6:0)', '"scores"("nets.py":7:0)', '"add"("nets.py":'):
         assert place in places
+
+
+MODELS = """
+import keras
+
+
+class Own(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(2, name="scores")
+
+    def call(self, x):
+        return self.dense(x)
+
+
+def make_own():
+    model = Own()
+    model(keras.ops.zeros((1, 4)))
+    return model
+
+
+def make_sequence():
+    layers = [keras.layers.Dense(3, activation="relu"), keras.layers.Dense(2, name="scores")]
+    return keras.Sequential([keras.Input(batch_shape=(1, 4)), *layers])
+
+
+def make_nested():
+    dense = keras.layers.Dense(3, name="scores")
+    return keras.Sequential([keras.Input(batch_shape=(1, 4)), make_sequence(), dense])
+"""
+
+
+@pytest.mark.parametrize(
+    ("member", "output"),
+    [("make_own", "output_0"), ("make_sequence", "scores"), ("make_nested", "scores")],
+)
+def test_models_that_are_not_functional_convert(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], member: str, output: str
+) -> None:
+    (tmp_path / "nets.py").write_text(MODELS)
+    words = ["--input-shape", "args_0=1x4"] if member == "make_own" else []
+    source = f"{tmp_path / 'nets.py'}:{member}"
+    assert run(verb("convert"), [source, "-o", str(tmp_path / "m.tosa"), "--check", *words]) == 0
+    assert capsys.readouterr().out.startswith(f"ok   {output} ")
+
+
+def test_an_hdf5_file_of_weights_alone_is_refused(tmp_path: Path) -> None:
+    network().save_weights(tmp_path / "m.weights.h5")
+    with pytest.raises(tc.TosaConvertError, match="Keras does not load it") as caught:
+        tc.frontends.from_file(tmp_path / "m.weights.h5")
+    assert caught.value.code == "frontend-failed"
 
 
 @pytest.mark.parametrize("layer", ["LSTM", "GRU", "SimpleRNN"])

@@ -259,3 +259,27 @@ def test_convert_says_which_sizes_are_open_and_how_to_set_them(
     caplog.clear()
     assert run(verb("convert"), [*words, *said.split()[-2:]]) == 0
     assert not caplog.messages
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_products_of_floats_with_integer_weights_are_told_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, inside: bool
+) -> None:
+    weights = TensorRow("w", "int8", (5, 5), np.eye(5, dtype=np.int8), (0.5,), (0,))
+    tensors, rows = [X, Y, weights], [OperatorRow("FULLY_CONNECTED", (0, 2, -1), (1,))]
+    if inside:
+        i, more = TensorRow("i", "int32", ()), TensorRow("more", "int32", ())
+        one = TensorRow("one", "int32", (), np.array(1, np.int32))
+        less = [OperatorRow("LESS", (0, 2), (3,))]
+        condition = Subgraph([i, X, one, TensorRow("goes_on", "bool", ())], less, [0, 1], [3])
+        add = OperatorRow("ADD", (3, 4), (5,))
+        body = Subgraph([*tensors, i, one, more], [*rows, add], [3, 0], [5, 1])
+        loop = OperatorRow(
+            "WHILE", (0, 1), (2, 3), {"cond_subgraph_index": 1, "body_subgraph_index": 2}
+        )
+        data = model([i, X, more, Y], [loop], [0, 1], [2, 3], others=[condition, body])
+    else:
+        data = model(tensors, rows, [0], [1])
+    (tmp_path / "m.tflite").write_bytes(data)
+    tc.frontends.from_tflite(tmp_path / "m.tflite")
+    assert '1 product of FP32, beginning with FULLY_CONNECTED that makes "y"' in caplog.text

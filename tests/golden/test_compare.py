@@ -155,6 +155,29 @@ def test_different_shapes_and_types_fail_and_are_not_broadcast() -> None:
     assert (tensor.ok, tensor.problem) == (False, "expected float32, found int32")
 
 
+def test_a_tensor_that_was_not_compared_has_no_numbers() -> None:
+    tensor, _ = one(np.zeros((2, 1), np.int8), np.zeros((2,), np.int8))
+    numbers = dict.fromkeys(
+        ("worst_ulp", "needed_atol", "needed_rtol", "needed_ulp", "differing", "failing"), 0
+    )
+    unknown = dict.fromkeys(
+        ("worst", "expected", "found", "margin", "allowed_share", "statistics"), None
+    )
+    texts = dict.fromkeys(("note", "low_precision", "operator", "location"), "")
+    assert tensor.to_dict() == {
+        "name": "t",
+        "ok": False,
+        "rule": "exact",
+        "dtype": "int8",
+        "shape": [2, 1],
+        "elements": 2,
+        "problem": "expected shape [2, 1], found [2]",
+        **numbers,
+        **unknown,
+        **texts,
+    }
+
+
 def test_int64_differences_that_a_double_cannot_represent_are_found() -> None:
     tensor, result = one(np.array([2**62], np.int64), np.array([2**62 + 1], np.int64))
     assert not result.ok

@@ -4,8 +4,8 @@
 
 A seeded sample of the mutations of each folder; each is judged by those tests that run the changed line
 or its file, as many as fit into a minute. Answers are kept as they come, so a run that was stopped goes
-on. A mutant lives in the memory of a forked process: no file changes. Children that tests start run the
-code as it is.
+on. A mutant lives in the memory of a forked process (`judges.py`): no file changes. Children that tests
+start run the code as it is.
 """
 
 from __future__ import annotations
@@ -13,59 +13,40 @@ from __future__ import annotations
 import argparse
 import contextlib
 import hashlib
-import importlib.abc
-import importlib.util
+import importlib
 import json
 import os
 import random
 import re
-import resource
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from importlib.machinery import ModuleSpec
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final
 
 import pytest
+from measure.judges import OPTIONS, ROOT, Change, Server, judge_anew
 from measure.mutations import mutations
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+_ACCURACY: Final = (
+    *("accuracy", "compare", "compliance", "criteria", "error_bounds"),
+    *("measured_spreads", "spreads"),
+)
+_GOLDEN: Final = (
+    *("bisect", "bisect_integers", "check_runs", "edge_inputs", "engines", "extract"),
+    *("network_accuracy", "regions", "unpacked_arrays", "widen"),
+)
 #: Folder of the package -> the tests that judge its mutants first.
 FOLDERS: Final[dict[str, tuple[str, ...]]] = {
     "graph": ("tests/unit/graph",),
     "formats/wire": ("tests/unit/formats/wire", "tests/unit/formats/flatbuffer"),
     "formats/flatbuffer": ("tests/unit/formats/flatbuffer", "tests/roundtrip"),
     "rules": ("tests/rules",),
-    "golden/accuracy": tuple(
-        f"tests/golden/test_{name}.py" for name in ("accuracy", "compare", "compliance")
-    ),
+    "golden/accuracy": tuple(f"tests/golden/test_{name}.py" for name in _ACCURACY),
     "reference": ("tests/reference",),
 }
-_GOLDEN: Final = (
-    *(
-        "accuracy",
-        "bisect",
-        "bisect_integers",
-        "bisect_parts",
-        "check_runs",
-        "compare",
-        "compliance",
-    ),
-    *(
-        "edge_inputs",
-        "engines",
-        "extract",
-        "generate",
-        "network_accuracy",
-        "reduce",
-        "regions",
-        "run",
-    ),
-    *("write_errors", "widen", "unpacked_arrays"),
-)
 #: The tests that judge the mutants of all folders, as groups that are recorded one by one.
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     **{
@@ -76,15 +57,12 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         )
     },
     "rules": ("tests/rules", "-k", "not reference_model"),
-    "golden": tuple(f"tests/golden/test_{name}.py" for name in _GOLDEN),
+    "golden": tuple(f"tests/golden/test_{name}.py" for name in (*_ACCURACY, *_GOLDEN)),
 }
 #: Seconds that the tests of one mutant may take where no mutant is: the others are left out.
 BUDGET: Final = 60.0
 #: Files that a script writes, and that tests compare with what it writes from.
 GENERATED: Final = ("layout.py", "layout_080.py")
-#: pytest's exit codes: tests passed; a test failed; the changed code could not be imported, by tests or
-#: by conftest.py.
-_VERDICTS: Final = {0: "survived", 1: "killed", 2: "killed", 3: "killed", 4: "killed"}
 
 
 @dataclass(frozen=True)
@@ -96,6 +74,12 @@ class Mutant:
     before: str
     after: str
     source: str
+
+    @property
+    def place(self) -> list[str]:
+        """Say what is changed, by the text of its line; the same in another version of the file."""
+        text = (ROOT / self.path).read_text(encoding="utf-8").splitlines()[self.line - 1]
+        return [self.path, text.strip(), self.before, self.after]
 
     @property
     def key(self) -> str:
@@ -127,27 +111,25 @@ def record(group: str, state: Path) -> None:
     import coverage
 
     files = [f"{ROOT}/tosa_convert/{folder}/*" for folder in FOLDERS]
-    measured = coverage.Coverage(None, branch=True, include=files, config_file=False)
+    measured = coverage.Coverage(None, include=files, config_file=False)
     recorder = Recorder()
     measured.start()
-    code = pytest.main([*GROUPS[group], *_OPTIONS], plugins=[recorder])
+    code = pytest.main([*GROUPS[group], *OPTIONS], plugins=[recorder])
     measured.stop()
     assert code == 0, f"the tests of {group} fail without a change: {code}"
     found = measured.get_data()
     tests = sorted(recorder.seconds)
-    numbers = {test: number for number, test in enumerate(tests)}
+    # Coverage calls what runs before the first test "".
+    numbers = {"": -1} | {test: number for number, test in enumerate(tests)}
     lines = {
         str(Path(path).relative_to(ROOT)): {
-            line: sorted(numbers[test] for test in tests if test)
+            line: sorted(numbers[test] for test in tests)
             for line, tests in found.contexts_by_lineno(path).items()
         }
         for path in found.measured_files()
     }
     rows = [(test, recorder.seconds[test]) for test in tests]
     recorded(group, state).write_text(json.dumps({"tests": rows, "lines": lines}))
-
-
-_OPTIONS: Final = ("-q", "-x", "-n", "0", "-p", "no:cacheprovider", "--no-header")
 
 
 def recorded(group: str, state: Path) -> Path:
@@ -158,7 +140,7 @@ def recorded(group: str, state: Path) -> Path:
         files += (ROOT / "tosa_convert" / folder).rglob("*.py")
     text = b"".join(path.read_bytes() for path in sorted(files))
     digest = hashlib.sha256(text).hexdigest()[:12]
-    return state / f"{group.replace('/', '-')}-{digest}.lines.json"
+    return state / f"{group.replace('/', '-')}-{digest}.json"
 
 
 @dataclass(frozen=True)
@@ -170,12 +152,15 @@ class Record:
     lines: dict[str, dict[int, list[str]]]
     #: Changes when a test or the code does.
     name: str = ""
+    #: Files and lines that run before the first test.
+    at_import: set[tuple[str, int]] = field(default_factory=set)
 
 
 def read_record(state: Path) -> Record:
     """Record the groups of tests that are not recorded as they are now, and return all of them."""
     seconds: dict[str, float] = {}
     lines: dict[str, dict[int, list[str]]] = {}
+    at_import: set[tuple[str, int]] = set()
     names = []
     for group in GROUPS:
         path = recorded(group, state)
@@ -192,9 +177,11 @@ def read_record(state: Path) -> Record:
         for name, rows in found["lines"].items():
             for line, numbers in rows.items():
                 known = lines.setdefault(name, {}).setdefault(int(line), [])
-                known += [tests[number] for number in numbers]
+                known += [tests[number] for number in numbers if number >= 0]
+                if -1 in numbers:
+                    at_import.add((name, int(line)))
     digest = hashlib.sha256("".join(names).encode()).hexdigest()[:12]
-    return Record(seconds, lines, digest)
+    return Record(seconds, lines, digest, at_import)
 
 
 def mutants_of(folder: str) -> Iterator[Mutant]:
@@ -204,73 +191,6 @@ def mutants_of(folder: str) -> Iterator[Mutant]:
             name = str(path.relative_to(ROOT))
             for row in mutations(path.read_text(encoding="utf-8")):
                 yield Mutant(name, row.line, row.before, row.after, row.source)
-
-
-class MutatedModule(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports one module from a changed source; as a plugin of pytest, and runs the tests in order."""
-
-    def __init__(self, mutant: Mutant, tests: Sequence[str]) -> None:
-        self.mutant = mutant
-        name = mutant.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        self.name = name
-        self.ranks = {test: rank for rank, test in enumerate(tests)}
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_load_initial_conftests(self) -> None:
-        """Go before pytest's own finder, and before the first import of the package's parts."""
-        sys.meta_path.insert(0, self)
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        items[:] = [item for item in items if item.nodeid in self.ranks]
-        items.sort(key=lambda item: self.ranks[item.nodeid])
-
-    def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
-        if fullname != self.name:
-            return None
-        is_package = self.mutant.path.endswith("__init__.py")
-        spec = importlib.util.spec_from_file_location(
-            fullname,
-            ROOT / self.mutant.path,
-            loader=self,
-            submodule_search_locations=[str((ROOT / self.mutant.path).parent)]
-            if is_package
-            else None,
-        )
-        assert spec is not None
-        return spec
-
-    def exec_module(self, module: ModuleType) -> None:
-        code = compile(self.mutant.source, str(ROOT / self.mutant.path), "exec")
-        exec(code, module.__dict__)
-
-
-def judge(mutant: Mutant, tests: Sequence[str], seconds: int) -> str:
-    """Run the tests with a mutant: "killed" or "survived"."""
-    sys.stdout.flush()
-    child = os.fork()
-    if not child:
-        code = 70
-        try:
-            _limit(seconds)
-            plugin = MutatedModule(mutant, tests)
-            files = list(dict.fromkeys(test.partition("::")[0] for test in tests))
-            code = int(pytest.main([*files, *_OPTIONS], plugins=[plugin]))
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        return "killed"  # most of them at the end of their time
-    return _VERDICTS[os.WEXITSTATUS(status)]
-
-
-def _limit(seconds: int) -> None:
-    """Bound a child's time and memory, and drop what it prints."""
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
-    resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(nothing, stream)
 
 
 def tests_for(mutant: Mutant, found: Record) -> list[str]:
@@ -307,25 +227,41 @@ def tests_for(mutant: Mutant, found: Record) -> list[str]:
     return chosen
 
 
-def run(folder: str, state: Path, sample: int, seed: int) -> None:
-    """Judge a sample of the mutants of a folder, and print those that survive."""
+def run(folder: str, state: Path, sample: int, seed: int, seen: Path | None = None) -> None:
+    """Judge a sample of the mutants of a folder, and print those that survive.
+
+    seen: answers of another run, whose mutants are left out: tests may have been written for them.
+    """
     found = read_record(state)
     everything = list(mutants_of(folder))
-    chosen = random.Random(f"{seed} {folder}").sample(everything, min(sample, len(everything)))
     answers = state / f"{folder.replace('/', '-')}.jsonl"
+    before = read_answers(seen / answers.name) if seen else {}
+    left_out = {tuple(row["place"]) for row in before.values()}
+    others = [
+        mutant for mutant in everything if not left_out or tuple(mutant.place) not in left_out
+    ]
+    chosen = random.Random(f"{seed} {folder}").sample(others, min(sample, len(others)))
     known = read_answers(answers)
-    _require_survivor(chosen[0], found)
+    # A survivor is judged again when there are other tests.
+    new = {
+        mutant.key: tests_for(mutant, found)
+        for mutant in chosen
+        if (row := known.get(mutant.key)) is None
+        or (row["verdict"] != "killed" and row["tests"] != found.name)
+    }
+    judges = Judges(found, {test for tests in new.values() for test in tests}) if new else None
     for mutant in chosen:
-        row = known.get(mutant.key)
-        # A survivor is judged again when there are other tests.
-        if row is None or (row["verdict"] != "killed" and row["tests"] != found.name):
-            verdict = _verdict(mutant, found)
+        if judges is not None and mutant.key in new:
+            start = time.monotonic()
+            verdict = judges.judge(mutant, new[mutant.key])
             row = {"key": mutant.key, "path": mutant.path, "line": mutant.line}
-            row |= {"before": mutant.before, "after": mutant.after}
+            row |= {"before": mutant.before, "after": mutant.after, "place": mutant.place}
             row |= {"verdict": verdict, "tests": found.name}
+            row |= {"seconds": round(time.monotonic() - start, 2)}
             with answers.open("a") as file:
                 file.write(json.dumps(row) + "\n")
             known[mutant.key] = row
+        row = known[mutant.key]
         if row["verdict"] in {"survived", "not run"}:
             text = re.sub(r"\s+", " ", f"{row['before']}  ->  {row['after']}")
             print(f"{row['verdict']}: {mutant.path}:{mutant.line}: {text}", flush=True)
@@ -334,19 +270,35 @@ def run(folder: str, state: Path, sample: int, seed: int) -> None:
     print(f"{folder}: {killed} of {len(chosen)} killed ({len(everything)} in all)", flush=True)
 
 
-def _verdict(mutant: Mutant, found: Record) -> str:
-    """Judge a mutant by the tests that may notice it."""
-    tests = tests_for(mutant, found)
-    limit = 30 + 4 * int(sum(found.seconds[test] for test in tests))
-    return judge(mutant, tests, limit) if tests else "not run"
+class Judges:
+    """Judge mutants, the quick way first."""
 
+    def __init__(self, found: Record, tests: set[str]) -> None:
+        self.found = found
+        # Both ways fork: what takes long to import, and is not ours, is there already.
+        for name in ("ml_dtypes", "numpy.testing"):
+            importlib.import_module(name)
+        self.server = Server(sorted(tests), found.seconds)
+        test = min(tests, key=found.seconds.__getitem__)
+        path = "tosa_convert/graph/model.py"
+        unchanged = Change(path, (ROOT / path).read_text(encoding="utf-8"))
+        verdicts = (
+            judge_anew(unchanged, [test], found.seconds),
+            self.server.judge(unchanged, [test]),
+        )
+        assert verdicts == ("survived", "survived"), f"{test} fails without a change"
 
-def _require_survivor(mutant: Mutant, found: Record) -> None:
-    """Fail unless a module that is imported in the same way, but unchanged, passes a test."""
-    source = (ROOT / mutant.path).read_text(encoding="utf-8")
-    unchanged = replace(mutant, source=source)
-    (test, *_) = tests_for(mutant, found) or list(found.seconds)
-    assert judge(unchanged, [test], 60) == "survived", f"{test} fails without a change"
+    def judge(self, mutant: Mutant, tests: list[str]) -> str:
+        """Judge a mutant by the tests that may notice it."""
+        if not tests:
+            return "not run"
+        change = Change(mutant.path, mutant.source)
+        verdict = self.server.judge(change, tests)
+        # What an import or the collection of tests computed was computed without the change.
+        place = mutant.path, mutant.line
+        if verdict == "unsure" or (verdict == "survived" and place in self.found.at_import):
+            verdict = judge_anew(change, tests, self.found.seconds)
+        return verdict
 
 
 def read_answers(path: Path) -> dict[str, Any]:
@@ -367,6 +319,7 @@ def main() -> None:
     parser.add_argument("--state", type=Path, required=True, help="folder for answers")
     parser.add_argument("--sample", type=int, default=60, help="mutants of each folder")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seen", type=Path, help="the state of a run whose mutants are left out")
     parser.add_argument("--record", choices=GROUPS, help=argparse.SUPPRESS)
     given = parser.parse_args()
     given.state.mkdir(parents=True, exist_ok=True)
@@ -377,7 +330,7 @@ def main() -> None:
         record(given.record, state)
         return
     for folder in given.folders or FOLDERS:
-        run(folder, state, given.sample, given.seed)
+        run(folder, state, given.sample, given.seed, given.seen)
 
 
 if __name__ == "__main__":

@@ -68,15 +68,15 @@ def test_every_definition_says_what_it_computes() -> None:
     assert not [name for name, operation in OPERATIONS.items() if not operation.__doc__]
 
 
-def rescaled(multiplier: int, shift: int) -> Callable[..., Any]:
+def rescaled(multiplier: int, shift: int, *, scale32: bool = True) -> Callable[..., Any]:
     """Return a function that adds a RESCALE to INT32."""
 
     def make(b: Builder, x: Any) -> Any:
         return b.rescale(
             x,
-            b.const([multiplier], "INT32"),
+            b.const([multiplier], "INT32" if scale32 else "INT16"),
             b.const([shift], "INT8"),
-            scale32=True,
+            scale32=scale32,
             rounding_mode="SINGLE_ROUND",
             per_channel=False,
             input_unsigned=False,
@@ -87,9 +87,38 @@ def rescaled(multiplier: int, shift: int) -> Callable[..., Any]:
     return make
 
 
+def pointed(kind: str, shift: int, point: int, *, is_unsigned: bool = False) -> Callable[..., Any]:
+    """Return a function that adds a RESCALE with a zero point, which only a run can judge."""
+
+    def make(b: Builder, x: Any) -> Any:
+        zero = np.array([point]).astype(f"u{x.dtype.numpy.itemsize}").view(x.dtype.numpy)
+        # Of something that is no constant.
+        zero_point = b.reverse(b.const(zero), axis=0)
+        return b.rescale(
+            x,
+            b.const([1 << 8], "INT32"),
+            b.const([shift], "INT8"),
+            zero_point,
+            scale32=True,
+            rounding_mode="SINGLE_ROUND",
+            per_channel=False,
+            input_unsigned=is_unsigned,
+            output_unsigned=False,
+            dtype="INT8" if is_unsigned else "INT32",
+        )
+
+    return make
+
+
 def test_a_value_with_as_many_bits_as_the_shift_is_rescaled() -> None:
     found = computed(rescaled(1 << 30, 30), i32(1 << 28, -(1 << 29)))
     assert found.tolist() == [1 << 28, -(1 << 29)]
+    assert computed(pointed("INT8", 9, 127), i8(-128, 127)).tolist() == [-127, 0]
+    assert computed(pointed("INT8", 9, -128), i8(-128, 127)).tolist() == [0, 128]
+    unsigned = pointed("INT16", 17, 1 << 15, is_unsigned=True)
+    assert computed(unsigned, i16(0, -1)).tolist() == [-64, 64]
+    found = computed(rescaled(1 << 14, 2, scale32=False), i32((1 << 19) - 1, -(1 << 19)))
+    assert found.tolist() == [(1 << 31) - (1 << 12), -(1 << 31)]
 
 
 def test_a_shift_that_rescale_does_not_have_is_refused() -> None:
@@ -278,6 +307,15 @@ def test_the_error_function_equals_that_of_the_standard_library() -> None:
         (lambda b, x: b.reduce_sum(x, axis=0), (i32(MOST, 1, -1),), "does not fit INT32"),
         (rescaled(1, 30), (i32(1 << 29),), "more bits than the shift"),
         (rescaled(1, 30), (i32(-(1 << 29) - 1),), "more bits than the shift"),
+        # With a zero point a value has one bit more, at either end.
+        (pointed("INT8", 8, 127), (i8(-128),), "more bits than the shift"),
+        (pointed("INT8", 8, -128), (i8(127),), "more bits than the shift"),
+        (pointed("INT16", 8, 1 << 15, is_unsigned=True), (i16(0),), "more bits than the shift"),
+        (pointed("INT16", 8, 5, is_unsigned=True), (i16(0),), "a zero point of INT16"),
+        (pointed("INT16", 8, 1), (i16(0),), "a zero point of INT16"),
+        (rescaled(1 << 14, 2, scale32=False), (i32(1 << 19),), "more than 32 bits"),
+        (rescaled(1 << 14, 2, scale32=False), (i32(-(1 << 19) - 1),), "more than 32 bits"),
+        (lambda b, x, y: b.mul(x, y, shift=1), (i32(MOST), i32(3)), "does not fit INT32"),
         (lambda b, x, y: b.pow(x, y), (f32(2), f32(math.nan)), "an infinity or NaN"),
         (lambda b, x, y: b.pow(x, y), (f32(math.inf), f32(1)), "an infinity or NaN"),
         (lambda b, x, z: b.negate(x, z), (i32(1), i32(1)), "a zero point of INT32"),

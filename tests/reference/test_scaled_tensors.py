@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -70,6 +71,68 @@ def test_a_block_with_infinity_has_the_scale_nan() -> None:
     found = Machine(graph).run({"x": x})
     assert np.isnan(found["a/scale"].astype(np.float32)).tolist() == [[False, True], [False, False]]
     assert found["a"][0, 32:].astype(np.float32).tolist() == [4.0] * 32
+
+
+@pytest.mark.parametrize(
+    ("element", "data"),
+    [
+        *(("FP8E4M3", math.nan), ("FP8E5M2", math.nan)),
+        *(("FP6E2M3", 4.0), ("FP6E3M2", 16.0), ("FP4E2M1", 4.0), ("MXINT8", 127.0)),
+    ],
+)
+def test_a_block_with_nan_has_the_data_of_its_type(element: str, data: float) -> None:
+    graph = round_trip(dtype(element))
+    graph.main.outputs[:] = ["a"]
+    x = np.ones((2, 64), np.float32)
+    x[1, 3] = np.nan
+    for precision in ("own", "wide"):
+        found = Machine(graph, precision).run({"x": x})
+        scale = found["a/scale"].astype(np.float32)
+        assert np.isnan(scale).tolist() == [[False, False], [True, False]]
+        expected = [data if precision == "own" else math.nan] * 32
+        np.testing.assert_array_equal(found["a"][1, :32].astype(np.float32), expected)
+        assert not np.isnan(found["a"].astype(np.float32)[:, 32:]).any()
+
+
+@pytest.mark.parametrize(
+    ("element", "largest", "scale"),
+    [
+        # The greatest number of FP4 is 6, to which numbers below 7 are rounded.
+        *(("FP4E2M1", 6.0, 1.0), ("FP4E2M1", 6.99, 1.0), ("FP4E2M1", 7.01, 2.0)),
+        # 448 is even, so that 464 is rounded to it, and 57344 to 61440 for the same reason are not.
+        *(("FP8E4M3", 464.0, 1.0), ("FP8E4M3", 465.0, 2.0)),
+        *(("FP8E5M2", 57344.0, 1.0), ("FP8E5M2", 61440.0, 2.0), ("FP8E5M2", 61000.0, 1.0)),
+        # 127 64ths, and half a 64th more.
+        *(("MXINT8", 1.984375, 1.0), ("MXINT8", 1.992, 1.0), ("MXINT8", 1.9922, 2.0)),
+        *(("FP8E4M3", 0.0, 2.0**-127), ("FP8E4M3", 2.0**-125, 2.0**-127)),
+        ("FP4E2M1", 3.4e38, 2.0**126),
+    ],
+)
+def test_the_scale_of_a_block_is_the_least_that_is_enough(
+    element: str, largest: float, scale: float
+) -> None:
+    graph = round_trip(dtype(element))
+    graph.main.outputs[:] = ["a"]
+    x = np.zeros((2, 64), np.float32)
+    x[0, 5] = -largest
+    found = Machine(graph).run({"x": x})["a/scale"].astype(np.float64)
+    assert found.tolist() == [[scale, 2.0**-127], [2.0**-127, 2.0**-127]]
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_a_constant_of_blocks_has_its_scale() -> None:
+    element = dtype("FP8E4M3")
+    made = program([scaled("k", element, (1, 32)), Tensor("y", dtype("FP32"), (1, 32))])
+    k = made.main.tensors["k"]
+    k.data = constant_of(np.full((1, 32), 3).astype(element.numpy), element)
+    assert k.scale is not None
+    k.scale.data = constant_of(np.full((1, 1), 0.25).astype(BLOCK_SCALE.numpy), BLOCK_SCALE)
+    made.main.inputs[:] = []
+    made.main.operators = [
+        Operator(operator("CONST"), (), ("k",), {}),
+        Operator(operator("CAST"), ("k",), ("y",), {}),
+    ]
+    assert Machine(made).run({})["y"].tolist() == [[0.75] * 32]
 
 
 def test_an_operator_that_takes_no_blocks_is_refused_by_name() -> None:

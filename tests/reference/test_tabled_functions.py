@@ -118,6 +118,17 @@ def test_special_numbers(name: str, pairs: dict[float, float]) -> None:
     assert beside == TABLED[name](np.array([0.7], np.float32))[0]
 
 
+@pytest.mark.parametrize("name", ["ERF", "EXP", "SIGMOID", "TANH"])
+def test_numbers_beside_the_last_nodes_are_not_looked_up_at_the_other_end(name: str) -> None:
+    nodes = getattr(tabled_functions, f"_{name}_NODES")
+    step = 2.0**-nodes.bits
+    for end, sign in ((nodes.low, -1), (nodes.high, 1)):
+        for number in (end - step, end, end + step / 4, end + sign * step, end + 2 * sign * step):
+            x = np.array([number, 0.5], np.float32)
+            largest, _ = error(name, x, TABLED[name](x))
+            assert largest <= LARGEST[name], number
+
+
 @pytest.mark.parametrize("name", TABLED)
 def test_results_do_not_depend_on_the_shape(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(1).uniform(0.01, 8, (7, 11, 5)).astype(np.float32)

@@ -20,6 +20,8 @@ from hypothesis import strategies as st
 from roundtrip.graphs import graphs
 from roundtrip.mutations import attribute, data
 from roundtrip.test_flatbuffer import QUICK, encode
+from unit.building import branching, counting, example
+from unit.graph.test_verify import zoo
 
 import tosa_convert as tc
 from tosa_convert.errors import TosaConvertError
@@ -96,6 +98,20 @@ def test_the_list_of_modules_is_complete() -> None:
         if name.startswith("tosa_convert.") and vars(module).get("FEW") == FEW
     }
     assert found - {"graph.lazy_numpy", *BLOCKS} == HAVE_BOTH
+
+
+@pytest.mark.parametrize("make", [example, branching, counting, zoo])
+@pytest.mark.parametrize("out_of_line", [False, True])
+def test_small_programs_are_judged_and_laid_out_as_large_ones(
+    make: Callable[[], Graph], out_of_line: bool
+) -> None:
+    made = make()
+    few, many = both(lambda: encode(made, out_of_line=out_of_line))
+    assert few == many
+    few, many = both(lambda: tc.validate(made))
+    assert few == many
+    few, many = both(lambda: tc.dumps(made, "mlirbc", validate=False))
+    assert few == many
 
 
 @pytest.mark.slow

@@ -376,3 +376,30 @@ def test_a_slice_up_to_the_end_gets_its_size_with_the_size_of_its_input() -> Non
         (one,) = [row for row in settled.main.operators if row.spec.name == "SLICE"]
         assert settled.main.shapes[one.inputs[2]].values() == found
         assert tc.validate(settled) == []
+
+
+def test_a_reshape_to_what_remains_gets_its_size_with_the_size_of_its_input() -> None:
+    values = [*dynamic("x", D, 4), *dynamic("z", D), shape("rest", D)]
+    operators = [op("CONST_SHAPE", "", "rest"), op("RESHAPE", "x rest", "z")]
+    program = graph("x", "z", values, operators)
+    assert shapes(infer(program, {}))["z"] == (D,)
+    settled = infer(program, {"x": (3, 4)})
+    make_placeholders_static(settled)
+    assert settled.main.shapes[settled.main.operators[-1].inputs[1]].values() == (12,)
+
+
+def test_a_slice_whose_start_has_another_rank_stays_open() -> None:
+    values = [*dynamic("x z", D, 5), shape("start", 1), shape("rest", D, 5)]
+    operators = [
+        op("CONST_SHAPE", "", "start"),
+        op("CONST_SHAPE", "", "rest"),
+        op("SLICE", "x start rest", "z"),
+    ]
+    with pytest.raises(TosaConvertError, match="start"):
+        infer(graph("x", "z", values, operators), {"x": (4, 5)})
+
+
+def test_a_program_without_open_sizes_gets_no_new_shape() -> None:
+    program = chain()
+    make_placeholders_static(program)
+    assert str(program) == str(chain())

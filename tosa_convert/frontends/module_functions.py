@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from tosa_convert.errors import fail
 from tosa_convert.frontends.process.request import Request
+from tosa_convert.graph.names import unused_name
 
 MAIN: Final = "main"
 #: The location of an argument that has a name.
@@ -74,12 +75,10 @@ def unique(names: list[str]) -> list[str]:
         >>> unique(["x", "x"])
         ['x', 'x_1']
     """
-    taken: set[str] = set()
-    found = []
+    found: dict[str, None] = {}
     for position, name in enumerate(names):
-        found.append(name if name not in taken else f"{name}_{position}")
-        taken.add(found[-1])
-    return found
+        found[unused_name(name, found, first=max(position, 1))] = None
+    return list(found)
 
 
 def set_argument_types(ir: Any, function: Any, request: Request, retype: Any) -> None:

@@ -216,7 +216,7 @@ def from_keras(
     """Convert a Keras model; see `from_file`.
 
     Args:
-        model: a keras.Model, or the path of a .keras file.
+        model: a keras.Model, or the path of a .keras or .h5 file.
         input_shapes: as for `from_file`, like the others.
         full_paths: keep the folders of file names in locations.
         exact: as in `from_file`.

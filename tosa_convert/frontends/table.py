@@ -98,7 +98,7 @@ FRONTENDS: Final = {
         ),
         Frontend(
             name="keras",
-            reads="Keras models (.keras, keras:NAME), and factories of models in Python files",
+            reads="Keras models (.keras, .h5, keras:NAME), and factories of models in Python files",
             extra="keras",
             packages={"keras": "keras", "tensorflow": "tensorflow", **_TFLITE},
             converter="tosa_convert.frontends.keras.convert",

@@ -91,9 +91,6 @@ _CONVERT: Final = (
     "convert it first: tosa-flatbuffer-convert MODEL -o MODEL.tosa, or "
     "tosa_convert.frontends.from_file; `tosa-flatbuffer frontends` says what that needs"
 )
-_TO_TFLITE: Final = (
-    "convert it to TFLite with tf.lite.TFLiteConverter, and convert the .tflite file"
-)
 _TFLITE: Final = _OtherModel("a TFLite model", _CONVERT, "tflite")
 _ONNX: Final = _OtherModel("an ONNX model", _CONVERT, "onnx")
 _KERAS: Final = _OtherModel("a Keras model", _CONVERT, "keras")
@@ -102,7 +99,7 @@ _SAVED_MODEL_FILE: Final = _OtherModel(
 )
 _SAVED_MODEL: Final = _OtherModel("a TensorFlow SavedModel", _CONVERT, "tensorflow")
 _GRAPH_DEF: Final = _OtherModel("a TensorFlow GraphDef", _CONVERT, "tensorflow")
-_HDF5: Final = _OtherModel("an HDF5 file, such as a Keras model", _TO_TFLITE)
+_HDF5: Final = _OtherModel("an HDF5 file, such as a Keras model", _CONVERT, "keras")
 _EXPORTED_PROGRAM: Final = _OtherModel("a program of torch.export", _CONVERT, "torch")
 _STABLEHLO: Final = _OtherModel("a module of StableHLO", _CONVERT, "stablehlo")
 _TORCH_MODULE: Final = _OtherModel("a module of the torch dialect", _CONVERT, "torch-mlir")
@@ -154,7 +151,13 @@ _ZIP_MEMBERS: Final = (
     (b"data.pkl", _TORCH),
     (b".npy", _NUMPY),
 )
-_MODELS: Final = {".tflite": _TFLITE, ".onnx": _ONNX, ".pt2": _EXPORTED_PROGRAM, ".keras": _KERAS}
+_MODELS: Final = {
+    ".tflite": _TFLITE,
+    ".onnx": _ONNX,
+    ".pt2": _EXPORTED_PROGRAM,
+    ".keras": _KERAS,
+    ".h5": _HDF5,
+}
 #: Extensions of files that may be models of frameworks.
 MODEL_EXTENSIONS: Final = tuple(_MODELS)
 #: Extension -> what it says that a file is.

@@ -173,7 +173,8 @@ class _Inference:
             verdict = self.verdicts[key] = judge(OperatorView(operator, inputs, outputs))
         if verdict.violations:
             self.report(operator, operator_path(where, index, operator), verdict)
-        elif verdict.results is not None:
+        else:
+            assert verdict.results is not None
             for name, type_, shape in zip(operator.outputs, outputs, verdict.results, strict=True):
                 types[name] = self.refined(type_, shape)
 

@@ -207,18 +207,6 @@ def test_an_option_that_the_reader_needs_is_named(name: str, reader: str, messag
     assert message in row.findings[0].message
 
 
-def test_sizes_that_an_accelerator_does_not_run_are_named() -> None:
-    b = Builder("main")
-    b.output(b.reverse(b.input("x", "int8", (1, 4, 4, 8)), axis=3), name="y")
-    b.output(b.argmax(b.input("z", "int8", (1, 4, 4, 128)), axis=3, dtype="int32"), name="i")
-    (row,) = diagnose(b.graph(), IN_THE_FILE, ["vela:ethos-u55"])
-    assert [finding.message.partition(" read ")[2] for finding in row.findings] == [
-        "REVERSE over the last axis of one batch",
-        "ARGMAX over more than 127 elements",
-    ]
-    assert diagnose(b.graph(), IN_THE_FILE, ["vela:ethos-u85"])[0].reads
-
-
 @pytest.mark.parametrize("shape", [None, (), (-1, 4, 4, 1), (1, 4, 4, 1)])
 def test_operators_that_tosa_forbids_have_no_limits_of_an_accelerator(shape: Any) -> None:
     b = Builder("main")

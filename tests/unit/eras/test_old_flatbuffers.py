@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from unit.both_readers import IN_COLUMNS
 from unit.outside_flatbuffer import write
 
 import tosa_convert as tc
+from tosa_convert.eras.older_to_current.record import Upgrade
+from tosa_convert.formats.flatbuffer import read_080
+from tosa_convert.formats.flatbuffer.columns import Columns
 
 INT8, UINT8, INT32, FP32, BF16, BOOL = 4, 2, 6, 8, 11, 1
 #: attribute_type -> table.
@@ -179,6 +183,14 @@ def test_a_file_of_0_80_is_read_as_a_program_of_today(name: str) -> None:
     assert tc.validate(old) == []
 
 
+@pytest.mark.parametrize(("code", "name"), [(8, "FP32"), (10, "FP16")])
+def test_a_pool_sums_in_the_type_that_it_has(code: int, name: str) -> None:
+    pool = {"pad": [0] * 4, "kernel": [2, 2], "stride": [2, 2], "accum_dtype": code}
+    made = file(2, 1, pool, [(10, [1, 4, 4, 2])], (10, [1, 2, 2, 2]))
+    (found,) = (op for op in tc.load(made).main.operators if op.spec.name == "AVG_POOL2D")
+    assert str(found.attributes["acc_type"]) == name
+
+
 def refused(data: bytes) -> tc.TosaConvertError:
     with pytest.raises(tc.TosaConvertError) as caught:
         tc.load(data)
@@ -228,6 +240,110 @@ def test_every_operator_that_is_not_one_of_1_0_is_named() -> None:
         "operator code 99 of TOSA 0.80 is not one of 1.0",
         "operator code 11 (RESERVED) of TOSA 0.80 is not one of 1.0",
     ]
+
+
+def block_of(operators: list[dict[str, Any]], tensors: list[dict[str, Any]]) -> bytes:
+    """A program of these operators, whose results are not used."""
+    block = {"name": "main", "operators": operators, "tensors": tensors, "inputs": ["x"]}
+    version = {"_major": 0, "_minor": 80, "_patch": 1, "_draft": False}
+    return write({"version": version, "regions": [{"name": "main", "blocks": [block]}]}, KINDS)
+
+
+def add(left: str, right: str = "x", result: str = "y", **changes: Any) -> dict[str, Any]:
+    return {"op": 14, "inputs": [left, right], "outputs": [result]} | changes
+
+
+X_AND_Y = [{"name": name, "shape": [2], "type": FP32} for name in "xy"]
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    """Two of each kind, and a sound one last: nothing ends the reading of the others."""
+    operators = [
+        {"op": 0, "inputs": ["x"], "outputs": ["y"]},
+        {"op": 73, "inputs": ["x"], "outputs": ["y"]},
+        add("x", attribute_type=5, attribute={"axis": 0}),
+        {"op": 51, "inputs": ["x"], "outputs": ["y"]},
+        add("nowhere"),
+        add("x", result="never"),
+        add("x"),
+    ]
+    assert [row.message for row in refused(block_of(operators, X_AND_Y)).findings] == [
+        "operator code 0 (UNKNOWN) of TOSA 0.80 is not one of 1.0",
+        "operator code 73 of TOSA 0.80 is not one of 1.0",
+        "ADD has attributes of kind 5, expected 0",
+        "REDUCE_SUM has attributes of kind 0, expected 5",
+        'ADD uses "nowhere", which the block does not have',
+        'ADD uses "never", which the block does not have',
+    ]
+    tensors = [
+        {"name": "a", "shape": [2], "type": 0},
+        {"name": "b", "shape": [2], "type": 12},
+        {"name": "c", "shape": [-2], "type": FP32},
+        {"name": "d", "shape": [1, -3], "type": FP32},
+        {"name": "e", "shape": [-1], "type": INT8, "data": b"1"},
+        {"name": "f", "shape": [2], "type": INT8, "data": b"1"},
+    ]
+    assert [
+        row.message for row in refused(block_of([add("x")], [*tensors, *X_AND_Y])).findings
+    ] == [
+        "its type is number 0 of TOSA 0.80",
+        "its type is number 12 of TOSA 0.80",
+        "its shape is [-2]",
+        "its shape is [1, -3]",
+        "it has data, and its shape is not static",
+        "it has 1 bytes of data, expected 2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "is_read"),
+    [
+        (b"123", True),
+        (b"12", False),
+        (b"123" + bytes(15), True),
+        (b"123" + bytes(16), False),
+        (b"123\0\0\1", False),
+    ],
+)
+def test_some_zeros_may_follow_the_data_of_a_constant(data: bytes, is_read: bool) -> None:
+    row = {"name": "k", "shape": [3], "type": INT8, "data": data}
+    const = {"op": 64, "inputs": [], "outputs": ["k"]}
+    made = block_of([const], [*X_AND_Y, row])
+    if not is_read:
+        assert refused(made).code == "data-length"
+        return
+    found = tc.load(made).main.tensors["k"].data
+    assert found is not None
+    assert bytes(found.packed()) == b"123"
+
+
+def test_an_identity_of_a_variable_reads_or_writes_it() -> None:
+    state = {"name": "v", "shape": [2], "type": FP32, "variable": True, "variable_name": "s"}
+    operators = [
+        {"op": 65, "inputs": ["v"], "outputs": ["y"]},
+        {"op": 65, "inputs": ["x"], "outputs": ["v"]},
+        {"op": 65, "inputs": ["x"], "outputs": ["z"]},
+        add("v", result="w"),
+    ]
+    names = [{"name": name, "shape": [2], "type": FP32} for name in "zw"]
+    found = tc.load(block_of(operators, [*X_AND_Y, *names, state])).main
+    assert [op.spec.name for op in found.operators[-4:]] == [
+        *("VARIABLE_READ", "VARIABLE_WRITE", "IDENTITY", "ADD")
+    ]
+    assert found.tensors["v"].variable
+    assert found.tensors["v"].variable_name == "s"
+
+
+def test_tables_are_charged() -> None:
+    def used(count: int) -> int:
+        rows = [{"name": f"{index:03}", "shape": [], "type": FP32} for index in range(count)]
+        columns = Columns(memoryview(block_of([], [*X_AND_Y, *rows])), IN_COLUMNS, read_080._ALL)
+        before = columns.budget
+        read_080._Reader(columns, Upgrade()).graph()
+        return before - columns.budget
+
+    # 600 for the table, and what a name of three characters and its entries take.
+    assert used(21) - used(20) == 861
 
 
 FOLDER = Path(__file__).parents[2] / "old_programs"

@@ -12,6 +12,7 @@ import pytest
 from oracle.compare_eras import program
 from oracle.every_operator import examples
 from unit import outside_flatbuffer
+from unit.building import counting
 
 import tosa_convert as tc
 from tosa_convert.builder import Builder
@@ -47,7 +48,6 @@ def fields(data: bytes) -> dict[str, Any]:
     return block
 
 
-@pytest.mark.slow
 def test_every_operator_that_0_80_has_is_read_back_as_the_same_program() -> None:
     logging.disable(logging.WARNING)
     seen: set[str] = set()
@@ -109,6 +109,18 @@ def test_tables_paddings_and_scales_are_attributes() -> None:
     assert resize == {"scale": [4, 2, 4, 2], "offset": [-2, 0], "border": [0, 0], "mode": 1}
     pad = {"padding": [0, 0, 1, 0, 0, 2, 0, 0], "pad_const_fp": b"\0\0\0\x3f"}
     assert found[OPERATORS.index("PAD")] == pad
+
+
+def test_tensors_without_a_rank_and_variables_are_marked() -> None:
+    made = counting()
+    made.main.tensors["x"].shape = made.main.tensors["sum"].shape = None
+    rows = fields(old(made, validate=False))["tensors"]
+    marks = {row["name"]: (row.get("is_unranked"), row.get("variable")) for row in rows}
+    assert marks == {
+        **dict.fromkeys(("x", "sum"), (True, None)),
+        "r": (None, None),
+        "v": (None, True),
+    }
 
 
 def rescaled(reads_twice: bool) -> tc.Graph:

@@ -80,7 +80,7 @@ def archive(*members: str) -> bytes:
         (b"\x08\x0a\x12\x07pytorch\x1a\x052.9.0", "an ONNX model", "tosa-flatbuffer-convert"),
         (b"\x08\x09:\x80\x01\n\x04", "an ONNX model", "tosa-flatbuffer-convert"),
         (b"\x08\x01\x12\xff\x01\n\x10", "the file of a TensorFlow SavedModel", "folder"),
-        (b"\x89HDF\r\n\x1a\n\0\0", "an HDF5 file, such as a Keras model", "TFLiteConverter"),
+        (b"\x89HDF\r\n\x1a\n\0\0", "an HDF5 file, such as a Keras model", "tosa-flatbuffer frontends"),
         (archive("metadata.json", "config.json", "model.weights.h5"), "a Keras model",
          "tosa-flatbuffer-convert"),
         (archive("m/archive_format", "m/models/model.json", "m/data/weights/w"),

@@ -377,7 +377,7 @@ class _Reader:
         self.out_of_line_bytes += size
         if self.out_of_line_bytes > file_size:
             self.columns.charge(min(size, file_size), "TosaTensor.offset")
-        if offset > file_size or size > file_size - offset:
+        if size > file_size - offset:
             message = f"its data is {size} bytes at {offset}, the file ends at {file_size}"
             hint = "the data after the flatbuffer was cut off; copy the whole file"
             report("missing-data", message, hint)

@@ -255,7 +255,7 @@ class _Reader:
         self, offset: int, size: int, inside: memoryview | bytes | None, report: lift.Report
     ) -> memoryview:
         self.charge(1, size)
-        if offset > self.size or size > self.size - offset:
+        if size > self.size - offset:
             raise _UnusualError
         return self.view[offset : offset + size]
 

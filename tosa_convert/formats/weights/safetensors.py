@@ -101,10 +101,12 @@ def _array(data: memoryview, where: str, start: int, key: str, row: Any) -> Stor
     kind, shape, offsets = row["dtype"], checked_shape(row["shape"], where, at), row["data_offsets"]
     if not isinstance(kind, str) or kind not in BITS:
         raise damaged(where, at, f"its dtype is {str(kind)[:40]!r}, expected " + ", ".join(BITS))
-    begin, end = checked_shape(offsets, where, at) if len(offsets) == 2 else (1, 0)
-    if not 0 <= begin <= end <= len(data) - start:
-        message = f"its data_offsets are {str(offsets)[:80]}, after the header are "
-        raise damaged(where, at, f"{message}{len(data) - start} bytes")
+    left = len(data) - start
+    is_pair = isinstance(offsets, list) and [type(place) for place in offsets] == [int, int]
+    if not is_pair or not 0 <= offsets[0] <= offsets[1] <= left:
+        message = f"its data_offsets are {str(offsets)[:80]}, after the header are {left} bytes"
+        raise damaged(where, at, message)
+    begin, end = offsets
     bits = math.prod(shape) * BITS[kind]
     if bits != 8 * (end - begin):
         message = f"it has {end - begin} bytes, {kind} of shape {list(shape)} needs {bits / 8:g}"

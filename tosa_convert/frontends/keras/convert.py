@@ -30,7 +30,7 @@ _NO_OUTPUTS: Final = ("Const", "NoOp", "Assert")
 
 
 def lower(request: Request, folder: Path) -> Interface:
-    """Lower a Keras model (.keras, or of a function in a Python file), a SavedModel or a GraphDef."""
+    """Lower a Keras model (.keras, .h5, of a function in a Python file), a SavedModel or a GraphDef."""
     # Before TensorFlow is imported: its messages would hide the reason of a failure.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -185,7 +185,7 @@ def add_source(
     """
     layers = {layer.name: layer for layer in _layers(model)}
     made_by = {}
-    name_outputs(interface, model.output_names)
+    name_outputs(interface, _output_names(model))
     for value, number in zip(interface.outputs, tflite.outputs, strict=True):
         made_by[tflite.tensors[number].name] = value.name
     places = {}
@@ -199,6 +199,15 @@ def add_source(
             text = found[0] if len(found) == 1 else f"fused[{', '.join(found)}]"
             places[tensor] = f"loc({text})"
     interface.places = places
+
+
+def _output_names(model: Any) -> Sequence[str]:
+    import keras
+
+    # Functional models have names. A class with a `call` of its own has none, nor layers in order.
+    if isinstance(model, keras.Sequential):
+        return [layer.name for layer in model.layers[-1:]]
+    return getattr(model, "output_names", ())
 
 
 def _layers(model: Any) -> Iterator[Any]:

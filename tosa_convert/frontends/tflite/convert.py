@@ -15,6 +15,7 @@ from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, NotLowered, Value
 from tosa_convert.frontends.process.request import Request
 from tosa_convert.frontends.tflite.edit_bytes import (
+    reached,
     with_axes_from_start,
     with_first_subgraph,
     with_placeholders,
@@ -150,17 +151,17 @@ def _interface(path: Path, request: Request, folder: Path) -> Interface:
 def _hybrid_remarks(model: TfliteFile) -> list[str]:
     """Tell of products of FP32 with integer weights, which TFLite's kernels compute otherwise."""
     found = [
-        operator
-        for operator in model.operators
+        f'{operator_name(operator.code)} that makes "{part.result(operator).name}"'
+        for part in reached(model).values()
+        for operator in part.operators
         if operator_name(operator.code) in _HYBRID
-        and [tensor.dtype for tensor in model.operands(operator)[:2]]
+        and [tensor.dtype for tensor in part.operands(operator)[:2]]
         in (["float32", "int8"], ["float32", "int4"])
     ]
     if not found:
         return []
-    first = f'{operator_name(found[0].code)} that makes "{model.result(found[0]).name}"'
     what = "weights of integers become FP32, and TFLite would quantise the inputs in each call"
-    return [f"{counted(len(found), 'product')} of FP32, beginning with {first}: {what}"]
+    return [f"{counted(len(found), 'product')} of FP32, beginning with {found[0]}: {what}"]
 
 
 def _with_repairs(

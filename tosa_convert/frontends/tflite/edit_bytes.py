@@ -31,6 +31,20 @@ _AXIS: Final = 0
 _CALLED: Final = {"IF": (0, 1), "WHILE": (0, 1), "CALL_ONCE": (0,), "CALL": (0,)}
 
 
+def reached(model: TfliteFile) -> dict[int, TfliteFile]:
+    """Return a subgraph and those that its control flow calls, by their numbers."""
+    found = {model.subgraph: model}
+    waiting = [model]
+    while waiting and model.read_subgraph is not None:
+        for operator in waiting.pop().operators:
+            for position in _CALLED.get(operator_name(operator.code), ()):
+                number = operator.option(position)
+                if number not in found:
+                    found[number] = model.read_subgraph(number)
+                    waiting.append(found[number])
+    return found
+
+
 def with_axes_from_start(data: bytes | memoryview, model: TfliteFile) -> bytes | memoryview:
     """Return a model's bytes with GATHER's axes counted from the start.
 

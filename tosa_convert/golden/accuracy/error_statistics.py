@@ -123,7 +123,7 @@ def ulp_distance(one: Array, other: Array) -> float:
 
     0 for integers, and for types below 8 bits and scales, whose codes are not in the values' order.
     """
-    if is_integer(one.dtype) or one.dtype.name.startswith(("float4", "float6", "float8_e8")):
+    if is_integer(one.dtype) or one.dtype.name.startswith(("float4_", "float6_", "float8_e8")):
         return 0.0
     if np.isnan(one).any() or np.isnan(other).any():
         return math.inf

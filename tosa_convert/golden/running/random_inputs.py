@@ -151,22 +151,33 @@ def limits_of_inputs(
 ) -> dict[str, tuple[float, float]]:
     """Return the ranges of inputs that an operator uses as indices, shifts, divisors or bases.
 
-    Between the two may be casts, and operators that only move elements.
+    Between the two may be casts, operators that only move elements, and SELECT: frameworks add the
+    number of rows to indices below 0, and select.
     """
     limits: dict[str, tuple[float, float]] = {}
-    source = {name: name for name in block.inputs}
+    sources = {name: {name} for name in block.inputs}
     for op in block.operators:
         if not op.spec.takes(len(op.inputs), len(op.outputs)):
             continue
         for position, name in enumerate(op.inputs):
             if op.spec.operand(position, len(op.inputs)).domain not in domains:
                 continue
-            if name in source and (limit := _limit(op, position, block)) is not None:
-                limits[source[name]] = limit
-        keeps_values = op.spec.accuracy in ("operand", "cast")
-        if keeps_values and len(op.outputs) == 1 and op.inputs[0] in source:
-            source[op.outputs[0]] = source[op.inputs[0]]
+            if name in sources and (limit := _limit(op, position, block)) is not None:
+                limits.update(dict.fromkeys(sources[name], limit))
+        if len(op.outputs) == 1:
+            moved = [sources.get(name, set()) for name in _moved(op)]
+            sources[op.outputs[0]] = set().union(*moved)
     return limits
+
+
+def _moved(operator: Operator) -> Sequence[str]:
+    """Return the operands whose elements the result has."""
+    match operator.spec.name:
+        case "SELECT":
+            return operator.inputs[1:]
+        case "CONCAT":
+            return operator.inputs
+    return operator.inputs[:1] if operator.spec.accuracy in ("operand", "cast") else ()
 
 
 def _limit(operator: Operator, position: int, block: Block) -> tuple[float, float] | None:

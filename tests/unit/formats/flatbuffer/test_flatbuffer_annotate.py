@@ -7,10 +7,12 @@ import struct
 
 import pytest
 from unit.building import PRODUCER, branching, counting, example
+from unit.flatbuffer_by_hand import BY_HAND, ROWS
 
 from tosa_convert.formats.flatbuffer.annotate import PAGE, Annotation, ByteRange, Coverage
 from tosa_convert.formats.flatbuffer.builder import Plan
 from tosa_convert.formats.flatbuffer.write import plan
+from tosa_convert.formats.wire.layout import ATTRIBUTES
 from tosa_convert.graph import Graph
 
 
@@ -51,9 +53,157 @@ def test_every_byte_of_a_file_belongs_to_a_row(name: str, out_of_line: bool) -> 
     assert sum(one.end - one.start for one in unknown) == (28 if out_of_line else 0)
 
 
+def test_the_rows_of_a_file_written_by_hand_are_what_its_comments_say() -> None:
+    rows, errors = rows_of(BY_HAND)
+    assert errors == []
+    found = [f"{one.start} {one.path}: {one.what}: {one.value}".rstrip() for one in rows]
+    assert found == [line.rstrip() for line in ROWS.strip().splitlines()]
+
+
+TENSOR = "regions[0].blocks[0].tensors[0]"
+INPUTS = "regions[0].blocks[0].inputs"
+OUTSIDE = "is outside of the file of 204 bytes"
+OVER = "lies over something else"
+OF_VERSION = "version: the vtable of Version has an impossible size"
+#: What is written where in the file written by hand, and the errors, each with its offset.
+DAMAGES: list[tuple[str, int, int, list[str]]] = [
+    # The root table: its last place, where a vtable of 0 bytes begins, and places beyond.
+    ("I", 0, 200, ["200 : the vtable of TosaGraph has an impossible size"]),
+    ("I", 0, 201, ["201 : table TosaGraph at 201 is outside of the file"]),
+    ("I", 0, 2**32 - 1, [f"204 : table TosaGraph at {2**32 - 1} is outside of the file"]),
+    # The place of its vtable.
+    ("i", 16, 16, ["0 : the vtable of TosaGraph has an impossible size"]),
+    ("i", 16, 17, ["16 : its vtable of TosaGraph at -1 is outside of the file"]),
+    ("i", 16, 16 - 200, ["200 : the vtable of TosaGraph has an impossible size"]),
+    ("i", 16, 16 - 201, ["16 : its vtable of TosaGraph at 201 is outside of the file"]),
+    # The size of the vtable at 28, which is 12: 176 reaches the end of the file.
+    ("H", 28, 2, [f"28 {OF_VERSION}"]),
+    ("H", 28, 4, []),
+    ("H", 28, 9, [f"28 {OF_VERSION}"]),
+    ("H", 28, 176, [f"40 version: table Version {OVER}",
+                    f"60 regions: vector [table] TosaRegion {OVER}"]),
+    ("H", 28, 178, [f"28 {OF_VERSION}"]),
+    # The size of the table at 40, which is 20.
+    ("H", 30, 3, [f"28 {OF_VERSION}"]),
+    ("H", 30, 4, [f"44 version: field _{name} of Version lies outside of its table"
+                  for name in ("major", "minor", "patch", "draft")]),
+    ("H", 30, 16, ["56 version: field _draft of Version lies outside of its table"]),
+    ("H", 30, 17, []),
+    ("H", 30, 21, [f"60 regions: vector [table] TosaRegion {OVER}"]),
+    ("H", 30, 164, [f"60 regions: vector [table] TosaRegion {OVER}"]),
+    ("H", 30, 165, [f"40 version: table Version at 40 to 205 {OUTSIDE}"]),
+    # The places of fields: _minor, and _draft, which has one byte.
+    ("H", 34, 3, ["43 version: field _minor of Version lies over another field"]),
+    ("H", 34, 16, ["56 version: field _draft of Version lies over another field"]),
+    ("H", 34, 17, ["57 version: field _minor of Version lies outside of its table"]),
+    ("H", 34, 21, ["60 version: field _minor of Version lies outside of its table"]),
+    ("H", 38, 19, []),
+    ("H", 38, 20, ["60 version: field _draft of Version lies outside of its table"]),
+    # Tables that are another kind of table: a region that is a block, of which it has two slots.
+    ("I", 24, 64, [f"{at} regions[0]: field {slot} of TosaRegion is not in the schema"
+                   for at, slot in ((120, 2), (124, 3), (128, 4))]),
+    # Strings and vectors: the string at 184 has one character, and three bytes until the next one.
+    ("I", 184, 0, [f"188 {TENSOR}.name: the string is not terminated by a zero"]),
+    ("I", 184, 3, []),
+    ("I", 184, 4, [f"184 {TENSOR}.name: string {OVER}", f"184 {INPUTS}[0]: string {OVER}"]),
+    ("I", 184, 18, [f"184 {TENSOR}.name: string at 184 to 207 {OUTSIDE}",
+                    f"184 {INPUTS}[0]: string at 184 to 207 {OUTSIDE}"]),
+    ("I", 192, 7, []),
+    ("I", 192, 8, [f"192 regions[0].name: string at 192 to 205 {OUTSIDE}",
+                   f"192 regions[0].blocks[0].name: string at 192 to 205 {OUTSIDE}"]),
+    ("I", 164, 200 - 164, [f"200 {TENSOR}.name: string at 200 to 205 {OUTSIDE}"]),
+    ("I", 164, 201 - 164, [f"201 {TENSOR}.name: string at 201 is outside of the file"]),
+    ("I", 168, 200 - 168, [f"200 {TENSOR}.shape: vector [i32] {OVER}"]),
+    ("I", 168, 204 - 168, [f"204 {TENSOR}.shape: vector [i32] at 204 is outside of the file"]),
+    ("I", 176, 0, []),
+    ("I", 176, 2, [f"176 {TENSOR}.shape: vector [i32] {OVER}"]),
+    ("I", 176, 7, [f"176 {TENSOR}.shape: vector [i32] at 176 to 208 {OUTSIDE}"]),
+    ("I", 140, 0, []),
+    ("I", 140, 2, [f"140 {INPUTS}: vector [string] {OVER}",
+                   f"140 {INPUTS.replace('in', 'out')}: vector [string] {OVER}"]),
+    # One object for another.
+    ("I", 168, 16, [f"184 {TENSOR}.shape: vector [i32] at the place of string"]),
+    ("I", 124, 8, [f"132 {INPUTS}: vector [string] at the place of vector [table] TosaTensor"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "at", "value", "expected"), DAMAGES)
+def test_damage_is_an_error_at_its_offset(
+    code: str, at: int, value: int, expected: list[str]
+) -> None:
+    data = bytearray(BY_HAND)
+    struct.pack_into(f"<{code}", data, at, value)
+    rows_of(bytes(data))
+    errors = Annotation(memoryview(data)).errors
+    assert [f"{error.offset} {error.path}: {error.message}" for error in errors] == expected
+
+
+def test_long_values_are_cut_and_short_gaps_are_padding() -> None:
+    made = example()
+    for name, shape in (("x", (1,) * 8), ("s", (-1, *range(8)))):
+        made.main.tensors[name].shape = shape
+    texts = ["a" * 60, "b" * 61, "é" * 60]
+    for operator, text in zip(made.main.operators, texts, strict=False):
+        operator.location = text
+    rows, errors = rows_of(encode(made))
+    assert errors == []
+    shapes = [one.value for one in rows if one.path.endswith(".shape") and one.what == "elements"]
+    assert "[1, 1, 1, 1, 1, 1, 1, 1]" in shapes
+    assert "[-1, 0, 1, 2, 3, 4, 5, 6, ...]" in shapes
+    shown = [
+        one.value for one in rows if one.path.endswith("location.text") and one.what == "string"
+    ]
+    assert shown[:3] == [repr(texts[0]), f"{'b' * 60!r}...", repr(texts[2])]
+    for count, what in ((1, "padding"), (15, "padding"), (16, "no field refers to it")):
+        rows, _ = rows_of(BY_HAND[:-3] + bytes(count))
+        assert (rows[-1].what, rows[-1].end - rows[-1].start) == (what, count)
+
+
+@pytest.mark.parametrize(
+    ("number", "error"),
+    [
+        (0, "it is of the unknown type 0"),
+        (1, ""),
+        (len(ATTRIBUTES) - 1, ""),
+        (len(ATTRIBUTES), f"it is of the unknown type {len(ATTRIBUTES)}"),
+    ],
+)
+def test_attributes_are_described_by_their_type(number: int, error: str) -> None:
+    data = bytearray(encode(example()))
+    path = "regions[0].blocks[0].operators[1]"
+    rows, _ = rows_of(bytes(data))
+    data[row(rows, f"{path}.attribute_type").start] = number
+    rows, errors = rows_of(bytes(data))
+    assert errors == ([f"{path}.attribute: {error}"] if error else [])
+    name = f"{ATTRIBUTES[number]} ({number})" if number < len(ATTRIBUTES) else str(number)
+    assert row(rows, f"{path}.attribute_type").value == name.removeprefix(" ")
+    if not error:
+        what = f"table {ATTRIBUTES[number]}: offset of its vtable"
+        assert row(rows, f"{path}.attribute", what).value.startswith("-> ")
+
+
+def test_at_most_1000_errors_are_kept() -> None:
+    """Each of 1,001 regions is at the last byte of the file."""
+    count = 1001
+    offsets = [4 * (count - index) + 4 for index in range(count)]
+    data = b"".join(
+        (
+            struct.pack("<I4s", 16, b"TOSA"),
+            struct.pack("<HHHH", 8, 8, 0, 4),  # no version; regions at 4
+            struct.pack("<iI", 8, 4),
+            struct.pack(f"<I{count}I", count, *offsets),
+            bytes(4),
+        )
+    )
+    errors = Annotation(memoryview(data)).errors
+    assert len(errors) == 1000
+    assert (errors[-1].path, errors[-1].offset) == ("regions[999]", len(data))
+
+
 def test_rows_say_what_the_bytes_mean() -> None:
     made = example()
     made.main.operators[2].attributes["axis"] = 1
+    made.main.operators[1].inputs = ("x", "v")
     data = encode(made)
     rows, _ = rows_of(data)
     main = "regions[0].blocks[0]"
@@ -63,6 +213,9 @@ def test_rows_say_what_the_bytes_mean() -> None:
     assert row(rows, f"{main}.operators[1].op").value == "ADD (15)"
     assert row(rows, f"{main}.operators[1].attribute_type").value == "AddAttribute (15)"
     assert row(rows, f"{main}.operators[2].attribute.axis").value == "1"
+    # Names are described where they are first.
+    assert row(rows, f"{main}.operators[1].inputs[0]", "string").value == "'x'"
+    assert row(rows, f"{main}.operators[1].inputs[1]", "string").value == "'v'"
     assert row(rows, f"{main}.tensors[0].type").value == "FP32 (7)"
     assert row(rows, f"{main}.tensors[0].shape", "elements").value == "[2, 3]"
     assert (

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from unit.both_readers import read
 from unit.building import PRODUCER
 from unit.graph.test_verify import zoo
 
 from tosa_convert.errors import MAX_FINDINGS, TosaConvertError
-from tosa_convert.formats.flatbuffer.read import read
 from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.graph import compare, verify
 

@@ -6,13 +6,13 @@ import struct
 from collections.abc import Callable
 
 import pytest
+from unit.both_readers import read
 from unit.building import PRODUCER, branching, example, graph, op, tensor
 from unit.graph.test_verify import zoo
 from unit.surgery import File
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.flatbuffer import columns
-from tosa_convert.formats.flatbuffer.read import read
 from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.formats.json.write import write as write_json
 from tosa_convert.graph import Graph, operator, verify
@@ -95,6 +95,20 @@ def vtable_before_the_file(f: File) -> int:
     return table - 0x40000000
 
 
+def vtable_at_the_last_place(f: File) -> int:
+    """Its size is there, and the size of the table is not."""
+    table = f.at("version").target
+    assert len(f) % 2 == 0
+    f.put("i", table, table - (len(f) - 2))
+    return len(f)
+
+
+def vtable_skewed(f: File) -> int:
+    place = f.at("version major")
+    f.put("i", place.table, place.table - place.vtable - 1)
+    return place.vtable + 1
+
+
 def vtable_size(size: int) -> Callable[[File], int]:
     def damage(f: File) -> int:
         vtable = f.at("version major").vtable
@@ -161,6 +175,8 @@ DAMAGED: dict[str, tuple[Callable[[File], int], str]] = {
     "version outside": (offset_outside("version"), "table Version lies outside the file"),
     "vtable outside": (vtable_outside, "the vtable of a Version lies outside the file"),
     "vtable before": (vtable_before_the_file, "the vtable of a Version lies outside the file"),
+    "vtable at the end": (vtable_at_the_last_place, "the vtable of a Version lies outside the file"),
+    "vtable skewed": (vtable_skewed, "the vtable of a Version is not aligned to 2 bytes"),
     "vtable of 2 bytes": (vtable_size(2), "the vtable of a Version has an impossible size"),
     "vtable of 7 bytes": (vtable_size(7), "the vtable of a Version has an impossible size"),
     "vtable too long": (vtable_size(0xFFFE), "the vtable of a Version has an impossible size"),

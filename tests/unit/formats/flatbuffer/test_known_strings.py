@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tosa_convert.formats.flatbuffer.columns import KnownStrings
@@ -12,7 +11,7 @@ from tosa_convert.formats.flatbuffer.columns import KnownStrings
 PLACES = st.sets(st.integers(0, 30), max_size=8)
 
 
-@pytest.mark.slow
+@settings(max_examples=60)
 @given(st.lists(PLACES, max_size=5), st.lists(st.lists(st.integers(0, 30), min_size=1), max_size=5))
 def test_strings_are_found_as_in_a_dict(added: list[set[int]], asked: list[list[int]]) -> None:
     known, expected = KnownStrings(), dict[int, str]()

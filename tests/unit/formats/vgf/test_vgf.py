@@ -236,6 +236,40 @@ def test_sparse_constants_are_refused() -> None:
     assert "sparse" in text
 
 
+@pytest.mark.parametrize(
+    ("at", "value", "said"),
+    [
+        (0, b"CONST01\0", "its constants begin with b'CONST01"),
+        (8, struct.pack("<Q", 1 << 40), "it lists 1099511627776 constants in"),
+        (24, struct.pack("<Q", 1 << 40), "constant 0 leads out of the file"),
+        (24, struct.pack("<Q", 1), "constant 0 has 1 bytes, its type needs another number"),
+    ],
+)
+def test_damaged_constants_are_refused(at: int, value: bytes, said: str) -> None:
+    data = bytearray(FILES["integer"])
+    start = data.index(b"CONST00\0") + at
+    data[start : start + len(value)] = value
+    code, text = refusal(bytes(data))
+    assert (code, said in text) == ("malformed-vgf", True)
+
+
+@pytest.mark.parametrize(
+    ("size", "said"), [(12, "its constants are cut off"), (0, "of its graph is damaged")]
+)
+def test_a_section_of_constants_that_is_too_short_is_refused(size: int, said: str) -> None:
+    data = bytearray(FILES["integer"])
+    data[72:80] = struct.pack("<Q", size)
+    code, text = refusal(bytes(data))
+    assert (code, said in text) == ("malformed-vgf", True), text
+
+
+def test_a_segment_of_a_module_that_is_not_there_is_refused() -> None:
+    container = read_container(memoryview(FILES["integer"]), "m.vgf")
+    segment = replace(container.segments[0], module=1)
+    with pytest.raises(TosaConvertError, match="names a module that it does not have"):
+        read_segment(container, segment, "m.vgf")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_changed_files_are_programs_or_refused(seed: int) -> None:

@@ -1,0 +1,134 @@
+"""Damaged archives of weights: each error has the offset and says what is wrong."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+import pytest
+
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.formats.weights import gguf, safetensors
+from tosa_convert.formats.weights.archive import Contents
+from tosa_convert.io.options import DEFAULT_LIMITS, Limits
+
+# -- safetensors ------------------------------------------------------------------------------------
+
+
+def read_safetensors(
+    header: Any, body: bytes = bytes(8), limits: Limits = DEFAULT_LIMITS
+) -> Contents:
+    """Read a file with this header, as JSON or as bytes."""
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return safetensors.read(memoryview(struct.pack("<Q", len(text)) + text + body), "w", limits)
+
+
+def entry(**changes: Any) -> dict[str, Any]:
+    return {"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8], **changes}}
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        (entry(data_offsets=7), "its data_offsets are 7, after the header are 8 bytes"),
+        (entry(data_offsets=None), "its data_offsets are None, after the header are 8 bytes"),
+        (entry(data_offsets=[0, "x"]), "its data_offsets are [0, 'x'], after the header"),
+        (entry(data_offsets=[0, 4, 8]), "its data_offsets are [0, 4, 8], after the header"),
+        (entry(data_offsets=[False, 8]), "its data_offsets are [False, 8], after the header"),
+        (entry(data_offsets=[8, 0]), "its data_offsets are [8, 0], after the header are 8 bytes"),
+        (entry(data_offsets=[0, 9]), "its data_offsets are [0, 9], after the header are 8 bytes"),
+        (entry(shape=7), "a shape is 7, expected a list of sizes"),
+        (entry(shape=[-1]), "a shape is [-1], expected a list of sizes"),
+        (entry(shape=[True]), "a shape is [True], expected a list of sizes"),
+        (entry(shape=[3]), "it has 8 bytes, F32 of shape [3] needs 12"),
+        (entry(dtype=7), "its dtype is '7', expected F4"),
+        ({"a": 7}, "its entry does not have dtype, shape and data_offsets alone"),
+        ({**entry(), "b": entry()["a"]}, "the array 'b' begins at byte 130 instead"),
+        (entry(shape=[1], data_offsets=[0, 4]), "4 bytes belong to no array"),
+        ([], "its header is not an object of JSON"),
+        (b'{"a": 1, "a": 2}', "duplicate key"),
+    ],
+)
+def test_a_damaged_header_of_safetensors_is_refused(header: Any, message: str) -> None:
+    with pytest.raises(TosaConvertError) as caught:
+        read_safetensors(header)
+    assert (caught.value.code, message in str(caught.value)) == ("malformed-weights", True)
+
+
+def test_a_file_of_safetensors_that_is_cut_off_is_refused() -> None:
+    for data, message in (
+        (b"abc", "it has 3 bytes"),
+        (struct.pack("<Q", 99), "has 99 bytes, the fil"),
+    ):
+        with pytest.raises(TosaConvertError, match=message):
+            safetensors.read(memoryview(data), "w", DEFAULT_LIMITS)
+
+
+def test_a_long_header_of_safetensors_needs_a_higher_limit() -> None:
+    with pytest.raises(TosaConvertError, match="the limit is 20") as caught:
+        read_safetensors(entry(), limits=Limits(manifest_bytes=20))
+    assert "--limit manifest-bytes=N" in caught.value.findings[0].hint
+    assert list(read_safetensors({"__metadata__": 7, **entry()}).arrays) == ["a"]
+
+
+# -- GGUF -------------------------------------------------------------------------------------------
+
+
+def text(content: bytes) -> bytes:
+    return struct.pack("<Q", len(content)) + content
+
+
+def value(kind: int, rest: bytes, key: bytes = b"k") -> bytes:
+    return text(key) + struct.pack("<I", kind) + rest
+
+
+def row(name: bytes = b"a", sizes: tuple[int, ...] = (2,), kind: int = 0) -> bytes:
+    """A row of the table, of a tensor at the beginning of the elements."""
+    return text(name) + struct.pack(f"<I{len(sizes)}QIQ", len(sizes), *sizes, kind, 0)
+
+
+def file(*parts: bytes, rows: int = 0, version: int = 3, elements: int = 100) -> bytes:
+    """A file whose last parts are rows of its table; the others are values."""
+    head = b"GGUF" + struct.pack("<IQQ", version, rows, len(parts) - rows)
+    return head + b"".join(parts) + bytes(elements)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"GG", "byte 2: error: the file ends within its table"),
+        (b"GGUX" + bytes(20), "byte 0: error: it begins with b'GGUX' and version 0"),
+        (file(version=9), "version 9, expected b'GGUF' and version 2 or 3, little-endian"),
+        (file(value(4, struct.pack("<I", 0), b"general.alignment")), "its alignment is 0"),
+        (file(value(99, b"")), "a value of type 99"),
+        (file(value(9, struct.pack("<IQ", 99, 1))), "an array of values of type 99"),
+        (file(value(9, struct.pack("<IQ", 12, 2**61))), f"{2**64} bytes lead out of the file"),
+        (file(row(b"\xff"), rows=1), "byte 24: error: a name is not UTF-8"),
+        (file(row(sizes=(1,) * 9), rows=1), "'a' has 9 dimensions"),
+        (file(row(), row(), rows=2), "byte 57: error: 'a' occurs twice"),
+        (file(row(sizes=(31,), kind=39), rows=1), "'a' has no whole blocks: (31,)"),
+        (file(row(sizes=(), kind=39), rows=1), "'a' has no whole blocks: ()"),
+        (file(row(sizes=(99,)), rows=1), "'a' has 396 bytes at byte 64, the file 157"),
+    ],
+)
+def test_a_damaged_gguf_file_is_refused(data: bytes, message: str) -> None:
+    with pytest.raises(TosaConvertError) as caught:
+        gguf.read(memoryview(data), "w", DEFAULT_LIMITS)
+    assert (caught.value.code, message in str(caught.value)) == ("malformed-weights", True)
+
+
+def test_values_of_a_gguf_file_are_skipped() -> None:
+    values = (
+        value(4, struct.pack("<I", 64), b"general.alignment"),
+        value(9, struct.pack("<IQ", 8, 2) + text(b"x") + text(b"yy")),
+        value(9, struct.pack("<IQ", 0, 3) + b"abc"),
+        value(0, b"a"),
+        value(8, text(b"abc")),
+    )
+    data = bytearray(file(*values, row(), row(b"q", kind=8), rows=2, elements=200))
+    start = -(-(len(data) - 200) // 64) * 64
+    data[start : start + 8] = struct.pack("<2f", 1.5, -2)
+    found = gguf.read(memoryview(data), "w", DEFAULT_LIMITS).arrays
+    assert struct.unpack("<2f", found["a"].load()) == (1.5, -2)
+    assert (found["q"].kind, found["q"].shape) == ("GGUF Q8_0", (2,))
