@@ -36,7 +36,7 @@ from tosa_convert.golden.random_graphs import NOT_GENERATED, RULES, generate
 from tosa_convert.graph import Graph
 from tosa_convert.graph.dtypes import V1_0
 from tosa_convert.graph.model import DYNAMIC, Region
-from tosa_convert.graph.opset import OPERATORS, OperatorSpec, operator
+from tosa_convert.graph.opset import OPERATORS, AttributeValue, OperatorSpec, operator
 from tosa_convert.records import replace
 from tosa_convert.rules.infer import infer
 from tosa_convert.rules.public import find_violations, needs
@@ -205,7 +205,11 @@ def with_a_foreign_operator(graph: Graph) -> Graph:
     edit = BlockEditor(block)
     for op in edit.visit():
         if op.spec.name == "IDENTITY":
-            words = {"operator_name": "same", "domain_name": "tests", "implementation_attrs": b""}
+            words: dict[str, AttributeValue] = {
+                "operator_name": "same",
+                "domain_name": "tests",
+                "implementation_attrs": b"",
+            }
             edit.add(replace(op, spec=operator("CUSTOM"), attributes=words))
             edit.remove(op)
     return with_block(graph, block, edit.finish())
@@ -221,7 +225,9 @@ def with_a_loop_without_state(graph: Graph) -> Graph:
     made, main = build.graph(), graph.main
     loop = made.main.operators[-1]
     regions = [replace(one, name=f"bare {one.name}") for one in made.regions[1:]]
-    names = {key: f"bare {value}" for key, value in loop.attributes.items()}
+    names: dict[str, AttributeValue] = {
+        row.name: one.name for row, one in zip(loop.spec.regions, regions, strict=True)
+    }
     bare = replace(main, operators=[*main.operators, replace(loop, attributes=names)])
     changed = with_block(graph, main, bare)
     return Graph(graph.version, [*changed.regions, *regions], graph.producer, graph.target)

@@ -31,7 +31,8 @@ class Adapter:
 
 
 _SERIALIZER: Final = "filename={program}"
-_MLIR_REFUSAL: Final = r"(?<!LLVM )[Ee]rror: "
+#: The second one is of a zero point that is no constant, of EXT-DYNAMIC.
+_MLIR_REFUSAL: Final = r"(?<!LLVM )[Ee]rror: |ERROR: cannot retrieve the zero points"
 _VELA_REFUSAL: Final = (
     "Validation error:|could not run on NPU|Compilation failed: TOSA (builder|FB Reader) error"
 )
@@ -94,8 +95,7 @@ ADAPTERS: Final[Mapping[str, Adapter]] = {
     "model-converter": Adapter(
         "ai-ml-sdk-model-converter",
         ("model-converter", "--input", "{model}", "--output", "{program}.vgf"),
-        # A zero point that is no constant, of EXT-DYNAMIC.
-        refusal=f"{_MLIR_REFUSAL}|ERROR: cannot retrieve the zero points",
+        refusal=_MLIR_REFUSAL,
     ),
     # From a TFLite model of the program's operators.
     "tflite-converter": Adapter(

@@ -195,12 +195,12 @@ def _reshaped(block: Block, op: Operator) -> Row:
 
 @_rule("CONCAT")
 def _concat(block: Block, op: Operator) -> Row:
-    return Row(2, op.inputs, 10, {0: ("i", op.attributes["axis"]), 1: _NO_ACTIVATION})
+    return Row(2, op.inputs, 10, {0: ("i", _axis(op)), 1: _NO_ACTIVATION})
 
 
 @_rule("TRANSPOSE")
 def _transpose(block: Block, op: Operator) -> Row:
-    return Row(39, (op.inputs[0], _integers(op.attributes["perms"])), 26)
+    return Row(39, (op.inputs[0], _integers(_listed(op, "perms"))), 26)
 
 
 @_rule("TILE")
@@ -221,7 +221,7 @@ def _pad(block: Block, op: Operator) -> Row:
 
 @_rule("REVERSE")
 def _reverse(block: Block, op: Operator) -> Row:
-    return Row(105, (op.inputs[0], _integers([op.attributes["axis"]])), 81)
+    return Row(105, (op.inputs[0], _integers([_axis(op)])), 81)
 
 
 _REDUCTIONS: Final = {
@@ -236,13 +236,13 @@ _REDUCTIONS: Final = {
 
 @_rule(*_REDUCTIONS)
 def _reduce(block: Block, op: Operator) -> Row:
-    axis = _integers([op.attributes["axis"]])
+    axis = _integers([_axis(op)])
     return Row(_REDUCTIONS[op.spec.name], (op.inputs[0], axis), 27, {0: _TRUE})
 
 
 @_rule("ARGMAX")
 def _argmax(block: Block, op: Operator) -> Row:
-    axis = np.array(op.attributes["axis"], np.int32)
+    axis = np.array(_axis(op), np.int32)
     return Row(56, (op.inputs[0], axis), 40, {0: ("b", _TYPES["INT32"])})
 
 
@@ -259,7 +259,7 @@ def _matmul(block: Block, op: Operator) -> Row:
 @_rule("CONV2D")
 def _conv2d(block: Block, op: Operator) -> Row:
     channels, *kernel, _ = block.tensors[op.inputs[1]].shape or ()
-    (height, width), (far, wide) = op.attributes["stride"], op.attributes["dilation"]
+    (height, width), (far, wide) = _listed(op, "stride"), _listed(op, "dilation")
     fields = {1: ("i", width), 2: ("i", height), 3: _NO_ACTIVATION, 4: ("i", wide), 5: ("i", far)}
     taken = *op.inputs[:2], _bias(block, op, channels)
     return Row(3, taken, 1, _window(block, op, kernel, fields))
@@ -268,13 +268,13 @@ def _conv2d(block: Block, op: Operator) -> Row:
 @_rule("DEPTHWISE_CONV2D")
 def _depthwise(block: Block, op: Operator) -> Row:
     weights = _constant(block, op.inputs[1])
-    kernel, channels, each = weights.shape[:2], *weights.shape[2:]
-    (height, width), (far, wide) = op.attributes["stride"], op.attributes["dilation"]
+    high, broad, channels, each = weights.shape
+    (height, width), (far, wide) = _listed(op, "stride"), _listed(op, "dilation")
     fields = {1: ("i", width), 2: ("i", height), 3: ("i", each), 4: _NO_ACTIVATION}
     fields |= {5: ("i", wide), 6: ("i", far)}
-    flat = weights.reshape(1, *kernel, channels * each)
+    flat = weights.reshape(1, high, broad, channels * each)
     taken = op.inputs[0], flat, _bias(block, op, channels * each)
-    return Row(4, taken, 2, _window(block, op, kernel, fields))
+    return Row(4, taken, 2, _window(block, op, (high, broad), fields))
 
 
 def _bias(block: Block, op: Operator, channels: int) -> Any:
@@ -287,7 +287,7 @@ def _bias(block: Block, op: Operator, channels: int) -> Any:
 
 @_rule("AVG_POOL2D", "MAX_POOL2D")
 def _pool(block: Block, op: Operator) -> Row:
-    (height, width), (high, wide) = op.attributes["stride"], op.attributes["kernel"]
+    (height, width), (high, wide) = _listed(op, "stride"), _listed(op, "kernel")
     fields = {1: ("i", width), 2: ("i", height), 3: ("i", wide), 4: ("i", high), 5: _NO_ACTIVATION}
     code = 1 if op.spec.name == "AVG_POOL2D" else 17
     return Row(code, op.inputs[:1], 5, _window(block, op, (high, wide), fields))
@@ -297,15 +297,19 @@ def _window(
     block: Block, op: Operator, kernel: Sequence[int], fields: Mapping[int, Any]
 ) -> Mapping[int, Any]:
     """Add the padding to options: none, or what TFLite calls SAME."""
-    sizes, stride = (block.tensors[op.inputs[0]].shape or ())[1:3], op.attributes["stride"]
+    sizes, stride = (block.tensors[op.inputs[0]].shape or ())[1:3], _listed(op, "stride")
     same: list[int] = []
     for size, step, width, wide in zip(
-        sizes, stride, kernel, op.attributes.get("dilation", (1, 1)), strict=True
+        sizes,
+        stride,
+        kernel,
+        _listed(op, "dilation") if "dilation" in op.attributes else (1, 1),
+        strict=True,
     ):
         count = max((-(-size // step) - 1) * step + (width - 1) * wide + 1 - size, 0)
         same += [count // 2, count - count // 2]
-    is_padded = any(op.attributes["pad"])
-    _require(not is_padded or same == list(op.attributes["pad"]), "a padding that is not SAME")
+    is_padded = any(_listed(op, "pad"))
+    _require(not is_padded or same == [*_listed(op, "pad")], "a padding that is not SAME")
     return {0: _SAME_SIZE if is_padded else _VALID, **fields}
 
 
@@ -315,6 +319,19 @@ def _cast(block: Block, op: Operator) -> Row:
     # Others are rounded otherwise, or saturate.
     _require((taken, made) in (("INT32", "FP32"), ("BOOL", "INT32")), f"CAST {taken} to {made}")
     return Row(53, op.inputs, 37, {0: ("b", _TYPES[taken]), 1: ("b", _TYPES[made])})
+
+
+def _listed(op: Operator, name: str) -> tuple[int, ...]:
+    """Return the numbers of an attribute."""
+    found = op.attributes[name]
+    assert isinstance(found, tuple)
+    return found
+
+
+def _axis(op: Operator) -> int:
+    found = op.attributes["axis"]
+    assert isinstance(found, int)
+    return found
 
 
 def _constant(block: Block, name: str) -> Any:
@@ -346,7 +363,8 @@ def tflite_model(graph: Graph) -> bytes:
     _require(len(graph.regions) == 1, "regions")
     block = graph.main
     numbers: dict[str, int] = {}
-    tensors, buffers = [], [Table({})]
+    tensors: list[Table] = []
+    buffers = [Table({})]
     codes: list[tuple[int, int]] = []
     operators = []
 
