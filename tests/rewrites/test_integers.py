@@ -14,6 +14,7 @@ from rewrites.programs import kinds, program, rewritten
 import tosa_convert as tc
 from tosa_convert.builder import Builder, Value
 from tosa_convert.graph import Graph
+from tosa_convert.rewrites.quantised_patterns import dequantised_outputs
 from tosa_convert.rewrites.table import EXACT
 
 NAME = "integers"
@@ -229,3 +230,15 @@ def test_another_rounding_stays() -> None:
     made, report = rewritten(between(convolve), *EXACT)
     assert not report.count(NAME)
     assert "RESCALE" not in kinds(made)
+
+
+def test_outputs_that_are_dequantised_and_moved_have_their_scale() -> None:
+    def build(b: Builder) -> tuple[Value, Value, Value]:
+        x = dequantise(b, b.input("x", "int8", (1, 2, 4)), 0.5, 3)
+        return x, b.reshape(x, [1, 8]), b.exp(x)
+
+    found = dequantised_outputs(program(build).main)
+    assert {name: (float(row.scales.max()), row.zero) for name, row in found.items()} == {
+        "y0": (0.5, 3),
+        "y1": (0.5, 3),
+    }

@@ -20,6 +20,8 @@ from tosa_convert.records import NamedTuple
 
 Array = npt.NDArray[Any]
 
+#: Operators that may follow what dequantises an output.
+_MOVES: Final = ("RESHAPE", "SLICE", "TRANSPOSE")
 #: The least and the greatest INT8.
 LOW: Final = -128
 HIGH: Final = 127
@@ -120,12 +122,19 @@ def dequantised(edit: BlockValues, name: str) -> Dequantised | None:
 
 
 def dequantised_outputs(block: Block) -> dict[str, Dequantised]:
-    """Return the outputs of a block that are dequantised with one scale, by name."""
+    """Return the outputs of a block that are dequantised with one scale and moved, by name."""
     values = BlockValues(block)
     for op in block.operators:
         values.add(op)
-    found = {name: dequantised(values, name) for name in block.outputs if name in block.tensors}
-    return {name: row for name, row in found.items() if row is not None and row.scales.size == 1}
+    found = {}
+    for name in block.outputs:
+        value = name
+        while (maker := values.producers.get(value)) and maker.spec.name in _MOVES:
+            value = maker.inputs[0]
+        row = dequantised(values, value) if value in block.tensors else None
+        if row is not None and row.scales.size == 1:
+            found[name] = row
+    return found
 
 
 def quantised(edit: BlockValues, op: Operator) -> Quantised | None:
