@@ -199,8 +199,8 @@ def _convert(row: Row, source: str, shapes: dict[str, str], machine: Machine) ->
 
 @functools.cache
 def commit() -> str:
-    """The commit of the code, with a plus if files were changed; "" outside a checkout."""
-    words = ["git", "-C", str(FOLDER), "describe", "--always", "--dirty=+", "--exclude=*"]
+    """The commit of the code; "" outside a checkout."""
+    words = ["git", "-C", str(FOLDER), "rev-parse", "--short", "HEAD"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     return done.stdout.strip()
 

@@ -16,7 +16,12 @@ _LIBRARIES: Final = {
     "torchvision": "torchvision",
     "hf": "transformers",
     "keras": "keras.applications",
+    "pt2e": "int8 by pt2e, ExecuTorch's Arm backend",
+    "qdq": "int8 by onnxruntime, QDQ",
+    "int8": "int8 by TFLite",
 }
+#: How the names of quantised networks begin.
+QUANTISED: Final = ("pt2e:", "qdq:", "int8:")
 #: Characters of a reason that a table has.
 _WIDTH: Final = 160
 
@@ -38,11 +43,21 @@ def counts() -> str:
 
 
 def networks() -> str:
-    """Return each network that agrees, with its operators and the largest error."""
-    lines = ["| network | operators | largest error | s |", "|---|---|---|---|"]
+    """Return each network that agrees, with its operators and the largest error.
+
+    `commit` is that of the code, where it is known.
+    """
+    lines = [
+        "| network | operators | largest error | commit | s |",
+        "|---|---|---|---|---|",
+    ]
     for row in rows():
         if row.get("agrees"):
-            cells = f"{row['operators']} | {row['error']:.2g} | {row['seconds']:.0f}"
+            commit, products = row.get("commit", ""), row.get("products")
+            operators = str(row["operators"])
+            if row["name"].startswith(QUANTISED) and products:
+                operators += f", {row['integers']} of {products} products of integers"
+            cells = f"{operators} | {row['error']:.2g} | {commit} | {row['seconds']:.0f}"
             lines.append(f"| `{row['name']}` | {cells} |")
     return "\n".join(lines)
 
