@@ -241,6 +241,7 @@ def test_a_field_may_be_the_last_bytes_of_its_table() -> None:
         ((0, 4, 16), 16),
         ((0, -4, 16), -4),
         ((2, 16), 16),  # outside comes first
+        ((12, 2), 2),  # where the last number begins is inside
         ((0, 2, 1), 2),
         ((), None),
     ],
