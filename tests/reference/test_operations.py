@@ -9,6 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from unit.building import counting
 
 from tosa_convert.builder import Builder
 from tosa_convert.errors import TosaConvertError
@@ -400,6 +401,14 @@ def test_values_are_dropped_after_their_last_use() -> None:
     steps = list(machine.steps({"x": f32(0, 0, 0, 0)}, outputs))
     assert [step.operator.spec.name for step in steps] == ["EXP"] * 5
     assert list(outputs) == ["y"]
+
+
+def test_a_variable_keeps_what_was_written_for_the_next_run() -> None:
+    machine = Machine(counting())
+    for total in (7, 9):
+        (found,) = machine.run({"x": i32(2)}).values()
+        assert found.tolist() == [total]
+        assert machine.variables["counter"].tolist() == [total]
 
 
 def test_a_custom_operator_runs_the_function_that_is_registered(custom: Graph) -> None:

@@ -100,10 +100,12 @@ def test_plain_tensors_are_packed_as_each_of_them_alone(
     assert texts[0] == texts[1]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("out_of_line", [None, True])
+@pytest.mark.parametrize(
+    "seeds", [(1, 7, 9, 12), pytest.param(range(24), marks=pytest.mark.slow)], ids=str
+)
 def test_blocks_are_laid_out_alike_from_their_columns(
-    out_of_line: bool | None, monkeypatch: pytest.MonkeyPatch
+    seeds: Sequence[int], out_of_line: bool | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.modules["tosa_convert.graph.verify"], "_MIN_COLUMNS", 1)
     taken: list[bool] = []
@@ -114,7 +116,7 @@ def test_blocks_are_laid_out_alike_from_their_columns(
         return taken[-1]
 
     monkeypatch.setattr(writing._Writer, "tensors_in_columns", noted)
-    for seed in range(24):
+    for seed in seeds:
         made = generate(seed, 40)
         # One that no operator refers to, and that may be unranked.
         shape = (seed,) if seed % 3 else None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tosa_convert.formats.flatbuffer.columns import KnownStrings
+from tosa_convert.formats.flatbuffer.columns import KnownStrings, _distinct
 
 PLACES = st.sets(st.integers(0, 30), max_size=8)
 
@@ -28,3 +29,20 @@ def test_strings_are_found_as_in_a_dict(added: list[set[int]], asked: list[list[
             continue
         assert found is not None
         assert all(text is expected[place] for place, text in zip(wanted, found, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("positions", "expected"),
+    [
+        ([4], [4]),
+        ([4, 4], [4]),
+        ([4, 8, 12], [4, 8, 12]),
+        ([4, 12, 8], [4, 8, 12]),
+        ([4, 8, 8], [4, 8]),
+        ([8, 4, 8], [4, 8]),
+    ],
+)
+def test_positions_are_sorted_and_each_is_there_once(
+    positions: list[int], expected: list[int]
+) -> None:
+    assert _distinct(np.array(positions, np.int64)).tolist() == expected
