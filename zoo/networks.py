@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
+
+from tosa_convert.frontends.named.wanted import Wanted
 
 FOLDER: Final = Path(__file__).parent
 PREFIX: Final = "make_"
@@ -15,6 +18,12 @@ TORCH: Final = (
     *("attention", "speech", "sequences", "others"),
 )
 KERAS: Final = ("keras_classifiers", "keras_mobile", "keras_images", "keras_sequences")
+#: Library of published networks -> their small inputs when they are quantised.
+PUBLISHED: Final = {
+    "timm": {"x": (1, 3, 64, 64)},
+    "torchvision": {"x": (1, 3, 64, 64)},
+    "keras": {"image": (1, 32, 32, 3)},
+}
 JAX: Final = (
     *("jax_classifiers", "jax_mobile", "jax_dense_prediction", "jax_image_generation"),
     *("jax_attention", "jax_speech", "jax_sequences", "jax_others"),
@@ -29,3 +38,28 @@ def networks(families: Sequence[str]) -> Iterator[tuple[str, str, Callable[[], A
         for name, factory in vars(module).items():
             if name.startswith(PREFIX):
                 yield family, name.removeprefix(PREFIX), factory
+
+
+def chosen(
+    families: Sequence[str], names: Collection[str]
+) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Name and factory of the networks that are named, all of the families if none is.
+
+    `timm:resnet18` is a published network with random weights; its file is called `timm_resnet18`.
+    """
+    published = [name for name in names if ":" in name]
+    for name in published:
+        library, _, called = name.partition(":")
+        yield f"{library}_{called}", partial(published_network, library, called)
+    if published and len(published) == len(names):
+        return
+    for _, name, factory in networks(families):
+        if not names or name in names:
+            yield name, factory
+
+
+def published_network(library: str, name: str) -> Any:
+    """Make a published network with random weights, for small images."""
+    wanted = Wanted(library, name, PUBLISHED[library], random_weights=True)
+    maker = importlib.import_module(f"tosa_convert.frontends.named.from_{library}")
+    return maker.make_model(wanted)

@@ -1,29 +1,39 @@
 """Converts and checks the published architectures of published.txt, by their names and in small sizes.
 
-python zoo/published.py STATE [NAME ...] [--python PROGRAM] [--timeout SECONDS] [--again]
+python zoo/published.py STATE [NAME ...] [--python [PREFIX:=]PROGRAM] [--timeout SECONDS] [--again]
 
 Each has random weights. The answers go to STATE/answers.jsonl, so that the same command continues where
 it was stopped; with `--again` what is named is run again. What is known is written to
-zoo/published.json, from which docs/networks.md is made. PROGRAM has the libraries. NAME may be the
+zoo/published.json, from which docs/networks.md is made; rows that were not run stay. PROGRAM has the
+libraries, or those of the names that begin so: `--python keras:=other/bin/python`. NAME may be the
 beginning of one: `timm:`.
+
+What stands before a library quantises its network first: `pt2e:` by ExecuTorch's Arm backend, which
+lowers it, too; `qdq:` by onnxruntime, after torch exported it to ONNX; `int8:` by TFLite's converter.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import re
+import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 import tosa_convert as tc
-from tosa_convert.errors import TosaConvertError
+from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.examples import WANTED
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered
 from tosa_convert.frontends.process.run import server_of
+from tosa_convert.frontends.quantization_parameters import scales_of
 from tosa_convert.frontends.recognize import recognize
+from tosa_convert.frontends.table import on_route
 from tosa_convert.golden.backends.kept_workers import KeptWorkers
 from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.models.compare_model import compare_model
@@ -33,6 +43,12 @@ from tosa_convert.io.options import ReadOptions
 FOLDER: Final = Path(__file__).parent
 NAMES: Final = FOLDER / "published.txt"
 RESULTS: Final = FOLDER / "published.json"
+#: What quantises a network -> the route that lowers it, and the script and ending of a file of it.
+_QUANTISED: Final = {
+    "pt2e": ("executorch", "", ""),
+    "qdq": ("", "write_onnx.py", "onnx"),
+    "int8": ("", "write_tflite.py", "tflite"),
+}
 #: Library -> the sizes of the inputs of a small network.
 _SHAPES: Final = {
     "timm": {"x": "1x3x32x32"},
@@ -56,6 +72,8 @@ _SMALL: Final = {
     "head_dim": 8,
     "num_key_value_heads": 2,
 }
+#: Operators of products, which show whether a quantised network computes with integers.
+_PRODUCTS: Final = ("CONV2D", "DEPTHWISE_CONV2D", "CONV3D", "MATMUL", "TRANSPOSE_CONV2D")
 #: What a message has if torch itself did not export the model, or its library did not make it.
 _EXPORT: Final = (
     "torch.export cannot",
@@ -76,12 +94,17 @@ def rows() -> dict[str, dict[str, str]]:
     return {name: dict(word.split("=", 1) for word in words) for name, *words in found}
 
 
-def small_model(name: str, differs: dict[str, str], state: Path) -> tuple[str, dict[str, str]]:
+def small_model(
+    name: str, differs: dict[str, str], state: Path, machine: Machine
+) -> tuple[str, dict[str, str]]:
     """The name under which a small network is converted, and the sizes of its inputs.
 
-    Of transformers it is a folder with a small configuration of the type.
+    Of transformers it is a folder with a small configuration of the type, of a quantised network a
+    factory or a file.
     """
     library, _, called = name.partition(":")
+    if library in _QUANTISED:
+        return _quantised(library, called, state, machine), {}
     if library != "hf":
         return name, differs or _SHAPES[library]
     kind, _, task = called.partition(":")
@@ -94,44 +117,92 @@ def small_model(name: str, differs: dict[str, str], state: Path) -> tuple[str, d
     return f"hf:{folder}:{task}", {}
 
 
+def _quantised(form: str, name: str, state: Path, machine: Machine) -> str:
+    """A quantised network: a factory, or a file that is written if it is not there yet."""
+    route, script, ending = _QUANTISED[form]
+    if not script:
+        return f"{FOLDER / 'quantised.py'}:{name.replace(':', '_')}_{route}"
+    path = state / form / f"{name.replace(':', '_')}.{ending}"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        words = [machine.python, str(FOLDER / script), str(state), name, "--forms", form]
+        done = subprocess.run(
+            words, capture_output=True, text=True, timeout=machine.timeout, check=False
+        )
+        if not path.exists():
+            said = (done.stdout + done.stderr).strip().splitlines() or ["nothing"]
+            raise fail("frontend-failed", name, f"{script} does not make it: {said[-1]}")
+    return str(path)
+
+
+def _inputs_beside(path: Path) -> dict[str, Any]:
+    """The inputs that a script wrote with a file, if there are any."""
+    beside = path.with_suffix(".inputs.npz")
+    return dict(np.load(beside)) if beside.exists() else {}
+
+
 def run(name: str, differs: dict[str, str], state: Path, machine: Machine) -> Row:
     """Convert and check one network; every failure is an answer."""
-    source, shapes = small_model(name, differs, state)
-    sizes = {key: tuple(map(int, text.split("x"))) for key, text in shapes.items()}
-    model = recognize(source)
-    assert model is not None
-    options = FrontendOptions(
-        python=machine.python,
-        timeout=machine.timeout,
-        read=ReadOptions(input_shapes=sizes, narrow=("i64", "f64"), copy=True),
-        options=WANTED,
-        random_weights=True,
-        server=_server(model.frontend, machine.python),
-    )
-    row: Row = {"name": name, "sizes": differs}
+    row: Row = {"name": name, "sizes": differs, "commit": commit()}
     start = time.monotonic()
+    source = name
     try:
-        with log.warnings_off(), lowered(model, options) as found:
-            row |= {"exported": True, "lowered": True}
-            row["operators"] = len(found.graph.main.operators)
-            tc.dumps(found.graph, "tosa")
-            row["valid"] = True
-            result = compare_model(
-                found.graph,
-                model.frontend,
-                found.model,
-                given={},
-                examples=found.examples,
-                seed=None,
-                machine=machine,
-            )
-            row |= {"agrees": result.ok, "reason": result.what_is_wrong}
-            row["error"] = max((one.needed_atol for one in result.tensors), default=0.0)
-    except TosaConvertError as error:
+        source, shapes = small_model(name, differs, state, machine)
+        _convert(row, source, shapes, machine)
+    except (TosaConvertError, subprocess.TimeoutExpired) as error:
         # Without what depends on where this runs.
         row["reason"] = _PLACE.sub("", str(error).replace(source, name))
         row.setdefault("exported", not any(text in str(error) for text in _EXPORT))
     return row | {"seconds": round(time.monotonic() - start, 1)}
+
+
+def _convert(row: Row, source: str, shapes: dict[str, str], machine: Machine) -> None:
+    """Convert and check one network, and note in its row how far it came."""
+    via, *_ = _QUANTISED.get(row["name"].partition(":")[0], ("",))
+    sizes = {key: tuple(map(int, text.split("x"))) for key, text in shapes.items()}
+    model = recognize(source)
+    assert model is not None
+    frontend = on_route(model.frontend, via).name
+    options = FrontendOptions(
+        python=machine.python,
+        timeout=machine.timeout,
+        read=ReadOptions(input_shapes=sizes, narrow=() if via else ("i64", "f64"), copy=True),
+        options=WANTED,
+        via=via,
+        random_weights=row["name"].partition(":")[0] in _SHAPES,
+        server=_server(frontend, machine.python),
+    )
+    with log.warnings_off(), lowered(model, options) as found:
+        main = found.graph.main
+        row |= {"exported": True, "lowered": True, "operators": len(main.operators)}
+        products = [one for one in main.operators if one.spec.name in _PRODUCTS]
+        floats = [one for one in products if main.tensors[one.outputs[0]].dtype.is_float]
+        row |= {"products": len(products), "integers": len(products) - len(floats)}
+        tc.dumps(found.graph, "tosa")
+        row["valid"] = True
+        result = compare_model(
+            found.graph,
+            frontend,
+            found.model,
+            given={},
+            examples={**found.examples, **_inputs_beside(Path(source))},
+            seed=None,
+            machine=machine,
+            scales={
+                **scales_of(found.interface.inputs, main.inputs),
+                **scales_of(found.interface.outputs, main.outputs),
+            },
+        )
+        row |= {"agrees": result.ok, "reason": result.what_is_wrong}
+        row["error"] = max((one.needed_atol for one in result.tensors), default=0.0)
+
+
+@functools.cache
+def commit() -> str:
+    """The commit of the code, with a plus if files were changed; "" outside a checkout."""
+    words = ["git", "-C", str(FOLDER), "describe", "--always", "--dirty=+", "--exclude=*"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
 
 
 _servers: dict[str, Any] = {}
@@ -147,7 +218,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("state", type=Path)
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--python", action="append", default=[])
     parser.add_argument("--timeout", type=float, default=300)
     parser.add_argument("--again", action="store_true")
     given = parser.parse_args()
@@ -158,13 +229,17 @@ def main() -> int:
         for line in answers.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
             known[row["name"]] = row
-    machine = Machine(given.python, given.timeout, KeptWorkers())
+    kept = KeptWorkers()
+    pythons = dict(text.rpartition("=")[::2] for text in given.python)
     asked = rows()
     named = [name for start in given.names for name in asked if name.startswith(start)]
     for name in dict.fromkeys(named if given.names else asked):
         differs = asked[name]
         if name in known and known[name]["sizes"] == differs and not given.again:
             continue
+        starts = [start for start in pythons if name.startswith(start)]
+        python = pythons[max(starts, key=len)] if starts else sys.executable
+        machine = Machine(python, given.timeout, kept)
         row = known[name] = run(name, differs, given.state.resolve(), machine)
         with answers.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
@@ -172,6 +247,8 @@ def main() -> int:
             (one for one in ("agrees", "valid", "lowered", "exported") if row.get(one)), "none"
         )
         print(f"{row['seconds']:6} s {name}: {stage} {row.get('reason', '')[:200]!r}", flush=True)
+    before = {row["name"]: row for row in json.loads(RESULTS.read_text(encoding="utf-8"))}
+    known = before | known
     found = [known[name] for name in asked if name in known]
     RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return 0

@@ -15,13 +15,8 @@ from typing import Any, Final
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
-from networks import TORCH, networks
+from networks import PUBLISHED, TORCH, networks, published_network
 
-from tosa_convert.frontends.named import from_timm, from_torchvision
-from tosa_convert.frontends.named.wanted import Wanted
-
-#: The libraries of published networks, and the module that makes each of them.
-PUBLISHED: Final = {"timm": from_timm, "torchvision": from_torchvision}
 #: Random inputs from which the ranges of values are taken, beside the example.
 CALIBRATIONS: Final = 4
 
@@ -77,9 +72,7 @@ def __getattr__(name: str) -> Callable[[], tuple[Any, tuple[Any, ...]]]:
 def _made(network: str, route: str) -> tuple[Any, tuple[Any, ...]]:
     library, _, published = network.partition("_")
     if library in PUBLISHED:
-        shapes = {"x": (1, 3, 64, 64)}
-        wanted = Wanted(library, published, shapes, random_weights=True)
-        module, arguments = PUBLISHED[library].make_model(wanted)
+        module, arguments = published_network(library, published)
         return quantised(module, arguments, route), arguments
     (factory,) = (make for _, name, make in networks(TORCH) if name == network)
     module, arguments, *_ = factory()

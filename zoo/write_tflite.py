@@ -1,6 +1,8 @@
 """Writes the Keras networks of the zoo as TFLite models, with floating point and quantised.
 
-python zoo/write_tflite.py FOLDER [--forms float,int8,int16] [NAME ...]
+python zoo/write_tflite.py FOLDER [NAME ...] [--forms float,int8,int16]
+
+`keras:MobileNet` names a network of keras.applications.
 
 `FOLDER/int8/unet.tflite` has int8 activations, weights, inputs and outputs; `int16` has activations,
 inputs and outputs of 16 bits. The ranges are those of seeded inputs. `FOLDER/int8/unet.inputs.npz` has
@@ -19,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from networks import KERAS, networks
+from networks import KERAS, chosen
 
 from tosa_convert.frontends.tflite.read import read_tflite
 
@@ -127,9 +129,7 @@ def write(folder: Path, names: Collection[str], forms: Sequence[str]) -> Iterato
     """Write networks, all if none is named, and yield a line for each file, or why there is none."""
     import keras
 
-    for _, name, factory in networks(KERAS):
-        if names and name not in names:
-            continue
+    for name, factory in chosen(KERAS, names):
         keras.utils.clear_session()  # Names of layers count from the first.
         model = factory()
         function = frozen(model)
@@ -153,8 +153,8 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", help="networks; by default all")
     parser.add_argument("--forms", default=",".join(FORMS))
-    chosen = parser.parse_args()
-    for line in write(chosen.folder, chosen.names, chosen.forms.split(",")):
+    given = parser.parse_args()
+    for line in write(given.folder, given.names, given.forms.split(",")):
         print(line, flush=True)
 
 

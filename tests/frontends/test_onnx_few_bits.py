@@ -1,4 +1,4 @@
-"""ONNX models with integers of 2 and 4 bits as inputs, outputs and results of casts: 8 bits in TOSA."""
+"""ONNX models with integers of 2 to 8 bits as inputs, outputs, weights and results of casts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from frontends.onnx_models import node
+from frontends.onnx_models import node, saved
 
 import tosa_convert as tc
 
@@ -74,3 +74,29 @@ def test_integers_of_few_bits_have_eight(tmp_path: Path) -> None:
     assert set(found) == set(expected)
     for name, numbers in expected.items():
         np.testing.assert_array_equal(found[name].astype(np.float32), numbers, err_msg=name)
+
+
+def test_weights_that_are_dequantised_stay_integers(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    nodes = [
+        node("QuantizeLinear", ["x", "s", "z"], ["q"], name="a"),
+        node("DequantizeLinear", ["q", "s", "z"], ["d"], name="b"),
+        node("DequantizeLinear", ["w", "ws", "wz"], ["v"], name="c", axis=0),
+        node("Conv", ["d", "v"], ["c"], name="d"),
+        node("QuantizeLinear", ["c", "t", "z"], ["r"], name="e"),
+        node("DequantizeLinear", ["r", "t", "z"], ["y"], name="f"),
+    ]
+    weights = {
+        "w": random.integers(-127, 128, (4, 3, 3, 3)).astype(np.int8),
+        "ws": random.uniform(0.001, 0.01, 4).astype(np.float32),
+        "wz": np.zeros(4, np.int8),
+        "s": np.float32(0.02),
+        "t": np.float32(0.05),
+        "z": np.int8(3),
+    }
+    arrays = {name: np.asarray(array) for name, array in weights.items()}
+    path = saved(tmp_path / "m.onnx", nodes, {"x": (np.float32, [1, 3, 6, 6])}, ["y"], arrays)
+    for exact, element in ((False, "INT32"), (True, "FP32")):
+        block = tc.frontends.from_onnx(path, exact=exact).main
+        (sums,) = [op for op in block.operators if op.spec.name == "CONV2D"]
+        assert block.tensors[sums.outputs[0]].dtype.name == element

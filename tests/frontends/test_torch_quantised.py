@@ -1,4 +1,4 @@
-"""A quantised torch program by the usual route: in floating point, and with a warning."""
+"""A quantised torch program by the usual route: partly in floating point, and with a warning."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from frontends.quantised_modules import needs_packages
 
+import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
 
 pytestmark = [needs_packages("torch", "torch_mlir"), pytest.mark.filterwarnings("ignore")]
@@ -33,6 +34,43 @@ def save(path):
 """
 
 
+CONVOLUTION = """
+class Convolution(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.register_buffer("w", torch.randint(-127, 128, (4, 3, 3, 3), dtype=torch.int8))
+        self.bias = torch.nn.Parameter(torch.randn(4))
+
+    def forward(self, x):
+        q = ops.quantize_per_tensor(x, 0.02, -3, -128, 127, torch.int8)
+        x = ops.dequantize_per_tensor(q, 0.02, -3, -128, 127, torch.int8)
+        w = ops.dequantize_per_tensor(self.w, 0.01, 0, -127, 127, torch.int8)
+        y = torch.relu(torch.nn.functional.conv2d(x, w, self.bias))
+        q = ops.quantize_per_tensor(y, 0.05, -128, -128, 127, torch.int8)
+        return ops.dequantize_per_tensor(q, 0.05, -128, -128, 127, torch.int8)
+
+
+def convolution():
+    return Convolution().eval(), (torch.randn(1, 3, 8, 8),)
+"""
+
+
+def test_a_convolution_between_them_is_one_of_integers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, made = tmp_path / "model.py", tmp_path / "m.tosa"
+    path.write_text(SOURCE + CONVOLUTION, encoding="utf-8")
+    assert run(verb("convert"), [f"{path}:convolution", "-o", str(made), "--check"]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("ok")]
+    # Four steps of the output.
+    assert "[atol 0.2 " in line
+    block = tc.load(made).main
+    kinds = {op.spec.name: block.tensors[op.outputs[0]].dtype.name for op in block.operators[::-1]}
+    assert kinds["CONV2D"] == "INT32"
+    assert "FLOOR" not in kinds
+
+
 @pytest.mark.parametrize("saved", [False, True])
 def test_a_warning_names_the_route_with_integers(
     tmp_path: Path, saved: bool, caplog: pytest.LogCaptureFixture
@@ -47,5 +85,5 @@ def test_a_warning_names_the_route_with_integers(
         names["save"](source)  # type: ignore[operator]
     assert run(verb("convert"), [source, "-o", str(tmp_path / "m.tosa")]) == 0
     (line,) = [row.getMessage() for row in caplog.records if row.name == "tosa_convert"]
-    assert "its arithmetic is in floating point" in line
+    assert "is computed in floating point" in line
     assert "--via executorch makes integer arithmetic of it" in line

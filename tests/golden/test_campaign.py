@@ -536,6 +536,7 @@ def test_one_cause_has_one_group_whatever_the_numbers_are(tmp_path: Path) -> Non
         ("error: 'tosa.variable_write' op require same element type for 'input1'", "refused"),
         ("error: 'tosa.pad' op expect input and output to have same element type", "crashed"),
         ("error: 'func.func' op failed to emulate bit width", "refused"),
+        ("error: 'tosa.negate' op expected compile time resolvable constant, but", "refused"),
         ("error: 'tensor.extract' op incorrect number of indices", "crashed"),
         ("error: \"-\":4:10: 'arith.extsi' op operand type 'i64'", "crashed"),
         ("error: internal error: initialization order invalid", "crashed"),
@@ -608,9 +609,10 @@ def test_vela_refuses_what_it_does_not_read(said: str, is_refusal: bool) -> None
         ("ERROR: number of built mlir::Value is not matching\nFailed to compile network", False),
     ],
 )
-def test_model_converter_refuses_zero_points_that_are_inputs(said: str, is_refusal: bool) -> None:
+@pytest.mark.parametrize("name", ["model-converter", "tosa-opt:deserialize"])
+def test_zero_points_that_are_inputs_may_be_refused(said: str, is_refusal: bool, name: str) -> None:
     machine = Machine(sys.executable, 1.0)
-    command = ProgramCommand(["x"], machine, refusal=ADAPTERS["model-converter"].refusal)
+    command = ProgramCommand(["x"], machine, refusal=ADAPTERS[name].refusal)
     assert command.is_refusal(said) == is_refusal
 
 

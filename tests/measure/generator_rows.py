@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from measure.refusing_lines import refusing_lines
 
 import tosa_convert as tc
+from tosa_convert.builder import Builder
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.golden.campaign.detours import with_block
 from tosa_convert.golden.campaign.restructure import with_computed_shape, with_free_constants
@@ -35,7 +36,7 @@ from tosa_convert.golden.random_graphs import NOT_GENERATED, RULES, generate
 from tosa_convert.graph import Graph
 from tosa_convert.graph.dtypes import V1_0
 from tosa_convert.graph.model import DYNAMIC, Region
-from tosa_convert.graph.opset import OPERATORS, OperatorSpec
+from tosa_convert.graph.opset import OPERATORS, AttributeValue, OperatorSpec, operator
 from tosa_convert.records import replace
 from tosa_convert.rules.infer import infer
 from tosa_convert.rules.public import find_violations, needs
@@ -104,7 +105,8 @@ def is_sound(graph: Graph) -> bool:
     """Return whether all rules allow a program and its variants, and its sizes are inferred.
 
     The variants are programs that say less: sizes or ranks are unknown, constants are inputs, shapes are
-    computed, sizes are -1, branches return nothing, and equal elements of constants are written once.
+    computed, sizes are -1, branches return nothing, an operator is of another domain, a loop has no
+    state, and equal elements of constants are written once.
     """
     shapes = {name: graph.main.tensors[name].shape or () for name in graph.main.inputs}
     least = needs(graph)
@@ -119,11 +121,15 @@ def is_sound(graph: Graph) -> bool:
         open_sizes,
         without_sizes(with_open_slices(graph), sized=graph.main.inputs),
         without_results(graph),
+        with_a_foreign_operator(graph),
+        with_a_loop_without_state(graph),
         tc.load(tc.dumps(graph, "mlir")),
     ]
     for edit in (partial(with_free_constants, most=1000), with_computed_shape):
         if changed := edit(graph, random.Random(str(graph))):
+            some = changed[0].main.inputs[1::2]
             variants += [changed[0], without_sizes(changed[0])]
+            variants.append(without_sizes(changed[0], keeps_ranks=False, sized=some))
     return (
         not find_violations(graph, level="8k", profile=target)
         and not any(find_violations(variant) for variant in variants)
@@ -191,6 +197,40 @@ def without_results(graph: Graph) -> Graph:
             ]
             return Graph(graph.version, made, graph.producer, graph.target)
     return graph
+
+
+def with_a_foreign_operator(graph: Graph) -> Graph:
+    """Return a program in which operators of other domains stand for IDENTITY."""
+    block = graph.main
+    edit = BlockEditor(block)
+    for op in edit.visit():
+        if op.spec.name == "IDENTITY":
+            words: dict[str, AttributeValue] = {
+                "operator_name": "same",
+                "domain_name": "tests",
+                "implementation_attrs": b"",
+            }
+            edit.add(replace(op, spec=operator("CUSTOM"), attributes=words))
+            edit.remove(op)
+    return with_block(graph, block, edit.finish())
+
+
+def with_a_loop_without_state(graph: Graph) -> Graph:
+    """Return a program with a loop that takes and returns nothing, if it has a loop."""
+    if all(op.spec.name != "WHILE_LOOP" for op in graph.main.operators):
+        return graph
+    build = Builder("main")
+    build.output(build.const([0], "INT32"))
+    build.while_loop([], lambda inner: inner.const([False], "BOOL"), lambda inner: ())
+    made, main = build.graph(), graph.main
+    loop = made.main.operators[-1]
+    regions = [replace(one, name=f"bare {one.name}") for one in made.regions[1:]]
+    names: dict[str, AttributeValue] = {
+        row.name: one.name for row, one in zip(loop.spec.regions, regions, strict=True)
+    }
+    bare = replace(main, operators=[*main.operators, replace(loop, attributes=names)])
+    changed = with_block(graph, main, bare)
+    return Graph(graph.version, [*changed.regions, *regions], graph.producer, graph.target)
 
 
 def without_sizes(graph: Graph, *, keeps_ranks: bool = True, sized: Collection[str] = ()) -> Graph:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 Lines = dict[Path, set[int]]
@@ -38,6 +38,55 @@ def _blocks(tree: ast.AST) -> Iterator[list[ast.stmt]]:
             yield node.orelse
 
 
+def _gives_value(statement: ast.stmt) -> bool:
+    """Return whether a statement returns anything but None."""
+    none = (isinstance(statement, ast.Return) and statement.value) or ast.Constant(None)
+    return not (isinstance(none, ast.Constant) and none.value is None)
+
+
+def _seekers(trees: Iterable[ast.Module]) -> set[str]:
+    """Return functions whose results, unless None, are violations wherever they are called.
+
+    They are called as in `found = seek(...)`, before `if found is not None:` and a block that refuses.
+    """
+    calls, seeking = Counter[str](), Counter[str]()
+    for node in (node for tree in trees for node in ast.walk(tree)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            calls[node.func.id] += 1
+        if isinstance(node, ast.FunctionDef):
+            refused = {
+                ast.unparse(one.test).removesuffix(" is not None")
+                for one in node.body
+                if isinstance(one, ast.If) and any(map(_refuses, one.body)) and not one.orelse
+            }
+            for one in node.body:
+                if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) in refused:
+                    seeking.update(
+                        call.func.id
+                        for call in ast.walk(one.value)
+                        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name)
+                    )
+    return {name for name, count in seeking.items() if count == calls[name]}
+
+
+def _found_in(tree: ast.Module, name: str) -> Iterator[list[ast.stmt]]:
+    """Yield the blocks of a function of a module."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            yield from _blocks(node)
+
+
+def _modules(path: Path, tree: ast.Module) -> dict[str, str]:
+    """Return the names of functions that a module knows, with the modules that define them."""
+    found = {
+        alias.asname or alias.name: (node.module or "").rpartition(".")[2]
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    return found | {node.name: path.stem for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
 def _lines(node: ast.AST) -> range:
     return range(getattr(node, "lineno", 0), (getattr(node, "end_lineno", 0) or 0) + 1)
 
@@ -46,24 +95,29 @@ def refusing_lines(folder: Path) -> Lines:
     """Return the lines of each file that only a program with a violation runs.
 
     They are the blocks that yield a violation whenever they run, or whenever they go on behind their
-    last way out, such as `if fits: return`; and functions that only such lines call.
+    last way out, such as `if fits: return`; functions that only such lines call; and what returns a
+    value from a function whose values are violations.
     """
     trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in folder.rglob("*.py")}
     found: Lines = {path: set() for path in trees}
+    seekers = _seekers(trees.values())
     for path, tree in trees.items():
+        seeking = {id(block) for name in seekers for block in _found_in(tree, name)}
         for block in _blocks(tree):
-            place = next((index for index, one in enumerate(block) if _refuses(one)), None)
+            refuses = _gives_value if id(block) in seeking else _refuses
+            place = next((index for index, one in enumerate(block) if refuses(one)), None)
             if place is None:
                 continue
             # What leaves the block before it may be valid.
             ways_out = [index for index, one in enumerate(block[:place]) if _leaves(one)]
             first = ways_out[-1] + 1 if ways_out else 0
             found[path].update(line for node in block[first:] for line in _lines(node))
-    uses = defaultdict[str, set[tuple[Path, int]]](set)
+    uses = defaultdict[tuple[str, str], set[tuple[Path, int]]](set)
     for path, tree in trees.items():
+        modules = _modules(path, tree)
         for node in ast.walk(tree):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                uses[node.id].add((path, node.lineno))
+                uses[modules.get(node.id, ""), node.id].add((path, node.lineno))
     functions = [
         (path, node)
         for path, tree in trees.items()
@@ -73,12 +127,12 @@ def refusing_lines(folder: Path) -> Lines:
     before = -1
     while before != (before := sum(map(len, found.values()))):
         for path, node in functions:
-            own = set(_lines(node))
+            own, used = set(_lines(node)), uses[path.stem, node.name]
             outside = [
                 (place, line)
-                for place, line in uses[node.name]
+                for place, line in used
                 if line not in found[place] and not (place == path and line in own)
             ]
-            if uses[node.name] and not outside:
+            if used and not outside:
                 found[path] |= own
     return found

@@ -154,3 +154,45 @@ def text(one):
         "def text(one):",
         "return str(one)",
     ]
+
+
+def test_what_is_found_only_to_be_refused_is_left_out(tmp_path: Path) -> None:
+    text = """\
+def wrong(values):
+    for one in values:
+        if one < 0:
+            return one
+        if one == 9:
+            return None
+    return None
+
+def both(values):
+    for one in values:
+        if one < 0:
+            return one
+    return None
+
+def check(view):
+    found = None if view.data is None else wrong(view.data)
+    if found is not None:
+        yield Violation("range", place(found))
+    other = both(view.data)
+    if other is not None:
+        yield Violation("range", place(other))
+    both(view.shape)
+
+def place(one):
+    return str(one)
+"""
+    rules, other = tmp_path / "rules.py", tmp_path / "other.py"
+    rules.write_text(text, encoding="utf-8")
+    other.write_text("def sizes(place):\n    return place\n", encoding="utf-8")
+    lines = text.splitlines()
+    left_out = [lines[line - 1].strip() for line in sorted(refusing_lines(tmp_path)[rules])]
+    assert left_out == [
+        "return one",
+        'yield Violation("range", place(found))',
+        'yield Violation("range", place(other))',
+        "def place(one):",
+        "return str(one)",
+    ]

@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tosa_convert.frontends.process.interface import Value
+from tosa_convert.graph.model import Graph
 from tosa_convert.records import NamedTuple
+from tosa_convert.rewrites import quantised_patterns
 
 Array = npt.NDArray[Any]
 
@@ -49,3 +51,9 @@ def scales_of(values: Iterable[Value], names: Sequence[str]) -> dict[str, Scale]
         for name, value in zip(names, values, strict=False)
         if value.scale is not None
     }
+
+
+def dequantised_outputs(graph: Graph) -> dict[str, Scale]:
+    """Return the scale of each output that a program dequantises from INT8, by name."""
+    found = quantised_patterns.dequantised_outputs(graph.main)
+    return {name: Scale(float(row.scales.flat[0]), row.zero) for name, row in found.items()}

@@ -189,7 +189,7 @@ def _computed(op: Operator, operands: list[_Operand], target: Tensor) -> Constan
     arrays = tuple(row.bits() if is_moving else row.numbers() for row in operands)
     first = types[0].dtype
     assert first is not None
-    call = Call(op.spec, arrays, types, _with_numbers(op, first), (result,))
+    call = Call(op.spec, arrays, types, with_numbers(op, first), (result,))
     try:
         with np.errstate(all="ignore"):
             found = np.asarray(DEFINITIONS[op.spec.name](call))
@@ -286,7 +286,7 @@ def _from_bits(bits: Array, element: DType) -> Constant:
     return Constant(element, bits.size, raw, unpacked=True)
 
 
-def _with_numbers(op: Operator, element: DType) -> dict[str, object]:
+def with_numbers(op: Operator, element: DType) -> dict[str, object]:
     """Return the attributes with values in place of the bytes of an element, as in bounds of CLAMP."""
     values: dict[str, object] = {**op.attributes}
     for row in op.spec.attributes:

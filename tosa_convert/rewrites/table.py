@@ -17,6 +17,7 @@ from tosa_convert.rewrites import (
     fold_shapes,
     high_ranks,
     integer_clamps,
+    integers,
     layouts,
     merge_layouts,
     no_operations,
@@ -61,6 +62,13 @@ Rewrite = OperatorRewrite | GraphRewrite
 
 #: All rewrites, in the order in which they run.
 REWRITES: Final[tuple[Rewrite, ...]] = (
+    # Before others change what it recognises.
+    GraphRewrite(
+        integers.NAME,
+        ROUNDING,
+        "frontends compute quantised networks in FP32, between what dequantises and quantises",
+        integers.rewrite,
+    ),
     GraphRewrite(
         high_ranks.NAME,
         REPAIR,

@@ -7,6 +7,7 @@ of its scales.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Final
 
 from tosa_convert.graph.dtypes import dtype
@@ -33,6 +34,7 @@ class TypeMismatch(NamedTuple):
     expected: str
 
 
+@cache
 def rows(spec: OperatorSpec) -> tuple[TypeRow, ...]:
     """Return all rows of an operator.
 

@@ -15,7 +15,7 @@ from tosa_convert.frontends.onnx.decompositions.node import (
     values_of,
 )
 from tosa_convert.frontends.onnx.decompositions.table import DECOMPOSITIONS, GRAPHS
-from tosa_convert.frontends.onnx.fold import fold_constants
+from tosa_convert.frontends.onnx.fold import fold_constants, keep_quantised_weights
 from tosa_convert.frontends.onnx.functions import INLINED, function_body, inlined
 from tosa_convert.frontends.onnx.weights import Weights
 from tosa_convert.frontends.torch.dialect import Unlowered
@@ -37,6 +37,7 @@ def decompose(model: Any, weights: Weights) -> tuple[Any, dict[Unlowered, int]]:
     """
     # Why a node stays, by its outputs: only in the end is it known that no round helps.
     refused: dict[tuple[str, ...], Unlowered] = {}
+    keep_quantised_weights(model)
     for _ in range(_ROUNDS):
         model = infer(model)
         folded = fold_constants(model, weights)

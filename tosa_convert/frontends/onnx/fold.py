@@ -19,6 +19,10 @@ _BYTES: Final = 1 << 26
 _MUCH: Final = 1 << 28
 #: onnxruntime's file of weights, then.
 _DATA_FILE: Final = "folded.data"
+#: Operators that multiply by weights.
+_PRODUCTS: Final = ("Conv", "Gemm", "MatMul")
+#: Marks what dequantises weights and is not folded.
+_KEPT: Final = "quantised weights"
 #: Operators whose result is another one in every run, or that run others.
 _NOT_FOLDED: Final = frozenset(
     (
@@ -111,6 +115,20 @@ def _optimise(model: Any, path: Path, weights: Path, data_file: str) -> bool:
     return True
 
 
+def keep_quantised_weights(model: Any) -> None:
+    """Mark what dequantises the weights of products with tensors that are dequantised, too.
+
+    `fold_constants` leaves them, so that the products can be computed with integers.
+    """
+    makers = {name: node for node in model.graph.node for name in node.output}
+    for node in model.graph.node:
+        pair = [makers[name] for name in node.input[:2] if name in makers]
+        given = [maker for maker in pair if maker.op_type == "DequantizeLinear"]
+        if node.op_type in _PRODUCTS and len(given) == 2:
+            for maker in given:
+                maker.doc_string = _KEPT
+
+
 def fold_constants(model: Any, weights: Weights) -> bool:
     """Compute every node whose inputs are known, in place; returns whether there was one.
 
@@ -155,6 +173,8 @@ def _all_nodes(graph: Any) -> list[Any]:
 def _computed(node: Any, values: Values, model: Any) -> list[np.ndarray[Any, Any]] | None:
     """Compute the results of a node, or return None if they are not known."""
     if node.op_type in _NOT_FOLDED or node.domain not in ("", "ai.onnx"):
+        return None
+    if node.op_type == "DequantizeLinear" and node.doc_string == _KEPT:
         return None
     if node.op_type in ("Shape", "Size") and values.shape(node.input[0]) is not None:
         shape = values.shape(node.input[0]) or ()

@@ -23,7 +23,7 @@ from tosa_convert.frontends.torch.complex_arithmetic import (
     matrices_of,
 )
 from tosa_convert.frontends.torch.dialect import NotLoweredError, Unlowered
-from tosa_convert.frontends.torch.signature import HELD, held_tensor
+from tosa_convert.frontends.torch.signature import held_tensor, user_inputs
 from tosa_convert.frontends.torch.unlowered_report import locate
 
 _NO_FORM: Final = "it has no form with pairs of real numbers here"
@@ -36,11 +36,19 @@ def has_complex_tensors(program: Any) -> bool:
     return any(_is_complex(node) for node in program.graph.nodes)
 
 
+def refuse_complex_inputs(program: Any) -> None:
+    """Raise NotLoweredError if the program takes complex tensors; torch may not decompose it then."""
+    user = {spec.arg.name for spec in user_inputs(program, TensorArgument)}
+    found = [node for node in program.graph.nodes if node.name in user and _is_complex(node)]
+    if found:
+        raise NotLoweredError({Unlowered(f"input {one.name}", "", _NOT_INSIDE): 1 for one in found})
+
+
 def write_as_pairs(program: Any) -> None:
     """Rewrite the complex tensors of a decomposed program in place.
 
     Raises:
-        NotLoweredError: with every operator, input and output that cannot be rewritten.
+        NotLoweredError: with every operator and output that cannot be rewritten.
     """
     _Writer(program).write()
 
@@ -74,7 +82,8 @@ class _Writer:
         specs = {spec.arg.name: spec for spec in self._program.graph_signature.input_specs}
         for node in list(self._graph.nodes):
             if node.op == "placeholder" and _is_complex(node):
-                self._read(node, specs[node.name])
+                tensor = held_tensor(self._program, specs[node.name])
+                self._parts[node] = Pair(self._constant(tensor.real), self._constant(tensor.imag))
             elif node.op == "call_function":
                 self._replace(node)
             elif node.op == "output":
@@ -94,14 +103,6 @@ class _Writer:
         row = Unlowered(name, locate(node), reason)
         self._left[row] = self._left.get(row, 0) + 1
         self._parts[node] = None
-
-    def _read(self, node: Any, spec: Any) -> None:
-        """Hold the parts of a complex parameter, buffer or constant."""
-        if spec.kind not in HELD:
-            self._leave(node, f"input {node.name}", _NOT_INSIDE)
-            return
-        tensor = held_tensor(self._program, spec)
-        self._parts[node] = Pair(self._constant(tensor.real), self._constant(tensor.imag))
 
     def _constant(self, tensor: Any) -> Any:
         """Return the placeholder of a constant; equal matrices of transforms are held once."""

@@ -21,7 +21,11 @@ from tosa_convert.frontends.process.interface import (
     say_stage,
 )
 from tosa_convert.frontends.process.request import Request
-from tosa_convert.frontends.torch.complex_pairs import has_complex_tensors, write_as_pairs
+from tosa_convert.frontends.torch.complex_pairs import (
+    has_complex_tensors,
+    refuse_complex_inputs,
+    write_as_pairs,
+)
 from tosa_convert.frontends.torch.cut import Cutter
 from tosa_convert.frontends.torch.decompositions import (
     composites,
@@ -29,6 +33,7 @@ from tosa_convert.frontends.torch.decompositions import (
     decompositions_of,
 )
 from tosa_convert.frontends.torch.dialect import (
+    THE_MODEL,
     TO_TOSA,
     NotLoweredError,
     Unlowered,
@@ -50,10 +55,11 @@ from tosa_convert.frontends.torch.facts import (
     training_remarks,
 )
 from tosa_convert.frontends.torch.import_program import import_program
-from tosa_convert.frontends.torch.indexing import select_by_tensors
+from tosa_convert.frontends.torch.indexing import select_by_tensors, use_views_of_aten
 from tosa_convert.frontends.torch.integers import wrong_operators
 from tosa_convert.frontends.torch.signature import (
     Signature,
+    drop_numbers,
     input_names,
     lift_state,
     merge_tied,
@@ -64,6 +70,7 @@ from tosa_convert.records import replace
 
 #: Rounds in which torch's decompositions of what does not lower are added: one may use another.
 _ROUNDS: Final = 4
+_NO_TENSOR: Final = "it returns no tensor, and programs return nothing else"
 _OBJECT: Final = "it is an object, and programs have tensors only"
 
 
@@ -100,6 +107,7 @@ def lower(request: Request, folder: Path) -> Interface:
             *training_remarks(program),
             *open_size_remarks(program),
             *float_remarks(program),
+            *(f"{number}, which is no tensor and is left out" for number in names.numbers),
             *(
                 f"the program writes to its input {name}: its new value is the output {_changed(name)}"
                 for name in names.changed_inputs
@@ -148,6 +156,7 @@ def lower_program(program: Any, cutter: Cutter | None = None) -> tuple[Any, Sign
     """
     merge_tied(program)
     select_by_tensors(program)
+    use_views_of_aten(program)
     weight_bytes = sum(tensor.nbytes for tensor in program.state_dict.values())
     table = decompositions()
     found: dict[Unlowered, int] = {}
@@ -194,6 +203,7 @@ def _decomposed(program: Any, table: dict[Any, Any]) -> tuple[Any, Signature, di
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if has_complex_tensors(program):
+            refuse_complex_inputs(program)
             program = program.run_decompositions(composites())
             write_as_pairs(program)
         decomposed = program.run_decompositions(table)  # A copy.
@@ -204,7 +214,10 @@ def _decomposed(program: Any, table: dict[Any, Any]) -> tuple[Any, Signature, di
     }
     if any(row.reason == _OBJECT for row in wrong):
         raise NotLoweredError(wrong)
+    drop_numbers(decomposed, names)
     lift_state(decomposed, names)
+    if not decomposed.graph_signature.output_specs:
+        raise NotLoweredError({Unlowered(THE_MODEL, "", _NO_TENSOR): 1})
     return decomposed, names, wrong
 
 

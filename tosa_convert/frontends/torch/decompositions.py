@@ -20,6 +20,7 @@ from tosa_convert.frontends.torch import (
     indexing,
     integers,
     matrices,
+    quantised,
     windows,
 )
 
@@ -49,16 +50,25 @@ OWN: dict[Any, Decomposition] = {
     aten.isinf.default: elementwise.isinf,
     aten.signbit.default: elementwise.signbit,
     aten.copysign.Tensor: elementwise.copysign,
+    torch.ops.prims.prod.default: elementwise.product,
     aten.cumprod.default: elementwise.cumulative_product,
     aten.cummax.default: partial(elementwise.cumulative_extreme, is_maximum=True),
     aten.cummin.default: partial(elementwise.cumulative_extreme, is_maximum=False),
     aten._cdist_forward.default: elementwise.distances,
+    aten._pdist_forward.default: elementwise.distances_of_pairs,
     aten.argmax.default: elementwise.place_of_number,
     aten.argmin.default: elementwise.place_of_number,
     aten.softmax.int: elementwise.softmax_of_number,
     aten._softmax.default: elementwise.softmax_of_number,
     aten.fmod.Tensor: elementwise.remainder_of_truncation,
     aten.fmod.Scalar: elementwise.remainder_of_truncation,
+    aten.div.Tensor_mode: elementwise.divide_to_whole,
+    aten.div.Scalar_mode: elementwise.divide_to_whole,
+    aten.floor_divide.default: elementwise.floor_divide,
+    aten.floor_divide.Scalar: elementwise.floor_divide,
+    aten.remainder.Tensor: elementwise.remainder_of_floor,
+    aten.remainder.Scalar: elementwise.remainder_of_floor,
+    aten.native_dropout.default: elementwise.dropout_of_inference,
     aten.rrelu_with_noise_functional.default: elementwise.leaky_relu_of_means,
     aten.cat.default: elementwise.joined,
     aten.fmax.default: partial(integers.extreme_without_nan, operator=torch.maximum),
@@ -100,6 +110,7 @@ OWN: dict[Any, Decomposition] = {
     aten.index_reduce.default: indexing.index_reduce,
     aten.index_add.default: indexing.index_add,
     aten.index_put.default: indexing.index_put,
+    aten._index_put_impl.default: indexing.index_put,
     aten.searchsorted.Tensor: indexing.search_sorted,
     aten.constant_pad_nd.default: windows.constant_pad,
     aten.pad.default: windows.pad,
@@ -142,6 +153,7 @@ OWN: dict[Any, Decomposition] = {
     aten.linalg_cholesky_ex.default: matrices.cholesky_and_report,
     aten._grouped_mm.default: matrices.product_of_groups,
     aten.convolution.default: convolutions.convolution,
+    aten.conv_tbc.default: convolutions.convolution_of_times,
     aten.convolution_backward.default: convolutions.gradients,
 }
 
@@ -155,6 +167,7 @@ def decompositions() -> dict[Any, Decomposition]:
     own = torch.export.default_decompositions()
     table.update({operator: own[operator] for operator in norms if operator in own})
     table.update(OWN)
+    table.update(quantised.decompositions())
     # What transformers calls for experts if it is imported.
     experts = getattr(torch.ops.transformers, "grouped_mm_fallback", None)
     if experts is not None:

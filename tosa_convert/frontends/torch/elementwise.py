@@ -152,6 +152,14 @@ def copysign(x: Any, y: Any) -> Any:
     return torch.where(signbit(y), -size, size)
 
 
+def product(x: Any, dims: Sequence[int] | None, **options: Any) -> Any:
+    """`prims.prod`: the product over one axis after the other."""
+    kind = options.get("output_dtype") or x.dtype
+    for dim in sorted(range(x.dim()) if dims is None else dims, reverse=True):
+        x = torch.prod(x, dim, dtype=kind)
+    return x
+
+
 def _shifted(x: Any, dim: int, count: int, fill: Any) -> Any:
     """Move the tensor towards higher indices along an axis, with `fill` in front."""
     front = torch.full_like(x.narrow(dim, 0, count), fill)
@@ -197,13 +205,26 @@ def softmax_of_number(x: Any, *_: Any) -> Any:
 
 def distances(x: Any, y: Any, p: float, compute_mode: int | None = None) -> Any:
     """Compute the distance of every row of x to every row of y."""
-    difference = (x.unsqueeze(-2) - y.unsqueeze(-3)).abs()
+    return _size_of_rows(x.unsqueeze(-2) - y.unsqueeze(-3), p)
+
+
+def distances_of_pairs(x: Any, p: float = 2) -> Any:
+    """Compute the distance of every row to each row after it."""
+    if x.shape[0] < 2:
+        return NotImplemented
+    return torch.cat(
+        [_size_of_rows(x[row + 1 :] - x[row : row + 1], p) for row in range(x.shape[0] - 1)]
+    )
+
+
+def _size_of_rows(x: Any, p: float) -> Any:
+    x = x.abs()
     if p == 1:
-        return difference.sum(-1)
+        return x.sum(-1)
     if p == 2:
-        return torch.sqrt((difference * difference).sum(-1))
+        return torch.sqrt((x * x).sum(-1))
     if p == math.inf:
-        return difference.amax(-1)
+        return x.amax(-1)
     return NotImplemented
 
 
@@ -217,6 +238,60 @@ def remainder_of_truncation(x: Any, y: Any) -> Any:
     left = torch.where(left < 0, left + size, left)
     left = torch.where(left >= size, left - size, left)
     return torch.where(x < 0, -left, left)
+
+
+def divide_to_whole(x: Any, y: Any, *, rounding_mode: str | None = None) -> Any:
+    """`div` of floating point with a rounding mode: TOSA's quotient may be one off at multiples of y."""
+    if rounding_mode is None or not _is_inexact_quotient(x, y):
+        return NotImplemented
+    x, y = _promoted(x, y)
+    if rounding_mode == "floor":
+        return _floor_quotient(x, y)
+    whole = _floor_quotient(x.abs(), y.abs())
+    return torch.where((x < 0) != (y < 0), -whole, whole)
+
+
+def floor_divide(x: Any, y: Any) -> Any:
+    """`//` of floating point; see `divide_to_whole`."""
+    return divide_to_whole(x, y, rounding_mode="floor")
+
+
+def remainder_of_floor(x: Any, y: Any) -> Any:
+    """`%` of floating point, which would be y instead of 0 where the quotient is one too small."""
+    if not _is_inexact_quotient(x, y):
+        return NotImplemented
+    x, y = _promoted(x, y)
+    return x - _floor_quotient(x, y) * y
+
+
+def _is_inexact_quotient(x: Any, y: Any) -> bool:
+    """Return whether x / y is of floating point; quotients by powers of two are exact."""
+    if not torch.is_tensor(x) or not torch.result_type(x, y).is_floating_point:
+        return False
+    return torch.is_tensor(y) or (y != 0 and math.frexp(y)[0] not in (0.5, -0.5))
+
+
+def _promoted(x: Any, y: Any) -> tuple[Any, Any]:
+    """Return both operands as tensors of the type in which torch divides them."""
+    kind = torch.result_type(x, y)
+    if not torch.is_tensor(y):
+        y = torch.full([1] * x.dim(), y, dtype=kind, device=x.device)
+    return x.to(kind), y.to(kind)
+
+
+def _floor_quotient(x: Any, y: Any) -> Any:
+    """Round the quotient down, then move it to where its product with y is next below x."""
+    size, part = y.abs(), torch.where(y < 0, -x, x)
+    whole = torch.floor(part / size)
+    whole = torch.where((whole + 1) * size <= part, whole + 1, whole)
+    return torch.where(whole * size > part, whole - 1, whole)
+
+
+def dropout_of_inference(x: Any, p: float, train: bool | None) -> Any:
+    """`native_dropout` without randomness: all elements, and that all are kept."""
+    if train is None or train:
+        return NotImplemented
+    return x.clone(), torch.ones_like(x, dtype=torch.bool)
 
 
 def leaky_relu_of_means(

@@ -104,10 +104,10 @@ def is_quantised(program: Any) -> bool:
 
 
 def float_remarks(program: Any) -> list[str]:
-    """Warn if the program is quantised, for the route that computes it in floating point."""
+    """Warn if the program is quantised, for the route that computes some of it in floating point."""
     text = (
-        "the program is quantised, and its arithmetic is in floating point, between operators that"
-        " quantise and dequantise: --via executorch makes integer arithmetic of it"
+        "the program is quantised, and what is not between operators that dequantise and quantise to"
+        " int8 is computed in floating point: --via executorch makes integer arithmetic of it"
     )
     return [text] if is_quantised(program) else []
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import torch
+from torch import fx
 from torch_mlir import ir
 from torch_mlir.extras.fx_importer import FxImporter, FxImporterHooks, create_mlir_tensor_type
 
@@ -17,11 +20,26 @@ from tosa_convert.frontends.torch.dialect import (
     operator_name,
     run_passes,
 )
+from tosa_convert.frontends.torch.signature import HELD, held_tensor
 
 #: torch-mlir's pipeline from imported programs to the backend form of its dialect.
 _TO_BACKEND: Final = (
     "builtin.module(func.func(torch-match-quantized-custom-ops),"
     " torchdynamo-export-to-torch-backend-pipeline)"
+)
+_aten: Final[Any] = torch.ops.aten
+#: Operators whose results have equal elements: what these are, by the arguments.
+_FILLED: Final[dict[Any, Callable[[Sequence[Any]], Any]]] = {
+    _aten.full: lambda arguments: arguments[1],
+    _aten.full_like: lambda arguments: arguments[1],
+    _aten.scalar_tensor: lambda arguments: arguments[0],
+    **dict.fromkeys((_aten.zeros, _aten.zeros_like), lambda _: 0),
+    **dict.fromkeys((_aten.ones, _aten.ones_like), lambda _: 1),
+}
+#: Operators that move equal elements.
+_MOVES: Final = (
+    *(_aten.view, _aten._unsafe_view, _aten.reshape, _aten.expand, _aten.permute, _aten.alias),
+    *(_aten.unsqueeze, _aten.squeeze, _aten.clone, _aten.lift_fresh_copy, _aten.transpose),
 )
 
 
@@ -40,6 +58,7 @@ def import_program(program: Any, cutter: Cutter | None = None) -> Any:
     hooks = FxImporterHooks()
     hooks.resolve_literal = _SharedLiterals().resolve
     importer = FxImporter(context=new_context(), hooks=hooks)
+    fold_equal_elements(program)
     importer.import_program(program, func_name="main")
     module = importer.module
     if cutter is not None:
@@ -54,6 +73,71 @@ def import_program(program: Any, cutter: Cutter | None = None) -> Any:
             raise
         raise NotLoweredError(Counter(row for _, row in unknown)) from None
     return module
+
+
+def fold_equal_elements(program: Any) -> None:
+    """Let torch compute, in place, elementwise operators of constants whose elements are all equal.
+
+    torch-mlir folds these wrongly: `ones < 0` to True, `-7 % 4` to -3, and integer quotients to 2^62.
+    """
+    graph, known = program.graph, _numbers_held(program)
+    for node in list(graph.nodes):
+        if node.op != "call_function":
+            continue
+        packet = getattr(node.target, "overloadpacket", None)
+        if packet in _FILLED:
+            number = _FILLED[packet](node.args)
+        elif packet in _MOVES and node.args[0] in known:
+            number = known[node.args[0]]
+        elif all(one in known for one in node.all_input_nodes) and _is_elementwise(node):
+            value = node.meta["val"]
+            number = _computed(node, known)
+            if not math.isfinite(number):
+                continue
+            node.target = _aten.full.default
+            node.args, node.kwargs = (list(value.shape), number), {"dtype": value.dtype}
+        else:
+            continue
+        if isinstance(number, (bool, int, float)):
+            known[node] = number
+    graph.eliminate_dead_code()
+    program.graph_module.recompile()
+
+
+def _numbers_held(program: Any) -> dict[Any, Any]:
+    """Return the numbers of the tensors with one element that a program holds, by their nodes."""
+    nodes = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
+    held = [spec for spec in program.graph_signature.input_specs if spec.kind in HELD]
+    tensors = [(nodes[spec.arg.name], held_tensor(program, spec)) for spec in held]
+    return {
+        node: tensor.item()
+        for node, tensor in tensors
+        if tensor.numel() == 1 and not tensor.is_complex()
+    }
+
+
+def _is_elementwise(node: Any) -> bool:
+    tags = getattr(node.target, "tags", ())
+    value = node.meta.get("val")
+    return (
+        (torch.Tag.pointwise in tags or node.target is _aten.floor_divide.default)
+        and torch.Tag.nondeterministic_seeded not in tags
+        and isinstance(value, torch.Tensor)
+        and value.dtype is not torch.uint8
+        and not value.is_complex()
+        and all(isinstance(size, int) for size in value.shape)
+    )
+
+
+def _computed(node: Any, known: Mapping[Any, Any]) -> Any:
+    """Compute one element of an elementwise operator of known numbers."""
+
+    def tensor_of(one: Any) -> Any:
+        value = one.meta["val"]
+        return torch.full([1] * value.dim(), known[one], dtype=value.dtype)
+
+    arguments = fx.map_arg(node.args, tensor_of)
+    return node.target(*arguments, **fx.map_arg(node.kwargs, tensor_of)).item()
 
 
 def _unknown_operators(module: Any) -> list[tuple[Any, Unlowered]]:

@@ -41,6 +41,20 @@ def select_by_tensors(program: Any) -> None:
         program.graph_module.recompile()
 
 
+def use_views_of_aten(program: Any) -> None:
+    """Put torch's own views in place of those of `prims`, in place: torch refuses to decompose them."""
+    aten, prims = torch.ops.aten, torch.ops.prims
+    own = {
+        prims.view_of.default: aten.alias.default,
+        prims.squeeze.default: aten.squeeze.dims,
+    }
+    for node in program.graph.nodes:
+        if node.op == "call_function" and node.target in own:
+            node.target = own[node.target]
+            node.args, node.kwargs = (*node.args, *node.kwargs.values()), {}
+    program.graph_module.recompile()
+
+
 def roll(x: Any, shifts: Sequence[int], dims: Sequence[int] = ()) -> Any:
     """Exchange two slices of each axis."""
     if not dims:
@@ -226,7 +240,9 @@ def index_add(x: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> A
     return x + alpha * added.reshape(x.movedim(dim, 0).shape).movedim(0, dim)
 
 
-def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False) -> Any:
+def index_put(
+    x: Any, indices: Sequence[Any], values: Any, accumulate: bool = False, unsafe: bool = False
+) -> Any:
     """`x[indices] = values` by a scatter of whole rows, or by a sum where they accumulate."""
     if any(index is not None and index.dtype == torch.bool for index in indices):
         return _masked_put(x, indices, values, accumulate)
@@ -255,10 +271,20 @@ def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = Fa
         made = index_add(table, 0, place, rows)
         if made is NotImplemented:
             return NotImplemented
+    elif count > table.shape[0]:
+        made = _put_last(table, place, rows)
     else:
         made = torch.scatter(table, 0, place.unsqueeze(1).expand(count, width), rows)
     order = [*axes, *rest]
     return made.reshape(front.shape).permute(*(order.index(axis) for axis in range(x.dim())))
+
+
+def _put_last(table: Any, place: Any, rows: Any) -> Any:
+    """Put the last of the rows of each place: there are more than places, and SCATTER takes one."""
+    size, count = table.shape[0], place.numel()
+    hit = place.unsqueeze(0) == torch.arange(size, device=place.device).unsqueeze(1)
+    last = torch.where(hit, torch.arange(count, device=place.device), -1).amax(1)
+    return torch.where((last >= 0).unsqueeze(1), rows[last.clamp(min=0)], table)
 
 
 def _masked_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool) -> Any:

@@ -10,6 +10,7 @@ import itertools
 from typing import Any, Final
 
 from torch.export.graph_signature import (
+    ConstantArgument,
     InputKind,
     InputSpec,
     OutputKind,
@@ -45,10 +46,16 @@ class State:
 
 @dataclass
 class Signature:
-    """inputs, outputs: names in order, without state; changed_inputs: those that are written to."""
+    """What a lowered program takes and returns.
+
+    inputs, outputs: names in order, without state.
+    changed_inputs: those that are written to.
+    numbers: what the model returns that is no tensor, such as `output 1 is 2`.
+    """
 
     inputs: list[str]
     outputs: list[str]
+    numbers: list[str] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
     changed_inputs: list[str] = field(default_factory=list)
 
@@ -183,6 +190,26 @@ def _unused(name: str, taken: set[str]) -> str:
     return next(
         new for new in itertools.chain((name, f"{name}_output"), numbered) if new not in taken
     )
+
+
+def drop_numbers(program: Any, names: Signature) -> None:
+    """Leave out, in place, what a decomposed program returns that is no tensor: None, and numbers."""
+    specs = program.graph_signature.output_specs
+    user = [n for n, spec in enumerate(specs) if spec.kind == OutputKind.USER_OUTPUT]
+    dropped = {
+        n: place for place, n in enumerate(user) if isinstance(specs[n].arg, ConstantArgument)
+    }
+    if not dropped:
+        return
+    values = {place: specs[n].arg.value for n, place in dropped.items()}
+    names.numbers = [
+        f"output {place} is {value!r}" for place, value in values.items() if value is not None
+    ]
+    names.outputs = [name for place, name in enumerate(names.outputs) if place not in values]
+    output = program.graph.output_node()
+    output.args = (tuple(one for n, one in enumerate(output.args[0]) if n not in dropped),)
+    specs[:] = [spec for n, spec in enumerate(specs) if n not in dropped]
+    program.graph_module.recompile()
 
 
 def lift_state(program: Any, names: Signature) -> None:

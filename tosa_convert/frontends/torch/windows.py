@@ -244,26 +244,31 @@ def _even(x: Any, output_size: Sequence[int]) -> list[int]:
 def adaptive_maximum(x: Any, output_size: Sequence[int]) -> Any:
     """Compute the maxima along one axis after the other, and where they are in each window."""
     axes = len(output_size)
-    if axes < 2 or math.prod(output_size) > _POSITIONS or 0 in output_size:
+    if axes < 2 or 0 in output_size:
         return NotImplemented
     if axes == 2 and (kernel := _even(x, output_size)):
         largest = torch.ops.aten.max_pool2d(x, kernel)
     else:
         largest = _by_windows(x, output_size, torch.amax)
-    sizes = x.shape[-axes:]
-    places = []
-    for window in product(*map(_bounds, sizes, output_size)):
-        part = x
-        for axis, (low, high) in enumerate(window, x.dim() - axes):
-            part = part.narrow(axis, low, high - low)
-        left = part.flatten(-axes).argmax(-1)
-        place, step = torch.zeros_like(left), 1
-        for size, (low, high) in zip(reversed(sizes), reversed(window), strict=True):
-            outer = torch.div(left, high - low, rounding_mode="floor")
-            place = place + (left - outer * (high - low) + low) * step
-            left, step = outer, step * size
-        places.append(place)
-    return largest, torch.stack(places, -1).reshape(largest.shape)
+    return largest, _places_of_largest(x, output_size)
+
+
+def _places_of_largest(x: Any, output_size: Sequence[int]) -> Any:
+    """Find the first largest element of each window, as its position in the flattened axes."""
+    axes = len(output_size)
+    shape = [1] * (x.dim() - axes) + list(x.shape[-axes:])
+    places = torch.arange(math.prod(shape), device=x.device).reshape(shape)
+    for axis, count in reversed(list(enumerate(output_size, x.dim() - axes))):
+        found = []
+        for low, high in _bounds(x.shape[axis], count):
+            best, place = x.narrow(axis, low, 1), places.narrow(axis, low, 1)
+            for at in range(low + 1, high):
+                other = x.narrow(axis, at, 1)
+                place = torch.where(other > best, places.narrow(axis, at, 1), place)
+                best = torch.maximum(best, other)
+            found.append((best, place.expand(best.shape)))
+        x, places = (torch.cat(parts, axis) for parts in zip(*found, strict=True))
+    return places
 
 
 def resize_without_aliases(

@@ -18,8 +18,8 @@ from tosa_convert.records import dataclass
 class Adapter:
     """How a consumer is run.
 
-    package: what PyPI calls it. words: of its command, with `{model}`, `{mlir}` and `{program}` as
-    `ProgramCommand` has them; without `{program}` it only reads.
+    package: what PyPI calls it. words: of its command, with `{model}`, `{mlir}`, `{tflite}` and
+    `{program}` as `ProgramCommand` has them; without `{program}` it only reads.
     pipeline: passes of MLIR that its bindings run. refusal: what its command says on stderr of a program
     that it does not take, as a regular expression.
     """
@@ -31,7 +31,8 @@ class Adapter:
 
 
 _SERIALIZER: Final = "filename={program}"
-_MLIR_REFUSAL: Final = r"(?<!LLVM )[Ee]rror: "
+#: The second one is of a zero point that is no constant, of EXT-DYNAMIC.
+_MLIR_REFUSAL: Final = r"(?<!LLVM )[Ee]rror: |ERROR: cannot retrieve the zero points"
 _VELA_REFUSAL: Final = (
     "Validation error:|could not run on NPU|Compilation failed: TOSA (builder|FB Reader) error"
 )
@@ -94,8 +95,13 @@ ADAPTERS: Final[Mapping[str, Adapter]] = {
     "model-converter": Adapter(
         "ai-ml-sdk-model-converter",
         ("model-converter", "--input", "{model}", "--output", "{program}.vgf"),
-        # A zero point that is no constant, of EXT-DYNAMIC.
-        refusal=f"{_MLIR_REFUSAL}|ERROR: cannot retrieve the zero points",
+        refusal=_MLIR_REFUSAL,
+    ),
+    # From a TFLite model of the program's operators.
+    "tflite-converter": Adapter(
+        "tosa-converter-for-tflite",
+        ("tosa-converter-for-tflite", "{tflite}", "--bytecode", "-o", "{program}.mlirbc"),
+        refusal="failed to legalize",
     ),
 }
 

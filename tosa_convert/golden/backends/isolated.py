@@ -32,6 +32,7 @@ from tosa_convert.golden.backends.process import (
     run_backend,
     run_worker,
 )
+from tosa_convert.golden.backends.tflite_model import tflite_model
 from tosa_convert.golden.running.commands import with_paths
 from tosa_convert.golden.running.programs import (
     AS_IT_IS,
@@ -236,9 +237,10 @@ class Command(_Isolated):
 class ProgramCommand(Command):
     """A command that writes another program, whose results numpy computes.
 
-    `{model}` is the program as `.tosa`, `{mlir}` as MLIR text. `{program}` is where the other program
-    goes, in any format that can be read: `{program}.mlir` is a file of MLIR. A command without it only
-    reads: what numpy computes of the program itself is its answer, for those that count what it takes.
+    `{model}` is the program as `.tosa`, `{mlir}` as MLIR text, `{tflite}` as a TFLite model. `{program}`
+    is where the other program goes, in any format that can be read: `{program}.mlir` is a file of MLIR.
+    A command without it only reads: what numpy computes of the program itself is its answer, for those
+    that count what it takes.
     refusal: a regular expression for stderr that tells a refusal from a crash.
     """
 
@@ -251,9 +253,14 @@ class ProgramCommand(Command):
 
     def run(self, part: Graph, inputs: Mapping[str, Array], folder: Path) -> Mapping[str, Array]:
         """Run the command, and compute what it wrote, whose inputs and outputs have the same order."""
-        marks = {"{model}": folder / "model.tosa", "{mlir}": folder / "model.mlir"}
+        names = ("model.tosa", "model.mlir", "model.tflite")
+        marks = dict(
+            zip(("{model}", "{mlir}", "{tflite}"), map(folder.joinpath, names), strict=True)
+        )
         if any("{mlir}" in word for word in self.words):
             write_plain_mlir(part, folder)
+        if any("{tflite}" in word for word in self.words):
+            write_scratch(marks["{tflite}"], [tflite_model(part)])
         paths = {mark: str(path) for mark, path in marks.items()}
         written = {REWRITTEN: str(folder / "program"), "{folder}": str(folder / "written")}
         words = with_paths(self.words, paths | written, appended=[])

@@ -52,6 +52,7 @@ _PACKAGES: Final = (
     "tosa-tools",
     "ethos-u-vela",
     "ai-ml-sdk-model-converter",
+    "tosa-converter-for-tflite",
     "numpy",
 )
 _EXPECTED: Final = "a finding that fuzz wrote"

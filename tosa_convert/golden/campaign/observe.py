@@ -34,10 +34,12 @@ _STATUS_OF_MODEL: Final[dict[str, Status]] = {
     "refmodel-refused": "refused",
 }
 #: What a compiler says whose own verifier refuses what it made of a program: no refusal.
-#: What SPIR-V refuses, the levels and profiles of TOSA, and variables may be limits of the target.
+#: What SPIR-V refuses, the levels, profiles and extensions of TOSA, such as variables and operands that
+#: are no constants, may be limits of the target.
 _INVALID_IR: Final = re.compile(
     r"error: (?:\S+:\d+:\d+: )?(internal error|"
-    r"'(?!spirv\.|tosa\.variable)[\w.]+' op (?!illegal|unsupported|'|failed to emulate))"
+    r"'(?!spirv\.|tosa\.variable)[\w.]+' op (?!illegal|unsupported|'|failed to emulate|"
+    r"expected compile time resolvable constant))"
 )
 #: What differs between messages of one cause: names in quotes, files, values of MLIR, numbers.
 _VARIABLE: Final = (

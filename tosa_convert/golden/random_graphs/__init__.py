@@ -84,7 +84,7 @@ def generate(
     target = Target.of(profile, types, newest)
     if kinds is not None:
         target.refuse_impossible(chosen)
-    chosen = [name for name in chosen if target.takes(name)]
+    chosen = target.taken(chosen)
     if not chosen or not target.inputs(ELEMENT_TYPES):
         message = f"no program can be generated with {target}"
         known = ", ".join(ELEMENT_TYPES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Collection, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -161,15 +161,10 @@ class RandomBuilder:
         bound: int | None = None,
     ) -> Tensor:
         """Pick a random tensor of one of the types and ranks, recent ones more often."""
-        return self.recent(
-            [
-                t
-                for t in self.tensors[-RECENT:]
-                if t.dtype in element_types
-                and len(t.shape) in ranks
-                and (bound is None or t.is_within(bound))
-            ]
-        )
+        fitting = [
+            t for t in self.tensors[-RECENT:] if t.dtype in element_types and len(t.shape) in ranks
+        ]
+        return self.recent(fitting if bound is None else [t for t in fitting if t.is_within(bound)])
 
     def operand(
         self,
@@ -183,14 +178,14 @@ class RandomBuilder:
         Most often one of the block's tensors; sometimes a new input of a type that the block may not
         have, so that all rows are chosen. most: its largest size.
         """
-        known = [plain for plain in plain_rows(name) if self.target.has_row(plain.row)]
+        known, first_types = _rows_within(self.target, name)
         if known and self.random.random() < _RARELY:
             row = self.random.choice(known)
             element_type = str(row.operands[0])
             t = self.input(element_type, self.sizes(self.random.choice(list(ranks)), most))
             if bound is None or t.is_within(bound):
                 return t, row
-        t = self.pick({str(row.operands[0]) for row in known}, ranks, bound)
+        t = self.pick(first_types, ranks, bound)
         return t, self.random.choice([row for row in known if row.operands[0] is t.value.dtype])
 
     def keywords(self, name: str, element_type: str) -> dict[str, Any]:
@@ -220,17 +215,17 @@ class RandomBuilder:
 
     def random_const(self, element_type: str, shape: tuple[int, ...], bound: int) -> Value:
         """Make a constant with random elements; integers up to `bound` in absolute value."""
-        count = math.prod(shape)
+        count, draw = math.prod(shape), self.random.randrange
         numbers: list[float]
         if element_type == "BOOL":
-            numbers = [self.random.randint(0, 1) for _ in range(count)]
+            numbers = [draw(2) for _ in range(count)]
         elif element_type in FLOATS:
-            numbers = [self.random.randint(-64, 64) / 32 for _ in range(count)]
+            numbers = [draw(-64, 65) / 32 for _ in range(count)]
         elif dtype(element_type).is_float:
             numbers = [self.random.choice(NUMBERS) for _ in range(count)]
         else:
             bound = min(bound, INPUT_BOUND[element_type] - (element_type == "INT8"))
-            numbers = [self.random.randint(-bound, bound) for _ in range(count)]
+            numbers = [draw(-bound, bound + 1) for _ in range(count)]
         return self.build.const(np.array(numbers).reshape(shape), element_type)
 
     def shape(self, sizes: Sequence[int], *, new: bool = False) -> Shape:
@@ -365,6 +360,13 @@ def plain_rows(name: str) -> tuple[PlainRow, ...]:
         if (len(plain[0]), len(plain[1])) == (len(row.operands), len(row.results)):
             found.append(PlainRow(row, *plain))
     return tuple(found)
+
+
+@lru_cache(maxsize=4096)
+def _rows_within(target: Target, name: str) -> tuple[tuple[PlainRow, ...], frozenset[str]]:
+    """Return the rows of an operator that a target has, and the types of their first operands."""
+    known = tuple(plain for plain in plain_rows(name) if target.has_row(plain.row))
+    return known, frozenset(str(row.operands[0]) for row in known)
 
 
 #: Appends an operator, or raises NoOperandsError. It gets the operator's name.

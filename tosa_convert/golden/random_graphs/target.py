@@ -64,6 +64,10 @@ class Target:
         """Return whether some row of an operator is within the target."""
         return any(map(self.has_row, rows(operator(name))))
 
+    def taken(self, names: Sequence[str]) -> list[str]:
+        """Return those of some operators that have a row within the target."""
+        return list(_taken(self, tuple(names)))
+
     def has_row(self, row: TypeRow) -> bool:
         """Return whether the types of a row are within the target."""
         return self._has_needs(row) and self._has_types(row.results)
@@ -99,6 +103,11 @@ class Target:
 
 
 ANYTHING: Final = Target()
+
+
+@lru_cache(maxsize=64)
+def _taken(target: Target, names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(filter(target.takes, names))
 
 
 @lru_cache(maxsize=64)

@@ -5,7 +5,7 @@ What a region takes and returns is what the operator passes on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from tosa_convert.graph.model import Block
@@ -22,6 +22,9 @@ from tosa_convert.rules.families.core import (
 )
 from tosa_convert.rules.operator_view import OperatorView
 from tosa_convert.rules.values import ShapeType, TensorType, TypeTable, ValueType
+
+#: What checks a region of an operator.
+RegionCheck = Callable[[OperatorView, tuple[str, Block]], Iterator[Violation]]
 
 # -- what is compared --------------------------------------------------------------------------------
 
@@ -81,29 +84,38 @@ def _passed(view: OperatorView) -> list[ValueType]:
     return view.all("input_list")
 
 
+def _of_region(attribute: str, check: RegionCheck) -> Check:
+    """Make a check of a region, which waits until the region is known."""
+
+    def checked(view: OperatorView) -> Iterator[Violation]:
+        if region := _region(view, attribute):
+            yield from check(view, region)
+
+    checked.__doc__ = check.__doc__
+    return checked
+
+
 def _takes_operands(attribute: str) -> Check:
     """Require that the region takes what the operator passes."""
     rule = f"{attribute.partition('_')[0]}-inputs"
 
-    def check(view: OperatorView) -> Iterator[Violation]:
-        if region := _region(view, attribute):
-            yield from _region_differences(rule, region, True, "the operands", _passed(view))
+    def check(view: OperatorView, region: tuple[str, Block]) -> Iterator[Violation]:
+        return _region_differences(rule, region, True, "the operands", _passed(view))
 
     check.__doc__ = f"Check that {attribute} takes the types of the operands."
-    return check
+    return _of_region(attribute, check)
 
 
 def _returns_results(attribute: str) -> Check:
     """Require that the region returns what the operator declares as its results."""
     rule = f"{attribute.partition('_')[0]}-outputs"
 
-    def check(view: OperatorView) -> Iterator[Violation]:
-        region = _region(view, attribute)
-        if region and view.outputs:
+    def check(view: OperatorView, region: tuple[str, Block]) -> Iterator[Violation]:
+        if view.outputs:
             yield from _region_differences(rule, region, False, "the results", view.outputs)
 
     check.__doc__ = f"Check that {attribute} returns the types of the results."
-    return check
+    return _of_region(attribute, check)
 
 
 def _common(some: Sequence[ValueType], others: Sequence[ValueType]) -> tuple[ResultShape, ...]:
@@ -161,16 +173,13 @@ def _results_are_operands(view: OperatorView) -> Iterator[Violation]:
         yield Violation("output-list", f"{len(view.outputs)} results", f"{len(before)} results")
 
 
-def _body_returns_state(view: OperatorView) -> Iterator[Violation]:
+def _body_returns_state(view: OperatorView, region: tuple[str, Block]) -> Iterator[Violation]:
     """Check that what the body returns is what the next iteration takes."""
-    if region := _region(view, "body_graph"):
-        yield from _region_differences("body-outputs", region, False, "the operands", _passed(view))
+    return _region_differences("body-outputs", region, False, "the operands", _passed(view))
 
 
-def _region_returns_condition(view: OperatorView) -> Iterator[Violation]:
+def _region_returns_condition(view: OperatorView, region: tuple[str, Block]) -> Iterator[Violation]:
     """Check that the region returns one BOOL of one element."""
-    if not (region := _region(view, "cond_graph")):
-        return
     name, block = region
     if len(block.outputs) != 1:
         yield Violation(
@@ -223,8 +232,8 @@ RULES: Final[Rules] = {
             _results_are_operands,
             _takes_operands("cond_graph"),
             _takes_operands("body_graph"),
-            _body_returns_state,
-            _region_returns_condition,
+            _of_region("body_graph", _body_returns_state),
+            _of_region("cond_graph", _region_returns_condition),
         ),
     ),
 }

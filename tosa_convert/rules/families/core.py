@@ -333,7 +333,5 @@ def is_zero(data: Constant) -> bool:
     """
     # By bits, since numpy does not have most floating-point types.
     element = data.uniform()
-    if element is None:
-        return False
-    bits = int.from_bytes(element, "little")
+    bits = -1 if element is None else int.from_bytes(element, "little")
     return bits == 0 or (data.dtype.is_float and bits == 1 << (data.dtype.bits - 1))

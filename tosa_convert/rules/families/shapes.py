@@ -54,9 +54,7 @@ def _modulo(dividend: int, divisor: int) -> Size:
 
 def _div_ceil(dividend: int, divisor: int) -> Size:
     """Return one more than the rounded quotient if there is a remainder, also of negative values."""
-    if not divisor:
-        return None
-    return _quotient(dividend, divisor) + bool(_modulo(dividend, divisor))
+    return _quotient(dividend, divisor) + bool(_modulo(dividend, divisor)) if divisor else None
 
 
 #: What operators of two shapes compute of each pair of values.

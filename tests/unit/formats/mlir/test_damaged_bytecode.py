@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import tosa_convert as tc
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 from tosa_convert.formats.mlir.bytecode.sections import read_sections
+from tosa_convert.formats.mlir.text.parse.module import parse
 
 TEXT = """module attributes {tosa.first = "a"} {
   func.func @main(%arg0: tensor<2xf32> {tosa.tensor_name = "input"}) -> tensor<2xf32> {
@@ -121,3 +124,57 @@ def test_damaged_counts_of_operations_are_refused(difference: int, message: str)
 )
 def test_attributes_that_mlir_does_not_allow_are_refused(old: str, new: str, message: str) -> None:
     assert message in refusal(TEXT.replace(old, new, 1).encode())
+
+
+#: A resource, regions, a variable, an array, and locations of several kinds.
+RICH = """tosa.variable @v = dense<[1, 2]> : tensor<2xi8>
+func.func @main(%a: tensor<2xf32>, %c: tensor<i1>) -> (tensor<2xf32>, tensor<2xi8>) {
+  %k = "tosa.const"() {values = dense_resource<w> : tensor<2xf32>} : () -> tensor<2xf32>
+    loc(fused<"p">["x", "m.py":3:4])
+  %0 = tosa.add %a, %k : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+    loc(callsite("n"("m.py":1:2) at "b"))
+  %1 = tosa.cond_if %c (%x = %0) : tensor<i1> (tensor<2xf32>) -> tensor<2xf32> {
+    tosa.yield %x : tensor<2xf32>
+  } else {
+    tosa.yield %x : tensor<2xf32>
+  }
+  %2 = tosa.variable_read @v : tensor<2xi8>
+  %3 = tosa.transpose %2 {perms = array<i32: 0>} : (tensor<2xi8>) -> tensor<2xi8>
+  return %1, %3 : tensor<2xf32>, tensor<2xi8>
+}
+{-# dialect_resources: {builtin: {w: "0x040000000000C03F000000C0"}} #-}
+"""
+
+
+def test_a_byte_that_is_inverted_anywhere_is_found_or_harmless() -> None:
+    """Each place but those of names: no other error than ours, and these among them."""
+    data = b"".join(map(bytes, parse(memoryview(RICH.encode()))))
+    names = read_sections(memoryview(data)).sections[code.STRINGS]
+    found = set()
+    for place in {*range(len(data))} - {*range(names.offset, names.offset + len(names.bytes))}:
+        changed_file = bytearray(data)
+        changed_file[place] ^= 0xFF
+        try:
+            tc.load(bytes(changed_file))
+        except tc.TosaConvertError as error:
+            found.add(re.sub(r"-?\d+", "N", error.findings[0].message))
+    assert {
+        "a dialect is outside its section",
+        "a dialect's name is string N of N",
+        "a dictionary has a name twice",
+        "a location of N locations has N numbers",
+        "a resource has N bytes, but only N are left",
+        "a size of a tensor is negative",
+        "a type has bytes after its end",
+        "an attribute is cut off, or refers to a string that is not there",
+        "attributes and types have N bytes, their section has N",
+        "found N bytes for an array of N iN",
+        "found N resources, but only N bytes are left",
+        "found alignment N, expected a power of two",
+        "found properties N, expected less than N",
+        "found type N, expected less than N",
+        "the kind of a resource is outside its section",
+        "the location of an operation is number N, expected less than N",
+        "the section ends in the middle of an operation",
+        "variable @v: tensor<NxiN> has a dimension over N",
+    } - found == set()

@@ -1,0 +1,67 @@
+"""Operators of torch's quantised programs that torch-mlir does not lower, or lowers to other numbers.
+
+torch-mlir has those of signed integers whose scale and zero point are numbers. uint8 it clamps at 127.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+
+
+def quantize(x: Any, scale: Any, zero_point: Any, least: Any, most: Any, dtype: Any) -> Any:
+    """`quantize_per_tensor`: multiply by the reciprocal of the scale, as torch does."""
+    if not torch.is_tensor(scale) and dtype is not torch.uint8:
+        return NotImplemented
+    steps = torch.round(x * (1.0 / scale)) + zero_point
+    return torch.clamp(steps, least, most).to(dtype)
+
+
+def dequantize(
+    x: Any,
+    scale: Any,
+    zero_point: Any,
+    least: Any,
+    most: Any,
+    dtype: Any,
+    *,
+    out_dtype: Any = None,
+) -> Any:
+    """`dequantize_per_tensor`, in the type of the result."""
+    if not torch.is_tensor(scale) and dtype is not torch.uint8:
+        return NotImplemented
+    kind = out_dtype or torch.float32
+    return ((x.to(kind) - zero_point) * scale).to(kind)
+
+
+def choose(
+    x: Any, least: int, most: int, eps: float, dtype: Any, *, is_symmetric: bool
+) -> tuple[Any, Any]:
+    """`choose_qparams`: the scale and the zero point with which the numbers fill the range."""
+    low, high = x.amin().clamp(max=0).reshape(1), x.amax().clamp(min=0).reshape(1)
+    if is_symmetric:
+        scale = (torch.maximum(-low, high) / ((most - least) / 2)).clamp(min=eps)
+        zero_point = torch.full_like(scale, 128 if dtype is torch.uint8 else 0)
+    else:
+        scale = ((high - low) / (most - least)).clamp(min=eps)
+        zero_point = (least - torch.round(low / scale)).clamp(least, most)
+    return scale.to(torch.float64), zero_point.to(torch.int64)
+
+
+def decompositions() -> dict[Any, Any]:
+    """Return those whose operators torch knows: it registers them when a module is imported."""
+    known, found = torch.ops.quantized_decomposed, {}
+    for name, function in (
+        ("quantize_per_tensor", quantize),
+        ("dequantize_per_tensor", dequantize),
+    ):
+        packet = getattr(known, name, None)
+        for overload in packet.overloads() if packet is not None else ():
+            found[getattr(packet, overload)] = function
+    for name, is_symmetric in (("choose_qparams", False), ("choose_qparams_symmetric", True)):
+        packet = getattr(known, name, None)
+        if packet is not None:
+            found[packet.tensor] = partial(choose, is_symmetric=is_symmetric)
+    return found

@@ -1,0 +1,425 @@
+"""Write a program as a TFLite model, for consumers that take nothing else.
+
+Only operators that TFLite has in the same form are written: a converter has to give back a program that
+computes the same.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.errors import fail
+from tosa_convert.graph.model import Block, Graph, Operator
+from tosa_convert.records import dataclass, field
+
+#: Element types -> their codes in TFLite's schema.
+_TYPES: Final = {"FP32": 0, "INT32": 2, "INT64": 4, "BOOL": 6, "INT16": 7, "INT8": 9}
+#: ... of results of operators that compute: tensors of fewer bits would be quantised.
+_COMPUTED: Final = ("FP32", "INT32", "BOOL")
+_NO_ACTIVATION: Final = ("b", 0)
+_SAME_SIZE: Final = ("b", 0)
+_VALID: Final = ("b", 1)
+_TRUE: Final = ("?", 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of a flatbuffer: fields by their position.
+
+    A field is (form of struct, number), a table, a list of tables, a text, or an array.
+    """
+
+    fields: Mapping[int, Any]
+
+
+def packed(root: Table, identifier: bytes) -> bytes:
+    """Return the bytes of a flatbuffer. What a field refers to comes after it.
+
+    Example:
+        >>> packed(Table({0: ("i", 7)}), b"TEST").hex()
+        '100000005445535400000600080004000600000007000000'
+    """
+    out = bytearray(4) + identifier
+    open_fields: list[tuple[int, Any]] = [(0, root)]
+    for place, item in open_fields:  # grows
+        at, inner = _append(out, item)
+        struct.pack_into("<I", out, place, at - place)
+        open_fields += inner
+    return bytes(out)
+
+
+def _append(out: bytearray, item: Any) -> tuple[int, list[tuple[int, Any]]]:
+    """Append what a field refers to; returns where it is, and its own fields that refer to others."""
+    if isinstance(item, Table):
+        return _append_table(out, item)
+    if isinstance(item, list):
+        _align(out, 4)
+        at = len(out)
+        out += struct.pack("<I", len(item)) + bytes(4 * len(item))
+        return at, [(at + 4 + 4 * index, one) for index, one in enumerate(item)]
+    data, count = (item.encode(), len(item.encode())) if isinstance(item, str) else _data(item)
+    _align(out, 16, 4)  # elements of constants are aligned
+    at = len(out)
+    out += struct.pack("<I", count) + data + b"\0" * isinstance(item, str)
+    return at, []
+
+
+def _append_table(out: bytearray, table: Table) -> tuple[int, list[tuple[int, Any]]]:
+    size = 4
+    offsets, parts = {}, []
+    for position, value in sorted(table.fields.items()):
+        form, number = value if isinstance(value, tuple) else ("I", 0)
+        width = struct.calcsize(form)
+        size += -size % width
+        offsets[position] = size
+        parts.append((size, form, number, None if isinstance(value, tuple) else value))
+        size += width
+    count = max(table.fields, default=-1) + 1
+    slots = [offsets.get(position, 0) for position in range(count)]
+    vtable = struct.pack(f"<HH{count}H", 4 + 2 * count, size, *slots)
+    _align(out, 4, len(vtable))
+    start = len(out) + len(vtable)
+    out += vtable + struct.pack("<i", len(vtable)) + bytes(size - 4)
+    inner = []
+    for offset, form, number, item in parts:
+        struct.pack_into(f"<{form}", out, start + offset, number)
+        if item is not None:
+            inner.append((start + offset, item))
+    return start, inner
+
+
+def _align(out: bytearray, width: int, ahead: int = 0) -> None:
+    out += bytes(-(len(out) + ahead) % width)
+
+
+def _data(array: Any) -> tuple[bytes, int]:
+    return array.tobytes(), array.size
+
+
+# -- operators -------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Row:
+    """An operator of TFLite.
+
+    code: in its schema. inputs: names of tensors, or constants. union: the number of its options;
+    0 without. options: their fields. version: of its kernel.
+    """
+
+    code: int
+    inputs: Sequence[Any]
+    union: int = 0
+    options: Mapping[int, Any] = field(default_factory=dict)
+    version: int = 1
+
+
+Rule = Callable[[Block, Operator], Row]
+_RULES: dict[str, Rule] = {}
+
+
+def _rule(*names: str) -> Callable[[Rule], Rule]:
+    def register(function: Rule) -> Rule:
+        _RULES.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+def _require(fits: bool, why: str) -> None:
+    """Raise TosaConvertError("backend-refused") for what TFLite has not, or has in another form."""
+    if not fits:
+        raise fail("backend-refused", "a TFLite model", f"there is none with {why}")
+
+
+#: Operators of TFLite that have the operands of TOSA's: code, number of options, and their fields.
+_SAME: Final[Mapping[str, tuple[int, int, Mapping[int, Any]]]] = {
+    "ABS": (101, 78, {}),
+    "ADD": (0, 11, {0: _NO_ACTIVATION}),
+    "BITWISE_XOR": (160, 125, {}),
+    "CEIL": (104, 0, {}),
+    "COS": (108, 84, {}),
+    "EQUAL": (71, 53, {}),
+    "EXP": (47, 33, {}),
+    "FLOOR": (8, 0, {}),
+    "GREATER": (61, 44, {}),
+    "GREATER_EQUAL": (62, 45, {}),
+    "INTDIV": (42, 29, {0: _NO_ACTIVATION}),
+    "LOG": (73, 0, {}),
+    "LOGICAL_AND": (86, 62, {}),
+    "LOGICAL_NOT": (87, 63, {}),
+    "LOGICAL_OR": (84, 60, {}),
+    "MAXIMUM": (55, 39, {}),
+    "MINIMUM": (57, 39, {}),
+    "POW": (78, 56, {}),
+    "RSQRT": (76, 0, {}),
+    "SELECT": (123, 98, {}),
+    "SIGMOID": (14, 0, {}),
+    "SIN": (66, 0, {}),
+    "SUB": (41, 28, {0: _NO_ACTIVATION}),
+    "TANH": (28, 0, {}),
+}
+
+
+@_rule(*_SAME)
+def _same(block: Block, op: Operator) -> Row:
+    code, union, options = _SAME[op.spec.name]
+    return Row(code, op.inputs, union, options)
+
+
+@_rule("MUL")
+def _mul(block: Block, op: Operator) -> Row:
+    _require(not np.any(_constant(block, op.inputs[2])), "MUL with a shift")
+    return Row(18, op.inputs[:2], 21, {0: _NO_ACTIVATION})
+
+
+@_rule("NEGATE")
+def _negate(block: Block, op: Operator) -> Row:
+    return Row(59, op.inputs[:1], 42)
+
+
+@_rule("IDENTITY")
+def _identity(block: Block, op: Operator) -> Row:
+    return _reshaped(block, op)
+
+
+@_rule("RESHAPE")
+def _reshaped(block: Block, op: Operator) -> Row:
+    shape = _integers(block.tensors[op.outputs[0]].shape or ())
+    return Row(22, (op.inputs[0], shape), 17, {0: shape})
+
+
+@_rule("CONCAT")
+def _concat(block: Block, op: Operator) -> Row:
+    return Row(2, op.inputs, 10, {0: ("i", _axis(op)), 1: _NO_ACTIVATION})
+
+
+@_rule("TRANSPOSE")
+def _transpose(block: Block, op: Operator) -> Row:
+    return Row(39, (op.inputs[0], _integers(_listed(op, "perms"))), 26)
+
+
+@_rule("TILE")
+def _tile(block: Block, op: Operator) -> Row:
+    return Row(69, (op.inputs[0], _sizes(block, op.inputs[1])), 51)
+
+
+@_rule("SLICE")
+def _slice(block: Block, op: Operator) -> Row:
+    return Row(65, (op.inputs[0], *(_sizes(block, name) for name in op.inputs[1:])), 48)
+
+
+@_rule("PAD")
+def _pad(block: Block, op: Operator) -> Row:
+    filler = _constant(block, op.inputs[2]).reshape(())
+    return Row(60, (op.inputs[0], _sizes(block, op.inputs[1]).reshape(-1, 2), filler), 43)
+
+
+@_rule("REVERSE")
+def _reverse(block: Block, op: Operator) -> Row:
+    return Row(105, (op.inputs[0], _integers([_axis(op)])), 81)
+
+
+_REDUCTIONS: Final = {
+    "REDUCE_SUM": 74,
+    "REDUCE_PRODUCT": 81,
+    "REDUCE_MAX": 82,
+    "REDUCE_MIN": 89,
+    "REDUCE_ANY": 91,
+    "REDUCE_ALL": 140,
+}
+
+
+@_rule(*_REDUCTIONS)
+def _reduce(block: Block, op: Operator) -> Row:
+    axis = _integers([_axis(op)])
+    return Row(_REDUCTIONS[op.spec.name], (op.inputs[0], axis), 27, {0: _TRUE})
+
+
+@_rule("ARGMAX")
+def _argmax(block: Block, op: Operator) -> Row:
+    axis = np.array(_axis(op), np.int32)
+    return Row(56, (op.inputs[0], axis), 40, {0: ("b", _TYPES["INT32"])})
+
+
+@_rule("GATHER")
+def _gather(block: Block, op: Operator) -> Row:
+    return Row(36, op.inputs, 23, {0: ("i", 1), 1: ("i", 1)})
+
+
+@_rule("MATMUL")
+def _matmul(block: Block, op: Operator) -> Row:
+    return Row(126, op.inputs[:2], 101)
+
+
+@_rule("CONV2D")
+def _conv2d(block: Block, op: Operator) -> Row:
+    channels, *kernel, _ = block.tensors[op.inputs[1]].shape or ()
+    (height, width), (far, wide) = _listed(op, "stride"), _listed(op, "dilation")
+    fields = {1: ("i", width), 2: ("i", height), 3: _NO_ACTIVATION, 4: ("i", wide), 5: ("i", far)}
+    taken = *op.inputs[:2], _bias(block, op, channels)
+    return Row(3, taken, 1, _window(block, op, kernel, fields))
+
+
+@_rule("DEPTHWISE_CONV2D")
+def _depthwise(block: Block, op: Operator) -> Row:
+    weights = _constant(block, op.inputs[1])
+    high, broad, channels, each = weights.shape
+    (height, width), (far, wide) = _listed(op, "stride"), _listed(op, "dilation")
+    fields = {1: ("i", width), 2: ("i", height), 3: ("i", each), 4: _NO_ACTIVATION}
+    fields |= {5: ("i", wide), 6: ("i", far)}
+    flat = weights.reshape(1, high, broad, channels * each)
+    taken = op.inputs[0], flat, _bias(block, op, channels * each)
+    return Row(4, taken, 2, _window(block, op, (high, broad), fields))
+
+
+def _bias(block: Block, op: Operator, channels: int) -> Any:
+    """Return a bias of one element as one for each channel."""
+    name = op.inputs[2]
+    if block.tensors[name].shape == (channels,):
+        return name
+    return np.broadcast_to(_constant(block, name), (channels,))
+
+
+@_rule("AVG_POOL2D", "MAX_POOL2D")
+def _pool(block: Block, op: Operator) -> Row:
+    (height, width), (high, wide) = _listed(op, "stride"), _listed(op, "kernel")
+    fields = {1: ("i", width), 2: ("i", height), 3: ("i", wide), 4: ("i", high), 5: _NO_ACTIVATION}
+    code = 1 if op.spec.name == "AVG_POOL2D" else 17
+    return Row(code, op.inputs[:1], 5, _window(block, op, (high, wide), fields))
+
+
+def _window(
+    block: Block, op: Operator, kernel: Sequence[int], fields: Mapping[int, Any]
+) -> Mapping[int, Any]:
+    """Add the padding to options: none, or what TFLite calls SAME."""
+    sizes, stride = (block.tensors[op.inputs[0]].shape or ())[1:3], _listed(op, "stride")
+    same: list[int] = []
+    for size, step, width, wide in zip(
+        sizes,
+        stride,
+        kernel,
+        _listed(op, "dilation") if "dilation" in op.attributes else (1, 1),
+        strict=True,
+    ):
+        count = max((-(-size // step) - 1) * step + (width - 1) * wide + 1 - size, 0)
+        same += [count // 2, count - count // 2]
+    is_padded = any(_listed(op, "pad"))
+    _require(not is_padded or same == [*_listed(op, "pad")], "a padding that is not SAME")
+    return {0: _SAME_SIZE if is_padded else _VALID, **fields}
+
+
+@_rule("CAST")
+def _cast(block: Block, op: Operator) -> Row:
+    taken, made = (block.tensors[name].dtype.name for name in (op.inputs[0], op.outputs[0]))
+    # Others are rounded otherwise, or saturate.
+    _require((taken, made) in (("INT32", "FP32"), ("BOOL", "INT32")), f"CAST {taken} to {made}")
+    return Row(53, op.inputs, 37, {0: ("b", _TYPES[taken]), 1: ("b", _TYPES[made])})
+
+
+def _listed(op: Operator, name: str) -> tuple[int, ...]:
+    """Return the numbers of an attribute."""
+    found = op.attributes[name]
+    assert isinstance(found, tuple)
+    return found
+
+
+def _axis(op: Operator) -> int:
+    found = op.attributes["axis"]
+    assert isinstance(found, int)
+    return found
+
+
+def _constant(block: Block, name: str) -> Any:
+    """Return the elements of a constant."""
+    tensor = block.tensors[name]
+    _require(tensor.data is not None, "an operand that is no constant")
+    assert tensor.data is not None
+    return np.asarray(tensor.data.numpy()).reshape(tensor.shape or ())
+
+
+def _sizes(block: Block, name: str) -> Any:
+    values = block.shapes[name].values()
+    _require(values is not None, "a shape that is computed")
+    return _integers(values or ())
+
+
+def _integers(values: Sequence[int]) -> Any:
+    return np.array(values, np.int32)
+
+
+# -- models ----------------------------------------------------------------------------------------
+
+
+def tflite_model(graph: Graph) -> bytes:
+    """Return a program as a TFLite model.
+
+    Raises TosaConvertError("backend-refused") if it has what TFLite has not, or not in the same form.
+    """
+    _require(len(graph.regions) == 1, "regions")
+    block = graph.main
+    numbers: dict[str, int] = {}
+    tensors: list[Table] = []
+    buffers = [Table({})]
+    codes: list[tuple[int, int]] = []
+    operators = []
+
+    def number_of(given: Any) -> int:
+        """Return the number of a tensor, which a constant gets now."""
+        if isinstance(given, str) and given in numbers:
+            return numbers[given]
+        number, buffer = len(tensors), 0
+        if isinstance(given, str):
+            numbers[given] = number
+            tensor = block.tensors[given]
+            kind, shape = tensor.dtype.name, tensor.shape
+            _require(kind in _TYPES and tensor.scale is None, f"tensors of {kind}")
+            _require(shape is not None and min(shape, default=1) > 0, "unknown sizes")
+            data = None if tensor.data is None else _constant(block, given)
+        else:
+            kind = {"f": "FP32", "b": "BOOL"}.get(given.dtype.kind, f"INT{8 * given.itemsize}")
+            shape, data = given.shape, given
+        if data is not None:
+            buffer = len(buffers)
+            buffers.append(Table({0: np.frombuffer(data.tobytes(), np.uint8)}))
+        fields = {0: _integers(shape or ()), 1: ("b", _TYPES[kind]), 2: ("I", buffer)}
+        tensors.append(Table({**fields, 3: f"t{number}", 8: _TRUE}))
+        return number
+
+    inputs = [number_of(name) for name in block.inputs]
+    for op in block.operators:
+        if not op.inputs and op.spec.name in ("CONST", "CONST_SHAPE"):
+            continue
+        name = op.spec.name
+        _require(name in _RULES, name)
+        made = block.tensors[op.outputs[0]].dtype.name
+        _require(name in _MOVED or made in _COMPUTED, f"{name} of {made}")
+        spread = op.attributes.get("nan_mode", "PROPAGATE")
+        _require(getattr(spread, "name", spread) == "PROPAGATE", "IGNORE of NaN")
+        row = _RULES[name](block, op)
+        if (row.code, row.version) not in codes:
+            codes.append((row.code, row.version))
+        taken = _integers([number_of(one) for one in row.inputs])
+        results = _integers([number_of(one) for one in op.outputs])
+        fields = {0: ("I", codes.index((row.code, row.version))), 1: taken, 2: results}
+        if row.union:
+            fields |= {3: ("B", row.union), 4: Table(row.options)}
+        operators.append(Table(fields))
+    outputs = [number_of(name) for name in block.outputs]
+    subgraph = {0: tensors, 1: _integers(inputs), 2: _integers(outputs), 3: operators, 4: "main"}
+    of_codes = [
+        Table({0: ("b", min(code, 127)), 2: ("i", version), 3: ("i", code)})
+        for code, version in codes
+    ]
+    fields = {0: ("I", 3), 1: of_codes, 2: [Table(subgraph)], 3: "tosa-convert", 4: buffers}
+    return packed(Table(fields), b"TFL3")
+
+
+#: Operators that compute nothing, and take elements of any type.
+_MOVED: Final = frozenset(
+    ("CONCAT", "GATHER", "IDENTITY", "PAD", "RESHAPE", "REVERSE", "SLICE", "TILE", "TRANSPOSE")
+)

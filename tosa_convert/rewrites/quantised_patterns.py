@@ -1,0 +1,212 @@
+"""Recognises what quantises and dequantises in a program of FP32, as torch-mlir writes it.
+
+To quantise is MUL by the reciprocal of a scale, a rounding of twelve operators to the nearest integer,
+ADD of a zero point, CLAMP and CAST to INT8. To dequantise is CAST, SUB of the zero point, CAST and MUL
+by the scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tosa_convert.builder.block_values import BlockValues
+from tosa_convert.graph.dtypes import FP32, INT8, INT32
+from tosa_convert.graph.model import Block, Operator, element_value
+from tosa_convert.records import NamedTuple
+
+Array = npt.NDArray[Any]
+
+#: The least and the greatest INT8.
+LOW: Final = -128
+HIGH: Final = 127
+
+
+class Dequantised(NamedTuple):
+    """An integer i of a tensor means scale * (i - zero).
+
+    value: the tensor of INT8. scales: in FP32, with the rank of the tensor; only the size of the axis of
+    channels may not be 1.
+    """
+
+    value: str
+    scales: Array
+    zero: int
+
+    def numbers(self, integers: Array) -> Array:
+        """Dequantise integers as the operators do; there has to be one scale."""
+        wide = (integers.astype(np.int32) - self.zero).astype(np.float32)
+        result: Array = wide * self.scales.reshape(-1)[0]
+        return result
+
+
+class Quantised(NamedTuple):
+    """The nearest integer to `value * inverse`, to which `zero` is added, saturated."""
+
+    value: str
+    inverse: float
+    zero: int
+
+    def integers(self, numbers: Array) -> Array:
+        """Quantise numbers of FP32 as the operators do."""
+        with np.errstate(over="ignore"):
+            rounded = np.rint(numbers.astype(np.float32) * np.float32(self.inverse))
+        result: Array = np.clip(rounded + np.float32(self.zero), LOW, HIGH).astype(np.int8)
+        return result
+
+    def is_scale_of(self, given: Dequantised) -> bool:
+        """Return whether it gives the integers back that were dequantised."""
+        if given.scales.size != 1 or given.zero != self.zero:
+            return False
+        scale = float(given.scales.reshape(-1)[0])
+        return abs(scale * self.inverse - 1) < 2.0**-21
+
+
+def made_by(edit: BlockValues, name: str, kind: str) -> Operator | None:
+    """Return the operator that makes a value, if it is of this kind."""
+    op = edit.producers.get(name)
+    return op if op is not None and op.spec.name == kind else None
+
+
+def sides(op: Operator) -> Iterator[tuple[str, str]]:
+    """Iterate over the first two operands of an operator in both orders."""
+    yield op.inputs[0], op.inputs[1]
+    yield op.inputs[1], op.inputs[0]
+
+
+def array_of(edit: BlockValues, name: str) -> Array | None:
+    """Return the elements of a constant in its shape; None for any other value."""
+    data, shape = edit.data_of(name), edit.tensors[name].shape
+    if data is None or shape is None:
+        return None
+    number = edit.number_of(name)
+    if number is not None:
+        return np.full((1,) * len(shape), number, data.dtype.numpy)
+    return data.numpy().reshape(shape)
+
+
+def dequantised(edit: BlockValues, name: str) -> Dequantised | None:
+    """Return what a tensor of FP32 is dequantised from, or None."""
+    product = made_by(edit, name, "MUL")
+    if product is None or edit.tensors[name].dtype is not FP32:
+        return None
+    for real, constant in sides(product):
+        scales = array_of(edit, constant)
+        cast = made_by(edit, real, "CAST")
+        if scales is None or cast is None:
+            continue
+        if edit.tensors[real].shape != edit.tensors[name].shape:
+            return None
+        value, zero = cast.inputs[0], 0
+        if edit.tensors[value].dtype is INT32:
+            less = made_by(edit, value, "SUB")
+            if less is not None:
+                number = edit.number_of(less.inputs[1])
+                if not isinstance(number, int) or not LOW <= number <= HIGH:
+                    return None
+                value, zero = less.inputs[0], number
+            widened = made_by(edit, value, "CAST")
+            if widened is None:
+                return None
+            value = widened.inputs[0]
+        is_scale = np.isfinite(scales).all() and (scales > 0).all()
+        is_by_channel = sum(size > 1 for size in scales.shape) <= 1
+        if edit.tensors[value].dtype is INT8 and is_scale and is_by_channel:
+            return Dequantised(value, scales, zero)
+    return None
+
+
+def dequantised_outputs(block: Block) -> dict[str, Dequantised]:
+    """Return the outputs of a block that are dequantised with one scale, by name."""
+    values = BlockValues(block)
+    for op in block.operators:
+        values.add(op)
+    found = {name: dequantised(values, name) for name in block.outputs if name in block.tensors}
+    return {name: row for name, row in found.items() if row is not None and row.scales.size == 1}
+
+
+def quantised(edit: BlockValues, op: Operator) -> Quantised | None:
+    """Return what a CAST to INT8 quantises, or None."""
+    if op.spec.name != "CAST" or edit.tensors[op.outputs[0]].dtype is not INT8:
+        return None
+    clamp = made_by(edit, op.inputs[0], "CLAMP")
+    if clamp is None or edit.tensors[clamp.inputs[0]].dtype is not FP32:
+        return None
+    if clamp_bounds(clamp) != (LOW, HIGH):
+        return None
+    value, zero = clamp.inputs[0], 0
+    moved = made_by(edit, value, "ADD")
+    if moved is not None:
+        number = edit.number_of(moved.inputs[1])
+        if not isinstance(number, float) or not number.is_integer() or not LOW <= number <= HIGH:
+            return None
+        value, zero = moved.inputs[0], int(number)
+    scaled = _rounded(edit, value)
+    product = made_by(edit, scaled, "MUL") if scaled else None
+    if product is None:
+        return None
+    for real, constant in sides(product):
+        inverse = edit.number_of(constant)
+        is_whole = edit.tensors[real].shape == edit.tensors[op.outputs[0]].shape
+        if isinstance(inverse, float) and 0 < inverse < np.inf and is_whole:
+            return Quantised(real, inverse, zero)
+    return None
+
+
+def clamp_bounds(clamp: Operator) -> tuple[float, float]:
+    """Return the bounds of a CLAMP of FP32."""
+    low, high = clamp.attributes["min_val"], clamp.attributes["max_val"]
+    assert isinstance(low, bytes)
+    assert isinstance(high, bytes)
+    return float(element_value(low, FP32)), float(element_value(high, FP32))
+
+
+def _rounded(edit: BlockValues, name: str) -> str:
+    """Return what a value is the nearest even integer of; "" if it is not.
+
+    The integer below is taken if the rest is less than a half, or is one and that integer is even.
+    """
+    chosen = made_by(edit, name, "SELECT")
+    if chosen is None:
+        return ""
+    condition, below, above = chosen.inputs
+    floor, ceil = made_by(edit, below, "FLOOR"), made_by(edit, above, "CEIL")
+    either = made_by(edit, condition, "LOGICAL_OR")
+    if floor is None or ceil is None or either is None or floor.inputs != ceil.inputs:
+        return ""
+    for less, tie in sides(either):
+        greater, both = made_by(edit, less, "GREATER"), made_by(edit, tie, "LOGICAL_AND")
+        if greater is None or both is None or edit.number_of(greater.inputs[0]) != 0.5:
+            continue
+        rest = made_by(edit, greater.inputs[1], "SUB")
+        if rest is None or rest.inputs != (floor.inputs[0], below):
+            continue
+        for half, even in sides(both):
+            is_half = _is_equal_to(edit, half, rest.outputs[0], 0.5)
+            if is_half and _is_even(edit, even, below):
+                return floor.inputs[0]
+    return ""
+
+
+def _is_equal_to(edit: BlockValues, name: str, value: str, number: float) -> bool:
+    equal = made_by(edit, name, "EQUAL")
+    return equal is not None and any(
+        one == value and edit.number_of(other) == number for one, other in sides(equal)
+    )
+
+
+def _is_even(edit: BlockValues, name: str, integer: str) -> bool:
+    """Return whether a value says that an integer is twice the integer below its half."""
+    equal = made_by(edit, name, "EQUAL")
+    for one, other in sides(equal) if equal is not None else ():
+        twice = made_by(edit, other, "MUL")
+        if one != integer or twice is None or edit.number_of(twice.inputs[1]) != 2:
+            continue
+        floor = made_by(edit, twice.inputs[0], "FLOOR")
+        half = made_by(edit, floor.inputs[0], "MUL") if floor is not None else None
+        if half is not None and half.inputs[0] == integer:
+            return edit.number_of(half.inputs[1]) == 0.5
+    return False
