@@ -163,7 +163,7 @@ def test_what_torch_cannot_trace_is_named() -> None:
 def test_rows_are_selected_as_rows(shape: tuple[int, ...], dim: int, rows: int, dtype: str) -> None:
     numbers = torch.arange(math.prod(shape)).reshape(shape).to(getattr(torch, dtype))
 
-    class Selects(torch.nn.Module):  # type: ignore[misc,name-defined]
+    class Selects(torch.nn.Module):
         def forward(self, x: Any, index: Any) -> Any:
             return torch.index_select(x, dim, index)
 
