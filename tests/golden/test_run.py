@@ -127,8 +127,7 @@ def test_an_index_that_is_out_of_range_has_the_range_and_the_inputs_of_the_indic
     b.input("v", "FP32", (1, rows, 2))
     b.input("my tokens", "INT32", (1, 2))
     b.input("x", "FP32", (1, 2, 2))
-    b.const("one", "INT32", [[1, 1]])
-    b.op("ADD", ["my tokens", "one"], "i", "INT32", (1, 2))
+    b.op("ADD", ["my tokens", "my tokens"], "i", "INT32", (1, 2))
     more = ["x"] if operator == "SCATTER" else []
     b.op(operator, ["v", "i", *more], "y", "FP32", (1, rows if more else 2, 2))
     error = fails("refmodel-refused", lambda: golden.run(b.graph("y"), random=1))
@@ -486,15 +485,19 @@ def test_random_indices_fit_the_rows_behind_a_cast(builder: MakeBuilder) -> None
     assert found.max() == 6
 
 
-def test_random_indices_that_a_select_makes_positive_are_in_range() -> None:
-    """As frameworks write an index that may count from the end: below 0 they add the number of rows."""
+def test_random_indices_that_a_program_computes_are_in_range() -> None:
+    """As frameworks write them: below 0 they add the number of rows, and number the elements of rows."""
     b = Builder()
-    x = b.input("tokens", "int32", (1, 50))
-    other = b.input("others", "int32", (1, 50))
-    from_end = b.add(x, b.const(np.array([[7]], np.int32)))
-    index = b.select(b.greater(b.const(np.array([[0]], np.int32)), x), from_end, x)
-    values = b.const(np.arange(7, dtype=np.float32).reshape(1, 7, 1))
-    b.output(b.gather(values, b.concat([index, other], axis=1)))
+    tokens, others = b.input("tokens", "int32", (1, 50)), b.input("others", "int32", (1, 50))
+    from_end = b.add(tokens, b.const(np.array([[7]], np.int32)))
+    index = b.select(b.greater(b.const(np.array([[0]], np.int32)), tokens), from_end, tokens)
+    index = b.reshape(b.concat([index, others], axis=1), (1, 100, 1))
+    index = b.mul(b.const(np.array([[[4]]], np.int32)), index)
+    index = b.sub(
+        b.add(index, b.const(np.array([[[1, 2, 3, 4]]], np.int32))), np.array([[[1]]], np.int32)
+    )
+    values = b.const(np.arange(28, dtype=np.float32).reshape(1, 28, 1))
+    b.output(b.gather(values, b.reshape(index, (1, 400))))
     graph = b.graph()
     for name, array in golden.input_arrays(graph, None, random=1).items():
         assert (array.min(), array.max()) == (0, 6), name
