@@ -120,7 +120,8 @@ def selected(b: Builder) -> Value:
             {"a": (0, 4), "b": (0, 4)},
         ),
         (lambda b: b.cast(b.input("small", "int8", (1, 3)), dtype="int32"), {"small": (0, 4)}),
-        (lambda b: b.mul(b.input("x", "int32", (1, 3)), 2), {}),
+        (lambda b: b.mul(b.input("x", "int32", (1, 3)), 2), {"x": (0, 2)}),
+        (lambda b: b.maximum(b.input("x", "int32", (1, 3)), 2), {}),
     ],
 )
 def test_inputs_that_are_moved_to_indices_are_rows(
