@@ -16,7 +16,6 @@ from golden.conftest import MakeBuilder
 
 import tosa_convert as tc
 from tosa_convert import api, golden
-from tosa_convert.builder import Builder
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.slots import Slot, coerce, load_npy, save_npy
 from tosa_convert.golden.running import reference_model_process
@@ -483,21 +482,3 @@ def test_random_indices_fit_the_rows_behind_a_cast(builder: MakeBuilder) -> None
     found = random_inputs(graph, input_slots(graph), 0)["x"]
     assert found.min() == 0
     assert found.max() == 6
-
-
-def test_random_indices_that_a_program_computes_are_in_range() -> None:
-    """As frameworks write them: below 0 they add the number of rows, and number the elements of rows."""
-    b = Builder()
-    tokens, others = b.input("tokens", "int32", (1, 50)), b.input("others", "int32", (1, 50))
-    from_end = b.add(tokens, b.const(np.array([[7]], np.int32)))
-    index = b.select(b.greater(b.const(np.array([[0]], np.int32)), tokens), from_end, tokens)
-    index = b.reshape(b.concat([index, others], axis=1), (1, 100, 1))
-    index = b.mul(b.const(np.array([[[4]]], np.int32)), index)
-    index = b.sub(
-        b.add(index, b.const(np.array([[[1, 2, 3, 4]]], np.int32))), np.array([[[1]]], np.int32)
-    )
-    values = b.const(np.arange(28, dtype=np.float32).reshape(1, 28, 1))
-    b.output(b.gather(values, b.reshape(index, (1, 400))))
-    graph = b.graph()
-    for name, array in golden.input_arrays(graph, None, random=1).items():
-        assert (array.min(), array.max()) == (0, 6), name
