@@ -120,7 +120,8 @@ def selected(b: Builder) -> Value:
             {"a": (0, 4), "b": (0, 4)},
         ),
         (lambda b: b.cast(b.input("small", "int8", (1, 3)), dtype="int32"), {"small": (0, 4)}),
-        (lambda b: b.mul(b.input("x", "int32", (1, 3)), 2), {}),
+        (lambda b: b.mul(b.input("x", "int32", (1, 3)), 2), {"x": (0, 2)}),
+        (lambda b: b.maximum(b.input("x", "int32", (1, 3)), 2), {}),
     ],
 )
 def test_inputs_that_are_moved_to_indices_are_rows(
@@ -133,3 +134,21 @@ def test_inputs_that_are_moved_to_indices_are_rows(
     arrays = random_inputs(graph, input_slots(graph), 1)
     for name, (low, high) in expected.items():
         assert low <= arrays[name].min() <= arrays[name].max() <= high
+
+
+def test_random_indices_that_a_program_computes_are_in_range() -> None:
+    """As frameworks write them: below 0 they add the number of rows, and number the elements of rows."""
+    b = Builder()
+    tokens, others = b.input("tokens", "int32", (1, 50)), b.input("others", "int32", (1, 50))
+    from_end = b.add(tokens, b.const(np.array([[7]], np.int32)))
+    index = b.select(b.greater(b.const(np.array([[0]], np.int32)), tokens), from_end, tokens)
+    index = b.reshape(b.concat([index, others], axis=1), (1, 100, 1))
+    index = b.mul(b.const(np.array([[[4]]], np.int32)), index)
+    index = b.sub(
+        b.add(index, b.const(np.array([[[1, 2, 3, 4]]], np.int32))), np.array([[[1]]], np.int32)
+    )
+    values = b.const(np.arange(28, dtype=np.float32).reshape(1, 28, 1))
+    b.output(b.gather(values, b.reshape(index, (1, 400))))
+    graph = b.graph()
+    for name, array in random_inputs(graph, input_slots(graph), 1).items():
+        assert (array.min(), array.max()) == (0, 6), name

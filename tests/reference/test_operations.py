@@ -279,6 +279,14 @@ def test_sums_of_large_integer_products_are_exact() -> None:
     assert found.tolist() == [[[127 * -128 * count]]]
 
 
+def test_odd_sums_beyond_the_whole_numbers_of_fp32_are_exact() -> None:
+    count = 1041
+    left, right = np.full((1, 1, count), 127, np.int8), np.full((1, count, 1), 127, np.int8)
+    found = computed(lambda b, x, y: b.matmul(x, y), left, right)
+    assert found.tolist() == [[[127 * 127 * count]]]
+    assert 127 * 127 * count > 1 << 24
+
+
 def test_the_error_function_equals_that_of_the_standard_library() -> None:
     x = np.linspace(-7, 7, 4001)
     expected = np.array([math.erf(value) for value in x])
@@ -401,6 +409,21 @@ def test_values_are_dropped_after_their_last_use() -> None:
     steps = list(machine.steps({"x": f32(0, 0, 0, 0)}, outputs))
     assert [step.operator.spec.name for step in steps] == ["EXP"] * 5
     assert list(outputs) == ["y"]
+
+
+@pytest.mark.parametrize("scale", [2, 16, 512])
+def test_weighted_sums_of_a_resized_image_are_exact(scale: int) -> None:
+    """From 4 to 2^18 times an element, which 32 bits do not hold."""
+    image = i16(32767, -32768).reshape(1, 1, 2, 1)
+    found = computed(
+        lambda b, x: b.resize(
+            x, (scale, scale, scale, 1), (0, 0), (0, 0), mode="BILINEAR", dtype="INT48"
+        ),
+        image,
+    )
+    first, second = (int(value) * scale for value in image.reshape(-1))
+    expected = [first * (scale - step) + second * step for step in range(scale + 1)]
+    assert found.reshape(-1).tolist() == expected
 
 
 def test_a_variable_keeps_what_was_written_for_the_next_run() -> None:

@@ -45,6 +45,10 @@ def layouts() -> Programs:
     yield program.returns(program.apply("LOGICAL_AND", [x, moved], ("bool", (3, 2, 2))))
     orders = ((1, 0), (0, 2, 1), (2, 0, 1), (0, 3, 1, 2), (3, 2, 1, 0), (0, 2, 1, 4, 3))
     for dtype in _MORE:
+        from_end = [(dtype, (2, 3, 4))]
+        yield one(
+            "TRANSPOSE", f"{dtype}_from_end", from_end, (dtype, (4, 2, 3)), constants=[(-1, 0, 1)]
+        )
         for order in orders:
             shape = (2, 3, 4, 5, 2)[: len(order)]
             result = tuple(shape[axis] for axis in order)

@@ -277,10 +277,15 @@ def _lower_common_shape(b: Builder, given: Given, facts: bool) -> list[Value]:
     return [b.select(b.equal(first, 1), second, first)]
 
 
-def _find_fixed_transpose(model: TfliteFile, operator: Operator) -> list[int] | None:
-    """Find the order of the axes of a TRANSPOSE of constant BOOL, which the converter folds wrongly."""
+def _find_transpose(model: TfliteFile, operator: Operator) -> list[int] | None:
+    """Find the order of the axes of a TRANSPOSE that the converter lowers wrongly, or not.
+
+    It folds constants of BOOL to other elements, and does not take axes that are counted from the end.
+    """
     x, order = model.operands(operator)
-    return order.integers() if x.dtype == "bool" and _is_fixed(model, operator) else None
+    axes = order.integers()
+    is_wrong = x.dtype == "bool" and _is_fixed(model, operator)
+    return axes if is_wrong or min(axes, default=0) < 0 else None
 
 
 def _lower_transpose(b: Builder, given: Given, order: list[int]) -> list[Value]:
@@ -347,7 +352,7 @@ def _lower_unsigned_zeros(group: Group, facts: bool, write: Writer) -> None:
 
 DECOMPOSITIONS: Final[dict[str, Decomposition[Any]]] = {
     "STRIDED_SLICE": Decomposition(_find_strided_slice, _lower_strided_slice),
-    "TRANSPOSE": Decomposition(_find_fixed_transpose, _lower_transpose),
+    "TRANSPOSE": Decomposition(_find_transpose, _lower_transpose),
     "SLICE": Decomposition(_find_whole, _lower_copy),
     "PAD": Decomposition(_find_whole, _lower_copy),
     "UNPACK": Decomposition(_find_unpack, _lower_unpack),
