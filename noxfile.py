@@ -334,7 +334,8 @@ def faults(session: nox.Session) -> None:
 def coverage(session: nox.Session) -> None:
     """Measure which lines and branches the tests run, in their child processes too, by folder.
 
-    `-- ARGS` go to pytest, such as `tests/rules`. Fails below the aims of docs/how-we-test.md.
+    All tests run but the long ones; `-- ARGS` go to pytest instead, such as `tests/rules`. Fails below
+    the aims of docs/how-we-test.md. An hour on two processors.
     """
     session.install(".[test,check]", "coverage>=7.10")  # with TFLite's kernels
     folder = ROOT / ".nox" / "coverage"
@@ -342,7 +343,7 @@ def coverage(session: nox.Session) -> None:
     env = {"COVERAGE_FILE": str(folder / "data")}
     session.run("coverage", "erase", env=env)
     # A test that measures time or imports may fail where coverage.py runs; `nox -s tests` judges.
-    words = ("coverage", "run", "-m", "pytest", *session.posargs)
+    words = ("coverage", "run", "-m", "pytest", *(session.posargs or ("-m", "not long")))
     session.run(*words, env=env, success_codes=[0, 1])
     session.run("coverage", "combine", "--quiet", env=env)
     session.run("python", "tests/measure/coverage_by_folder.py", env=env)

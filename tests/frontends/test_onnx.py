@@ -277,3 +277,29 @@ def test_corners_of_a_size_that_is_not_whole_are_refused(tmp_path: Path) -> None
     assert found[0, 0, -1, -1] == 15
     with pytest.raises(tc.TosaConvertError, match="give it sizes, not scales"):
         one(tmp_path, "Resize", x, None, whole + np.array([0, 0, 0.1, 0.1], np.float32), **corners)
+
+
+def test_rows_are_gathered_as_rows(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = np.arange(14, dtype=np.float32).reshape(7, 2)
+    nodes = [node("Gather", ["table", "tokens"], ["y"], name="embed", axis=0)]
+    path = saved(
+        tmp_path / "m.onnx", nodes, {"tokens": (np.int64, [1, 3])}, ["y"], {"table": table}
+    )
+    graph = tc.frontends.from_file(path, narrow=["i64"])
+    assert "in 4 tensors: tokens, embed" in caplog.text
+    (gather,) = [row for row in graph.main.operators if row.spec.name == "GATHER"]
+    assert graph.main.tensors[gather.inputs[0]].shape == (1, 7, 2)
+    found = tc.run(graph, {"tokens": np.array([[6, 0, -2]], np.int32)}).outputs["y"]
+    assert found.tolist() == [[[12, 13], [0, 1], [10, 11]]]
+
+
+def test_sizes_that_are_not_fixed_are_said_beside_what_does_not_lower(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    nodes = [node("Shape", ["x"], ["s"]), node("Reshape", ["x", "s"], ["y"])]
+    nodes += [node("Det", ["y"], ["z"])]
+    path = saved(tmp_path / "m.onnx", nodes, {"x": (np.float32, ["batch", 9, 9])}, ["z"])
+    with pytest.raises(tc.TosaConvertError) as caught:
+        tc.frontends.from_file(path)
+    assert caught.value.code == "not-lowered"
+    assert "more operators lower once they are: --input-shape x=1x9x9" in caplog.text

@@ -37,6 +37,8 @@ SAMPLE: Final = (
     *(
         "RESIZE_BILINEAR/float32_8x12_half_pixel",
         "TRANSPOSE/bool_0312",
+        "TRANSPOSE/bool_constant",
+        "TRANSPOSE/uint8_from_end",
         "CONCATENATION/int16_axis_1",
     ),
     *("STRIDED_SLICE/int32_step", "GATHER/uint8_axis_1_batch_1_rank_3", "MEAN/int8_spatial"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -146,3 +147,32 @@ def test_what_torch_cannot_trace_is_named() -> None:
     with pytest.raises(tc.TosaConvertError, match="fake_quantize") as caught:
         tc.frontends.from_torch(Open(), (torch.randn(4, 3),))
     assert caught.value.code == "not-lowered"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "float16"])
+@pytest.mark.parametrize(
+    ("shape", "dim", "rows"),
+    [
+        ((5, 3), 0, True),
+        ((5, 2, 3), 0, True),
+        ((1, 5, 3), -2, True),
+        ((5,), 0, True),
+        ((2, 5), 1, False),
+    ],
+)
+def test_rows_are_selected_as_rows(shape: tuple[int, ...], dim: int, rows: int, dtype: str) -> None:
+    numbers = torch.arange(math.prod(shape)).reshape(shape).to(getattr(torch, dtype))
+
+    class Selects(torch.nn.Module):
+        def forward(self, x: Any, index: Any) -> Any:
+            return torch.index_select(x, dim, index)
+
+    index = torch.tensor([4, 0, 3, 4], dtype=torch.int32)
+    graph = tc.frontends.from_torch(Selects(), (numbers, index))
+    given = zip(graph.main.inputs, (numbers.numpy(), index.numpy()), strict=True)
+    (found,) = tc.run(graph, dict(given)).outputs.values()
+    assert np.array_equal(found, torch.index_select(numbers, dim, index).numpy())
+    (gather,) = [row for row in graph.main.operators if row.spec.name == "GATHER"]
+    gathered = graph.main.tensors[gather.inputs[0]].shape
+    assert gathered is not None
+    assert (gathered[1] == 5) == rows

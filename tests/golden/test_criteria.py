@@ -220,6 +220,12 @@ def test_a_spread_that_hides_faults_is_called_low_precision(sigma: Any, said: st
     assert (result.ok, result.problem) == (not said, said)
 
 
+def test_what_is_equal_has_no_share_of_the_bound() -> None:
+    exact = np.ones((8, 8))
+    check = NetworkCheck(dtype("FP32"), Spread(exact, sigma=exact * U))
+    assert judged(exact.astype(np.float32), exact.astype(np.float32), check).margin == 0
+
+
 def test_values_that_overflow_or_are_not_known_do_not_hide_the_precision_of_others() -> None:
     exact, sigma = np.ones((8, 8)), np.full((8, 8), 1e-4)
     exact[0], sigma[1] = 1e39, INF

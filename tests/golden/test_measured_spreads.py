@@ -10,6 +10,7 @@ import pytest
 
 from tosa_convert.builder import Builder
 from tosa_convert.golden.accuracy.error_bounds import FLOATS
+from tosa_convert.golden.accuracy.flushed_operands import flushed_results
 from tosa_convert.golden.accuracy.network_accuracy import measure
 from tosa_convert.golden.accuracy.reached_elements import exact_elements
 
@@ -290,6 +291,29 @@ MIXED: dict[str, tuple[Callable[[Builder, Any], Any], list[int]]] = {
         [1, 0],
     ),
 }
+
+
+def test_the_branch_that_runs_decides_what_errors_reach() -> None:
+    for is_then, expected in ((True, [1, 1]), (False, [0, 0])):
+        b = Builder("main")
+        condition, x = b.input("c", "BOOL", (1,)), b.input("x", "FP16", (2,))
+        branches = lambda i, v: [i.negate(v)], lambda i, v: [i.exp(v)]
+        (y,) = b.cond_if(condition, [x], *branches)
+        b.output(y, name="y")
+        given = {"c": np.array([is_then]), "x": np.array([1, 0], np.float16)}
+        found = exact_elements(b.graph(), given, ["y"])
+        assert found.get("y", np.zeros(2)).astype(int).tolist() == expected
+
+
+def test_results_of_flushed_operands_are_those_that_are_asked_for() -> None:
+    b = Builder("main")
+    x = b.input("x", "FP16", (2,))
+    b.output(b.mul(x, b.const([1024.0], "FP16")), name="y")
+    b.output(b.negate(x), name="z")
+    given = {"x": np.array([2.0**-20, 1], np.float16)}
+    found = flushed_results(b.graph(), given, {"y"})
+    assert {name: array.tolist() for name, array in found.items()} == {"y": [0.0, 1024.0]}
+    assert flushed_results(b.graph(), {"x": np.ones(2, np.float16)}, {"y"}) == {}
 
 
 @pytest.mark.parametrize("name", MIXED)

@@ -197,9 +197,9 @@ def tests_for(mutant: Mutant, found: Record) -> list[str]:
     """Return the tests that may notice a mutant, within the budget, the most likely ones first.
 
     Those that run its line come first, of the mutant's own folder before others, quick files before
-    slow ones. Then come all that run another line of the file: what an import or a cached function
-    computes is recorded for the first test that needs it alone. The result is empty if no test runs
-    the line.
+    slow ones. Then come all that run another line of the file, and for what an import runs all of the
+    folder: what an import or a cached function computes is recorded for the first test that needs it
+    alone. The result is empty if no test runs the line.
     """
     rows = found.lines.get(mutant.path, {})
     if mutant.line not in rows:
@@ -208,6 +208,9 @@ def tests_for(mutant: Mutant, found: Record) -> list[str]:
     own = tuple(FOLDERS[folder])
     direct = set(rows[mutant.line])
     everything = direct.union(*rows.values()) or set(found.seconds)
+    if (mutant.path, mutant.line) in found.at_import:
+        # A test that only reads a table runs no line of the file.
+        everything |= {test for test in found.seconds if test.startswith(own)}
     by_file: dict[tuple[bool, str], float] = {}
     for test in everything:
         key = (test in direct, test.partition("::")[0])

@@ -98,12 +98,49 @@ def test_what_inherits_has_a_colour_of_its_own_in_every_picture() -> None:
             assert text.count(error_color(False, 1e6, inherits)) == 1, form
 
 
+def test_a_bisection_whose_operators_are_elsewhere_is_shown_where_it_can_be() -> None:
+    """By the tensor that is wrong if the number is one of a region, else beside the picture."""
+
+    def found(tensor: str) -> Overlay:
+        operator = {"index": 0, "operator": "operator #0 EXP", "location": "", "signature": ""}
+        comparison = compared(**{tensor: 2.0}).to_dict()
+        first = {"kind": "by-itself", "operators": [operator], "comparison": comparison}
+        outputs = compared(y=1).to_dict()
+        return of_example({"outputs": outputs, "first": first, "others": [None]})
+
+    assert rows(found("m")) == [("REDUCE_SUM", False), ("RESHAPE", True)]
+    elsewhere = found("inner")
+    assert (rows(elsewhere), elsewhere.unmatched) == ([("RESHAPE", True)], ["operator #0 EXP"])
+
+
+def test_a_bisection_without_a_guilty_operator_shows_the_outputs() -> None:
+    found = of_example({"outputs": compared(y=2).to_dict(), "first": None, "others": []})
+    assert rows(found) == [("RESHAPE", False)]
+    assert not any(row.inherits for row in found.rows)
+
+
+def test_what_is_wrong_with_a_whole_tensor_is_its_text() -> None:
+    result = compared(y=2, s=1.5).to_dict()
+    result["tensors"][0] |= {"problem": "it has another shape", "low_precision": "of FP16"}
+    result["tensors"][1]["low_precision"] = "of FP16"
+    texts = {row.text.partition(": ")[2] for row in of_example(result).rows}
+    assert "it has another shape" in texts
+    assert any(text.endswith("; of FP16") and "differ" in text for text in texts)
+
+
+def test_of_several_rows_of_a_tensor_the_worst_counts() -> None:
+    runs = [compared(y=value).to_dict() for value in (3, 1, 2)]
+    (row,) = of_example({"ok": False, "runs": runs}).rows
+    assert row.size == max(of_example(run).rows[0].size for run in runs)
+
+
 def test_a_suite_colours_all_operators_of_a_kind() -> None:
     answers = [
         Answer("add/1", "wrong", operator="ADD"),
         Answer("add/2", "pass", operator="ADD"),
         Answer("reshape/1", "pass", operator="RESHAPE"),
         Answer("tanh/1", "pass", operator="TANH"),
+        Answer("reduce_sum/1", "not-run", operator="REDUCE_SUM"),
     ]
     result = {"answers": [{name: getattr(a, name) for name in Answer.__slots__} for a in answers]}
     found = of_example(result)
@@ -114,10 +151,10 @@ def test_a_suite_colours_all_operators_of_a_kind() -> None:
 
 def test_power_colours_tensors_by_the_smallest_element_that_is_seen() -> None:
     ratios = {"check": 2.0, "bisect": None}
-    seen = {"y": None, "s": 2.0, "m": 1e-5, "x": 1.0}
+    seen = {"y": None, "s": 2.0, "m": 1e-5, "x": 1.0, "gone": 1.0}
     power = [{"name": name, "seen_at": at, "worst_ratio": ratios} for name, at in seen.items()]
     found = of_example({"power": power, "notes": []})
-    assert found.source == "power"
+    assert (found.source, found.unmatched) == ("power", ["gone"])
     assert [row.ok for row in found.rows] == [False, False, True, True]
     assert [row.size for row in found.rows] == [1e6, 2.0, 1.0, 0.0]
     assert found.rows[0].text.startswith(

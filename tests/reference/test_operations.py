@@ -403,6 +403,21 @@ def test_values_are_dropped_after_their_last_use() -> None:
     assert list(outputs) == ["y"]
 
 
+@pytest.mark.parametrize("scale", [2, 16, 512])
+def test_weighted_sums_of_a_resized_image_are_exact(scale: int) -> None:
+    """From 4 to 2^18 times an element, which 32 bits do not hold."""
+    image = i16(32767, -32768).reshape(1, 1, 2, 1)
+    found = computed(
+        lambda b, x: b.resize(
+            x, (scale, scale, scale, 1), (0, 0), (0, 0), mode="BILINEAR", dtype="INT48"
+        ),
+        image,
+    )
+    first, second = (int(value) * scale for value in image.reshape(-1))
+    expected = [first * (scale - step) + second * step for step in range(scale + 1)]
+    assert found.reshape(-1).tolist() == expected
+
+
 def test_a_variable_keeps_what_was_written_for_the_next_run() -> None:
     machine = Machine(counting())
     for total in (7, 9):

@@ -49,7 +49,7 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
         log.warning("%s", remark)
     if interface.not_lowered:
         rows = [*interface.not_lowered, *_stayed(request, interface, folder)]
-        raise _listed(rows, request)
+        raise _listed(rows, request, interface)
     graph, narrowing = _program(request, interface, folder, options)
     if interface.states:
         graph = with_states(graph, interface, folder)
@@ -146,7 +146,7 @@ def _program(
         rows = _rows(opened, interface)
         if not rows:  # None of them is an operator of the model: the finding names what stayed.
             raise
-        raise _listed(rows, request) from None
+        raise _listed(rows, request, interface) from None
 
 
 def read_program(opened: Input, options: ReadOptions) -> tuple[Graph, Narrowing]:
@@ -162,9 +162,19 @@ def read_program(opened: Input, options: ReadOptions) -> tuple[Graph, Narrowing]
         return read_narrowed(opened, replace(options, names="generate"))
 
 
-def _listed(rows: list[NotLowered], request: Request) -> TosaConvertError:
+def _listed(rows: list[NotLowered], request: Request, interface: Interface) -> TosaConvertError:
     """Return the error that lists operators that do not lower."""
     from tosa_convert.frontends import unlowered_error as leftovers
+
+    for value in interface.inputs:
+        if -1 in (value.shape or ()) and value.name not in request.input_shapes:
+            sizes = "x".join("1" if size < 0 else str(size) for size in value.shape or ())
+            option = shlex.join(["--input-shape", f"{value.name}={sizes}"])
+            log.warning(
+                "the input %s has sizes that are not fixed, and more operators lower once they are: %s",
+                value.name,
+                option,
+            )
 
     return TosaConvertError(leftovers.findings(rows, request.shown or request.source))
 

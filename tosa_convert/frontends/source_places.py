@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 #: In a location: the name of a tensor, and the TFLite file.
 _TENSOR: Final = re.compile(r'"((?:[^"\\]|\\.)*)"\("(?:[^"\\]|\\.)*":0:0\)')
+#: The first name of a location, which is no file.
+_NAME: Final = re.compile(r'^loc\((?:fused\[)?"((?:[^"\\]|\\.)*)"(?!:)')
 #: A file and a line.
 _LINE: Final = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):')
 
@@ -70,6 +72,11 @@ def line_of(location: str) -> str:
 
 
 def name_of(location: str) -> str:
-    """Return the name in a location such as `loc("x"("model.tflite":0:0))`; of several, the first."""
-    start, quote, rest = location.partition('"')
-    return rest.partition('"(')[0] if start in ("loc(", "loc(fused[") and quote else ""
+    """Return the name in a location such as `loc("x"("model.tflite":0:0))`; of several, the first.
+
+    Example:
+        >>> name_of('loc("/embed/Gather")')
+        '/embed/Gather'
+    """
+    found = _NAME.match(location)
+    return found[1] if found else ""

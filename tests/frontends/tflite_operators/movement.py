@@ -36,8 +36,19 @@ def shapes() -> Programs:
 
 def layouts() -> Programs:
     """Transposed, reversed, and in other blocks."""
+    program = Program("TRANSPOSE", "bool_constant")
+    elements = program.constant([[[1, 0, 0], [1, 1, 0]], [[0, 1, 0], [0, 0, 1]]], "bool")
+    (turned,) = program.apply("LOGICAL_NOT", [elements], ("bool", (2, 2, 3)))
+    axes = program.constant((2, 0, 1), "int32")
+    (moved,) = program.apply("TRANSPOSE", [turned, axes], ("bool", (3, 2, 2)))
+    x = program.input("bool", (3, 2, 2))
+    yield program.returns(program.apply("LOGICAL_AND", [x, moved], ("bool", (3, 2, 2))))
     orders = ((1, 0), (0, 2, 1), (2, 0, 1), (0, 3, 1, 2), (3, 2, 1, 0), (0, 2, 1, 4, 3))
     for dtype in _MORE:
+        from_end = [(dtype, (2, 3, 4))]
+        yield one(
+            "TRANSPOSE", f"{dtype}_from_end", from_end, (dtype, (4, 2, 3)), constants=[(-1, 0, 1)]
+        )
         for order in orders:
             shape = (2, 3, 4, 5, 2)[: len(order)]
             result = tuple(shape[axis] for axis in order)

@@ -120,6 +120,12 @@ def test_an_operation_without_a_form_today_is_refused(
          "SLICE(0, 0, 0, 0)(1, 4, 4, 1) MAX_POOL2D pad=(0, 0, 0, 0)"),
         ("max_pool2d", POOL.replace("[0, 0, 0, 0]", "[0, 1, 0, 1]"), "1x4x4x1xf32", "1x2x2x1xf32",
          "MAX_POOL2D pad=(0, 0, 0, 0)"),
+        # Nothing is known of what no window reaches, or `validate` refuses the stride.
+        ("max_pool2d", POOL, "*xf32", "*xf32", "MAX_POOL2D pad=(0, 0, 0, 0)"),
+        ("max_pool2d", POOL.replace("stride = [2, 2]", "stride = [0, 0]"), "1x5x5x1xf32",
+         "1x2x2x1xf32", "MAX_POOL2D pad=(0, 0, 0, 0)"),
+        ("conv2d", "pad = [0, 0, 0, 0], stride = [2, 2], dilation = [1, 1]",
+         "1x5x5x1xf32 *xf32 1xf32", "1x2x2x1xf32", "CONV2D pad=(0, 0, 0, 0)"),
         ("clamp", "max_val = 5 : i32, min_val = 0 : i32", "2xi32", "2xi32", "MAXIMUM MINIMUM"),
     ],
 )  # fmt: skip
@@ -150,3 +156,24 @@ def test_bounds_beyond_a_type_of_8_bits_are_its_largest_numbers() -> None:
         b"\xfe" + bytes(7),
         b"\x7e" + bytes(7),
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes", "operands", "result", "codes"),
+    [
+        ("max_pool2d", POOL.replace("[0, 0, 0, 0]", "[0]"), "1x5x5x1xf32", "1x2x2x1xf32",
+         "value-out-of-range"),
+        ("max_pool2d", POOL.replace("[0, 0, 0, 0]", "7"), "1x5x5x1xf32", "1x2x2x1xf32",
+         "unsupported-attribute"),
+        ("max_pool2d", POOL.replace("kernel = [2, 2]", "kernel = [2]"), "1x5x5x1xf32", "1x2x2x1xf32",
+         "value-out-of-range"),
+        ("clamp", "max_val = 5 : i8, min_val = 0 : i8", "2xi32", "2xi32",
+         "unsupported-attribute unsupported-attribute cannot-upgrade"),
+    ],
+)  # fmt: skip
+def test_malformed_attributes_are_reported_beside_what_has_no_form(
+    name: str, attributes: str, operands: str, result: str, codes: str
+) -> None:
+    with pytest.raises(tc.TosaConvertError) as caught:
+        upgraded(name, attributes, operands, result)
+    assert [finding.code for finding in caught.value.findings] == codes.split()

@@ -262,6 +262,11 @@ def test_constants_that_a_form_needs_are_made_once() -> None:
         (AVERAGE, "2024-01", "its input_zp is not a constant that is zero"),
         (VARIABLE, "2023-02", "has no variables"),
         (
+            resized("2, 1, 2, 1", "*xf32", "1x5x5x1xf32"),
+            "2022-01",
+            "the rank of an operand or result",
+        ),
+        (
             function("", "%0: tensor<2xf32>, %s: !tosa.shape<1>", "tensor<2xf32>"),
             "2022-01",
             "has no values of shapes",

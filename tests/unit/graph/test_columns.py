@@ -73,6 +73,32 @@ def test_values_are_found_by_object_as_by_name(data: st.DataObject) -> None:
         _value_numbers(names, *lists, [("unknown",)])
 
 
+def test_values_of_other_objects_are_found_by_name() -> None:
+    names = [f"n{number}" for number in range(6)]
+    rows = [("n4", "n0"), (), ("n5", "n5", "n1")]
+    own = {name: name for name in names}
+    for one_in in (0, 1, 2):  # no name is the object, all are, and every second one is
+        values = [
+            tuple(own[n] if one_in and i % one_in == 0 else copied(n) for i, n in enumerate(row))
+            for row in rows
+        ]
+        found = _value_numbers(names, values, [])
+        assert [numbers.tolist() for numbers in found] == [[4, 0, 5, 5, 1], []]
+    assert _value_numbers([], [()])[0].tolist() == []
+    with pytest.raises(KeyError):
+        _value_numbers(names, [("n0", "unknown")])
+
+
+@pytest.mark.parametrize(
+    "counts", [(), (0, 0), (2, 2, 2), (1, 1), (1, 2), (0, 1, 3), (3, 0, 1, 1), (2, 0, 2)]
+)
+def test_items_are_parted_by_their_counts(counts: tuple[int, ...]) -> None:
+    items = list(range(sum(counts)))
+    left = iter(items)
+    expected = [tuple(next(left) for _ in range(count)) for count in counts]
+    assert tuples_of(items, np.array(counts, np.int64)) == expected
+
+
 def swapped(block: Block, chance: random.Random) -> None:
     first, second = chance.sample(range(len(block.operators)), 2)
     operators = block.operators
@@ -194,13 +220,17 @@ DAMAGES: list[Callable[[Block, random.Random], None]] = [
 ]
 
 
-@pytest.mark.slow
+#: Every run takes a few programs.
+SOME_OR_ALL = [range(3), pytest.param(range(60), marks=pytest.mark.slow)]
+
+
 @pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("seeds", SOME_OR_ALL, ids=str)
 def test_blocks_that_keep_the_rules_in_columns_have_no_findings(
-    damage: Callable[[Block, random.Random], None],
+    damage: Callable[[Block, random.Random], None], seeds: range
 ) -> None:
     refused = sound = 0
-    for seed in range(24):
+    for seed in seeds[:24]:
         graph = generate(seed, 12)
         assert not verify(graph)
         sound += accepted(graph)
@@ -209,18 +239,19 @@ def test_blocks_that_keep_the_rules_in_columns_have_no_findings(
         refused += bool(findings)
         if findings:
             assert not accepted(graph), findings
-    assert refused or damage is with_other_number
-    # Only programs with control flow or variables are not.
-    assert sound > 8
+    if len(seeds) > 3:
+        assert refused or damage is with_other_number
+        # Only programs with control flow or variables are not.
+        assert sound > 8
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("damage", [reshaped, retyped, renamed, with_other_number, swapped])
+@pytest.mark.parametrize("seeds", SOME_OR_ALL, ids=str)
 def test_blocks_that_are_valid_in_columns_have_no_findings(
-    damage: Callable[[Block, random.Random], None],
+    damage: Callable[[Block, random.Random], None], seeds: range
 ) -> None:
     refused = valid_ones = 0
-    for seed in range(60):
+    for seed in seeds:
         graph = generate(seed, 12)
         if not accepted(graph):
             continue
@@ -230,9 +261,10 @@ def test_blocks_that_are_valid_in_columns_have_no_findings(
         if accepted(graph) and list(Validator(graph).findings()):
             refused += 1
             assert not valid(graph)
-    # Programs that compute shapes are judged one operator after the other.
-    assert valid_ones > 15
-    assert refused or damage is swapped
+    if len(seeds) > 3:
+        # Programs that compute shapes are judged one operator after the other.
+        assert valid_ones > 15
+        assert refused or damage is swapped
 
 
 def test_what_the_columns_do_not_decide_is_left_to_the_rules() -> None:

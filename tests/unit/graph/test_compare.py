@@ -337,6 +337,17 @@ def test_a_variable_that_a_block_lists_and_does_not_use_is_no_difference() -> No
     assert compare(other, inner) is None
 
 
+def test_variables_that_both_blocks_list_are_compared_though_none_is_used() -> None:
+    graphs = branching(), branching()
+    for made, value in zip(graphs, (5, 6), strict=True):
+        state = replace(counting().main.tensors["v"])
+        state.data = Constant(dtype("INT32"), 1, value.to_bytes(4, "little"))
+        made.main.tensors["v"] = state
+    found = compare(*graphs)
+    assert found is not None
+    assert 'variable "counter"' in found.path
+
+
 def test_minus_zero_and_nan_payloads_are_differences() -> None:
     def constant(data: str) -> Graph:
         raw = bytes.fromhex(data)

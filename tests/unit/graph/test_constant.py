@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import weakref
 
 import numpy as np
@@ -211,6 +212,8 @@ def test_the_unused_nibble_of_an_odd_int4_is_not_an_element() -> None:
         ("BOOL", [0, 1], b"\0\1"),
         ("FP16", [1, -2], b"\0\x3c\0\xc0"),
         ("BF16", [1.5, 3], b"\xc0\x3f\x40\x40"),
+        ("FP8E4M3", [448, -448], b"\x7e\xfe"),
+        ("FP16", [65504, math.inf], b"\xff\x7b\x00\x7c"),
     ],
 )
 def test_arrays_become_constants_of_every_kind(
@@ -231,6 +234,13 @@ def test_arrays_become_constants_of_every_kind(
         ("INT48", 2**47, "140737488355328 does not fit INT48"),
         ("INT48", -(2**47) - 1, "-140737488355329 does not fit INT48"),
         ("INT32", 0.5, "0.5 does not fit INT32"),
+        # Types that saturate, or have NaN or an infinity above their largest number.
+        ("FP6E2M3", 7.75, "7.75 does not fit FP6E2M3"),
+        ("FP4E2M1", -6.5, "-6.5 does not fit FP4E2M1"),
+        ("FP4E2M1", math.inf, "inf does not fit FP4E2M1"),
+        ("FP8E4M3", 500.0, "500.0 does not fit FP8E4M3"),
+        ("FP8E5M2", 65000.0, "65000.0 does not fit FP8E5M2"),
+        ("FP16", 65520.0, "65520.0 does not fit FP16"),
         ("BOOL", 2, "BOOL holds only true and false"),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tosa_convert.graph import operator
+from tosa_convert.graph import OPERATORS, operator
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,36 @@ def test_an_operand_has_the_row_of_its_position(name: str, count: int, expected:
 def test_an_operand_that_there_is_not_has_no_row(name: str, count: int) -> None:
     with pytest.raises(IndexError):
         operator(name).operand(count, count)
+
+
+#: Operators on single elements, by the number of operands whose elements meet.
+ELEMENTWISE = {
+    1: "CLAMP ERF SIGMOID TANH TABLE ABS BITWISE_NOT CEIL CLZ COS EXP FLOOR LOG LOGICAL_NOT NEGATE "
+    "RECIPROCAL RSQRT SIN CAST IDENTITY",
+    2: "ADD ARITHMETIC_RIGHT_SHIFT BITWISE_AND BITWISE_OR BITWISE_XOR INTDIV LOGICAL_AND "
+    "LOGICAL_LEFT_SHIFT LOGICAL_RIGHT_SHIFT LOGICAL_OR LOGICAL_XOR MAXIMUM MINIMUM MUL POW SUB EQUAL "
+    "GREATER GREATER_EQUAL",
+    3: "SELECT",
+}
+#: Of these, the ones whose first two operands may change places.
+COMMUTES = (
+    *(
+        "ADD",
+        "BITWISE_AND",
+        "BITWISE_OR",
+        "BITWISE_XOR",
+        "LOGICAL_AND",
+        "LOGICAL_OR",
+        "LOGICAL_XOR",
+    ),
+    *("MAXIMUM", "MINIMUM", "MUL", "EQUAL"),
+)
+
+
+def test_operators_on_elements_are_known() -> None:
+    for count, names in ELEMENTWISE.items():
+        assert [row.name for row in OPERATORS if row.elementwise == count] == names.split()
+    every = {name for names in ELEMENTWISE.values() for name in names.split()}
+    assert {row.name for row in OPERATORS if row.elementwise} == every
+    assert [row.name for row in OPERATORS if row.is_step] == ["CEIL", "FLOOR"]
+    assert [row.name for row in OPERATORS if row.commutes] == [*COMMUTES]

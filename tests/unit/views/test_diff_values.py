@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import copy
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from unit.building import block, branching, counting, example, graph, op, tensor
 from unit.graph.test_compare import renamed
 from unit.views.test_diff import texts
 
-from tosa_convert.graph import Constant, Graph, dtype
+import tosa_convert as tc
+from tosa_convert.graph import Constant, Graph, dtype, operator
 from tosa_convert.graph.dtypes import BlockShape
 from tosa_convert.graph.model import BlockScale
+from tosa_convert.views.inspection.listing import constant_rows, operator_rows
+from tosa_convert.views.structural_diff.text import TextForm, as_text
 
 
 def scaled(scales: bytes = b"\x7f\x80", kind: str = "FP8UE8M0") -> Graph:
@@ -91,3 +97,52 @@ def test_the_name_of_a_variable_is_compared_on_request() -> None:
     assert "changed variable counter: name: v -> n.v" in texts(
         counting(), renamed(counting()), names=True
     )
+
+
+def text_of(left: Graph, right: Graph, context: int = 1) -> list[str]:
+    form = TextForm(("a", "b"), context=context)
+    return list(as_text(tc.diff(left, right), left, form))[2:-1]
+
+
+def test_operators_around_changes_are_shown_and_the_others_left_out() -> None:
+    names = [f"t{number}" for number in range(9)]
+    kinds = ("ABS", "CEIL", "FLOOR", "RECIPROCAL", "LOG", "EXP", "TANH", "SIGMOID")
+    rows = [op(kind, *pair) for kind, pair in zip(kinds, pairwise(names), strict=True)]
+    left = graph("t0", "t8", [tensor(name) for name in names], rows)
+    right = copy.deepcopy(left)
+    for index, kind in ((1, "RSQRT"), (6, "ERF")):
+        right.main.operators[index].spec = operator(kind)
+    assert text_of(left, right) == [
+        '@@ region "main" @@',
+        "  #0 t1 = ABS(t0) : FP32 [2, 3]",
+        "~ #1 t2 = CEIL(t1) : FP32 [2, 3]",
+        "-     operator: CEIL",
+        "+     operator: RSQRT",
+        "  #2 t3 = FLOOR(t2) : FP32 [2, 3]",
+        "@@",
+        "  #5 t6 = EXP(t5) : FP32 [2, 3]",
+        "~ #6 t7 = TANH(t6) : FP32 [2, 3]",
+        "-     operator: TANH",
+        "+     operator: ERF",
+        "  #7 t8 = SIGMOID(t7) : FP32 [2, 3]",
+    ]
+
+
+def test_an_output_that_moved_is_below_the_operators() -> None:
+    left = example()
+    left.main.outputs = ["y", "m"]
+    right = example()
+    right.main.outputs = ["m", "y"]
+    assert any("output" in line for line in text_of(left, right))
+
+
+def test_constants_are_listed_with_their_scales_and_where_they_are() -> None:
+    rows = [(row.value.name, row.tensor.kind, row.nbytes) for row in constant_rows(scaled())]
+    assert rows == [("y", "constant", 64), ("y/scale", "constant", 2)]
+    (variable,) = constant_rows(counting())
+    assert (variable.value.name, variable.tensor.kind) == ("v", "variable")
+    assert list(constant_rows(example(), wanted=lambda texts: "w" not in list(texts))) == []
+    names = [
+        row.name for row in operator_rows(example(), wanted=lambda texts: "ADD" in list(texts))
+    ]
+    assert names == ["ADD"]

@@ -60,7 +60,8 @@ def lower(request: Request, folder: Path) -> Interface:
     except NotLoweredError as error:
         if any(row.operator == THE_MODEL for row in error.found):
             refuse_invalid(source, shown)
-        return Interface(not_lowered=report(error.found, partial(_older_form, opset_of(model))))
+        rows = report(error.found, partial(_older_form, opset_of(model)))
+        return Interface(inputs=inputs, not_lowered=rows)
     except TosaConvertError:
         raise
     except Exception:  # onnx and torch-mlir raise what they like for an invalid model.

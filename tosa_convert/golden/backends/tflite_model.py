@@ -41,7 +41,7 @@ def packed(root: Table, identifier: bytes) -> bytes:
 
     Example:
         >>> packed(Table({0: ("i", 7)}), b"TEST").hex()
-        '1000000054455354060008000400000006000000' '07000000'
+        '100000005445535400000600080004000600000007000000'
     """
     out = bytearray(4) + identifier
     open_fields: list[tuple[int, Any]] = [(0, root)]

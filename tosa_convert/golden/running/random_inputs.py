@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import itertools
 import math
 import zlib
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -142,8 +143,25 @@ def draw(
     return generator.uniform(low, high, shape).astype(np.float32).astype(target)
 
 
+#: Most forms of inputs that are kept of one tensor.
+_MOST_FORMS: Final = 8
 #: The domains of operands that have a range of their own; see `OperandSpec`.
 DOMAINS: Final = ("index", "shift", "divisor", "positive")
+
+
+class _Form(NamedTuple):
+    """Values of an input times a factor, and a number from `low` to `high` added."""
+
+    source: str
+    factor: int = 1
+    low: int = 0
+    high: int = 0
+
+    def limit(self, least: float, most: float) -> tuple[float, float]:
+        """Return the range of the input for which the values are in a range."""
+        if self[1:] == (1, 0, 0):
+            return least, most
+        return math.ceil((least - self.low) / self.factor), (most - self.high) // self.factor
 
 
 def limits_of_inputs(
@@ -151,33 +169,79 @@ def limits_of_inputs(
 ) -> dict[str, tuple[float, float]]:
     """Return the ranges of inputs that an operator uses as indices, shifts, divisors or bases.
 
-    Between the two may be casts, operators that only move elements, and SELECT: frameworks add the
-    number of rows to indices below 0, and select.
+    Between the two may be casts, operators that move elements, sums and products with constants, and
+    SELECT: frameworks add the number of rows to indices below 0, and number the elements of rows.
     """
     limits: dict[str, tuple[float, float]] = {}
-    sources = {name: {name} for name in block.inputs}
+    forms: dict[str, tuple[_Form, ...]] = {name: (_Form(name),) for name in block.inputs}
     for op in block.operators:
         if not op.spec.takes(len(op.inputs), len(op.outputs)):
             continue
         for position, name in enumerate(op.inputs):
             if op.spec.operand(position, len(op.inputs)).domain not in domains:
                 continue
-            if name in sources and (limit := _limit(op, position, block)) is not None:
-                limits.update(dict.fromkeys(sources[name], limit))
+            if forms.get(name) and (limit := _limit(op, position, block)) is not None:
+                for form in forms[name]:
+                    low, high = form.limit(*limit)
+                    least, most = limits.get(form.source, (low, high))
+                    if low <= high:
+                        limits[form.source] = max(low, least), min(high, most)
         if len(op.outputs) == 1:
-            moved = [sources.get(name, set()) for name in _moved(op)]
-            sources[op.outputs[0]] = set().union(*moved)
-    return limits
+            forms[op.outputs[0]] = tuple(dict.fromkeys(_forms(op, block, forms)))[:_MOST_FORMS]
+    return {name: (low, high) for name, (low, high) in limits.items() if low <= high}
 
 
-def _moved(operator: Operator) -> Sequence[str]:
-    """Return the operands whose elements the result has."""
+def _forms(
+    operator: Operator, block: Block, forms: Mapping[str, tuple[_Form, ...]]
+) -> Iterable[_Form]:
+    """Return the forms of an operator's result, given those of its operands."""
+    operands = [forms.get(name, ()) for name in operator.inputs]
     match operator.spec.name:
-        case "SELECT":
-            return operator.inputs[1:]
         case "CONCAT":
-            return operator.inputs
-    return operator.inputs[:1] if operator.spec.accuracy in ("operand", "cast") else ()
+            return itertools.chain(*operands)
+        case "SELECT":
+            # Of an index and one that counts from the end, the index.
+            rows = {row.source: row for row in operands[2]}
+            for row in operands[1]:
+                if abs(row.low) < abs(rows.get(row.source, row._replace(low=INT32_MAX)).low):
+                    rows[row.source] = row
+            return rows.values()
+        case "ADD" | "SUB" | "MUL" as kind:
+            for first, second in ((0, 1), (1, 0)):
+                found = _integers(block, operator.inputs[second]) if operands[first] else None
+                if found is None:
+                    continue
+                low, high = found
+                if kind == "ADD":
+                    return [
+                        row._replace(low=row.low + low, high=row.high + high)
+                        for row in operands[first]
+                    ]
+                if kind == "SUB" and first == 0:
+                    return [
+                        row._replace(low=row.low - high, high=row.high - low)
+                        for row in operands[first]
+                    ]
+                if (
+                    kind == "MUL"
+                    and 0 < low == high
+                    and _integers(block, operator.inputs[2]) == (0, 0)
+                ):
+                    parts = [
+                        (row.source, *(low * part for part in row[1:])) for row in operands[first]
+                    ]
+                    return itertools.starmap(_Form, parts)
+            return ()
+    return operands[0] if operator.spec.accuracy in ("operand", "cast") else ()
+
+
+def _integers(block: Block, name: str) -> tuple[int, int] | None:
+    """Return the least and the greatest element of a constant of integers; None for anything else."""
+    tensor = block.tensors.get(name)
+    if tensor is None or tensor.data is None or tensor.variable or tensor.dtype.name not in RANGES:
+        return None
+    values = tensor.data.numpy()
+    return (int(values.min()), int(values.max())) if values.size else None
 
 
 def _limit(operator: Operator, position: int, block: Block) -> tuple[float, float] | None:

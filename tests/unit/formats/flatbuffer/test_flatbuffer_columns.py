@@ -241,6 +241,7 @@ def test_a_field_may_be_the_last_bytes_of_its_table() -> None:
         ((0, 4, 16), 16),
         ((0, -4, 16), -4),
         ((2, 16), 16),  # outside comes first
+        ((12, 2), 2),  # where the last number begins is inside
         ((0, 2, 1), 2),
         ((), None),
     ],
@@ -265,3 +266,23 @@ def test_long_numbers_are_cut_to_those_with_a_sign() -> None:
     numbers = (0, 2**63 - 1, 2**63, 2**64 - 1)
     found = columns_of(struct.pack("<4Q", *numbers)).values("<u8", np.arange(0, 32, 8), "it")
     assert found.tolist() == [0, 2**63 - 1, 2**63 - 1, 2**63 - 1]
+
+
+@pytest.mark.parametrize(
+    ("method", "more", "elements", "expected"),
+    [
+        ("copies_of", (), b"abc", b"abc"),
+        ("bytes_of", (), b"abc", b"abc"),
+        ("int_lists", (4,), struct.pack("<3i", -1, 7, 2**31 - 1), (-1, 7, 2**31 - 1)),
+        ("int_lists", (2,), struct.pack("<3h", -1, 7, 2**15 - 1), (-1, 7, 2**15 - 1)),
+        ("strings", (), b"abc\0", "abc"),
+    ],
+)
+def test_a_vector_may_end_with_the_file(
+    method: str, more: tuple[int, ...], elements: bytes, expected: object
+) -> None:
+    data = struct.pack("<II", 4, 3) + elements
+    place = np.zeros(1, np.int64)
+    assert list(getattr(columns_of(data), method)(place, "it", *more)) == [expected]
+    with pytest.raises(TosaConvertError):
+        list(getattr(columns_of(data[:-1]), method)(place, "it", *more))

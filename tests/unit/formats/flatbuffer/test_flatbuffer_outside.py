@@ -338,6 +338,21 @@ def test_padding_of_up_to_7_bytes_is_preserved_and_more_is_dropped(padding: int)
     assert bytes(found.packed()) == b"\1\2\3"
 
 
+@pytest.mark.parametrize(("size", "is_read"), [(7, True), (8, False), (9, False)])
+def test_what_follows_data_is_padding_if_it_is_short_or_zero(size: int, is_read: bool) -> None:
+    fields = outside.read(encode(graph("", "w", [tensor("w", "INT8", (3,), b"abc")], [])))
+    (row,) = fields["regions"][0]["blocks"][0]["tensors"]
+    row["data"] = b"abc" + bytes(size - 1) + b"\1"
+    if is_read:
+        found = read(outside.write(fields)).main.tensors["w"].data
+        assert found is not None
+        assert (bytes(found.packed()), found.padding) == (b"abc", size)
+        return
+    with pytest.raises(TosaConvertError) as caught:
+        read(outside.write(fields))
+    assert caught.value.code == "data-length"
+
+
 def test_constants_without_elements_remain_constants() -> None:
     made = graph("", "e", [tensor("e", shape=(0, 3), data=b""), shape("s")],
                  [op("CONST", "", "e"), op("CONST_SHAPE", "", "s")])  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.formats.weights import gguf, safetensors
+from tosa_convert.formats.weights import gguf, irpa, safetensors
 from tosa_convert.formats.weights.archive import Contents
 from tosa_convert.io.options import DEFAULT_LIMITS, Limits
 
@@ -132,3 +132,81 @@ def test_values_of_a_gguf_file_are_skipped() -> None:
     found = gguf.read(memoryview(data), "w", DEFAULT_LIMITS).arrays
     assert struct.unpack("<2f", found["a"].load()) == (1.5, -2)
     assert (found["q"].kind, found["q"].shape) == ("GGUF Q8_0", (2,))
+
+
+# -- archives of IREE ---------------------------------------------------------------------------------
+
+
+def archive(
+    *entries: bytes,
+    keys: bytes = b"a",
+    storage: bytes = bytes(8),
+    count: int | None = None,
+    magic: bytes = b"IRPA",
+    version: int = 0,
+    following: int = 0,
+) -> bytes:
+    """An archive; each entry is padded to 16 bytes."""
+    table = b"".join(one + bytes(-len(one) % 16) for one in entries)
+    first = 128
+    places = (
+        first,
+        len(table),
+        first + len(table),
+        len(keys),
+        first + len(table) + len(keys),
+        len(storage),
+    )
+    numbers = len(entries) if count is None else count
+    head = struct.pack("<4sHHQQQQ6Q", magic, version, 0, first, following, 0, numbers, *places)
+    return head.ljust(first, b"\0") + table + keys + storage
+
+
+def of_kind(
+    kind: int, rest: bytes = b"", *, size: int = -1, key: tuple[int, int] = (0, 1)
+) -> bytes:
+    length = 60 + len(rest) if size < 0 else size
+    return struct.pack("<QIQQQQQQ", length, kind, 0, *key, 0, 0, 0) + rest
+
+
+DATA, SPLAT = struct.pack("<QQ", 0, 8), struct.pack("<Q16sB", 8, b"\1\2" + bytes(14), 2)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"IRPA", "it has 4 bytes, its header has"),
+        (archive(magic=b"IRPB"), "it begins with b'IRPB' of version 0.0"),
+        (archive(version=1), "it begins with b'IRPA' of version 1.0"),
+        (archive(following=5), "it is several archives in one file"),
+        (archive(count=3), "it lists 3 entries in 0 bytes"),
+        (archive(of_kind(2, DATA))[:-1], "its elements are 8 bytes at byte"),
+        (archive(of_kind(2, DATA, size=99)), "an entry of type 2 has 99 bytes, expected 76"),
+        (archive(of_kind(7)), "an entry has type 7, expected data or a splat"),
+        (archive(of_kind(2, DATA), keys=b"\xff"), "a key is not UTF-8"),
+        (
+            archive(of_kind(2, DATA, key=(0, 2))),
+            "the key 'a' leads out of the file or occurs twice",
+        ),
+        (
+            archive(of_kind(2, DATA), of_kind(2, DATA)),
+            "the key 'a' leads out of the file or occurs tw",
+        ),
+        (archive(of_kind(2, DATA), storage=b""), "the array 'a' leads out of the file"),
+        (archive(of_kind(1, SPLAT[:-1] + b"\x00")), "the pattern of 'a' has 0 bytes"),
+        (archive(of_kind(1, SPLAT[:-1] + b"\x11")), "the pattern of 'a' has 17 bytes"),
+    ],
+)
+def test_a_damaged_archive_of_iree_is_refused(data: bytes, message: str) -> None:
+    with pytest.raises(TosaConvertError) as caught:
+        irpa.read(memoryview(data), "w", DEFAULT_LIMITS)
+    assert (caught.value.code, message in str(caught.value)) == ("malformed-weights", True)
+
+
+def test_entries_that_say_nothing_are_skipped() -> None:
+    data = archive(of_kind(0), of_kind(1, SPLAT), of_kind(2, DATA, key=(1, 1)), keys=b"ab")
+    found = irpa.read(memoryview(data), "w", DEFAULT_LIMITS).arrays
+    assert {key: (bytes(row.load()), row.splat) for key, row in found.items()} == {
+        "a": (b"\1\2", True),
+        "b": (bytes(8), False),
+    }

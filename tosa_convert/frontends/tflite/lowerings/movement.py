@@ -277,6 +277,33 @@ def _lower_common_shape(b: Builder, given: Given, facts: bool) -> list[Value]:
     return [b.select(b.equal(first, 1), second, first)]
 
 
+def _find_transpose(model: TfliteFile, operator: Operator) -> list[int] | None:
+    """Find the order of the axes of a TRANSPOSE that the converter lowers wrongly, or not.
+
+    It folds constants of BOOL to other elements, and does not take axes that are counted from the end.
+    """
+    x, order = model.operands(operator)
+    axes = order.integers()
+    is_wrong = x.dtype == "bool" and _is_fixed(model, operator)
+    return axes if is_wrong or min(axes, default=0) < 0 else None
+
+
+def _lower_transpose(b: Builder, given: Given, order: list[int]) -> list[Value]:
+    x = given.operands[0]
+    return [b.transpose(x, perms=[axis % len(sizes_of(x)) for axis in order])]
+
+
+def _is_fixed(model: TfliteFile, wanted: Operator) -> bool:
+    """Return whether an operator has operands that follow from constants alone."""
+    free = {*model.inputs, *(at for at, one in enumerate(model.tensors) if one.is_state)}
+    for operator in model.operators:
+        is_free = bool(free & {*operator.inputs})
+        if operator is wanted:
+            return not is_free
+        free.update(operator.outputs if is_free else ())
+    return False
+
+
 def _taken(b: Builder, x: Value, axis: int, start: int, count: int, step: int) -> Value:
     """`count` elements along an axis."""
     size = sizes_of(x)[axis]
@@ -325,6 +352,7 @@ def _lower_unsigned_zeros(group: Group, facts: bool, write: Writer) -> None:
 
 DECOMPOSITIONS: Final[dict[str, Decomposition[Any]]] = {
     "STRIDED_SLICE": Decomposition(_find_strided_slice, _lower_strided_slice),
+    "TRANSPOSE": Decomposition(_find_transpose, _lower_transpose),
     "SLICE": Decomposition(_find_whole, _lower_copy),
     "PAD": Decomposition(_find_whole, _lower_copy),
     "UNPACK": Decomposition(_find_unpack, _lower_unpack),
