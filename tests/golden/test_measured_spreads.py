@@ -13,6 +13,7 @@ from tosa_convert.golden.accuracy.error_bounds import FLOATS
 from tosa_convert.golden.accuracy.flushed_operands import flushed_results
 from tosa_convert.golden.accuracy.network_accuracy import measure
 from tosa_convert.golden.accuracy.reached_elements import exact_elements
+from tosa_convert.golden.accuracy.undefined_casts import undefined_tensors
 
 #: A program, and its inputs.
 Case = Callable[[Builder], tuple[Any, dict[str, Any]]]
@@ -314,6 +315,19 @@ def test_results_of_flushed_operands_are_those_that_are_asked_for() -> None:
     found = flushed_results(b.graph(), given, {"y"})
     assert {name: array.tolist() for name, array in found.items()} == {"y": [0.0, 1024.0]}
     assert flushed_results(b.graph(), {"x": np.ones(2, np.float16)}, {"y"}) == {}
+
+
+def test_what_depends_on_an_integer_of_nan_is_undefined() -> None:
+    b = Builder("main")
+    x = b.input("x", "FP32", (2,))
+    b.output(b.cast(b.negate(x), dtype="INT32"), name="y")
+    b.output(b.clz(b.cast(x, dtype="INT32")), name="z")
+    b.output(b.cast(b.abs(x), dtype="FP16"), name="other")
+    graph = b.graph()
+    assert undefined_tensors(graph, {"x": np.array([1, -2], np.float32)}) == frozenset()
+    found = undefined_tensors(graph, {"x": np.array([1, np.nan], np.float32)})
+    casts = {op.outputs[0] for op in graph.main.operators if op.spec.name == "CAST"} - {"other"}
+    assert found == {*casts, "z"}
 
 
 @pytest.mark.parametrize("name", MIXED)

@@ -279,6 +279,14 @@ def test_sums_of_large_integer_products_are_exact() -> None:
     assert found.tolist() == [[[127 * -128 * count]]]
 
 
+def test_odd_sums_beyond_the_whole_numbers_of_fp32_are_exact() -> None:
+    count = 1041
+    left, right = np.full((1, 1, count), 127, np.int8), np.full((1, count, 1), 127, np.int8)
+    found = computed(lambda b, x, y: b.matmul(x, y), left, right)
+    assert found.tolist() == [[[127 * 127 * count]]]
+    assert 127 * 127 * count > 1 << 24
+
+
 def test_the_error_function_equals_that_of_the_standard_library() -> None:
     x = np.linspace(-7, 7, 4001)
     expected = np.array([math.erf(value) for value in x])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import math
+import pickle
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
@@ -166,6 +168,18 @@ def test_the_buffer_is_not_copied_and_any_shape_of_buffer_will_do() -> None:
     array[0, 0] = 5.0
     assert made.numpy()[0] == 5.0
     assert np.shares_memory(np.frombuffer(made.packed(), np.uint8), array)
+
+
+@pytest.mark.parametrize(("protocol", "outside"), [(4, 0), (5, 1)])
+def test_data_is_pickled_beside_the_stream_where_the_protocol_can(
+    protocol: int, outside: int
+) -> None:
+    made = Constant(dtype("INT8"), 1000, bytes(1000))
+    buffers: list[pickle.PickleBuffer] = []
+    given: Any = {"buffer_callback": buffers.append} if protocol >= 5 else {}
+    raw = pickle.dumps(made, protocol, **given)
+    assert (len(buffers), len(raw) < 1000) == (outside, bool(outside))
+    assert pickle.loads(raw, buffers=buffers).same_bits(made)
 
 
 @pytest.mark.slow

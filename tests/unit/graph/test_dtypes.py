@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from tosa_convert.graph.dtypes import BY_CODE, BY_MLIR, DTYPES, ENUMS, DType, dtype
+from tosa_convert.graph.dtypes import BY_CODE, BY_MLIR, DTYPES, ENUMS, BlockSize, DType, dtype
 
 #: TOSA version -> the types that are new in it -> their bits, from the specification's table of types
 #: and the release notes of the dialect, independent of the rows.
@@ -75,3 +75,7 @@ def test_no_enum_of_the_graph_has_a_member_for_unknown() -> None:
 def test_numpy_types_that_numpy_has_do_not_come_from_ml_dtypes() -> None:
     assert dtype("INT8").numpy == np.int8
     assert dtype("FP32").numpy == np.float32
+
+
+def test_blocks_have_1_or_32_elements() -> None:
+    assert [int(size) for size in BlockSize] == [1, 32]

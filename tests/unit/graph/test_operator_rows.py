@@ -62,3 +62,12 @@ def test_operators_on_elements_are_known() -> None:
     assert {row.name for row in OPERATORS if row.elementwise} == every
     assert [row.name for row in OPERATORS if row.is_step] == ["CEIL", "FLOOR"]
     assert [row.name for row in OPERATORS if row.commutes] == [*COMMUTES]
+
+
+def test_products_are_known_by_their_dimensions() -> None:
+    assert operator("MATMUL").multiply_accumulates == {
+        "output": ("N", "I", "J"),
+        "a": ("N", "I", "K"),
+        "b": (".", "K", "J"),
+    }
+    assert operator("ADD").multiply_accumulates == {}

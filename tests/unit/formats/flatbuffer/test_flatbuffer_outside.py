@@ -338,6 +338,15 @@ def test_padding_of_up_to_7_bytes_is_preserved_and_more_is_dropped(padding: int)
     assert bytes(found.packed()) == b"\1\2\3"
 
 
+def test_sizes_beyond_the_rank_of_a_shape_are_dropped() -> None:
+    fields = outside.read(encode(graph("", "", [shape("s", 5, 7, 9)], [])))
+    (row,) = fields["regions"][0]["blocks"][0]["shapes"]
+    row["rank"] = 2
+    data = read(outside.write(fields)).main.shapes["s"].data
+    assert data is not None
+    assert (data.numpy().tolist(), data.buffer.nbytes) == ([5, 7], 16)
+
+
 @pytest.mark.parametrize(("size", "is_read"), [(7, True), (8, False), (9, False)])
 def test_what_follows_data_is_padding_if_it_is_short_or_zero(size: int, is_read: bool) -> None:
     fields = outside.read(encode(graph("", "w", [tensor("w", "INT8", (3,), b"abc")], [])))
