@@ -82,6 +82,7 @@ def others(x: Any) -> Any:
         *torch.nn.functional.adaptive_max_pool3d(
             table[:5, :2].reshape(1, 1, 5, 2, 4), (3, 2, 3), return_indices=True
         ),
+        torch.nn.functional.max_pool1d(table, 2, stride=1, padding=1, dilation=3),
         table.index_put((index,), rows.reshape(20, 3, 4)),
         aten._index_put_impl(table, (index,), rows.reshape(20, 3, 4), accumulate=True),
     )

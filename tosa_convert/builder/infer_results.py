@@ -5,7 +5,7 @@ First the element types that follow from those that operators take together, the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Final, NoReturn
 
@@ -126,15 +126,26 @@ def _rows_with(
     known = dict(attributes)
     return tuple(
         row
-        for row in rows(spec)
-        if len(row.operands) == len(operands)
-        and all(one in (UNKNOWN, other) for one, other in zip(operands, row.operands, strict=True))
-        and (
+        for row in _rows_of(spec, operands)
+        if (
             row.attribute is None
             or known.get(row.attribute[0], row.attribute[1]) == row.attribute[1]
         )
         and _starts_with(row.results, results)
     )
+
+
+def _rows_of(spec: OperatorSpec, operands: tuple[Known, ...]) -> Iterator[TypeRow]:
+    """Iterate over the rows that have the operands whose types are known."""
+    asked = [(place, one) for place, one in enumerate(operands) if one != UNKNOWN]
+    for row in rows(spec):
+        types = row.operands
+        if len(types) == len(operands):
+            for place, one in asked:
+                if types[place] != one:
+                    break
+            else:
+                yield row
 
 
 def _starts_with(found: Sequence[Element], wanted: Sequence[Element]) -> bool:

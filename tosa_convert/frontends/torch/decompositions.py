@@ -119,6 +119,7 @@ OWN: dict[Any, Decomposition] = {
         for kind, mode in (("reflection", "reflect"), ("replication", "replicate"))
         for axes in (1, 2, 3)
     },
+    aten.max_pool1d.default: windows.max_pool_of_row,
     aten.max_pool2d.default: windows.max_pool,
     aten.avg_pool2d.default: partial(windows.average_pool, axes=2),
     aten.avg_pool3d.default: partial(windows.average_pool, axes=3),

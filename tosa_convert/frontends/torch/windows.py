@@ -115,6 +115,24 @@ def max_pool(
     return result
 
 
+def max_pool_of_row(
+    x: Any,
+    kernel_size: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+) -> Any:
+    """Pool along one axis over windows with gaps, as a picture of one row; torch-mlir has the others."""
+    (kernel,), (gap,), (pad,) = (all_sizes(v, 1) for v in (kernel_size, dilation, padding))
+    step = all_sizes(stride, 1)[0] if stride else kernel
+    if gap == 1:
+        return NotImplemented
+    rows = x.unsqueeze(-2)
+    pool = torch.ops.aten.max_pool2d
+    return pool(rows, [1, kernel], [1, step], [0, pad], [1, gap], ceil_mode).squeeze(-2)
+
+
 def _end_of_windows(size: int, kernel: int, step: int, pad: int, gap: int) -> int:
     """Return the padding, perhaps negative, with which the windows of `ceil_mode` end at the end."""
     reach = (kernel - 1) * gap + 1
