@@ -240,6 +240,22 @@ def test_arrays_become_constants_of_every_kind(
 
 
 @pytest.mark.parametrize(
+    ("kind", "paddings"),
+    [
+        ("INT8", [0, 7, 6, 5, 4, 3, 2, 1, 0, 7]),
+        ("INT4", [0, 7, 7, 6, 6, 5, 5, 4, 4, 3]),
+        ("INT48", [0, 2, 4, 6, 0, 2, 4, 6, 0, 2]),
+        ("FP32", [0, 4] * 5),
+        ("FP4E2M1", [0] * 10),
+        ("FP6E2M3", [0] * 10),
+    ],
+)
+def test_data_is_padded_as_tosa_opt_pads_it(kind: str, paddings: list[int]) -> None:
+    made = [constant_of(np.zeros(count), dtype(kind)) for count in range(10)]
+    assert [constant.padding for constant in made] == paddings
+
+
+@pytest.mark.parametrize(
     ("kind", "value", "said"),
     [
         ("INT4", 8, "8 does not fit INT4"),
