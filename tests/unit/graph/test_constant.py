@@ -99,6 +99,19 @@ def test_a_constant_without_elements_has_no_uniform_element() -> None:
     assert Constant(dtype("FP32"), 0, bytes(4), splat=True).uniform() is None
 
 
+@pytest.mark.parametrize("row", DTYPES, ids=str)
+def test_the_first_elements_are_a_constant_of_the_same_form(row: DType) -> None:
+    unpacked = random_bytes(row, 9)
+    splat = Constant(row, 9, unpacked[: row.element_bytes], splat=True)
+    for made in (*forms(row, unpacked, 9), splat):
+        for count in (0, 1, 5, 9, 10):
+            found = made.first(count)
+            assert found.count == min(count, 9)
+            assert (found.unpacked, found.splat) == (made.unpacked, made.splat)
+            assert found.elements().tobytes() == made.elements()[:count].tobytes()
+            assert found.buffer.obj is made.buffer.obj
+
+
 def test_minus_zero_is_not_zero_and_nan_payloads_count() -> None:
     row = dtype("FP32")
     zeros = Constant(row, 2, bytes(8))

@@ -15,7 +15,8 @@ from unit.building import branching, counting, example, graph, op, shape, tensor
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import DTYPES, Block, Constant, Graph, Region, ShapeValue, compare, dtype
 from tosa_convert.graph.dtypes import BlockShape, NanPropagationMode
-from tosa_convert.graph.model import BlockScale, element_value, sizes
+from tosa_convert.graph.model import BlockScale, element_value, require_graphs, sizes
+from tosa_convert.graph.replace_data import Part, replace_data
 from tosa_convert.io.files import map_file
 
 
@@ -285,3 +286,39 @@ def test_a_graph_without_a_block_has_no_main_block() -> None:
     made.regions.clear()
     with pytest.raises(TosaConvertError):
         _ = made.main
+
+
+def test_attributes_are_shown_with_bounds_as_numbers() -> None:
+    made = clamp().main
+    shown = [("min_val", "-128"), ("max_val", "5"), ("nan_mode", "IGNORE")]
+    assert made.attribute_texts(made.operators[0]) == shown
+
+
+def test_what_is_not_a_graph_is_refused_by_its_type() -> None:
+    require_graphs(example(), clamp())
+    with pytest.raises(TypeError, match="found str, expected a Graph"):
+        require_graphs(example(), "m.tosa")
+
+
+def test_other_data_leaves_the_graph_and_other_tensors_as_they_are() -> None:
+    made, other = scaled(), branching().regions[1]
+    made.regions.append(other)
+    made.main.tensors["x"] = tensor("x")
+    before = made.main.tensors["w"]
+    assert before.scale is not None
+    data, scales = Constant(before.dtype, 64, bytes(32)), Constant(before.scale.dtype, 2, bytes(2))
+    rows: list[tuple[Block, str, Part, Constant]] = [
+        (made.main, "w", "data", data),
+        (made.main, "w", "scale_data", scales),
+    ]
+    for given in (rows, rows[:1], rows[1:], []):
+        found = replace_data(made, given)
+        value = found.main.tensors["w"]
+        assert value.scale is not None
+        parts = {row[2] for row in given}
+        assert value.data is (data if "data" in parts else before.data)
+        assert value.scale.data is (scales if "scale_data" in parts else before.scale.data)
+        assert found.main.tensors["x"] is made.main.tensors["x"]
+        assert found.regions[1].blocks[0] is other.blocks[0]
+    assert made.main.tensors["w"] is before
+    assert before.scale.data is not scales
