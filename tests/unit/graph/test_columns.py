@@ -280,13 +280,16 @@ def test_a_large_block_is_checked_in_columns(monkeypatch: pytest.MonkeyPatch) ->
     module = sys.modules["tosa_convert.graph.verify"]
     graph = example()
     assert not module.refuse_unsound(graph)
-    monkeypatch.setattr(module, "_MIN_COLUMNS", 1)
-    columns = module.refuse_unsound(graph)
-    assert columns.keys() == {"main"}
+    monkeypatch.setattr(module, "_MIN_COLUMNS", len(graph.main.operators) + 1)
+    assert not module.refuse_unsound(graph)
 
     def judged(*_: object) -> None:
         raise AssertionError("an operator is judged by itself")
 
+    monkeypatch.setattr(module, "_MIN_COLUMNS", len(graph.main.operators))
+    monkeypatch.setattr(module._BlockRules, "check", judged)
+    columns = module.refuse_unsound(graph)
+    assert columns.keys() == {"main"}
     monkeypatch.setattr(Validator, "block", judged)
     assert not list(Validator(graph, columns=columns).findings())
     with pytest.raises(AssertionError, match="judged by itself"):

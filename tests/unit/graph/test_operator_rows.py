@@ -106,3 +106,32 @@ def test_mlir_can_omit_two_attributes() -> None:
         (part.name, part.default) for row in OPERATORS for part in row.attributes if part.optional
     }
     assert optional == {("local_bound", False), ("nan_mode", NanPropagationMode.PROPAGATE)}
+
+
+def test_some_operands_hold_certain_numbers() -> None:
+    found: dict[str, list[tuple[str, str]]] = {}
+    for row in OPERATORS:
+        for part in row.operands:
+            if part.domain:
+                found.setdefault(part.domain, []).append((row.name, part.name))
+    shifts = ("ARITHMETIC_RIGHT_SHIFT", "LOGICAL_LEFT_SHIFT", "LOGICAL_RIGHT_SHIFT")
+    gathers = ("GATHER", "SCATTER", "ROW_GATHER_BLOCK_SCALED", "ROW_GATHER")
+    assert found == {
+        "shift": [(name, "input2") for name in shifts],
+        "divisor": [("INTDIV", "input2")],
+        "positive": [(name, "input1") for name in ("POW", "LOG", "RECIPROCAL", "RSQRT")],
+        "index": [(name, "indices") for name in gathers],
+    }
+
+
+def test_zero_points_shifts_and_paddings_can_be_left_out() -> None:
+    found = {(part.name, part.default) for row in OPERATORS for part in row.operands}
+    left_out = {name for name, default in found if default == 0}
+    assert {name for name in left_out if not name.endswith("_zp")} == {"shift", "pad_const"}
+    assert {default for _, default in found} == {0, None}
+    assert {row.name for row in OPERATORS for part in row.operands if part.name == "shift"} == {
+        "MUL",
+        "RESCALE",
+    }
+    assert operator("MUL").operands[2].default == 0
+    assert operator("RESCALE").operands[2].default is None

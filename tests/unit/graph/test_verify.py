@@ -21,7 +21,7 @@ from tosa_convert.graph.dtypes import (
     RoundingMode,
 )
 from tosa_convert.graph.model import INT32_MAX, MAX_RANK, MAX_UNKNOWN_SIZES, BlockScale
-from tosa_convert.graph.opset import OPERATORS, OperatorSpec
+from tosa_convert.graph.opset import OPERATORS, VARIABLE, OperatorSpec
 from tosa_convert.graph.value_rules import tensor_problems
 from tosa_convert.graph.verify import _FIXED_ARITY
 
@@ -455,6 +455,8 @@ def test_operators_of_a_fixed_arity_are_those_of_their_rows(
             wrong = [list(names) for names in right]
             wrong[side][i] = f"{'t' if row.is_shape else 's'}{i}"
             cases.append((tuple(wrong[0]), tuple(wrong[1])))
+    arities = {row.arity for row in spec.operands + spec.results}
+    assert (spec.code in _FIXED_ARITY) == (arities <= {""} and spec is not VARIABLE)
     fast = [findings(*case) for case in cases]
     for code in list(_FIXED_ARITY):
         monkeypatch.delitem(_FIXED_ARITY, code)
