@@ -14,7 +14,7 @@ import pytest
 from tosa_convert.graph import constant, packing
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DTYPES, DType, dtype
-from tosa_convert.graph.from_numpy import constant_of
+from tosa_convert.graph.from_numpy import constant_of, dtype_of_array
 from tosa_convert.graph.packing import pack
 
 
@@ -290,3 +290,27 @@ def test_data_is_padded_as_tosa_opt_pads_it(kind: str, paddings: list[int]) -> N
 def test_values_that_do_not_fit_are_refused(kind: str, value: float, said: str) -> None:
     with pytest.raises(ValueError, match=f"^{said}$"):
         constant_of(np.array([0, value]), dtype(kind))
+
+
+@pytest.mark.parametrize(
+    ("kind", "array", "said"),
+    [
+        ("INT8", np.array([200], np.uint8), "200"),
+        ("INT16", np.array([0.5], np.float16), "0.5"),
+        ("INT64", np.array([0, 2**63], np.uint64), str(2**63)),
+        ("INT64", np.array([0, 2**63], object), str(2**63)),
+        ("INT32", np.array([-(2**31) - 1]), str(-(2**31) - 1)),
+    ],
+)
+def test_the_type_of_an_array_does_not_let_its_values_through(
+    kind: str, array: Any, said: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^{said} does not fit {kind}$"):
+        constant_of(array, dtype(kind))
+
+
+@pytest.mark.parametrize("row", DTYPES, ids=str)
+def test_an_arrays_type_stands_for_an_element_type(row: DType) -> None:
+    expected = {"INT48": "INT64", "MXINT8": "INT8"}.get(row.name, row.name)
+    assert dtype_of_array(np.zeros(1, row.numpy)) is dtype(expected)
+    assert dtype_of_array(np.zeros(1, np.complex64)) is None

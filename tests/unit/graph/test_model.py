@@ -8,14 +8,27 @@ import pickle
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from unit.building import block, branching, counting, example, graph, op, shape, tensor
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.graph import DTYPES, Block, Constant, Graph, Region, ShapeValue, compare, dtype
+from tosa_convert.graph import (
+    DTYPES,
+    Block,
+    Constant,
+    Graph,
+    Region,
+    ShapeValue,
+    compare,
+    dtype,
+    verify,
+)
 from tosa_convert.graph.dtypes import BlockShape, NanPropagationMode
+from tosa_convert.graph.extract import extract
 from tosa_convert.graph.model import BlockScale, element_value, quoted, require_graphs, sizes
+from tosa_convert.graph.rename import rename
 from tosa_convert.graph.replace_data import Part, replace_data
 from tosa_convert.io.files import map_file
 
@@ -360,10 +373,21 @@ def test_attributes_are_shown_with_bounds_as_numbers() -> None:
     assert made.attribute_texts(made.operators[0]) == shown
 
 
-def test_what_is_not_a_graph_is_refused_by_its_type() -> None:
-    require_graphs(example(), clamp())
+@pytest.mark.parametrize(
+    "call",
+    [
+        verify,
+        rename,
+        lambda made: extract(made, ["y"]),
+        lambda made: compare(made, example()),
+        lambda made: compare(example(), made),
+        lambda made: require_graphs(example(), made),
+    ],
+)
+def test_what_is_not_a_graph_is_refused_by_its_type(call: Callable[[Any], object]) -> None:
+    call(example())
     with pytest.raises(TypeError, match="found str, expected a Graph"):
-        require_graphs(example(), "m.tosa")
+        call("m.tosa")
 
 
 def test_other_data_leaves_the_graph_and_other_tensors_as_they_are() -> None:

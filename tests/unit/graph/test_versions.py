@@ -12,11 +12,13 @@ from tosa_convert.graph.dtypes import DTYPES, BlockShape, DType
 from tosa_convert.graph.model import BlockScale, SoftwareVersion
 from tosa_convert.graph.opset import OPERATORS, OperatorSpec, operator
 from tosa_convert.graph.versions import (
+    _NEW_IN_1_1,
     BY_NAME,
     MIN_READER,
     MXFP_FEATURE,
     V1_0,
     V1_1_DRAFT,
+    _is_within,
     features,
     incompatibility,
     parse_version,
@@ -135,6 +137,12 @@ def test_a_graph_within_a_version_has_no_findings(
         values = [tensor(name, kind.name, (32,)) for name in "abc"]
         attributes: dict[str, Any] = {"acc_type": dtype("FP16")}
         graphs.append(graph("a b", "c", list(values), [op(row.name, "a b", "c", **attributes)]))
+    known = limit[:2]
+    for kind, made in zip(DTYPES, graphs, strict=True):
+        by_types = limit is V1_0 and row.name in _NEW_IN_1_1
+        assert _is_within(made.main, known) == (
+            max(row.since, kind.since) <= known and not by_types
+        )
     fast = [list(version_findings(made, limit)) for made in graphs]
     monkeypatch.setattr("tosa_convert.graph.versions._is_within", lambda block, limit: False)
     assert [list(version_findings(made, limit)) for made in graphs] == fast
