@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from unit.building import example, graph, op, shape, tensor
 
-from tosa_convert.graph import Graph, ShapeValue, verify
+from tosa_convert.graph import Graph, ShapeValue, Tensor, verify
 from tosa_convert.graph.static_shapes import (
     fill_empty_constants,
     has_open_sizes,
@@ -44,9 +44,10 @@ def test_only_constants_without_elements_get_empty_data() -> None:
     before = block.tensors["given"].data, block.shapes["one"].data
     fill_empty_constants(block)
     assert (block.tensors["given"].data, block.shapes["one"].data) == before
+    rows: list[Tensor | ShapeValue] = [*block.tensors.values(), *block.shapes.values()]
     filled = {
         row.name: (row.data.dtype.name, row.data.count, bytes(row.data.buffer))
-        for row in (*block.tensors.values(), *block.shapes.values())
+        for row in rows
         if row.data is not None and row.data not in before
     }
     assert filled == {"none": ("INT8", 0, b""), "no": ("INT64", 0, b"")}
