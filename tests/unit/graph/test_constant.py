@@ -168,6 +168,9 @@ def test_a_buffer_of_another_length_is_refused(row: DType) -> None:
 
 def test_only_the_form_of_a_file_is_a_view() -> None:
     row = dtype("INT4")
+    assert repr(Constant(row, 4, bytes(2))) == "Constant(4 x INT4, packed)"
+    assert repr(Constant(row, 4, bytes(4), unpacked=True)) == "Constant(4 x INT4, unpacked)"
+    assert repr(Constant(row, 4, bytes(1), splat=True)) == "Constant(4 x INT4, splat)"
     assert Constant(row, 4, bytes(2)).is_view
     assert not Constant(row, 4, bytes(4), unpacked=True).is_view
     assert not Constant(row, 4, bytes(1), splat=True).is_view
