@@ -55,6 +55,8 @@ def test_a_tensor_that_becomes_an_input_is_not_computed(chain: Graph) -> None:
     one = extract(chain, ["b"], ["a"])
     assert kinds(one) == ["CONST", "ADD"]
     assert one.main.inputs == ["a"]
+    # In the order of the program, the original inputs first.
+    assert extract(chain, ["c"], ["b", "x"]).main.inputs == ["x", "b"]
 
 
 def test_extraction_does_not_change_the_graph(chain: Graph) -> None:

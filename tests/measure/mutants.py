@@ -3,9 +3,9 @@
     python tests/measure/mutants.py --state .nox/mutants --sample 60
 
 A seeded sample of the mutations of each folder; each is judged by those tests that run the changed line
-or its file, as many as fit into a minute. Answers are kept as they come, so a run that was stopped goes
-on. A mutant lives in the memory of a forked process (`judges.py`): no file changes. Children that tests
-start run the code as it is.
+or its file, as many as take a minute of a processor's time. Answers are kept as they come, so a run that
+was stopped goes on. A mutant lives in the memory of a forked process (`judges.py`): no file changes.
+Children that tests start run the code as it is.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "rules": ("tests/rules", "-k", "not reference_model"),
     "golden": tuple(f"tests/golden/test_{name}.py" for name in (*_ACCURACY, *_GOLDEN)),
 }
-#: Seconds that the tests of one mutant may take where no mutant is: the others are left out.
+#: Seconds of a processor that the tests of one mutant may take where no mutant is; others are left out.
 BUDGET: Final = 60.0
 #: Files that a script writes, and that tests compare with what it writes from.
 GENERATED: Final = ("layout.py", "layout_080.py")

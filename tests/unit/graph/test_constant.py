@@ -183,6 +183,8 @@ def test_the_buffer_is_not_copied_and_any_shape_of_buffer_will_do() -> None:
     made = Constant(dtype("FP32"), 6, array)
     array[0, 0] = 5.0
     assert made.numpy()[0] == 5.0
+    for given in (array.reshape(-1), array.view(np.uint8)):
+        assert Constant(dtype("FP32"), 6, given).buffer == made.buffer
     assert np.shares_memory(np.frombuffer(made.packed(), np.uint8), array)
 
 

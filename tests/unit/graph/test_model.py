@@ -263,6 +263,9 @@ def test_a_notebook_shows_a_table_of_escaped_text() -> None:
     assert "<th>inputs</th><td>&lt;x&gt;: FP32 [2, 3]</td>" in table
     assert "<th>constants</th><td>1, 24 bytes</td>" in table
     assert "<th>operators</th><td>5: " in table
+    assert "<th>producer</th><td>1.2.3 test</td>" in table
+    made.producer = None
+    assert "<th>producer</th><td>unknown</td>" in made._repr_html_()
 
 
 @pytest.mark.parametrize(
