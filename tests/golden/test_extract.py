@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from golden.conftest import MakeBuilder
+from unit import building
+from unit.building import region, tensor
 
 from tosa_convert import golden
 from tosa_convert.errors import TosaConvertError
@@ -13,8 +17,12 @@ from tosa_convert.graph.extract import (
     extract_from,
     extract_region,
     last_uses,
+    needed_operators,
+    touches_variables,
+    unrun_regions,
 )
 from tosa_convert.graph.from_numpy import constant_of
+from tosa_convert.graph.versions import V1_0
 
 
 def kinds(graph: Graph) -> list[str]:
@@ -105,6 +113,77 @@ def test_a_variable_read_keeps_the_write_before_it(builder: MakeBuilder) -> None
     assert kinds(part) == ["VARIABLE_WRITE", "VARIABLE_READ"]
     assert verify(part) == []
     assert kinds(extract(graph, ["other"])) == ["ABS"]
+
+
+def writing_branches() -> Graph:
+    """A variable that branches write, beside operators that do not see it."""
+    states = [tensor("v", "INT32", (1,)), tensor("w", "INT32", (1,))]
+    for state in states:
+        state.variable, state.variable_name = True, f"symbol_{state.name}"
+    values = [tensor(name, "INT32", (1,)) for name in "xyreznu"]
+    branches = {"then_graph": "inner", "else_graph": "still"}
+    made = building.graph(
+        "c x",
+        "y r e z n u",
+        [tensor("c", "BOOL", ()), *values, *states],
+        [
+            building.op("VARIABLE_WRITE", "x", "v"),
+            building.op("COND_IF", "c x", "y", **branches),
+            building.op("VARIABLE_READ", "v", "r"),
+            building.op("ABS", "x", "e"),
+            building.op("COND_IF", "c e", "z", **branches),
+            building.op("VARIABLE_WRITE", "e", "v"),
+            building.op("VARIABLE_READ", "v", "n"),
+            building.op("COND_IF", "c x", "u", then_graph="still", else_graph="still"),
+        ],
+    )
+    inner = [tensor("a", "INT32", (1,)), replace(states[0])]
+    made.regions += [
+        region("inner", "a", "b", [*inner, tensor("b", "INT32", (1,)), tensor("t", "BOOL", ())], [
+            building.op("CONST", "", "t"),
+            building.op("COND_IF", "t a", "b", then_graph="writes", else_graph="still"),
+        ]),
+        region("still", "a", "a", [inner[0]], []),
+        region("lost", "a", "a", inner, [
+            building.op("COND_IF", "t a", "b", then_graph="more", else_graph="still"),
+        ]),
+        region("writes", "a", "a", inner, [building.op("VARIABLE_WRITE", "a", "v")]),
+        region("more", "a", "a", [inner[0]], []),
+    ]  # fmt: skip
+    return made
+
+
+@pytest.mark.parametrize(
+    ("output", "needed"),
+    [
+        ("y", {0, 1}),
+        ("r", {0, 1, 2}),
+        ("e", {3}),
+        ("z", {0, 1, 3, 4}),
+        ("n", {0, 1, 3, 4, 5, 6}),
+        ("u", {7}),
+    ],
+)
+def test_a_region_that_writes_a_variable_is_kept_for_what_sees_it(
+    output: str, needed: set[int]
+) -> None:
+    made = writing_branches()
+    assert needed_operators(made, [output]) == needed
+    part = extract(made, [output])
+    # The variables of regions are not looked at, so all remain.
+    states = {name for name, value in part.main.tensors.items() if value.variable}
+    assert states == (set() if output == "e" else {"v", "w"})
+
+
+def test_only_operators_that_run_a_write_or_a_read_touch_variables() -> None:
+    made = writing_branches()
+    found = [touches_variables(made, row) for row in made.main.operators]
+    assert found == [False, True, False, False, True, False, False, False]
+
+
+def test_regions_that_only_others_of_their_kind_run_are_not_run() -> None:
+    assert [row.name for row in unrun_regions(writing_branches())] == ["lost", "more"]
+    assert unrun_regions(Graph(V1_0)) == []
 
 
 def test_constants_are_not_among_the_computed_tensors(chain: Graph) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.building import branching, counting, example, op, tensor
+from unit.building import branching, counting, example, op, shape, tensor
 from unit.building import graph as program
 
 from tosa_convert.golden.random_graphs import generate
@@ -20,6 +21,7 @@ from tosa_convert.graph import (
     BlockScale,
     Constant,
     Graph,
+    Operator,
     ShapeValue,
     Tensor,
     dtype,
@@ -34,6 +36,7 @@ from tosa_convert.graph.columns import (
     tuples_of,
 )
 from tosa_convert.graph.dtypes import BlockShape, NanPropagationMode
+from tosa_convert.graph.opset import OPERATORS, AttributeSpec, OperatorSpec
 from tosa_convert.rules.columns import is_valid
 from tosa_convert.rules.validate import Validator
 from tosa_convert.rules.values import TypeTable
@@ -277,13 +280,16 @@ def test_a_large_block_is_checked_in_columns(monkeypatch: pytest.MonkeyPatch) ->
     module = sys.modules["tosa_convert.graph.verify"]
     graph = example()
     assert not module.refuse_unsound(graph)
-    monkeypatch.setattr(module, "_MIN_COLUMNS", 1)
-    columns = module.refuse_unsound(graph)
-    assert columns.keys() == {"main"}
+    monkeypatch.setattr(module, "_MIN_COLUMNS", len(graph.main.operators) + 1)
+    assert not module.refuse_unsound(graph)
 
     def judged(*_: object) -> None:
         raise AssertionError("an operator is judged by itself")
 
+    monkeypatch.setattr(module, "_MIN_COLUMNS", len(graph.main.operators))
+    monkeypatch.setattr(module._BlockRules, "check", judged)
+    columns = module.refuse_unsound(graph)
+    assert columns.keys() == {"main"}
     monkeypatch.setattr(Validator, "block", judged)
     assert not list(Validator(graph, columns=columns).findings())
     with pytest.raises(AssertionError, match="judged by itself"):
@@ -401,6 +407,68 @@ def test_an_element_that_is_too_short_for_the_operand_is_left_to_the_rules() -> 
     made.main.operators[0].attributes["max_val"] = bytes(2)
     assert not accepted(made)
     assert verify(made)
+
+
+@pytest.mark.parametrize("wrong", [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)])
+def test_elements_are_judged_for_each_type_and_bounds(wrong: tuple[int, int]) -> None:
+    kinds = ("FP32", "INT32", "FP16")
+    values = [tensor(f"x{number}", kind) for number, kind in enumerate(kinds)]
+    operators = []
+    for bounds, (number, kind) in product((0, 1), enumerate(kinds)):
+        values.append(tensor(f"y{bounds}{number}", kind))
+        # Two bytes suffice for FP16 alone.
+        width = 2 if (bounds, number) == wrong else 4
+        clamp: dict[str, Any] = {"min_val": bytes(4), "max_val": bytes([bounds] * width)}
+        clamp["nan_mode"] = NanPropagationMode.PROPAGATE
+        operators.append(op("CLAMP", f"x{number}", f"y{bounds}{number}", **clamp))
+    made = program("x0 x1 x2", "", values, operators)
+    assert accepted(made) == (not verify(made)) == (wrong[1] == 2)
+
+
+#: Operators that the columns leave to the rules.
+NOT_IN_COLUMNS = {
+    *("VARIABLE", "VARIABLE_READ", "VARIABLE_WRITE", "COND_IF", "WHILE_LOOP"),
+    "RESHAPE_BLOCK_SCALED",
+}
+
+
+def some_value(row: AttributeSpec) -> Any:
+    """A value that the attribute may have."""
+    if row.enum is not None:
+        return next(iter(row.enum))
+    if row.kind == "i32s":
+        return (0,) * max(row.length, 0)
+    plain = {"i32": 0, "bool": False, "element": bytes(4), "bytes": b""}
+    return row.choices[0] if row.choices else plain.get(row.kind, "")
+
+
+@pytest.mark.parametrize("spec", OPERATORS, ids=str)
+def test_columns_know_how_many_operands_of_which_kind_an_operator_has(spec: OperatorSpec) -> None:
+    data = bytes(24) if spec.name == "CONST" else None
+    values: list[Tensor | ShapeValue] = [tensor("tensor"), shape("shape", 1)]
+    sides: list[list[str]] = []
+    for prefix, rows in (("x", spec.operands), ("y", spec.results)):
+        sides.append([f"{prefix}{number}" for number in range(len(rows))])
+        for name, row in zip(sides[-1], rows, strict=True):
+            values.append(shape(name, 1) if row.is_shape else tensor(name, data=data))
+    shapes = {value.name for value in values if isinstance(value, ShapeValue)}
+    cases = [sides]
+    for side, names in enumerate(sides):
+        others = [names[:-1], [*names, "tensor"], [*names, "shape"]]
+        for place, name in enumerate(names):
+            other = "tensor" if name in shapes else "shape"
+            others.append([*names[:place], other, *names[place + 1 :]])
+        cases += [[*sides[:side], other, *sides[side + 1 :]] for other in others]
+    attributes = {row.name: some_value(row) for row in spec.attributes}
+    sound = []
+    for inputs, outputs in cases:
+        given = {value.name for value in values} - {*outputs}
+        made = program(" ".join(given), "", values, [])
+        made.main.operators = [Operator(spec, tuple(inputs), tuple(outputs), attributes)]
+        sound.append(not verify(made))
+        assert accepted(made) == (sound[-1] and spec.name not in NOT_IN_COLUMNS)
+    assert sound[0] == (spec.name not in NOT_IN_COLUMNS - {"RESHAPE_BLOCK_SCALED"})
+    assert not all(sound)
 
 
 def test_operators_of_one_code_and_other_types_are_judged_apart() -> None:

@@ -14,7 +14,7 @@ import pytest
 from tosa_convert.graph import constant, packing
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DTYPES, DType, dtype
-from tosa_convert.graph.from_numpy import constant_of
+from tosa_convert.graph.from_numpy import constant_of, dtype_of_array
 from tosa_convert.graph.packing import pack
 
 
@@ -97,6 +97,19 @@ def test_one_changed_element_anywhere_is_noticed(row: DType, place: int) -> None
 def test_a_constant_without_elements_has_no_uniform_element() -> None:
     assert Constant(dtype("FP32"), 0, b"").uniform() is None
     assert Constant(dtype("FP32"), 0, bytes(4), splat=True).uniform() is None
+
+
+@pytest.mark.parametrize("row", DTYPES, ids=str)
+def test_the_first_elements_are_a_constant_of_the_same_form(row: DType) -> None:
+    unpacked = random_bytes(row, 9)
+    splat = Constant(row, 9, unpacked[: row.element_bytes], splat=True)
+    for made in (*forms(row, unpacked, 9), splat):
+        for count in (0, 1, 5, 9, 10):
+            found = made.first(count)
+            assert found.count == min(count, 9)
+            assert (found.unpacked, found.splat) == (made.unpacked, made.splat)
+            assert found.elements().tobytes() == made.elements()[:count].tobytes()
+            assert found.buffer.obj is made.buffer.obj
 
 
 def test_minus_zero_is_not_zero_and_nan_payloads_count() -> None:
@@ -240,6 +253,22 @@ def test_arrays_become_constants_of_every_kind(
 
 
 @pytest.mark.parametrize(
+    ("kind", "paddings"),
+    [
+        ("INT8", [0, 7, 6, 5, 4, 3, 2, 1, 0, 7]),
+        ("INT4", [0, 7, 7, 6, 6, 5, 5, 4, 4, 3]),
+        ("INT48", [0, 2, 4, 6, 0, 2, 4, 6, 0, 2]),
+        ("FP32", [0, 4] * 5),
+        ("FP4E2M1", [0] * 10),
+        ("FP6E2M3", [0] * 10),
+    ],
+)
+def test_data_is_padded_as_tosa_opt_pads_it(kind: str, paddings: list[int]) -> None:
+    made = [constant_of(np.zeros(count), dtype(kind)) for count in range(10)]
+    assert [constant.padding for constant in made] == paddings
+
+
+@pytest.mark.parametrize(
     ("kind", "value", "said"),
     [
         ("INT4", 8, "8 does not fit INT4"),
@@ -261,3 +290,27 @@ def test_arrays_become_constants_of_every_kind(
 def test_values_that_do_not_fit_are_refused(kind: str, value: float, said: str) -> None:
     with pytest.raises(ValueError, match=f"^{said}$"):
         constant_of(np.array([0, value]), dtype(kind))
+
+
+@pytest.mark.parametrize(
+    ("kind", "array", "said"),
+    [
+        ("INT8", np.array([200], np.uint8), "200"),
+        ("INT16", np.array([0.5], np.float16), "0.5"),
+        ("INT64", np.array([0, 2**63], np.uint64), str(2**63)),
+        ("INT64", np.array([0, 2**63], object), str(2**63)),
+        ("INT32", np.array([-(2**31) - 1]), str(-(2**31) - 1)),
+    ],
+)
+def test_the_type_of_an_array_does_not_let_its_values_through(
+    kind: str, array: Any, said: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^{said} does not fit {kind}$"):
+        constant_of(array, dtype(kind))
+
+
+@pytest.mark.parametrize("row", DTYPES, ids=str)
+def test_an_arrays_type_stands_for_an_element_type(row: DType) -> None:
+    expected = {"INT48": "INT64", "MXINT8": "INT8"}.get(row.name, row.name)
+    assert dtype_of_array(np.zeros(1, row.numpy)) is dtype(expected)
+    assert dtype_of_array(np.zeros(1, np.complex64)) is None

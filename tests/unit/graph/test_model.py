@@ -8,14 +8,28 @@ import pickle
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from unit.building import branching, counting, example, graph, op, shape, tensor
+from unit.building import block, branching, counting, example, graph, op, shape, tensor
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.graph import DTYPES, Block, Constant, Graph, Region, ShapeValue, compare, dtype
+from tosa_convert.graph import (
+    DTYPES,
+    Block,
+    Constant,
+    Graph,
+    Region,
+    ShapeValue,
+    compare,
+    dtype,
+    verify,
+)
 from tosa_convert.graph.dtypes import BlockShape, NanPropagationMode
-from tosa_convert.graph.model import BlockScale, element_value, sizes
+from tosa_convert.graph.extract import extract
+from tosa_convert.graph.model import BlockScale, element_value, quoted, require_graphs, sizes
+from tosa_convert.graph.rename import rename
+from tosa_convert.graph.replace_data import Part, replace_data
 from tosa_convert.io.files import map_file
 
 
@@ -34,6 +48,9 @@ def clamp() -> Graph:
     clamp.attributes["nan_mode"] = NanPropagationMode.IGNORE
     return graph("x", "y", values, [clamp])
 
+
+#: The signature of four values that a block does not have.
+UNDEFINED = "".join(f"{name}: undefined, " for name in "abcd")
 
 GRAPHS = [example, branching, counting, scaled, clamp]
 
@@ -179,6 +196,30 @@ def test_a_name_of_a_megabyte_or_of_several_lines_prints_in_one_short_line() -> 
             "(c: BOOL [], x: FP32 [2, 3]) -> (y: FP32 [2, 3]))",
         ),
         (Graph(example().version), "Graph(TOSA 1.0.0, 0 regions, 0 operators)"),
+        # Long ones lose their middle or their end.
+        (tensor("x" * 40), f'Tensor("{"x" * 40}", FP32 [2, 3])'),
+        (tensor("x" * 20 + "y" * 21), f'Tensor("{"x" * 20}...{"y" * 20}", FP32 [2, 3])'),
+        (tensor("x", shape=(*range(8),)), 'Tensor("x", FP32 [0, 1, 2, 3, 4, 5, 6, 7])'),
+        (tensor("x", shape=(7,) * 10), f'Tensor("x", FP32 [{"7, " * 8}... 2 more])'),
+        (shape("to", *range(9)), 'ShapeValue("to", shape [0, 1, 2, 3, 4, 5, 6, 7, ... 1 more])'),
+        (shape("to", *(1,) * 65), 'ShapeValue("to", shape of rank 65)'),
+        (op("CONCAT", "a b c d e f g h", "y"), "Operator(y = CONCAT(a, b, c, d, e, f, g, h))"),
+        (op("CONCAT", "a " * 9, "y"), f"Operator(y = CONCAT({'a, ' * 8}... 1 more))"),
+        (op("CUSTOM", "", "a b c d"), "Operator(a, b, c, d = CUSTOM())"),
+        (op("CUSTOM", "", "a b c d e"), "Operator(a, b, c, d, ... 1 more = CUSTOM())"),
+        (op("ABS", pad=(0,) * 8), f"Operator(ABS() {{pad = [{', '.join('0' * 8)}]}})"),
+        (op("ABS", pad=(0,) * 9), f"Operator(ABS() {{pad = [{'0, ' * 8}... 1 more]}})"),
+        (
+            op("ABS", raw=bytes(range(16))),
+            f"Operator(ABS() {{raw = 0x{bytes(range(16))[::-1].hex()}}})",
+        ),
+        (op("ABS", raw=bytes(17)), "Operator(ABS() {raw = 17 bytes})"),
+        (op("ABS", text="a\nb"), "Operator(ABS() {text = 'a\\nb'})"),
+        (block("a b c d", "", [], [], "m"), f'Block("m", 0 operators, ({UNDEFINED[:-2]}) -> ())'),
+        (
+            block("a b c d e", "", [], [], "m"),
+            f'Block("m", 0 operators, ({UNDEFINED}... 1 more) -> ())',
+        ),
     ],
 )
 def test_a_part_of_a_graph_prints_its_name_and_type(value: object, text: str) -> None:
@@ -247,6 +288,43 @@ def test_the_bytes_of_an_element_are_a_number(kind: str, raw: str, number: objec
     assert type(found) is type(number)
 
 
+@pytest.mark.parametrize(("count", "last"), [(40, "(x)"), (41, "... 1 more operator"), (99, "rs")])
+def test_a_block_prints_its_first_operators(count: int, last: str) -> None:
+    made = graph("x", "", [tensor("x")], [op("CUSTOM", "x")] * count)
+    lines = str(made.main).splitlines()
+    assert len(lines) == 1 + min(count, 41)
+    assert lines[-1].endswith(last)
+    assert lines[40] == "  CUSTOM(x)"
+
+
+def test_a_notebook_names_eight_operators_and_regions() -> None:
+    names = ["ABS", "CEIL", "CLZ", "COS", "EXP", "FLOOR", "LOG", "SIN", "ERF"]
+    for count, rest in ((8, ""), (9, ", ... 1 more")):
+        made = graph("", "", [], [op(name) for name in names[:count]])
+        made.regions += [Region(f"r{number}") for number in range(1, count)]
+        table = made._repr_html_()
+        assert f"<td>{count}: {', '.join(f'{name} 1' for name in names[:8])}{rest}</td>" in table
+        assert f"<td>main, {', '.join(f'r{number}' for number in range(1, 8))}{rest}</td>" in table
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count"),
+    [((), 1), ((2, 0, 2**31), 0), ((200, 3), 600), ((2**31, 2**31, 2), 2**63), ((2, -1), None)],
+)
+def test_elements_are_counted_exactly_up_to_a_limit(
+    sizes: tuple[int, ...], count: int | None
+) -> None:
+    assert tensor("x", shape=sizes).element_count() == count
+    assert (tensor("x", shape=(2**31, 2**31, 2, 3)).element_count() or 0) > 2**63
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"), [("x" * 200, "x" * 200), ("x" * 201, f"{'x' * 100}...{'x' * 100}")]
+)
+def test_a_long_name_in_a_message_loses_its_middle(name: str, shown: str) -> None:
+    assert quoted(name) == f'"{shown}"'
+
+
 def test_what_has_no_regions_or_too_many_prints_in_few_lines() -> None:
     made = branching()
     made.regions += [Region(f"r{number}") for number in range(100)]
@@ -273,6 +351,8 @@ def test_an_element_that_is_missing_or_too_short_has_no_value() -> None:
 
 def test_a_long_shape_loses_its_end() -> None:
     assert sizes((2, 3)) == "[2, 3]"
+    assert sizes((7,) * 64) == str([7] * 64)
+    assert sizes((7,) * 65) == f"{str([7] * 64)[:-1]}, ... 65 dimensions]"
     assert sizes((7,) * 99).endswith("7, 7, ... 99 dimensions]")
 
 
@@ -285,3 +365,50 @@ def test_a_graph_without_a_block_has_no_main_block() -> None:
     made.regions.clear()
     with pytest.raises(TosaConvertError):
         _ = made.main
+
+
+def test_attributes_are_shown_with_bounds_as_numbers() -> None:
+    made = clamp().main
+    shown = [("min_val", "-128"), ("max_val", "5"), ("nan_mode", "IGNORE")]
+    assert made.attribute_texts(made.operators[0]) == shown
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        verify,
+        rename,
+        lambda made: extract(made, ["y"]),
+        lambda made: compare(made, example()),
+        lambda made: compare(example(), made),
+        lambda made: require_graphs(example(), made),
+    ],
+)
+def test_what_is_not_a_graph_is_refused_by_its_type(call: Callable[[Any], object]) -> None:
+    call(example())
+    with pytest.raises(TypeError, match="found str, expected a Graph"):
+        call("m.tosa")
+
+
+def test_other_data_leaves_the_graph_and_other_tensors_as_they_are() -> None:
+    made, other = scaled(), branching().regions[1]
+    made.regions.append(other)
+    made.main.tensors["x"] = tensor("x")
+    before = made.main.tensors["w"]
+    assert before.scale is not None
+    data, scales = Constant(before.dtype, 64, bytes(32)), Constant(before.scale.dtype, 2, bytes(2))
+    rows: list[tuple[Block, str, Part, Constant]] = [
+        (made.main, "w", "data", data),
+        (made.main, "w", "scale_data", scales),
+    ]
+    for given in (rows, rows[:1], rows[1:], []):
+        found = replace_data(made, given)
+        value = found.main.tensors["w"]
+        assert value.scale is not None
+        parts = {row[2] for row in given}
+        assert value.data is (data if "data" in parts else before.data)
+        assert value.scale.data is (scales if "scale_data" in parts else before.scale.data)
+        assert found.main.tensors["x"] is made.main.tensors["x"]
+        assert found.regions[1].blocks[0] is other.blocks[0]
+    assert made.main.tensors["w"] is before
+    assert before.scale.data is not scales

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tosa_convert.graph import OPERATORS, operator
+from tosa_convert.graph.dtypes import NanPropagationMode
 
 
 @pytest.mark.parametrize(
@@ -23,6 +24,20 @@ from tosa_convert.graph import OPERATORS, operator
 def test_an_operand_has_the_row_of_its_position(name: str, count: int, expected: list[str]) -> None:
     spec = operator(name)
     assert [spec.operand(index, count).name for index in range(count)] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "fewest", "most", "results"),
+    [("ADD", 2, 2, 1), ("CONCAT", 0, 9, 1), ("RESHAPE_BLOCK_SCALED", 2, 3, 1), ("FFT2D", 2, 2, 2)],
+)
+def test_an_operator_takes_as_many_operands_as_it_has_rows(
+    name: str, fewest: int, most: int, results: int
+) -> None:
+    spec = operator(name)
+    taken = [count for count in range(10) if spec.takes(count, results)]
+    assert taken == [*range(fewest, most + 1)]
+    assert not spec.takes(fewest, 0)
+    assert not spec.takes(fewest, 3)
 
 
 @pytest.mark.parametrize(("name", "count"), [("ADD", 2), ("COND_IF", 1), ("CONCAT", 0)])
@@ -71,3 +86,52 @@ def test_products_are_known_by_their_dimensions() -> None:
         "b": (".", "K", "J"),
     }
     assert operator("ADD").multiply_accumulates == {}
+    assert {row.name for row in OPERATORS if row.uncounted} == {"FFT2D", "RFFT2D", "CUSTOM"}
+    kernels = ("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D", "CONV2D_BLOCK_SCALED")
+    assert [operator(name).kernel_dimension for name in kernels] == [1, 1, 0, 1, 1]
+
+
+def test_few_operators_have_regions_or_the_code_of_another() -> None:
+    regions = {row.name: [part.name for part in row.regions] for row in OPERATORS if row.regions}
+    assert regions == {
+        "COND_IF": ["then_graph", "else_graph"],
+        "WHILE_LOOP": ["cond_graph", "body_graph"],
+    }
+    shared = {row.name: row.encoded_as for row in OPERATORS if row.encoded_as != row.name}
+    assert shared == {"VARIABLE_READ": "IDENTITY", "VARIABLE_WRITE": "IDENTITY"}
+
+
+def test_mlir_can_omit_two_attributes() -> None:
+    optional = {
+        (part.name, part.default) for row in OPERATORS for part in row.attributes if part.optional
+    }
+    assert optional == {("local_bound", False), ("nan_mode", NanPropagationMode.PROPAGATE)}
+
+
+def test_some_operands_hold_certain_numbers() -> None:
+    found: dict[str, list[tuple[str, str]]] = {}
+    for row in OPERATORS:
+        for part in row.operands:
+            if part.domain:
+                found.setdefault(part.domain, []).append((row.name, part.name))
+    shifts = ("ARITHMETIC_RIGHT_SHIFT", "LOGICAL_LEFT_SHIFT", "LOGICAL_RIGHT_SHIFT")
+    gathers = ("GATHER", "SCATTER", "ROW_GATHER_BLOCK_SCALED", "ROW_GATHER")
+    assert found == {
+        "shift": [(name, "input2") for name in shifts],
+        "divisor": [("INTDIV", "input2")],
+        "positive": [(name, "input1") for name in ("POW", "LOG", "RECIPROCAL", "RSQRT")],
+        "index": [(name, "indices") for name in gathers],
+    }
+
+
+def test_zero_points_shifts_and_paddings_can_be_left_out() -> None:
+    found = {(part.name, part.default) for row in OPERATORS for part in row.operands}
+    left_out = {name for name, default in found if default == 0}
+    assert {name for name in left_out if not name.endswith("_zp")} == {"shift", "pad_const"}
+    assert {default for _, default in found} == {0, None}
+    assert {row.name for row in OPERATORS for part in row.operands if part.name == "shift"} == {
+        "MUL",
+        "RESCALE",
+    }
+    assert operator("MUL").operands[2].default == 0
+    assert operator("RESCALE").operands[2].default is None

@@ -12,11 +12,13 @@ from tosa_convert.graph.dtypes import DTYPES, BlockShape, DType
 from tosa_convert.graph.model import BlockScale, SoftwareVersion
 from tosa_convert.graph.opset import OPERATORS, OperatorSpec, operator
 from tosa_convert.graph.versions import (
+    _NEW_IN_1_1,
     BY_NAME,
     MIN_READER,
     MXFP_FEATURE,
     V1_0,
     V1_1_DRAFT,
+    _is_within,
     features,
     incompatibility,
     parse_version,
@@ -45,6 +47,49 @@ def test_an_operator_decides_the_version(row: object) -> None:
     made = graph("", "", [], [op(str(row))])
     expected = V1_1_DRAFT if str(row) in NEW_OPERATORS else V1_0
     assert lowest_version(made) == expected
+
+
+#: The types of operands, of the first result and of the accumulator; from the availability checks of the
+#: dialect. 1.1 has all of them.
+@pytest.mark.parametrize(
+    ("name", "kinds", "result", "accumulator", "is_new"),
+    [
+        ("GATHER", "FP32 INT32", "FP32", "", False),
+        ("GATHER", "BOOL INT32", "BOOL", "", True),
+        ("SCATTER", "INT8 INT32 INT8", "INT8", "", False),
+        ("SCATTER", "BOOL INT32 BOOL", "BOOL", "", True),
+        ("CAST", "INT8", "FP32", "", False),
+        ("CAST", "BOOL", "INT8", "", False),
+        ("CAST", "BOOL", "BF16", "", True),
+        ("CAST", "FP8E5M2", "BOOL", "", True),
+        ("RESIZE", "FP16", "FP16", "", False),
+        ("RESIZE", "FP8E4M3", "FP8E4M3", "", True),
+        ("MATMUL", "FP16 FP16 FP16 FP16", "FP32", "", False),
+        ("MATMUL", "FP8E5M2 FP8E5M2 FP8E5M2 FP8E5M2", "FP16", "", False),
+        ("MATMUL", "FP8E5M2 FP8E5M2 FP8E5M2 FP8E5M2", "FP32", "", True),
+        ("MATMUL", "FP8E4M3 FP8E5M2 FP8E4M3 FP8E5M2", "FP16", "", True),
+        *(
+            (name, f"{kind} {weight} {bias} {kind} {weight}", bias, accumulator, is_new)
+            for name in ("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D")
+            for kind, weight, bias, accumulator, is_new in (
+                ("INT8", "INT4", "INT32", "INT32", False),
+                ("FP16", "FP16", "FP16", "FP32", False),
+                ("FP8E4M3", "FP8E4M3", "FP16", "FP16", False),
+                ("FP8E4M3", "FP8E4M3", "FP32", "FP32", True),
+                ("FP16", "FP32", "FP32", "FP32", True),
+            )
+        ),
+    ],
+)
+def test_types_together_decide_the_version(
+    name: str, kinds: str, result: str, accumulator: str, is_new: bool
+) -> None:
+    values = [tensor(f"t{number}", kind) for number, kind in enumerate(kinds.split())]
+    names = " ".join(value.name for value in values)
+    attributes: dict[str, Any] = {"acc_type": dtype(accumulator)} if accumulator else {}
+    made = graph(names, "y", [*values, tensor("y", result)], [op(name, names, "y", **attributes)])
+    assert lowest_version(made) == (V1_1_DRAFT if is_new else V1_0)
+    assert list(version_findings(made, V1_1_DRAFT)) == []
 
 
 def test_everything_that_is_too_new_is_reported_with_its_location() -> None:
@@ -92,6 +137,12 @@ def test_a_graph_within_a_version_has_no_findings(
         values = [tensor(name, kind.name, (32,)) for name in "abc"]
         attributes: dict[str, Any] = {"acc_type": dtype("FP16")}
         graphs.append(graph("a b", "c", list(values), [op(row.name, "a b", "c", **attributes)]))
+    known = limit[:2]
+    for kind, made in zip(DTYPES, graphs, strict=True):
+        by_types = limit is V1_0 and row.name in _NEW_IN_1_1
+        assert _is_within(made.main, known) == (
+            max(row.since, kind.since) <= known and not by_types
+        )
     fast = [list(version_findings(made, limit)) for made in graphs]
     monkeypatch.setattr("tosa_convert.graph.versions._is_within", lambda block, limit: False)
     assert [list(version_findings(made, limit)) for made in graphs] == fast
