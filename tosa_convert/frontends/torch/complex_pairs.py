@@ -37,11 +37,18 @@ def has_complex_tensors(program: Any) -> bool:
 
 
 def refuse_complex_inputs(program: Any) -> None:
-    """Raise NotLoweredError if the program takes complex tensors; torch may not decompose it then."""
+    """Raise NotLoweredError if the program takes complex tensors; torch may not decompose it then.
+
+    What it returns that is complex is named, too.
+    """
     user = {spec.arg.name for spec in user_inputs(program, TensorArgument)}
-    found = [node for node in program.graph.nodes if node.name in user and _is_complex(node)]
-    if found:
-        raise NotLoweredError({Unlowered(f"input {one.name}", "", _NOT_INSIDE): 1 for one in found})
+    inputs = [node for node in program.graph.nodes if node.name in user and _is_complex(node)]
+    if inputs:
+        results = program.graph.output_node().all_input_nodes
+        outputs = [node for node in results if _is_complex(node) and node not in inputs]
+        names = [f"input {node.name}" for node in inputs]
+        names += [f"output {node.name}" for node in outputs]
+        raise NotLoweredError({Unlowered(name, "", _NOT_INSIDE): 1 for name in names})
 
 
 def write_as_pairs(program: Any) -> None:
