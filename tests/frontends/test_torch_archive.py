@@ -199,7 +199,7 @@ def test_a_file_that_unpacks_to_more_than_it_has_is_refused(sound: Files, tmp_pa
 def test_what_this_process_made_may_have_pickled_objects(tmp_path: Path) -> None:
     """A tensor of another class, as quantisation makes them, is pickled."""
     module = torch.nn.Linear(3, 2).eval()
-    assert tc.frontends.from_torch(module, [torch.zeros(1, 3)]).main.inputs == ["x"]
+    assert len(tc.frontends.from_torch(module, [torch.zeros(1, 3)]).main.inputs) == 1
 
 
 def of_unknown_classes(path: Path) -> Path:
