@@ -17,8 +17,9 @@ PACKAGE: Final = Path(__file__).resolve().parents[2] / "tosa_convert"
 #: schema/generate.py writes it. Stubs do not count either.
 GENERATED: Final = "formats/wire/layout.py"
 NAMES: Final = frozenset(row.name for row in OPERATORS)
-#: The most files that name an operator, in the median over all operators.
-MOST: Final = 9
+#: The most files that name an operator, in the median over all operators. A framework, and a consumer
+#: of its files, has a table of what it calls them.
+MOST: Final = 10
 
 
 def named(text: str, suffix: str) -> frozenset[str]:
