@@ -118,7 +118,7 @@ def small_model(
 
 
 def _quantised(form: str, name: str, state: Path, machine: Machine) -> str:
-    """A quantised network: a factory, or a file that is written if it is not there yet."""
+    """Describe a quantised network: a factory, or a file that is written if it is not there yet."""
     route, script, ending = _QUANTISED[form]
     if not script:
         return f"{FOLDER / 'quantised.py'}:{name.replace(':', '_')}_{route}"
@@ -136,7 +136,7 @@ def _quantised(form: str, name: str, state: Path, machine: Machine) -> str:
 
 
 def _inputs_beside(path: Path) -> dict[str, Any]:
-    """The inputs that a script wrote with a file, if there are any."""
+    """Return the inputs that a script wrote with a file, if there are any."""
     beside = path.with_suffix(".inputs.npz")
     return dict(np.load(beside)) if beside.exists() else {}
 
@@ -199,7 +199,7 @@ def _convert(row: Row, source: str, shapes: dict[str, str], machine: Machine) ->
 
 @functools.cache
 def commit() -> str:
-    """The commit of the code; "" outside a checkout."""
+    """Return the commit of the code; "" outside a checkout."""
     words = ["git", "-C", str(FOLDER), "rev-parse", "--short", "HEAD"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     return done.stdout.strip()

@@ -124,7 +124,7 @@ def test_numbers_equal_those_of_torch(outputs: Any, group: str) -> None:
 def test_results_that_are_no_tensors_are_left_out(outputs: Any) -> None:
     found, _, lines = outputs
     assert [name for name in found if name.startswith("numbers")] == ["numbers[2]"]
-    assert any("is 2, which is no tensor and is left out" in line for line in lines)
+    assert any("is 2, which is not a tensor and is left out" in line for line in lines)
 
 
 def test_a_program_without_tensors_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""A quantised torch program by the usual route: partly in floating point, and with a warning."""
+"""Test quantised torch programs by the usual route: partly in floating point, and with a warning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a measured spread and TOSA's rules allow, up to their ends: of elements, rows and the whole."""
+"""Test what a measured spread and TOSA's rules allow, up to their limits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def judged(expected: Any, found: Any, check: Any, **options: Any) -> TensorCompa
 
 
 def beside(first: float, others: float = 1.0) -> Any:
-    """An array of 8 by 8, whose first element is of interest."""
+    """Return an array of 8 by 8 whose first element a test looks at."""
     made = np.full((8, 8), others)
     made[0, 0] = first
     return made

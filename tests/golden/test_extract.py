@@ -118,7 +118,7 @@ def test_a_variable_read_keeps_the_write_before_it(builder: MakeBuilder) -> None
 
 
 def writing_branches() -> Graph:
-    """A variable that branches write, beside operators that do not see it."""
+    """Return a program with a variable that branches write, and operators that do not read it."""
     states = [tensor("v", "INT32", (1,)), tensor("w", "INT32", (1,))]
     for state in states:
         state.variable, state.variable_name = True, f"symbol_{state.name}"

@@ -137,7 +137,7 @@ def test_inputs_that_are_moved_to_indices_are_rows(
 
 
 def test_random_indices_that_a_program_computes_are_in_range() -> None:
-    """As frameworks write them: below 0 they add the number of rows, and number the elements of rows."""
+    """Compute indices as frameworks do: wrap those below 0, and count elements of rows."""
     b = Builder()
     tokens, others = b.input("tokens", "int32", (1, 50)), b.input("others", "int32", (1, 50))
     from_end = b.add(tokens, b.const(np.array([[7]], np.int32)))

@@ -1,4 +1,4 @@
-"""How far measured runs are apart: pinned, because a change of it changes what `check` accepts."""
+"""Pin how far measured runs are apart: a change of it changes what `check` accepts."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ CASES: dict[str, Case] = {
 
 
 def described(name: str) -> tuple[float, ...]:
-    """The root of the mean square of a spread in units of the largest number; how many are infinite.
+    """Return the root mean square of a spread over the largest number, and the count of infinities.
 
     Of integers: the sum of their ranges, and how many indices are possible.
     """

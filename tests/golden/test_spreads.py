@@ -1,4 +1,4 @@
-"""The spread of a tensor, against definitions that take one element after the other."""
+"""Compare the spread of a tensor with definitions that take one element after the other."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def block_of(kind: str, shape: tuple[int, ...], maker: str = "EXP") -> Block:
 
 
 def near(line: Any) -> float:
-    """The mean, but at most 16 times the lower quartile of what is not zero."""
+    """Return the mean, but at most 16 times the lower quartile of what is not zero."""
     above = sorted(value for value in line if value > 0)
     quartile = above[len(above) // 4] if above else INF
     return float(min(sum(line) / len(line), 16 * quartile))

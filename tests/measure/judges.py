@@ -48,7 +48,7 @@ _VERDICTS: Final[dict[int, Verdict]] = {
 
 @dataclass(frozen=True)
 class Change:
-    """A file of the package, and its source with a mutation."""
+    """Hold a file of the package, and its source with a mutation."""
 
     path: str
     source: str
@@ -66,7 +66,7 @@ class Change:
 
 
 class _Tests:
-    """A plugin of pytest: runs the given tests in their order, each for a limited time."""
+    """Run the given tests in their order, each for a limited time: a plugin of pytest."""
 
     def __init__(self, tests: Sequence[str], seconds: Mapping[str, float]) -> None:
         self.ranks = {test: rank for rank, test in enumerate(tests)}
@@ -173,7 +173,7 @@ def _fork(run: Callable[[], int], limit: float) -> int | None:
 
 
 class Server:
-    """A process that has collected the tests, and judges changes of functions in forks of itself."""
+    """Collect the tests once, and judge changes of functions in forks of the process."""
 
     def __init__(self, tests: Sequence[str], seconds: Mapping[str, float]) -> None:
         self._here, there = Pipe()
@@ -208,7 +208,7 @@ class Server:
 
 
 class _Loop(_Tests):
-    """What the server does in place of running the tests that it collected."""
+    """Serve requests in place of running the tests that were collected."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The data of the report's page: what the viewer shows of operators, values and errors."""
+"""Test the data of the report's page: what the viewer shows of operators, values and errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def data_of(made: Graph, **options: Any) -> dict[str, Any]:
 
 
 def constant(kind: str, array: Any) -> dict[str, Any]:
-    """What is shown of a constant of one axis."""
+    """Return what is shown of a constant of one axis."""
     values = tensor("c", kind, (array.size,), array.tobytes())
     y = tensor("y", kind, (array.size,))
     made = graph("", "y", [values, y], [op("CONST", "", "c"), op("IDENTITY", "c", "y")])

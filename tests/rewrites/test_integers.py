@@ -1,4 +1,4 @@
-"""integers: quantised networks in floating point become integers, a step off at most."""
+"""Test `integers`: quantised networks in floating point become integers, a step off at most."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Array = npt.NDArray[np.int8]
 
 
 def quantise(b: Builder, x: Value, scale: float, zero: int) -> Value:
-    """The operators that torch-mlir makes of QuantizeLinear."""
+    """Add the operators that torch-mlir makes of QuantizeLinear."""
     x = b.mul(x, float(np.float32(1) / np.float32(scale)))
     below, above = b.floor(x), b.ceil(x)
     rest = b.sub(x, below)
@@ -53,7 +53,7 @@ def between(
     zero: int = 3,
     out: tuple[float, int] = (0.05, -5),
 ) -> Graph:
-    """A program of INT8 whose function is computed in FP32."""
+    """Return a program of INT8 whose function is computed in FP32."""
 
     def build(b: Builder) -> Value:
         x = dequantise(b, b.input("x", "int8", shape), 0.02, zero)
@@ -72,7 +72,7 @@ def integers(graph: Graph, seed: int = 0) -> Array:
 
 
 def steps(graph: Graph, seed: int = 0) -> npt.NDArray[np.int64]:
-    """How far the rewritten program is from the given one, in steps."""
+    """Return how far the rewritten program is from the given one, in steps."""
     made, report = rewritten(graph)
     assert report.count(NAME)
     assert tc.validate(made) == []

@@ -1,4 +1,4 @@
-"""A flatbuffer written by hand: its bytes, and what each of them is."""
+"""Define a flatbuffer by hand: its bytes, and what each of them is."""
 
 #: A graph that returns its argument x, FP32 of shape [2]. An offset counts from its own position.
 _TEXT = """

@@ -45,7 +45,7 @@ Emit = Callable[[], str]
 
 
 class Operand(NamedTuple):
-    """A tensor of INT8 whose integers i mean scales * (i - zero)."""
+    """Describe a tensor of INT8 whose integers i mean scales * (i - zero)."""
 
     emit: Emit
     scales: Array
@@ -53,7 +53,7 @@ class Operand(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """A tensor of INT32 whose integers mean themselves times the scales; none is above `bound`."""
+    """Describe a tensor of INT32: integers times scales. No integer is above `bound`."""
 
     emit: Emit
     scales: Array
@@ -61,7 +61,7 @@ class Sums(NamedTuple):
 
 
 class SumPlans:
-    """How tensors are computed as sums of integers; nothing is emitted before a plan is complete."""
+    """Plan tensors as sums of integers; emit nothing before a plan is complete."""
 
     def __init__(self, edit: BlockEditor) -> None:
         self.edit = edit

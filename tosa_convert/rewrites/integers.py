@@ -1,4 +1,4 @@
-"""What is computed between tensors that are dequantised and one that is quantised is done with integers.
+"""Compute with integers what stands between dequantised tensors and a quantised one.
 
 Frontends dequantise the operands of a quantised network, compute in FP32, and quantise. Sums of products
 become sums of INT32 and a RESCALE: the results differ where a number is as near to the middle of two
@@ -75,7 +75,7 @@ def _rewrite_block(recorder: Recorder, where: str, block: Block) -> Block:
 
 
 class _Plans(SumPlans):
-    """How the results of what quantises are computed with integers."""
+    """Plan how quantised results are computed with integers."""
 
     def rounded(self, target: Quantised) -> Emit:
         """Plan to quantise a tensor of FP32 by CAST, which rounds to the nearest even integer."""

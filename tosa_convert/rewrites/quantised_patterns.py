@@ -28,7 +28,7 @@ HIGH: Final = 127
 
 
 class Dequantised(NamedTuple):
-    """An integer i of a tensor means scale * (i - zero).
+    """Hold a scale and a zero point: an integer i means scale * (i - zero).
 
     value: the tensor of INT8. scales: in FP32, with the rank of the tensor; only the size of the axis of
     channels may not be 1.
@@ -46,7 +46,7 @@ class Dequantised(NamedTuple):
 
 
 class Quantised(NamedTuple):
-    """The nearest integer to `value * inverse`, to which `zero` is added, saturated."""
+    """Describe the nearest integer to `value * inverse`, plus `zero`, saturated."""
 
     value: str
     inverse: float

@@ -32,7 +32,7 @@ def pool(kernel: int, pad: int) -> Build:
 
 
 def convolution(kind: str, shape: tuple[int, ...], weight: tuple[int, ...], **row: Any) -> Build:
-    """A convolution with constant weights."""
+    """Return a convolution with constant weights."""
     channels = weight[2] * weight[3] if kind == "depthwise_conv2d" else weight[0]
     return lambda b: getattr(b, kind)(
         x(b, *shape),

@@ -1,4 +1,4 @@
-"""What conversions refuse before a framework is asked, and how cases of models are found."""
+"""Test what conversions refuse before a framework is asked, and how cases of models are found."""
 
 from __future__ import annotations
 

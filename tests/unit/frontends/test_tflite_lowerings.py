@@ -23,7 +23,7 @@ def integers(*values: int) -> Any:
 def read_alone(
     operator: str, operands: Sequence[TensorRow], results: Sequence[TensorRow], **options: Any
 ) -> TfliteFile:
-    """A model of one operator."""
+    """Return a model of one operator."""
     rows, count = [*operands, *results], len(operands)
     row = OperatorRow(operator, tuple(range(count)), tuple(range(count, len(rows))), options)
     inputs = [index for index, one in enumerate(operands) if one.data is None]
@@ -37,7 +37,7 @@ def computed(
     arrays: Sequence[Any],
     **options: Any,
 ) -> list[Any]:
-    """The results of the decomposition, for arrays of all operands."""
+    """Return the results of the decomposition, for arrays of all operands."""
     read = read_alone(operator, operands, results, **options)
     facts = DECOMPOSITIONS[operator].find(read, read.operators[0])
     assert is_found(facts)

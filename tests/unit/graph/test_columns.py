@@ -433,7 +433,7 @@ NOT_IN_COLUMNS = {
 
 
 def some_value(row: AttributeSpec) -> Any:
-    """A value that the attribute may have."""
+    """Return a value that the attribute may have."""
     if row.enum is not None:
         return next(iter(row.enum))
     if row.kind == "i32s":

@@ -76,7 +76,7 @@ def reshaping() -> Graph:
 
 
 def sizes_of(made: Graph) -> dict[str, tuple[int, ...] | None]:
-    """The sizes that each RESHAPE and SLICE takes, by its result."""
+    """Return the sizes that each RESHAPE and SLICE takes, by its result."""
     block = made.main
     return {
         row.outputs[0]: block.shapes[row.inputs[-1]].values()

@@ -1,4 +1,4 @@
-"""The quick ways of `verify` are taken, and find what its rules find."""
+"""Test that the quick ways of `verify` are taken, and find what its rules find."""
 
 from __future__ import annotations
 

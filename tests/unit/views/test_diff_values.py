@@ -20,7 +20,7 @@ from tosa_convert.views.structural_diff.text import TextForm, as_text
 
 
 def scaled(scales: bytes = b"\x7f\x80", kind: str = "FP8UE8M0") -> Graph:
-    """A constant of two blocks, or without scales if there are none."""
+    """Return a constant of two blocks, or without scales if there are none."""
     values = tensor("y", "FP8E4M3", (1, 64), b"\x38" * 64)
     if scales:
         data = Constant(dtype(kind), len(scales), scales)
@@ -56,7 +56,7 @@ def test_scales_are_part_of_the_type_and_of_the_data(other: Graph, expected: lis
 
 
 def two_constants(first: int, second: int) -> Graph:
-    """Two constants that differ in their last element only, each of which an operator reads."""
+    """Return a graph with two constants that differ in their last element only."""
     count = 40_000
     values = [tensor(name, "INT8", (count,)) for name in "abyz"]
     for value, last in zip(values, (first, second), strict=False):

@@ -107,7 +107,7 @@ def lower(request: Request, folder: Path) -> Interface:
             *training_remarks(program),
             *open_size_remarks(program),
             *float_remarks(program),
-            *(f"{number}, which is no tensor and is left out" for number in names.numbers),
+            *(f"{number}, which is not a tensor and is left out" for number in names.numbers),
             *(
                 f"the program writes to its input {name}: its new value is the output {_changed(name)}"
                 for name in names.changed_inputs

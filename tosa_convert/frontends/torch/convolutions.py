@@ -46,7 +46,7 @@ def convolution(
 
 
 def convolution_of_times(x: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
-    """`conv_tbc`: of tensors and kernels whose channels are last and whose places are first."""
+    """Lower `conv_tbc`, whose tensors and kernels have places first and channels last."""
     x, weight = x.permute(1, 2, 0), weight.permute(2, 1, 0)
     return _convolve(x, weight, bias, [1], [pad], [1], False, [0], 1).permute(2, 0, 1)
 

@@ -153,7 +153,7 @@ def copysign(x: Any, y: Any) -> Any:
 
 
 def product(x: Any, dims: Sequence[int] | None, **options: Any) -> Any:
-    """`prims.prod`: the product over one axis after the other."""
+    """Lower `prims.prod` to products over one axis after the other."""
     kind = options.get("output_dtype") or x.dtype
     for dim in sorted(range(x.dim()) if dims is None else dims, reverse=True):
         x = torch.prod(x, dim, dtype=kind)
@@ -241,7 +241,7 @@ def remainder_of_truncation(x: Any, y: Any) -> Any:
 
 
 def divide_to_whole(x: Any, y: Any, *, rounding_mode: str | None = None) -> Any:
-    """`div` of floating point with a rounding mode: TOSA's quotient may be one off at multiples of y."""
+    """Lower `div` with a rounding mode; a plain quotient is one off at some multiples of y."""
     if rounding_mode is None or not _is_inexact_quotient(x, y):
         return NotImplemented
     x, y = _promoted(x, y)
@@ -252,12 +252,12 @@ def divide_to_whole(x: Any, y: Any, *, rounding_mode: str | None = None) -> Any:
 
 
 def floor_divide(x: Any, y: Any) -> Any:
-    """`//` of floating point; see `divide_to_whole`."""
+    """Lower `//` of floating point; see `divide_to_whole`."""
     return divide_to_whole(x, y, rounding_mode="floor")
 
 
 def remainder_of_floor(x: Any, y: Any) -> Any:
-    """`%` of floating point, which would be y instead of 0 where the quotient is one too small."""
+    """Lower `%` of floats; a plain remainder is y, not 0, where the quotient is one too small."""
     if not _is_inexact_quotient(x, y):
         return NotImplemented
     x, y = _promoted(x, y)
@@ -288,7 +288,7 @@ def _floor_quotient(x: Any, y: Any) -> Any:
 
 
 def dropout_of_inference(x: Any, p: float, train: bool | None) -> Any:
-    """`native_dropout` without randomness: all elements, and that all are kept."""
+    """Return all elements, and a mask that keeps all: `native_dropout` in inference."""
     if train is None or train:
         return NotImplemented
     return x.clone(), torch.ones_like(x, dtype=torch.bool)

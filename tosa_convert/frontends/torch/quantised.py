@@ -12,7 +12,7 @@ import torch
 
 
 def quantize(x: Any, scale: Any, zero_point: Any, least: Any, most: Any, dtype: Any) -> Any:
-    """`quantize_per_tensor`: multiply by the reciprocal of the scale, as torch does."""
+    """Lower `quantize_per_tensor`: multiply by the reciprocal of the scale, as torch does."""
     if not torch.is_tensor(scale) and dtype is not torch.uint8:
         return NotImplemented
     steps = torch.round(x * (1.0 / scale)) + zero_point
@@ -29,7 +29,7 @@ def dequantize(
     *,
     out_dtype: Any = None,
 ) -> Any:
-    """`dequantize_per_tensor`, in the type of the result."""
+    """Lower `dequantize_per_tensor`, in the type of the result."""
     if not torch.is_tensor(scale) and dtype is not torch.uint8:
         return NotImplemented
     kind = out_dtype or torch.float32
@@ -39,7 +39,7 @@ def dequantize(
 def choose(
     x: Any, least: int, most: int, eps: float, dtype: Any, *, is_symmetric: bool
 ) -> tuple[Any, Any]:
-    """`choose_qparams`: the scale and the zero point with which the numbers fill the range."""
+    """Lower `choose_qparams`: the scale and the zero point with which the numbers fill the range."""
     low, high = x.amin().clamp(max=0).reshape(1), x.amax().clamp(min=0).reshape(1)
     if is_symmetric:
         scale = (torch.maximum(-low, high) / ((most - least) / 2)).clamp(min=eps)

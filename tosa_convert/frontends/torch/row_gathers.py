@@ -20,7 +20,7 @@ _SIZES: Final = re.compile(r"^!torch\.vtensor<\[([\d,]+)\],((?:f|bf|si)\d+)>$")
 
 
 def gather_rows(module: Any) -> None:
-    """Replace, in a module of the torch dialect, what selects rows of tensors.
+    """Replace `index_select` of rows by `embedding` in a module of the torch dialect.
 
     What selects in a dimension behind one that is larger than 1 stays as it is.
     """

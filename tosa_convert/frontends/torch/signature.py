@@ -50,7 +50,7 @@ class Signature:
 
     inputs, outputs: names in order, without state.
     changed_inputs: those that are written to.
-    numbers: what the model returns that is no tensor, such as `output 1 is 2`.
+    numbers: results that are not tensors, such as `output 1 is 2`.
     """
 
     inputs: list[str]

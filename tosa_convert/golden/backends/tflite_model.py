@@ -28,7 +28,7 @@ _TRUE: Final = ("?", 1)
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of a flatbuffer: fields by their position.
+    """Hold the fields of a flatbuffer's table by their position.
 
     A field is (form of struct, number), a table, a list of tables, a text, or an array.
     """
@@ -105,7 +105,7 @@ def _data(array: Any) -> tuple[bytes, int]:
 
 @dataclass(slots=True)
 class Row:
-    """An operator of TFLite.
+    """Describe an operator of TFLite.
 
     code: in its schema. inputs: names of tensors, or constants. union: the number of its options;
     0 without. options: their fields. version: of its kernel.
@@ -337,7 +337,7 @@ def _axis(op: Operator) -> int:
 def _constant(block: Block, name: str) -> Any:
     """Return the elements of a constant."""
     tensor = block.tensors[name]
-    _require(tensor.data is not None, "an operand that is no constant")
+    _require(tensor.data is not None, "an operand that is not a constant")
     assert tensor.data is not None
     return np.asarray(tensor.data.numpy()).reshape(tensor.shape or ())
 

@@ -150,7 +150,7 @@ DOMAINS: Final = ("index", "shift", "divisor", "positive")
 
 
 class _Form(NamedTuple):
-    """Values of an input times a factor, and a number from `low` to `high` added."""
+    """Describe values that are an input times a factor, plus a number from `low` to `high`."""
 
     source: str
     factor: int = 1

@@ -1,4 +1,4 @@
-"""What a file may take in memory, and columns that are read as their parts are."""
+"""Test what a file may take in memory, and that columns are read as their parts are."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_all_of_the_budget_can_be_used_and_no_more() -> None:
 
 
 def used(data: bytes) -> int:
-    """The memory that a file is charged, when it was read."""
+    """Return the memory that a file has been charged once it is read."""
     columns = columns_of(data)
     before = columns.budget
     reading._Reader(columns).graph()
@@ -58,7 +58,7 @@ def used(data: bytes) -> int:
 
 
 def many(count: int, **parts: object) -> Graph:
-    """A graph with so many values or operators of a kind."""
+    """Return a graph with so many values or operators of a kind."""
     values: list[Tensor | ShapeValue] = [tensor("a"), tensor("b")]
     made = graph("a", "b", values, [op("ABS", "a", "b")])
     for index in range(count):

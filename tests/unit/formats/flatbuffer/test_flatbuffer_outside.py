@@ -221,7 +221,7 @@ WRITTEN = {
 
 @pytest.mark.parametrize("make", GRAPHS)
 def test_files_are_those_of_earlier_releases(make: Callable[[], Graph]) -> None:
-    """A change of the layout is nothing that users should see by accident: caches compare files."""
+    """Pin the layout: caches compare files, so it must not change by accident."""
     found = [hashlib.sha256(encode(make(), out_of_line=out)).hexdigest() for out in (False, True)]
     assert tuple(digest[:12] for digest in found) == WRITTEN[make.__name__]
 

@@ -1,4 +1,4 @@
-"""Constants, resources and other attributes of MLIR text, read without MLIR."""
+"""Test constants, resources and other attributes of MLIR text, read without MLIR."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_booleans_in_hexadecimal_are_read_as_their_release_wrote_them(
 
 @pytest.mark.parametrize("element", ["f32", "f16", "bf16", "f8E4M3FN", "f8E5M2"])
 def test_a_decimal_number_is_rounded_once(element: str) -> None:
-    """A number between two neighbours, nearer to the upper one by less than float32 can tell."""
+    """Round a number between two neighbours, nearer to the upper one by less than float32 can tell."""
     width = {"f32": 23, "f16": 10, "bf16": 7, "f8E4M3FN": 3, "f8E5M2": 2}[element]
     step = 2.0**-width
     above = 1 + step / 2 + 2.0**-40

@@ -17,7 +17,7 @@ def bytecode(text: str) -> Bytecode:
 
 
 def printed(text: str) -> str:
-    """The module of a text as tosa-opt prints it in generic form, without locations."""
+    """Return the module of a text as tosa-opt prints it in generic form, without locations."""
     options = WriteOptions(generic=True, locations=False)
     return b"".join(module_text(bytecode(text), options)).decode()
 

@@ -84,12 +84,12 @@ def value(kind: int, rest: bytes, key: bytes = b"k") -> bytes:
 
 
 def row(name: bytes = b"a", sizes: tuple[int, ...] = (2,), kind: int = 0) -> bytes:
-    """A row of the table, of a tensor at the beginning of the elements."""
+    """Return a row of the table, of a tensor at the beginning of the elements."""
     return text(name) + struct.pack(f"<I{len(sizes)}QIQ", len(sizes), *sizes, kind, 0)
 
 
 def file(*parts: bytes, rows: int = 0, version: int = 3, elements: int = 100) -> bytes:
-    """A file whose last parts are rows of its table; the others are values."""
+    """Return a file whose last parts are rows of its table; the others are values."""
     head = b"GGUF" + struct.pack("<IQQ", version, rows, len(parts) - rows)
     return head + b"".join(parts) + bytes(elements)
 
@@ -146,7 +146,7 @@ def archive(
     version: int = 0,
     following: int = 0,
 ) -> bytes:
-    """An archive; each entry is padded to 16 bytes."""
+    """Return an archive; each entry is padded to 16 bytes."""
     table = b"".join(one + bytes(-len(one) % 16) for one in entries)
     first = 128
     places = (
