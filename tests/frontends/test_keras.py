@@ -140,6 +140,16 @@ def test_an_hdf5_file_of_weights_alone_is_refused(tmp_path: Path) -> None:
     assert caught.value.code == "frontend-failed"
 
 
+def test_an_incomplete_hdf5_file_is_called_so(tmp_path: Path) -> None:
+    network().save(tmp_path / "m.h5")
+    (tmp_path / "cut.h5").write_bytes((tmp_path / "m.h5").read_bytes()[:3000])
+    with pytest.raises(
+        tc.TosaConvertError, match=r"(?s)Keras does not load it.*incomplete"
+    ) as caught:
+        tc.frontends.from_file(tmp_path / "cut.h5")
+    assert caught.value.code == "frontend-failed"
+
+
 @pytest.mark.parametrize("layer", ["LSTM", "GRU", "SimpleRNN"])
 def test_a_loop_gives_what_the_model_gives(tmp_path: Path, layer: str) -> None:
     words = keras.Input(batch_shape=(1, 6, 4), name="words")

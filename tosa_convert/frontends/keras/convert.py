@@ -106,6 +106,9 @@ def _keras_model(path: Path, shown: str) -> Any:
     try:
         # Safe mode: code in the file is not run.
         return keras.saving.load_model(str(path), compile=False, safe_mode=True)
+    except OSError as error:
+        message = f"Keras does not load it: {error}"
+        raise fail("frontend-failed", shown, message, "the file is damaged or incomplete") from None
     except (TypeError, ValueError) as error:
         hint = "layers of your own: build the model in Python and use tosa_convert.frontends.from_keras"
         raise fail("frontend-failed", shown, f"Keras does not load it: {error}", hint) from None
