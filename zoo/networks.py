@@ -62,4 +62,17 @@ def published_network(library: str, name: str) -> Any:
     """Make a published network with random weights, for small images."""
     wanted = Wanted(library, name, PUBLISHED[library], random_weights=True)
     maker = importlib.import_module(f"tosa_convert.frontends.named.from_{library}")
-    return maker.make_model(wanted)
+    model = maker.make_model(wanted)
+    return _with_logits(model) if library == "keras" else model
+
+
+def _with_logits(model: Any) -> Any:
+    """Return also what the last softmax takes: it makes equal numbers of those of random weights."""
+    import keras
+
+    last = model.layers[-1]
+    if getattr(last, "activation", None) is not keras.activations.softmax:
+        return model
+    last.activation = keras.activations.linear
+    shares = keras.layers.Softmax()(model.output)
+    return keras.Model(model.inputs, [shares, model.output])

@@ -152,6 +152,21 @@ def test_softmax_of_int16_takes_numbers_that_are_far_apart(tmp_path: Path) -> No
     assert np.abs(found - expected).max() < 64
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("size", [511, 512, 1000, 2048])
+def test_softmax_of_8_bits_takes_many_equal_elements(tmp_path: Path, dtype: str, size: int) -> None:
+    program = Program("SOFTMAX", dtype)
+    zero_point = {"int8": -128, "uint8": 0}[dtype]
+    x = program.input(dtype, (3, size), quantized=Quantized((0.02,)))
+    program.arrays["x0"][0] = 7
+    program.arrays["x0"][1] = np.arange(size) == 5
+    row = (dtype, (3, size), Quantized((1 / 256,), zero_point))
+    found = run_program(tmp_path, program, [x], row, beta=1.0)
+    powers = np.exp(program.arrays["x0"] * 0.02)
+    expected = np.rint(256 * powers / powers.sum(-1, keepdims=True)) + zero_point
+    assert np.abs(found - expected).max() <= (size == 511)
+
+
 @pytest.mark.parametrize("scales", [(0.01,), (0.01, 0.02, 0.003, 0.05, 0.007)])
 def test_sums_of_int16_are_rescaled_with_32_bits(tmp_path: Path, scales: tuple[float, ...]) -> None:
     program = Program("FULLY_CONNECTED", "int16")

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from frontends.tflite_models import OperatorRow, TensorRow, model
 
+from tosa_convert.golden.backends.process import Machine, run_worker
 from tosa_convert.golden.backends.worker import _tflite_interpreter
+from tosa_convert.io import log
 from tosa_convert.io.flatbuffer_tables import root_table
 
 ROWS = [TensorRow(name, "int8", (2, 2), scales=(0.5,), zero_points=(0,)) for name in "xyz"]
@@ -46,3 +51,62 @@ def test_other_kernels_run_if_there_is_no_reference_kernel(tmp_path: Any) -> Non
     path = tmp_path / "m.tflite"
     path.write_bytes(model(ROWS, OPERATORS, [0], [2]))
     assert _tflite_interpreter(software(0), str(path)) == str(path)
+
+
+#: Software whose reference kernels fail an assertion, and whose other kernels negate.
+SOFTWARE = """
+import os
+import numpy as np
+
+class OpResolverType:
+    BUILTIN_REF, BUILTIN_WITHOUT_DEFAULT_DELEGATES = range(2)
+
+class Interpreter:
+    def __init__(self, *_, experimental_op_resolver_type, **__):
+        self.is_reference = experimental_op_resolver_type == OpResolverType.BUILTIN_REF
+
+    def get_input_details(self):
+        return [{"name": "x", "index": 0, "shape": (2, 2), "dtype": "int8"}]
+
+    get_tensor_details = get_input_details
+
+    def get_output_details(self):
+        return [{"index": 1}]
+
+    def _get_ops_details(self):
+        return []
+
+    def allocate_tensors(self):
+        pass
+
+    def set_tensor(self, index, array):
+        self.array = array
+
+    def get_tensor(self, index):
+        return -self.array
+
+    def invoke(self):
+        if self.is_reference:
+            os.abort()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signal of an abort")
+def test_other_kernels_run_if_the_reference_kernels_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package, folder = tmp_path / "ai_edge_litert", tmp_path / "run"
+    package.mkdir()
+    folder.mkdir()
+    (package / "__init__.py").touch()
+    (package / "interpreter.py").write_text(SOFTWARE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    path = tmp_path / "m.tflite"
+    path.write_bytes(model(ROWS, OPERATORS, [0], [2]))
+    x = np.array([[1, 2], [3, 4]], np.int8)
+    with log.collected_warnings() as warnings:
+        outputs, steps = run_worker(Machine(sys.executable, 60), "tflite", str(path), [x], folder)
+    assert [read().tolist() for read in outputs] == [(-x).tolist()]
+    assert not steps
+    (warning,) = warnings
+    assert warning.startswith("tflite: reference kernels failed (it ended with SIGABRT")

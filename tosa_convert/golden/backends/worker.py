@@ -5,12 +5,12 @@
 The working folder has the inputs as in0.npy, in1.npy, ... in the model's order, and `types.json` with
 the names of their types: numpy reads those that it lacks as opaque bytes. If there is `calls.json`,
 inputs and outputs are those of several calls in a row; call0.npz, ... get the states after each call
-that the file names and the model has. With `in_double.py`, torch computes in FP64; with `results.json`,
-numbers of tensors, TFLite returns those. The folder gets out0.npy, ... and, if the software gives them,
-results of its own operators as step0.npy, ... in running order, each written before the next is
-fetched; of inputs that the model writes to, changed0.npy, ... have the new values. note.txt has what the
-model says of its results. The exit code is MISSING without the software, and REFUSED if it does not
-support the model. FOLDER is the user's, in which the code of a Python file makes its model.
+that the file names and the model has. With `in_double.py`, torch computes in FP64. TFLite returns the
+tensors that `results.json` numbers, and with `other_kernels` does not run its reference kernels. The
+folder gets out0.npy, ... and, if the software gives them, results of its operators as step0.npy, ... in
+order, each written before the next is fetched; of inputs that the model writes to, changed0.npy, ...
+have the new values. note.txt has what the model says of its results. The exit code is MISSING without
+the software, and REFUSED if it does not support the model. FOLDER is that of the user's Python files.
 """
 
 import contextlib
@@ -192,10 +192,10 @@ def _tflite_interpreter(tflite: Any, model: str) -> Any:
     interpreter = partial(tflite.Interpreter, experimental_preserve_all_tensors=True)
     with open(model, "rb") as file:
         data = bytearray(file.read())
-    while True:
+    while not os.path.exists("other_kernels"):
+        options = {"experimental_op_resolver_type": kinds.BUILTIN_REF}
         try:
-            code = bytes(data)
-            return interpreter(model_content=code, experimental_op_resolver_type=kinds.BUILTIN_REF)
+            return interpreter(model_content=bytes(data), **options)
         except ValueError as error:
             found = re.search(r"builtin opcode '\w+' version '(\d+)'", str(error))
             if found is None or not _lower_versions(data, int(found[1])):

@@ -38,6 +38,9 @@ _STEPS: Final = 5
 #: By how many bits a number of 9 bits before the point is shifted to have 3.
 _CUBE_SHIFT: Final = 6
 _PRODUCT_SHIFT: Final = 3
+#: As many exponentials of 0 have a sum by which SOFTMAX of 8 bits divides with a shift of 32 bits.
+_MOST_EXPONENTIALS: Final = 512
+_MOST_SHIFT: Final = 31
 #: The scale that the kernels of LOG_SOFTMAX want, and its steps to 1.
 _LOG_SCALE: Final = 16 / 256
 _LOG_STEPS: Final = 16.0
@@ -211,6 +214,33 @@ def _lower_saturated_difference(group: Group, facts: bool, write: Writer) -> Non
         write.operators.append(one)
 
 
+def _find_large_shift(model: TfliteFile, operator: Operator) -> bool:
+    x, result = model.operands(operator, 1)[0], model.result(operator)
+    return result.dtype in ("int8", "uint8") and x.shape[-1:] >= (_MOST_EXPONENTIALS,)
+
+
+def _lower_large_shift(group: Group, facts: bool, write: Writer) -> None:
+    """Keep the last shift of SOFTMAX below 32 bits: from there on, every element is 0."""
+    shifts = [one for one in group.operators if one.spec.name == "ARITHMETIC_RIGHT_SHIFT"]
+    last = shifts[-1] if shifts else None
+    product = last and group.making(last.inputs[0])
+    bits = last and group.making(last.inputs[1])
+    if not (last and product and bits and (product.spec.name, bits.spec.name) == ("MUL", "SUB")):
+        raise OtherFormError
+    (amount,), (element, inverse, *rest) = bits.outputs, product.inputs
+    for one in group.operators:
+        if one is product:
+            continue
+        if one is last:
+            limit = write.number(_MOST_SHIFT, amount)
+            is_large = write.emit("GREATER", [amount, limit])
+            none = write.emit("SELECT", [is_large, write.number(0, inverse), inverse])
+            write.operators.append(replace(product, inputs=(element, none, *rest)))
+            bounded = write.emit("MINIMUM", [amount, limit])
+            one = replace(last, inputs=(last.inputs[0], bounded))
+        write.operators.append(one)
+
+
 DECOMPOSITIONS: Final[dict[str, Decomposition[Any]]] = {
     "SOFTMAX": Decomposition(_find_softmax, _lower_softmax),
     "LOG_SOFTMAX": Decomposition(_find_log_softmax, _lower_log_softmax),
@@ -223,6 +253,13 @@ CORRECTIONS: Final[tuple[Correction[Any], ...]] = (
         "the distance to the largest element wraps around",
         _find_saturated_difference,
         _lower_saturated_difference,
+        names=("SOFTMAX",),
+    ),
+    Correction(
+        "SOFTMAX of many elements in 8 bits",
+        "sums of 512 and more shift by 32 bits and more, which TOSA does not define",
+        _find_large_shift,
+        _lower_large_shift,
         names=("SOFTMAX",),
     ),
 )
