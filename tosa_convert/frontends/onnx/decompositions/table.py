@@ -9,6 +9,8 @@ from tosa_convert.frontends.onnx.decompositions import (
     convolution,
     elementwise,
     grid_sample,
+    linear_models,
+    microsoft,
     movement,
     normalization,
     optimizers,
@@ -61,6 +63,7 @@ DECOMPOSITIONS: Final[dict[str, Callable[[Decomposition], None]]] = {
     "GlobalLpPool": pooling.global_lp_pool,
     "LRN": normalization.local_response,
     "LayerNormalization": normalization.layer_normalization,
+    "SimplifiedLayerNormalization": microsoft.simplified_layer_normalization,
     "LpNormalization": normalization.lp_normalization,
     "DepthToSpace": movement.depth_to_space,
     "ReverseSequence": movement.reverse_sequence,
@@ -72,7 +75,7 @@ DECOMPOSITIONS: Final[dict[str, Callable[[Decomposition], None]]] = {
     "ConvTranspose": convolution.conv_transpose,
     "GridSample": grid_sample.grid_sample,
     "AffineGrid": grid_sample.affine_grid,
-    "Pad": movement.pad_around,
+    "Pad": first_that_applies(movement.pad_around, movement.crop),
     "DFT": spectral.dft,
     "STFT": spectral.stft,
     "LSTM": recurrent.lstm,
@@ -96,6 +99,11 @@ DECOMPOSITIONS: Final[dict[str, Callable[[Decomposition], None]]] = {
     "TfIdfVectorizer": tokens.count_ngrams,
     "TreeEnsemble": trees.tree_ensemble,
     "Binarizer": elementwise.binarizer,
+    "Scaler": linear_models.scale,
+    "Normalizer": linear_models.normalise,
+    "Imputer": linear_models.impute,
+    "LinearRegressor": linear_models.regress,
+    "LinearClassifier": linear_models.classify,
     "ArrayFeatureExtractor": movement.extract_features,
     "Adagrad": optimizers.adagrad,
     "Adam": optimizers.adam,
@@ -127,7 +135,7 @@ DECOMPOSITIONS: Final[dict[str, Callable[[Decomposition], None]]] = {
 
 #: Operator with graphs in it -> what returns the nodes that replace it.
 GRAPHS: Final[dict[str, Callable[[Decomposition], list[Any]]]] = {
-    "If": regions.if_constant,
+    "If": regions.if_inlined,
     "Loop": regions.loop_unrolled,
     "Scan": regions.scan_unrolled,
 }
