@@ -55,6 +55,8 @@ class Rule:
     largest: for "max-relative" the size of the largest operand.
     in_any_order: for "reduce-product" whether the bounds tensor is what the products on the way to a
         result may add to its error, as `products_on_the_way` returns it.
+    added: for "dot-product" of means how many terms are added before the sum is divided; the sum may
+        overflow.
     """
 
     kind: str
@@ -66,6 +68,7 @@ class Rule:
     floor: float = 0.0
     largest: float | None = None
     in_any_order: bool = False
+    added: int = 1
 
     @property
     def needs_bounds(self) -> bool:
@@ -123,8 +126,8 @@ class Rule:
         if self.kind == "dot-product":
             unit = np.maximum(bounds * 2.0 ** (-1 - frac), least)
             error = np.where(bounds == 0, 0.0, unit * self.amount)
-            unlimited = overflows(bounds * (1 + self.amount * 2.0 ** (-1 - frac)), dtype)
-            return np.where(unlimited | np.isnan(bounds), np.inf, error)
+            unlimited = self.may_overflow(bounds, dtype) | np.isnan(bounds)
+            return np.where(unlimited, np.inf, error)
         if self.kind == "abs-error":
             scale = bounds if self.magnitude else reference
             value = np.full_like(bounds, self.base) if self.magnitude else bounds + self.base
@@ -140,6 +143,11 @@ class Rule:
             error = np.maximum(_ulp(size, frac, least), bounds * (least * 2.0**-frac))
             return np.where(size == 0, 0.0, np.maximum(error, least))
         return bounds
+
+    def may_overflow(self, bounds: Array, dtype: DType) -> Array:
+        """Return for each element of a "dot-product" whether a sum of some terms may overflow."""
+        frac = FLOATS[dtype.name][0]
+        return overflows(bounds * max(self.added, 1 + self.amount * 2.0 ** (-1 - frac)), dtype)
 
     def accepts(self, actual: Array, reference: Array, bounds: Array | None, dtype: DType) -> Array:
         """Return for each element whether the result is allowed. actual: in the type's numpy type."""
@@ -190,6 +198,7 @@ def products_on_the_way(factors: Array, axis: int, dtype: DType) -> Array:
     return np.where(unlimited, np.inf, np.where(is_small, added, 0.0))
 
 
+@np.errstate(over="ignore")
 def overflows(values: Array, dtype: DType) -> Array:
     """Return whether numbers become infinite in an element type, by way of FP32."""
     has_infinity = FLOATS[dtype.name][3]
