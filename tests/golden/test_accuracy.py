@@ -512,6 +512,29 @@ def test_the_sum_of_a_mean_may_overflow(
     record = Record("found", {"y": np.full((1, 1, 1, 1), result, number)})
     x = np.asarray(image, number).reshape(1, 1, 2, 1)
     assert check(graph, record, {"x": x}, engine="numpy").ok == ok
+    rules = Tolerances(official=True)
+    official = check(graph, record, {"x": x}, engine="numpy", tolerances=rules)
+    assert official.ok == (ok and np.isfinite(result))
+
+
+@pytest.mark.parametrize(
+    ("terms", "result", "ok"),
+    [
+        ((3e38, -3e38, 3e38, 0), np.inf, True),
+        ((3e38, -3e38, 3e38, 0), 2e38, False),
+        ((1e38, -1e38, 1e38, 0), np.inf, False),
+        ((np.inf, 1, 2, 0), np.nan, False),
+    ],
+)
+def test_a_sum_may_overflow_in_another_order(
+    builder: MakeBuilder, terms: tuple[float, ...], result: float, ok: bool
+) -> None:
+    b = builder()
+    b.input("x", "FP32", (4,))
+    b.op("REDUCE_SUM", ["x"], "y", "FP32", (1,), axis=0)
+    record = Record("found", {"y": np.asarray([result], np.float32)})
+    x = np.asarray(terms, np.float32)
+    assert check(b.graph("y"), record, {"x": x}, engine="numpy").ok == ok
 
 
 @pytest.mark.parametrize(

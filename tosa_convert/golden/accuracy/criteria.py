@@ -274,7 +274,9 @@ class Criterion:
         bounds = check.bounds.reshape(-1)[part]
         finite = np.isfinite(numbers(actual, check.dtype))
         # An operand that is infinite has an infinite bound.
-        return np.isfinite(bounds) & check.rule.may_overflow(bounds, check.dtype) & ~finite
+        return np.asarray(
+            np.isfinite(bounds) & check.rule.may_overflow(bounds, check.dtype) & ~finite
+        )
 
     def allowed_shares(self) -> Shares | None:
         """Return the error that the tensor may have as a share of its values.
