@@ -69,9 +69,7 @@ def _dot_product(block: Block, operator: Operator, result: Tensor) -> Rule:
     if has_narrow_units(block, operator, output):
         return Rule("dot-product", float(min(_NARROW_UNITS * terms, _NARROW_MOST)))
     is_fp32 = output == "FP32" and all(t.dtype.name == "FP32" for t in operands)
-    is_mean = spec.family == "pooling" and (summed_in == output or output == "BF16")
-    added = terms_of_sum(block, operator) if is_mean else 1
-    return Rule("dot-product", (6.0 if is_fp32 else 2.0) * terms, added=added)
+    return Rule("dot-product", (6.0 if is_fp32 else 2.0) * terms)
 
 
 def accumulator(operator: Operator, output: str) -> str:

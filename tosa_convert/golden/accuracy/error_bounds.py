@@ -55,8 +55,6 @@ class Rule:
     largest: for "max-relative" the size of the largest operand.
     in_any_order: for "reduce-product" whether the bounds tensor is what the products on the way to a
         result may add to its error, as `products_on_the_way` returns it.
-    added: for "dot-product" of means how many terms are added before the sum is divided; the sum may
-        overflow.
     """
 
     kind: str
@@ -68,7 +66,6 @@ class Rule:
     floor: float = 0.0
     largest: float | None = None
     in_any_order: bool = False
-    added: int = 1
 
     @property
     def needs_bounds(self) -> bool:
@@ -147,7 +144,7 @@ class Rule:
     def may_overflow(self, bounds: Array, dtype: DType) -> Array:
         """Return for each element of a "dot-product" whether a sum of some terms may overflow."""
         frac = FLOATS[dtype.name][0]
-        return overflows(bounds * max(self.added, 1 + self.amount * 2.0 ** (-1 - frac)), dtype)
+        return overflows(bounds * (1 + self.amount * 2.0 ** (-1 - frac)), dtype)
 
     def accepts(self, actual: Array, reference: Array, bounds: Array | None, dtype: DType) -> Array:
         """Return for each element whether the result is allowed. actual: in the type's numpy type."""

@@ -235,8 +235,7 @@ def _inexact_checks(
 
     def by_rule(name: str, rule: Rule) -> Callable[[], Check]:
         def make() -> Check:
-            row, bound = block.tensors[name].dtype, bounds[name]
-            own = replace(rule, added=1) if is_official else rule
+            row, own, bound = block.tensors[name].dtype, rule, bounds[name]
             if makers[name]:
                 arrays = [exact[op.inputs[0]] for op in makers[name]]
                 own, bound = with_operands(block.tensors[name], rule, makers[name], arrays, bound)
