@@ -659,6 +659,19 @@ def test_a_consumer_may_drop_inputs_that_no_result_follows_from() -> None:
         results_of(graph, alone.graph(), inputs, backend)
 
 
+def test_a_consumer_may_leave_out_inputs_of_folded_operators() -> None:
+    part, other = Builder("main"), Builder("main")
+    condition, x = part.input("condition", "BOOL", (2,)), part.input("x", "INT8", (2,))
+    part.output(part.reverse(part.select(condition, x, x), axis=0), name="y")
+    other.output(other.reverse(other.input("x", "INT8", (2,)), axis=0), name="y")
+    inputs: dict[str, Array] = {
+        "condition": np.zeros(2, np.bool_),
+        "x": np.array([1, 2], np.int8),
+    }
+    backend = ProgramCommand(["x"], Machine(sys.executable, 60.0))
+    assert results_of(part.graph(), other.graph(), inputs, backend)["y"].tolist() == [2, 1]
+
+
 def test_a_consumer_may_not_take_other_element_types() -> None:
     part, other = Builder("main"), Builder("main")
     for builder, element in ((part, "INT64"), (other, "INT32")):

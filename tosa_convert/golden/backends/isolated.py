@@ -7,7 +7,7 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -46,12 +46,14 @@ from tosa_convert.golden.running.run_graph import run_program
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.golden.running.variable_states import state_slots
 from tosa_convert.graph.model import Block, Graph, counted
+from tosa_convert.graph.opset import operator
 from tosa_convert.io import log
 from tosa_convert.io.files import map_file
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.process.child import Ended, last_words
 from tosa_convert.records import replace
 
+_SELECT: Final = operator("SELECT")
 #: How MLIR is read that others wrote: values have names of their own, and regions capture values.
 _OF_OTHERS: Final = ReadOptions(names="generate", pass_captured=True)
 #: In what LLVM's programs say when they crash.
@@ -347,16 +349,14 @@ def results_of(
 ) -> LazyArrays:
     """Return what numpy computes of the program that a backend made of `part`.
 
-    A backend may leave out the inputs that no operator takes, or that no result follows from.
+    A backend may leave out the inputs that no operator takes, or that no result follows from, also if
+    folding shows it.
     """
     taken = input_slots(other)
     if len(taken) < len(inputs):
-        used = {name for op in part.main.operators for name in op.inputs} | {*part.main.outputs}
-        kept, fewer = (
-            [key for key in inputs if key.removesuffix(SCALE_SUFFIX) in names]
-            for names in (used, _needed(part.main))
-        )
-        inputs = LazyArrays(fewer if len(taken) == len(fewer) else kept, inputs.__getitem__)
+        choices = [[key for key in inputs if _tensor(key) in names] for names in _needed(part.main)]
+        kept = next((keys for keys in choices if len(keys) == len(taken)), choices[0])
+        inputs = LazyArrays(kept, inputs.__getitem__)
     if len(taken) != len(inputs):
         message = f"what it wrote has {counted(len(taken), 'input')}, the program {len(inputs)}"
         raise fail("backend-failed", backend.name, message)
@@ -374,12 +374,37 @@ def results_of(
     return by_position(part, readers, backend.name)
 
 
-def _needed(block: Block) -> set[str]:
-    """Return the values that outputs follow from, or the states of variables."""
+def _tensor(key: str) -> str:
+    return key.removesuffix(SCALE_SUFFIX)
+
+
+def _needed(block: Block) -> Iterator[set[str]]:
+    """Iterate over the values that operators take, that results follow from, and that folding leaves.
+
+    A SELECT of two equal values is one of them, and needs no condition.
+    """
+    yield {name for op in block.operators for name in op.inputs} | {*block.outputs}
+    yield _followed(block, {})
+    folded: dict[str, str] = {}
+    for op in block.operators:
+        if op.spec is _SELECT:
+            (result,), (_, *both) = op.outputs, op.inputs
+            one, other = (folded.get(name, name) for name in both)
+            if one == other and block.tensors[one].shape == block.tensors[result].shape:
+                folded[result] = one
+    yield _followed(block, folded)
+
+
+def _followed(block: Block, folded: Mapping[str, str]) -> set[str]:
+    """Return the values that outputs follow from, or the states of variables.
+
+    folded: results that are other values.
+    """
     needed = {*block.outputs, *(name for name, row in block.tensors.items() if row.variable)}
     for op in reversed(block.operators):
         if needed & {*op.outputs}:
-            needed.update(op.inputs)
+            values = [folded[name] for name in op.outputs if name in folded]
+            needed.update(values or op.inputs)
     return needed
 
 
