@@ -168,7 +168,14 @@ class Iree(_Isolated):
     def run(self, part: Graph, inputs: Mapping[str, Array], folder: Path) -> Mapping[str, Array]:
         """Run it by IREE."""
         path, given = str(folder / "part.mlir"), list(inputs.values())
-        outputs, _ = run_worker(self.machine, "iree", path, given, folder)
+        try:
+            outputs, _ = run_worker(self.machine, "iree", path, given, folder)
+        except TosaConvertError as error:
+            has_scales = any(part.main.tensors[name].scale is not None for name in part.main.inputs)
+            if not has_scales or "input list and function mismatch" not in str(error):
+                raise
+            message = "its function takes the elements of a block-scaled input without their scales"
+            raise fail("backend-refused", "iree", message) from None
         answer = by_position(part, outputs, "iree")
         wide = {slot.key for slot in output_slots(part) if slot.dtype is INT48}
         # The upper 16 of the 64 bits in which IREE gives an i48 are not its sign.
