@@ -50,6 +50,7 @@ from tosa_convert.golden.campaign.restructure import (
 )
 from tosa_convert.golden.campaign.run import Campaign, run_campaign
 from tosa_convert.golden.campaign.trials import Source, Trial, make_trial, part_of_model
+from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.run_options import Engine
 from tosa_convert.golden.suite.journal import Answer
 from tosa_convert.records import replace
@@ -226,6 +227,12 @@ def test_a_program_follows_from_its_number() -> None:
     assert tc.dumps(one.graph) == tc.dumps(other.graph) != tc.dumps(third.graph)
     assert one.made == other.made
     assert all(one.inputs[name].tobytes() == other.inputs[name].tobytes() for name in one.inputs)
+
+
+def test_edits_keep_the_scales_of_inputs() -> None:
+    source = Source(size=8, kinds=("IDENTITY", "MUL"), scaled=True)
+    for trial in (make_trial(source, number) for number in range(40)):
+        assert [*trial.inputs] == [slot.key for slot in input_slots(trial.graph)]
 
 
 def test_edits_add_no_operator_that_was_not_asked_for() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from golden.conftest import Builder
 
+import tosa_convert as tc
 from tosa_convert import builder, golden
 from tosa_convert.golden.accuracy.comparison import compare_tensor
 from tosa_convert.golden.accuracy.criteria import (
@@ -692,3 +694,16 @@ def test_an_element_that_is_sure_has_no_part_in_what_its_neighbours_may_err() ->
         unsure = right[name].copy()
         unsure.flat[20] = 1000.0 - unsure.flat[20]
         assert golden.check(graph, {**right, name: unsure}, inputs, engine="numpy").ok
+
+
+def test_nan_in_a_block_is_no_integer_that_is_open(tmp_path: Path) -> None:
+    block = "tensor<1x32x!tosa.block_scaled<BLOCK_SHAPE_32:f8E8M0FNU:!tosa.mxint8>>"
+    path = tmp_path / "m.mlir"
+    path.write_text(
+        f"func.func @main(%x: tensor<1x32xf8E4M3FN>) -> {block} {{"
+        f"%0 = tosa.cast %x : (tensor<1x32xf8E4M3FN>) -> {block} return %0 : {block} }}"
+    )
+    graph = tc.load(path)
+    x = np.ones((1, 32), dtype("FP8E4M3").numpy)
+    x[0, 3] = np.nan
+    assert golden.check(graph, "numpy", {graph.main.inputs[0]: x}, engine="reference-model").ok

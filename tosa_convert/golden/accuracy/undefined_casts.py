@@ -84,5 +84,7 @@ class _Watching(Machine):
 def _rounds_to_integer(block: Block, operator: Operator) -> bool:
     if operator.spec.name != "CAST":
         return False
-    source, result = (block.tensors[n].dtype for n in (operator.inputs[0], operator.outputs[0]))
-    return source.is_float and not result.is_float and result.name != "BOOL"
+    source, result = block.tensors[operator.inputs[0]], block.tensors[operator.outputs[0]]
+    # In blocks NaN is in the scale.
+    is_integer = not (result.dtype.is_float or result.dtype.name == "BOOL")
+    return source.dtype.is_float and is_integer and result.scale is None
