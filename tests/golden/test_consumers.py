@@ -19,6 +19,7 @@ from tosa_convert.golden.backends.adapters import ADAPTERS, open_adapter
 from tosa_convert.golden.backends.isolated import ProgramCommand, results_of
 from tosa_convert.golden.backends.process import Machine
 
+BACKEND = ProgramCommand(["x"], Machine(sys.executable, 60.0))
 FINDINGS = Path(__file__).parents[2] / "findings"
 
 
@@ -68,12 +69,11 @@ def test_a_consumer_may_join_equal_operators_and_drop_unused_inputs() -> None:
     joined = other.graph()
     joined.main.outputs.append("both")
     inputs: dict[str, Array] = {"unused": np.zeros(3, np.int8), "x": np.array([-1, 2], np.int32)}
-    backend = ProgramCommand(["x"], Machine(sys.executable, 60.0))
-    found = results_of(part.graph(), joined, inputs, backend)
+    found = results_of(part.graph(), joined, inputs, BACKEND)
     assert {name: found[name].tolist() for name in found} == {"one": [1, 2], "other": [1, 2]}
     spoilt.output(spoilt.const([1, 2], "INT32"))
     with pytest.raises(TosaConvertError, match="0 inputs, the program 1"):
-        results_of(part.graph(), spoilt.graph(), inputs, backend)
+        results_of(part.graph(), spoilt.graph(), inputs, BACKEND)
 
 
 def test_a_consumer_may_drop_inputs_that_no_result_follows_from() -> None:
@@ -92,12 +92,11 @@ def test_a_consumer_may_drop_inputs_that_no_result_follows_from() -> None:
         "dead": np.zeros(3, np.int32),
         "kept": np.zeros(4, np.int8),
     }
-    backend = ProgramCommand(["x"], Machine(sys.executable, 60.0))
-    assert results_of(graph, other.graph(), inputs, backend)["y"].tolist() == [2, 1]
+    assert results_of(graph, other.graph(), inputs, BACKEND)["y"].tolist() == [2, 1]
     alone = Builder("main")
     alone.output(alone.reverse(alone.input("y", "INT8", (2,)), axis=0), name="z")
     with pytest.raises(TosaConvertError, match="1 input, the program 3"):
-        results_of(graph, alone.graph(), inputs, backend)
+        results_of(graph, alone.graph(), inputs, BACKEND)
 
 
 def test_a_consumer_may_leave_out_inputs_of_folded_operators() -> None:
@@ -109,8 +108,23 @@ def test_a_consumer_may_leave_out_inputs_of_folded_operators() -> None:
         "condition": np.zeros(2, np.bool_),
         "x": np.array([1, 2], np.int8),
     }
-    backend = ProgramCommand(["x"], Machine(sys.executable, 60.0))
-    assert results_of(part.graph(), other.graph(), inputs, backend)["y"].tolist() == [2, 1]
+    assert results_of(part.graph(), other.graph(), inputs, BACKEND)["y"].tolist() == [2, 1]
+
+
+def test_inputs_of_model_converter_are_in_the_order_of_their_numbers() -> None:
+    part, other = Builder("main"), Builder("main")
+    x, y = part.input("x", "INT8", (2,)), part.input("y", "INT16", (2,))
+    part.output(part.abs(part.cast(y, dtype="INT32")), name="b")
+    part.output(part.reverse(x, axis=0), name="a")
+    y, x = other.input("input_1", "INT16", (2,)), other.input("input_0", "INT8", (2,))
+    other.output(other.abs(other.cast(y, dtype="INT32")), name="b")
+    other.output(other.reverse(x, axis=0), name="a")
+    inputs: dict[str, Array] = {
+        "x": np.array([1, 2], np.int8),
+        "y": np.array([3, -4], np.int16),
+    }
+    found = results_of(part.graph(), other.graph(), inputs, BACKEND)
+    assert (found["a"].tolist(), found["b"].tolist()) == ([2, 1], [3, 4])
 
 
 @pytest.mark.parametrize("has_scales", [False, True])
@@ -136,9 +150,8 @@ def test_a_consumer_may_not_take_other_element_types() -> None:
         x = builder.input("x", element, (2, 3))
         builder.output(builder.logical_right_shift(x, x), name="y")
     inputs: dict[str, Array] = {"x": np.ones((2, 3), np.int64)}
-    backend = ProgramCommand(["x"], Machine(sys.executable, 60.0))
     with pytest.raises(TosaConvertError, match="takes INT32 where the program takes INT64"):
-        results_of(part.graph(), other.graph(), inputs, backend)
+        results_of(part.graph(), other.graph(), inputs, BACKEND)
 
 
 def test_a_consumer_that_is_not_installed_says_what_installs_it(

@@ -56,6 +56,8 @@ from tosa_convert.records import replace
 _SELECT: Final = operator("SELECT")
 #: How MLIR is read that others wrote: values have names of their own, and regions capture values.
 _OF_OTHERS: Final = ReadOptions(names="generate", pass_captured=True)
+#: Names of inputs in the files of model-converter.
+_NUMBERED: Final = re.compile(r"input_(\d+)")
 #: In what LLVM's programs say when they crash.
 _CRASH: Final = re.compile("Assertion|Stack dump|LLVM ERROR|UNREACHABLE")
 #: In the words of a command that writes a program: the beginning of its file's name.
@@ -359,7 +361,7 @@ def results_of(
     A backend may leave out the inputs that no operator takes, or that no result follows from, also if
     folding shows it.
     """
-    taken = input_slots(other)
+    taken = sorted(input_slots(other), key=lambda slot: _place(slot.key))
     if len(taken) < len(inputs):
         choices = [[key for key in inputs if _tensor(key) in names] for names in _needed(part.main)]
         kept = next((keys for keys in choices if len(keys) == len(taken)), choices[0])
@@ -379,6 +381,12 @@ def results_of(
     found = [slot for output in other.main.outputs for slot in slots(other.main, output)]
     readers = [partial(_result, results, slot.key) for slot in found]
     return by_position(part, readers, backend.name)
+
+
+def _place(key: str) -> int:
+    """Return the position in the name that model-converter gives an input; it lists them by use."""
+    found = _NUMBERED.fullmatch(key)
+    return int(found[1]) if found is not None else 0
 
 
 def _tensor(key: str) -> str:
