@@ -25,6 +25,7 @@ from tosa_convert.golden.accuracy.jumps_and_bends import decides
 from tosa_convert.golden.accuracy.network_accuracy import measure
 from tosa_convert.golden.accuracy.products_of_runs import results_of_runs
 from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.backends.runners import Record
 from tosa_convert.graph import Graph, dtype
 from tosa_convert.reference.evaluate import Machine
 
@@ -707,3 +708,34 @@ def test_nan_in_a_block_is_no_integer_that_is_open(tmp_path: Path) -> None:
     x = np.ones((1, 32), dtype("FP8E4M3").numpy)
     x[0, 3] = np.nan
     assert golden.check(graph, "numpy", {graph.main.inputs[0]: x}, engine="reference-model").ok
+
+
+@pytest.mark.parametrize(
+    ("numbers", "result", "ok"),
+    [
+        ((0.0, -0.0), np.inf, True),
+        ((0.0, -0.0), -np.inf, True),
+        ((0.0, -0.0), 1.0, False),
+        ((0.0, 0.0), -np.inf, False),
+        ((-0.0, -1.0), np.inf, False),
+    ],
+)
+def test_the_larger_of_two_zeros_has_any_sign(
+    numbers: tuple[float, float], result: float, ok: bool
+) -> None:
+    b = builder.Builder()
+    x = b.input("x", "FP32", (2,))
+    b.output(b.reciprocal(b.reduce_max(x, axis=0)), name="y")
+    record = Record("found", {"y": np.array([result], np.float32)})
+    given = {"x": np.array(numbers, np.float32)}
+    assert golden.check(b.graph(), record, given, engine="numpy").ok == ok
+
+
+@pytest.mark.parametrize(("number", "ok"), [(-0.0, True), (0.0, False)])
+def test_zero_clamped_to_zero_has_any_sign(number: float, ok: bool) -> None:
+    b = builder.Builder()
+    x = b.clamp(b.input("x", "FP32", (1,)), min_val=0.0, max_val=9.0)
+    b.output(b.reciprocal(x), name="y")
+    given = {"x": np.array([number], np.float32)}
+    record = Record("found", {"y": np.array([-np.inf], np.float32)})
+    assert golden.check(b.graph(), record, given, engine="numpy").ok == ok
