@@ -172,6 +172,18 @@ def test_the_branch_that_is_not_taken_has_ones() -> None:
     assert [op.spec.name for op in other.operators] == ["CONST"]
 
 
+def test_an_assertion_of_the_reference_model_is_one_whatever_its_operands_are() -> None:
+    said = "ended with SIGSEGV: ASSERTION AT /p/a.cpp:9 check(): (in && out): no memory"
+    for rest in (
+        "",
+        " / ASSERTION AT /p/b.cpp:1 run(): x",
+        '; (input1 "x" INT32[1, 5]) -> "y" FP32[1]',
+    ):
+        error = fail("refmodel-failed", "", f"{said}{rest}")
+        expected = "ended with SIGSEGV: ASSERTION AT FILE:N check(): (in && out): no memory"
+        assert observe_module._essence(error) == expected
+
+
 def test_messages_that_differ_in_element_types_have_one_cause() -> None:
     def group(one: str, other: str) -> str:
         message = f"error: 'tosa.pad' op expect one type, got '{one}' and '{other}'"
