@@ -739,3 +739,17 @@ def test_zero_clamped_to_zero_has_any_sign(number: float, ok: bool) -> None:
     given = {"x": np.array([number], np.float32)}
     record = Record("found", {"y": np.array([-np.inf], np.float32)})
     assert golden.check(b.graph(), record, given, engine="numpy").ok == ok
+
+
+def test_scales_are_not_moved_where_an_operator_decides() -> None:
+    b = builder.Builder()
+    x = b.input("x", "FP32", (1, 2, 32))
+    data, scale = b.cast_to_block_scaled(x, dtype="FP8E4M3", block_size="BLOCK_SIZE_32")
+    indices = b.const(np.array([[1, 0, 1]], np.int32))
+    rows = b.row_gather_block_scaled(
+        data, indices, 1, values_scale=scale, block_size="BLOCK_SIZE_32"
+    )
+    b.output(*rows)
+    graph = b.graph()
+    given = {"x": np.linspace(-3, 3, 64, dtype=np.float32).reshape(1, 2, 32)}
+    assert golden.check(graph, "numpy", given, engine="reference-model").ok
