@@ -111,6 +111,21 @@ def test_a_consumer_may_leave_out_inputs_of_folded_operators() -> None:
     assert results_of(part.graph(), other.graph(), inputs, BACKEND)["y"].tolist() == [2, 1]
 
 
+def test_a_consumer_may_leave_out_inputs_if_only_others_fit() -> None:
+    """PAD and SLICE of all that was there need no element for the border."""
+    part, other = Builder("main"), Builder("main")
+    x, border = part.input("x", "INT8", (2, 3)), part.input("border", "INT8", (1,))
+    whole = part.slice(part.pad(x, [0, 0, 1, 0], border), (0, 1), (2, 3))
+    part.output(part.reverse(whole, axis=0), name="y")
+    other.output(other.reverse(other.input("x", "INT8", (2, 3)), axis=0), name="y")
+    inputs: dict[str, Array] = {
+        "x": np.array([[1, 2, 3], [4, 5, 6]], np.int8),
+        "border": np.zeros(1, np.int8),
+    }
+    found = results_of(part.graph(), other.graph(), inputs, BACKEND)
+    assert found["y"].tolist() == [[4, 5, 6], [1, 2, 3]]
+
+
 def test_inputs_of_model_converter_are_in_the_order_of_their_numbers() -> None:
     part, other = Builder("main"), Builder("main")
     x, y = part.input("x", "INT8", (2,)), part.input("y", "INT16", (2,))

@@ -27,6 +27,7 @@ from tosa_convert.golden.accuracy.products_of_runs import results_of_runs
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.backends.runners import Record
 from tosa_convert.graph import Graph, dtype
+from tosa_convert.graph.dtypes import BlockSize
 from tosa_convert.reference.evaluate import Machine
 
 Inputs = dict[str, Array]
@@ -744,12 +745,13 @@ def test_zero_clamped_to_zero_has_any_sign(number: float, ok: bool) -> None:
 def test_scales_are_not_moved_where_an_operator_decides() -> None:
     b = builder.Builder()
     x = b.input("x", "FP32", (1, 2, 32))
-    data, scale = b.cast_to_block_scaled(x, dtype="FP8E4M3", block_size="BLOCK_SIZE_32")
+    size = BlockSize.BLOCK_SIZE_32
+    data, scale = b.cast_to_block_scaled(x, dtype="MXINT8", block_size=size)
     indices = b.const(np.array([[1, 0, 1]], np.int32))
-    rows = b.row_gather_block_scaled(
-        data, indices, 1, values_scale=scale, block_size="BLOCK_SIZE_32"
-    )
+    rows = b.row_gather_block_scaled(data, indices, 1, values_scale=scale, block_size=size)
+    assert isinstance(rows, tuple)
     b.output(*rows)
     graph = b.graph()
-    given = {"x": np.linspace(-3, 3, 64, dtype=np.float32).reshape(1, 2, 32)}
-    assert golden.check(graph, "numpy", given, engine="reference-model").ok
+    array = np.ones((1, 2, 32), np.float32)
+    array[0, 0] = 1e-40  # Implementations may read it as 0.
+    assert golden.check(graph, "numpy", {"x": array}, engine="reference-model").ok

@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -362,14 +363,18 @@ def results_of(
     folding shows it.
     """
     taken = sorted(input_slots(other), key=lambda slot: _place(slot.key))
+    ours = {slot.key: slot for slot in input_slots(part)}
+    states = _followed(part.main, {}, outputs=()) & {*part.main.inputs}
     if len(taken) < len(inputs):
         choices = [[key for key in inputs if _tensor(key) in names] for names in _needed(part.main)]
+        fitting = islice(_fitting(taken, [*ours.values()]), 2)
+        only = [keys for keys in fitting if states.issubset(map(_tensor, keys))]
+        choices += only if taken and len(only) == 1 else []
         kept = next((keys for keys in choices if len(keys) == len(taken)), choices[0])
         inputs = LazyArrays(kept, inputs.__getitem__)
     if len(taken) != len(inputs):
         message = f"what it wrote has {counted(len(taken), 'input')}, the program {len(inputs)}"
         raise fail("backend-failed", backend.name, message)
-    ours = {slot.key: slot for slot in input_slots(part)}
     for slot, key in zip(taken, inputs, strict=True):
         if slot.dtype.element_bytes != ours[key].dtype.element_bytes:
             message = f"what it wrote takes {slot.dtype} where the program takes {ours[key].dtype}"
@@ -410,12 +415,25 @@ def _needed(block: Block) -> Iterator[set[str]]:
     yield _followed(block, folded)
 
 
-def _followed(block: Block, folded: Mapping[str, str]) -> set[str]:
+def _fitting(taken: Sequence[Slot], given: Sequence[Slot]) -> Iterator[list[str]]:
+    """Iterate over the inputs in whose order and shapes others fit: folding may leave out any."""
+    if not taken:
+        yield []
+    for index, slot in enumerate(given[: len(given) - len(taken) + 1] if taken else ()):
+        if slot.shape == taken[0].shape:
+            for rest in _fitting(taken[1:], given[index + 1 :]):
+                yield [slot.key, *rest]
+
+
+def _followed(
+    block: Block, folded: Mapping[str, str], outputs: Sequence[str] | None = None
+) -> set[str]:
     """Return the values that outputs follow from, or the states of variables.
 
-    folded: results that are other values.
+    folded: results that are other values. outputs: by default those of the block.
     """
-    needed = {*block.outputs, *(name for name, row in block.tensors.items() if row.variable)}
+    wanted = block.outputs if outputs is None else outputs
+    needed = {*wanted, *(name for name, row in block.tensors.items() if row.variable)}
     for op in reversed(block.operators):
         if needed & {*op.outputs}:
             values = [folded[name] for name in op.outputs if name in folded]
