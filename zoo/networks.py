@@ -35,7 +35,7 @@ JAX: Final = (
 
 
 def networks(families: Sequence[str]) -> Iterator[tuple[str, str, Callable[[], Any]]]:
-    """Family, name and factory of each network. The families' framework is imported."""
+    """Iterate over family, name and factory of each network. The families' framework is imported."""
     sys.path.insert(0, str(FOLDER))
     for family in families:
         module = importlib.import_module(family)
@@ -47,7 +47,7 @@ def networks(families: Sequence[str]) -> Iterator[tuple[str, str, Callable[[], A
 def chosen(
     families: Sequence[str], names: Collection[str]
 ) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Name and factory of the networks that are named, all of the families if none is.
+    """Iterate over name and factory of the networks that are named, all of the families if none is.
 
     `timm:resnet18` is a published network with random weights; its file is called `timm_resnet18`.
     """

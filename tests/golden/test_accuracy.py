@@ -326,7 +326,7 @@ def test_a_loop_is_exact_or_has_no_rule(builder: MakeBuilder) -> None:
 
 
 def off_by(array: np.ndarray[Any, Any], codes: int) -> np.ndarray[Any, Any]:
-    """The array with its first element moved away from zero by a number of representable values."""
+    """Return the array with its first element moved from zero by so many representable values."""
     moved = array.copy()
     flat = moved.view(f"u{array.dtype.itemsize}").reshape(-1)
     flat[0] = flat[0] + codes

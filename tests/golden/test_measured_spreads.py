@@ -25,7 +25,7 @@ def draw(shape: tuple[int, ...], seed: int = 1) -> Any:
 
 
 def of(kind: str, *steps: Callable[[Builder, Any], Any], values: Any = GRID) -> Case:
-    """Operators one after another."""
+    """Return operators one after another."""
 
     def make(b: Builder) -> tuple[Any, dict[str, Any]]:
         x = np.asarray(values)

@@ -40,7 +40,7 @@ def dequantise(b: Builder, x: Value, scale: float, zero: int = 0) -> Value:
 
 
 def weight(b: Builder, shape: Sequence[int], axis: int, seed: int = 1) -> Value:
-    """Weights of INT8 with a scale for each index of an axis, dequantised."""
+    """Return weights of INT8 with a scale for each index of an axis, dequantised."""
     random = np.random.default_rng(seed)
     scales = random.uniform(0.001, 0.01, [n if i == axis else 1 for i, n in enumerate(shape)])
     constant = b.const(random.integers(-127, 128, shape).astype(np.int8))
@@ -93,7 +93,7 @@ def depthwise(b: Builder, x: Value) -> Value:
 
 
 def by_groups(b: Builder, x: Value) -> Value:
-    """A convolution of two groups as one of single channels and a sum, with channels first."""
+    """Return a convolution of two groups as one of single channels and a sum, with channels first."""
     made = b.depthwise_conv2d(x, weight(b, (3, 3, 6, 2), 3), np.zeros(12, np.float32))
     sums = b.reduce_sum(b.reshape(made, [4, 2, 3, 2]), axis=2)
     first = b.transpose(b.reshape(sums, [1, 2, 2, 4]), perms=[0, 3, 1, 2])
