@@ -201,7 +201,10 @@ def test_steps_of_scikit_learn_lower(kind: str, attributes: Any, tmp_path: Path)
 
 @pytest.mark.parametrize("transform", ["NONE", "SOFTMAX", "LOGISTIC"])
 def test_a_linear_classifier_lowers(transform: str, tmp_path: Path) -> None:
-    attributes = {"coefficients": [*map(float, range(-4, 5))], "intercepts": [0.5, 0.0, -0.5]}
+    attributes: dict[str, Any] = {
+        "coefficients": [*map(float, range(-4, 5))],
+        "intercepts": [0.5, 0.0, -0.5],
+    }
     nodes = [
         node(
             *("LinearClassifier", ["x"], ["result", "second"]),
