@@ -170,6 +170,16 @@ def test_an_activation_of_16_bits_is_quantised(tmp_path: Path) -> None:
     _compare(tmp_path, nodes, {"x": X}, scales)
 
 
+def test_a_table_of_unsigned_integers_is_gathered(tmp_path: Path) -> None:
+    table = _RANDOM.integers(0, 256, (9, 4), dtype=np.uint8)
+    weights = {"table": table, "s": of(0.01), "z": of(90, np.uint8)}
+    nodes = [
+        node("Gather", ["table", "ids"], ["q"], name="gather"),
+        node("DequantizeLinear", ["q", "s", "z"], ["result"], name="dequantise"),
+    ]
+    _compare(tmp_path, nodes, {"ids": np.array([[8, 0, 3]], np.int32)}, weights)
+
+
 @pytest.mark.parametrize("domain", [MS, "own"])
 def test_an_operator_of_another_domain_is_refused_by_its_name(domain: str, tmp_path: Path) -> None:
     nodes = [node("Unheard", ["x"], ["result"], domain=domain, name="here")]

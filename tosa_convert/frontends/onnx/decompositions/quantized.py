@@ -63,6 +63,18 @@ def unsigned(e: Decomposition, x: str, kind: int) -> str:
     return made
 
 
+def gather_bits(e: Decomposition) -> None:
+    """Gather the bits of an unsigned table: torch-mlir makes an invalid constant of it."""
+    kind = e.type(0)
+    e.leave_if(kind not in _UNSIGNED, "the table is not unsigned")
+    table = e.value(0)
+    signed = e.constant(table.view(np.int8 if table.itemsize == 1 else np.int16))
+    rows = e.op("Gather", signed, e.inputs[1], axis=int(e.attribute("axis", 0)))
+    made = e.cast(e.cast(rows, TensorProto.INT32), kind)
+    e.nodes[-1].doc_string = BITS
+    e.result(made)
+
+
 def bit_cast(e: Decomposition) -> None:
     """Keep the bits of integers: of one size, or of a boolean."""
     source, target = e.type(0), int(e.attribute("to"))

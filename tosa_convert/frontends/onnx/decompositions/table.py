@@ -87,6 +87,7 @@ DECOMPOSITIONS: Final[dict[str, Callable[[Decomposition], None]]] = {
     "DynamicQuantizeLinear": quantized.dynamic_quantize,
     "QLinearMatMul": quantized.qlinear_matmul,
     "QLinearConv": quantized.qlinear_conv,
+    "Gather": quantized.gather_bits,
     "MatMulInteger": quantized.matmul_integer,
     "ConvInteger": quantized.conv_integer,
     "Dropout": elementwise.dropout,
