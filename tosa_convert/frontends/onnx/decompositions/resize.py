@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
+from onnx import TensorProto
 
 from tosa_convert.frontends.onnx.decompositions.node import (
     Decomposition,
@@ -36,6 +37,12 @@ class _Axis(NamedTuple):
 def resize(e: Decomposition) -> None:
     """Decompose every mode of Resize. torch-mlir gets nearest neighbours and shrinking wrong."""
     mode = e.attribute("mode", "nearest")
+    if mode != "nearest" and e.type(0) in (TensorProto.INT8, TensorProto.UINT8):
+        # torch-mlir makes an invalid RESIZE of them.
+        real = e.cast(e.inputs[0], TensorProto.FLOAT)
+        made = e.op("Resize", real, *e.inputs[1:], **e.attributes)
+        e.result(e.cast(made, e.type(0)))
+        return
     axes = _axes(e)
     if _lowers_right(e, mode, axes):
         _by_scales(e, axes)
