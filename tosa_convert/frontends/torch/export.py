@@ -14,7 +14,7 @@ from torch.export.graph_signature import TensorArgument
 from torch.utils import _pytree as pytree
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.frontends.process.python_file import call_factory
+from tosa_convert.frontends.process.python_file import call_factory, tuple_of_arguments
 from tosa_convert.frontends.process.request import SIZE_NAMES, TRUSTED, Request
 from tosa_convert.frontends.torch.archive import load_archive
 from tosa_convert.frontends.torch.lost_changes import refuse_lost_changes
@@ -27,6 +27,10 @@ from tosa_convert.frontends.torch.signature import (
 from tosa_convert.frontends.torch.stand_ins import unknown_classes
 from tosa_convert.process.server import import_of_this_package
 
+_WITH_EXAMPLES: Final = (
+    "write a function that returns the module with example arguments, from which torch takes types and"
+    " shapes: return module.eval(), (torch.zeros(1, 3, 224, 224),)"
+)
 #: The Python file that loads a program for torch.
 _RUNNABLE: Final = "program_of_archive.py"
 
@@ -49,7 +53,8 @@ def export_module(
         raise fail("frontend-failed", name, message, hint)
     # What torch.compile returns computes what the module in it computes.
     module = getattr(module, "_orig_mod", module)
-    program = _exported(module, tuple(arguments), dict(keywords or {}))
+    arguments = tuple_of_arguments(arguments, name)
+    program = _exported(module, arguments, dict(keywords or {}))
     merge_tied(program)
     name_results(program)
     refuse_lost_changes(module, arguments, keywords or {}, name)
@@ -125,7 +130,8 @@ def _loaded(request: Request) -> Any:
             f"{member}() must return (module, args) or (module, args, kwargs), found"
             f" {type(made).__name__}"
         )
-        raise fail("frontend-failed", str(source), message)
+        hint = _WITH_EXAMPLES if isinstance(made, torch.nn.Module) else ""
+        raise fail("frontend-failed", str(source), message, hint)
     return export_module(*made)
 
 
