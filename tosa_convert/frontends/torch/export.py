@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import sysconfig
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +33,11 @@ _WITH_EXAMPLES: Final = (
     "write a function that returns the module with example arguments, from which torch takes types and"
     " shapes: return module.eval(), (torch.zeros(1, 3, 224, 224),)"
 )
+_REGISTER: Final = (
+    "return a tuple or a dictionary, or register a dataclass with torch.export.register_dataclass"
+)
+#: Lines of an exception's text that a message repeats.
+_MOST_LINES: Final = 8
 #: The Python file that loads a program for torch.
 _RUNNABLE: Final = "program_of_archive.py"
 
@@ -45,7 +52,8 @@ def export_module(
         message = (
             f"expected a torch.nn.Module or an exported program, found {type(module).__name__}"
         )
-        raise fail("frontend-failed", "torch", message)
+        hint = "a function is the method `forward` of a module" if callable(module) else ""
+        raise fail("frontend-failed", "torch", message, hint)
     name = type(module).__name__
     if isinstance(module, torch.jit.ScriptModule):
         message = "it is a module of TorchScript, which torch.export does not take"
@@ -64,8 +72,8 @@ def export_module(
 def _exported(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """Export a module to a program.
 
-    Raises TosaConvertError("not-lowered") if a branch or a size depends on the data, or if torch cannot
-    trace an operator.
+    Raises TosaConvertError: "not-lowered" if a branch or a size depends on the data, or if torch cannot
+    trace an operator; "frontend-failed" for other failures, with the line of the user's code.
     """
     from torch._subclasses.fake_tensor import UnsupportedOperatorException
 
@@ -84,6 +92,26 @@ def _exported(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any])
         message = f"torch.export cannot follow what depends on the data: {said.strip()}"
         hint = "compute it without a branch, for example with torch.where, or outside of the model"
         raise fail("not-lowered", where, message, hint) from None
+    except Exception as error:  # Of torch, or of the module itself.
+        where = _line_of_user(error) or type(module).__name__
+        lines = "\n    ".join(str(error).splitlines()[:_MOST_LINES])
+        hint = _REGISTER if "not a known type" in lines else ""
+        message = f"torch.export does not export it: {type(error).__name__}: {lines}"
+        raise fail("frontend-failed", where, message, hint) from error
+
+
+def _line_of_user(error: Exception) -> str:
+    """Return the last line in a traceback that is in no package, such as that of a module; or ""."""
+    own = Path(__file__).parents[2]
+    folders = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
+    folders += [own, Path(torch.__file__).parent]
+    frames = [(Path(f.filename), f.lineno) for f in traceback.extract_tb(error.__traceback__)]
+    lines = [
+        f"{path}:{line}"
+        for path, line in frames
+        if path.is_file() and not any(path.is_relative_to(folder) for folder in folders)
+    ]
+    return lines[-1] if lines else ""
 
 
 def _data_dependent() -> tuple[type[Exception], ...]:
