@@ -228,6 +228,7 @@ def _lower_versions(data: bytearray, version: int) -> bool:
 def _torch(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:
     import torch
 
+    torch.backends.mha.set_fastpath_enabled(False)  # Its padding is zero; that of programs is not.
     path, _, name = model.rpartition(":")
     if path and path.endswith(".py"):
         with _users_folder():
@@ -252,8 +253,7 @@ def _torch(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arr
             if tensor._version != version:
                 np.save(f"changed{next(changed)}.npy", _from_torch(torch, tensor.detach()))
         # A result may share memory with a state, which a later call changes.
-        tensors = [result.detach() for result in results if hasattr(result, "detach")]
-        return [_from_torch(torch, tensor.clone()) for tensor in tensors]
+        return [_from_torch(torch, x.detach().clone()) for x in results if hasattr(x, "detach")]
 
     def states(names: list[str]) -> dict[str, Any]:
         rows = (*eager.named_parameters(), *eager.named_buffers())
