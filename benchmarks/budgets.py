@@ -42,7 +42,7 @@ def judge(rows: dict[str, Row]) -> list[Verdict]:
 def _faster(
     rows: dict[str, Row], work: str, ids: list[str], least: float, subject: str = PYTHON
 ) -> list[Verdict]:
-    """The verdict on how much faster than its peer a subject is; none if no row of `ids` ran."""
+    """Return the verdict on how much faster than its peer a subject is; none if no row of `ids` ran."""
     ratios = [ratio for i in ids if i in rows and (ratio := rows[i].ratio(subject)) is not None]
     if not ratios:
         return []

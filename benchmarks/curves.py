@@ -96,7 +96,10 @@ def _lines(
 
 
 def _belongs(row: str, prefix: str, style: str, dashed: bool) -> bool:
-    """Whether a line shows a row, by its id. Of weights, lines show f32, for exports the dense form."""
+    """Return whether a line shows a row, by its id.
+
+    Of weights, lines show f32, for exports the dense form.
+    """
     if "/weights/" not in prefix:
         return row.startswith(prefix)
     tail = row.rsplit("/", 1)[-1] if dashed else "/".join(row.split("/")[-2:])

@@ -57,7 +57,7 @@ class Builder:
         return module
 
     def op(self, name: str, *operands: Any, result: Any = None, **attributes: Any) -> Any:
-        """One operator with its own source location, as after parsing text."""
+        """Return one operator with its own source location, as after parsing text."""
         ir = self.ir
         self.number += 1
         return ir.Operation.create(

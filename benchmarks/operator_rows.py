@@ -40,7 +40,7 @@ class Row(NamedTuple):
 
 
 def weight(dtype: str, *shape: int) -> Any:
-    """Random weights: integers of the whole range but its least, floating point around 0."""
+    """Return random weights: integers of the whole range but its least, floating point around 0."""
     draw = np.random.default_rng(0)
     if dtype.startswith("INT"):
         return draw.integers(-127, 128, shape).astype(np.int8)

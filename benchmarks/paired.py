@@ -142,7 +142,10 @@ def jobs(folder: Path, files: int) -> Iterator[Job]:
 
 
 def environment(folder: Path, checkout: Path) -> dict[str, str]:
-    """The environment in which `import tosa_convert` finds a checkout. It stores compiled modules."""
+    """Return the environment in which `import tosa_convert` finds a checkout.
+
+    It stores compiled modules.
+    """
     own = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     return {**own, "PYTHONPATH": str(checkout), "PYTHONPYCACHEPREFIX": str(folder / "pycache")}
 
@@ -190,7 +193,7 @@ def time_job(
 
 
 def line(timing: Timing, limit: float) -> str:
-    """One row of the report."""
+    """Return one row of the report."""
     low, high = timing.interval
     verdict = "" if timing.ratio <= 1 + limit else "  SLOWER"
     verdict += "" if timing.same_bytes else "  OTHER BYTES"

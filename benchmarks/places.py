@@ -52,7 +52,7 @@ def _script(name: str) -> str | None:
 
 
 def native_tosa_opt(folder: Path) -> str | None:
-    """The native `tosa-opt` of tosa-tools; a runnable copy if the wheel's lacks the run bit."""
+    """Return the native `tosa-opt` of tosa-tools; a runnable copy if the wheel's lacks the run bit."""
     try:
         found = importlib.metadata.distribution("tosa-tools").locate_file("bin/tosa-opt")
     except importlib.metadata.PackageNotFoundError:
@@ -101,7 +101,7 @@ def machine() -> dict[str, object]:
 
 
 def free_memory() -> int:
-    """Bytes that are available without swapping."""
+    """Return bytes that are available without swapping."""
     return _meminfo("MemAvailable")
 
 

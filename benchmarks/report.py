@@ -18,7 +18,7 @@ def seconds(value: float) -> str:
 
 
 def mebibytes(value: float | None) -> str:
-    """Whole mebibytes."""
+    """Return whole mebibytes."""
     return "" if value is None else f"{value / (1 << 20):.0f}"
 
 

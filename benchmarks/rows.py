@@ -162,7 +162,7 @@ class Rows:
         return self.command(sys.executable, "-m", "tosa_convert", *words, expected=expected)
 
     def peer_flags(self, sort: str, export: bool, sample: Path) -> list[str]:
-        """The fastest of PEER_FLAGS for a sort of input, measured on a small input of that sort."""
+        """Return the fastest of PEER_FLAGS for a sort of input, measured on a small one."""
         if sort not in self.flags:
             assert self.native
             times = {
@@ -263,7 +263,7 @@ class Rows:
         return row
 
     def model(self) -> Row:
-        """A small model against its converter alone, which writes bytecode with other operators."""
+        """Return a small model against its converter alone, whose bytecode has other operators."""
         source = self.make("model.tflite", "tflite", MODEL_OPERATORS)
         row = Row(
             "model/tflite",
@@ -386,7 +386,7 @@ class Rows:
         return json.loads(output)
 
     def same(self, one: Path, other: Path, row: Row) -> str:
-        """Whether the peer wrote the same program, so that the times compare like with like."""
+        """Return whether the peer wrote the same program, so that the times compare like with like."""
         if "tosa-opt" not in row.results or not row.results["tosa-opt"].runs:
             return "not compared"
         try:

@@ -25,7 +25,7 @@ ZERO_POINT = -128
 
 
 def network() -> tc.Graph:
-    """The program: one frame of int8 features in, int8 scores of the keywords out."""
+    """Return the program: one frame of int8 features in, int8 scores of the keywords out."""
     random = np.random.default_rng(2026)
 
     def weights(*shape: int) -> np.ndarray[Any, np.dtype[np.int8]]:
@@ -51,7 +51,10 @@ def network() -> tc.Graph:
 
 
 def conv(b: Builder, x: Value, weight: Any, *, zero_point: int, shift: int) -> Value:
-    """A 3x3 convolution of the same size. The result is scaled by 2**30 / 2**shift, back to int8."""
+    """Return a 3x3 convolution of the same size.
+
+    The result is scaled by 2**30 / 2**shift, back to int8.
+    """
     y = b.conv2d(x, weight, 0, input_zp=zero_point, pad=(1, 1, 1, 1))
     return b.rescale(y, 1 << 30, shift, output_zp=ZERO_POINT, dtype="int8")
 

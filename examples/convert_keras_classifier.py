@@ -18,7 +18,7 @@ import tosa_convert as tc
 
 
 def classifier() -> keras.Model:
-    """A small convolutional network with seeded weights."""
+    """Return a small convolutional network with seeded weights."""
     keras.utils.set_random_seed(2026)
     image = keras.Input((16, 16, 1), name="image")
     hidden = keras.layers.Conv2D(8, 3, 2, activation="gelu")(image)

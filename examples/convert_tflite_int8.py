@@ -46,7 +46,7 @@ def write_model(path: Path) -> None:
 
 
 def by_tflite(path: Path, image: Any) -> Any:
-    """What TFLite's reference kernels give."""
+    """Return what TFLite's reference kernels give."""
     kernels = tf.lite.experimental.OpResolverType.BUILTIN_REF
     machine = tf.lite.Interpreter(str(path), experimental_op_resolver_type=kernels)
     machine.allocate_tensors()

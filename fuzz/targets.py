@@ -106,7 +106,7 @@ class Target:
         return ()
 
     def size(self, data: Any) -> int:
-        """Bytes of an input."""
+        """Return bytes of an input."""
         return len(data)
 
     def save(self, data: Any, path: Path) -> None:
@@ -255,7 +255,7 @@ class OldPrograms(Target):
 
 
 def fits_in_memory(graph: Graph) -> bool:
-    """Whether a target may hold the program's flatbuffer, which has every element of a splat.
+    """Return whether a target may hold the program's flatbuffer, which has every element of a splat.
 
     In MLIR a splat of any size takes a few bytes, so that a small mutant can be a program of gigabytes.
     """
@@ -263,7 +263,7 @@ def fits_in_memory(graph: Graph) -> bool:
 
 
 def every_version(bytecode: bytes, bindings: Bindings) -> list[bytes]:
-    """The module as these bindings write it in each version of the format that they can write."""
+    """Return the module as these bindings write it in each version of the format that they can write."""
     module = bindings.ir.Module.parse(bytecode, bindings.new_context())
     files = []
     for version in range(NEWEST_VERSION + 1):

@@ -128,7 +128,7 @@ def _baselines() -> list[bytes]:
 
 
 def _journals() -> list[bytes]:
-    """What `suite --work` keeps: an answer of a case that is there, and of one that is not."""
+    """Return what `suite --work` keeps: an answer of a case that is there, and of one that is not."""
     answer = {**_ANSWER_ROW, "key": "0" * 64}
     return [_lines(_HEADER, answer, {**answer, "case": "gone"}), _lines(_HEADER)]
 

@@ -94,7 +94,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session", params=BINDINGS)
 def bindings(request: pytest.FixtureRequest) -> Bindings:
-    """Each distribution of MLIR's bindings that is installed."""
+    """Return each distribution of MLIR's bindings that is installed."""
     if request.param not in installed():
         pytest.skip(f"the MLIR bindings {request.param} are not installed")
     return default_bindings(request.param)
@@ -102,7 +102,7 @@ def bindings(request: pytest.FixtureRequest) -> Bindings:
 
 @pytest.fixture(scope="session")
 def torch_mlir() -> Bindings:
-    """The bindings that the extra `mlir` brings."""
+    """Return the bindings that the extra `mlir` brings."""
     if "torch_mlir" not in installed():
         pytest.skip("the MLIR bindings torch_mlir are not installed: pip install torch-mlir")
     return default_bindings("torch_mlir")
@@ -110,13 +110,16 @@ def torch_mlir() -> Bindings:
 
 @pytest.fixture(scope="module")
 def context(bindings: Bindings) -> Any:
-    """A context of the bindings that a file's tests share: making one takes longer than a test."""
+    """Return a context of the bindings that a file's tests share.
+
+    Making one takes longer than a test.
+    """
     return bindings.new_context()
 
 
 @pytest.fixture(scope="module")
 def parse(bindings: Bindings, context: Any) -> Callable[[str], Any]:
-    """Text -> module."""
+    """Return a function that parses a text into a module."""
 
     def parse_text(text: str) -> Any:
         return bindings.ir.Module.parse(text, context)
@@ -126,7 +129,7 @@ def parse(bindings: Bindings, context: Any) -> Callable[[str], Any]:
 
 @pytest.fixture(scope="session")
 def root() -> Path:
-    """The folder of the checkout."""
+    """Return the folder of the checkout."""
     return Path(__file__).resolve().parent.parent
 
 

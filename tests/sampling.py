@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def one_in(number: int, values: Iterable[T]) -> list[T | ParameterSet]:
-    """The parameters of a test: the first of every `number` runs always, the others are slow."""
+    """Return the parameters of a test: the first of every `number` runs always, the others are slow."""
     return [
         pytest.param(value, marks=pytest.mark.slow) if index % number else value
         for index, value in enumerate(values)

@@ -16,7 +16,7 @@ def heads_of(x: Tensor, heads: int) -> Tensor:
 
 
 def joined(x: Tensor) -> Tensor:
-    """The heads side by side again."""
+    """Return the heads side by side again."""
     return x.transpose(1, 2).flatten(2)
 
 
@@ -123,7 +123,7 @@ class RMSNorm(nn.Module):
 
 
 def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Pairs of channels turned by an angle that grows with the place."""
+    """Return pairs of channels turned by an angle that grows with the place."""
     low, high = x.chunk(2, -1)
     return x * cos + torch.cat([-high, low], -1) * sin
 

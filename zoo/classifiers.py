@@ -150,7 +150,7 @@ def make_inception_v3() -> Case:
 
 
 def basic_block(inputs: int, outputs: int, stride: int, *after: nn.Module) -> nn.Module:
-    """Two 3x3 convolutions with a shortcut."""
+    """Return two 3x3 convolutions with a shortcut."""
     branch = nn.Sequential(
         ConvNorm(inputs, outputs, 3, stride), ConvNorm(outputs, outputs, act=None), *after
     )
@@ -166,7 +166,7 @@ def _shortcut(inputs: int, outputs: int, stride: int) -> nn.Module | None:
 def bottleneck(
     inputs: int, middle: int, outputs: int, stride: int, *, groups: int = 1, squeezed: int = 0
 ) -> nn.Module:
-    """A 3x3 convolution between two 1x1 convolutions, with a shortcut."""
+    """Return a 3x3 convolution between two 1x1 convolutions, with a shortcut."""
     gates = [SqueezeExcite(middle, squeezed)] if squeezed else []
     branch = nn.Sequential(
         ConvNorm(inputs, middle, 1),

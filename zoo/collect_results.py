@@ -22,7 +22,7 @@ _LINES = 12
 
 
 def collected(found: dict[str, Any], report: dict[str, Any], packages: list[str]) -> dict[str, Any]:
-    """The results with the rows of a report instead of the older rows of its cases."""
+    """Return the results with the rows of a report instead of the older rows of its cases."""
     rows = {row["case"]: row for row in found["answers"]}
     for row in report["answers"]:
         kept = {key: row[key] for key in KEYS if row.get(key) not in ("", None)}

@@ -81,7 +81,7 @@ class Tool:
 
 
 def installed(environments: Sequence[Path]) -> dict[str, Tool]:
-    """The programs that are installed in one of some virtual environments, by name."""
+    """Return the programs that are installed in one of some virtual environments, by name."""
     found = {}
     for name, (file, reader, _) in _PROGRAMS.items():
         package = READERS[name].release.split()[0]
@@ -116,7 +116,7 @@ class Outcomes:
         return json.dumps({"key": key, **asdict(self.known[key])}) + "\n"
 
     def of(self, tool: Tool, file: Path) -> Outcome:
-        """What a program did with a file; it is run if that is not known."""
+        """Return what a program did with a file; it is run if that is not known."""
         _, reader, script = _PROGRAMS[tool.name]
         how = f"{inspect.getsource(reader)}{inspect.getsource(consumers.run)}{script}"
         digests = [hashlib.sha256(data).hexdigest() for data in (how.encode(), file.read_bytes())]
@@ -148,7 +148,7 @@ def written_by_tosa_opt(module: Path, target: Path, opt: TosaOpt) -> str:
 
 
 def predicted(file: Path, name: str) -> bool:
-    """Whether `doctor` says that a program reads a file."""
+    """Return whether `doctor` says that a program reads a file."""
     opened = open_input(str(file))
     graph, storage, is_old = read_as_stored(opened)
     stored = stored_program(str(file), opened, storage, is_old=is_old)
@@ -158,7 +158,7 @@ def predicted(file: Path, name: str) -> bool:
 def compared(
     graph: tc.Graph, name: str, tools: dict[str, Tool], outcomes: Outcomes, scratch: Path
 ) -> Row:
-    """What each program does with the files of one network, as we write them and as tosa-opt does.
+    """Return what each program does with the files of one network, ours and those of tosa-opt.
 
     Returns:
         For each program and format: whether it reads the file of each writer, why not, whether doctor
@@ -191,7 +191,10 @@ def compared(
 
 
 def _one_row(tool: Tool, outcomes: Outcomes, ours: Path, theirs: Path | None) -> Row:
-    """What a program does with our file and with that of tosa-opt; None: there is no such file."""
+    """Return what a program does with our file and with that of tosa-opt.
+
+    None: there is no such file.
+    """
     row: Row = {"reads": {}, "reason": {}, "doctor": {}}
     results = []
     for writer, file in ((OURS, ours), (THEIRS, theirs)):
@@ -211,7 +214,10 @@ def _one_row(tool: Tool, outcomes: Outcomes, ours: Path, theirs: Path | None) ->
 
 
 def _form_for(tool: Tool, module: Path, ours: Path, folder: Path, outcomes: Outcomes) -> Row | None:
-    """What a program does with the file that `convert --for` writes; None: it is the same file."""
+    """Return what a program does with the file that `convert --for` writes.
+
+    None: it is the same file.
+    """
     target = folder / f"for-{tool.name}" / ours.name
     target.parent.mkdir(exist_ok=True)
     words = ["convert", module, "-o", target, "--for", _READERS.get(tool.name, tool.name)]
@@ -226,7 +232,10 @@ def _form_for(tool: Tool, module: Path, ours: Path, folder: Path, outcomes: Outc
 
 
 def defects(name: str, rows: Row) -> Iterator[str]:
-    """What is wrong with us: a file that is refused only from us, another result, a wrong prediction."""
+    """Yield what is wrong with us.
+
+    A file that is refused only from us, another result, a wrong prediction.
+    """
     for program, forms in rows.items():
         for form, row in forms.items():
             where = f"{name}: {program}, .{form}"
@@ -266,13 +275,13 @@ def programs(
 
 
 def from_torch(name: str) -> tc.Graph:
-    """The program of a network of the zoo."""
+    """Return the program of a network of the zoo."""
     (factory,) = (make for _, found, make in networks(TORCH) if found == name)
     return tc.frontends.from_torch(*factory(), narrow="i64,f64")
 
 
 def _is_kept(path: Path, lower: Callable[[], tc.Graph]) -> bool:
-    """Whether a program is kept in a file. One that is not yet there is lowered."""
+    """Return whether a program is kept in a file. One that is not yet there is lowered."""
     if path.exists():
         return True
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,7 @@ def heads_of(x: Array, heads: int) -> Array:
 
 
 def joined(x: Array) -> Array:
-    """The heads side by side again."""
+    """Return the heads side by side again."""
     x = x.swapaxes(1, 2)
     return x.reshape(*x.shape[:2], -1)
 
@@ -131,7 +131,7 @@ def make_gpt_step() -> Case:
 
 
 def rotated(x: Array, angles: Array) -> Array:
-    """Pairs of channels turned by an angle that grows with the place."""
+    """Return pairs of channels turned by an angle that grows with the place."""
     low, high = jnp.split(x, 2, -1)
     return x * jnp.cos(angles) + jnp.concatenate([-high, low], -1) * jnp.sin(angles)
 
@@ -237,7 +237,7 @@ def windows(x: Array, side: int) -> Array:
 
 
 def regions(size: int, side: int, shift: int) -> Array:
-    """What is added to scores: places that only the shift brought together do not attend."""
+    """Return what is added to scores: places that only the shift brought together do not attend."""
     bands = np.zeros(size, np.int32)
     if shift:
         bands[-side:-shift], bands[-shift:] = 1, 2

@@ -36,7 +36,7 @@ def make_lenet() -> Case:
 
 
 def local_response(x: Array, size: int = 5) -> Array:
-    """Each place, divided by what its neighbouring channels have."""
+    """Return each place, divided by what its neighbouring channels have."""
     window, padding = (1, 1, 1, size), [(0, 0)] * 3 + [(size // 2, size // 2)]
     total = lax.reduce_window(x * x, 0.0, lax.add, window, (1, 1, 1, 1), padding)
     return x / (2 + 1e-4 / size * total) ** 0.75

@@ -132,7 +132,7 @@ def make_conditional_gan() -> Case:
 
 
 def _mirrored(x: Array, width: int, size: int, stride: int = 1) -> Array:
-    """A convolution whose borders are mirrors of the image."""
+    """Return a convolution whose borders are mirrors of the image."""
     edge = size // 2
     x = jnp.pad(x, [(0, 0), (edge, edge), (edge, edge), (0, 0)], mode="reflect")
     return nn.Conv(width, (size, size), stride, padding="VALID")(x)

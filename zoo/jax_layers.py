@@ -34,7 +34,7 @@ class Weights:
         self.random = np.random.default_rng(0)
 
     def draw(self, name: str, shape: Sequence[int], terms: int = 0) -> Array:
-        """An array for a weight of this name; each sum of a layer has `terms` products."""
+        """Return an array for a weight of this name; each sum of a layer has `terms` products."""
         if name == "kernel":
             terms = terms or math.prod(shape[:-1])
             array = self.random.normal(0, math.sqrt(1.5 / terms), shape)
@@ -49,19 +49,19 @@ class Weights:
         return jnp.asarray(array, jnp.float32)
 
     def kernel(self, *shape: int) -> Array:
-        """A matrix, or the kernel of a convolution."""
+        """Return a matrix, or the kernel of a convolution."""
         return self.draw("kernel", shape)
 
     def bias(self, *shape: int) -> Array:
-        """What is added to each channel."""
+        """Return what is added to each channel."""
         return self.draw("bias", shape)
 
     def scale(self, *shape: int) -> Array:
-        """What multiplies each channel."""
+        """Return what multiplies each channel."""
         return self.draw("scale", shape)
 
     def fill(self, tree: Any) -> Any:
-        """A tree of shapes with arrays in their places, by the name of each."""
+        """Return a tree of shapes with arrays in their places, by the name of each."""
 
         def array(path: Any, leaf: Any) -> Any:
             names = [jax.tree_util.keystr((key,), simple=True) for key in path]
@@ -83,7 +83,7 @@ class Body(nn.Module):
 
 
 def network(body: Callable[..., Any], *inputs: Array) -> Case:
-    """A function of modules of linen, with seeded weights.
+    """Return a function of modules of linen, with seeded weights.
 
     Args:
         body: a function of the inputs that makes and calls modules, or a module.
@@ -102,7 +102,7 @@ def network(body: Callable[..., Any], *inputs: Array) -> Case:
 
 
 def filled(build: Callable[[], Any]) -> Any:
-    """A module of nnx with seeded weights; what it keeps from call to call begins with 0."""
+    """Return a module of nnx with seeded weights; what it keeps from call to call begins with 0."""
     module = nnx.eval_shape(build)
     structure, weights, kept = nnx.split(module, nnx.OfType((nnx.Param, nnx.BatchStat)), ...)
     zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), kept)
@@ -110,17 +110,17 @@ def filled(build: Callable[[], Any]) -> Any:
 
 
 def values(*shape: int) -> Array:
-    """Seeded values of a normal distribution, such as an image."""
+    """Return seeded values of a normal distribution, such as an image."""
     return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
 
 
 def numbers(limit: int, *shape: int) -> Array:
-    """Seeded whole numbers from 0 below a limit, such as tokens."""
+    """Return seeded whole numbers from 0 below a limit, such as tokens."""
     return np.random.default_rng(2).integers(0, limit, shape, np.int32)
 
 
 def pair(size: int | tuple[int, int]) -> tuple[int, int]:
-    """A size for both axes of an image."""
+    """Return a size for both axes of an image."""
     return (size, size) if isinstance(size, int) else size
 
 
@@ -178,12 +178,12 @@ def separable(x: Array, width: int, stride: int = 1, *, act: Activation = nn.rel
 
 
 def max_pool(x: Array, size: int = 2, stride: int = 2, padding: str = "VALID") -> Array:
-    """The largest of each window."""
+    """Return the largest of each window."""
     return nn.max_pool(x, (size, size), (stride, stride), padding)
 
 
 def mean_pool(x: Array, size: int = 2, stride: int = 2, padding: str = "VALID") -> Array:
-    """The mean of each window, of the places within the image."""
+    """Return the mean of each window, of the places within the image."""
     return nn.avg_pool(x, (size, size), (stride, stride), padding, count_include_pad=False)
 
 
@@ -201,10 +201,10 @@ def classifier(x: Array, classes: int = 10) -> Array:
 
 
 def resized(x: Array, height: int, width: int, method: str = "bilinear") -> Array:
-    """An image of another size."""
+    """Return an image of another size."""
     return jax.image.resize(x, (x.shape[0], height, width, x.shape[-1]), method)
 
 
 def enlarged(x: Array, factor: int = 2, method: str = "nearest") -> Array:
-    """An image with more pixels."""
+    """Return an image with more pixels."""
     return resized(x, x.shape[1] * factor, x.shape[2] * factor, method)

@@ -135,7 +135,7 @@ def make_efficientnet_lite() -> Case:
 
 
 def shuffled(x: Array, groups: int) -> Array:
-    """The channels of all groups in turn."""
+    """Return the channels of all groups in turn."""
     grouped = x.reshape(*x.shape[:-1], groups, x.shape[-1] // groups)
     return grouped.swapaxes(-1, -2).reshape(x.shape)
 
@@ -169,7 +169,7 @@ def make_shufflenet_v2() -> Case:
 
 
 def ghost_conv(x: Array, width: int, act: Activation | None) -> Array:
-    """Some channels by a full convolution, the others from them by a depthwise one."""
+    """Return some channels by a full convolution, the others from them by a depthwise one."""
     first = conv(x, (width + 1) // 2, 1, act=act)
     return jnp.concatenate([first, depthwise(first, act=act)], -1)[..., :width]
 

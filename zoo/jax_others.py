@@ -21,7 +21,7 @@ from jax_layers import (
 
 
 def _shared(x: Array, *widths: int) -> Array:
-    """A hidden layer for each width, the same for every point."""
+    """Return a hidden layer for each width, the same for every point."""
     for width in widths:
         x = nn.relu(norm(nn.Dense(width)(x)))
     return x
@@ -108,7 +108,7 @@ def make_message_passing() -> Case:
 
 
 def waves(x: Array, count: int) -> Array:
-    """The values beside sines and cosines of growing frequency."""
+    """Return the values beside sines and cosines of growing frequency."""
     angles = x[..., None, :] * (2.0 ** jnp.arange(count))[:, None]
     angles = angles.reshape(*x.shape[:-1], -1)
     return jnp.concatenate([x, jnp.sin(angles), jnp.cos(angles)], -1)

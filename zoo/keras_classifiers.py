@@ -34,7 +34,7 @@ def make_vgg() -> Model:
 def _branches(
     x: Tensor, one: int, three: tuple[int, int], five: tuple[int, int], pool: int
 ) -> Tensor:
-    """A block of GoogLeNet."""
+    """Return a block of GoogLeNet."""
     pooled = layers.MaxPooling2D(3, 1, padding="same")(x)
     parts = [
         conv(x, one, 1),
@@ -73,7 +73,7 @@ def make_inception_v3() -> Model:
 
 
 def _residual(x: Tensor, y: Tensor, stride: int) -> Tensor:
-    """The sum of a branch and what went into it, activated."""
+    """Return the sum of a branch and what went into it, activated."""
     if stride != 1 or x.shape[-1] != y.shape[-1]:
         x = conv(x, y.shape[-1], 1, stride, act=None)
     return layers.ReLU()(layers.Add()([x, y]))

@@ -20,7 +20,7 @@ _FACTORS = ("gamma", "moving_variance")
 
 
 def seeded(model: Model) -> Model:
-    """The network with weights that are the same in every run.
+    """Return the network with weights that are the same in every run.
 
     Weights keep the size of the values through many layers, and no normalization is the identity: each
     layer matters for the outputs.
@@ -45,7 +45,7 @@ def seeded(model: Model) -> Model:
 
 
 def _terms(name: str, path: str, shape: tuple[int, ...]) -> int:
-    """How many products each sum of a layer has."""
+    """Return how many products each sum of a layer has."""
     if name == "embeddings":
         return 1
     if name == "depthwise_kernel" or "transpose" in path:
@@ -56,12 +56,12 @@ def _terms(name: str, path: str, shape: tuple[int, ...]) -> int:
 
 
 def image(size: int, channels: int = 3) -> Tensor:
-    """An input of one square image."""
+    """Return an input of one square image."""
     return keras.Input(batch_shape=(1, size, size, channels), name="image")
 
 
 def activated(x: Tensor, act: str | None) -> Tensor:
-    """An activation as a layer of its own, as networks are usually written."""
+    """Return an activation as a layer of its own, as networks are usually written."""
     return layers.ReLU(6.0)(x) if act == "relu6" else layers.Activation(act)(x) if act else x
 
 
@@ -108,5 +108,5 @@ def classifier(x: Tensor, classes: int = 10) -> Tensor:
 
 
 def network(inputs: Any, outputs: Any) -> Model:
-    """A model with seeded weights."""
+    """Return a model with seeded weights."""
     return seeded(keras.Model(inputs, outputs))

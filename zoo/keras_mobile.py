@@ -115,7 +115,7 @@ def make_efficientnet_lite() -> Model:
 
 
 def _shuffled(x: Tensor) -> Tensor:
-    """Two groups of channels, one of each in turn."""
+    """Return two groups of channels, one of each in turn."""
     _, high, wide, channels = x.shape
     x = ops.transpose(ops.reshape(x, (1, high, wide, 2, channels // 2)), (0, 1, 2, 4, 3))
     return ops.reshape(x, (1, high, wide, channels))

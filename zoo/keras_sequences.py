@@ -82,7 +82,7 @@ def make_crnn() -> Model:
 
 
 def _encoder(x: Tensor, *, heads: int, act: str, first: bool) -> Tensor:
-    """A block of a transformer; normalized before its parts, or after."""
+    """Return a block of a transformer; normalized before its parts, or after."""
     width = x.shape[-1]
 
     def attended(y: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ _SUMS = (nn.Conv1d, nn.Conv2d, nn.ConvTranspose2d, nn.Linear)
 
 
 def seeded(build: Callable[[], nn.Module]) -> nn.Module:
-    """A network whose weights are the same in every run, in inference mode.
+    """Return a network whose weights are the same in every run, in inference mode.
 
     Weights keep the size of the values through many layers, and no normalization is the identity: each
     layer matters for the outputs.
@@ -48,12 +48,12 @@ def seeded(build: Callable[[], nn.Module]) -> nn.Module:
 
 
 def values(*shape: int) -> Tensor:
-    """Seeded values of a normal distribution, such as an image."""
+    """Return seeded values of a normal distribution, such as an image."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(1))
 
 
 def numbers(limit: int, *shape: int) -> Tensor:
-    """Seeded whole numbers from 0 below a limit, such as tokens."""
+    """Return seeded whole numbers from 0 below a limit, such as tokens."""
     return torch.randint(limit, shape, generator=torch.Generator().manual_seed(2))
 
 

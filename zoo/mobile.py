@@ -134,7 +134,7 @@ def make_efficientnet() -> Case:
 
 
 def shuffled(x: Tensor, groups: int) -> Tensor:
-    """The channels of all groups in turn."""
+    """Return the channels of all groups in turn."""
     batch, channels, height, width = x.shape
     grouped = x.reshape(batch, groups, channels // groups, height, width)
     return grouped.transpose(1, 2).reshape(batch, channels, height, width)

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from tosa_convert.frontends.named.wanted import Wanted
 
 FOLDER: Final = Path(__file__).parent
@@ -24,6 +26,8 @@ PUBLISHED: Final = {
     "torchvision": {"x": (1, 3, 64, 64)},
     "keras": {"image": (1, 32, 32, 3)},
 }
+#: Standard deviation of what the last softmax of a published network of Keras takes.
+_DEVIATION: Final = 4.0
 JAX: Final = (
     *("jax_classifiers", "jax_mobile", "jax_dense_prediction", "jax_image_generation"),
     *("jax_attention", "jax_speech", "jax_sequences", "jax_others"),
@@ -31,7 +35,7 @@ JAX: Final = (
 
 
 def networks(families: Sequence[str]) -> Iterator[tuple[str, str, Callable[[], Any]]]:
-    """Family, name and factory of each network. The families' framework is imported."""
+    """Iterate over family, name and factory of each network. The families' framework is imported."""
     sys.path.insert(0, str(FOLDER))
     for family in families:
         module = importlib.import_module(family)
@@ -43,7 +47,7 @@ def networks(families: Sequence[str]) -> Iterator[tuple[str, str, Callable[[], A
 def chosen(
     families: Sequence[str], names: Collection[str]
 ) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Name and factory of the networks that are named, all of the families if none is.
+    """Iterate over name and factory of the networks that are named, all of the families if none is.
 
     `timm:resnet18` is a published network with random weights; its file is called `timm_resnet18`.
     """
@@ -63,16 +67,14 @@ def published_network(library: str, name: str) -> Any:
     wanted = Wanted(library, name, PUBLISHED[library], random_weights=True)
     maker = importlib.import_module(f"tosa_convert.frontends.named.from_{library}")
     model = maker.make_model(wanted)
-    return _with_logits(model) if library == "keras" else model
+    if library == "keras":
+        _spread(model)
+    return model
 
 
-def _with_logits(model: Any) -> Any:
-    """Return also what the last softmax takes: it makes equal numbers of those of random weights."""
-    import keras
-
-    last = model.layers[-1]
-    if getattr(last, "activation", None) is not keras.activations.softmax:
-        return model
-    last.activation = keras.activations.linear
-    shares = keras.layers.Softmax()(model.output)
-    return keras.Model(model.inputs, [shares, model.output])
+def _spread(model: Any) -> None:
+    """Scale the last weights, as a softmax of what random weights give has equal elements."""
+    last = [layer for layer in model.layers if layer.get_weights()][-1]
+    image = np.random.default_rng(0).normal(size=model.input_shape).astype(np.float32)
+    shares = np.asarray(model(image), np.float64)
+    last.kernel.assign(last.kernel * (_DEVIATION / np.log(shares).std()))

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 
 def _shared(*widths: int) -> nn.Module:
-    """A hidden layer for each width, the same for every point."""
+    """Return a hidden layer for each width, the same for every point."""
     layers: list[nn.Module] = []
     for inputs, outputs in itertools.pairwise(widths):
         layers += [nn.Conv1d(inputs, outputs, 1), nn.BatchNorm1d(outputs), nn.ReLU()]
@@ -123,7 +123,7 @@ class NeRF(nn.Module):
 
     @staticmethod
     def waves(x: Tensor, count: int) -> Tensor:
-        """The values beside sines and cosines of growing frequency."""
+        """Return the values beside sines and cosines of growing frequency."""
         angles = (x[..., None, :] * (2.0 ** torch.arange(count))[:, None]).flatten(-2)
         return torch.cat([x, angles.sin(), angles.cos()], -1)
 

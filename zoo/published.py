@@ -88,7 +88,7 @@ Row = dict[str, Any]
 
 
 def rows() -> dict[str, dict[str, str]]:
-    """Name of each network -> what differs from the sizes of its family."""
+    """Return name of each network -> what differs from the sizes of its family."""
     lines = NAMES.read_text(encoding="utf-8").splitlines()
     found = [line.split() for line in lines if line and not line.startswith("#")]
     return {name: dict(word.split("=", 1) for word in words) for name, *words in found}
@@ -97,7 +97,7 @@ def rows() -> dict[str, dict[str, str]]:
 def small_model(
     name: str, differs: dict[str, str], state: Path, machine: Machine
 ) -> tuple[str, dict[str, str]]:
-    """The name under which a small network is converted, and the sizes of its inputs.
+    """Return the name under which a small network is converted, and the sizes of its inputs.
 
     Of transformers it is a folder with a small configuration of the type, of a quantised network a
     factory or a file.

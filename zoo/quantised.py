@@ -43,7 +43,7 @@ QUANTIZERS: Final[dict[str, tuple[Callable[[], Any], dict[str, bool]]]] = {
 
 
 def quantised(module: Any, arguments: tuple[Any, ...], route: str) -> Any:
-    """The module, quantised after training with the quantizer of a route."""
+    """Return the module, quantised after training with the quantizer of a route."""
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     make, options = QUANTIZERS[route]

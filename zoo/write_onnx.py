@@ -93,7 +93,7 @@ def quantise(factory: Callable[[], Any], path: Path) -> None:
 
 
 def _changes(module: Any, args: tuple[Any, ...]) -> bool:
-    """Whether a call changes a buffer; of a copy, so that the network stays as it was."""
+    """Return whether a call changes a buffer; of a copy, so that the network stays as it was."""
     import torch
 
     copied = copy.deepcopy(module)

@@ -27,7 +27,7 @@ _FAMILIES: Final = {"torch": TORCH, "jax": JAX}
 
 
 def programs(way: str) -> Iterator[tuple[str, Callable[[], tc.Graph]]]:
-    """Name of each network of a way, and what makes its program."""
+    """Iterate over name of each network of a way, and what makes its program."""
     frontend, _, models = way.partition("=")
     if frontend in _FAMILIES:
         for _, name, make in networks(_FAMILIES[frontend]):

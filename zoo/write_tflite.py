@@ -40,7 +40,7 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 
 
 def example_inputs(model: Any, seed: int) -> list[Array]:
-    """Seeded inputs of a network: images of blocks with noise, other numbers, and tokens."""
+    """Return seeded inputs of a network: images of blocks with noise, other numbers, and tokens."""
     random = np.random.default_rng(seed)
     arrays = []
     for one in model.inputs:
@@ -58,7 +58,10 @@ def example_inputs(model: Any, seed: int) -> list[Array]:
 
 
 def checked_inputs(model: Any, data: bytes) -> dict[str, Array]:
-    """Inputs of a TFLite model by name, in its types; none of those from which ranges were taken."""
+    """Return inputs of a TFLite model by name, in its types.
+
+    None of those from which ranges were taken.
+    """
     file = read_tflite(data)
     found = {}
     for tensor, array in zip(file.inputs, example_inputs(model, _SETS), strict=True):
@@ -72,7 +75,7 @@ def checked_inputs(model: Any, data: bytes) -> dict[str, Array]:
 
 
 def frozen(model: Any) -> Any:
-    """A network as a function of TensorFlow with constant weights.
+    """Return a network as a function of TensorFlow with constant weights.
 
     TFLite's converter takes a Keras model, too, but writes and reads it as a SavedModel each time, which
     takes longer than the conversion.
@@ -88,7 +91,7 @@ def frozen(model: Any) -> Any:
 
 
 def tflite(function: Any, model: Any, form: str) -> bytes:
-    """A frozen network as a TFLite model: "float", "int8" or "int16"."""
+    """Return a frozen network as a TFLite model: "float", "int8" or "int16"."""
     import tensorflow as tf
 
     with _quiet():

@@ -18,7 +18,7 @@ CASES = Path(__file__).parent / "cases"
 def suite(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> list[official_suite.Case]:
-    """The sample of the official suite."""
+    """Return the sample of the official suite."""
     if problem := official_suite.missing():
         pytest.skip(f"the official suite cannot be made: {problem}")
     folder = official_suite.sample(request.config, tmp_path_factory.mktemp("official"))
@@ -27,7 +27,7 @@ def suite(
 
 @pytest.fixture(scope="session")
 def smallest(suite: list[official_suite.Case]) -> list[official_suite.Case]:
-    """The smallest official file of each operator."""
+    """Return the smallest official file of each operator."""
     found: dict[str, official_suite.Case] = {}
     for case in sorted(suite, key=lambda case: (case.tosa.stat().st_size, case)):
         found.setdefault(case.operator, case)
@@ -36,7 +36,7 @@ def smallest(suite: list[official_suite.Case]) -> list[official_suite.Case]:
 
 @pytest.fixture(scope="session")
 def oracle() -> Any:
-    """The native programs of tosa-tools."""
+    """Return the native programs of tosa-tools."""
     problem = official_suite.missing()
     if problem:
         pytest.skip(f"tosa-tools cannot be used: {problem}")
@@ -47,7 +47,7 @@ def oracle() -> Any:
 
 @pytest.fixture
 def example(root: Path) -> Path:
-    """The example network, MLIR bytecode."""
+    """Return the example network, MLIR bytecode."""
     return root / "examples" / "digits_cnn.mlirbc"
 
 
@@ -68,7 +68,7 @@ def reference(oracle: Any) -> Any:
 
 @pytest.fixture
 def reports(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The messages that are logged."""
+    """Return the messages that are logged."""
     caplog.set_level(logging.INFO, "tosa_convert")
     lines: list[str] = []
     # All tests share the handler.

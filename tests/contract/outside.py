@@ -40,7 +40,7 @@ def call(program: str, *arguments: str | Path) -> str:
 
 
 def tosa_opt_reading(path: Path, scratch: Path) -> str:
-    """The module that tosa-opt reads from a `.tosa` or JSON file, as generic text."""
+    """Return the module that tosa-opt reads from a `.tosa` or JSON file, as generic text."""
     empty = scratch / "empty.mlir"
     empty.write_text("module {}\n", encoding="utf-8")
     if path.suffix == ".json":
@@ -56,14 +56,14 @@ def tosa_opt_reading(path: Path, scratch: Path) -> str:
 
 
 def flatc_binary(path: Path, folder: Path) -> Path:
-    """The flatbuffer that flatc makes from a JSON file."""
+    """Return the flatbuffer that flatc makes from a JSON file."""
     call("flatc", "--binary", "-o", folder, official_suite.schema(), path)
     made = folder / f"{path.stem}.tosa"
     return made if made.exists() else folder / f"{path.stem}.bin"
 
 
 def flatc_json(path: Path, folder: Path) -> Path:
-    """The JSON that flatc makes from a flatbuffer."""
+    """Return the JSON that flatc makes from a flatbuffer."""
     call(
         "flatc", "--json", "--strict-json", "--raw-binary", "-o", folder,
         official_suite.schema(), "--", path,
@@ -72,7 +72,7 @@ def flatc_json(path: Path, folder: Path) -> Path:
 
 
 def reference_run(path: Path, test: Path, folder: Path) -> dict[str, bytes]:
-    """The outputs of the reference model for a file on the inputs of an official test."""
+    """Return the outputs of the reference model for a file on the inputs of an official test."""
     folder.mkdir(parents=True, exist_ok=True)
     description = json.loads((test / "desc.json").read_text(encoding="utf-8"))
     call(

@@ -43,7 +43,7 @@ class Form:
 
     @property
     def is_mlir(self) -> bool:
-        """Whether reading it is an export: constants then get tosa-opt's padding and order."""
+        """Return whether reading it is an export: constants then get tosa-opt's padding and order."""
         return self.extension in (".mlir", ".mlirbc")
 
     def write(self, graph: Graph, folder: Path) -> Path:
@@ -82,16 +82,16 @@ class Table:
     differences: list[tuple[Cell, str, str]] = field(default_factory=list)
 
     def expected(self, cell: Cell) -> int:
-        """The expected count of the cell."""
+        """Return the expected count of the cell."""
         return self.files - (len(self.refused) if set(cell) & _MLIR else 0)
 
     @property
     def passed(self) -> bool:
-        """Whether every cell has its expected count, and at least one file was compared."""
+        """Return whether every cell has its expected count, and at least one file was compared."""
         return all(self.counts[cell] == self.expected(cell) > 0 for cell in CELLS)
 
     def lines(self) -> Iterator[str]:
-        """The counts as text."""
+        """Iterate over the counts as text."""
         width = max(len(form.name) for form in FORMS)
         yield " " * width + "".join(f"  {form.name:>{width}}" for form in FORMS)
         for row in FORMS:
@@ -107,13 +107,13 @@ class Table:
 
 
 def bytes_below(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, by its path in it."""
+    """Return every file below a folder, by its path in it."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
 def original(source: Path) -> Graph:
-    """The program that every form of it should give when it is read.
+    """Return the program that every form of it should give when it is read.
 
     No location is loc(unknown) in MLIR, and a version that lacks one of the program's operators (the
     official generator stamps some such files) is the lowest that has them.
@@ -127,7 +127,7 @@ def original(source: Path) -> Graph:
 
 
 def difference(expected: Graph, path: Path, reference: dict[str, bytes]) -> str:
-    """The first difference between the program and the file at `path`; "" if there is none."""
+    """Return the first difference between the program and the file at `path`; "" if there is none."""
     found = tc.compare(expected, tc.load(path), locations=True, version=True)
     if found is not None:
         return str(found)
@@ -177,7 +177,7 @@ def fill(table: Table, source: Path, scratch: Path) -> None:
 
 
 def run(sources: Iterable[Path]) -> Table:
-    """The table of these programs, in any format that can be read."""
+    """Return the table of these programs, in any format that can be read."""
     table = Table()
     parent = _MEMORY if _MEMORY.is_dir() else None
     for source in sources:

@@ -48,7 +48,7 @@ def iree() -> Bindings:
 
 
 def generic(module: Any) -> str:
-    """A module in the form that all versions share, locations included."""
+    """Return a module in the form that all versions share, locations included."""
     return str(module.operation.get_asm(print_generic_op_form=True, enable_debug_info=True))
 
 
@@ -156,7 +156,7 @@ def test_nothing_is_inserted_at_the_callers_insertion_point(bindings: Bindings) 
 
 
 def _built_with(own: Bindings) -> Any:
-    """A module made operation by operation, as a frontend does."""
+    """Return a module made operation by operation, as a frontend does."""
     ir = own.ir
     with own.new_context(), ir.Location.file("frontend.py", 3, 1):
         module = ir.Module.create()
@@ -256,7 +256,7 @@ print(json.dumps({
 
 @pytest.fixture(scope="session")
 def upstream(torch_mlir: Bindings, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the stand-in package."""
+    """Return a folder with the stand-in package."""
     wheel = Path(str(torch_mlir.ir.__file__)).parent
     return standin.make(tmp_path_factory.mktemp("standin"), wheel)
 

@@ -25,7 +25,7 @@ WITHOUT_CODE = {"VARIABLE"}
 
 @pytest.fixture(scope="session")
 def filled(root: Path, torch_mlir: Any) -> table.Table:
-    """The table of the example, and of operators that the official generator never makes."""
+    """Return the table of the example, and of operators that the official generator never makes."""
     own = [root / "examples" / "digits_cnn.mlirbc", CASES / "custom_and_variables.mlir"]
     return table.run(own)
 
@@ -158,7 +158,7 @@ READ_OUTSIDE = [form for form in table.FORMS if form.name in (".tosa", ".tosa of
 
 @pytest.fixture(scope="session")
 def judged(smallest: list[Case]) -> list[Case]:
-    """Some of the files, the same each time."""
+    """Return some of the files, the same each time."""
     return sorted(random.Random(20).sample(smallest, JUDGED))
 
 

@@ -92,7 +92,7 @@ def test_an_argument_goes_by_its_name_in_generic_text() -> None:
 
 
 def concatenated(first: int, second: int) -> bytes:
-    """Text with rows of `first` and of `second` elements above those of the arguments, which have ?."""
+    """Return text with rows of `first` and of `second` elements above those of the arguments."""
     return f"""
     func.func @f(%q: tensor<3x?xf32>, %p: tensor<3x?xf32>, %a: tensor<1x{first}xf32>,
                  %b: tensor<1x{second}xf32>) -> (tensor<4x?xf32>, tensor<4x?xf32>) {{

@@ -220,7 +220,7 @@ def test_bounds_are_narrowed_and_those_beyond_the_type_saturate(
 
 
 def bounds_of(graph: tc.Graph) -> list[int]:
-    """The only elements of all constants, in order."""
+    """Return the only elements of all constants, in order."""
     data = (graph.main.tensors[op.outputs[0]].data for op in graph.main.operators[::2])
     return [constant.numpy().item() for constant in data if constant is not None]
 

@@ -24,7 +24,7 @@ ABS = f'"tosa.abs"(%a) : ({T}) -> {T}'
 def function(
     arguments: str = "", result: str = "", attributes: str = "", body: str = ABS, name: str = "f"
 ) -> str:
-    """A function of one argument and one result, with attributes of them and of its own."""
+    """Return a function of one argument and one result, with attributes of them and of its own."""
     return (
         f"func.func @{name}(%a: {T} {arguments}) -> ({T} {result}) {attributes} "
         f"{{ %r = {body} return %r : {T} }}"
@@ -347,5 +347,5 @@ def test_verify_catches_a_corrupted_write_and_leaves_the_old_file(
 
 
 def bytes_of(rendered: Any) -> bytes:
-    """The bytes of the pieces that `render` returns."""
+    """Return the bytes of the pieces that `render` returns."""
     return b"".join(bytes(np.frombuffer(piece, np.uint8)) for piece in rendered)

@@ -94,7 +94,7 @@ def program() -> Graph:
 
 @pytest.fixture(scope="module")
 def folder(torch_mlir: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program as m.mlir, m.mlirbc, m.tosa and m.json."""
+    """Return the program as m.mlir, m.mlirbc, m.tosa and m.json."""
     path = tmp_path_factory.mktemp("formats")
     for name in FORMATS:
         tc.save(program(), path / f"m.{name}")

@@ -33,7 +33,7 @@ func.func @f(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 
 
 def manager(bindings: Bindings, anchor: str = "builtin.module") -> Any:
-    """A new pass manager of the bindings; needs a context."""
+    """Return a new pass manager of the bindings; needs a context."""
     return importlib.import_module(f"{bindings.package}.passmanager").PassManager(anchor)
 
 

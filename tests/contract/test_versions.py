@@ -35,7 +35,7 @@ OLD = (
 
 
 def module(bindings: Bindings, text: str, **attributes: str) -> Any:
-    """A module, with attributes of its own."""
+    """Return a module, with attributes of its own."""
     made = bindings.ir.Module.parse(text, bindings.new_context())
     for name, value in attributes.items():
         made.operation.attributes[name.replace("_", ".", 1)] = bindings.ir.Attribute.parse(
@@ -157,7 +157,7 @@ def test_a_flatbuffer_keeps_its_version_even_if_it_needs_a_newer_one(
 
 @pytest.fixture
 def stamped(example: Path, torch_mlir: Bindings) -> Any:
-    """The example network as a file's bytes with the version given: (extension, version)."""
+    """Return the example network as a file's bytes with the version given: (extension, version)."""
 
     def make(form: str, version: Version) -> bytes:
         graph = tc.load(example)
@@ -282,7 +282,7 @@ _NOT_IN_THE_SCHEMA_OF_1_0 = {"RESHAPE_BLOCK_SCALED", "INT64"}
 
 
 def needs_1_1(made: Any) -> bool | None:
-    """Whether MLIR's validator wants a target of 1.1; None if no target would do.
+    """Return whether MLIR's validator wants a target of 1.1; None if no target would do.
 
     The target has all profiles and all extensions of 1.0, so whatever else is required is of 1.1.
     """

@@ -17,7 +17,7 @@ from tosa_convert.graph import Graph, compare
 
 
 def forbidden() -> Graph:
-    """A sum of tensors that do not broadcast: `verify` accepts it, and TOSA forbids it."""
+    """Return a sum of tensors that do not broadcast: `verify` accepts it, and TOSA forbids it."""
     shapes = {"x": (2, 3), "y": (5, 7), "z": (9, 9)}
     values = [tensor(name, shape=shape) for name, shape in shapes.items()]
     return graph("x y", "z", values, [op("ADD", "x y", "z")])
@@ -74,7 +74,7 @@ def test_a_module_is_made_of_a_valid_program(torch_mlir: Any) -> None:
 
 @pytest.fixture
 def deep(torch_mlir: Any) -> Any:
-    """A module that MLIR's verifier accepts and TOSA forbids."""
+    """Return a module that MLIR's verifier accepts and TOSA forbids."""
     text = """func.func @f(%x: tensor<2xf32>) -> tensor<2xi4> {
       %0 = tosa.cast %x : (tensor<2xf32>) -> tensor<2xi4>
       return %0 : tensor<2xi4>

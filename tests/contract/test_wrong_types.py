@@ -46,7 +46,7 @@ CALLS: Final = [
 
 
 def right(name: str, folder: Path, graph: tc.Graph) -> Any:
-    """A value that fits a parameter of this name."""
+    """Return a value that fits a parameter of this name."""
     arrays = golden.input_arrays(graph, None, random=1)
     return {
         **dict.fromkeys(("graph", "left", "right", "program"), graph),

@@ -181,7 +181,7 @@ def _console(text: str, folder: Path) -> str:
 
 
 def matches(output: str, expected: list[str]) -> bool:
-    """Whether the lines are the whole output; `...` matches any text in a line, or any lines."""
+    """Return whether the lines are the whole output; `...` matches any text in a line, or any lines."""
     parts = []
     for line in expected:
         if line.strip() == "...":

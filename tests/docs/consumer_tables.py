@@ -88,7 +88,7 @@ def network_table() -> str:
 
 
 def cell(row: dict[str, Any]) -> str:
-    """Whether a program reads our file, and that of tosa-opt; what it makes of both is equal."""
+    """Return whether a program reads our file, and that of tosa-opt; what it makes of both is equal."""
     if not row.get("equal", True):
         return "**differs**"
     shown = " / ".join("yes" if row["reads"][writer] else "no" for writer in (OURS, THEIRS))

@@ -52,7 +52,7 @@ def message_of(code: str) -> str:
 
 
 def plain(text: str) -> str:
-    """A message without versions, folders of this machine, and line numbers of other programs."""
+    """Return a message without versions, folders of this machine, and line numbers of other programs."""
     text = text.replace(f"{Path.cwd()}{os.sep}", "")
     text = re.sub(r"\btorch_mlir \d[\w.+-]*", "torch_mlir VERSION", text)
     # As it is in a clone where `pip install .` was run.

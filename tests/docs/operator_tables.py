@@ -73,7 +73,7 @@ def by_operator(frontend: str) -> dict[str, Counter[str]]:
 
 
 def table(frontend: str) -> str:
-    """All programs, the operators whose programs are all equal, and a row for each other one."""
+    """Return all programs, the operators whose programs are all equal, and a row for each other one."""
     found = by_operator(frontend)
     counts = sum(found.values(), Counter())
     lines = ["| programs | run | equal | named | differ | why |", "|---|---|---|---|---|---|"]

@@ -23,7 +23,7 @@ Edit = tuple[str, str, str]
 
 
 def recipe(title: str) -> str:
-    """The text of a section of CONTRIBUTING.md."""
+    """Return the text of a section of CONTRIBUTING.md."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     return text.partition(f"## {title}\n")[2].partition("\n## ")[0]
 
@@ -65,7 +65,7 @@ def run(root: Path, *arguments: str, fails: bool = False, path: str = "") -> str
 
 
 def changed(root: Path) -> set[str]:
-    """The files of the copy that differ from those of the checkout, or are not there."""
+    """Return the files of the copy that differ from those of the checkout, or are not there."""
     pairs = [(path, ROOT / path.relative_to(root)) for path in root.rglob("*") if path.is_file()]
     return {
         path.relative_to(root).as_posix()

@@ -76,7 +76,10 @@ NO_VERBS = re.compile(
 
 
 def without_verb(source: Source) -> Iterator[str]:
-    """Functions whose docstring does not begin with a verb: the place, and the first line."""
+    """Iterate over functions whose docstring does not begin with a verb.
+
+    The place, and the first line.
+    """
     for node in ast.walk(source.tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             text = ast.get_docstring(node) or ""
@@ -122,7 +125,7 @@ def imports(source: Source, modules: set[str]) -> Imports:
 
 
 def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """The strongly connected components with more than one node, each sorted (Tarjan's algorithm)."""
+    """Return the sorted strongly connected components of more than one node (Tarjan's algorithm)."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -283,7 +286,10 @@ def _says_why(source: Source, node: ast.FunctionDef | ast.AsyncFunctionDef) -> b
 
 
 def comments(source: Source) -> Iterator[tuple[int, str]]:
-    """The comments of a file: the first line's number, and the text of lines that belong together."""
+    """Iterate over the comments of a file.
+
+    The first line's number, and the text of lines that belong together.
+    """
     number, text = 0, ""
     for token in tokenize.generate_tokens(io.StringIO(source.text).readline):
         if token.type != tokenize.COMMENT:
@@ -300,7 +306,10 @@ def comments(source: Source) -> Iterator[tuple[int, str]]:
 
 
 def fast_paths(source: Source) -> Iterator[tuple[str, str]]:
-    """The comments that mark a fast path, and the test that each names; "" if it names none."""
+    """Iterate over the comments that mark a fast path, and the test that each names.
+
+    "" if it names none.
+    """
     if not _MENTIONS_FAST_PATH.search(source.text):
         return
     for number, text in comments(source):

@@ -57,7 +57,7 @@ def bad_program(root: Path) -> tc.Graph:
 
 @pytest.fixture
 def repository(root: Path, tmp_path: Path) -> Path:
-    """A git repository with a good program, one that TOSA forbids, and one of 0.80, all staged."""
+    """Return a git repository with a good program, a forbidden one, and one of 0.80, all staged."""
     if shutil.which("git") is None:
         pytest.skip("git is not installed")
     folder = tmp_path / "repository"

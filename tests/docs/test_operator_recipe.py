@@ -125,7 +125,7 @@ def test_the_steps_fit_the_files() -> None:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the checkout with the operator."""
+    """Return a copy of the checkout with the operator."""
     root = copy_checkout(tmp_path_factory.mktemp("recipe"), EDITS)
     for name in GENERATORS:
         run(root, name)

@@ -94,7 +94,7 @@ def git(folder: Path, *words: str) -> None:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A git checkout with one file that was deleted, and files of every kind that commands leave."""
+    """Return a git checkout without one of its files, and with all that commands leave."""
     if shutil.which("git") is None:
         pytest.skip("git is not installed")
     folder = tmp_path / "checkout"

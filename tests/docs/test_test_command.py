@@ -74,7 +74,10 @@ def test_long_tests_are_counted_when_they_do_not_run(root: Path) -> None:
 
 
 def mark_expressions(root: Path) -> list[str]:
-    """The expressions of marks of every step of .ci/run that runs tests; the first is the default."""
+    """Return the expressions of marks of every step of .ci/run that runs tests.
+
+    The first is the default.
+    """
     (default,) = re.findall(
         r"^addopts = .* -m '([^']+)'", read(root, "pyproject.toml"), re.MULTILINE
     )
@@ -101,7 +104,7 @@ def test_every_test_is_in_exactly_one_of_the_sets_that_ci_runs(root: Path) -> No
 
 
 def commands_of_changes(root: Path) -> list[list[str]]:
-    """The arguments of pytest in the table of CONTRIBUTING.md that says what tests a change."""
+    """Return the arguments of pytest in the table of CONTRIBUTING.md that says what tests a change."""
     table = (
         read(root, "CONTRIBUTING.md").partition("## The tests of a change")[2].partition("\n## ")[0]
     )

@@ -36,7 +36,7 @@ NOT_EXPORTED: Final = "**not exported**"
 
 
 def networks(framework: str) -> Iterator[tuple[str, str, str]]:
-    """Family, name and title of each network of a framework, in the order of the files.
+    """Iterate over family, name and title of each network of a framework, in the order of the files.
 
     No framework is needed.
     """

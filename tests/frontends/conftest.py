@@ -12,7 +12,10 @@ MODELS = Path(__file__).resolve().parents[3] / "shared" / "models"
 
 @pytest.fixture
 def model() -> Callable[[str], Path]:
-    """A real TFLite model by its name; the test is skipped if they are not beside the checkout."""
+    """Return a real TFLite model by its name.
+
+    The test is skipped if they are not beside the checkout.
+    """
 
     def find(name: str) -> Path:
         path = MODELS / f"{name}.tflite"
@@ -40,7 +43,7 @@ def program(tmp_path: Path) -> Callable[[str], str]:
 
 @pytest.fixture
 def empty_model(tmp_path: Path) -> Path:
-    """A file that is recognised as a TFLite model, for programs that do not read it."""
+    """Return a file that is recognised as a TFLite model, for programs that do not read it."""
     path = tmp_path / "m.tflite"
     path.write_bytes(b"\x1c\0\0\0TFL3".ljust(64, b"\0"))
     return path

@@ -28,12 +28,15 @@ class Group(NamedTuple):
     licences: dict[str, tuple[str, str]]
 
     def files(self) -> list[Path]:
-        """The test files of the group, in order."""
+        """Return the test files of the group, in order."""
         return sorted({path for pattern in self.tests for path in TESTS.glob(pattern)})
 
 
 def group_of(path: Path) -> Group:
-    """The group of a constraints file; by default its extra and its tests have the file's name."""
+    """Return the group of a constraints file.
+
+    By default its extra and its tests have the file's name.
+    """
     text = path.read_text(encoding="utf-8")
     said: dict[str, list[str]] = {
         "extras": [path.stem],
@@ -50,5 +53,5 @@ def group_of(path: Path) -> Group:
 
 
 def groups() -> dict[str, Group]:
-    """Every group by its name."""
+    """Return every group by its name."""
     return {path.stem: group_of(path) for path in sorted(FOLDER.glob("*.txt"))}

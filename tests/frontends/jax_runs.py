@@ -16,7 +16,7 @@ SIGNED = {"uint8": np.int8, "uint16": np.int16, "uint32": np.int32}
 
 
 def lowered(function: Callable[..., Any], *args: Any, **options: Any) -> tc.Graph:
-    """The program of a function, which TOSA allows."""
+    """Return the program of a function, which TOSA allows."""
     graph = tc.frontends.from_jax(function, args, **options)
     assert tc.validate(graph) == []
     return graph
@@ -57,7 +57,7 @@ def agree_in_turn(module: Any, calls: Iterable[Any], tolerance: float = 1e-4) ->
 
 
 def outputs(graph: tc.Graph, *args: Any) -> Mapping[str, Any]:
-    """The results of a program for the arguments of its function."""
+    """Return the results of a program for the arguments of its function."""
     flat = [np.asarray(value) for value in jax.tree.leaves(args)]
     feed = {
         name: value.view(SIGNED.get(str(value.dtype), value.dtype))

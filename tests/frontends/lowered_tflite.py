@@ -29,7 +29,7 @@ NEEDS_TFLITE: Final = [
 
 
 def lowered(folder: Path, *parts: Any, **options: Any) -> tc.Graph:
-    """The valid program of a model that is written into a folder, as `tflite_models.model` makes it."""
+    """Return the valid program of a model that `tflite_models.model` makes, in a folder."""
     path = folder / "m.tflite"
     path.write_bytes(model(*parts, **options))
     graph = tc.frontends.from_tflite(path)
@@ -40,7 +40,7 @@ def lowered(folder: Path, *parts: Any, **options: Any) -> tc.Graph:
 def run_program(
     folder: Path, program: Program, values: Sequence[Value], *rows: Result, **options: Any
 ) -> Array:
-    """The only result of a program of one operator, on the program's inputs."""
+    """Return the only result of a program of one operator, on the program's inputs."""
     program.returns(program.apply(program.operator, values, *rows, **options))
     graph = tc.frontends.from_tflite(write(program, folder))
     assert tc.validate(graph) == []

@@ -33,14 +33,14 @@ def part(field: int, data: bytes | str) -> bytes:
 
 
 def tensor(array: Array, *, name: str = "", kind: int = 0) -> bytes:
-    """A TensorProto with `raw_data`."""
+    """Return a TensorProto with `raw_data`."""
     dims = b"".join(number(1, size) for size in array.shape)
     kind = kind or TYPES[str(array.dtype)]
     return dims + number(2, kind) + part(8, name) + part(9, array.tobytes())
 
 
 def value(name: str, kind: int, shape: Sequence[int | str]) -> bytes:
-    """A ValueInfoProto; a size that is a text is not fixed."""
+    """Return a ValueInfoProto; a size that is a text is not fixed."""
     sizes = b"".join(
         part(1, number(1, size) if isinstance(size, int) else part(2, size)) for size in shape
     )
@@ -53,7 +53,7 @@ def model(
     outputs: Sequence[bytes],
     constants: Mapping[str, Array] | None = None,
 ) -> bytes:
-    """A ModelProto; its nodes have names of operators only."""
+    """Return a ModelProto; its nodes have names of operators only."""
     graph = b"".join(part(1, part(4, name)) for name in operators)
     graph += b"".join(part(5, tensor(a, name=name)) for name, a in (constants or {}).items())
     graph += b"".join(part(11, row) for row in inputs) + b"".join(part(12, row) for row in outputs)

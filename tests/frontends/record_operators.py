@@ -33,7 +33,7 @@ def recorded(reports: Sequence[Any]) -> dict[str, dict[str, str]]:
 
 
 def _names_an_operator(message: str) -> bool:
-    """Whether a refusal says which operator it is about."""
+    """Return whether a refusal says which operator it is about."""
     return "[not-lowered]" in message or "[invalid-operator: " in message
 
 

@@ -18,7 +18,7 @@ RunOperator = Callable[[str, list[Any], Mapping[str, Any]], list[Array]]
 
 
 def run_parts(interface: Path, feed: Mapping[str, Array], run_operator: RunOperator) -> list[Array]:
-    """The outputs of a model in parts, in order. interface: the .json file, beside the others."""
+    """Return the outputs of a model in parts, in order. interface: the .json file, beside the others."""
     rows = json.loads(interface.read_text(encoding="utf-8"))
     known: dict[str, Array] = dict(feed)
     assert list(known) == rows["inputs"]

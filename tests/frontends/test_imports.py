@@ -36,7 +36,7 @@ for place, names in json.load(sys.stdin):
 
 
 def used(package: str, source: str) -> list[tuple[int, str]]:
-    """Line and name of each attribute that a file uses of a package that it imports as a whole.
+    """Return line and name of each attribute that a file uses of a package that it imports as a whole.
 
     Those of a submodule that it imports itself, as `import package.sub`, are left out.
     """
@@ -79,7 +79,7 @@ def test_a_submodule_that_a_converter_uses_is_imported(package: str) -> None:
 
 
 def imported(module: str, seen: set[str]) -> set[str]:
-    """Names of the packages that the import of one of our modules imports, those of our modules too."""
+    """Return the packages that the import of one of our modules imports, ours too."""
     path = PACKAGE.parent.joinpath(*module.split("."))
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     if module in seen or not path.exists():  # A function of the module before.

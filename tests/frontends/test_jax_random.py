@@ -91,7 +91,7 @@ LARGEST = 2000
 
 
 def random_function(seed: int) -> Callable[[Any], Any]:
-    """A function of one array. JAX traces it more than once, each time with the same steps."""
+    """Return a function of one array. JAX traces it more than once, each time with the same steps."""
 
     def function(x: Any) -> Any:
         rng = np.random.default_rng(seed)

@@ -206,7 +206,7 @@ def test_all_that_does_not_lower_is_listed_with_its_line_and_advice(tmp_path: Pa
 
 
 def example(x: Any, table: Any) -> dict[str, Any]:
-    """A function with calls, a sort, a position, a loop and a gather."""
+    """Return a function with calls, a sort, a position, a loop and a gather."""
     best = jnp.argmax(x, axis=1)
     ordered = jnp.sort(x, axis=1)
     total = jax.lax.fori_loop(0, 3, lambda i, value: value * 2 + i, x.sum())

@@ -21,7 +21,7 @@ STATES = {"gpt_step", "streaming_keywords"}
 
 
 def case(name: str) -> Any:
-    """A function and its example inputs."""
+    """Return a function and its example inputs."""
     _, make = NETWORKS[name]
     return make()
 

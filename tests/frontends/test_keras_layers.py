@@ -53,7 +53,7 @@ def example(name: str) -> Any:
 
 
 def by_tflite(data: bytes, x: Any) -> list[Any]:
-    """What TFLite gives; by its reference kernels, where it has them for every operator."""
+    """Return what TFLite gives; by its reference kernels, where it has them for every operator."""
     kinds = tf.lite.experimental.OpResolverType
     for kind in (kinds.BUILTIN_REF, kinds.BUILTIN):
         try:

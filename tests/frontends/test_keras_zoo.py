@@ -20,7 +20,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def answers(folder: Path, name: str, form: str) -> dict[str, Any]:
-    """What the suite says of a network."""
+    """Return what the suite says of a network."""
     from write_tflite import write
 
     (path,) = write(folder, [name], [form])

@@ -24,7 +24,7 @@ EVERY = ("tflite", "torch", "onnx")
 
 @pytest.fixture
 def python(program: Callable[[str], str]) -> str:
-    """The test double of a framework, started as `--python`."""
+    """Return the test double of a framework, started as `--python`."""
     path = fake_framework.__file__
     return program(f"import runpy\nrunpy.run_path({path!r}, run_name='__main__')")
 
@@ -36,7 +36,7 @@ def add(name: str = "fp32", shape: tuple[int, ...] = (2, 3)) -> tc.Graph:
 
 
 def tflite(folder: Path, name: str, graph: tc.Graph | None = None, does: str = "") -> Path:
-    """A model: what it is converted to, or what its converter does instead."""
+    """Return a model: what it is converted to, or what its converter does instead."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.tflite"
     path.write_bytes(TFLITE)

@@ -107,7 +107,7 @@ def test_every_operator_that_does_not_lower_is_named_with_its_node(tmp_path: Pat
 
 
 def one(tmp_path: Path, kind: str, x: Any, *constants: Any, **attributes: Any) -> Any:
-    """What one operator gives on the reference model, for an input and constants."""
+    """Return what one operator gives on the reference model, for an input and constants."""
     weights = {f"c{index}": array for index, array in enumerate(constants) if array is not None}
     names = [f"c{index}" if array is not None else "" for index, array in enumerate(constants)]
     nodes = [node(kind, ["x", *names], ["y"], **attributes)]

@@ -197,7 +197,7 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
 
 
 def peak_of(model: Path, target: Path) -> int:
-    """The largest memory of a process of a conversion, in bytes."""
+    """Return the largest memory of a process of a conversion, in bytes."""
     command = [sys.executable, "-m", "tosa_convert", "convert", str(model), "-o", str(target)]
     done = subprocess.run(
         [sys.executable, "-c", _PEAK, *command], capture_output=True, text=True, check=True
@@ -206,7 +206,7 @@ def peak_of(model: Path, target: Path) -> int:
 
 
 def chain(folder: Path, size: int, layers: int) -> tuple[Path, Path]:
-    """A model of products with external weights, which are written row by row, and their file."""
+    """Return a model of products with external weights, which are written row by row, and their file."""
     folder.mkdir()
     data = folder / "weights.bin"
     random = np.random.default_rng(0)

@@ -60,7 +60,7 @@ def by_numpy(name: str, arguments: list[Any], attributes: Mapping[str, Any]) -> 
 
 
 def segment_sum(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The sum of both rows as the second row; no row is in the first segment."""
+    """Return the sum of both rows as the second row; no row is in the first segment."""
     return np.stack([np.zeros_like(value[0]), value.sum(0)])
 
 

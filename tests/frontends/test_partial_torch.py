@@ -74,7 +74,7 @@ def convert(source: Path | str, target: Path) -> int:
 
 
 def by_torch(name: str, arguments: list[Any], attributes: Mapping[str, Any]) -> list[Any]:
-    """What torch's operator of the name gives."""
+    """Return what torch's operator of the name gives."""
     torch = importlib.import_module("torch")
     _, _, packet = (
         name.partition("(")[2].rstrip(")").rpartition(".")

@@ -28,7 +28,7 @@ _CALL = (
 
 
 def made(path: Path) -> str:
-    """What the factory returns, in a process of its own, as in a conversion."""
+    """Return what the factory returns, in a process of its own, as in a conversion."""
     command = [sys.executable, "-c", _CALL, str(path)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)

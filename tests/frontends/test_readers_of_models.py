@@ -28,7 +28,7 @@ REFUSED = {
 
 @pytest.fixture
 def python(program: Callable[[str], str]) -> str:
-    """The test double of a framework, started as `--python`."""
+    """Return the test double of a framework, started as `--python`."""
     path = fake_framework.__file__
     return program(f"import runpy\nrunpy.run_path({path!r}, run_name='__main__')")
 
@@ -47,7 +47,7 @@ def write(name: str) -> None:
 
 
 def written(*words: str) -> tuple[int, bool]:
-    """The exit code, and whether there is an output."""
+    """Return the exit code, and whether there is an output."""
     code = run(verb("convert"), list(words))
     found = [path for path in Path("out").rglob("*") if path.is_file()]
     for path in found:

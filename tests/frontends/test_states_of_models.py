@@ -64,7 +64,7 @@ def make_sums():
 
 
 def answer(folder: Path, frontend: str, source: str) -> tuple[dict[str, Any], list[str]]:
-    """The suite's answer to the case of a file, and the names of what differs."""
+    """Return the suite's answer to the case of a file, and the names of what differs."""
     path = folder / "sums.py"
     path.write_text(source, encoding="utf-8")
     report = folder / "report.json"

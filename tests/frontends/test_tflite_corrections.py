@@ -38,7 +38,7 @@ ROWS: Final = list(dict.fromkeys(row for rows in CORRECTIONS.values() for row in
 
 
 def rare_programs() -> Iterator[Program]:
-    """Programs whose scales show a fault that others seldom show."""
+    """Iterate over programs whose scales show a fault that others seldom show."""
     program = Program("LEAKY_RELU", "int16")
     x = program.input("int16", (4000,), quantized=Quantized((0.0006469573127105832,)))
     row = ("int16", (4000,), Quantized((0.0002492013736627996,)))
@@ -47,7 +47,7 @@ def rare_programs() -> Iterator[Program]:
 
 
 def corrected(row: Correction[Any]) -> Iterator[Program]:
-    """The programs that a correction changes."""
+    """Iterate over the programs that a correction changes."""
     operators = {name for name, rows in CORRECTIONS.items() if row in rows}
     for program in itertools.chain(rare_programs(), all_programs()):
         model = read_tflite(program.data())
@@ -61,7 +61,7 @@ def corrected(row: Correction[Any]) -> Iterator[Program]:
 def lowered_without(
     row: Correction[Any], program: Program, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tc.Graph | None:
-    """The program without a correction; None if the converter fails."""
+    """Return the program without a correction; None if the converter fails."""
     from tosa_convert.frontends.tflite import convert
 
     others = {

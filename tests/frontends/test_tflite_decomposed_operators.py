@@ -25,7 +25,7 @@ def result_of(
     row: Result,
     **more: Any,
 ) -> tuple[Array, list[Array]]:
-    """The result of an operator, and its inputs; an array is a constant, a pair an input."""
+    """Return the result of an operator, and its inputs; an array is a constant, a pair an input."""
     program = Program(operator, "test")
     values: list[Value | None] = []
     for one in given:

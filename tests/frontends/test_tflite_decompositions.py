@@ -91,7 +91,7 @@ def test_the_largest_elements_and_where_they_are(
 def transposed_convolution(
     x: Any, weights: Any, sizes: Sequence[int], strides: Sequence[int], before: Sequence[int]
 ) -> Any:
-    """Each element of x adds the kernel to the result, from its place times the stride."""
+    """Return each element of x adds the kernel to the result, from its place times the stride."""
     result = np.zeros(sizes, np.float64)
     for at in np.ndindex(*x.shape[:4]):
         for part in np.ndindex(*weights.shape[:3]):

@@ -207,7 +207,7 @@ def test_leaky_relu_divides_the_scales_in_fp32(tmp_path: Path) -> None:
 
 
 def rescaled(numbers: Array, quotient: float) -> Array:
-    """Numbers from 0 on times a quotient, rounded to 31 bits and then to integers, as TFLite does."""
+    """Return numbers from 0 on times a quotient of 31 bits, rounded as TFLite does."""
     fraction, exponent = math.frexp(quotient)
     once = np.floor(numbers * 2.0 ** max(exponent, 0) * fraction + 0.5)
     return np.asarray(np.floor(once * 2.0 ** min(exponent, 0) + 0.5))

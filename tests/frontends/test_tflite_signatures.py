@@ -23,7 +23,7 @@ OTHER = Subgraph([X, Y], [OperatorRow("EXP", (0,), (1,))], [0], [1])
 
 
 def data(operator: str = "RELU", **options: Any) -> bytes:
-    """A model with the signatures serving_default, decode and other, of a subgraph each."""
+    """Return a model with the signatures serving_default, decode and other, of a subgraph each."""
     names: Any = {"signature": (["image"], ["score"]), "other_signatures": ["decode", "other"]}
     rows = [OperatorRow(operator, (0,), (1,), options)]
     return model([X, Y], rows, [0], [1], others=[DECODE, OTHER], **names)

@@ -26,12 +26,12 @@ def handle(tensor: int, name: str) -> OperatorRow:
 
 
 def rows_of(*names: str, dtype: str = "float32") -> list[TensorRow]:
-    """A handle, and tensors of two elements."""
+    """Return a handle, and tensors of two elements."""
     return [TensorRow("handle", "resource", ()), *(TensorRow(name, dtype, (2,)) for name in names)]
 
 
 def initial(value: Any, more: Sequence[OperatorRow] = ()) -> Subgraph:
-    """A subgraph that assigns a value, and does more."""
+    """Return a subgraph that assigns a value, and does more."""
     rows = [TensorRow("h", "resource", ()), TensorRow("c", value.dtype.name, value.shape, value)]
     rows.append(TensorRow("d", value.dtype.name, value.shape))
     assign = OperatorRow("ASSIGN_VARIABLE", (0, 2 if more else 1), ())

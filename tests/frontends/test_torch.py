@@ -146,7 +146,7 @@ def lowered(source: Path, member: str, **options: Any) -> tc.Graph:
 
 
 def loaded(source: Path, member: str) -> Any:
-    """The factory's module and arguments, in this process."""
+    """Return the factory's module and arguments, in this process."""
     spec = importlib.util.spec_from_file_location("models", source)
     assert spec is not None
     assert spec.loader is not None

@@ -41,7 +41,7 @@ class Evil:
 
 @pytest.fixture(scope="module")
 def sound() -> Files:
-    """The members of a program's file."""
+    """Return the members of a program's file."""
     module = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.ReLU()).eval()
     rows = torch.export.Dim("rows")
     made = io.BytesIO()
@@ -203,7 +203,7 @@ def test_what_this_process_made_may_have_pickled_objects(tmp_path: Path) -> None
 
 
 def of_unknown_classes(path: Path) -> Path:
-    """A program whose arguments and results have classes that no other process has."""
+    """Return a program whose arguments and results have classes that no other process has."""
 
     class Pair:
         def __init__(self, a: Any, b: Any) -> None:
@@ -280,7 +280,7 @@ class Scaled(torch.nn.Sequential):
 
 @pytest.fixture(params=["meta", "taken out"])
 def without_weights(request: Any, tmp_path: Path) -> tuple[Path, dict[str, Any]]:
-    """A file without its weights, and the weights."""
+    """Return a file without its weights, and the weights."""
     torch.manual_seed(0)
     module = Scaled().eval()
     weights = {name: value.detach().numpy() for name, value in module.state_dict().items()}

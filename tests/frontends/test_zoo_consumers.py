@@ -90,7 +90,7 @@ def scale() -> tc.Graph:
 
 
 def compared_with(read: Consumer, folder: Path) -> list[str]:
-    """What is found with a test double of Vela, which reads only .tosa files."""
+    """Return what is found with a test double of Vela, which reads only .tosa files."""
     rows = compared(scale(), "scale", {"vela": Tool("vela", "v 1", read)}, Outcomes(), folder)
     return list(defects("scale", rows))
 

@@ -70,7 +70,7 @@ def model(
     others: Sequence[Subgraph] = (),
     other_signatures: Sequence[str] = (),
 ) -> bytes:
-    """The bytes of a model.
+    """Return the bytes of a model.
 
     signature: names of inputs and outputs. metadata: the key of an entry. others: subgraphs 1, 2, ...
     other_signatures: the keys of theirs, whose names are those of tensors with the key in front.
@@ -166,7 +166,7 @@ def _subgraph(
     codes: Sequence[tuple[str, int]],
     buffers: list[npt.NDArray[Any] | None],
 ) -> int:
-    """A subgraph's table; the data of its constants are added to `buffers`."""
+    """Return a subgraph's table; the data of its constants are added to `buffers`."""
     tensors = _vector(b, [_tensor(b, row, buffers) for row in graph.tensors])
     operators = _vector(b, [_operator(b, row, codes) for row in graph.operators])
     given, returned = _integers(b, graph.inputs), _integers(b, graph.outputs)
@@ -210,7 +210,7 @@ def _operator(b: Any, row: OperatorRow, codes: Sequence[tuple[str, int]]) -> int
 
 
 def _options(b: Any, text: str, given: Mapping[str, Any]) -> int:
-    """The table of an operator's options; KeyError for a field that it does not have."""
+    """Return the table of an operator's options; KeyError for a field that it does not have."""
     fields = dict(one.split(":") for one in text.split())
     offsets, numbers = {}, {}
     for name, value in given.items():

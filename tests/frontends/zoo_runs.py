@@ -10,7 +10,7 @@ from tosa_convert.cli.main import run, verb
 
 
 def answer(folder: Path, source: Path | str, frontend: str, *words: str) -> dict[str, Any]:
-    """The row of a network in the suite's report, which is written into the folder."""
+    """Return the row of a network in the suite's report, which is written into the folder."""
     report = folder / "report.json"
     given = [str(source), "--frontends", frontend, "--jobs", "1", *words]
     run(verb("suite"), [*given, "--json-report", str(report)])

@@ -84,7 +84,7 @@ def stepped(values: Array, kind: str, steps: Any) -> Array:
 def changed(
     row: Mapping[str, Any], reference: Array, bounds: Array, random: np.random.Generator
 ) -> Array:
-    """Results for a reference: near it, near the limits of its rule, and special numbers."""
+    """Return results for a reference: near it, near the limits of its rule, and special numbers."""
     kind, shape = str(row["data_type"]), reference.shape
     compliance = parse_compliance(row)
     frac, least, _, _ = FLOATS[kind]

@@ -262,7 +262,7 @@ FAULTS: dict[str, tuple[Change | None, Change | None]] = {
 
 
 def change_of(kind: str, fault: str) -> Change | None:
-    """The change that a fault makes to results of a kind of operator; None if there is none."""
+    """Return the change that a fault makes to results of a kind of operator; None if there is none."""
     if fault == "scaled":
         factor = KINDS[kind].factor
         return moved(factor) if factor != 1.0 else None
@@ -308,13 +308,13 @@ def program(kind: str, *, masked: bool = False) -> Graph:
 
 
 def inputs(kind: str) -> dict[str, Array]:
-    """Values for `x`."""
+    """Return values for `x`."""
     row = dtype(KINDS[kind].dtype).numpy
     return {"x": (np.arange(32).reshape(SHAPE) % 7 - 2.5).astype(row)}
 
 
 def in_region(kind: str) -> Graph:
-    """The operator in the branch that is taken, or in the body of a loop of three iterations."""
+    """Return the operator in the branch that is taken, or in the body of a loop of three iterations."""
     b, first, second = Builder(), Builder(), Builder()
     b.input("x", "FP32", SHAPE)
     b.op("ABS", ["x"], "first", "FP32", SHAPE)

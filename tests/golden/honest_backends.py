@@ -431,7 +431,7 @@ def _window_masks(shape: tuple[int, ...], operator: Operator) -> Iterator[Array]
 
 
 def _in_14_bits(value: Array) -> Array:
-    """Numbers cut off after 14 bits, as in units for FP8."""
+    """Return numbers cut off after 14 bits, as in units for FP8."""
     fraction, exponent = np.frexp(value)
     return np.asarray(np.ldexp(np.trunc(fraction * 2.0**14), exponent - 14))
 

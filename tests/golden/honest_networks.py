@@ -203,7 +203,7 @@ def networks(count: int, first: int = 0) -> Iterator[tuple[str, Callable[[], Net
 def judge_all(
     network: Network, backends: Mapping[str, Runner], engine: Engine
 ) -> dict[str, Comparison | str]:
-    """What `check` finds for each backend; the reference and the checks are computed once."""
+    """Return what `check` finds for each backend; the reference and the checks are computed once."""
     graph, inputs = network
     options = RunOptions(engine=engine, timeout=300.0)
     golden = reference_outputs(graph, inputs, options)
@@ -225,7 +225,7 @@ def judge_all(
 
 
 def input_sets(network: Network, number: int, edges: int) -> dict[str, Network]:
-    """The network with its own inputs, or with so many sets of edge inputs of this seed, by name."""
+    """Return the network with its own inputs, or with sets of edge inputs of this seed, by name."""
     graph, inputs = network
     if not edges:
         return {"": (graph, inputs)}

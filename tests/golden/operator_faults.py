@@ -81,7 +81,7 @@ def _type_of_result(kind: str) -> str:
 
 
 def scaled(kind: str, share: float = 1.0) -> Change | None:
-    """Results that are too large by a share of the units of UNITS; None for integers."""
+    """Return results that are too large by a share of the units of UNITS; None for integers."""
     bits = _FRACTION_BITS.get(_type_of_result(kind))
     return None if bits is None else moved(1 + share * UNITS.get(kind, 2) * 2.0**-bits)
 
@@ -166,7 +166,10 @@ FAULTS: Final[dict[str, Judge]] = {
 
 
 def accepts_what_the_rule_allows(kind: str, engine: Engine) -> bool:
-    """Whether an error of a quarter of the units is not the operator's: the fault "scaled" is slight."""
+    """Return whether an error of a quarter of the units is not the operator's.
+
+    The fault "scaled" is slight.
+    """
     change = scaled(kind, 0.25)
     if change is None or kind not in UNITS:
         return True

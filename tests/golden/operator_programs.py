@@ -165,7 +165,7 @@ def in_loop(kind: str) -> Graph:
 
 
 def with_state(kind: str) -> Graph:
-    """The operator's result, or what follows it, is the next state of a variable, and no output."""
+    """Make the operator's result, or what follows it, the next state of a variable, not an output."""
     b = Builder()
     results = _called(kind, b)
     # No variable has elements of block-scaled data.
@@ -201,7 +201,7 @@ def _after(b: Builder, results: tuple[Value, ...], location: str = AFTER) -> lis
 
 
 def inputs(graph: Graph) -> dict[str, Array]:
-    """Values for its inputs: floating point from 0.25 to 1, where every function is defined."""
+    """Return values for its inputs: floating point from 0.25 to 1, where every function is defined."""
     slots = input_slots(graph)
     ranges = [(slot.key, 0.25, 1.0) for slot in slots if slot.dtype.is_float]
     return random_inputs(graph, slots, 1, ranges)

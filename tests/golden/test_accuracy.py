@@ -326,7 +326,7 @@ def test_a_loop_is_exact_or_has_no_rule(builder: MakeBuilder) -> None:
 
 
 def off_by(array: np.ndarray[Any, Any], codes: int) -> np.ndarray[Any, Any]:
-    """The array with its first element moved away from zero by a number of representable values."""
+    """Return the array with its first element moved from zero by so many representable values."""
     moved = array.copy()
     flat = moved.view(f"u{array.dtype.itemsize}").reshape(-1)
     flat[0] = flat[0] + codes
@@ -472,6 +472,26 @@ def test_a_tolerance_whose_pattern_matches_no_tensor_is_refused() -> None:
     with pytest.raises(TosaConvertError, match="none of the 1 compared tensors") as caught:
         given.refuse_unmatched(["logits"])
     assert [finding.where for finding in caught.value.findings] == ["atol probs*:2"]
+
+
+@pytest.mark.parametrize(
+    ("terms", "result", "ok"),
+    [
+        ((3e38, -3e38, 3e38, 0), np.inf, True),
+        ((3e38, -3e38, 3e38, 0), 2e38, False),
+        ((1e38, -1e38, 1e38, 0), np.inf, False),
+        ((np.inf, 1, 2, 0), np.nan, False),
+    ],
+)
+def test_a_sum_may_overflow_in_another_order(
+    builder: MakeBuilder, terms: tuple[float, ...], result: float, ok: bool
+) -> None:
+    b = builder()
+    b.input("x", "FP32", (4,))
+    b.op("REDUCE_SUM", ["x"], "y", "FP32", (1,), axis=0)
+    record = Record("found", {"y": np.asarray([result], np.float32)})
+    x = np.asarray(terms, np.float32)
+    assert check(b.graph("y"), record, {"x": x}, engine="numpy").ok == ok
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def at(b: Builder, location: str, value: Value) -> Value:
 
 
 def two_results(b: Builder, kind: str, x: Value) -> tuple[Value, ...]:
-    """Two results of one operator."""
+    """Return two results of one operator."""
     if kind == "FFT2D":
         return b.fft2d(x, b.abs(x))
     if kind == "RFFT2D":

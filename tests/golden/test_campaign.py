@@ -12,7 +12,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import numpy as np
 import pytest
 
 import tosa_convert as tc
@@ -21,8 +20,8 @@ from tosa_convert.builder import Builder
 from tosa_convert.cli.main import run, verb
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.backends.adapters import ADAPTERS, Adapter, open_adapter
-from tosa_convert.golden.backends.isolated import ProgramCommand, results_of
+from tosa_convert.golden.backends.adapters import ADAPTERS, Adapter
+from tosa_convert.golden.backends.isolated import ProgramCommand
 from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.campaign import detours
 from tosa_convert.golden.campaign import observe as observe_module
@@ -51,6 +50,7 @@ from tosa_convert.golden.campaign.restructure import (
 )
 from tosa_convert.golden.campaign.run import Campaign, run_campaign
 from tosa_convert.golden.campaign.trials import Source, Trial, make_trial, part_of_model
+from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.run_options import Engine
 from tosa_convert.golden.suite.journal import Answer
 from tosa_convert.records import replace
@@ -172,6 +172,18 @@ def test_the_branch_that_is_not_taken_has_ones() -> None:
     assert [op.spec.name for op in other.operators] == ["CONST"]
 
 
+def test_an_assertion_of_the_reference_model_is_one_whatever_its_operands_are() -> None:
+    said = "ended with SIGSEGV: ASSERTION AT /p/a.cpp:9 check(): (in && out): no memory"
+    for rest in (
+        "",
+        " / ASSERTION AT /p/b.cpp:1 run(): x",
+        '; (input1 "x" INT32[1, 5]) -> "y" FP32[1]',
+    ):
+        error = fail("refmodel-failed", "", f"{said}{rest}")
+        expected = "ended with SIGSEGV: ASSERTION AT FILE:N check(): (in && out): no memory"
+        assert observe_module._essence(error) == expected
+
+
 def test_messages_that_differ_in_element_types_have_one_cause() -> None:
     def group(one: str, other: str) -> str:
         message = f"error: 'tosa.pad' op expect one type, got '{one}' and '{other}'"
@@ -209,7 +221,7 @@ def test_a_defect_is_known_to_all_consumers_of_its_package(tmp_path: Path) -> No
     row = {
         "against": "torch-mlir:canonicalize",
         "cause": "wrong: NEGATE INT8",
-        "also": ["wrong: NEGATE INT16"],
+        "also": ["wrong: NEGATE INT16", "iree: wrong: NEGATE INT8"],
     }
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "finding.json").write_text(json.dumps(row), encoding="utf-8")
@@ -217,6 +229,8 @@ def test_a_defect_is_known_to_all_consumers_of_its_package(tmp_path: Path) -> No
     assert known_key("torch-mlir:all", "wrong: NEGATE INT8") in known
     assert known_key("torch-mlir", "wrong: NEGATE INT16") in known
     assert known_key("tosa-opt", "wrong: NEGATE INT8") not in known
+    assert known_key("iree", "wrong: NEGATE INT8") in known
+    assert known_key("iree", "wrong: NEGATE INT16") not in known
 
 
 def test_a_program_follows_from_its_number() -> None:
@@ -225,6 +239,12 @@ def test_a_program_follows_from_its_number() -> None:
     assert tc.dumps(one.graph) == tc.dumps(other.graph) != tc.dumps(third.graph)
     assert one.made == other.made
     assert all(one.inputs[name].tobytes() == other.inputs[name].tobytes() for name in one.inputs)
+
+
+def test_edits_keep_the_scales_of_inputs() -> None:
+    source = Source(size=8, kinds=("IDENTITY", "MUL"), scaled=True)
+    for trial in (make_trial(source, number) for number in range(40)):
+        assert [*trial.inputs] == [slot.key for slot in input_slots(trial.graph)]
 
 
 def test_edits_add_no_operator_that_was_not_asked_for() -> None:
@@ -579,118 +599,3 @@ def test_a_campaign_counts_what_a_consumer_only_reads(
     row = Adapter("none", (*command(tmp_path, "pass").split(), "{model}"))
     monkeypatch.setitem(cast("dict[str, Adapter]", ADAPTERS), "reader", row)
     assert observe(trial, Consumer("reader", 60.0, "numpy")) == ("pass", "", "")
-
-
-def test_an_assertion_is_no_refusal() -> None:
-    command = ProgramCommand(["x"], Machine(sys.executable, 1.0), refusal="error: ")
-    assert command.is_refusal("m.mlir:1:1: error: no")
-    assert not command.is_refusal("m.mlir:1:1: error: no\nx: Assertion `a' failed.")
-
-
-@pytest.mark.parametrize(
-    ("said", "is_refusal"),
-    [
-        ("Validation error: 8K is exceeded", True),
-        ("RuntimeError: Compilation failed: TOSA builder error: Failed to create ERF", True),
-        ("RuntimeError: Compilation failed: TOSA FB Reader error: type", True),
-        ("RuntimeError: Compilation failed: out of range", False),
-    ],
-)
-def test_vela_refuses_what_it_does_not_read(said: str, is_refusal: bool) -> None:
-    machine = Machine(sys.executable, 1.0)
-    command = ProgramCommand(["x"], machine, refusal=ADAPTERS["vela:ethos-u55"].refusal)
-    assert command.is_refusal(said) == is_refusal
-
-
-@pytest.mark.parametrize(
-    ("said", "is_refusal"),
-    [
-        ("ERROR: cannot retrieve the zero points from op\nFailed to compile network", True),
-        ("ERROR: number of built mlir::Value is not matching\nFailed to compile network", False),
-    ],
-)
-@pytest.mark.parametrize("name", ["model-converter", "tosa-opt:deserialize"])
-def test_zero_points_that_are_inputs_may_be_refused(said: str, is_refusal: bool, name: str) -> None:
-    machine = Machine(sys.executable, 1.0)
-    command = ProgramCommand(["x"], machine, refusal=ADAPTERS[name].refusal)
-    assert command.is_refusal(said) == is_refusal
-
-
-def test_a_consumer_may_join_equal_operators_and_drop_unused_inputs() -> None:
-    part, other, spoilt = Builder("main"), Builder("main"), Builder("main")
-    part.input("unused", "INT8", (3,))
-    x = part.input("x", "INT32", (2,))
-    part.output(part.abs(x), name="one")
-    part.output(part.abs(x), name="other")
-    absolute = other.abs(other.input("y", "INT32", (2,)))
-    other.output(absolute, name="both")
-    joined = other.graph()
-    joined.main.outputs.append("both")
-    inputs: dict[str, Array] = {"unused": np.zeros(3, np.int8), "x": np.array([-1, 2], np.int32)}
-    backend = ProgramCommand(["x"], Machine(sys.executable, 60.0))
-    found = results_of(part.graph(), joined, inputs, backend)
-    assert {name: found[name].tolist() for name in found} == {"one": [1, 2], "other": [1, 2]}
-    spoilt.output(spoilt.const([1, 2], "INT32"))
-    with pytest.raises(TosaConvertError, match="0 inputs, the program 1"):
-        results_of(part.graph(), spoilt.graph(), inputs, backend)
-
-
-def test_a_consumer_may_drop_inputs_that_no_result_follows_from() -> None:
-    part, other = Builder("main"), Builder("main")
-    x, dead = part.input("x", "INT8", (2,)), part.input("dead", "INT32", (3,))
-    kept = part.input("kept", "INT8", (4,))
-    part.abs(dead)
-    part.output(part.reverse(x, axis=0), name="y")
-    part.write(part.variable("state", "INT8", (4,)), kept)
-    graph = part.graph()
-    y, state = other.input("y", "INT8", (2,)), other.input("state", "INT8", (4,))
-    other.output(other.reverse(y, axis=0), name="z")
-    other.reverse(state, axis=0)
-    inputs: dict[str, Array] = {
-        "x": np.array([1, 2], np.int8),
-        "dead": np.zeros(3, np.int32),
-        "kept": np.zeros(4, np.int8),
-    }
-    backend = ProgramCommand(["x"], Machine(sys.executable, 60.0))
-    assert results_of(graph, other.graph(), inputs, backend)["y"].tolist() == [2, 1]
-    alone = Builder("main")
-    alone.output(alone.reverse(alone.input("y", "INT8", (2,)), axis=0), name="z")
-    with pytest.raises(TosaConvertError, match="1 input, the program 3"):
-        results_of(graph, alone.graph(), inputs, backend)
-
-
-def test_a_consumer_may_not_take_other_element_types() -> None:
-    part, other = Builder("main"), Builder("main")
-    for builder, element in ((part, "INT64"), (other, "INT32")):
-        x = builder.input("x", element, (2, 3))
-        builder.output(builder.logical_right_shift(x, x), name="y")
-    inputs: dict[str, Array] = {"x": np.ones((2, 3), np.int64)}
-    backend = ProgramCommand(["x"], Machine(sys.executable, 60.0))
-    with pytest.raises(TosaConvertError, match="takes INT32 where the program takes INT64"):
-        results_of(part.graph(), other.graph(), inputs, backend)
-
-
-def test_a_consumer_that_is_not_installed_says_what_installs_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    for name, row in ADAPTERS.items():
-        if row.words:
-            with pytest.raises(TosaConvertError, match=f"pip install {row.package}"):
-                open_adapter(name, Machine(str(tmp_path / "python"), 1.0), None)
-
-
-def test_an_engine_is_not_compared_with_itself() -> None:
-    graph = golden.generate(seed=4, operators=1, kinds=["REVERSE"])
-    with pytest.raises(TosaConvertError, match="nothing would be compared"):
-        golden.check(graph, "reference-model", random=1, engine="reference-model")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["torch-mlir", "torch-mlir:canonicalize", "tosa-opt:serialize", "tosa-opt:deserialize"]
-)
-def test_a_consumer_computes_a_program(name: str) -> None:
-    pytest.importorskip("torch_mlir" if name.startswith("torch") else "tosa_tools_cli")
-    graph = golden.generate(seed=4, operators=2, kinds=["ADD", "TRANSPOSE"], types=["INT32"])
-    assert golden.check(graph, name, random=1, engine="numpy").ok

@@ -198,7 +198,7 @@ def test_an_element_at_its_bound_is_accepted_and_the_next_one_is_refused(
 def differences(
     verifier: OfficialVerifier, row: dict[str, Any], count: int
 ) -> tuple[int, list[str]]:
-    """How many of this many drawn elements are accepted, and those on which the verdicts differ."""
+    """Return how many drawn elements are accepted, and those on which the verdicts differ."""
     reference, bounds, actual = drawn(row, count, np.random.default_rng(1))
     compliance, accepted, different = parse_compliance(row), 0, []
     for number in range(count):

@@ -37,7 +37,7 @@ def small(b: Builder, *shape: int) -> Any:
 
 
 def quantised_layers() -> Graph:
-    """Two convolutions of INT8 with RESCALE behind each, and a table."""
+    """Return two convolutions of INT8 with RESCALE behind each, and a table."""
     b = Builder()
     value: Value = b.input("x", "int8", (1, 6, 6, 4))
     for _ in range(2):

@@ -30,7 +30,7 @@ def run_verb(verb: str, *arguments: object) -> int:
 
 
 def counts(said: str) -> tuple[int, int]:
-    """How many cases the last line says were run now, and how many are from an earlier run."""
+    """Return how many cases the last line says were run now, and how many are from an earlier run."""
     found = re.search(r"(\d+) run now, (\d+) from an earlier run", said.splitlines()[-1])
     assert found is not None, said
     return int(found[1]), int(found[2])

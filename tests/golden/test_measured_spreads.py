@@ -12,8 +12,8 @@ from tosa_convert.builder import Builder
 from tosa_convert.golden.accuracy.error_bounds import FLOATS
 from tosa_convert.golden.accuracy.flushed_operands import flushed_results
 from tosa_convert.golden.accuracy.network_accuracy import measure
+from tosa_convert.golden.accuracy.open_results import open_tensors
 from tosa_convert.golden.accuracy.reached_elements import exact_elements
-from tosa_convert.golden.accuracy.undefined_casts import undefined_tensors
 
 #: A program, and its inputs.
 Case = Callable[[Builder], tuple[Any, dict[str, Any]]]
@@ -25,7 +25,7 @@ def draw(shape: tuple[int, ...], seed: int = 1) -> Any:
 
 
 def of(kind: str, *steps: Callable[[Builder, Any], Any], values: Any = GRID) -> Case:
-    """Operators one after another."""
+    """Return operators one after another."""
 
     def make(b: Builder) -> tuple[Any, dict[str, Any]]:
         x = np.asarray(values)
@@ -324,8 +324,8 @@ def test_what_depends_on_an_integer_of_nan_is_undefined() -> None:
     b.output(b.clz(b.cast(x, dtype="INT32")), name="z")
     b.output(b.cast(b.abs(x), dtype="FP16"), name="other")
     graph = b.graph()
-    assert undefined_tensors(graph, {"x": np.array([1, -2], np.float32)}) == frozenset()
-    found = undefined_tensors(graph, {"x": np.array([1, np.nan], np.float32)})
+    assert open_tensors(graph, {"x": np.array([1, -2], np.float32)}, {}) == frozenset()
+    found = open_tensors(graph, {"x": np.array([1, np.nan], np.float32)}, {})
     casts = {op.outputs[0] for op in graph.main.operators if op.spec.name == "CAST"} - {"other"}
     assert found == {*casts, "z"}
 

@@ -29,7 +29,7 @@ X = np.arange(MIB // 8, dtype=np.int32).reshape(SHAPE)
 
 @pytest.fixture(scope="module")
 def networks(tmp_path_factory: pytest.TempPathFactory) -> tuple[Graph, Path]:
-    """A network and a file with another version of it, the last operator of which differs."""
+    """Return a network and a file with another version of it, the last operator of which differs."""
     from golden.conftest import Builder
 
     def network(wrong: int) -> Graph:

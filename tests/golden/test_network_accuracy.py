@@ -47,7 +47,7 @@ def normal(shape: tuple[int, ...], seed: int, scale: float = 1.0) -> Array:
 
 
 def products(kind: str, scales: tuple[float, ...], size: int = 64) -> tuple[Builder, list[str]]:
-    """Two matrix products for each scale, so that no rule of one operator is about the result."""
+    """Return two matrix products for each scale, so that no rule of one operator is about the result."""
     b = Builder()
     x = b.input("x", kind, (1, size, size))
     b.const("zero", kind, [0.0])
@@ -64,7 +64,7 @@ def products(kind: str, scales: tuple[float, ...], size: int = 64) -> tuple[Buil
 
 
 def concatenated() -> tuple[Graph, Inputs]:
-    """Numbers of about 1,000 beside numbers of about 0.001."""
+    """Return numbers of about 1,000 beside numbers of about 0.001."""
     b, parts = products("FP32", (1e3, 1e-3))
     y = b.op("CONCAT", parts, "y", "FP32", (1, 64, 128), axis=2)
     return b.graph(y), {"x": normal((1, 64, 64), 7).astype(np.float32)}
@@ -85,21 +85,21 @@ def rounded(kind: str, scale: float = 20.0) -> tuple[Graph, Inputs]:
 
 
 def compared() -> tuple[Graph, Inputs]:
-    """Which of two inexact numbers is larger."""
+    """Return which of two inexact numbers is larger."""
     b, parts = products("FP32", (1.0, 1.0))
     y = b.op("GREATER", parts, "y", "BOOL", (1, 64, 64))
     return b.graph(y), {"x": normal((1, 64, 64), 7).astype(np.float32)}
 
 
 def chosen() -> tuple[Graph, Inputs]:
-    """Which element of a row is the largest."""
+    """Return which element of a row is the largest."""
     b, parts = products("FP16", (1.0,))
     y = b.op("ARGMAX", parts, "y", "INT32", (1, 64), axis=2)
     return b.graph(y), {"x": normal((1, 64, 64), 7).astype(np.float16)}
 
 
 def softmax() -> tuple[Graph, Inputs]:
-    """Numbers from 1 down to 1e-30 in each row."""
+    """Return numbers from 1 down to 1e-30 in each row."""
     b, parts = products("FP32", (20.0,))
     shape = (1, 64, 64)
     top = b.op("REDUCE_MAX", parts, "top", "FP32", (1, 64, 1), axis=2)
@@ -132,7 +132,7 @@ def negated_first(y: Array) -> Array:
 
 
 def outlier() -> tuple[Graph, Inputs]:
-    """One row, in which one number is a million times as large as the others."""
+    """Return one row, in which one number is a million times as large as the others."""
     b, parts = products("FP32", (1.0,))
     b.shape("start", [0, 5, 0])
     b.shape("size", [1, 1, 64])

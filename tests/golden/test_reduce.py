@@ -30,7 +30,7 @@ CONVOLUTION: Any = {"pad": (0, 0, 0, 0), "stride": (1, 1), "dilation": (1, 1)}
 
 
 def network() -> Graph:
-    """Operators in a row, with sizes of all kinds."""
+    """Return operators in a row, with sizes of all kinds."""
     b = Builder()
     weight = np.linspace(-1, 1, 1152, dtype=np.float32).reshape(16, 3, 3, 8)
     x = b.input("x", "fp32", (1, 16, 16, 8))

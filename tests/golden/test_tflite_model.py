@@ -75,6 +75,7 @@ def test_constants_are_aligned_and_read_back() -> None:
         ("CLZ", {}, "CLZ"),
         ("ADD", {"dtype": "FP16"}, "tensors of FP16"),
         ("MAXIMUM", {"nan_mode": "IGNORE"}, "IGNORE of NaN"),
+        ("MUL", {"dtype": "INT16"}, "MUL with a wider result"),
     ],
 )
 def test_what_tflite_has_not_is_refused(kind: str, keywords: dict[str, str], why: str) -> None:

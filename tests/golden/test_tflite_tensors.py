@@ -36,7 +36,7 @@ def path(tmp_path: Path) -> str:
 
 
 def program(inputs: str, outputs: str, locations: str = "", dtype: str = "fp32") -> Graph:
-    """Inputs whose names begin with c or z have another shape, and so have the first outputs."""
+    """Return inputs whose names begin with c or z have another shape, and so have the first outputs."""
     b = Builder()
     values = {
         name: b.input(name, dtype, (2, 3) if name[0] in "cz" else (1, 4)) for name in inputs.split()

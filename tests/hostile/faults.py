@@ -65,7 +65,7 @@ class Disk:
         return result
 
     def write(self, file: Any, piece: Any) -> int:
-        """A write; "part" writes half of it, and then the disk is full."""
+        """Return a write; "part" writes half of it, and then the disk is full."""
         if self.fault == "part" and len(self.calls) == self.place and len(piece) > 1:
             self.calls.append("write")
             taken: int = file.write(memoryview(piece)[: len(piece) // 2])

@@ -31,7 +31,7 @@ def text(**filled: str) -> str:
 
 
 def code_of(source: bytes) -> str:
-    """The code with which reading or writing a module is refused, or "accepted"."""
+    """Return the code with which reading or writing a module is refused, or "accepted"."""
     try:
         for piece in api.encode(tc.load(source)):
             assert len(piece)

@@ -39,7 +39,7 @@ _NOTE = re.compile(r"^(?://|#) (where|hint|options): *(.*)$", re.MULTILINE)
 
 
 def code_of(path: Path) -> str:
-    """The code that a file is about: its name, of which a variant's is the beginning."""
+    """Return the code that a file is about: its name, of which a variant's is the beginning."""
     return max((code for code in CODES if path.stem.startswith(code)), key=len)
 
 
@@ -49,7 +49,7 @@ def bytes_of(text: str) -> bytes:
 
 
 def laid_out(case: Path, folder: Path) -> Path:
-    """The case as files: hexadecimal ones become bytes. Returns the program's path."""
+    """Return the case as files: hexadecimal ones become bytes. Returns the program's path."""
     if case.is_dir():
         shutil.copytree(case, folder, dirs_exist_ok=True)
     else:
@@ -65,7 +65,7 @@ def notes(case: Path) -> dict[str, str]:
 
 
 def refusal(path: Path, options: dict[str, str]) -> tc.TosaConvertError:
-    """The error of reading a file and writing it again."""
+    """Return the error of reading a file and writing it again."""
     with pytest.raises(tc.TosaConvertError) as caught:
         read_and_write(path, options)
     return caught.value

@@ -37,14 +37,14 @@ def bytecode(bindings: Bindings, version: int) -> bytes:
 
 
 def attributes_of(data: bytes) -> list[str]:
-    """The attributes of the file's operation, as messages print them."""
+    """Return the attributes of the file's operation, as messages print them."""
     bytecode = Bytecode(read_sections(memoryview(data)))
     found = bytecode.dictionary(bytecode.root.attributes)
     return [short_text(bytecode, index) for index in found.values()]
 
 
 def refusal(data: bytes, read: Callable[[bytes], object] = tc.load) -> str:
-    """What the refusal of a file says; it names the byte."""
+    """Return what the refusal of a file says; it names the byte."""
     with pytest.raises(tc.TosaConvertError) as caught:
         read(data)
     assert caught.value.code == "malformed-mlir"
@@ -63,7 +63,7 @@ def numbers(*values: int) -> bytes:
 
 
 def build(**contents: bytes) -> bytes:
-    """A file of version 6 with these sections; the others are those of an empty module."""
+    """Return a file of version 6 with these sections; the others are those of an empty module."""
     strings = [b"builtin", b"module"]
     lengths = numbers(len(strings), *(len(text) + 1 for text in reversed(strings)))
     file = {
@@ -83,7 +83,7 @@ def build(**contents: bytes) -> bytes:
 
 
 def with_dictionary(*encoded: bytes) -> bytes:
-    """A file of version 4 with a module that has the first of these attributes."""
+    """Return a file of version 4 with a module that has the first of these attributes."""
     operations = numbers(1 << 1, 0) + b"\x01" + numbers(0, 1)
     names = numbers(1, 0, 1, 0, 1, 1)
     data = build(operations=operations, dialects=names, **entries(*encoded))
@@ -210,7 +210,7 @@ def timed(data: bytes) -> tuple[float, int]:
 
 
 def bombs() -> dict[str, bytes]:
-    """Files that expand without bound for a reader that trusts them."""
+    """Return files that expand without bound for a reader that trusts them."""
     size = 1 << 12
     long = b"builtin\0" + b"a" * (1 << 16) + b"\0"
     strings = numbers(2, (1 << 16) + 1, 8) + long

@@ -66,7 +66,7 @@ def growth(path: str, count: int) -> tuple[float, int]:
 
 @pytest.fixture(params=FORMS)
 def path(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A program in each format."""
+    """Return a program in each format."""
     file = tmp_path / f"m.{request.param}"
     tc.save(program(), file)
     return str(file)

@@ -95,7 +95,7 @@ def _renamed(row: Any) -> Any:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a program whose file, values, locations and regions have evil names."""
+    """Return a folder with a program whose file, values, locations and regions have evil names."""
     monkeypatch.chdir(tmp_path)
     program = _renamed(json.loads(tc.dumps(example(), "json")))
     (tmp_path / f"{EVIL_NAME}.json").write_text(json.dumps(program))

@@ -209,7 +209,7 @@ def test_folders_of_any_depth_are_read(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def looping() -> tc.Graph:
-    """A loop whose condition and body are the branches of `branching`."""
+    """Return a loop whose condition and body are the branches of `branching`."""
     program = json.loads(tc.dumps(branching(), "json"))
     (operator,) = program["regions"][0]["blocks"][0]["operators"]
     operator |= {"op": "WHILE_LOOP", "attribute_type": "WhileLoopAttribute"}

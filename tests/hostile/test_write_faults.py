@@ -37,14 +37,14 @@ OLD, NEW = b"old" * 1000, b"new" * 5000
 
 
 def program(value: int) -> Graph:
-    """A program with two constants whose bytes all have this value."""
+    """Return a program with two constants whose bytes all have this value."""
     data = bytes([value]) * 4096
     values = [tensor(name, "INT8", (4096,), data=data) for name in ("v", "w")]
     return graph("", "v w", list(values), [op("CONST", "", "v"), op("CONST", "", "w")])
 
 
 def content(path: Path) -> object:
-    """The content of a path: bytes, a folder's files, or None."""
+    """Return the content of a path: bytes, a folder's files, or None."""
     if path.is_dir():
         return {entry.name: entry.read_bytes() for entry in sorted(path.iterdir())}
     return path.read_bytes() if path.exists() else None
@@ -70,7 +70,7 @@ class Subject:
         return folder / self.target
 
     def states(self, folder: Path) -> tuple[object, object]:
-        """The content before a write and after one that succeeds."""
+        """Return the content before a write and after one that succeeds."""
         if self.known is None:
             before = content(self.prepare(folder))
             self.new(folder / self.target)
@@ -128,7 +128,7 @@ SUBJECTS = [
 
 
 def trace(subject: Subject, folder: Path) -> list[str]:
-    """The calls of a write that succeeds."""
+    """Return the calls of a write that succeeds."""
     target = subject.prepare(folder)
     disk = Disk()
     with failing(disk):
@@ -137,7 +137,7 @@ def trace(subject: Subject, folder: Path) -> list[str]:
 
 
 def cases(subject: Subject, folder: Path) -> Iterator[tuple[int, str, str]]:
-    """Every place at which a fault may happen, the call there, and every fault."""
+    """Iterate over every place at which a fault may happen, the call there, and every fault."""
     for place, call in enumerate(trace(subject, folder)):
         for fault in FAULTS:
             if fault != "part" or call == "write":
@@ -145,7 +145,7 @@ def cases(subject: Subject, folder: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def outcome(subject: Subject, folder: Path, place: int, fault: str) -> tuple[str, str]:
-    """The result of a fault: the exception, and whether the old or the new file is there."""
+    """Return the result of a fault: the exception, and whether the old or the new file is there."""
     before, after = subject.states(folder)
     target = subject.prepare(folder)
     raised = "nothing"
@@ -186,7 +186,7 @@ def may_litter(call: str, fault: str) -> bool:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """The path of a folder; in memory if possible, because the test flushes thousands of times."""
+    """Yield the path of a folder; in memory if possible, because the test flushes thousands of times."""
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tmp_path
     with tempfile.TemporaryDirectory(prefix="faults-", dir=memory) as place:
         yield Path(place, "folder")

@@ -21,7 +21,7 @@ from tosa_convert.views.inspection.statistics import (
 
 
 def random_constant(row: DType, count: int, seed: int = 0) -> Constant:
-    """A constant of random bits, packed as in a file."""
+    """Return a constant of random bits, packed as in a file."""
     rng = np.random.default_rng(seed)
     if row.name == "BOOL":
         return Constant(row, count, rng.integers(0, 2, count, np.uint8))

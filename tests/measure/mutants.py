@@ -83,7 +83,7 @@ class Mutant:
 
     @property
     def key(self) -> str:
-        """Names the mutant as long as its file stays the same."""
+        """Return names the mutant as long as its file stays the same."""
         return hashlib.sha256(f"{self.path}\0{self.source}".encode()).hexdigest()[:16]
 
 

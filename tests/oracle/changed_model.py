@@ -19,7 +19,7 @@ class TosaSUTRunner(_official.TosaSUTRunner):  # type: ignore[misc]
     """Runs a case, and then changes an element of its results."""
 
     def runTestGraph(self) -> Any:
-        """The runner's own method."""
+        """Return the runner's own method."""
         answer = super().runTestGraph()
         files = [self.testDirPath / name for name in self.testDesc["ofm_file"]]
         operator = "".join(self.runnerArgs)

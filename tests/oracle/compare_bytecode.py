@@ -51,7 +51,7 @@ class Outcome(NamedTuple):
 
 
 def compare_text(text: str, name: str, package: str) -> Iterator[Outcome]:
-    """A module as one package of bindings writes it."""
+    """Yield a module as one package of bindings writes it."""
     bindings = default_bindings(package)
     yield from compare_module(
         bindings, bindings.ir.Module.parse(text, bindings.new_context()), name
@@ -59,7 +59,7 @@ def compare_text(text: str, name: str, package: str) -> Iterator[Outcome]:
 
 
 def compare_module(bindings: Bindings, module: Any, name: str) -> Iterator[Outcome]:
-    """A module in memory, as its bindings write it."""
+    """Yield a module in memory, as its bindings write it."""
     expected = graph_of(module)
     for version in VERSIONS:
         sink = io.BytesIO()
@@ -70,7 +70,7 @@ def compare_module(bindings: Bindings, module: Any, name: str) -> Iterator[Outco
 def compare_file(
     tosa: Path, opt: TosaOpt, scratch: Path, readers: dict[str, ModuleReader]
 ) -> Iterator[Outcome]:
-    """A flatbuffer: tosa-opt makes the module, and it and the bindings write it.
+    """Yield a flatbuffer: tosa-opt makes the module, and it and the bindings write it.
 
     Where tosa-opt refuses the flatbuffer, it reads the module from our bytecode.
     """
@@ -96,7 +96,7 @@ def compare_file(
 
 
 def graph_of(module: Any) -> Graph | tuple[str, ...]:
-    """The graph of a module in memory, or the codes with which it is refused."""
+    """Return the graph of a module in memory, or the codes with which it is refused."""
     try:
         return read(module)
     except tc.TosaConvertError as error:
@@ -106,7 +106,7 @@ def graph_of(module: Any) -> Graph | tuple[str, ...]:
 def outcome(
     writer: str, version: int, name: str, data: bytes, expected: Graph | tuple[str, ...]
 ) -> Outcome:
-    """Whether our reading of a file is the expected one."""
+    """Return whether our reading of a file is the expected one."""
     if data[4] != version << 1 | 1:
         return Outcome(writer, version, name, False, f"the file has version {data[4] >> 1}")
     try:
@@ -141,14 +141,14 @@ class Tally:
 
     @property
     def passed(self) -> bool:
-        """Whether every writer wrote every version, and nothing differed."""
+        """Return whether every writer wrote every version, and nothing differed."""
         writers = (TOSA_OPT, *PACKAGES)
         return not self.different and all(
             self.equal[writer, version] for writer in writers for version in VERSIONS
         )
 
     def lines(self) -> Iterator[str]:
-        """The table, to be read."""
+        """Iterate over the table, to be read."""
         yield "writer        | version |   read |  equal | refused as MLIR's module is"
         for writer in (TOSA_OPT, *PACKAGES):
             for version in VERSIONS:
@@ -160,7 +160,7 @@ class Tally:
 
 
 def compare_files(files: Sequence[Path]) -> list[Outcome]:
-    """The outcomes of some flatbuffers, in this process."""
+    """Return the outcomes of some flatbuffers, in this process."""
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         opt, readers = TosaOpt(scratch), module_readers.readers()

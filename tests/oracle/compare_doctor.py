@@ -92,7 +92,7 @@ class Row(NamedTuple):
 
 
 def written(graph: Graph, name: str, folder: Path) -> Iterator[Path]:
-    """The program in every format and form of weights that can express it."""
+    """Iterate over the program in every format and form of weights that can express it."""
     weights: tuple[Weights, ...] = ("embedded", "offset", "npy")
     for form in weights:
         path = folder / f"{name}-{form}.tosa"
@@ -115,7 +115,7 @@ def saved(graph: Graph, path: Path) -> Path:
 
 
 def example_files(folder: Path) -> Iterator[Path]:
-    """Programs of every operator as .tosa files, some of them in every form."""
+    """Iterate over programs of every operator as .tosa files, some of them in every form."""
     for name, graph in examples():
         if name in _EVERY_FORM:
             yield from written(graph, f"every-{name}", folder)
@@ -124,7 +124,7 @@ def example_files(folder: Path) -> Iterator[Path]:
 
 
 def files(folder: Path, suite: Path | None, models: Path | None) -> Iterator[Path]:
-    """All files that are compared. Each is written anew, except those of the suite."""
+    """Iterate over all files that are compared. Each is written anew, except those of the suite."""
     yield from example_files(folder)
     for name, graph in examples():
         if name not in _EVERY_FORM:
@@ -146,7 +146,7 @@ def files(folder: Path, suite: Path | None, models: Path | None) -> Iterator[Pat
 
 
 def is_given(reader: str, path: Path) -> bool:
-    """Whether a program is given a file: what only reads the other kind is not asked."""
+    """Return whether a program is given a file: what only reads the other kind is not asked."""
     is_mlir = path.suffix in (".mlir", ".mlirbc")
     return any((form in ("mlir", "mlirbc")) == is_mlir for form in reader_named(reader).formats)
 
@@ -156,7 +156,7 @@ def digest_of(path: Path) -> str:
 
 
 def predicted(path: Path) -> list[Diagnosis]:
-    """What doctor says of a file, for each of `READERS`."""
+    """Return what doctor says of a file, for each of `READERS`."""
     opened = open_input(str(path))
     graph, storage, is_old = read_as_stored(opened)
     stored = stored_program(str(path), opened, storage, is_old=is_old)
@@ -196,7 +196,7 @@ class Measured:
 
 
 def compare(paths: list[Path], measured: Measured) -> tuple[dict[str, Row], list[str]]:
-    """The row of each file, and every difference in words; a known one says why in brackets."""
+    """Return the row of each file, and every difference in words; a known one says why in brackets."""
     rows, differences = {}, []
     for path in paths:
         digest, did, said = digest_of(path), "", ""

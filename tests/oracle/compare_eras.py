@@ -55,7 +55,7 @@ class Case(NamedTuple):
 
 
 def cases(corpus: Path) -> Iterator[Case]:
-    """All files of a corpus."""
+    """Iterate over all files of a corpus."""
     manifest = json.loads((corpus / "manifest.json").read_text())
     for row in manifest["modules"]:
         for form, file in row["files"].items():
@@ -74,7 +74,10 @@ def cases(corpus: Path) -> Iterator[Case]:
 
 
 def program(graph: Graph) -> Any:
-    """What a graph computes: without names, constants in place of their uses, identities left out."""
+    """Return what a graph computes.
+
+    Without names, constants in place of their uses, identities left out.
+    """
     regions = {region.name: region for region in graph.regions}
 
     def block_key(block: Block) -> Any:
@@ -120,7 +123,7 @@ def _constant(block: Block, name: str) -> Any:
 
 
 def array(row: Any) -> Any:
-    """Values of the corpus: type, shape, elements."""
+    """Return values of the corpus: type, shape, elements."""
     name, shape, elements = row
     kind = ml_dtypes.bfloat16 if name == "bfloat16" else np.dtype(name)
     made = np.array(elements).astype(kind).reshape(shape)
@@ -128,7 +131,7 @@ def array(row: Any) -> Any:
 
 
 def _behind_resize(block: Block) -> set[str]:
-    """The values that depend on a RESIZE."""
+    """Return the values that depend on a RESIZE."""
     found: set[str] = set()
     for op in block.operators:
         if op.spec.name == "RESIZE" or not found.isdisjoint(op.inputs):
@@ -176,12 +179,15 @@ class Runs:
 
 
 def upgraded(path: Path) -> Graph:
-    """The program of a file, as `tosa-flatbuffer upgrade` reads it."""
+    """Return the program of a file, as `tosa-flatbuffer upgrade` reads it."""
     return read_upgraded(open_input(path), ReadOptions())[0]
 
 
 def _lacks_config(path: Path, case: Case, key: Any) -> bool:
-    """Whether a custom operator has only an identifier, as up to 2022; the expected module has more."""
+    """Return whether a custom operator has only an identifier, as up to 2022.
+
+    The expected module has more.
+    """
     if case.name != "custom_op" or b"config" in path.read_bytes():
         return False
     ((name, _, attributes, _),) = key[1]

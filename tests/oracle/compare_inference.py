@@ -48,17 +48,17 @@ class Comparison(NamedTuple):
 
     @property
     def is_equal(self) -> bool:
-        """Whether ours is the declared shape."""
+        """Return whether ours is the declared shape."""
         return self.ours == self.declared
 
     @property
     def mlir_infers(self) -> bool:
-        """Whether MLIR infers all sizes."""
+        """Return whether MLIR infers all sizes."""
         return self.mlir is not None and DYNAMIC not in self.mlir
 
     @property
     def agrees(self) -> bool:
-        """Whether MLIR infers nothing else than we do."""
+        """Return whether MLIR infers nothing else than we do."""
         return self.mlir is None or self.ours is None or (
             len(self.mlir) == len(self.ours)
             and all(size in (DYNAMIC, own) for size, own in zip(self.mlir, self.ours, strict=True))
@@ -66,7 +66,10 @@ class Comparison(NamedTuple):
 
 
 def without_shapes(graph: Graph) -> Graph:
-    """The program without the shapes that follow from its arguments. The rank is kept: MLIR needs it."""
+    """Return the program without the shapes that follow from its arguments.
+
+    The rank is kept: MLIR needs it.
+    """
     regions = [
         replace(
             region,
@@ -97,7 +100,7 @@ def _erased(block: Block, *, keep_inputs: bool) -> Block:
 
 
 def inferred_by_mlir(graph: Graph, bindings: Bindings) -> Graph | None:
-    """The program after MLIR's pass; None if MLIR refuses the module without shapes."""
+    """Return the program after MLIR's pass; None if MLIR refuses the module without shapes."""
     context = bindings.new_context()
     try:
         module = write(graph, bindings, context)
@@ -127,7 +130,7 @@ def _return_inferred_types(ir: Any, function: Any) -> None:
 
 
 def compare_file(file: Path, bindings: Bindings | None) -> Iterator[Comparison]:
-    """The results of the main block's operators."""
+    """Iterate over the results of the main block's operators."""
     graph = tc.load(file)
     if not graph.main.operators:
         return
@@ -150,7 +153,7 @@ def compare_file(file: Path, bindings: Bindings | None) -> Iterator[Comparison]:
 
 
 def compare_files(files: Sequence[Path]) -> list[Comparison]:
-    """The comparisons of some programs, in this process."""
+    """Return the comparisons of some programs, in this process."""
     bindings = default_bindings("torch_mlir")
     return [found for file in files for found in compare_file(file, bindings)]
 
@@ -174,11 +177,11 @@ class Tally:
 
     @property
     def passed(self) -> bool:
-        """Whether there were results, some of MLIR too, and all are right."""
+        """Return whether there were results, some of MLIR too, and all are right."""
         return self.results.total() > 0 and self.mlir_infers.total() > 0 and not self.wrong
 
     def lines(self) -> Iterator[str]:
-        """The table, to be read."""
+        """Iterate over the table, to be read."""
         yield "operator                 | results | derived as declared | MLIR infers all sizes, too"
         for name in sorted(self.results):
             yield (

@@ -66,7 +66,7 @@ class Judgement(NamedTuple):
 
 
 def _tensor(graph: Graph, operator: Operator, choose: random.Random) -> Tensor | None:
-    """An operand or result that is not a constant."""
+    """Return an operand or result that is not a constant."""
     tensors = graph.main.tensors
     names = [name for name in (*operator.inputs, *operator.outputs) if name in tensors]
     found = [tensors[name] for name in names if tensors[name].data is None]
@@ -201,7 +201,7 @@ class Judges:
         self.module = scratch / "mutant.mlirbc"
 
     def judge(self, graph: Graph) -> Judgement:
-        """What each of them says."""
+        """Return what each of them says."""
         ours = tuple(dict.fromkeys(finding.rule or finding.code for finding in tc.validate(graph)))
         tc.save(graph, self.module, validate=False)
         mlir = self._refusal(())
@@ -259,7 +259,7 @@ class Tally:
             self.wrong.append(f"{row}: {example}")
 
     def lines(self) -> Iterator[str]:
-        """The disagreements as text."""
+        """Iterate over the disagreements as text."""
         yield f"{self.programs} programs, of which we refuse {self.refused}"
         for who, rows in sorted(self.kinds.items()):
             yield f"{sum(rows.values()):5} refused by: {who}"
@@ -289,7 +289,7 @@ def compare(files: Sequence[Path], changes: int, seed: int) -> Tally:
 
 
 def chosen(directory: Path, each: int, seed: int) -> list[Path]:
-    """Some programs of each operator of an official suite, chosen at random."""
+    """Return some programs of each operator of an official suite, chosen at random."""
     by_operator: defaultdict[str, list[Path]] = defaultdict(list)
     for case in official_suite.cases(directory):
         by_operator[case.operator].append(case.tosa)

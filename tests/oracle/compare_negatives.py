@@ -29,7 +29,7 @@ from tosa_convert.graph.model import DYNAMIC
 
 
 def answers(file: Path) -> list[str]:
-    """What refuses a file: rules such as "add-rank", and codes such as "code:undefined-name".
+    """Return what refuses a file: rules such as "add-rank", and codes such as "code:undefined-name".
 
     Ranks above 6 exceed a limit of level 8K, which official tests are made for.
     """
@@ -41,7 +41,10 @@ def answers(file: Path) -> list[str]:
 
 
 def has_unknown_size(file: Path) -> bool:
-    """Whether a program has a size that is not known; that of no valid official test is unknown."""
+    """Return whether a program has a size that is not known.
+
+    That of no valid official test is unknown.
+    """
     return any(
         DYNAMIC in (tensor.shape or ())
         for _, block in tc.load(file).blocks()
@@ -50,7 +53,7 @@ def has_unknown_size(file: Path) -> bool:
 
 
 def matches(condition: str, found: Iterable[str]) -> list[str]:
-    """The answers that match a condition's row in the table."""
+    """Return the answers that match a condition's row in the table."""
     patterns = RULES.get(condition, ())
     return [
         answer
@@ -92,16 +95,16 @@ class Tally:
 
     @property
     def missing(self) -> set[str]:
-        """The conditions without a test."""
+        """Return the conditions without a test."""
         return official_negatives.conditions() - self.tests.keys() - NEVER_MADE
 
     @property
     def passed(self) -> bool:
-        """Whether every condition is tested, and every test refused for the right reason."""
+        """Return whether every condition is tested, and every test refused for the right reason."""
         return not (self.accepted or self.otherwise or self.missing)
 
     def lines(self) -> Iterator[str]:
-        """The table as text."""
+        """Iterate over the table as text."""
         for condition in sorted(self.tests):
             yield f"{self.tests[condition]:6} {condition}: {_counted(self.rules[condition])}"
             if self.others[condition]:

@@ -48,7 +48,7 @@ _HEADS: Final = ("programs", "refused", "written", "read", "equal", "equal as pr
 def parsed(
     path: Path, reader: Consumer, names: list[str], source: Path, target: Path
 ) -> Iterator[tuple[str, str]]:
-    """Each file with the error of the release, or "". A crash is the error of one file."""
+    """Iterate over each file with the error of the release, or "". A crash is the error of one file."""
     if reader.name == "tosa-opt":
         for name in names:
             options = ["--mlir-print-op-generic", "-o", str(target / name)]
@@ -73,7 +73,7 @@ def parsed(
 
 
 def again(data: bytes, month: str) -> object:
-    """What a file computes, upgraded."""
+    """Return what a file computes, upgraded."""
     return program(read_upgraded(open_input(data), ReadOptions(dialect=month))[0])
 
 

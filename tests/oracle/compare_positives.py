@@ -85,11 +85,11 @@ class Tally:
 
     @property
     def passed(self) -> bool:
-        """Whether there were programs and no finding."""
+        """Return whether there were programs and no finding."""
         return bool(self.programs) and not self.findings
 
     def lines(self) -> Iterator[str]:
-        """The counts as text."""
+        """Iterate over the counts as text."""
         for name in sorted(self.derived | self.partly):
             partly = f", {self.partly[name]} in part" if self.partly[name] else ""
             yield f"{self.derived[name]:7} {name}{partly}"
@@ -103,7 +103,7 @@ class Tally:
 
 
 def _is_derived(declared: ValueType, shape: ResultShape) -> bool:
-    """Whether a declared shape says no more than the derived one."""
+    """Return whether a declared shape says no more than the derived one."""
     sizes = declared.shape if isinstance(declared, TensorType) else declared.sizes
     if sizes is None:
         return True
@@ -113,7 +113,7 @@ def _is_derived(declared: ValueType, shape: ResultShape) -> bool:
 
 
 def files(directory: Path) -> list[Path]:
-    """The programs below a directory, sorted. Descriptors of tests are left out."""
+    """Return the programs below a directory, sorted. Descriptors of tests are left out."""
     return sorted(
         path
         for path in directory.rglob("*")

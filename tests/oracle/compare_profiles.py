@@ -51,7 +51,7 @@ class Difference(NamedTuple):
 
 
 def official(descriptor: dict[str, Any]) -> tuple[set[str], set[str]]:
-    """The profiles that a descriptor lists, and the extensions."""
+    """Return the profiles that a descriptor lists, and the extensions."""
     wanted = descriptor["test_requirements"]
     profiles, extensions = (
         {name.upper().removeprefix("TOSA-") for name in wanted.get(key, ())}
@@ -62,7 +62,7 @@ def official(descriptor: dict[str, Any]) -> tuple[set[str], set[str]]:
 
 
 def without_rows(graph: Graph) -> Iterator[str]:
-    """The operators whose types have no row."""
+    """Iterate over the operators whose types have no row."""
     known = {id(row.operator) for row in requirements(graph)}
     for _, block in graph.blocks():
         for operator in block.operators:
@@ -71,7 +71,7 @@ def without_rows(graph: Graph) -> Iterator[str]:
 
 
 def compare(test: Path) -> Iterator[Difference]:
-    """The differences of the test in a folder."""
+    """Iterate over the differences of the test in a folder."""
     descriptor = json.loads((test / "desc.json").read_text())
     graph = tc.load(test / descriptor["tosa_file"])
     name = f"{test.parent.name}/{test.name}"
@@ -96,7 +96,7 @@ def compare(test: Path) -> Iterator[Difference]:
 
 
 def compare_version(name: str, graph: Graph, needed: list[Requirement]) -> Iterator[Difference]:
-    """Whether the rows and `graph.versions` find the same version."""
+    """Yield whether the rows and `graph.versions` find the same version."""
     version = max((min(need.since for need in row.needs) for row in needed), default=(1, 0))
     found, expected = Version(*version, 0, version > (1, 0)), lowest_version(graph)
     if found != expected:

@@ -50,7 +50,7 @@ class Outcome(NamedTuple):
 def compare_programs(
     files: Sequence[Path], opt: TosaOpt, styles: Sequence[Style] = STYLES
 ) -> Iterator[Outcome]:
-    """Programs, of which every writer reads our bytecode."""
+    """Iterate over programs, of which every writer reads our bytecode."""
     readers = module_readers.readers()
     for file in files:
         data = tc.dumps(with_locations(tc.load(file)), "mlirbc", validate=False)
@@ -75,7 +75,7 @@ def outcome(
     text: bytes | Refused,
     expected: Graph | tuple[str, ...] | Refused,
 ) -> Outcome:
-    """Whether our reading of a text is the expected one."""
+    """Return whether our reading of a text is the expected one."""
     made = Outcome(writer, style, str(program), False, "")
     if isinstance(text, Refused):
         return made._replace(difference=f"not printed: {text}")
@@ -109,13 +109,13 @@ class Tally:
 
     @property
     def passed(self) -> bool:
-        """Whether every writer printed every style, and nothing differed."""
+        """Return whether every writer printed every style, and nothing differed."""
         return not self.different and all(
             self.equal[writer, style] for writer in WRITERS for style in STYLES
         )
 
     def lines(self) -> Iterator[str]:
-        """The table, to be read."""
+        """Iterate over the table, to be read."""
         yield f"{'writer':13} | {'style':22} |  equal | refused as the module is"
         for writer in WRITERS:
             for style in STYLES:
@@ -126,7 +126,7 @@ class Tally:
 
 
 def compare_files(files: Sequence[Path]) -> list[Outcome]:
-    """The outcomes of some flatbuffers, in this process."""
+    """Return the outcomes of some flatbuffers, in this process."""
     with tempfile.TemporaryDirectory() as name:
         return list(compare_programs(files, TosaOpt(Path(name))))
 

@@ -455,7 +455,7 @@ class Tally:
         return sorted({kind for _, kind in self.kinds if explanation(kind) is None})
 
     def lines(self) -> Iterator[str]:
-        """The counts and the kinds of differences."""
+        """Iterate over the counts and the kinds of differences."""
         for part, counts in self.counts.items():
             yield f"{part}: " + ", ".join(f"{name} {count}" for name, count in counts.items())
         for (part, kind), count in self.kinds.most_common():
@@ -466,7 +466,7 @@ class Tally:
                 yield f"       {self.examples[kind]}"
 
     def published(self) -> dict[str, Any]:
-        """The counts from which the document has its tables."""
+        """Return the counts from which the document has its tables."""
         rows: dict[str, Counter[str]] = {}
         for (part, kind), count in self.kinds.items():
             row = explanation(kind)

@@ -63,7 +63,7 @@ class Judges:
         self.opt = TosaOpt(Path(self.scratch.name))
 
     def __call__(self, data: bytes) -> dict[str, Read]:
-        """What each of `JUDGES` says of a module."""
+        """Return what each of `JUDGES` says of a module."""
         found = self.opt.bytecode(data, _PATIENCE)
         if isinstance(found, Refused):
             opt = Read("MLIR ends the process" if found.crashed else found.message)
@@ -86,7 +86,7 @@ class Ours(NamedTuple):
 
 
 def ours(data: bytes) -> Ours:
-    """What we say of a module."""
+    """Return what we say of a module."""
     try:
         graph = tc.load(data)
         found = tc.validate(graph)
@@ -104,14 +104,14 @@ _NAMES: Final = re.compile(
 
 
 def _plain(message: str) -> str:
-    """A message without what differs from module to module."""
+    """Return a message without what differs from module to module."""
     line = next((part for part in message.split("\n") if "error: " in part), message)
     text = re.sub(r"^.*?error: (?:\S+:\d+:\d+: )?", "", line)
     return _NAMES.sub("_", text)[:150]
 
 
 def judged(data: bytes, judges: Judges) -> tuple[str, str]:
-    """How the judges agree, and the kind of their disagreement; "" for none."""
+    """Return how the judges agree, and the kind of their disagreement; "" for none."""
     found, reads = ours(data), judges(data)
     refusing = [name for name, read in reads.items() if read.refusal]
     if refusing:
@@ -159,7 +159,7 @@ class Tally:
         return sorted({kind for _, kind in self.kinds if explanation(kind) is None})
 
     def lines(self) -> Iterator[str]:
-        """The counts and the kinds of disagreement."""
+        """Iterate over the counts and the kinds of disagreement."""
         for form, counts in self.counts.items():
             yield f"{sum(counts.values())} mutants of {form}: " + ", ".join(
                 f"{verdict} {count}" for verdict, count in counts.most_common()
@@ -170,7 +170,7 @@ class Tally:
             yield f"       {row.who}: {row.why}" if row else "       NOT EXPLAINED"
 
     def published(self) -> dict[str, Any]:
-        """The counts from which the document has its tables."""
+        """Return the counts from which the document has its tables."""
         rows: dict[str, Counter[str]] = {}
         for (form, kind), count in self.kinds.items():
             row = explanation(kind)
@@ -183,7 +183,7 @@ class Tally:
 
 
 def corpus() -> list[str]:
-    """The programs to change: small, and read by both MLIR and by us."""
+    """Return the programs to change: small, and read by both MLIR and by us."""
     judges = Judges()
     found = []
     for text in programs():
@@ -196,7 +196,7 @@ def corpus() -> list[str]:
 
 
 def forms(texts: Sequence[str]) -> dict[str, list[Any]]:
-    """The programs as text, and as bytecode of the versions that we write and that MLIR writes."""
+    """Return the programs as text, and as bytecode of the versions that we and MLIR write."""
     mlir = Mlir()
     binary = []
     for text in texts:

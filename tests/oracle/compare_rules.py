@@ -56,7 +56,7 @@ def changes_of(
     count: int,
     seed: int,
 ) -> Iterator[Array]:
-    """The expected array, and changed ones."""
+    """Iterate over the expected array, and changed ones."""
     yield expected
     random = np.random.default_rng(seed)
     flat, wide = expected.reshape(-1), reference.reshape(-1)
@@ -80,7 +80,7 @@ def changes_of(
 def compare_case(
     case: OfficialCase, verifier: OfficialVerifier, count: int, seed: int
 ) -> tuple[Counter[str], list[str]]:
-    """The verdicts of a case by mode and type, and those that differ."""
+    """Return the verdicts of a case by mode and type, and those that differ."""
     compared: Counter[str] = Counter()
     different = []
     with_bounds = bool(case.description.get("test_requirements", {}).get("bounds_file_required"))

@@ -91,12 +91,12 @@ class Tally:
 
     @property
     def passed(self) -> bool:
-        """Whether files were compared in both directions and none differed."""
+        """Return whether files were compared in both directions and none differed."""
         compared = self.yes["exported"] and self.yes["imported"] and self.yes["returned"]
         return bool(compared) and not self.different
 
     def lines(self) -> Iterator[str]:
-        """The counts as text."""
+        """Iterate over the counts as text."""
         known = official_suite.operators()
         absent = [name for name in known if name not in self.operators]
         yield f"{self.files:7} files"

@@ -53,7 +53,7 @@ class Style(NamedTuple):
 
     @property
     def flags(self) -> list[str]:
-        """The options of tosa-opt that choose it."""
+        """Return the options of tosa-opt that choose it."""
         flags = ["--mlir-print-op-generic"] * self.generic
         return flags + ["--mlir-print-debuginfo"] * self.locations
 
@@ -87,7 +87,7 @@ _LOCATIONS: Final = (
 
 
 def with_locations(graph: Graph) -> Graph:
-    """The graph, in which operators have locations of every kind."""
+    """Return the graph, in which operators have locations of every kind."""
     for _, block in graph.blocks():
         for number, operator in enumerate(block.operators):
             location = _LOCATIONS[number % len(_LOCATIONS)]
@@ -105,7 +105,7 @@ class Program(NamedTuple):
 def compare_programs(
     programs: Sequence[Program], opt: TosaOpt, scratch: Path, styles: Sequence[Style] = STYLES
 ) -> Iterator[Outcome]:
-    """Programs in some styles, without their serialization."""
+    """Iterate over programs in some styles, without their serialization."""
     readers = module_readers.readers()
     whole = [print_bytecode(program, opt, scratch) for program in programs]
     known = [text for text in whole if not isinstance(text, Refused)]
@@ -157,7 +157,7 @@ def compare_parsed(reader: ModuleReader, program: Program, text: bytes, style: S
 
 
 def printed(module: Any, style: Style) -> bytes:
-    """The text that a module's bindings print."""
+    """Return the text that a module's bindings print."""
     sink = io.BytesIO()
     module.operation.print(
         file=sink,
@@ -169,7 +169,7 @@ def printed(module: Any, style: Style) -> bytes:
 
 
 def compare_serialized(tosa: Path, opt: TosaOpt, scratch: Path) -> Outcome:
-    """What tosa-opt serializes of our text, and of its own import or else the program."""
+    """Return what tosa-opt serializes of our text, and of its own import or else the program."""
     program = tc.load(tosa)
     file, again = scratch / "ours.mlir", scratch / "again.tosa"
     outcome = Outcome(SERIALIZED, STYLES[0], str(tosa), True, "")
@@ -194,7 +194,7 @@ def compare_serialized(tosa: Path, opt: TosaOpt, scratch: Path) -> Outcome:
 
 
 def first_difference(ours: bytes, theirs: bytes) -> str:
-    """The first line in which two texts differ, or ""."""
+    """Return the first line in which two texts differ, or ""."""
     if ours == theirs:
         return ""
     lines = zip(ours.splitlines(), theirs.splitlines(), strict=False)
@@ -226,14 +226,14 @@ class Tally:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing differed, and every row has something that is equal."""
+        """Return whether nothing differed, and every row has something that is equal."""
         rows = {
             (row, style) for row in ROWS for style in self.styles if row not in (SERIALIZED, IREE)
         }
         return not self.different and all(self.equal[key] for key in rows)
 
     def lines(self) -> Iterator[str]:
-        """The table, to be read."""
+        """Iterate over the table, to be read."""
         yield f"{'':30} | {'style':22} |  equal | not read"
         for row in ROWS:
             for style in STYLES[:1] if row == SERIALIZED else self.styles:
@@ -244,7 +244,7 @@ class Tally:
 
 
 def compare_files(files: Sequence[Path], styles: Sequence[Style] = STYLES) -> list[Outcome]:
-    """The outcomes of some flatbuffers, in this process."""
+    """Return the outcomes of some flatbuffers, in this process."""
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         opt = TosaOpt(scratch)

@@ -48,7 +48,7 @@ def copy_cases(suite: Path, names: Iterable[str], target: Path) -> None:
 
 
 def verdicts_of_suite(cases: Path, operator: str, jobs: int) -> Verdicts:
-    """What `suite --against` says about all cases of a folder."""
+    """Return what `suite --against` says about all cases of a folder."""
     with serve(operator) as backend, tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.json")
         command = [sys.executable, "-m", "tosa_convert", "suite", str(cases), "--against", backend]
@@ -62,7 +62,7 @@ def verdicts_of_suite(cases: Path, operator: str, jobs: int) -> Verdicts:
 
 
 def verdicts_of_runner(cases: Path, operator: str, jobs: int) -> Verdicts:
-    """What the official runner says about them."""
+    """Return what the official runner says about them."""
     command = [sys.executable, "-m", "runner.tosa_verif_run_tests", "--recursive"]
     command += ["--test", str(cases), "--jobs", str(jobs), "--profile", "all", "--extension", "all"]
     command += ["--sut-module", _MODULE, "--sut-module-args", f"{_MODULE}:{operator}"]
@@ -92,7 +92,7 @@ def _official_row(cases: Path, row: Any) -> tuple[str, tuple[str, str]]:
 
 
 def disagreements(official: Verdicts, ours: Verdicts) -> list[str]:
-    """The cases on which the two disagree, and those that only one of them has."""
+    """Return the cases on which the two disagree, and those that only one of them has."""
     found = []
     for name in sorted({*official, *ours}):
         theirs, our = official.get(name, ("none", "")), ours.get(name, ("none", ""))

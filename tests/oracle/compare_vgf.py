@@ -86,11 +86,11 @@ class Tally:
 
     @property
     def passed(self) -> bool:
-        """Whether something was compared and nothing differed."""
+        """Return whether something was compared and nothing differed."""
         return self.kinds["equal"] > 0 and not self.wrong
 
     def lines(self) -> Iterator[str]:
-        """The result, to be read."""
+        """Iterate over the result, to be read."""
         folders = sorted(self.folders) if len(self.folders) > 1 else []
         if folders:
             yield f"in all: {', '.join(f'{name} {self.folders[name].total()}' for name in folders)}"
@@ -145,7 +145,7 @@ def described(graph: Graph, *, as_converted: bool = False) -> Any:
 
 
 def is_changed(graph: Graph) -> bool:
-    """Whether the converter changes a type or a rank of the program."""
+    """Return whether the converter changes a type or a rank of the program."""
     return any(
         tensor.dtype.name in _CHANGED_TYPES or tensor.shape == ()
         for tensor in graph.main.tensors.values()
@@ -214,7 +214,7 @@ def _changes_values(graph: Graph) -> str:
 
 
 def computes_the_same(before: Graph, after: Graph) -> bool:
-    """Whether two programs give the same bits for some inputs."""
+    """Return whether two programs give the same bits for some inputs."""
     if _types(before, before.main.outputs) != _types(after, after.main.outputs):
         return False
     arrays = {
@@ -263,7 +263,7 @@ def _as(graph: Graph, name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _is_equal(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
-    """Whether two arrays have the same bits, or the same integers in another type or rank."""
+    """Return whether two arrays have the same bits, or the same integers in another type or rank."""
     if one.dtype == other.dtype:
         return one.tobytes() == other.tobytes()
     return bool(np.array_equal(one.astype(np.int64).ravel(), other.astype(np.int64).ravel()))

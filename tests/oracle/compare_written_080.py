@@ -36,7 +36,7 @@ from tosa_convert.io.options import ReadOptions
 
 
 def old_form(graph: tc.Graph, reasons: Counter[str]) -> bytes | None:
-    """The bytes of a file of 0.80, or None; why not is counted."""
+    """Return the bytes of a file of 0.80, or None; why not is counted."""
     try:
         return tc.dumps(graph, dialect="0.80", validate=False)
     except tc.TosaConvertError as error:
@@ -47,7 +47,7 @@ def old_form(graph: tc.Graph, reasons: Counter[str]) -> bytes | None:
 
 
 def files(folders: list[Path]) -> Iterator[tuple[str, tc.Graph]]:
-    """The programs of files that can be read."""
+    """Iterate over the programs of files that can be read."""
     for folder in folders:
         for path in sorted(folder.rglob("*.tosa")):
             try:
@@ -57,7 +57,7 @@ def files(folders: list[Path]) -> Iterator[tuple[str, tc.Graph]]:
 
 
 def through_flatc(flatc: Path, schema: Path, data: bytes) -> bytes:
-    """A file as JSON and back."""
+    """Return a file as JSON and back."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "m.tosa").write_bytes(data)
@@ -88,7 +88,7 @@ def compiled(vela: Path, data: bytes) -> tuple[int, dict[str, Any]]:
 
 
 def compare_in_vela(vela: Path, folders: list[Path], counts: Counter[str]) -> Iterator[str]:
-    """The files that Vela does something else with."""
+    """Iterate over the files that Vela does something else with."""
     for folder in folders:
         for path in sorted(folder.rglob("*.tosa")):
             graph, _, is_old = read_as_stored(open_input(path))

@@ -84,7 +84,7 @@ class Comparison:
         self.packages = module_readers.readers()
 
     def compare(self, tosa: Path) -> Iterator[Outcome]:
-        """The outcomes of a flatbuffer."""
+        """Iterate over the outcomes of a flatbuffer."""
         graph = tc.load(tosa)
         refused = self.opt.read(tosa, self.file, _COMMON)
         theirs = None if refused else self.file.read_bytes()
@@ -104,11 +104,11 @@ class Comparison:
             yield from self.with_resources(tosa, graph, version)
 
     def expected(self, reader: str, theirs: bytes) -> str:
-        """The module of tosa-opt's file, as a reader prints it."""
+        """Return the module of tosa-opt's file, as a reader prints it."""
         return show(self.packages.get(reader, self.packages[TORCH]).parse(theirs))
 
     def with_resources(self, tosa: Path, graph: Graph, version: int) -> Iterator[Outcome]:
-        """The outcomes of the file that has names, and large constants as resources."""
+        """Iterate over the outcomes of the file that has names, and large constants as resources."""
         data = written(graph, version)
         if written(graph, version, constants="dense") == data:
             return
@@ -122,7 +122,7 @@ class Comparison:
             yield outcome._replace(difference=str(difference or ""))
 
     def readings(self, data: bytes, version: int) -> Iterator[tuple[str, Any]]:
-        """Each reader, and the module that it reads or Refused.
+        """Iterate over each reader, and the module that it reads or Refused.
 
         Bindings parse what tosa-opt has read and written again.
         """
@@ -134,7 +134,7 @@ class Comparison:
 
 
 def refusal(outcome: Outcome, graph: Graph, imported: Refused | None, found: Refused) -> Outcome:
-    """The outcome of a file that the reader refuses.
+    """Return the outcome of a file that the reader refuses.
 
     imported: what tosa-opt says of the flatbuffer.
     """
@@ -172,7 +172,7 @@ class Tally:
 
     @property
     def passed(self) -> bool:
-        """Whether every reader read every version, and nothing differed."""
+        """Return whether every reader read every version, and nothing differed."""
         return not self.different and all(
             self.equal[reader, version, Kind.IMPORT]
             for reader in READERS
@@ -180,7 +180,7 @@ class Tally:
         )
 
     def lines(self) -> Iterator[str]:
-        """The table, to be read."""
+        """Iterate over the table, to be read."""
         yield " | ".join(["reader        | version", *(kind.value for kind in Kind), "not read"])
         for reader in READERS:
             for version in self.versions:
@@ -197,7 +197,7 @@ class Tally:
 def compare_files(
     files: Sequence[Path], versions: Sequence[int] = BYTECODE_VERSIONS
 ) -> list[Outcome]:
-    """The outcomes of some flatbuffers, in this process."""
+    """Return the outcomes of some flatbuffers, in this process."""
     with tempfile.TemporaryDirectory() as name:
         comparison = Comparison(Path(name), versions)
         return [found for file in files for found in comparison.compare(file)]

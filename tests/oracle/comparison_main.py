@@ -54,7 +54,7 @@ class StateError(Exception):
 
 
 def parser(description: str) -> argparse.ArgumentParser:
-    """A parser of the options that all comparisons have."""
+    """Return a parser of the options that all comparisons have."""
     made = argparse.ArgumentParser(description=description)
     made.add_argument(
         "directory", type=Path, help="made by official_suite.py, or with .tosa files in it"
@@ -116,7 +116,7 @@ def _results(
     batches: Sequence[Sequence[Path]],
     stack: ExitStack,
 ) -> Iterator[list[Outcome]]:
-    """The outcomes of each batch, in order; of one job in this process."""
+    """Return the outcomes of each batch, in order; of one job in this process."""
     if jobs <= 1:
         return map(compare_files, batches)
     # Spawned, because MLIR starts threads, which a fork would not survive.
@@ -132,7 +132,7 @@ class _State:
         self.key = _key(options) if self.file else ""
 
     def load(self, empty: Tally[Outcome]) -> tuple[int, Tally[Outcome]]:
-        """The number of files that are done, and their tally. Raises StateError."""
+        """Return the number of files that are done, and their tally. Raises StateError."""
         if self.file is None or not self.file.exists():
             return 0, empty
         key, done, tally = pickle.loads(self.file.read_bytes())
@@ -152,7 +152,7 @@ class _State:
 
 
 def _key(options: argparse.Namespace) -> str:
-    """A digest of everything that the outcomes depend on: the options, the suite, the code."""
+    """Return a digest of everything that the outcomes depend on: the options, the suite, the code."""
     asked = {name: str(value) for name, value in vars(options).items() if name not in _HOW}
     script = Path(sys.argv[0]).name
     digest = hashlib.sha256(json.dumps([script, asked], sort_keys=True).encode())
@@ -163,7 +163,7 @@ def _key(options: argparse.Namespace) -> str:
 
 
 def digest_of(*places: Path) -> str:
-    """A digest of Python files, and of those in folders."""
+    """Return a digest of Python files, and of those in folders."""
     digest = hashlib.sha256()
     for place in places:
         for file in sorted(place.rglob("*.py")) if place.is_dir() else [place]:

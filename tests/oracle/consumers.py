@@ -171,7 +171,7 @@ def run(command: Sequence[str | Path], result: Path | None = None) -> Outcome:
 
 
 def _outcome(code: int, outputs: Sequence[bytes], result: Path | None) -> Outcome:
-    """What a program did, from its exit code, what it printed, and the file that it wrote."""
+    """Return what a program did, from its exit code, what it printed, and the file that it wrote."""
     lines = [
         line.strip()
         for text in outputs
@@ -192,7 +192,7 @@ def _outcome(code: int, outputs: Sequence[bytes], result: Path | None) -> Outcom
 
 
 def _vela_reason(lines: list[str]) -> str:
-    """Each reason for which Vela refuses operators, and these operators; "" in other messages."""
+    """Return each reason for which Vela refuses operators, and these operators; "" in other messages."""
     start = next((at for at, line in enumerate(lines) if line.endswith(_VELA_FINDINGS)), len(lines))
     operators: dict[str, list[str]] = {}
     operator = ""
@@ -235,7 +235,7 @@ def vela(program: Path, accelerator: str = "ethos-u85-256") -> Consumer:
 
 
 def model_converter(program: Path, *options: str) -> Consumer:
-    """The converter writes a VGF file."""
+    """Return the converter writes a VGF file."""
 
     def read(file: Path, feeds: Feeds | None) -> Outcome | None:
         with tempfile.TemporaryDirectory() as folder:
@@ -246,7 +246,7 @@ def model_converter(program: Path, *options: str) -> Consumer:
 
 
 def model_explorer(python: Path) -> Consumer:
-    """The adapter makes a graph of nodes."""
+    """Return the adapter makes a graph of nodes."""
     prepared = Prepared(python, "from tosa_adapter_model_explorer import main", EXPLORER)
 
     def read(file: Path, feeds: Feeds | None) -> Outcome | None:
@@ -340,7 +340,7 @@ def reference_model(program: Path, schema: Path) -> Consumer:
 
 
 def installed() -> dict[str, Consumer]:
-    """The programs in the environment of this interpreter."""
+    """Return the programs in the environment of this interpreter."""
     found: dict[str, Consumer] = {}
     python = Path(sys.executable)
     for name, package in (("torch-mlir", "torch_mlir"), ("iree", "iree.compiler")):

@@ -16,7 +16,7 @@ OLD_PROGRAMS = Path(__file__).parents[1] / "old_programs"
 
 
 def examples() -> Iterator[tuple[str, Graph]]:
-    """The programs, each with a name of its own."""
+    """Iterate over the programs, each with a name of its own."""
     for case in cases():
         yield case.name, tc.load(case.text.encode(), pass_captured=True)
     for name, calls in CALLS.items():

@@ -23,7 +23,7 @@ _STAMPS = {"location", "software_version", "min_reader_version"}
 
 
 def simplified(found: Json) -> Json:
-    """The JSON without producer stamps, locations, and fields that are empty."""
+    """Return the JSON without producer stamps, locations, and fields that are empty."""
     if isinstance(found, dict):
         kept = {key: simplified(value) for key, value in found.items() if key not in _STAMPS}
         return {key: value for key, value in kept.items() if value not in ([], "", {}, None)}
@@ -33,14 +33,14 @@ def simplified(found: Json) -> Json:
 
 
 def tensors_of(found: Json) -> Iterator[Json]:
-    """Every TosaTensor of the JSON of a file."""
+    """Iterate over every TosaTensor of the JSON of a file."""
     for region in found.get("regions", ()):
         for block in region.get("blocks", ()):
             yield from block.get("tensors", ())
 
 
 def operators_of(found: Json) -> set[str]:
-    """Names of the operators in the JSON of a file, by their attributes' tables.
+    """Return names of the operators in the JSON of a file, by their attributes' tables.
 
     The attribute's type and not the operator's code, which is IDENTITY for two more of them.
     """
@@ -63,7 +63,7 @@ def _operator_by_table() -> dict[str, str]:
 
 
 def first_difference(left: Json, right: Json, path: str = "") -> str:
-    """The first difference of two JSON values, or "" if they are equal."""
+    """Return the first difference of two JSON values, or "" if they are equal."""
     if left == right:
         return ""
     if isinstance(left, dict) and isinstance(right, dict):

@@ -66,7 +66,7 @@ CAUSES: Final[dict[str, Callable[[Row], bool]]] = {
 
 
 def kind(row: Row) -> str:
-    """The row of an element type."""
+    """Return the row of an element type."""
     for pattern, name in _TYPES.items():
         if re.fullmatch(pattern, row["type"]):
             return name
@@ -74,12 +74,12 @@ def kind(row: Row) -> str:
 
 
 def cause(row: Row) -> str:
-    """The cause of a case that did not pass."""
+    """Return the cause of a case that did not pass."""
     return next(name for name, has in CAUSES.items() if has(row))
 
 
 def table(head: str, rows: Iterable[tuple[str, Counter[str]]]) -> list[str]:
-    """A table of counts by status."""
+    """Return a table of counts by status."""
     lines = ["| " + " | ".join([head, *STATUSES.values()]) + " |", "|---" * 5 + "|"]
     for name, counts in rows:
         lines.append("| " + " | ".join([name, *(f"{counts[s]:,}" for s in STATUSES)]) + " |")
@@ -87,7 +87,7 @@ def table(head: str, rows: Iterable[tuple[str, Counter[str]]]) -> list[str]:
 
 
 def tables(rows: list[Row]) -> list[str]:
-    """All lines."""
+    """Return all lines."""
     by_type: dict[str, Counter[str]] = defaultdict(Counter)
     by_operator: dict[str, Counter[str]] = defaultdict(Counter)
     by_cause: Counter[str] = Counter()

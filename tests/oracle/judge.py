@@ -194,7 +194,7 @@ class Judge:
             verdict.ran = same
 
     def parse(self, path: Path) -> Any:
-        """A module of the bindings."""
+        """Return a module of the bindings."""
         return self.bindings.ir.Module.parseFile(str(path), self.context)
 
     def load(self, source: Path | bytes, **options: Any) -> Any:
@@ -204,20 +204,23 @@ class Judge:
         )
 
     def reading(self, file: Path) -> str:
-        """The module that tosa-opt reads from a file, printed by the bindings; or its error message."""
+        """Return the module that tosa-opt reads from a file, printed by the bindings.
+
+        Its error message, if it refuses it.
+        """
         module = self.scratch / "reading.mlirbc"
         refused = self.tosa_opt.read(file, module)
         return str(refused) if refused else show(self.parse(module))
 
 
 def verifier_message(error: str) -> str:
-    """What MLIR's verifier says of a TOSA operation in an error, or ""."""
+    """Return what MLIR's verifier says of a TOSA operation in an error, or ""."""
     match = _VERIFIER.search(error)
     return match["message"] if match else ""
 
 
 def show(module: Any) -> str:
-    """A module in generic form without locations; many variables in the order of their names."""
+    """Return a module in generic form without locations; many variables in the order of their names."""
     text = str(module.operation.get_asm(print_generic_op_form=True))
     if text.count(_VARIABLE) > MANY_VARIABLES:
         lines = text.splitlines()
@@ -229,12 +232,12 @@ def show(module: Any) -> str:
 
 
 def plain(text: str) -> str:
-    """A printed module without the names of values and the version."""
+    """Return a printed module without the names of values and the version."""
     return _STAMP.sub("tosa.fbs_version", _NAME.sub("tosa.tensor_name", text))
 
 
 def bytecode(module: Any) -> bytes:
-    """A module as bytecode."""
+    """Return a module as bytecode."""
     parts: list[bytes] = []
 
     class Sink:
@@ -246,7 +249,7 @@ def bytecode(module: Any) -> bytes:
 
 
 def text_difference(expected: str, found: str) -> str:
-    """The first lines that differ, or "" if none do."""
+    """Return the first lines that differ, or "" if none do."""
     if expected == found:
         return ""
     left, right = expected.splitlines(), found.splitlines()
@@ -259,12 +262,12 @@ def text_difference(expected: str, found: str) -> str:
 
 
 def graph_difference(one: Path, other: Path) -> str:
-    """The first difference of two flatbuffers as graphs, names apart; "" if there is none."""
+    """Return the first difference of two flatbuffers as graphs, names apart; "" if there is none."""
     return str(tc.compare(tc.load(one), tc.load(other), names=True) or "")
 
 
 def describe(result: dict[str, bytes] | Refused) -> str:
-    """The result of the reference model, for a message."""
+    """Return the result of the reference model, for a message."""
     if isinstance(result, Refused):
         return str(result)
     return ", ".join(f"{name}: {len(data)} bytes" for name, data in result.items())

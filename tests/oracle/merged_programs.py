@@ -17,7 +17,7 @@ RESULT = "@result"
 
 
 def prefix_of(index: int) -> str:
-    """What the names of a program begin with in a merged one."""
+    """Return what the names of a program begin with in a merged one."""
     return f"p{index}/"
 
 

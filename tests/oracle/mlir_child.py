@@ -67,7 +67,10 @@ def _work(bindings: Bindings) -> int:
 
 
 def _read(descriptor: int) -> bytes | None:
-    """The bytes after their length; None at the end. Unbuffered: several processes read in turn."""
+    """Return the bytes after their length.
+
+    None at the end. Unbuffered: several processes read in turn.
+    """
     size = os.read(descriptor, _LENGTH.size)
     if len(size) < _LENGTH.size:
         return None
@@ -103,7 +106,7 @@ class Mlir:
         )
 
     def __call__(self, data: bytes) -> Read:
-        """What MLIR says of a module."""
+        """Return what MLIR says of a module."""
         assert self.child.stdin is not None
         assert self.child.stdout is not None
         _write(self.child.stdin.fileno(), data)

@@ -53,7 +53,7 @@ def _replaced(text: str, found: re.Match[str], new: str) -> str:
 
 
 def _another(pattern: re.Pattern[str], more: Sequence[str], text: str, at: random.Random) -> str:
-    """The text with one match of a pattern replaced by another match, or by one of more texts."""
+    """Return the text with one match of a pattern replaced by another match, or by one of more texts."""
     found = list(pattern.finditer(text))
     if not found:
         return text
@@ -81,7 +81,7 @@ def _other_shape(text: str, at: random.Random) -> str:
 
 
 def _everywhere(text: str, at: random.Random) -> str:
-    """One type replaced wherever a line, or the text, has it."""
+    """Return one type replaced wherever a line, or the text, has it."""
     types = sorted({match[0] for match in _TYPE.finditer(text)})
     if not types:
         return text
@@ -96,7 +96,7 @@ def _everywhere(text: str, at: random.Random) -> str:
 
 
 def _lines(text: str, at: random.Random) -> str:
-    """Two lines exchanged, one left out, or one twice."""
+    """Return two lines exchanged, one left out, or one twice."""
     lines = text.split("\n")
     first, second, change = (at.randrange(end) for end in (len(lines), len(lines), 4))
     if change == 0:
@@ -109,7 +109,7 @@ def _lines(text: str, at: random.Random) -> str:
 
 
 def _entry(text: str, at: random.Random) -> str:
-    """An attribute left out, twice, or with the value of another one."""
+    """Return an attribute left out, twice, or with the value of another one."""
     found = list(_ENTRY.finditer(text))
     if not found:
         return text
@@ -126,7 +126,7 @@ def _entry(text: str, at: random.Random) -> str:
 
 
 def _listed(text: str, at: random.Random) -> str:
-    """An operand or a type in parentheses left out, or twice."""
+    """Return an operand or a type in parentheses left out, or twice."""
     found = list(re.finditer(r"(?<=[(,])\s*(?:%[\w#.$-]+|tensor<[^>]*>)(?=[,)])", text))
     if not found:
         return text
@@ -151,7 +151,7 @@ _CHANGES: Final = (
 
 
 def text_mutant(text: str, at: random.Random) -> bytes:
-    """A text with one or two changes."""
+    """Return a text with one or two changes."""
     mutant = text
     for _ in range(1 if at.random() < 0.7 else 2):
         mutant = at.choice(_CHANGES)(mutant, at)

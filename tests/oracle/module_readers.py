@@ -25,7 +25,7 @@ class ModuleReader:
         self.context = self.bindings.new_context()
 
     def parse(self, module: bytes) -> Any:
-        """A module, of text or bytecode, or Refused."""
+        """Return a module, of text or bytecode, or Refused."""
         ir = self.bindings.ir
         # A key that a context knows gets another name, which would be printed.
         has_keys = b"dense_resource<" in module
@@ -38,5 +38,5 @@ class ModuleReader:
 
 
 def readers() -> dict[str, ModuleReader]:
-    """A reader of each package."""
+    """Return a reader of each package."""
     return {package: ModuleReader(package) for package in PACKAGES}

@@ -30,7 +30,7 @@ _WORDS = "return Array.from(document.querySelectorAll('.node-item text'), box =>
 
 
 def _opened(page: Browser, flatbuffer: bool) -> Outcome:
-    """What became of the file that a page was asked to show."""
+    """Return what became of the file that a page was asked to show."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         state, message = page.run(_STATE)

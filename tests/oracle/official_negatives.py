@@ -64,7 +64,7 @@ class Negative:
 
 
 def cases(directory: Path) -> list[Negative]:
-    """All tests below a directory, sorted."""
+    """Return all tests below a directory, sorted."""
     found = []
     for file in directory.glob("**/test.tosa"):
         _, mark, rest = file.parent.name.partition(_MARK)
@@ -75,7 +75,7 @@ def cases(directory: Path) -> list[Negative]:
 
 
 def conditions() -> set[str]:
-    """The names that the generator has for conditions, without those that it makes no test of.
+    """Return the names that the generator has for conditions, without those that it makes no test of.
 
     The latter are the validators that raise an error, because later versions allow more types.
     """
@@ -117,7 +117,7 @@ def generate(directory: Path, seed: int = 1, each: int = 1) -> Path:
 
 
 def sample(config: Any, scratch: Path) -> Path:
-    """One test for each combination, made once in pytest's cache; see `official_suite.sample`."""
+    """Return one test for each combination, made once in pytest's cache; see `official_suite.sample`."""
     cache = getattr(config, "cache", None)
     if cache is None and hasattr(config, "workerinput"):
         scratch = scratch.parent.parent  # what the workers of pytest-xdist share

@@ -86,12 +86,12 @@ class Case:
 
     @property
     def tosa(self) -> Path:
-        """The flatbuffer."""
+        """Return the flatbuffer."""
         return self.folder / "test.tosa"
 
     @property
     def desc(self) -> Path:
-        """The descriptor of the test: its inputs, outputs and expected results."""
+        """Return the descriptor of the test: its inputs, outputs and expected results."""
         return self.folder / "desc.json"
 
 
@@ -138,7 +138,7 @@ _PASSES: dict[Subset, tuple[Pass, ...]] = {
 
 
 def missing() -> str:
-    """The reason why this interpreter cannot make the suite; empty if it can."""
+    """Return the reason why this interpreter cannot make the suite; empty if it can."""
     try:
         find_tool()
     except SuiteError as error:
@@ -158,7 +158,7 @@ def find_tool() -> Path:
 
 
 def generator_command(before: str = "") -> list[str]:
-    """The generator's command, without options. before: Python code that runs first."""
+    """Return the generator's command, without options. before: Python code that runs first."""
     library = str(_wheel_file(_LIBRARY))
     return [sys.executable, "-c", before + _LAUNCHER, "--generate-lib-path", library]
 

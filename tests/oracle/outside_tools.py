@@ -98,7 +98,10 @@ class TosaOpt:
         return _refused(done) if done.returncode or not target.exists() else None
 
     def bytecode(self, module: bytes, patience: float) -> bytes | Refused:
-        """A module, text or bytecode, as bytecode. patience: seconds after which `tosa-opt` hangs."""
+        """Return a module, text or bytecode, as bytecode.
+
+        patience: seconds after which `tosa-opt` hangs.
+        """
         # What is read from standard input has locations in a file "-", as in torch-mlir.
         file = self.empty.with_name("-")
         file.write_bytes(module)
@@ -109,13 +112,13 @@ class TosaOpt:
         return _refused(done) if done.returncode else done.stdout
 
     def print(self, module: Path, flags: Sequence[str]) -> bytes | Refused:
-        """A module, text or bytecode, as text."""
+        """Return a module, text or bytecode, as text."""
         printed = self.empty.with_name("printed.mlir")
         done = self._run(module, *flags, "-o", printed)
         return _refused(done) if done.returncode else printed.read_bytes()
 
     def print_bytes(self, module: bytes, flags: Sequence[str]) -> bytes | Refused:
-        """A module, text or bytecode, as text."""
+        """Return a module, text or bytecode, as text."""
         file = self.empty.with_name("module.mlirbc")
         file.write_bytes(module)
         return self.print(file, flags)
@@ -162,7 +165,7 @@ class TosaOpt:
 
 
 def flatc_json(folder: Path, *files: Path) -> list[Json]:
-    """The output of `flatc --json` for each file, by way of `folder`. Raises ToolError.
+    """Return the output of `flatc --json` for each file, by way of `folder`. Raises ToolError.
 
     The files' stems must differ.
     """
@@ -178,7 +181,7 @@ def flatc_json(folder: Path, *files: Path) -> list[Json]:
 
 
 def reference_run(tosa: Path, test: Path, folder: Path) -> dict[str, bytes] | Refused:
-    """The outputs of the reference model for `tosa` on the inputs of an official test.
+    """Return the outputs of the reference model for `tosa` on the inputs of an official test.
 
     Returns the bytes of each output file, or why there are none.
     """

@@ -72,7 +72,7 @@ def change_element(path: Path, bits: int) -> None:
 
 
 def run_model(model: Path, given: Mapping[str, Array], operator: str = "") -> dict[str, Array]:
-    """The outputs of a program, changed as `perturb` changes them."""
+    """Return the outputs of a program, changed as `perturb` changes them."""
     graph = tc.load(model)
     ins, outs = input_slots(graph), output_slots(graph)
     arrays = match(ins, given)
@@ -96,7 +96,7 @@ def run_model(model: Path, given: Mapping[str, Array], operator: str = "") -> di
 
 @contextlib.contextmanager
 def serve(operator: str = "") -> Iterator[str]:
-    """The reference model as the words of `--against`, until the end of the `with` block."""
+    """Yield the reference model as the words of `--against`, until the end of the `with` block."""
 
     class Request(socketserver.StreamRequestHandler):
         def handle(self) -> None:

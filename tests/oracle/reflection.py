@@ -72,7 +72,7 @@ _LONG, _DOUBLE = number_types.Int64Flags, number_types.Float64Flags
 
 
 def reflect(binary: bytes) -> dict[str, Any]:
-    """The tables, enums and union of a binary schema, without comments."""
+    """Return the tables, enums and union of a binary schema, without comments."""
     schema = _View(binary, _root(binary))
     objects, enums = schema.children(0), schema.children(1)
     names = [[one.string(0) for one in kind] for kind in (objects, enums)]
@@ -133,5 +133,5 @@ def reflect(binary: bytes) -> dict[str, Any]:
 
 
 def _root(binary: bytes) -> int:
-    """The offset of the root table of a flatbuffer."""
+    """Return the offset of the root table of a flatbuffer."""
     return int.from_bytes(binary[:4], "little")

@@ -19,7 +19,7 @@ TYPES = (
 
 
 def programs() -> Iterator[tuple[str, Graph]]:
-    """Each program with its name."""
+    """Iterate over each program with its name."""
     yield "convolution", convolution()
     yield "version", replace(convolution(), version=V1_1_DRAFT)
     yield from ((f"type-{kind}", identity(kind)) for kind in TYPES)
@@ -38,7 +38,7 @@ def programs() -> Iterator[tuple[str, Graph]]:
 
 
 def convolution() -> Graph:
-    """A quantised convolution with weights, which every program reads."""
+    """Return a quantised convolution with weights, which every program reads."""
     b = Builder("main")
     rng = np.random.default_rng(0)
     x = b.input("x", "int8", (1, 8, 8, 4))
@@ -74,7 +74,7 @@ def total(shape: tuple[int, ...] | None, x: str = "x", y: str = "y") -> Graph:
 
 
 def unknown_sizes() -> Iterator[tuple[str, Graph]]:
-    """Operators that move elements of which it is not known how many there are."""
+    """Iterate over operators that move elements of which it is not known how many there are."""
     b = Builder("main")
     b.output(b.reshape(b.input("x", "int8", (-1, 4)), (-1, 2, 2)), name="y")
     yield "unknown-reshape", b.graph()

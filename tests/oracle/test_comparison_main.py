@@ -40,7 +40,7 @@ def die(files: Sequence[Path]) -> list[str]:
 
 @pytest.fixture
 def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A suite of 100 empty files: three batches."""
+    """Return a suite of 100 empty files: three batches."""
     monkeypatch.setattr(official_suite, "missing", lambda: "")
     monkeypatch.setattr(official_suite, "operator_of", lambda folder: folder)
     for number in range(100):

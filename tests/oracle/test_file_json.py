@@ -12,7 +12,7 @@ BLOCK_SCALED, NANS, NAMES, VARIABLES = CORRECTIONS.values()
 
 
 def file(*tensors: Any, **block: Any) -> Any:
-    """A file with one region and these tensors."""
+    """Return a file with one region and these tensors."""
     return {"regions": [{"name": "main", "blocks": [{"tensors": list(tensors), **block}]}]}
 
 
@@ -84,7 +84,7 @@ def test_only_nans_that_tosa_opt_replaced_are_restored() -> None:
 
 
 def regions(*names: str) -> Any:
-    """A main region with an operator for each two names, and the regions of those names."""
+    """Return a main region with an operator for each two names, and the regions of those names."""
     operators = [
         {"op": "COND_IF", "attribute": {"then_graph": then, "else_graph": other}}
         for then, other in zip(names[::2], names[1::2], strict=True)

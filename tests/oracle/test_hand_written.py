@@ -146,7 +146,7 @@ def test_the_judge_finds_a_changed_program(
 
 
 def unpacked(graph: tc.Graph) -> list[bytes]:
-    """The elements' bytes of each constant, in the order of the graph's outputs."""
+    """Return the elements' bytes of each constant, in the order of the graph's outputs."""
     found = []
     for name in graph.main.outputs:
         data = graph.main.tensors[name].data

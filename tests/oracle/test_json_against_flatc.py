@@ -49,7 +49,7 @@ class Flatc:
         return subprocess.run(command, capture_output=True, check=False, timeout=120)
 
     def printed(self, files: Iterable[bytes], *options: str) -> list[bytes]:
-        """The JSON that flatc prints for each flatbuffer."""
+        """Return the JSON that flatc prints for each flatbuffer."""
         names = []
         for index, data in enumerate(files):
             names.append(self.scratch / f"{index}.tosa")
@@ -59,7 +59,7 @@ class Flatc:
         return [name.with_suffix(".json").read_bytes() for name in names]
 
     def built(self, text: bytes) -> bytes | None:
-        """The flatbuffer that flatc makes of JSON, or None if it refuses it."""
+        """Return the flatbuffer that flatc makes of JSON, or None if it refuses it."""
         for old in self.scratch.iterdir():
             old.unlink()
         source = self.scratch / "source.json"
@@ -80,7 +80,7 @@ def flatc(tmp_path: Path) -> Flatc:
 
 @pytest.fixture(scope="module")
 def suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The flatbuffers of an official suite."""
+    """Return the flatbuffers of an official suite."""
     problem = official_suite.missing()
     if problem:
         pytest.skip(f"the official suite is not available: {problem}")
@@ -102,7 +102,7 @@ def text(made: Graph, producer: SoftwareVersion = PRODUCER) -> bytes:
 
 
 def samples(row: AttributeSpec) -> list[Any]:
-    """Values of an attribute: the schema's default, if it is allowed, and others."""
+    """Return values of an attribute: the schema's default, if it is allowed, and others."""
     choices: dict[str, list[Any]] = {
         "i32": [0, -1, 2**31 - 1],
         "i32s": [(0, -(2**31), 7, 1, 2, 3)[: row.length if row.length >= 0 else 6], ()],
@@ -117,7 +117,7 @@ def samples(row: AttributeSpec) -> list[Any]:
 
 
 def operators_of(spec: OperatorSpec) -> list[Operator]:
-    """Operators that together have every sample of each of their attributes."""
+    """Return operators that together have every sample of each of their attributes."""
     values = {row.name: samples(row) for row in spec.attributes}
     count = max(map(len, values.values()), default=1)
     names = [f"v{i}" for i in range(3)]
@@ -134,7 +134,7 @@ def operators_of(spec: OperatorSpec) -> list[Operator]:
 
 
 def constants(row: DType) -> Graph:
-    """Constants of one type: with padding, empty, of rank 0, as a splat."""
+    """Return constants of one type: with padding, empty, of rank 0, as a splat."""
     values = []
     for index, (dims, padding) in enumerate([((3,), 5), ((), 0), ((2, 0), 0), ((9,), 0)]):
         count = int(np.prod(dims))

@@ -30,7 +30,7 @@ NEVER_GENERATED = {"custom", "variable", "variable_read", "variable_write"}
 
 @pytest.fixture(scope="module")
 def suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sample."""
+    """Return the sample."""
     return official_suite.sample(request.config, tmp_path_factory.mktemp("official"))
 
 
@@ -86,7 +86,7 @@ def test_operators_that_the_generator_never_uses_have_a_case_written_by_hand() -
 
 
 def first(suite: Path, operator: str, words: str = "") -> Path:
-    """The first case of an operator whose folder's name, with a slash, contains `words`."""
+    """Return the first case of an operator whose folder's name, with a slash, contains `words`."""
     for case in official_suite.cases(suite):
         if case.operator == operator and words in f"{case.folder.name}/":
             return case.tosa
@@ -94,7 +94,7 @@ def first(suite: Path, operator: str, words: str = "") -> Path:
 
 
 def built(path: Path, make: Callable[[Builder], Value]) -> Path:
-    """A file of a program with one operator."""
+    """Return a file of a program with one operator."""
     b = Builder("main")
     b.output(make(b))
     tc.save(b.graph(), path)

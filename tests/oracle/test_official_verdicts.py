@@ -33,13 +33,13 @@ SAMPLE = 40
 
 @pytest.fixture(scope="module")
 def suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sample."""
+    """Return the sample."""
     return official_suite.sample(request.config, tmp_path_factory.mktemp("official"))
 
 
 @pytest.fixture(scope="module")
 def names(suite: Path) -> list[str]:
-    """Cases of as many operators as there are, one of each at most."""
+    """Return cases of as many operators as there are, one of each at most."""
     cases = {case.operator: case.tosa.parent for case in official_suite.cases(suite)}
     folders = [cases[name] for name in sorted(cases)]
     step = max(1, len(folders) // SAMPLE)
@@ -48,7 +48,7 @@ def names(suite: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def copied(suite: Path, names: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the sample, in whose folders the official runner writes."""
+    """Return a copy of the sample, in whose folders the official runner writes."""
     folder = tmp_path_factory.mktemp("copied")
     copy_cases(suite, names, folder)
     return folder

@@ -77,7 +77,7 @@ def check_verb(*arguments: str) -> int:
 
 
 def program(bias: Array) -> Graph:
-    """What the originals compute if the bias is BIAS."""
+    """Return what the originals compute if the bias is BIAS."""
     b = Builder()
     x, n = b.input("x", "fp32", (3, 8)), b.input("n", "int32", (3,))
     product = b.reshape(b.matmul(b.reshape(x, (1, 3, 8)), WEIGHT[None]), (3, 4))

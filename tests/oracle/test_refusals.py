@@ -22,12 +22,12 @@ WRONG = TEXT.replace("> : tensor<2xf32>}", "> : tensor<2xbf16>}")
 
 
 def read(text: str) -> Read:
-    """What a judge says who reads a module as this text."""
+    """Return what a judge says who reads a module as this text."""
     return Read("", tc.dumps(tc.load(text.encode()), "mlirbc"))
 
 
 def verdict(text: str, *said: Read) -> tuple[str, str]:
-    """How judges who say this agree with us."""
+    """Return how judges who say this agree with us."""
     answers = dict(zip(JUDGES, said, strict=True))
     return judged(text.encode(), cast("Judges", lambda data: answers))
 

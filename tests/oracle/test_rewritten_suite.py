@@ -22,7 +22,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sample."""
+    """Return the sample."""
     return official_suite.sample(request.config, tmp_path_factory.mktemp("official"))
 
 

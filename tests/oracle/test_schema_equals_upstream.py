@@ -36,7 +36,7 @@ def reflected(schema: Path, folder: Path) -> dict[str, Any]:
 
 
 def conforms(newer: Path, older: Path) -> bool:
-    """Whether files of `older` can be read with `newer`."""
+    """Return whether files of `older` can be read with `newer`."""
     return flatc("--conform", older, newer).returncode == 0
 
 

@@ -46,7 +46,7 @@ def judge() -> Iterator[Judge]:
 
 @pytest.fixture(scope="module")
 def converted(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
-    """Each model as MLIR bytecode."""
+    """Return each model as MLIR bytecode."""
     folder = tmp_path_factory.mktemp("converted")
     modules = {}
     for model in MODELS:
@@ -97,7 +97,7 @@ def test_the_reference_model_computes_the_same_bytes_from_our_file(
 
 
 def static(text: str) -> str:
-    """The module with BATCH for the dynamic size, which is the first and only one in these models."""
+    """Return the module with BATCH for the dynamic size, the first and only one in these models."""
     text = text.replace("tensor<?x", f"tensor<{BATCH}x")
     assert "?x" not in text
     return re.sub(r"(tosa\.const_shape.*dense<\[)-1, ", rf"\g<1>{BATCH}, ", text)
@@ -139,7 +139,7 @@ def values(random: np.random.Generator, kind: np.dtype[Any], shape: tuple[int, .
 
 
 def with_another_output(graph: tc.Graph) -> tc.Graph:
-    """The graph with one bit of its largest constant changed in every byte."""
+    """Return the graph with one bit of its largest constant changed in every byte."""
     tensor = max(
         (one for one in graph.main.tensors.values() if one.data is not None),
         key=lambda one: one.data.nbytes if one.data is not None else 0,

@@ -33,7 +33,7 @@ def comparison(torch_mlir: Bindings, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture
 def weights(tmp_path: Path) -> Path:
-    """A flatbuffer with constants of several types that become resources."""
+    """Return a flatbuffer with constants of several types that become resources."""
     values = [
         tensor("a", "FP32", (300,), np.arange(300, dtype="<f4").tobytes()),
         tensor("b", "INT8", (301,), bytes(range(256)) + bytes(range(45))),

@@ -34,7 +34,7 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """Every module of the folder."""
+    """Return every module of the folder."""
     found = []
     for file in sorted(FOLDER.glob("*.mlir")):
         for number, text in enumerate(_SEPARATOR.split(file.read_text(encoding="utf-8"))):
@@ -58,7 +58,7 @@ class Element:
 
     @property
     def packed(self) -> bool:
-        """Whether elements share a byte in a file."""
+        """Return whether elements share a byte in a file."""
         return self.bits < 8
 
     def wire(self, raw: bytes) -> bytes:
@@ -121,7 +121,7 @@ _COUNTS: Final = (1, 3, 5, 7, 8, 17, 300)
 
 
 def constants(element: Element, form: str) -> tuple[str, list[bytes]]:
-    """A module that returns a constant for each count, and the unpacked bytes of each."""
+    """Return a module that returns a constant for each count, and the unpacked bytes of each."""
     types, raws, lines, blobs = [], [], [], []
     for number, count in enumerate(_COUNTS):
         kind = f"tensor<{element.mlir}>" if count == 1 else f"tensor<{count}x{element.mlir}>"

@@ -77,7 +77,7 @@ class Browser:
         ActionChains(self.driver).send_keys(keys).perform()
 
     def pixels(self) -> int:
-        """How many different colours the canvas shows."""
+        """Return how many different colours the canvas shows."""
         script = """
             const graph = document.getElementById("graph"), { width, height } = graph;
             const copy = Object.assign(document.createElement("canvas"), { width, height });
@@ -89,11 +89,11 @@ class Browser:
         return int(self.run(script))
 
     def errors(self) -> list[str]:
-        """Messages of the console since the page was opened."""
+        """Return messages of the console since the page was opened."""
         return [row["message"] for row in self.driver.get_log("browser")]
 
     def requests(self) -> list[str]:
-        """The addresses that the page requested since it was opened, its own included."""
+        """Return the addresses that the page requested since it was opened, its own included."""
         found = []
         for row in self.driver.get_log("performance"):
             message = json.loads(row["message"])["message"]
@@ -104,7 +104,7 @@ class Browser:
 
 @contextmanager
 def browser(profile: Path, *, dark: bool = False) -> Iterator[Browser]:
-    """A browser that is closed at the end. profile: a new folder for its files."""
+    """Yield a browser that is closed at the end. profile: a new folder for its files."""
     from selenium import webdriver
     from selenium.webdriver.chrome.options import Options
     from selenium.webdriver.chrome.service import Service

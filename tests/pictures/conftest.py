@@ -10,7 +10,7 @@ from pictures.browser import Browser, browser, missing
 
 @pytest.fixture(scope="session")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """A browser in light colours."""
+    """Yield a browser in light colours."""
     reason = missing()
     if reason:
         pytest.skip(reason)

@@ -28,7 +28,7 @@ HOSTILE = (
 
 
 def network(operators: int, *, scoped: bool = False) -> Graph:
-    """A residual network: chains of eight operators, each with a shortcut around it."""
+    """Return a residual network: chains of eight operators, each with a shortcut around it."""
     kinds = ("ABS", "EXP", "TANH", "CEIL")
     names = ["x"]
     rows: list[Operator] = []

@@ -15,7 +15,7 @@ from tosa_convert.views.pictures.scopes import scopes_of
 
 
 def titles(diagram: Diagram, group: int = 0) -> list[str]:
-    """The items of a group; a group in brackets."""
+    """Return the items of a group; a group in brackets."""
     return [
         diagram.nodes[item].title if item >= 0 else f"[{diagram.groups[~item].label}]"
         for item in diagram.groups[group].items
@@ -61,7 +61,7 @@ def test_scopes_are_nested_groups() -> None:
 
 
 def named(*names: str, locations: bool = False) -> Graph:
-    """A chain of operators whose results, or else locations, have these names."""
+    """Return a chain of operators whose results, or else locations, have these names."""
     values = [f"layer_{number}" for number in range(len(names))] if locations else list(names)
     rows = []
     for before, name, text in zip(["x", *values], values, names, strict=False):

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("_layout")
 
 
 def random_graph(seed: int, operators: int) -> Graph:
-    """Operators with up to three operands anywhere before them, some in scopes that use each other."""
+    """Return operators with up to three operands from anywhere before, some in linked scopes."""
     generator = random.Random(seed)
     names, rows = ["x"], []
     for number in range(operators):

@@ -30,7 +30,7 @@ def rows(found: Overlay) -> list[tuple[str, bool]]:
 
 
 def compared(**found: float) -> golden.Comparison:
-    """Tensors of one element that should be 1."""
+    """Return tensors of one element that should be 1."""
     return golden.compare(
         {name: np.array([1], np.float32) for name in found},
         {name: np.array([value], np.float32) for name, value in found.items()},

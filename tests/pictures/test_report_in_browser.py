@@ -36,7 +36,7 @@ def opened(
 
 
 def clean(page: Browser) -> bool:
-    """Whether nothing was logged, and nothing but the page itself was requested."""
+    """Return whether nothing was logged, and nothing but the page itself was requested."""
     assert page.errors() == []
     others = [url for url in page.requests() if not url.startswith(("file:", "data:,"))]
     assert others == []
@@ -250,7 +250,7 @@ def test_ten_thousand_operators_are_usable(page: Browser, tmp_path: Path) -> Non
 
 
 def failing() -> tuple[Graph, dict[str, Any]]:
-    """A network, and a bisection of it: one operator is wrong, and the output inherits."""
+    """Return a network, and a bisection of it: one operator is wrong, and the output inherits."""
     program = network(40)
     indices = [
         k for k, o in enumerate(program.main.operators) if not o.spec.name.startswith("CONST")

@@ -121,7 +121,7 @@ def rescale(b: Any, x: Any) -> Any:
 
 
 def connected(b: Any, x: Any) -> Any:
-    """A convolution whose weights are most of what is live."""
+    """Return a convolution whose weights are most of what is live."""
     weight = b.reshape(x, (1024, 1, 1, 4096))
     line = b.const(np.ones((1, 1, 1, 4096), weight.dtype.numpy))
     is_int = weight.dtype.name == "INT8"

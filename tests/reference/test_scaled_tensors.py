@@ -145,7 +145,7 @@ def test_an_operator_that_takes_no_blocks_is_refused_by_name() -> None:
 
 
 def product(element: DType, *, holds_scales: bool) -> Graph:
-    """A product of FP32 numbers and a tensor of another type."""
+    """Return a product of FP32 numbers and a tensor of another type."""
     shape = (1, 2, 32)
     other = scaled("b", element, shape) if holds_scales else Tensor("b", element, shape)
     zero = dtype("FP32") if holds_scales else element

@@ -17,7 +17,10 @@ _RANGES = {"INT8": (-128, 127), "INT16": (-100, 100), "INT32": (-100, 100)}
 
 
 def frozen(seed: int, operators: int = 25, **options: Any) -> Graph:
-    """A random program; about half of its inputs are constants, with zeros, ones and special numbers."""
+    """Return a random program.
+
+    About half of its inputs are constants, with zeros, ones and special numbers.
+    """
     graph = generate_for_model(seed, operators, **options)
     chosen = random.Random(seed)
     block = graph.main

@@ -32,13 +32,13 @@ SPECIAL = (0.0, -0.0, 1.0, -1.0, 2.5, -2.5, np.inf, -np.inf, np.nan, 1e-40, 3e38
 
 
 def special(dtype: npt.DTypeLike = "float32") -> npt.NDArray[Any]:
-    """The special values as an array of one dimension."""
+    """Return the special values as an array of one dimension."""
     with np.errstate(over="ignore"):
         return np.array(SPECIAL).astype(dtype)
 
 
 def program(build: Callable[[Builder], Value | tuple[Value, ...]]) -> Graph:
-    """A program whose results are `y0`, `y1`, ..., or `y` if there is one."""
+    """Return a program whose results are `y0`, `y1`, ..., or `y` if there is one."""
     b = Builder("main")
     made = build(b)
     if isinstance(made, tuple):
@@ -50,13 +50,13 @@ def program(build: Callable[[Builder], Value | tuple[Value, ...]]) -> Graph:
 
 
 def kinds(graph: Graph) -> list[str]:
-    """The operators of the main block, without constants."""
+    """Return the operators of the main block, without constants."""
     names = [op.spec.name for op in graph.main.operators]
     return [name for name in names if name not in ("CONST", "CONST_SHAPE")]
 
 
 def rewritten(graph: Graph, *names: str) -> tuple[Graph, Report]:
-    """The rewritten graph and the report, after checks that hold for every rewrite.
+    """Return the rewritten graph and the report, after checks that hold for every rewrite.
 
     The given graph does not change, the result is sound and has the same interface, and rewriting it
     again changes nothing.
@@ -74,7 +74,7 @@ def rewritten(graph: Graph, *names: str) -> tuple[Graph, Report]:
 
 
 def interface(graph: Graph) -> list[Any]:
-    """Names and types of inputs, outputs and variables, and of those of regions that still run."""
+    """Return names and types of inputs, outputs and variables, of regions that still run, too."""
     main = graph.main
     values: dict[str, Tensor | ShapeValue] = {**main.tensors, **main.shapes}
     variables = [t for t in main.tensors.values() if t.variable]
@@ -85,7 +85,7 @@ def interface(graph: Graph) -> list[Any]:
 
 
 def run(graph: Graph, **inputs: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
-    """The results of a program on the reference model; the test needs the fixture `refmodel`."""
+    """Return the results of a program on the reference model; the test needs the fixture `refmodel`."""
     return dict(golden.run(graph, inputs).outputs)
 
 
@@ -114,7 +114,9 @@ def single(
     result: tuple[str, tuple[int, ...]],
     **attributes: Any,
 ) -> Graph:
-    """A program of one operator, which TOSA need not allow: inputs `x0`, `x1`, ... and output `y`.
+    """Return a program of one operator, which TOSA need not allow.
+
+    Inputs `x0`, `x1`, ... and output `y`.
 
     operands, result: element types and shapes. MUL gets its shift.
     """
@@ -139,7 +141,7 @@ def single(
 
 
 def with_constants(graph: Graph, arrays: Arrays) -> Graph:
-    """The program with arrays in place of its inputs, except block-scaled ones."""
+    """Return the program with arrays in place of its inputs, except block-scaled ones."""
     block = graph.main
     tensors = dict(block.tensors)
     made = []

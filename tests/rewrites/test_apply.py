@@ -12,7 +12,7 @@ from tosa_convert.rewrites.table import GROUPS
 
 
 def both() -> Graph:
-    """A program that a repair and clean-up change."""
+    """Return a program that a repair and clean-up change."""
     return program(lambda b: b.pow(b.input("x", "fp32", (2,)), 2.0))
 
 

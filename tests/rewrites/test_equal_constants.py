@@ -12,7 +12,7 @@ NAME = "equal-constants"
 
 
 def sums(*arrays: np.ndarray) -> Graph:  # type: ignore[type-arg]
-    """A program that adds constants, each of which is one of its own."""
+    """Return a program that adds constants, each of which is one of its own."""
 
     def build(b: Builder) -> Value:
         value = b.input("x", arrays[0].dtype, arrays[0].shape)

@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 
 
 def folded(graph: Graph) -> Constant | None:
-    """The data of `y` if the program became a constant."""
+    """Return the data of `y` if the program became a constant."""
     made, _ = rewritten(graph, NAME)
     last = made.main.operators[-1]
     assert last.outputs == ("y",)

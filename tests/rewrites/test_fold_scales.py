@@ -26,7 +26,7 @@ def numbers(shape: Sequence[int], seed: int) -> Array:
 
 
 def convolution(b: Builder, x: Value, kind: str, seed: int = 0) -> Value:
-    """A convolution of 3 channels to 6."""
+    """Return a convolution of 3 channels to 6."""
     if kind == "conv3d":
         weight = numbers((6, 2, 2, 2, 3), seed)
         return b.conv3d(x, weight, numbers([6], 1))
@@ -78,7 +78,7 @@ def behind_a_sum(b: Builder, y: Value) -> Value:
 
 
 def behind_other_shapes(b: Builder, y: Value) -> Value:
-    """A convolution over one axis, as frontends write it, and part of its result."""
+    """Return a convolution over one axis, as frontends write it, and part of its result."""
     y = b.transpose(b.reshape(y, (9, 6)), perms=(1, 0))
     y = b.slice(y, start=(0, 1), size=(6, 7))
     return b.sub(b.mul(y, numbers((6, 1), 3)), numbers((6, 1), 4))
@@ -105,7 +105,7 @@ def test_what_moves_channels_may_be_between(
 
 
 def linear(b: Builder, *, bias: bool, between: bool) -> Value:
-    """A product with a matrix, its bias, and a normalisation of the six channels."""
+    """Return a product with a matrix, its bias, and a normalisation of the six channels."""
     y = b.matmul(b.input("x", "fp32", (1, 8, 3)), numbers((1, 3, 6), 0))
     if bias:
         y = b.add(numbers((1, 1, 6), 1), y)

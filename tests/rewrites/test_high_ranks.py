@@ -95,7 +95,7 @@ STEPS: dict[str, tuple[Step, NumpyStep]] = {
 
 
 def between(step: Step) -> Graph:
-    """A program whose inputs and outputs have few dimensions, and what is between them many."""
+    """Return a program whose inputs and outputs have few dimensions, and what is between them many."""
 
     def build(b: Builder) -> Value:
         made = step(b, b.reshape(b.input("x", "fp32", X.shape), SHAPE))

@@ -40,7 +40,7 @@ def dequantise(b: Builder, x: Value, scale: float, zero: int = 0) -> Value:
 
 
 def weight(b: Builder, shape: Sequence[int], axis: int, seed: int = 1) -> Value:
-    """Weights of INT8 with a scale for each index of an axis, dequantised."""
+    """Return weights of INT8 with a scale for each index of an axis, dequantised."""
     random = np.random.default_rng(seed)
     scales = random.uniform(0.001, 0.01, [n if i == axis else 1 for i, n in enumerate(shape)])
     constant = b.const(random.integers(-127, 128, shape).astype(np.int8))
@@ -93,7 +93,7 @@ def depthwise(b: Builder, x: Value) -> Value:
 
 
 def by_groups(b: Builder, x: Value) -> Value:
-    """A convolution of two groups as one of single channels and a sum, with channels first."""
+    """Return a convolution of two groups as one of single channels and a sum, with channels first."""
     made = b.depthwise_conv2d(x, weight(b, (3, 3, 6, 2), 3), np.zeros(12, np.float32))
     sums = b.reduce_sum(b.reshape(made, [4, 2, 3, 2]), axis=2)
     first = b.transpose(b.reshape(sums, [1, 2, 2, 4]), perms=[0, 3, 1, 2])
@@ -194,6 +194,44 @@ def test_moves_and_clamps_move_and_clamp_integers() -> None:
     graph = between(compute, out=(0.02, 3))
     assert set(kinds(rewritten(graph)[0])) <= {"MAX_POOL2D", "PAD", "CONCAT", "TRANSPOSE", "CLAMP"}
     assert steps(graph).max() == 0
+
+
+def literally(compute: Callable[[Builder, Value], Value], scale: float = 0.02) -> Graph:
+    """Return a program of INT8 that quantises and dequantises as TFLite's operators do."""
+
+    def build(b: Builder) -> Value:
+        x = b.cast(b.input("x", "int8", (2, 256)), dtype="fp32")
+        x = compute(b, b.mul(b.sub(x, 5.0), 0.02))
+        whole = b.cast(b.mul(x, float(np.float32(1) / np.float32(scale))), dtype="int32")
+        bounded = b.minimum(b.maximum(b.add(whole, 5), -128), 127)
+        return b.cast(bounded, dtype="int8")
+
+    return program(build)
+
+
+def test_moves_between_operators_of_tflite_move_integers() -> None:
+    def compute(b: Builder, x: Value) -> Value:
+        parts = [b.slice(x, (row, 0), (1, 256)) for row in (1, 0)]
+        return b.clamp(b.concat(parts, axis=0), min_val=-1.0, max_val=2.0)
+
+    graph = literally(compute)
+    made, _ = rewritten(graph)
+    assert set(kinds(made)) == {"SLICE", "CONCAT", "CLAMP"}
+    x = np.stack([np.arange(-128, 128), np.arange(-128, 128)[::-1]]).astype(np.int8)
+    one, other = (tc.run(each, {"x": x}, engine="numpy").outputs["y"] for each in (made, graph))
+    np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        literally(lambda b, x: b.tanh(x)),
+        literally(lambda b, x: b.add(x, x)),
+        literally(lambda b, x: b.reverse(x, axis=1), scale=0.03),
+    ],
+)
+def test_arithmetic_between_operators_of_tflite_stays(graph: Graph) -> None:
+    assert not rewritten(graph, NAME)[1]
 
 
 def test_what_is_quantised_from_numbers_is_rounded_by_cast() -> None:

@@ -142,7 +142,7 @@ def test_a_rescale_of_channels_has_its_channels_last() -> None:
 
 
 def layered(seed: int, operators: int) -> Graph:
-    """A random program of operators that take any layout, and some that need channels last."""
+    """Return a random program of operators that take any layout, and some that need channels last."""
     random = Random(seed)
     b = Builder("main")
     values = [b.input("x", "fp32", (1, 3, 3, 3)), b.input("z", "fp32", (1, 3, 3, 3))]

@@ -15,7 +15,7 @@ NHWC, NCHW = (0, 2, 3, 1), (0, 3, 1, 2)
 
 
 def layouts(*perms: tuple[int, ...]) -> Graph:
-    """A program of one TRANSPOSE after the other."""
+    """Return a program of one TRANSPOSE after the other."""
 
     def build(b: Builder) -> Value:
         value = b.input("x", "fp32", (2, 3, 4, 5))

@@ -50,7 +50,7 @@ WITH_EFFECT: dict[str, Step] = {
 
 
 def between(step: Step) -> Graph:
-    """A program whose operator lies between two others."""
+    """Return a program whose operator lies between two others."""
     return program(lambda b: b.abs(step(b, b.negate(b.input("x", "fp32", (3, 4))))))
 
 

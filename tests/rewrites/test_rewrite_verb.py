@@ -11,7 +11,7 @@ from tosa_convert.cli.main import run, verb
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a program that repairs and clean-up change."""
+    """Return a folder with a program that repairs and clean-up change."""
     monkeypatch.chdir(tmp_path)
     tc.save(program(lambda b: b.pow(b.input("x", "fp32", (2,)), 2.0)), "m.tosa")
     return tmp_path

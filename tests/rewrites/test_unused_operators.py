@@ -75,7 +75,7 @@ def test_operators_with_an_effect_stay() -> None:
 
 
 def unused_branch(writes: bool) -> Graph:
-    """A COND_IF without a use, whose branch reads a variable, and perhaps writes it."""
+    """Return a COND_IF without a use, whose branch reads a variable, and perhaps writes it."""
     made = counting()
     block = made.main
     block.inputs.append("c")

@@ -32,7 +32,7 @@ BINARY: dict[str, Callable[[Numbers, Numbers], Numbers]] = {
 
 
 def operands(element: str) -> tuple[Numbers, Numbers]:
-    """Every pair of the ends of the range, the numbers around 0, and some others."""
+    """Return every pair of the ends of the range, the numbers around 0, and some others."""
     limits = np.iinfo(element)
     row = np.array([limits.min, limits.min + 1, -7, -1, 0, 1, 3, 100, limits.max - 1, limits.max])
     return row.astype(element).reshape(1, -1), row.astype(element).reshape(-1, 1)

@@ -50,7 +50,7 @@ locations = st.one_of(
 
 @st.composite
 def constants(draw: Any, row: DType, count: int) -> Constant:
-    """Data of any form: as in a file, unpacked, or a splat; no INT4 is -8."""
+    """Return data of any form: as in a file, unpacked, or a splat; no INT4 is -8."""
     form = draw(st.sampled_from(["file", "unpacked", "splat"]))
     size = row.element_bytes * (1 if form == "splat" else count)
     seed = draw(st.integers(0, 2**32 - 1))
@@ -70,7 +70,7 @@ def constants(draw: Any, row: DType, count: int) -> Constant:
 
 @st.composite
 def static_shapes(draw: Any) -> tuple[int, ...]:
-    """Shapes that data can have."""
+    """Return shapes that data can have."""
     rank = draw(st.integers(0, 4))
     sizes: list[int] = []
     left = MAX_ELEMENTS
@@ -82,7 +82,7 @@ def static_shapes(draw: Any) -> tuple[int, ...]:
 
 @st.composite
 def attributes(draw: Any, row: AttributeSpec, element: DType, regions: list[str]) -> AttributeValue:
-    """A value for an attribute; `element` is the type of the operator's first operand."""
+    """Return a value for an attribute; `element` is the type of the operator's first operand."""
     match row.kind:
         case "i32":
             return int(draw(_I32))
@@ -125,7 +125,7 @@ class _Builder:
         return f"{self.fresh}{len(self.block.tensors) + len(self.block.shapes)}"
 
     def tensor(self, *, data: bool = False, variable: bool = False) -> Tensor:
-        """A tensor that the block lists and nothing defines yet."""
+        """Return a tensor that the block lists and nothing defines yet."""
         draw = self.draw
         row = draw(st.sampled_from(DTYPES))
         shape: tuple[int, ...] | None
@@ -157,7 +157,7 @@ class _Builder:
             made.scale.data = self.draw(constants(made.scale.dtype, rows * blocks))
 
     def shape(self, *, data: bool = False) -> ShapeValue:
-        """A shape that the block lists and nothing defines yet."""
+        """Return a shape that the block lists and nothing defines yet."""
         rank = self.draw(st.integers(0, 6))
         made = ShapeValue(self.name(), rank)
         if data:
@@ -169,11 +169,11 @@ class _Builder:
         return made
 
     def define(self, row: OperandSpec, *, data: bool = False) -> str:
-        """A fresh value of the kind that a row wants."""
+        """Return a fresh value of the kind that a row wants."""
         return (self.shape(data=data) if row.is_shape else self.tensor(data=data)).name
 
     def operand(self, row: OperandSpec) -> str:
-        """A value of the kind that a row wants: one that is defined, or a new argument."""
+        """Return a value of the kind that a row wants: one that is defined, or a new argument."""
         values = self.block.shapes if row.is_shape else self.block.tensors
         known = [name for name in self.usable if name in values]
         if known and self.draw(st.integers(0, 3)):
@@ -184,7 +184,7 @@ class _Builder:
         return name
 
     def rows(self, values: tuple[OperandSpec, ...]) -> list[OperandSpec]:
-        """The row of each operand or result: any number of a `*`, and zero or one of a `?`."""
+        """Return the row of each operand or result: any number of a `*`, and zero or one of a `?`."""
         rows: list[OperandSpec] = []
         for row in values:
             count = 1
@@ -221,7 +221,7 @@ class _Builder:
         )
 
     def finish(self) -> Block:
-        """The block with its outputs, and perhaps values that nothing uses."""
+        """Return the block with its outputs, and perhaps values that nothing uses."""
         draw = self.draw
         self.block.outputs = (
             draw(st.lists(st.sampled_from(self.usable), max_size=4)) if self.usable else []
@@ -232,14 +232,14 @@ class _Builder:
 
 
 def _operators(last: bool) -> Any:
-    """Rows to choose from; the last region has no later region to run."""
+    """Return rows to choose from; the last region has no later region to run."""
     rows = [row for row in USABLE if not (last and row.regions)]
     return st.lists(st.sampled_from(rows), max_size=6)
 
 
 @st.composite
 def blocks(draw: Any, later: list[str], specs: list[OperatorSpec] | None = None) -> Block:
-    """A block that may run the regions `later`."""
+    """Return a block that may run the regions `later`."""
     builder = _Builder(draw, later)
     for spec in draw(_operators(not later)) if specs is None else specs:
         builder.operator(spec)
@@ -248,7 +248,7 @@ def blocks(draw: Any, later: list[str], specs: list[OperatorSpec] | None = None)
 
 @st.composite
 def graphs(draw: Any, specs: list[OperatorSpec] | None = None) -> Graph:
-    """A graph; `specs`: the operators of its first region, else any."""
+    """Return a graph; `specs`: the operators of its first region, else any."""
     names = draw(st.lists(texts, min_size=2, max_size=4, unique=True))
     regions = [
         Region(name, [draw(blocks(names[index + 1 :], specs if index == 0 else None))])

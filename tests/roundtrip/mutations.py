@@ -41,7 +41,7 @@ def attribute(made: Graph, block: Block, rng: random.Random) -> bool:
 
 
 def data(made: Graph, block: Block, rng: random.Random) -> bool:
-    """A flipped bit of a constant."""
+    """Return a flipped bit of a constant."""
     results = {name for row in block.operators for name in row.outputs}
     found = [t for t in block.tensors.values() if t.name in results and t.data and t.data.count]
     if not found:
@@ -55,7 +55,7 @@ def data(made: Graph, block: Block, rng: random.Random) -> bool:
 
 
 def inserted(made: Graph, block: Block, rng: random.Random) -> bool:
-    """A new operator between a value and some of its uses."""
+    """Return a new operator between a value and some of its uses."""
     at = rng.randrange(len(block.operators) + 1)
     defined = [*block.inputs, *(n for row in block.operators[:at] for n in row.outputs)]
     usable = [n for n in defined if n in block.tensors and not block.tensors[n].variable]
@@ -71,7 +71,7 @@ def inserted(made: Graph, block: Block, rng: random.Random) -> bool:
 
 
 def removed(made: Graph, block: Block, rng: random.Random) -> bool:
-    """An operator less; what it took replaces its result."""
+    """Return an operator less; what it took replaces its result."""
     found = [
         row
         for row in block.operators
@@ -93,7 +93,7 @@ def removed(made: Graph, block: Block, rng: random.Random) -> bool:
 
 
 def operands(made: Graph, block: Block, rng: random.Random) -> bool:
-    """The operands of an operator in another order."""
+    """Return the operands of an operator in another order."""
     found = [row for row in block.operators if len(set(row.inputs)) > 1]
     if not found:
         return False
@@ -103,7 +103,7 @@ def operands(made: Graph, block: Block, rng: random.Random) -> bool:
 
 
 def moved(made: Graph, block: Block, rng: random.Random) -> bool:
-    """An operator before one that does not depend on it."""
+    """Return an operator before one that does not depend on it."""
     found = [
         index
         for index, (one, other) in enumerate(
@@ -120,7 +120,7 @@ def moved(made: Graph, block: Block, rng: random.Random) -> bool:
 
 
 def outputs(made: Graph, block: Block, rng: random.Random) -> bool:
-    """The outputs in another order, or one less."""
+    """Return the outputs in another order, or one less."""
     if len(block.outputs) < 2:
         return False
     block.outputs = block.outputs[1:] + block.outputs[: rng.randrange(2)]
@@ -128,7 +128,7 @@ def outputs(made: Graph, block: Block, rng: random.Random) -> bool:
 
 
 def inputs(made: Graph, block: Block, rng: random.Random) -> bool:
-    """The inputs in another order."""
+    """Return the inputs in another order."""
     if len(block.inputs) < 2:
         return False
     block.inputs = block.inputs[1:] + block.inputs[:1]
@@ -152,7 +152,7 @@ def shape(made: Graph, block: Block, rng: random.Random) -> bool:
 
 
 def shared_constant(made: Graph, block: Block, rng: random.Random) -> bool:
-    """A copy of a constant for one of its uses."""
+    """Return a copy of a constant for one of its uses."""
     found = [row for row in block.operators if row.spec.name == "CONST"]
     if not found:
         return False
@@ -169,7 +169,7 @@ def shared_constant(made: Graph, block: Block, rng: random.Random) -> bool:
 
 
 def run_regions(made: Graph, block: Block, rng: random.Random) -> bool:
-    """The two regions of a control-flow operator exchanged."""
+    """Return the two regions of a control-flow operator exchanged."""
     found = [row for row in block.operators if row.spec.regions]
     if not found:
         return False
@@ -182,7 +182,7 @@ def run_regions(made: Graph, block: Block, rng: random.Random) -> bool:
 
 
 def region_order(made: Graph, block: Block, rng: random.Random) -> bool:
-    """The regions in another order."""
+    """Return the regions in another order."""
     if len(made.regions) < 3:
         return False
     made.regions[1:] = made.regions[:0:-1]

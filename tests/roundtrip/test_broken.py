@@ -40,7 +40,7 @@ RICH = [
 
 
 def pick(draw: Draw, things: Any) -> Any:
-    """One of several; examples without any are skipped."""
+    """Return one of several; examples without any are skipped."""
     things = list(things)
     assume(things)
     return draw(st.sampled_from(things))

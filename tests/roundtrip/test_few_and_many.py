@@ -78,7 +78,7 @@ def threshold(number: int) -> Iterator[None]:
 
 
 def both(work: Callable[..., Any], *arguments: Any) -> Any:
-    """The results of one work on few and on many things; findings, if it raises them."""
+    """Return the results of one work on few and on many things; findings, if it raises them."""
     results = []
     for number in (ALL_FEW, ALL_MANY):
         with threshold(number):

@@ -17,7 +17,7 @@ def assert_stable(graph: Graph, form: Format) -> None:
 
 
 def scale() -> Graph:
-    """A program with what files pad or sort: short constants, bounds, shapes, variables."""
+    """Return a program with what files pad or sort: short constants, bounds, shapes, variables."""
     b = Builder("scale")
     x = b.input("x", "int8", (1, 3))
     count = b.variable("count", "int32", (), initial=0)

@@ -20,7 +20,7 @@ _SPECS += [row for row in OPERATORS if row.name in ("ADD", "ABS", "CONST_SHAPE")
 
 @st.composite
 def sharing(draw: Any) -> Graph:
-    """A graph in which operators run any of the later regions. Each region is run."""
+    """Return a graph in which operators run any of the later regions. Each region is run."""
     names = ["main", "r", "r_1", "r_2"]
     regions = []
     for index, name in enumerate(names):

@@ -15,7 +15,7 @@ from tosa_convert.graph.versions import V1_0
 
 
 def residual_block_by_hand() -> Graph:
-    """The same program as `networks.residual_block`."""
+    """Return the same program as `networks.residual_block`."""
     int8, int32 = dtype("INT8"), dtype("INT32")
     image = (1, 6, 6, CHANNELS)
     block = Block("main", ["x"], ["y"], tensors={"x": Tensor("x", int8, image)})

@@ -26,7 +26,7 @@ def floats(*shape: int, seed: int = 0) -> np.ndarray[Any, np.dtype[np.float32]]:
 
 
 def residual_block() -> Graph:
-    """Two int8 convolutions, and their input added to their result."""
+    """Return two int8 convolutions, and their input added to their result."""
     b = Builder("main")
     x = y = b.input("x", "int8", (1, 6, 6, CHANNELS))
     for kernel, bias in zip(KERNELS, BIASES, strict=True):
@@ -38,7 +38,7 @@ def residual_block() -> Graph:
 
 
 def conv_block() -> Graph:
-    """An int8 convolution with a rescale for each channel, a bound and a pool."""
+    """Return an int8 convolution with a rescale for each channel, a bound and a pool."""
     b = Builder("main")
     x = b.input("x", "int8", (1, 8, 8, CHANNELS))
     y = b.conv2d(x, KERNELS[0], BIASES[0], -5, pad=(1, 1, 1, 1))
@@ -61,7 +61,7 @@ def mlp() -> Graph:
 
 
 def attention() -> Graph:
-    """One head of attention: projections, scaled products, softmax, weighted values."""
+    """Return one head of attention: projections, scaled products, softmax, weighted values."""
     b = Builder("main")
     x = b.input("x", "fp32", (1, 5, 8))
     query, key, value = (b.matmul(x, floats(1, 8, 8, seed=seed)) for seed in range(3))

@@ -28,7 +28,7 @@ _VALUE = re.compile(r"(?P<dtype>\w+)\[(?P<sizes>[^]]*)\](?P<blocks>@32)?(=(?P<da
 
 
 def value(text: str) -> ValueType:
-    """The type of a value."""
+    """Return the type of a value."""
     match = _VALUE.fullmatch(text)
     assert match is not None, text
     name, sizes = match["dtype"], match["sizes"]
@@ -53,7 +53,7 @@ def value(text: str) -> ValueType:
 
 
 def view(name: str, example: Example) -> OperatorView:
-    """An operator. An operand or result is absent if the example does not have it."""
+    """Return an operator. An operand or result is absent if the example does not have it."""
     spec = operator(name)
     inputs = _values(spec.operands, example)
     outputs = _values(spec.results, example)
@@ -69,19 +69,19 @@ def _values(rows: tuple[OperandSpec, ...], example: Example) -> tuple[ValueType,
 
 
 def broken_rules(name: str, example: Example) -> set[str]:
-    """The rules that an operator breaks."""
+    """Return the rules that an operator breaks."""
     return {violation.rule for violation in judge_shapes(view(name, example)).violations}
 
 
 def inferred(name: str, example: Example) -> tuple[ResultShape, ...] | None:
-    """The shapes that the operands have results of; None if a rule is broken."""
+    """Return the shapes that the operands have results of; None if a rule is broken."""
     spec = operator(name)
     results = {row.name: None for row in spec.results}
     return judge_shapes(view(name, {**example, **results})).results
 
 
 def less_known(name: str, example: Example) -> Iterator[Example]:
-    """The example without one of its sizes, ranks or constants, and without any of them."""
+    """Iterate over the example without one of its sizes, ranks or constants, and without any of them."""
     nothing: dict[str, Any] = dict(example)
     for row in operator(name).operands:
         text = example.get(row.name)

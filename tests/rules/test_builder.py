@@ -290,7 +290,7 @@ def test_a_program_built_again_is_the_same(seed: int) -> None:
 
 
 def rebuilt(program: Graph) -> Graph:
-    """The same program through the builder. It has neither variables nor further regions."""
+    """Return the same program through the builder. It has neither variables nor further regions."""
     b = Builder(program.regions[0].name)
     block = program.main
     values = {}

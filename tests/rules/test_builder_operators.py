@@ -45,7 +45,7 @@ def scaled(b: Builder, *shape: int, kind: str = "fp8e4m3") -> Value:
 
 
 def parts(b: Builder, *shape: int) -> tuple[Value, Value]:
-    """Data and scales in tensors of their own."""
+    """Return data and scales in tensors of their own."""
     scales = np.ones((*shape[:-1], shape[-1] // 32))
     return b.const(np.ones(shape), "fp8e4m3"), b.const(scales, "fp8ue8m0")
 
@@ -61,7 +61,7 @@ def gathered_blocks(b: Builder) -> object:
 
 
 def each(names: str, call: Callable[[Any, Any], Any], expected: str) -> dict[str, Calls]:
-    """The same call of several functions."""
+    """Return the same call of several functions."""
 
     def made(name: str) -> Calls:
         return [(lambda b: call(getattr(b, name), b), expected)]
@@ -306,7 +306,10 @@ def built(call: Call) -> tuple[Builder, tuple[Value, ...]]:
 
 
 def program(call: Call) -> tc.Graph:
-    """The program; an input that returns to the caller if the operator has no tensors as results."""
+    """Return the program.
+
+    An input that returns to the caller if the operator has no tensors as results.
+    """
     b, results = built(call)
     tensors = [value for value in results if "shape" not in str(value.type)]
     b.output(*(tensors or [b.identity(b.input("returned", "fp32", (1,)))]))

@@ -13,7 +13,7 @@ from tosa_convert.rules.verdict import Verdict, judge
 
 
 def verdict(graph: Graph, *, building: bool = False) -> Verdict:
-    """The verdict on the first operator of the main graph; building: it has no results yet."""
+    """Return the verdict on the first operator of the main graph; building: it has no results yet."""
     main = graph.main
     types = TypeTable().of_block(main)
     operator = main.operators[0]
@@ -28,7 +28,7 @@ def rules(graph: Graph) -> list[str]:
 
 
 def looping() -> Graph:
-    """A loop over a counter and a tensor."""
+    """Return a loop over a counter and a tensor."""
     made = branching()
     made.main.tensors = {
         value.name: value

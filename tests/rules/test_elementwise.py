@@ -26,7 +26,7 @@ TWO: Final = {"input1": "INT32[2,1,4]", "input2": "INT32[1,3,4]", "output": "INT
 
 
 def unary(name: str) -> dict[str, Any]:
-    """An example of an operator of one operand, whatever that is called."""
+    """Return an example of an operator of one operand, whatever that is called."""
     operand = "input" if name in ("ERF", "SIGMOID", "TANH") else "input1"
     return {operand: "FP32[2,3]", "output": "FP32[2,3]"}
 
@@ -49,7 +49,7 @@ SHIFTS: Final = ("ARITHMETIC_RIGHT_SHIFT", "LOGICAL_LEFT_SHIFT", "LOGICAL_RIGHT_
 
 
 def shifted(kind: str, amount: int) -> dict[str, Any]:
-    """A value that is shifted by two constant amounts; the first one is allowed."""
+    """Return a value that is shifted by two constant amounts; the first one is allowed."""
     return {
         "input1": f"{kind}[2,1]",
         "input2": f"{kind}[1,2]=0 {amount}",

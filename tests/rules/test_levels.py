@@ -33,7 +33,7 @@ def view(
 
 
 def rules(subject: OperatorView) -> list[str]:
-    """The rules that level 8K breaks; level NONE allows all of these operators."""
+    """Return the rules that level 8K breaks; level NONE allows all of these operators."""
     assert list(violations(subject, LEVEL_NONE)) == []
     return [found.rule for found in violations(subject, LEVEL_8K)]
 

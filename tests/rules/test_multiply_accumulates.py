@@ -14,7 +14,7 @@ COUNTED = {row.name for row in OPERATORS if row.multiply_accumulates}
 
 
 def counted(name: str, operands: str, **shapes: Shape) -> Amount | None:
-    """The number of an operator with operands of these names; `y` is its result."""
+    """Return the number of an operator with operands of these names; `y` is its result."""
     values = [tensor(operand, shape=shape) for operand, shape in shapes.items()]
     made = graph("", "", values, [op(name, operands, "y")])
     return multiply_accumulates(made.main.operators[0], made.main)

@@ -24,7 +24,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def negatives(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One test for each operator and condition."""
+    """Return one test for each operator and condition."""
     return official_negatives.sample(request.config, tmp_path_factory.mktemp("negatives"))
 
 

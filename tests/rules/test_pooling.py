@@ -45,7 +45,7 @@ BROKEN: Final[list[tuple[str, dict[str, Any]]]] = [
 
 
 def changed(name: str, changes: dict[str, Any]) -> dict[str, Any]:
-    """The example with changes; lists become shapes where the operator takes them as operands."""
+    """Return the example with changes; lists become shapes where the operator takes them as operands."""
     if name.endswith("ADAPTIVE"):
         changes = {
             key: f"SHAPE[{','.join(map(str, item))}]" if isinstance(item, tuple) else item

@@ -26,7 +26,10 @@ from tosa_convert.rules.types import rows
 
 
 def program(*lines: str) -> Graph:
-    """A program of lines such as "ADD INT32 INT32 -> INT32"; operands are inputs of the program."""
+    """Return a program of lines such as "ADD INT32 INT32 -> INT32".
+
+    Operands are inputs of the program.
+    """
     block = Block("main")
     for line in lines:
         left, _, right = line.partition("->")

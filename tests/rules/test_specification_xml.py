@@ -93,7 +93,7 @@ def specification() -> Element:
 
 
 def compare(folder: Path, root: Element) -> tuple[int, list[str]]:
-    """The exit code of the script, and what it prints."""
+    """Return the exit code of the script, and what it prints."""
     path = folder / "tosa.xml"
     ElementTree(root).write(path)
     command = [sys.executable, str(SCRIPT), str(path)]

@@ -23,7 +23,7 @@ from tosa_convert.rules.types import Element, Need, TypeMismatch, match, mismatc
 
 
 def types(text: str) -> list[Element]:
-    """The types of a text such as "INT8 mx:FP8E4M3 shape"."""
+    """Return the types of a text such as "INT8 mx:FP8E4M3 shape"."""
     found: list[Element] = []
     for word in text.split():
         name = word.removeprefix("mx:")
@@ -35,7 +35,7 @@ def types(text: str) -> list[Element]:
 
 
 def needs(name: str, signature: str, **attributes: object) -> set[str]:
-    """What a signature such as "INT8 INT8 -> INT32" needs: each alternative as a text."""
+    """Return what a signature such as "INT8 INT8 -> INT32" needs: each alternative as a text."""
     left, _, right = signature.partition("->")
     row = match(operator(name), types(left), types(right), attributes)
     assert row is not None

@@ -19,7 +19,7 @@ from tosa_convert.rules.public import TARGET_CODES, needs
 
 
 def sum_of(kind: str = "INT32", first: Any = (2, 3), second: Any = (2, 3)) -> Graph:
-    """A sum of two inputs. The result has the first shape."""
+    """Return a sum of two inputs. The result has the first shape."""
     values = [tensor("x", kind, first), tensor("y", kind, second), tensor("z", kind, first)]
     return graph("x y", "z", values, [op("ADD", "x y", "z")])
 
@@ -147,7 +147,7 @@ def test_the_target_that_a_program_carries_is_used() -> None:
 
 
 def of_1_1() -> Graph:
-    """A program with an operator, types, combined types and sizes that TOSA 1.0 does not have."""
+    """Return a program with an operator, types, combined types and sizes that TOSA 1.0 does not have."""
     values: list[Tensor | ShapeValue] = [
         tensor("v", "BOOL", (1, 4, 3)),
         tensor("i", "INT32", (1, 2)),

@@ -27,7 +27,7 @@ RUN = re.compile(r"^// RUN: (.*)$", re.MULTILINE)
 
 
 def commands(path: Path) -> list[str]:
-    """The RUN lines of a file, with continuation lines joined."""
+    """Return the RUN lines of a file, with continuation lines joined."""
     joined = "\n".join(RUN.findall(path.read_text(encoding="utf-8"))).replace("\\\n", " ")
     return joined.splitlines()
 

@@ -103,12 +103,12 @@ def call(command: list[str], root: Path) -> str:
 
 
 def plain(text: str) -> str:
-    """A type without the names of modules."""
+    """Return a type without the names of modules."""
     return re.sub(r"\b(?:\w+\.)+(?=\w)", "", text)
 
 
 def expectations(file: Path) -> Report:
-    """The expectations in the comments of the file."""
+    """Return the expectations in the comments of the file."""
     revealed, errors = {}, {}
     for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
         code, _, comment = line.partition("  # ")
@@ -121,7 +121,7 @@ def expectations(file: Path) -> Report:
 
 
 def disagreements(expected: Report, found: Report) -> list[str]:
-    """The differences between a checker's report and the expectations."""
+    """Return the differences between a checker's report and the expectations."""
     problems = []
     for line in sorted(expected.revealed.keys() | found.revealed.keys()):
         wanted, got = expected.revealed.get(line), found.revealed.get(line)

@@ -27,7 +27,7 @@ PRODUCER = SoftwareVersion(1, 2, 3, "test")
 def tensor(
     name: str, kind: str = "FP32", shape: tuple[int, ...] | None = (2, 3), data: bytes | None = None
 ) -> Tensor:
-    """A tensor; `data` is in a file's form and as long as the shape needs."""
+    """Return a tensor; `data` is in a file's form and as long as the shape needs."""
     made = Tensor(name, dtype(kind), shape)
     if data is not None:
         count = made.element_count()
@@ -37,7 +37,7 @@ def tensor(
 
 
 def shape(name: str, *sizes: int) -> ShapeValue:
-    """A constant shape."""
+    """Return a constant shape."""
     data = Constant(dtype("INT64"), len(sizes), np.array(sizes, "<i8").tobytes())
     return ShapeValue(name, len(sizes), data)
 
@@ -45,7 +45,7 @@ def shape(name: str, *sizes: int) -> ShapeValue:
 def op(
     name: str, inputs: str = "", outputs: str = "", location: str = "", **attributes: Any
 ) -> Operator:
-    """An operator; inputs and outputs are names separated by blanks."""
+    """Return an operator; inputs and outputs are names separated by blanks."""
     return Operator(
         operator(name), tuple(inputs.split()), tuple(outputs.split()), attributes, location
     )
@@ -58,7 +58,7 @@ def block(
     operators: list[Operator],
     name: str,
 ) -> Block:
-    """A block; inputs and outputs are names separated by blanks."""
+    """Return a block; inputs and outputs are names separated by blanks."""
     return Block(
         name,
         inputs.split(),
@@ -72,7 +72,7 @@ def block(
 def graph(
     inputs: str, outputs: str, values: Sequence[Tensor | ShapeValue], operators: list[Operator]
 ) -> Graph:
-    """A graph of one region."""
+    """Return a graph of one region."""
     main = block(inputs, outputs, values, operators, "main")
     return Graph(V1_0, [Region("main", [main])], PRODUCER)
 
@@ -84,7 +84,7 @@ def region(
     values: Sequence[Tensor | ShapeValue],
     operators: list[Operator],
 ) -> Region:
-    """A further region of one block."""
+    """Return a further region of one block."""
     return Region(name, [block(inputs, outputs, values, operators, f"{name}_bb0")])
 
 
@@ -113,7 +113,7 @@ def example() -> Graph:
 
 
 def branching() -> Graph:
-    """A cond_if whose two regions negate and keep their input."""
+    """Return a cond_if whose two regions negate and keep their input."""
     made = graph(
         "c x",
         "y",
@@ -127,7 +127,7 @@ def branching() -> Graph:
 
 
 def counting() -> Graph:
-    """A variable that is read, added to and written."""
+    """Return a variable that is read, added to and written."""
     state = tensor("v", "INT32", (1,), data=b"\5\0\0\0")
     state.variable, state.variable_name = True, "counter"
     return graph(

@@ -9,5 +9,5 @@ import pytest
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The path of a folder of weights that does not exist yet."""
+    """Return the path of a folder of weights that does not exist yet."""
     return tmp_path / "m.weights"

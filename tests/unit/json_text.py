@@ -31,7 +31,7 @@ def same(made: Graph, raw: bytes) -> None:
 
 
 def base() -> Json:
-    """A program that reverses a constant, as Python values to be changed."""
+    """Return a program that reverses a constant, as Python values to be changed."""
     return json.loads(
         """{
         "version": {"_major": 1, "_minor": 1, "_patch": 0},
@@ -49,7 +49,7 @@ def base() -> Json:
 
 
 def changed(path: str, value: Any = None, *, drop: bool = False) -> bytes:
-    """The program with another value at `path` of the operator, tensor or graph."""
+    """Return the program with another value at `path` of the operator, tensor or graph."""
     made = base()
     head, _, key = path.rpartition(".")
     place = {
@@ -69,7 +69,7 @@ def changed(path: str, value: Any = None, *, drop: bool = False) -> bytes:
 
 
 def respelled(old: str, new: str) -> bytes:
-    """The program's text with one passage replaced by another."""
+    """Return the program's text with one passage replaced by another."""
     raw = json.dumps(base())
     assert raw.count(old) >= 1
     return raw.replace(old, new, 1).encode()

@@ -85,7 +85,7 @@ def _slots(table: str) -> list[tuple[str, str]]:
 
 
 def read(data: bytes, attributes: dict[int, str] | None = None) -> dict[str, Any]:
-    """The root table of a file. attributes: the tables of the union, if they are not today's."""
+    """Return the root table of a file. attributes: the tables of the union, if they are not today's."""
     assert data[4:8] == b"TOSA"
     (root,) = struct.unpack_from("<I", data, 0)
     return _read(Table(bytearray(data), root), "TosaGraph", attributes)
@@ -103,7 +103,7 @@ def _read(table: Table, name: str, attributes: dict[int, str] | None) -> dict[st
 
 
 def _attribute(code: int, attributes: dict[int, str] | None) -> str:
-    """The table of the union's member with this number."""
+    """Return the table of the union's member with this number."""
     if attributes is not None:
         return attributes[code]
     if code not in BY_CODE:
@@ -129,7 +129,10 @@ def _value(table: Table, at: int, kind: str, attributes: dict[int, str] | None) 
 
 
 def write(graph: dict[str, Any], attributes: dict[int, str] | None = None) -> bytes:
-    """A file with this root table. attributes: the tables of the union, if they are not today's."""
+    """Return a file with this root table.
+
+    attributes: the tables of the union, if they are not today's.
+    """
     return _Builder(attributes).file(graph)
 
 

@@ -77,7 +77,7 @@ class File(bytearray):
         return self
 
     def at(self, path: str = "") -> Place:
-        """The place of a path such as `regions 0 blocks 0 tensors 2 name`; "" is the root."""
+        """Return the place of a path such as `regions 0 blocks 0 tensors 2 name`; "" is the root."""
         place = Place(0, self.u32(0))
         kind = "graph"
         for step in path.split():

@@ -38,7 +38,7 @@ def benchmark(root: Path, script: str, *words: str) -> subprocess.CompletedProce
 
 @pytest.fixture(scope="module")
 def outcome(root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict, str]:  # type: ignore[type-arg]
-    """Text, JSON and SVG of a run of one row."""
+    """Return text, JSON and SVG of a run of one row."""
     folder = tmp_path_factory.mktemp("bench")
     words = ["--quick", "--repeat", "1", "--only", "export/chain/200"]
     done = benchmark(

@@ -28,7 +28,7 @@ def numbers(release: str) -> tuple[int, ...]:
 
 
 def problems(table: Mapping[str, Deprecation], today: datetime.date) -> Iterator[str]:
-    """What is wrong with a table on a day."""
+    """Yield what is wrong with a table on a day."""
     for name, row in table.items():
         announced, removal = map(datetime.date.fromisoformat, (row.announced, row.removal))
         if removal - announced < YEAR:

@@ -31,7 +31,7 @@ def run(verb: str, words: list[str]) -> int:
 
 @pytest.fixture(scope="module")
 def installed_example(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder in which pip installed the example."""
+    """Return the folder in which pip installed the example."""
     pytest.importorskip(
         "setuptools", reason="setuptools, which builds the example, is not installed"
     )

@@ -17,7 +17,7 @@ from tosa_convert.installation import install_command
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A folder that looks like a clone of the repository."""
+    """Return a folder that looks like a clone of the repository."""
     folder = tmp_path / "my clone"
     folder.mkdir()
     (folder / "pyproject.toml").write_text('[project]\nname = "tosa-convert"\n', encoding="utf-8")
@@ -26,7 +26,7 @@ def clone(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def installed_from(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """The package lies in site-packages, with this origin."""
+    """Return the package lies in site-packages, with this origin."""
 
     def install(origin: dict[str, Any] | None) -> None:
         class Distribution:

@@ -50,7 +50,7 @@ def save_case(folder: Path, kind: str, values: list[int]) -> None:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A repository with a test, two programs, and cases that pass, fail and are refused."""
+    """Return a repository with a test, two programs, and cases that pass, fail and are refused."""
     (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
     (tmp_path / "test_own.py").write_text("def test_own():\n    pass\n")
     (tmp_path / "backend.py").write_text(BACKEND)
@@ -65,7 +65,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def run_pytest(folder: Path, *words: str, code: int = 0) -> str:
-    """The output of pytest, which must end with this exit code."""
+    """Return the output of pytest, which must end with this exit code."""
     variables = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "XDIST"))}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rA", *words],
@@ -82,7 +82,7 @@ def run_pytest(folder: Path, *words: str, code: int = 0) -> str:
 
 
 def outcomes(output: str) -> dict[str, str]:
-    """The outcome of each test, from the last lines of a report."""
+    """Return the outcome of each test, from the last lines of a report."""
     rows = re.findall(r"^(PASSED|FAILED|SKIPPED|XFAIL|XPASS) (\S+)", output, re.MULTILINE)
     return {name: outcome for outcome, name in rows}
 

@@ -22,12 +22,12 @@ Json = Any
 
 
 def one(kind: str, dims: tuple[int, ...], data: bytes, name: str = "w") -> Graph:
-    """A graph of one constant."""
+    """Return a graph of one constant."""
     return graph("", name, [tensor(name, kind, dims, data)], [op("CONST", "", name)])
 
 
 def several(*names: str) -> Graph:
-    """A graph of constants of these names; the first element of each is its position."""
+    """Return a graph of constants of these names; the first element of each is its position."""
     values: list[Any] = [
         tensor(name, "INT32", (2,), bytes([i % 256, 0, 0, 0] * 2)) for i, name in enumerate(names)
     ]
@@ -39,7 +39,7 @@ def several(*names: str) -> Graph:
 
 
 def scaled() -> Graph:
-    """A block-scaled constant."""
+    """Return a block-scaled constant."""
     value = tensor("w", "FP4E2M1", (2, 32), bytes(range(32)))
     value.scale = BlockScale(
         dtype("FP8UE8M0"), BlockShape.BLOCK_SHAPE_32, Constant(dtype("FP8UE8M0"), 2, b"\x7f\x80")
@@ -48,7 +48,7 @@ def scaled() -> Graph:
 
 
 def flat(made: Graph) -> bytes:
-    """The whole graph as values, including padding and unused values."""
+    """Return the whole graph as values, including padding and unused values."""
     return b"".join(plan(made, PRODUCER).pieces())
 
 
@@ -101,7 +101,7 @@ def every_bit(row: DType) -> bytes:
 
 
 def forms(row: DType) -> Iterator[Constant]:
-    """The same elements in every form a constant may have."""
+    """Iterate over the same elements in every form a constant may have."""
     raw = every_bit(row)
     count = len(raw) // row.element_bytes
     unpacked = Constant(row, count, raw, unpacked=row.is_packed)

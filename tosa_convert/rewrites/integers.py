@@ -64,8 +64,11 @@ def _rewrite_block(recorder: Recorder, where: str, block: Block) -> Block:
         target = quantised(edit, op) if casts.intersection(op.outputs) else None
         if target is None:
             continue
+        plans.is_literal = target.is_literal
         plan = plans.quantised(target.value, target.inverse, target.zero)
         what = "operators between INT8 became operators of integers"
+        if plan is None and target.is_literal:
+            continue
         if plan is None:
             plan = plans.rounded(target)
             what = "a rounding and CAST to INT8 became CAST and RESCALE"
@@ -75,7 +78,12 @@ def _rewrite_block(recorder: Recorder, where: str, block: Block) -> Block:
 
 
 class _Plans(SumPlans):
-    """Plan how quantised results are computed with integers."""
+    """Plan how quantised results are computed with integers.
+
+    is_literal: only tensors are moved; see `Quantised`.
+    """
+
+    is_literal = False
 
     def rounded(self, target: Quantised) -> Emit:
         """Plan to quantise a tensor of FP32 by CAST, which rounds to the nearest even integer."""
@@ -116,7 +124,7 @@ class _Plans(SumPlans):
             before = dequantised(edit, inner)
             if plan is not None and not (before and not target.is_scale_of(before)):
                 return plan
-        table = self._table(target)
+        table = None if self.is_literal else self._table(target)
         if table is not None:
             return table
         if kind in MOVES:
@@ -127,7 +135,7 @@ class _Plans(SumPlans):
             if len(given) < len(parts):
                 return None
             return lambda: edit.emit("CONCAT", [part() for part in given], op.attributes)
-        sums = self.sums(name)
+        sums = None if self.is_literal else self.sums(name)
         return self._rescaled(sums, target) if sums is not None else None
 
     def _clamped(self, op: Operator, target: Quantised) -> Emit | None:

@@ -1,8 +1,9 @@
-"""Recognises what quantises and dequantises in a program of FP32, as torch-mlir writes it.
+"""Recognises what quantises and dequantises in a program of FP32.
 
-To quantise is MUL by the reciprocal of a scale, a rounding of twelve operators to the nearest integer,
-ADD of a zero point, CLAMP and CAST to INT8. To dequantise is CAST, SUB of the zero point, CAST and MUL
-by the scale.
+As torch-mlir writes it, to quantise is MUL by the reciprocal of a scale, a rounding of twelve operators
+to the nearest integer, ADD of a zero point, CLAMP and CAST to INT8. To dequantise is CAST, SUB of the
+zero point, CAST and MUL by the scale. Of a TFLite model, CAST to INT32 rounds, and the zero point is
+subtracted in FP32.
 """
 
 from __future__ import annotations
@@ -46,11 +47,15 @@ class Dequantised(NamedTuple):
 
 
 class Quantised(NamedTuple):
-    """Describe the nearest integer to `value * inverse`, plus `zero`, saturated."""
+    """Describe the nearest integer to `value * inverse`, plus `zero`, saturated.
+
+    is_literal: the framework computes in FP32, too, so that nothing may be rounded in another way.
+    """
 
     value: str
     inverse: float
     zero: int
+    is_literal: bool = False
 
     def integers(self, numbers: Array) -> Array:
         """Quantise numbers of FP32 as the operators do."""
@@ -97,19 +102,15 @@ def dequantised(edit: BlockValues, name: str) -> Dequantised | None:
         return None
     for real, constant in sides(product):
         scales = array_of(edit, constant)
-        cast = made_by(edit, real, "CAST")
+        integers, zero = _shifted(edit, real, "SUB")
+        cast = made_by(edit, integers, "CAST")
         if scales is None or cast is None:
             continue
         if edit.tensors[real].shape != edit.tensors[name].shape:
             return None
-        value, zero = cast.inputs[0], 0
-        if edit.tensors[value].dtype is INT32:
-            less = made_by(edit, value, "SUB")
-            if less is not None:
-                number = edit.number_of(less.inputs[1])
-                if not isinstance(number, int) or not LOW <= number <= HIGH:
-                    return None
-                value, zero = less.inputs[0], number
+        value = cast.inputs[0]
+        if edit.tensors[value].dtype is INT32 and not zero:
+            value, zero = _shifted(edit, value, "SUB")
             widened = made_by(edit, value, "CAST")
             if widened is None:
                 return None
@@ -142,18 +143,16 @@ def quantised(edit: BlockValues, op: Operator) -> Quantised | None:
     if op.spec.name != "CAST" or edit.tensors[op.outputs[0]].dtype is not INT8:
         return None
     clamp = made_by(edit, op.inputs[0], "CLAMP")
-    if clamp is None or edit.tensors[clamp.inputs[0]].dtype is not FP32:
+    is_literal = clamp is None
+    if clamp is None:
+        value, zero = _shifted(edit, _saturated(edit, op.inputs[0]), "ADD")
+        cast = made_by(edit, value, "CAST")
+        scaled = cast.inputs[0] if cast is not None else ""
+    elif edit.tensors[clamp.inputs[0]].dtype is FP32 and clamp_bounds(clamp) == (LOW, HIGH):
+        value, zero = _shifted(edit, clamp.inputs[0], "ADD")
+        scaled = _rounded(edit, value)
+    else:
         return None
-    if clamp_bounds(clamp) != (LOW, HIGH):
-        return None
-    value, zero = clamp.inputs[0], 0
-    moved = made_by(edit, value, "ADD")
-    if moved is not None:
-        number = edit.number_of(moved.inputs[1])
-        if not isinstance(number, float) or not number.is_integer() or not LOW <= number <= HIGH:
-            return None
-        value, zero = moved.inputs[0], int(number)
-    scaled = _rounded(edit, value)
     product = made_by(edit, scaled, "MUL") if scaled else None
     if product is None:
         return None
@@ -161,8 +160,25 @@ def quantised(edit: BlockValues, op: Operator) -> Quantised | None:
         inverse = edit.number_of(constant)
         is_whole = edit.tensors[real].shape == edit.tensors[op.outputs[0]].shape
         if isinstance(inverse, float) and 0 < inverse < np.inf and is_whole:
-            return Quantised(real, inverse, zero)
+            return Quantised(real, inverse, zero, is_literal)
     return None
+
+
+def _shifted(edit: BlockValues, name: str, kind: str) -> tuple[str, int]:
+    """Return what a zero point is added to or subtracted from, and that; the value without one."""
+    op = made_by(edit, name, kind)
+    number = edit.number_of(op.inputs[1]) if op is not None else None
+    if op is None or not isinstance(number, (int, float)) or not LOW <= number <= HIGH:
+        return name, 0
+    return (op.inputs[0], int(number)) if number == int(number) else (name, 0)
+
+
+def _saturated(edit: BlockValues, name: str) -> str:
+    """Return what the bounds of INT8 are applied to by MAXIMUM and MINIMUM; "" if they are not."""
+    for kind, bound in (("MINIMUM", HIGH), ("MAXIMUM", LOW)):
+        op = made_by(edit, name, kind) if name else None
+        name = op.inputs[0] if op is not None and edit.number_of(op.inputs[1]) == bound else ""
+    return name
 
 
 def clamp_bounds(clamp: Operator) -> tuple[float, float]:

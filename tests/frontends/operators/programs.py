@@ -23,7 +23,7 @@ class _Call(torch.nn.Module):
 
 
 def of(function: Callable[..., Any], *arguments: torch.Tensor) -> Program:
-    """The program that calls a function; weights of a layer are seeded."""
+    """Return the program that calls a function; weights of a layer are seeded."""
     if isinstance(function, torch.nn.Module):
         for seed, weights in enumerate(function.parameters()):
             weights.data = (floats(*weights.shape, seed=seed) / 2).to(weights.dtype)
@@ -31,22 +31,22 @@ def of(function: Callable[..., Any], *arguments: torch.Tensor) -> Program:
 
 
 def unit(*shape: int, seed: int = 0) -> torch.Tensor:
-    """Numbers between 0.02 and 0.98."""
+    """Return numbers between 0.02 and 0.98."""
     return torch.rand(shape, generator=torch.Generator().manual_seed(seed)) * 0.96 + 0.02
 
 
 def floats(*shape: int, seed: int = 0) -> torch.Tensor:
-    """Numbers between -2 and 2."""
+    """Return numbers between -2 and 2."""
     return unit(*shape, seed=seed) * 4 - 2
 
 
 def positive(*shape: int, seed: int = 0) -> torch.Tensor:
-    """Numbers between 0.1 and 3."""
+    """Return numbers between 0.1 and 3."""
     return unit(*shape, seed=seed) * 2.9 + 0.1
 
 
 def ints(*shape: int, seed: int = 0) -> torch.Tensor:
-    """Whole numbers from -9 to 9."""
+    """Return whole numbers from -9 to 9."""
     return torch.randint(-9, 10, shape, generator=torch.Generator().manual_seed(seed))
 
 

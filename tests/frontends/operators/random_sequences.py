@@ -81,7 +81,7 @@ def _views(choice: random.Random, x: Tensor) -> list[Step]:
 
 
 def _fits(x: Tensor, count: int) -> bool:
-    """Whether a value has at most so many elements."""
+    """Return whether a value has at most so many elements."""
     return int(x.numel()) <= count
 
 
@@ -115,7 +115,7 @@ class _Sequence(torch.nn.Module):
 
 
 def sequence(seed: int) -> Program:
-    """The program of a seed."""
+    """Return the program of a seed."""
     return _Sequence(seed).eval(), (floats(2, 3, 4, seed=seed),)
 
 

@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parent
 
 
 def network(x: Any, kernel: Any, table: Any) -> dict[str, Any]:
-    """A convolution, pooling, a product, a position, a loop, a gather, a sort and a branch."""
+    """Return a convolution, pooling, a product, a position, a loop, a gather, a sort and a branch."""
     layouts = ("NHWC", "HWIO", "NHWC")
     y = jax.lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=layouts)
     window = (1, 2, 2, 1)

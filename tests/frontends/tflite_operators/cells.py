@@ -55,7 +55,7 @@ class _Weights:
         return self.program.random(dtype, (size,), (-limit, limit), quantized=quantized)
 
     def operands(self, size: int, output: int) -> list[Value | None]:
-        """Weights of the input, the output and the cell; biases; the projection."""
+        """Return weights of the input, the output and the cell; biases; the projection."""
         parts, gates = self.parts, "ifco"
         kept = [gate for gate in gates if gate != "i" or "cifg" not in parts]
         values: list[Value | None] = []
@@ -89,7 +89,7 @@ def lstm(
     cell_scale: float = _CELL_SCALE,
     name: str = "",
 ) -> Program:
-    """An LSTM of one step, or of a sequence."""
+    """Return an LSTM of one step, or of a sequence."""
     described = "_".join((dtype, *parts, *([name] if name else [])))
     program = Program(operator, described)
     output = OUTPUT if "projection" in parts else CELL
@@ -118,7 +118,10 @@ def lstm(
 
 
 def both_lstms(parts: Collection[str] = (), *, activation: int = 4) -> Program:
-    """An LSTM in both directions. "aux": a second input, "linked": one without weights of its own."""
+    """Return an LSTM in both directions.
+
+    "aux": a second input, "linked": one without weights of its own.
+    """
     program = Program("BIDIRECTIONAL_SEQUENCE_LSTM", "_".join(("float32", *parts)))
     batch, steps = 2, 4
     is_time_major = "time_major" in parts
@@ -149,7 +152,7 @@ def both_lstms(parts: Collection[str] = (), *, activation: int = 4) -> Program:
 def rnn(
     operator: str, parts: Collection[str] = (), *, activation: int = 4, steps: int = 4
 ) -> Program:
-    """A cell without gates, of one step or of a sequence."""
+    """Return a cell without gates, of one step or of a sequence."""
     program = Program(operator, "_".join(("float32", *parts, f"{activation}")))
     batch = 2
     is_time_major = "time_major" in parts
@@ -182,7 +185,7 @@ def rnn(
 def svdf(
     dtype: str, rank: int = 1, *, bias: bool = True, activation: int = 0, memory: int = 3
 ) -> Program:
-    """An SVDF of two units."""
+    """Return an SVDF of two units."""
     described = f"{dtype}_rank_{rank}_memory_{memory}_{activation}" + "_bias" * bias
     program = Program("SVDF", described)
     batch, units = 2, 2
@@ -216,7 +219,10 @@ def svdf(
 
 
 def cells() -> Programs:
-    """Each operator in its variants; those of integers are equal to TFLite's, bit for bit."""
+    """Iterate over each operator in its variants.
+
+    Those of integers are equal to TFLite's, bit for bit.
+    """
     for dtype in ("float32", "int8"):
         for parts in VARIANTS:
             yield lstm("UNIDIRECTIONAL_SEQUENCE_LSTM", dtype, parts)

@@ -54,7 +54,7 @@ def _number(name: str, dtype: str, value: int) -> TensorRow:
 
 
 def states() -> Programs:
-    """A variable that is read, and written, in one call."""
+    """Yield a variable that is read, and written, in one call."""
     program = Program("ASSIGN_VARIABLE", "float32")
     x = program.input("float32", (2, 3))
     (handle,) = program.apply("VAR_HANDLE", [], ("resource", ()), shared_name="total")
@@ -67,7 +67,7 @@ def states() -> Programs:
 
 
 def arguments() -> Programs:
-    """The shape that two shapes have together."""
+    """Iterate over the shape that two shapes have together."""
     yield one("BROADCAST_ARGS", "int32", [("int32", (2,))] * 2, ("int32", (2,)), between=(1, 1))
     given: Given = [("int32", (1,))]
     row = [[3, 1, 2]]

@@ -77,7 +77,7 @@ _PAIRS: Final[tuple[tuple[Shape, Shape], ...]] = (
 
 
 def unary() -> Programs:
-    """Functions of one element."""
+    """Iterate over functions of one element."""
     for operator, between in _UNARY.items():
         for shape in _SHAPES:
             same = ("float32", shape)
@@ -108,7 +108,7 @@ def rescaled_unary() -> Programs:
 
 
 def with_options() -> Programs:
-    """Functions of one element that have options."""
+    """Iterate over functions of one element that have options."""
     for approximate in (False, True):
         kind = "tanh" if approximate else "exact"
         for shape in _SHAPES:
@@ -188,7 +188,7 @@ def _pair(
 
 
 def binary() -> Programs:
-    """Functions of two elements, with broadcasting and with the activations that are part of them."""
+    """Iterate over functions of two elements, with broadcasting and with their activations."""
     for operator, dtypes in _BINARY.items():
         for dtype in dtypes:
             for shapes in _PAIRS[: 1 if operator == "ATAN2" else None]:

@@ -13,7 +13,7 @@ _MORE: Final = ("float32", "int8", "uint8", "int16", "int32", "bool")
 
 
 def shapes() -> Programs:
-    """Operators that keep the order of elements."""
+    """Iterate over operators that keep the order of elements."""
     for dtype in _MORE:
         for sizes in ((3, 8), (24,), (1, 2, 3, 4), (2, 2, 2, 3, 1)):
             name = f"{dtype}_rank_{len(sizes)}"
@@ -81,7 +81,7 @@ def layouts() -> Programs:
 
 
 def joined() -> Programs:
-    """Tensors put together, and taken apart."""
+    """Iterate over tensors put together, and taken apart."""
     for dtype in _MORE:
         for axis in (0, 1, -1):
             first, second = (2, 3, 4), [2, 3, 4]
@@ -192,7 +192,7 @@ def slices() -> Programs:
 
 
 def _strided(shape: Shape, rows: Any, masks: dict[str, int]) -> Shape:
-    """The shape of a strided slice."""
+    """Return the shape of a strided slice."""
     taken: list[Any] = []
     for axis, row in enumerate(rows):
         if masks.get("shrink_axis_mask", 0) >> axis & 1:

@@ -48,7 +48,7 @@ class Program:
     def input(
         self, dtype: str, shape: Shape, *, between: Range = None, quantized: Quantized | None = None
     ) -> Value:
-        """An input with seeded numbers; `between` are the lowest and the highest one."""
+        """Return an input with seeded numbers; `between` are the lowest and the highest one."""
         name = f"x{len(self.inputs)}"
         value = self._tensor(name, dtype, shape, quantized=quantized)
         self.inputs.append(value.number)
@@ -57,7 +57,7 @@ class Program:
         return value
 
     def constant(self, values: Any, dtype: str, *, quantized: Quantized | None = None) -> Value:
-        """A constant; nothing is scaled."""
+        """Return a constant; nothing is scaled."""
         data = np.asarray(values, dtype)
         name = f"c{len(self.tensors)}"
         return self._tensor(name, dtype, data.shape, quantized=quantized, data=data)
@@ -70,7 +70,7 @@ class Program:
         *,
         quantized: Quantized | None = None,
     ) -> Value:
-        """A constant with seeded numbers."""
+        """Return a constant with seeded numbers."""
         seed = zlib.crc32(f"{self.operator}/{self.name}/{len(self.tensors)}".encode())
         return self.constant(numbers(dtype, shape, seed, between), dtype, quantized=quantized)
 
@@ -81,7 +81,7 @@ class Program:
         *results: Result,
         **options: Any,
     ) -> list[Value]:
-        """The results of an operator; None is an operand that is left out."""
+        """Return the results of an operator; None is an operand that is left out."""
         made = [
             self._tensor(
                 f"t{len(self.tensors)}", *row[:2], quantized=row[2] if len(row) > 2 else None
@@ -95,12 +95,12 @@ class Program:
         return made
 
     def returns(self, values: Sequence[Value]) -> Program:
-        """The program that returns these values."""
+        """Return the program that returns these values."""
         self.outputs += [value.number for value in values]
         return self
 
     def variable(self, dtype: str, shape: Shape, quantized: Quantized | None = None) -> Value:
-        """A tensor of zeros that keeps what the operator writes into it."""
+        """Return a tensor of zeros that keeps what the operator writes into it."""
         value = self._tensor(f"s{len(self.tensors)}", dtype, shape, quantized=quantized)
         self.tensors[-1] = replace(self.tensors[-1], is_variable=True)
         return value
@@ -114,7 +114,7 @@ class Program:
         self.rows[-1] = replace(self.rows[-1], intermediates=numbers_of)
 
     def data(self) -> bytes:
-        """The bytes of the model."""
+        """Return the bytes of the model."""
         return model(self.tensors, self.rows, self.inputs, self.outputs, others=self.others)
 
     def _tensor(
@@ -145,7 +145,7 @@ def one(
     constants: Sequence[Any] = (),
     **options: Any,
 ) -> Program:
-    """The program of one operator: inputs, then operands of int32 that are constants."""
+    """Return the program of one operator: inputs, then operands of int32 that are constants."""
     program = Program(operator, name)
     values = [program.input(dtype, shape, between=between) for dtype, shape in given]
     values += [program.constant(row, "int32") for row in constants]
@@ -153,7 +153,7 @@ def one(
 
 
 def named(shape: Shape) -> str:
-    """A shape as part of a name."""
+    """Return a shape as part of a name."""
     return "x".join(map(str, shape)) or "scalar"
 
 

@@ -33,11 +33,11 @@ class _Sequence:
 
     @property
     def shape(self) -> Shape:
-        """The sizes of the value."""
+        """Return the sizes of the value."""
         return self.value.shape
 
     def quantised(self, low: float, high: float) -> Quantized | None:
-        """The quantisation of numbers in a range."""
+        """Return the quantisation of numbers in a range."""
         if self.dtype == "float32":
             return None
         if self.dtype == "int16":
@@ -55,7 +55,7 @@ class _Sequence:
         (self.value,) = self.program.apply(operator, values, result, **options)
 
     def integers(self, *numbers: int) -> Value:
-        """A constant of int32."""
+        """Return a constant of int32."""
         return self.program.constant(np.array(numbers).reshape(-1), "int32")
 
 
@@ -183,7 +183,7 @@ _STEPS: Final[tuple[_Step, ...]] = (
 
 
 def sequence(dtype: str, seed: int) -> Program:
-    """The program of a seed."""
+    """Return the program of a seed."""
     made = _Sequence(dtype, seed)
     while len(made.program.rows) < LENGTH:
         made.choice.choice(_STEPS)(made)
@@ -191,7 +191,7 @@ def sequence(dtype: str, seed: int) -> Program:
 
 
 def sequences() -> Programs:
-    """The programs of all seeds."""
+    """Iterate over the programs of all seeds."""
     for dtype in ("float32", "int8", "int16"):
         for seed in range(SEEDS if dtype != "int16" else SEEDS // 2):
             yield sequence(dtype, seed)

@@ -43,7 +43,7 @@ PLAIN: Final = Quantized(())
 
 
 def numbers(dtype: str, shape: Shape, seed: int, between: Range = None) -> Array:
-    """Seeded numbers of a type."""
+    """Return seeded numbers of a type."""
     generator = np.random.default_rng(seed)
     if dtype == "bool":
         return generator.integers(0, 2, shape).astype(np.bool_)

@@ -17,14 +17,14 @@ _ZERO: Final = Quantized((0.01,), 0)
 
 
 def _size(size: int, window: int, stride: int, dilation: int, padding: int) -> int:
-    """The size of the result along an axis."""
+    """Return the size of the result along an axis."""
     if padding == SAME:
         return math.ceil(size / stride)
     return math.ceil((size - (window - 1) * dilation) / stride)
 
 
 def _scales(dtype: str, channels: int, is_each: bool, axis: int) -> Quantized | None:
-    """The quantisation of weights: a scale for each channel, or one."""
+    """Return the quantisation of weights: a scale for each channel, or one."""
     if dtype == "float32":
         return None
     if dtype == "uint8":

@@ -60,7 +60,7 @@ _FAMILIES: Final[Sequence[Callable[[], Programs]]] = (
 
 
 def all_programs() -> Iterator[Program]:
-    """Every program, each with a name of its own."""
+    """Iterate over every program, each with a name of its own."""
     for family in _FAMILIES:
         yield from family()
 

@@ -191,7 +191,7 @@ def all_of(b: Builder, x: Any) -> Any:
 
 
 def _as_integers(r: Array, x: Array, y: Array) -> Any:
-    """The numbers are compared as if their bits were those of integers."""
+    """Return the numbers are compared as if their bits were those of integers."""
     one, other = ((a.astype(np.float32)).view(np.int32) for a in (x, y))
     return one > other
 

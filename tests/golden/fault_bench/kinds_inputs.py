@@ -308,7 +308,7 @@ def integers() -> Iterator[Fault]:
 
 
 def tables() -> Iterator[Fault]:
-    """Pairs of products, and tables."""
+    """Iterate over pairs of products, and tables."""
     pairs = partial(rows, shape=(1, 4, 16), dtypes=("INT8",), values=[127] * 16)
     yield from pairs(
         "sums of two products saturate at 16 bits",
@@ -372,7 +372,7 @@ def functions() -> Iterator[Fault]:
 
 
 def special_functions() -> Iterator[Fault]:
-    """Numbers for which functions are infinite or NaN, and whole numbers."""
+    """Iterate over numbers for which functions are infinite or NaN, and whole numbers."""
     yield from rows(
         "exp overflows to the largest finite number",
         make=lambda b, x: b.exp(x),

@@ -326,7 +326,7 @@ APPROXIMATIONS: Final[dict[str, tuple[str, Callable[[Array], Any], tuple[str, ..
 
 
 def functions() -> Iterator[Fault]:
-    """Functions that are approximated."""
+    """Iterate over functions that are approximated."""
     for function, (how, compute, dtypes) in APPROXIMATIONS.items():
         yield from rows(
             "a function is approximated",
@@ -398,7 +398,7 @@ def _squares_less_square(at: At, results: list[Value]) -> list[Value]:
 
 
 def fusions() -> Iterator[Fault]:
-    """Operators that are right alone, and lose precision where they are fused."""
+    """Iterate over operators that are right alone, and lose precision where they are fused."""
     both = (place("product"), place("sum"))
     for dtype in ("FP32", "FP16"):
         yield Fault(

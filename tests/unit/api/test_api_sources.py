@@ -27,7 +27,7 @@ FORMATS: tuple[Any, ...] = ("tosa", "json", "mlir", "mlirbc")
 
 
 def strided(data: bytes) -> memoryview:
-    """A view of the data that is not contiguous."""
+    """Return a view of the data that is not contiguous."""
     spread = bytearray(2 * len(data))
     spread[::2] = data
     return memoryview(spread)[::2]

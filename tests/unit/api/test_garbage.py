@@ -31,7 +31,7 @@ def restored() -> Iterator[None]:
 
 
 def garbage() -> list[str]:
-    """The classes of those of our objects that only the collector could free."""
+    """Return the classes of those of our objects that only the collector could free."""
     gc.set_debug(gc.DEBUG_SAVEALL)
     gc.collect()
     gc.set_debug(0)

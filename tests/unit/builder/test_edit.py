@@ -14,14 +14,14 @@ from tosa_convert.graph import Graph, Operator, dtype
 
 
 def program(build: Callable[[Builder], Value]) -> Graph:
-    """A program of one result, "y"."""
+    """Return a program of one result, "y"."""
     b = Builder("net")
     b.output(build(b), name="y")
     return b.graph()
 
 
 def edited(graph: Graph, rule: Callable[[Operator, BlockEditor], object]) -> Graph:
-    """The rewritten program, which is valid; the given one does not change."""
+    """Return the rewritten program, which is valid; the given one does not change."""
     before = str(graph)
     made = tc.edit.rewrite(graph, rule)
     assert str(graph) == before

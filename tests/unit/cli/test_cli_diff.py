@@ -32,7 +32,7 @@ def changed() -> Graph:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the test: a.tosa, the same with other names, and with another axis."""
+    """Return the folder of the test: a.tosa, the same with other names, and with another axis."""
     monkeypatch.chdir(tmp_path)
     save(tmp_path / "a.tosa", example())
     save(tmp_path / "renamed.tosa", renamed(example()))

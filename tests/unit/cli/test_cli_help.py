@@ -8,7 +8,7 @@ from tosa_convert.cli.main import SECTIONS, VERBS, run, tosa_flatbuffer, verb
 
 
 def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The help as one line, whatever its width."""
+    """Return the help as one line, whatever its width."""
     assert run(tosa_flatbuffer, [*arguments, "--help"]) == 0
     return " ".join(capsys.readouterr().out.split())
 

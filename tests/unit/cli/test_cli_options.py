@@ -319,7 +319,7 @@ def test_an_earlier_spelling_is_the_same_option_and_not_shown(
 
 
 def meaning(param: click.Option) -> tuple[object, ...]:
-    """What a flag takes, and the first sentence of its help."""
+    """Return what a flag takes, and the first sentence of its help."""
     sentence = (param.help or "").partition(". ")[0].rstrip(".")
     return param.is_flag, param.metavar, param.type.to_info_dict(), sentence
 

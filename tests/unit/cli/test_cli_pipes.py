@@ -28,7 +28,7 @@ def encode(made: Graph) -> bytes:
 
 
 def large() -> Graph:
-    """A graph of 4 MiB, more than any pipe holds."""
+    """Return a graph of 4 MiB, more than any pipe holds."""
     weight = tensor("w", "INT8", (1 << 22,), bytes(range(256)) * (1 << 14))
     return graph("", "w", [weight], [op("CONST", "", "w")])
 

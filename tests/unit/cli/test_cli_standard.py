@@ -220,7 +220,7 @@ def test_standard_input_is_read_once(words: str, piped: Any) -> None:
 
 
 def names_of(*kinds: type) -> set[str]:
-    """The parameters of these types: `verb --flag` or `verb argument`."""
+    """Return the parameters of these types: `verb --flag` or `verb argument`."""
     return {
         f"{name} {param.flag if isinstance(param, Option) else param.name}"
         for name, command in ALL.items()

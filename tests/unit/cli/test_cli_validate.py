@@ -36,7 +36,7 @@ TEXT = """func.func @f(%a: tensor<2x3xi32>, %b: tensor<2x3xi32>) -> tensor<2x3xi
 
 
 def total(second: int = 3, kind: str = "INT32") -> Graph:
-    """A sum of two inputs, which TOSA allows if they have equal sizes."""
+    """Return a sum of two inputs, which TOSA allows if they have equal sizes."""
     shapes = {"x": (2, 3), "y": (2, second), "z": (2, 3)}
     values = [tensor(name, kind, shape) for name, shape in shapes.items()]
     return graph("x y", "z", values, [op("ADD", "x y", "z")])
@@ -44,7 +44,7 @@ def total(second: int = 3, kind: str = "INT32") -> Graph:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the test: good.tosa, bad.tosa and broken.tosa."""
+    """Return the folder of the test: good.tosa, bad.tosa and broken.tosa."""
     monkeypatch.chdir(tmp_path)
     save(tmp_path / "good.tosa", total())
     save(tmp_path / "bad.tosa", total(5))

@@ -73,7 +73,7 @@ def within(modules: set[str], parts: set[str]) -> set[str]:
 
 
 def listed(code: str, *words: str) -> set[str]:
-    """The modules that a new interpreter has imported after the code; words: its arguments."""
+    """Return the modules that a new interpreter has imported after the code; words: its arguments."""
     command = [sys.executable, "-c", _LIST.format(code), *words]
     out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
     return set(out.rpartition("modules:")[2].split())

@@ -37,7 +37,7 @@ LINES = (
 
 
 def by_click(name: str, words: list[str]) -> tuple[dict[str, Any], dict[str, Any], str | None]:
-    """The parameters, what the context remembers, and what is standard output."""
+    """Return the parameters, what the context remembers, and what is standard output."""
     ctx = verb(name).make_context(name, list(words), parent=click.Context(tosa_flatbuffer))
     ctx.params.pop("version", None)
     return ctx.params, ctx.meta, user_of(STANDARD_OUTPUT)
@@ -83,7 +83,10 @@ def test_contradictions_are_for_click(line: str) -> None:
 
 
 def words_of(name: str) -> list[str]:
-    """Words of which the command lines of a verb are made: right, wrong, and at the wrong place."""
+    """Return words of which the command lines of a verb are made.
+
+    Right, wrong, and at the wrong place.
+    """
     flags = [
         flag
         for row in verb(name).params

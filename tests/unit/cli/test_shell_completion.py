@@ -25,7 +25,7 @@ FILE = re.compile(r"\b(FILES?|DIR|NPZ|BACKEND|PROGRAM|IN)\b")
 
 
 def completions(line: str) -> list[tuple[str, str]]:
-    """The kind and the text of what bash is offered at the end of a line."""
+    """Return the kind and the text of what bash is offered at the end of a line."""
     words = line.split(" ")
     program = words[0]
     environment = {
@@ -134,7 +134,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def offered(line: str) -> list[str]:
-    """What is offered at the end of a line, in this process."""
+    """Return what is offered at the end of a line, in this process."""
     *words, incomplete = line.split(" ")
     found = ShellComplete(tosa_flatbuffer, {}, "tosa-flatbuffer", "").get_completions(
         words, incomplete

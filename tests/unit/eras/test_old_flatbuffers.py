@@ -48,7 +48,7 @@ def file(
     minor: int = 80,
     data: bytes = b"",
 ) -> bytes:
-    """A program of one operator, whose last input is a constant if there is data."""
+    """Return a program of one operator, whose last input is a constant if there is data."""
     names = [f"i{index}" for index in range(len(inputs))]
     tensors = [
         {"name": name, "shape": shape, "type": element}
@@ -243,7 +243,7 @@ def test_every_operator_that_is_not_one_of_1_0_is_named() -> None:
 
 
 def block_of(operators: list[dict[str, Any]], tensors: list[dict[str, Any]]) -> bytes:
-    """A program of these operators, whose results are not used."""
+    """Return a program of these operators, whose results are not used."""
     block = {"name": "main", "operators": operators, "tensors": tensors, "inputs": ["x"]}
     version = {"_major": 0, "_minor": 80, "_patch": 1, "_draft": False}
     return write({"version": version, "regions": [{"name": "main", "blocks": [block]}]}, KINDS)

@@ -39,7 +39,7 @@ def old(graph: tc.Graph, **options: Any) -> bytes:
 
 
 def fields(data: bytes) -> dict[str, Any]:
-    """The first block of a file, as the `flatbuffers` package reads it."""
+    """Return the first block of a file, as the `flatbuffers` package reads it."""
     kinds = {1: "Pool", 2: "Conv", 4: "Pad", 9: "Resize", 10: "Clamp", 11: "Rescale", 17: "Table"}
     found = outside_flatbuffer.read(data, {code: f"{name}Of080" for code, name in kinds.items()})
     assert found["version"] == {"_major": 0, "_minor": 80, "_patch": 1, "_draft": False}

@@ -65,7 +65,7 @@ FUNCTION = """func.func @f(%a: tensor<?x2xf32> loc("x"), %b: tensor<2xf32> loc("
 
 
 def with_sizes(bindings: Bindings, sizes: dict[str, tuple[int, ...]]) -> list[str]:
-    """The types of the function's arguments after a change of sizes, which its type has, too."""
+    """Return the types of the function's arguments after a change of sizes, which its type has, too."""
     ir, module = bindings.ir, parsed(bindings, FUNCTION)
     (function,) = module_functions.functions(module)
 

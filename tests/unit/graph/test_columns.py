@@ -44,20 +44,20 @@ from tosa_convert.rules.verdict import judge
 
 
 def accepted(graph: Graph) -> bool:
-    """Whether the columns of the main block are accepted."""
+    """Return whether the columns of the main block are accepted."""
     columns = columns_of(graph.main)
     return columns is not None and keeps_rules(graph.main, columns)
 
 
 def valid(graph: Graph) -> bool:
-    """Whether TOSA allows the operators of the main block, by its columns."""
+    """Return whether TOSA allows the operators of the main block, by its columns."""
     columns = columns_of(graph.main)
     assert columns is not None
     return is_valid(graph.main, columns, TypeTable(), judge)
 
 
 def copied(text: str) -> str:
-    """An equal string that is another object."""
+    """Return an equal string that is another object."""
     return "".join(list(text))
 
 

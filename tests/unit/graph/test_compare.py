@@ -33,7 +33,7 @@ def test_a_graph_equals_itself_made_again(make: Callable[[], Graph]) -> None:
 
 
 def renamed(made: Graph) -> Graph:
-    """The same graph with a prefix on every name, including those of regions and blocks."""
+    """Return the same graph with a prefix on every name, including those of regions and blocks."""
     for outer in made.regions:
         outer.name = f"R.{outer.name}"
         for inner in outer.blocks:
@@ -90,7 +90,10 @@ def test_the_order_of_regions_that_operators_run_does_not_matter() -> None:
 
 
 def sharing(*regions: str) -> Graph:
-    """A COND_IF that runs two regions; those whose names begin with "e" exponentiate, others negate."""
+    """Return a COND_IF that runs two regions.
+
+    Those whose names begin with "e" exponentiate, others negate.
+    """
     made = branching()
     made.main.operators[0].attributes = dict(
         zip(("then_graph", "else_graph"), regions, strict=True)
@@ -133,7 +136,7 @@ def test_many_copies_on_both_sides_are_compared_in_linear_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def running(order: list[int]) -> Graph:
-        """A COND_IF for each number; it runs the copy of this number."""
+        """Return a COND_IF for each number; it runs the copy of this number."""
         made = sharing("e", "e")
         cond = made.main.operators[0]
         (copied,) = made.regions[1:]

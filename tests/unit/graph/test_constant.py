@@ -29,7 +29,7 @@ def random_bytes(row: DType, count: int) -> bytes:
 
 
 def in_file(row: DType, unpacked: bytes) -> bytes:
-    """The form in a file of unpacked elements."""
+    """Return the form in a file of unpacked elements."""
     if row.is_packed:
         return pack(np.frombuffer(unpacked, np.uint8), row.bits).tobytes()
     return unpacked

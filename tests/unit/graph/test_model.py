@@ -34,7 +34,7 @@ from tosa_convert.io.files import map_file
 
 
 def scaled() -> Graph:
-    """A block-scaled constant."""
+    """Return a block-scaled constant."""
     weight = tensor("w", "FP4E2M1", (2, 32), bytes(range(32)))
     scales = Constant(dtype("FP8UE8M0"), 2, b"\x7f\x80")
     weight.scale = BlockScale(dtype("FP8UE8M0"), BlockShape.BLOCK_SHAPE_32, scales)
@@ -42,7 +42,7 @@ def scaled() -> Graph:
 
 
 def clamp() -> Graph:
-    """A CLAMP of INT8 from -128 to 5."""
+    """Return a CLAMP of INT8 from -128 to 5."""
     values = [tensor("x", "INT8", (4,)), tensor("y", "INT8", (4,))]
     clamp = op("CLAMP", "x", "y", min_val=b"\x80", max_val=b"\5\0\0\0")
     clamp.attributes["nan_mode"] = NanPropagationMode.IGNORE

@@ -10,7 +10,7 @@ from tosa_convert.graph.packing import pack, sign_extend, unpack
 
 
 def by_hand(elements: list[int], bits: int) -> bytes:
-    """The same packing through one large integer: bits of element i start at bit i * bits."""
+    """Return the same packing through one large integer: bits of element i start at bit i * bits."""
     whole = sum((element & (1 << bits) - 1) << i * bits for i, element in enumerate(elements))
     return whole.to_bytes((len(elements) * bits + 7) // 8, "little")
 

@@ -54,7 +54,7 @@ def test_only_constants_without_elements_get_empty_data() -> None:
 
 
 def reshaping() -> Graph:
-    """Two RESHAPE and a SLICE whose sizes have -1, one RESHAPE whose sizes have none."""
+    """Return two RESHAPE and a SLICE whose sizes have -1, one RESHAPE whose sizes have none."""
     return graph(
         "x z",
         "a b c d",

@@ -98,7 +98,7 @@ def row_gaps(
     enums: Mapping[str, Mapping[str, int]],
     tables: Mapping[str, Table],
 ) -> Iterator[str]:
-    """Operators, attributes and enums in which the schema and the rows of the graph differ."""
+    """Iterate over operators, attributes and enums in which the schema and the graph's rows differ."""
     rows = {row.code: row for row in operators}
     for name, code in enums["Op"].items():
         row = rows.pop(code, None)
@@ -174,7 +174,7 @@ def test_a_row_that_is_missing_is_noticed() -> None:
 
 @pytest.fixture(scope="module")
 def modules(torch_mlir: Bindings) -> list[Any]:
-    """Every program written by hand, and constants of every type."""
+    """Return every program written by hand, and constants of every type."""
     texts = [case.text for case in written_cases.cases()]
     texts += [
         written_cases.constants(element, form)[0]
@@ -197,7 +197,10 @@ def graphs(files: list[bytes]) -> Graphs:
 
 
 def case_gaps(graphs: Graphs) -> Iterator[str]:
-    """The gaps of the cases: an operator, a second value of an attribute, a member, an element type."""
+    """Iterate over the gaps of the cases.
+
+    An operator, a second value of an attribute, a member, an element type.
+    """
     values: dict[tuple[str, str], set[Any]] = defaultdict(set)
     seen: set[str] = set()
     constant: set[str] = set()
@@ -355,7 +358,7 @@ def dialect(bindings: Bindings) -> dict[str, Parts]:
 
 
 def accessed(accessor: property) -> tuple[str, str]:
-    """The list of an operation that an accessor reads, and the name."""
+    """Return the list of an operation that an accessor reads, and the name."""
     assert accessor.fget is not None
     tree = ast.parse(textwrap.dedent(inspect.getsource(accessor.fget)))
     kind = key = ""
@@ -375,7 +378,7 @@ def accessed(accessor: property) -> tuple[str, str]:
 def dialect_gaps(
     operations: Mapping[str, Parts], operators: Iterable[OperatorSpec]
 ) -> Iterator[str]:
-    """Operators, operands, results and attributes in which the dialect and the rows differ."""
+    """Iterate over operators and their parts in which the dialect and the rows differ."""
     rows = {row.mlir: row for row in operators}
     for name, parts in operations.items():
         row = rows.pop(name, None)

@@ -25,7 +25,7 @@ Break = Callable[[Graph], None]
 
 
 def scaled(name: str = "s", *, data: bool = True) -> Tensor:
-    """A block-scaled tensor of 2 x 64 elements: four scales."""
+    """Return a block-scaled tensor of 2 x 64 elements: four scales."""
     made = tensor(name, "FP8E4M3", (2, 64), bytes(128) if data else None)
     scales = Constant(dtype("FP8UE8M0"), 4, bytes(4)) if data else None
     made.scale = BlockScale(dtype("FP8UE8M0"), BlockShape.BLOCK_SHAPE_32, scales)
@@ -33,7 +33,7 @@ def scaled(name: str = "s", *, data: bool = True) -> Tensor:
 
 
 def zoo() -> Graph:
-    """Every kind of attribute and value: the sound graph that the cases below break."""
+    """Return every kind of attribute and value: the sound graph that the cases below break."""
     made = graph(
         "i c",
         "out",

@@ -64,7 +64,7 @@ def test_an_unknown_input_is_refused_with_its_first_bytes(data: bytes) -> None:
 
 
 def archive(*members: str) -> bytes:
-    """A ZIP archive with these members."""
+    """Return a ZIP archive with these members."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as file:
         for member in members:

@@ -20,7 +20,7 @@ def columns(text: str) -> int:
 
 
 def marked(excerpt: str) -> str:
-    """The text of an excerpt from the caret's column on."""
+    """Return the text of an excerpt from the caret's column on."""
     line, caret = excerpt.split("\n")
     for index in range(len(line) + 1):
         if columns(line[:index]) == len(caret) - 1:

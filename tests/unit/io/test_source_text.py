@@ -49,7 +49,7 @@ def refusal(source: bytes | Path) -> tuple[Finding, ...]:
 
 @pytest.fixture(params=["bytes", "file"])
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> object:
-    """Text -> the source to load, and its name in MLIR's locations."""
+    """Return text -> the source to load, and its name in MLIR's locations."""
 
     def make(text: str) -> tuple[bytes | Path, str]:
         if request.param == "bytes":

@@ -32,13 +32,13 @@ def python(code: str, *arguments: str | Path) -> list[str]:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process exists that is not a zombie; Linux and macOS."""
+    """Return whether a process exists that is not a zombie; Linux and macOS."""
     with os.popen(f"ps -o stat= -p {pid}") as status:
         return status.read().strip()[:1] not in ("", "Z")
 
 
 def wait_for(path: Path) -> str:
-    """The content of a file; waits until it is not empty."""
+    """Return the content of a file; waits until it is not empty."""
     deadline = time.monotonic() + 20
     while not (path.exists() and path.read_text().endswith("\n")):
         assert time.monotonic() < deadline, f"{path} does not appear"
@@ -47,7 +47,7 @@ def wait_for(path: Path) -> str:
 
 
 def ends(pid: int) -> bool:
-    """Whether a process ends within a few seconds."""
+    """Return whether a process ends within a few seconds."""
     deadline = time.monotonic() + 10
     while is_alive(pid) and time.monotonic() < deadline:
         time.sleep(0.01)

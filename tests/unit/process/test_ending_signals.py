@@ -31,7 +31,7 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 
 @pytest.fixture(autouse=True)
 def restored() -> Iterator[None]:
-    """Every test must leave the signal handlers unchanged."""
+    """Yield every test must leave the signal handlers unchanged."""
     before = [signal.getsignal(number) for number in ENDING]
     trace = sys.gettrace()
     yield

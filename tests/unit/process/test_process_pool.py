@@ -24,7 +24,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="ends with its parent
 
 
 def results(jobs: list[Job], fork: bool, processes: int = 2) -> list[Job]:
-    """The results in order, without the numbers of the processes."""
+    """Return the results in order, without the numbers of the processes."""
     outcome: list[tuple[int, Outcome]] = sorted(
         run_jobs(work, jobs, processes=processes, on_death=died, fork=fork)
     )

@@ -55,7 +55,7 @@ def named(made: Graph, name: str) -> list[Operator]:
 
 
 def edited(data: Constant, index: int, value: float) -> Constant:
-    """The constant with another element."""
+    """Return the constant with another element."""
     values = data.numpy().copy()
     values[index] = value
     return Constant(data.dtype, data.count, values.tobytes())

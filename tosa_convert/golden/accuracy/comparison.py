@@ -455,15 +455,15 @@ class _Totals:
 
     def _by_rule(self, part: slice, expected: Array, actual: Array) -> tuple[Array, Array] | None:
         """Return for each element whether it is allowed, and its error in bounds, if it has a rule."""
-        found = None
-        if self.network is not None:
-            found = self.network.add(part, expected, actual)
+        found = None if self.network is None else self.network.add(part, expected, actual)
         if self.criterion.check is not None:
             allowed, fractions = self.criterion.bound_fractions(part, actual)
             self.keeps_rule &= bool((allowed | ~_unequal(expected, actual)).all())
             if found is None:
                 return allowed, fractions
-            found = allowed & found[0], np.maximum(fractions, found[1])
+            may_be = self.criterion.sum_may_overflow(part, actual)
+            fractions = np.maximum(fractions, np.where(may_be, 0.0, found[1]))
+            found = allowed & (found[0] | may_be), fractions
         return found
 
     def finish(self) -> None:

@@ -266,6 +266,18 @@ class Criterion:
             near &= ~self.check.is_exact.reshape(-1)[part]
         return np.asarray(same | (near & np.isfinite(wanted)))
 
+    def sum_may_overflow(self, part: slice, actual: Array) -> Array:
+        """Return for each element whether it is what a sum gives that overflows in some order."""
+        check = self.check
+        if check is None or check.bounds is None or check.rule.kind != "dot-product":
+            return np.zeros(actual.shape, np.bool_)
+        bounds = check.bounds.reshape(-1)[part]
+        finite = np.isfinite(numbers(actual, check.dtype))
+        # An operand that is infinite has an infinite bound.
+        return np.asarray(
+            np.isfinite(bounds) & check.rule.may_overflow(bounds, check.dtype) & ~finite
+        )
+
     def allowed_shares(self) -> Shares | None:
         """Return the error that the tensor may have as a share of its values.
 

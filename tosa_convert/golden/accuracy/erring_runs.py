@@ -11,7 +11,7 @@ import numpy as np
 
 from tosa_convert.golden.accuracy.error_bounds import is_subnormal, parts_of
 from tosa_convert.golden.accuracy.implementation_errors import Errors, errors_of, rounded
-from tosa_convert.golden.accuracy.undefined_casts import undefined_integers
+from tosa_convert.golden.accuracy.open_results import chooses_zeros, undefined_integers
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.model import Block, Operator
 from tosa_convert.records import dataclass, field
@@ -55,9 +55,16 @@ class ErringRun(Machine):
     def without_errors(
         self, block: Block, operator: Operator, operands: Sequence[Value], where: str
     ) -> dict[str, Value]:
-        """Return results; NaN is cast to the least integer in run 1, and to the greatest in run 2."""
+        """Return results; NaN is cast to the least integer in run 1, and to the greatest in run 2.
+
+        Of two zeros the larger one is 0 in run 1, and -0 in run 2.
+        """
         results = Machine.compute(self, block, operator, operands, where)
         if 0 < self.number <= COHERENT:
+            if chooses_zeros(block, operator, operands):
+                (name,) = operator.outputs
+                value, zero = plain(results[name]), 0.0 if self.number == 1 else -0.0
+                results[name] = np.where(value == 0, np.array(zero, value.dtype), value)
             is_open = undefined_integers(block, operator, operands)
             if is_open is not None:
                 (name,) = operator.outputs

@@ -123,8 +123,8 @@ class Rule:
         if self.kind == "dot-product":
             unit = np.maximum(bounds * 2.0 ** (-1 - frac), least)
             error = np.where(bounds == 0, 0.0, unit * self.amount)
-            unlimited = overflows(bounds * (1 + self.amount * 2.0 ** (-1 - frac)), dtype)
-            return np.where(unlimited | np.isnan(bounds), np.inf, error)
+            unlimited = self.may_overflow(bounds, dtype) | np.isnan(bounds)
+            return np.where(unlimited, np.inf, error)
         if self.kind == "abs-error":
             scale = bounds if self.magnitude else reference
             value = np.full_like(bounds, self.base) if self.magnitude else bounds + self.base
@@ -140,6 +140,11 @@ class Rule:
             error = np.maximum(_ulp(size, frac, least), bounds * (least * 2.0**-frac))
             return np.where(size == 0, 0.0, np.maximum(error, least))
         return bounds
+
+    def may_overflow(self, bounds: Array, dtype: DType) -> Array:
+        """Return for each element of a "dot-product" whether a sum of some terms may overflow."""
+        frac = FLOATS[dtype.name][0]
+        return overflows(bounds * (1 + self.amount * 2.0 ** (-1 - frac)), dtype)
 
     def accepts(self, actual: Array, reference: Array, bounds: Array | None, dtype: DType) -> Array:
         """Return for each element whether the result is allowed. actual: in the type's numpy type."""
@@ -190,6 +195,7 @@ def products_on_the_way(factors: Array, axis: int, dtype: DType) -> Array:
     return np.where(unlimited, np.inf, np.where(is_small, added, 0.0))
 
 
+@np.errstate(over="ignore")
 def overflows(values: Array, dtype: DType) -> Array:
     """Return whether numbers become infinite in an element type, by way of FP32."""
     has_infinity = FLOATS[dtype.name][3]

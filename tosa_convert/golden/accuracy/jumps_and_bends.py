@@ -61,7 +61,8 @@ def moved_operands(
     for position, name in enumerate(operator.inputs):
         exact = operands[0][position]
         tensor = block.tensors.get(name)
-        if tensor is None or isinstance(exact, Scaled) or not tensor.dtype.is_float:
+        # Scales of blocks have no spread.
+        if tensor is None or isinstance(exact, Scaled) or tensor.dtype.name not in FLOATS:
             continue
         if name in sizes:
             for own in moved[1:]:

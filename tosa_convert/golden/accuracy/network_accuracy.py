@@ -31,10 +31,10 @@ from tosa_convert.golden.accuracy.jumps_and_bends import (
     may_bend,
     moved_operands,
 )
+from tosa_convert.golden.accuracy.open_results import chooses_zeros, undefined_integers
 from tosa_convert.golden.accuracy.products_of_runs import SUMS_OF_PRODUCTS, results_of_runs
 from tosa_convert.golden.accuracy.reached_elements import ReachedElements
 from tosa_convert.golden.accuracy.spreads import spread_of, spread_of_scales
-from tosa_convert.golden.accuracy.undefined_casts import undefined_integers
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.slots import SCALE_SUFFIX
 from tosa_convert.graph.model import Block, Graph, Operator, operator_path
@@ -232,9 +232,14 @@ def _in_range_of(exact: list[Value], operands: list[Value]) -> list[list[Value]]
 
 def _are_same(block: Block, operator: Operator, operands: list[list[Value]]) -> bool:
     """Return whether all runs have the same operands, of which TOSA says what the results are."""
-    return undefined_integers(block, operator, operands[0]) is None and all(
-        all(one is other for one, other in zip(operands[0], own, strict=True))
-        for own in operands[1:]
+    is_defined = undefined_integers(block, operator, operands[0]) is None
+    return (
+        is_defined
+        and not chooses_zeros(block, operator, operands[0])
+        and all(
+            all(one is other for one, other in zip(operands[0], own, strict=True))
+            for own in operands[1:]
+        )
     )
 
 

@@ -17,7 +17,7 @@ from tosa_convert.golden.accuracy.bounds_of_operators import is_exact_inside, ru
 from tosa_convert.golden.accuracy.erring_runs import subnormal_numbers
 from tosa_convert.golden.accuracy.error_bounds import EXACT, is_subnormal, same_values
 from tosa_convert.golden.accuracy.implementation_errors import rounded
-from tosa_convert.golden.accuracy.undefined_casts import undefined_integers
+from tosa_convert.golden.accuracy.open_results import undefined_integers
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.extract import extract, touches_variables
 from tosa_convert.graph.model import Graph, Operator, operator_path

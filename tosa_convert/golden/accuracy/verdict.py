@@ -23,9 +23,9 @@ from tosa_convert.golden.accuracy.criteria import (
 from tosa_convert.golden.accuracy.error_bounds import EXACT, Rule
 from tosa_convert.golden.accuracy.flushed_operands import flushed_results
 from tosa_convert.golden.accuracy.network_accuracy import measure
+from tosa_convert.golden.accuracy.open_results import open_tensors
 from tosa_convert.golden.accuracy.reached_elements import exact_elements
 from tosa_convert.golden.accuracy.spreads import merged
-from tosa_convert.golden.accuracy.undefined_casts import undefined_tensors
 from tosa_convert.golden.accuracy.user_tolerances import Tolerances
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.scratch import scratch_folder, subfolder
@@ -127,7 +127,7 @@ def checks_for(
     makers: dict[str, Callable[[], Check]] = {}
     inexact: dict[str, tuple[str, Rule | None]] = {}
     flushed = flushed_results(graph, inputs, all_rules)
-    for name in undefined_tensors(graph, inputs):
+    for name in open_tensors(graph, inputs, golden):
         # No rule is about them, but other implementations have what the spread says.
         all_rules.pop(name, None)
     for key in keys:

@@ -7,8 +7,9 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -46,14 +47,18 @@ from tosa_convert.golden.running.run_graph import run_program
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.golden.running.variable_states import state_slots
 from tosa_convert.graph.model import Block, Graph, counted
+from tosa_convert.graph.opset import operator
 from tosa_convert.io import log
 from tosa_convert.io.files import map_file
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.process.child import Ended, last_words
 from tosa_convert.records import replace
 
+_SELECT: Final = operator("SELECT")
 #: How MLIR is read that others wrote: values have names of their own, and regions capture values.
 _OF_OTHERS: Final = ReadOptions(names="generate", pass_captured=True)
+#: Names of inputs in the files of model-converter.
+_NUMBERED: Final = re.compile(r"input_(\d+)")
 #: In what LLVM's programs say when they crash.
 _CRASH: Final = re.compile("Assertion|Stack dump|LLVM ERROR|UNREACHABLE")
 #: In the words of a command that writes a program: the beginning of its file's name.
@@ -166,7 +171,14 @@ class Iree(_Isolated):
     def run(self, part: Graph, inputs: Mapping[str, Array], folder: Path) -> Mapping[str, Array]:
         """Run it by IREE."""
         path, given = str(folder / "part.mlir"), list(inputs.values())
-        outputs, _ = run_worker(self.machine, "iree", path, given, folder)
+        try:
+            outputs, _ = run_worker(self.machine, "iree", path, given, folder)
+        except TosaConvertError as error:
+            has_scales = any(part.main.tensors[name].scale is not None for name in part.main.inputs)
+            if not has_scales or "input list and function mismatch" not in str(error):
+                raise
+            message = "its function takes the elements of a block-scaled input without their scales"
+            raise fail("backend-refused", "iree", message) from None
         answer = by_position(part, outputs, "iree")
         wide = {slot.key for slot in output_slots(part) if slot.dtype is INT48}
         # The upper 16 of the 64 bits in which IREE gives an i48 are not its sign.
@@ -347,20 +359,22 @@ def results_of(
 ) -> LazyArrays:
     """Return what numpy computes of the program that a backend made of `part`.
 
-    A backend may leave out the inputs that no operator takes, or that no result follows from.
+    A backend may leave out the inputs that no operator takes, or that no result follows from, also if
+    folding shows it.
     """
-    taken = input_slots(other)
+    taken = sorted(input_slots(other), key=lambda slot: _place(slot.key))
+    ours = {slot.key: slot for slot in input_slots(part)}
+    states = _followed(part.main, {}, outputs=()) & {*part.main.inputs}
     if len(taken) < len(inputs):
-        used = {name for op in part.main.operators for name in op.inputs} | {*part.main.outputs}
-        kept, fewer = (
-            [key for key in inputs if key.removesuffix(SCALE_SUFFIX) in names]
-            for names in (used, _needed(part.main))
-        )
-        inputs = LazyArrays(fewer if len(taken) == len(fewer) else kept, inputs.__getitem__)
+        choices = [[key for key in inputs if _tensor(key) in names] for names in _needed(part.main)]
+        fitting = islice(_fitting(taken, [*ours.values()]), 2)
+        only = [keys for keys in fitting if states.issubset(map(_tensor, keys))]
+        choices += only if taken and len(only) == 1 else []
+        kept = next((keys for keys in choices if len(keys) == len(taken)), choices[0])
+        inputs = LazyArrays(kept, inputs.__getitem__)
     if len(taken) != len(inputs):
         message = f"what it wrote has {counted(len(taken), 'input')}, the program {len(inputs)}"
         raise fail("backend-failed", backend.name, message)
-    ours = {slot.key: slot for slot in input_slots(part)}
     for slot, key in zip(taken, inputs, strict=True):
         if slot.dtype.element_bytes != ours[key].dtype.element_bytes:
             message = f"what it wrote takes {slot.dtype} where the program takes {ours[key].dtype}"
@@ -374,12 +388,56 @@ def results_of(
     return by_position(part, readers, backend.name)
 
 
-def _needed(block: Block) -> set[str]:
-    """Return the values that outputs follow from, or the states of variables."""
-    needed = {*block.outputs, *(name for name, row in block.tensors.items() if row.variable)}
+def _place(key: str) -> int:
+    """Return the position in the name that model-converter gives an input; it lists them by use."""
+    found = _NUMBERED.fullmatch(key)
+    return int(found[1]) if found is not None else 0
+
+
+def _tensor(key: str) -> str:
+    return key.removesuffix(SCALE_SUFFIX)
+
+
+def _needed(block: Block) -> Iterator[set[str]]:
+    """Iterate over the values that operators take, that results follow from, and that folding leaves.
+
+    A SELECT of two equal values is one of them, and needs no condition.
+    """
+    yield {name for op in block.operators for name in op.inputs} | {*block.outputs}
+    yield _followed(block, {})
+    folded: dict[str, str] = {}
+    for op in block.operators:
+        if op.spec is _SELECT:
+            (result,), (_, *both) = op.outputs, op.inputs
+            one, other = (folded.get(name, name) for name in both)
+            if one == other and block.tensors[one].shape == block.tensors[result].shape:
+                folded[result] = one
+    yield _followed(block, folded)
+
+
+def _fitting(taken: Sequence[Slot], given: Sequence[Slot]) -> Iterator[list[str]]:
+    """Iterate over the inputs in whose order and shapes others fit: folding may leave out any."""
+    if not taken:
+        yield []
+    for index, slot in enumerate(given[: len(given) - len(taken) + 1] if taken else ()):
+        if slot.shape == taken[0].shape:
+            for rest in _fitting(taken[1:], given[index + 1 :]):
+                yield [slot.key, *rest]
+
+
+def _followed(
+    block: Block, folded: Mapping[str, str], outputs: Sequence[str] | None = None
+) -> set[str]:
+    """Return the values that outputs follow from, or the states of variables.
+
+    folded: results that are other values. outputs: by default those of the block.
+    """
+    wanted = block.outputs if outputs is None else outputs
+    needed = {*wanted, *(name for name, row in block.tensors.items() if row.variable)}
     for op in reversed(block.operators):
         if needed & {*op.outputs}:
-            needed.update(op.inputs)
+            values = [folded[name] for name in op.outputs if name in folded]
+            needed.update(values or op.inputs)
     return needed
 
 

@@ -174,6 +174,8 @@ def _same(block: Block, op: Operator) -> Row:
 @_rule("MUL")
 def _mul(block: Block, op: Operator) -> Row:
     _require(not np.any(_constant(block, op.inputs[2])), "MUL with a shift")
+    given, result = (block.tensors[name].dtype for name in (op.inputs[0], op.outputs[0]))
+    _require(given is result, "MUL with a wider result")
     return Row(18, op.inputs[:2], 21, {0: _NO_ACTIVATION})
 
 

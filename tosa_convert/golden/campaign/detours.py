@@ -251,7 +251,9 @@ def with_fixed_inputs(
 ) -> tuple[Graph, str] | None:
     """Return the program in which some inputs, or all, are constants that have their values."""
     block = graph.main
-    names = [name for name in block.inputs if name in arrays and name not in block.outputs]
+    is_scaled = {name for name, tensor in block.tensors.items() if tensor.scale is not None}
+    free = {*arrays} - {*block.outputs} - is_scaled
+    names = [name for name in block.inputs if name in free]
     fixed = [name for name in names if choose.random() < 0.7]
     edit = BlockEditor(block)
     try:

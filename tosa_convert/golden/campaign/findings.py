@@ -19,6 +19,7 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import load_npz, npz_pieces
 from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder
 from tosa_convert.golden.backends.adapters import ADAPTERS
+from tosa_convert.golden.backends.process import PACKAGES
 from tosa_convert.golden.backends.runners import ORIGINALS, open_backend
 from tosa_convert.golden.campaign.observe import (
     Consumer,
@@ -147,7 +148,8 @@ def check_words(consumer: Consumer, folder: str = "") -> list[str]:
 def known_causes(folders: list[Path]) -> set[tuple[str, str]]:
     """Return the packages and causes of findings in folders of earlier campaigns.
 
-    A person may add `also` to a finding.json: further causes of the same defect.
+    A person may add `also` to a finding.json: further causes of the same defect, behind the name of a
+    consumer and a colon if another one has it, too.
     Raises TosaConvertError("file-error") for a file that is not a finding.
     """
     found: set[tuple[str, str]] = set()
@@ -156,8 +158,11 @@ def known_causes(folders: list[Path]) -> set[tuple[str, str]]:
             row = read_json(path, _EXPECTED)
             if isinstance(row, dict):
                 against, others = str(row.get("against")), row.get("also")
-                causes = [row.get("cause"), *(others if isinstance(others, list) else ())]
-                found.update(known_key(against, str(cause)) for cause in causes)
+                found.add(known_key(against, str(row.get("cause"))))
+                for text in others if isinstance(others, list) else ():
+                    consumer, _, cause = str(text).partition(": ")
+                    is_of_other = consumer in ADAPTERS or consumer in PACKAGES
+                    found.add(known_key(*((consumer, cause) if is_of_other else (against, text))))
     return found
 
 

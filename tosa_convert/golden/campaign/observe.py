@@ -51,6 +51,8 @@ _VARIABLE: Final = (
     (re.compile(r"\b(?:b?f|[us]?i)\d+(?:E\d+M\d+\w*)?\b"), "TYPE"),
     (re.compile(r"\d+"), "N"),
     (re.compile(r"\bN (input|output|file)s\b"), r"N \1"),
+    # Of the reference model: further assertions, and operands.
+    (re.compile(r"(ASSERTION AT [^/;]*[^/; ]) ?[/;].*"), r"\1"),
 )
 #: What stands for them.
 _PLACE: Final = re.compile(r"N|\b(?:FILE|TENSOR|DENSE|TYPE)\b|%")

@@ -9,6 +9,7 @@ from typing import Final
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.slots import SCALE_SUFFIX
 from tosa_convert.golden.campaign.detours import exchanged, with_detour, with_fixed_inputs
 from tosa_convert.golden.campaign.restructure import RESTRUCTURES
 from tosa_convert.golden.edges.edge_inputs import find_edge_inputs
@@ -88,7 +89,8 @@ def make_trial(source: Source, number: int) -> Trial:
         changed = _edited(graph, inputs, choose)
         if changed is not None and _is_within(changed[0], source):
             graph, made = changed[0], f"{made}, {changed[1]}"
-            inputs = {name: inputs[name] for name in inputs if name in graph.main.inputs}
+            kept = graph.main.inputs
+            inputs = {key: inputs[key] for key in inputs if key.removesuffix(SCALE_SUFFIX) in kept}
     # The choices above stay as they are without this one.
     choose = random.Random(f"structure {source.seed} {number}")
     if choose.random() < _RESTRUCTURED:

@@ -30,7 +30,10 @@ PLAIN = [row for row in DTYPES if row.name != "MXINT8"]
 
 
 def elements(row: DType, count: int, seed: int = 3) -> bytes:
-    """Random elements in MLIR's form, without what its verifier refuses: some NaNs, -8 in INT4."""
+    """Return random elements in MLIR's form, without what its verifier refuses.
+
+    Some NaNs, -8 in INT4.
+    """
     raw = np.random.default_rng(seed).integers(0, 256, count * row.element_bytes).astype(np.uint8)
     if row.name == "BOOL":
         raw &= 1
@@ -46,7 +49,7 @@ def in_file(row: DType, raw: bytes) -> bytes:
 
 
 def constant(bindings: Bindings, context: Any, row: DType, sizes: list[int], raw: bytes) -> Any:
-    """A module of one dense constant, made from raw bytes."""
+    """Return a module of one dense constant, made from raw bytes."""
     ir = bindings.ir
     with context, ir.Location.unknown():
         kind = ir.RankedTensorType.get(sizes, ir.Type.parse(row.mlir))

@@ -24,7 +24,7 @@ COUNT = 50_000
 
 
 def weights() -> Graph:
-    """Constants of each form: small, splat, large."""
+    """Return constants of each form: small, splat, large."""
     large = np.arange(COUNT, dtype="<f4")
     return graph(
         "",

@@ -25,7 +25,7 @@ BODY = """func.func @f(%a: tensor<2xf32>) {{
 
 
 def location_of(parse: Any, text: str, *, full_paths: bool = False) -> str:
-    """The location in a file of an operation with this location in MLIR."""
+    """Return the location in a file of an operation with this location in MLIR."""
     return (
         read(parse(BODY.format(text)), ReadOptions(full_paths=full_paths))
         .main.operators[0]
@@ -38,14 +38,14 @@ def with_location(text: str) -> Graph:
 
 
 def location_in_mlir(bindings: Bindings, context: Any, text: str) -> Any:
-    """The location in MLIR of an operator whose location in a file is `text`."""
+    """Return the location in MLIR of an operator whose location in a file is `text`."""
     module = write(with_location(text), bindings, context)
     function = next(iter(module.body.operations))
     return function.regions[0].blocks[0].operations[0].location
 
 
 def in_mlir(bindings: Bindings, context: Any, text: str) -> str:
-    """The location as MLIR prints it."""
+    """Return the location as MLIR prints it."""
     return str(location_in_mlir(bindings, context, text))
 
 

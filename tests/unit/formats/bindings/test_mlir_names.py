@@ -26,7 +26,7 @@ def named(name: str) -> str:
 
 
 def names(graph: Graph) -> tuple[list[str], list[str], list[str]]:
-    """Inputs, results of operators, outputs."""
+    """Return inputs, results of operators, outputs."""
     block = graph.main
     produced = [name for operator in block.operators for name in operator.outputs]
     return block.inputs, produced, block.outputs

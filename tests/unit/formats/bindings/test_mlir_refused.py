@@ -14,7 +14,7 @@ from tosa_convert.formats.bindings.write import write
 
 
 def function(body: str, arguments: str = "%a: tensor<2xf32>", results: str = "") -> str:
-    """A function around lines of a body; the first of them is line 2."""
+    """Return a function around lines of a body; the first of them is line 2."""
     return f"func.func @f({arguments}) {results and '-> ' + results} {{\n{body}\n}}\n"
 
 

@@ -27,7 +27,7 @@ ARGUMENTS = f"%c: tensor<i1>, %a: {T}"
 
 
 def cond_if(result: str, operand: str, then: str = "", otherwise: str = "") -> str:
-    """A cond_if on one line whose regions exponentiate and keep their argument."""
+    """Return a cond_if on one line whose regions exponentiate and keep their argument."""
     then = then or f'%t1 = "tosa.exp"(%t) : ({T}) -> {T} "tosa.yield"(%t1) : ({T}) -> ()'
     otherwise = otherwise or f'"tosa.yield"(%e) : ({T}) -> ()'
     return (
@@ -265,7 +265,7 @@ def test_shared_regions_cannot_make_an_enormous_module_of_a_small_file(
 
 
 def sharing() -> Graph:
-    """Two COND_IFs that run regions: `outer` runs `then` twice, and the main graph runs both."""
+    """Return two COND_IFs that run regions: `outer` runs `then` twice, and the main graph runs both."""
     made = branching()
     values = [tensor("c", "BOOL", ()), tensor("a"), tensor("b")]
     inner = op("COND_IF", "c a", "b", then_graph="then", else_graph="then")

@@ -22,7 +22,7 @@ def encode(made: Graph, *, out_of_line: bool = False) -> bytes:
 
 
 def rows_of(data: bytes) -> tuple[list[ByteRange], list[str]]:
-    """The rows, which cover each byte once, and the errors."""
+    """Return the rows, which cover each byte once, and the errors."""
     found = Annotation(memoryview(data))
     rows = list(found.rows())
     position = 0

@@ -27,7 +27,7 @@ BYTES_PER_BYTE = 8
 
 
 def file(*blocks: Fields, regions: list[Fields] | None = None) -> bytes:
-    """A file of these blocks, a region each."""
+    """Return a file of these blocks, a region each."""
     if regions is None:
         regions = [{"name": f"{index}", "blocks": [b]} for index, b in enumerate(blocks)]
     return outside.write({"version": VERSION, "regions": regions})

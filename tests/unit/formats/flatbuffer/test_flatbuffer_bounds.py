@@ -38,7 +38,7 @@ def encode(made: Graph, **options: Any) -> bytes:
 
 
 def ending_with(path: str) -> bytes:
-    """The example, whose file ends with the object at a path."""
+    """Return the example, whose file ends with the object at a path."""
     data, kind = File(encode(example())), LEAVES[path]
     place = data.at(path)
     start, vtable = place.target, 0

@@ -23,7 +23,7 @@ MAIN = 'region "main" block "main"'
 
 
 def fields(*, out_of_line: bool = False) -> Fields:
-    """The fields of a sound file, to be changed."""
+    """Return the fields of a sound file, to be changed."""
     return outside.read(b"".join(plan(zoo(), PRODUCER, out_of_line=out_of_line).pieces()))
 
 

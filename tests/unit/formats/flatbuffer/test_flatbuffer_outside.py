@@ -48,7 +48,7 @@ def constant(data: Constant | None) -> bytes:
 
 
 def described(made: Graph) -> dict[str, Any]:
-    """The expected fields of the file of a TOSA 1.0 graph, without attributes."""
+    """Return the expected fields of the file of a TOSA 1.0 graph, without attributes."""
 
     def of_tensor(value: Tensor) -> dict[str, Any]:
         fields = {

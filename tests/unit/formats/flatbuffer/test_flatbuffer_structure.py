@@ -282,7 +282,7 @@ def test_trailing_bytes_and_any_kind_of_buffer_are_accepted() -> None:
 
 
 def many_vtables() -> bytes:
-    """Tensors with every subset of six fields, which makes a vtable for each."""
+    """Return tensors with every subset of six fields, which makes a vtable for each."""
     outside = pytest.importorskip("unit.outside_flatbuffer", reason="flatbuffers is not installed")
     fields = {
         "shape": (2,), "data": b"\1\2", "variable_name": "s", "variable": True,
@@ -305,7 +305,10 @@ def many_vtables() -> bytes:
 def both_ways(
     monkeypatch: pytest.MonkeyPatch, name: str, fast: object, slow: object, data: bytes
 ) -> list[str]:
-    """The result of reading with the fast path and with the slow one: the program or the findings."""
+    """Return the result of reading with the fast path and with the slow one.
+
+    The program or the findings.
+    """
     results = []
     for path in (fast, slow):
         with monkeypatch.context() as patched:
@@ -381,7 +384,7 @@ def test_columns_of_one_position_are_read_as_others(monkeypatch: pytest.MonkeyPa
 
 
 def chain_of_three() -> Graph:
-    """Operators of one operand and one result each, with locations."""
+    """Return operators of one operand and one result each, with locations."""
     values = [tensor(name) for name in "abcd"]
     rows = [op("ABS", a, b, f'loc("{b}")') for a, b in zip("abc", "bcd", strict=True)]
     return graph("a", "d", list(values), rows)

@@ -101,7 +101,7 @@ def test_weights_take_little_more_memory_than_their_bytes() -> None:
 
 
 def strings_in(scanner: values.Scanner) -> list[str]:
-    """The members of the list that the scanner is at."""
+    """Return the members of the list that the scanner is at."""
     return list(scanner.strings())
 
 

@@ -160,7 +160,7 @@ def test_a_finding_shows_its_line_with_a_caret() -> None:
 
 
 def nested(depth: int) -> bytes:
-    """A program with lists `depth` levels deep in a field that is read late."""
+    """Return a program with lists `depth` levels deep in a field that is read late."""
     return respelled('"op": "REVERSE", "attribute_type": "ReverseAttribute", "attribute": {"axis": 1}',
                    '"attribute": ' + "[" * (depth - 7) + "]" * (depth - 7) +
                    ', "op": "REVERSE", "attribute_type": "ReverseAttribute"')  # fmt: skip

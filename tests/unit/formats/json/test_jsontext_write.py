@@ -274,7 +274,7 @@ def test_chunks_of_a_list_are_joined_by_commas() -> None:
 
 
 def constants(kind: str, count: int) -> Iterator[Constant]:
-    """The same elements in every form."""
+    """Iterate over the same elements in every form."""
     row = dtype(kind)
     ones = np.ones(count * row.element_bytes, np.uint8)
     if row.is_packed:

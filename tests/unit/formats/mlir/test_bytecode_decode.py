@@ -172,7 +172,7 @@ module {
 
 
 def listing(bytecode: Bytecode) -> list[str]:
-    """Every operation with its depth, its operands and its first result."""
+    """Return every operation with its depth, its operands and its first result."""
     lines: list[str] = []
 
     def visit(fields: Any, depth: int) -> None:

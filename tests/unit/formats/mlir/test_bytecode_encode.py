@@ -39,7 +39,7 @@ Make = Callable[[Encoder], bytes]
 
 
 def with_attribute(make: Make, *, location: Make | None = None) -> bytes:
-    """An empty module whose attribute test.x is what `make` adds."""
+    """Return an empty module whose attribute test.x is what `make` adds."""
     encoder = Encoder()
     value, numbers = make(encoder), encoder.numbers
     place = encoder.unknown if location is None else location(encoder)
@@ -166,7 +166,7 @@ def test_arrays_and_dictionaries_survive(bindings: Bindings, context: Any) -> No
 
 
 def attribute(name: str, row: str, value: Any, element: str = "") -> Make:
-    """The attribute of an operator, written and read by MLIR."""
+    """Return the attribute of an operator, written and read by MLIR."""
 
     def make(encoder: Encoder) -> bytes:
         spec = operator(name)

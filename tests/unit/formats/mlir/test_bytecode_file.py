@@ -36,7 +36,7 @@ def bytecode(operation: Any, version: int = NEWEST_VERSION) -> bytes:
 
 
 def program(*attributes: str) -> str:
-    """A function that returns constants with these attributes."""
+    """Return a function that returns constants with these attributes."""
     types = [attribute.rpartition(" : ")[2] for attribute in attributes]
     lines = [
         f'  %{index} = "tosa.const"() {{values = {attribute}}} : () -> {kind}'
@@ -62,7 +62,7 @@ def copied_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
 
 def both_ways(bindings: Bindings, text: str, version: int) -> tuple[Graph, Graph]:
-    """The graph of the module in MLIR, and the graph of the file that MLIR writes."""
+    """Return the graph of the module in MLIR, and the graph of the file that MLIR writes."""
     parsed = bindings.ir.Module.parse(text, bindings.new_context())
     data = bytecode(parsed.operation, version)
     return read(parsed), read_file(memoryview(data), "m.mlirbc")

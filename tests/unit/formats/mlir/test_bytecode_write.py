@@ -33,7 +33,7 @@ FLOATS = np.arange(300, dtype="<f4").tobytes()
 
 
 def weights() -> Graph:
-    """Constants of every form in a file: resources of several alignments, and dense ones."""
+    """Return constants of every form in a file: resources of several alignments, and dense ones."""
     values = [
         tensor("i8", "INT8", (301,), bytes(range(256)) + bytes(range(45))),
         tensor("f32", "FP32", (300,), FLOATS),
@@ -162,7 +162,7 @@ def test_native_properties_have_no_names() -> None:
 
 
 def named(*names: str) -> Graph:
-    """A chain of operators whose results have these names."""
+    """Return a chain of operators whose results have these names."""
     values = [tensor(name) for name in ("x", *names)]
     operators = [
         op("EXP", before, after) for before, after in zip(("x", *names), names, strict=False)
@@ -389,7 +389,7 @@ def test_constants_that_are_one_object_are_one_resource() -> None:
 
 
 def repeated() -> Graph:
-    """Operators of equal attributes, of which some have names and some other types."""
+    """Return operators of equal attributes, of which some have names and some other types."""
     b = Builder("repeated")
     x, y = b.input("x", "fp32", (4,)), b.input("y", "fp16", (4,))
     for number in range(40):

@@ -31,7 +31,7 @@ def refusal(data: bytes) -> str:
 
 
 def changed(entry: int, place: int, byte: int) -> bytes:
-    """The file with another byte in an attribute or a type."""
+    """Return the file with another byte in an attribute or a type."""
     data = bytearray(FILE)
     offset = BYTECODE.file_offset(BYTECODE.starts[entry]) + place
     assert data[offset] != byte
@@ -40,7 +40,7 @@ def changed(entry: int, place: int, byte: int) -> bytes:
 
 
 def first_of_kind(kind: int, length: int = -1) -> int:
-    """The first attribute of a kind, and of so many bytes."""
+    """Return the first attribute of a kind, and of so many bytes."""
     starts = BYTECODE.starts
     return next(
         entry
@@ -51,7 +51,7 @@ def first_of_kind(kind: int, length: int = -1) -> int:
 
 
 def string(text: bytes) -> int:
-    """The attribute that is a string."""
+    """Return the attribute that is a string."""
     return next(n for n in range(BYTECODE.attribute_count) if BYTECODE.attribute(n) == text)
 
 

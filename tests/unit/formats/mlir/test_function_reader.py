@@ -14,7 +14,7 @@ from tosa_convert.io.options import Names
 
 
 def outcome(data: bytes, names: Names) -> str:
-    """The program as JSON, or the findings."""
+    """Return the program as JSON, or the findings."""
     try:
         return tc.dumps(tc.load(data, names=names), "json").decode()
     except tc.TosaConvertError as error:
@@ -22,7 +22,10 @@ def outcome(data: bytes, names: Names) -> str:
 
 
 def damaged(data: bytes, chance: random.Random) -> bytes:
-    """The data with another byte somewhere, near its end in most cases: there are the operations."""
+    """Return the data with another byte somewhere, near its end in most cases.
+
+    There are the operations.
+    """
     changed = bytearray(data)
     at = chance.randrange(len(data) // 2, len(data))
     changed[at] = chance.choice((changed[at] ^ 2, changed[at] ^ 4, chance.randrange(256)))

@@ -18,7 +18,7 @@ LIMIT = f'%limit = "tosa.const"() <{{values = dense<10> : {S}}}> : () -> {S}'
 
 
 def loop(body: str) -> str:
-    """A function with a loop over %i, until that is 10 or more; `body` computes %next."""
+    """Return a function with a loop over %i, until that is 10 or more; `body` computes %next."""
     return f"""
 func.func @f(%x: {S}, %step: {S}, %c: tensor<i1>) -> {S} {{
   {LIMIT}

@@ -31,7 +31,7 @@ def text_of(made: Graph, **options: Any) -> str:
 
 
 def lines_of(made: Graph, **options: Any) -> list[str]:
-    """The lines of the text, without locations unless they are asked for."""
+    """Return the lines of the text, without locations unless they are asked for."""
     return text_of(made, **{"locations": False, **options}).splitlines()
 
 
@@ -54,7 +54,7 @@ def value_of(row: AttributeSpec) -> Any:
 
 
 def operator_graph(spec: OperatorSpec) -> Graph:
-    """A function of one operator, all of whose attributes differ from their defaults."""
+    """Return a function of one operator, all of whose attributes differ from their defaults."""
     values: list[Tensor | ShapeValue] = []
     for role, rows in (("i", spec.operands), ("o", spec.results)):
         for index, row in enumerate(rows):
@@ -86,7 +86,7 @@ def operator_graph(spec: OperatorSpec) -> Graph:
 
 
 def operator_lines(spec: OperatorSpec) -> list[str]:
-    """Where an operator is printed, in custom and in generic form."""
+    """Return where an operator is printed, in custom and in generic form."""
     made = operator_graph(spec)
     found = []
     for generic in (False, True):
@@ -210,7 +210,7 @@ def test_shapes_of_any_kind_are_printed() -> None:
 
 
 def nested(*, transform: bool = True) -> Graph:
-    """A loop in whose body an operator branches, and an operator with two named results after it."""
+    """Return a loop whose body branches, and after it an operator with two named results."""
     values = [
         tensor("n", "INT32", ()), tensor("x"), tensor("p", "INT32", ()), tensor("q"),
         tensor("r"), tensor("s"),
@@ -292,7 +292,7 @@ GENERIC_NESTED: Final = """\
 
 
 def without_names(lines: list[str]) -> list[str]:
-    """Lines without the names that a program keeps."""
+    """Return lines without the names that a program keeps."""
     names = re.compile(r"( attributes)? \{tosa\.(regions|tensor_name) = .*?\}(?= :|$)")
     return [names.sub("", line) for line in lines]
 
@@ -379,7 +379,7 @@ def test_a_variable_without_a_value_has_a_type() -> None:
 
 
 def located(*locations: str, inputs: str = "x") -> Graph:
-    """A chain of operators with these locations."""
+    """Return a chain of operators with these locations."""
     names = ["x", *(f"layer_{number}" for number in range(len(locations)))]
     operators = [
         op("EXP", source, target, location)
@@ -389,7 +389,7 @@ def located(*locations: str, inputs: str = "x") -> Graph:
 
 
 def aliases(text: str) -> tuple[list[str], list[str]]:
-    """What defines aliases before and after the module."""
+    """Return what defines aliases before and after the module."""
     before, _, after = text.partition("module attributes")
     return before.splitlines(), [line for line in after.splitlines() if line.startswith("#")]
 

@@ -32,7 +32,7 @@ def constant(kind: str, sizes: tuple[int, ...], raw: bytes) -> Graph:
 
 
 def printed(made: Graph, **options: Any) -> str:
-    """The attribute `values` of the constant in a program of one."""
+    """Return the attribute `values` of the constant in a program of one."""
     text = b"".join(write(made, WriteOptions(locations=False, **options))).decode()
     match = re.search(r"<\{values = (.*)\}> : ", text)
     assert match is not None
@@ -194,7 +194,7 @@ def test_a_scale_that_is_not_a_number_reaches_mlir(bindings: Bindings, context: 
 
 
 def weights(*names: str, kind: str = "INT16") -> Graph:
-    """Constants of 600 bytes."""
+    """Return constants of 600 bytes."""
     raw = np.arange(300, dtype="<i2").tobytes()
     values = [tensor(name, kind, (300,), raw) for name in names]
     return graph("", "", values, [op("CONST", "", name) for name in names])
@@ -258,7 +258,7 @@ def test_an_elided_text_is_not_read(torch_mlir: Bindings) -> None:
 
 
 def large(kind: str) -> Graph:
-    """A constant of 32 MiB."""
+    """Return a constant of 32 MiB."""
     count = 1 << 25
     values = np.zeros(count, np.uint8)
     values[1] = 1

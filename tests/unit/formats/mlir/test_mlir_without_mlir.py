@@ -41,7 +41,7 @@ from tosa_convert.io.options import ReadOptions
 
 
 def file_of(file: bytes) -> BytecodeFile:
-    """The sections of a file that `Encoder` wrote."""
+    """Return the sections of a file that `Encoder` wrote."""
     return read_sections(memoryview(file))
 
 
@@ -54,7 +54,7 @@ def encoded(graph: Graph) -> bytes:
 
 
 def graph_of(file: bytes) -> Graph:
-    """The graph of the function in a file, whose module may declare variables before it."""
+    """Return the graph of the function in a file, whose module may declare variables before it."""
     return read_file(memoryview(file), options=ReadOptions(full_paths=True))
 
 

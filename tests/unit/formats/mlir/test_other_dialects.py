@@ -44,7 +44,7 @@ def kinds(graph: Graph) -> list[str]:
 
 
 def weighty() -> Graph:
-    """A program with a constant that becomes a parameter, and one that is too small."""
+    """Return a program with a constant that becomes a parameter, and one that is too small."""
     b = Builder("main")
     x = b.input("x", np.float32, (1, 512))
     large = b.const(np.arange(512, dtype=np.float32).reshape(1, 512), name="large")

@@ -380,7 +380,7 @@ LINES = (
 
 
 def spread(line: str) -> str:
-    """The same operation over many lines."""
+    """Return the same operation over many lines."""
     for mark in ("{", "}", "(", ")", ",", " : ", "="):
         line = line.replace(mark, f"\n {mark} // comment\n ")
     return line

@@ -25,7 +25,7 @@ FOLDER: Final = Path(__file__).parent
 
 
 def floating() -> Graph:
-    """A convolution, a transform of two results, and operators with attributes of each kind."""
+    """Return a convolution, a transform of two results, and operators with attributes of each kind."""
     random = np.random.default_rng(0)
     b = Builder("main")
     b.location = 'loc("net.py":3:7)'
@@ -55,7 +55,7 @@ def floating() -> Graph:
 
 
 def integer() -> Graph:
-    """A quantised convolution, RESCALE with a multiplier for each channel, TABLE, and comparisons."""
+    """Return a quantised convolution, RESCALE for each channel, TABLE, and comparisons."""
     random = np.random.default_rng(1)
     b = Builder("main")
     x = b.input("x", np.int8, (1, 4, 4, 3))
@@ -91,7 +91,7 @@ def integer() -> Graph:
 
 
 def segments() -> Graph:
-    """Two graphs with a shader between them, which the converter is asked for with a CUSTOM."""
+    """Return two graphs with a shader between them, which the converter is asked for with a CUSTOM."""
     b = Builder("main")
     x = b.input("x", np.float32, (1, 8, 8, 2))
     raised = b.add(x, np.ones((1, 1, 1, 2), np.float32))

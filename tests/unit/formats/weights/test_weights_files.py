@@ -31,7 +31,7 @@ from tosa_convert.graph import dtype
 
 
 def npy_file(descr: str = "'<i4'", order: str = "False", dims: str = "(2,)") -> bytes:
-    """A header like numpy's with these values in it, before 8 bytes of elements."""
+    """Return a header like numpy's with these values in it, before 8 bytes of elements."""
     text = f"{{'descr': {descr}, 'fortran_order': {order}, 'shape': {dims}, }}"
     return npy_text(text)
 

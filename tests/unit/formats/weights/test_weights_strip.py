@@ -35,7 +35,7 @@ def values_of(made: Graph, name: str) -> list[Any]:
 
 
 def convolution(zero_point: int = 5, extra: str = "") -> Graph:
-    """A quantised convolution and its RESCALE, with a bias of one element."""
+    """Return a quantised convolution and its RESCALE, with a bias of one element."""
     constants = [
         tensor("weight", "INT8", (1, 1, 1, 1), b"\7"),
         tensor("bias", "INT32", (1,), b"\x09\0\0\0"),

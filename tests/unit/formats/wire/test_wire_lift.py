@@ -70,7 +70,7 @@ def test_defaults_are_those_of_the_schema() -> None:
 
 
 def values_of(row: AttributeSpec) -> list[AttributeValue]:
-    """Two values of an attribute that differ."""
+    """Return two values of an attribute that differ."""
     if row.enum is not None:
         return [min(row.enum), max(row.enum)]
     values: dict[str, list[AttributeValue]] = {
@@ -87,7 +87,7 @@ def values_of(row: AttributeSpec) -> list[AttributeValue]:
 
 
 def raw(value: AttributeValue) -> Any:
-    """The field's value for this attribute."""
+    """Return the field's value for this attribute."""
     code = getattr(value, "code", None)
     if code is not None:
         return code
@@ -95,7 +95,7 @@ def raw(value: AttributeValue) -> Any:
 
 
 def operators(spec: OperatorSpec) -> list[Operator]:
-    """The operator with each of two values of every attribute, once shared and once not."""
+    """Return the operator with each of two values of every attribute, once shared and once not."""
     choices = [
         {row.name: values_of(row)[index] for row in spec.attributes} for index in (0, 1, 1, 0)
     ]
@@ -175,7 +175,7 @@ def file_of(fields: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def described(value: Any) -> Any:
-    """A tensor as comparable values."""
+    """Return a tensor as comparable values."""
     if value is None or isinstance(value, (str, bool, int, tuple)):
         return value
     if isinstance(value, np.ndarray):
@@ -186,7 +186,7 @@ def described(value: Any) -> Any:
 
 
 def text_of(fields: Any) -> bytes:
-    """The same fields in JSON."""
+    """Return the same fields in JSON."""
     return json.dumps(fields, default=list).encode()
 
 
