@@ -127,22 +127,20 @@ def save_program(
 ) -> dict[str, str]:
     """Export a module and write the program as a `.pt2` file; return the options for loading it."""
     program = export_module(module, arguments, keywords)
-    for tree in (program.call_spec.in_spec, program.call_spec.out_spec):
-        _register_named_tuples(tree)
+    signature = program.module_call_graph[0].signature
+    signature.out_spec = _with_plain_tuples(signature.out_spec)
     torch.export.save(program, path)
     return {TRUSTED: "yes", SIZE_NAMES: json.dumps(size_names(program))}
 
 
-def _register_named_tuples(tree: Any) -> None:
-    """Name the classes of named tuples in a tree, without which torch does not write them to a file."""
-    kind = tree.context
-    if isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields"):
-        if kind not in pytree.SUPPORTED_SERIALIZED_TYPES:
-            name = f"{kind.__module__}.{kind.__qualname__}"
-            pytree._register_namedtuple(kind, serialized_type_name=name)
+def _with_plain_tuples(tree: Any) -> Any:
+    """Return a tree with tuples for named ones, whose classes the process that loads it lacks."""
     children = getattr(tree, "children", None)  # The name since torch 2.10.
-    for child in children() if callable(children) else tree.children_specs:
-        _register_named_tuples(child)
+    parts = list(map(_with_plain_tuples, children() if callable(children) else tree.children_specs))
+    if not parts:  # A leaf, of a class of its own.
+        return tree
+    is_named = isinstance(tree.context, type) and issubclass(tree.context, tuple)
+    return pytree.TreeSpec(*((tuple, None) if is_named else (tree.type, tree.context)), parts)
 
 
 def load_program(request: Request) -> Any:
