@@ -73,7 +73,7 @@ def _steps(layer: Any) -> Any:
     """Return the steps with which a recurrent layer was built; None for any number."""
     # By the name of the argument of `build`.
     shapes = getattr(layer, "_build_shapes_dict", None) or {}
-    shape = next(iter(shapes.values()), None) or ()
+    shape: Any = next(iter(shapes.values()), None) or ()
     return shape[1] if len(shape) > 1 else None
 
 

@@ -94,9 +94,9 @@ def _exported(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any])
         raise fail("not-lowered", where, message, hint) from None
     except Exception as error:  # Of torch, or of the module itself.
         where = _line_of_user(error) or type(module).__name__
-        lines = "\n    ".join(str(error).splitlines()[:_MOST_LINES])
-        hint = _REGISTER if "not a known type" in lines else ""
-        message = f"torch.export does not export it: {type(error).__name__}: {lines}"
+        text = "\n    ".join(str(error).splitlines()[:_MOST_LINES])
+        hint = _REGISTER if "not a known type" in text else ""
+        message = f"torch.export does not export it: {type(error).__name__}: {text}"
         raise fail("frontend-failed", where, message, hint) from error
 
 
