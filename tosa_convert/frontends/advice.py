@@ -35,6 +35,13 @@ _TFLITE: Final = (
 )
 _TORCH: Final = (
     (
+        r"^com\.microsoft\.(?!Tokenizer)|SimplifiedLayerNorm",
+        "onnxruntime's optimisations made it: convert the model from before them, or save it with"
+        " ORT_ENABLE_BASIC",
+    ),
+    (r"^an input$|Tokenizer", "leave what is done with text to the program around the network"),
+    (r"onnx\.ZipMap", "convert with options={'zipmap': False}, so that the result is a tensor"),
+    (
         r"dropout|bernoulli|aten\.rand|normal_|normal\b|multinomial|poisson|exponential|onnx\.(Random|Multi)",
         "TOSA has no random numbers: export in evaluation mode, or make the noise an input",
     ),

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import onnx
 
+from tosa_convert.frontends.onnx.decompositions.microsoft import DOMAIN, MICROSOFT, adopt
 from tosa_convert.frontends.onnx.decompositions.node import (
     Decomposition,
     NotDecomposedError,
@@ -37,6 +38,7 @@ def decompose(model: Any, weights: Weights) -> tuple[Any, dict[Unlowered, int]]:
     """
     # Why a node stays, by its outputs: only in the end is it known that no round helps.
     refused: dict[tuple[str, ...], Unlowered] = {}
+    adopt(model)
     keep_quantised_weights(model)
     for _ in range(_ROUNDS):
         model = infer(model)
@@ -44,7 +46,24 @@ def decompose(model: Any, weights: Weights) -> tuple[Any, dict[Unlowered, int]]:
         refused = {}
         if not (_decompose_once(model, weights, refused) or folded):
             break
-    return model, Counter(refused.values())
+    return model, Counter([*_other_types(model), *refused.values()])
+
+
+def _other_types(model: Any) -> list[Unlowered]:
+    """List the inputs and outputs that are no tensors of numbers."""
+    makers = {name: node for node in model.graph.node for name in node.output}
+    found = []
+    for info in (*model.graph.input, *model.graph.output):
+        if info.type.WhichOneof("value") not in (None, "tensor_type"):
+            what = "a sequence, a map or an optional value"
+        elif info.type.tensor_type.elem_type == onnx.TensorProto.STRING:
+            what = "text"
+        else:
+            continue
+        reason = f"{info.name} is {what}, and TOSA has tensors of numbers only"
+        maker = makers.get(info.name)
+        found.append(_unlowered(maker, reason) if maker else Unlowered("an input", "", reason))
+    return found
 
 
 def infer(model: Any) -> Any:
@@ -91,7 +110,8 @@ def _decompose_once(
 
 
 def _unlowered(node: Any, reason: str) -> Unlowered:
-    return Unlowered(f"onnx.{node.op_type}", f'loc("{node.name}")', reason)
+    domain = "onnx" if node.domain in _DOMAINS else node.domain
+    return Unlowered(f"{domain}.{node.op_type}", f'loc("{node.name}")', reason)
 
 
 def _unused(name: str, taken: set[str]) -> str:
@@ -106,7 +126,7 @@ def _unused(name: str, taken: set[str]) -> str:
 def _replacement(node: Any, values: Values, opset: int, prefix: str) -> list[Any] | None:
     """Return the nodes that replace a node, or None if it stays."""
     if node.domain not in _DOMAINS:
-        return None
+        return _of_another_domain(node, values, opset, prefix)
     decomposition = Decomposition(node, values, opset, prefix)
     if node.op_type in GRAPHS:
         try:
@@ -124,4 +144,23 @@ def _replacement(node: Any, values: Values, opset: int, prefix: str) -> list[Any
         function = function_body(node, values, opset)
         if function is not None:
             return inlined(node, function, prefix)
+    if not onnx.defs.has(node.op_type, node.domain.removesuffix("ai.onnx")):
+        raise RefusedError("ONNX does not define it")
     return None
+
+
+def _of_another_domain(node: Any, values: Values, opset: int, prefix: str) -> list[Any]:
+    """Return the nodes that replace an operator that ONNX does not define.
+
+    Raises:
+        RefusedError: for every other; torch-mlir does not import it.
+    """
+    own = MICROSOFT.get(node.op_type) if node.domain == DOMAIN else None
+    if own is None:
+        raise RefusedError("ONNX does not define it")
+    decomposition = Decomposition(node, values, opset, prefix)
+    try:
+        own(decomposition)
+    except NotDecomposedError as error:
+        raise RefusedError(f"ONNX does not define it, and {error}") from None
+    return decomposition.nodes

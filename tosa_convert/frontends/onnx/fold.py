@@ -137,7 +137,7 @@ def fold_constants(model: Any, weights: Weights) -> bool:
     values = values_of(model, weights)
     kept: list[Any] = []
     changed = False
-    used = {name for node in _all_nodes(model.graph) for name in node.input}
+    used = {name for node in all_nodes(model.graph) for name in node.input}
     used |= {output.name for output in model.graph.output}
     results = {output.name for output in model.graph.output}
     for node in model.graph.node:
@@ -161,12 +161,13 @@ def fold_constants(model: Any, weights: Weights) -> bool:
     return changed
 
 
-def _all_nodes(graph: Any) -> list[Any]:
+def all_nodes(graph: Any) -> list[Any]:
+    """List the nodes of a graph, and those of the graphs in them."""
     nodes = list(graph.node)
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                nodes += _all_nodes(attribute.g)
+                nodes += all_nodes(attribute.g)
     return nodes
 
 

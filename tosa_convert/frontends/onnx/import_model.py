@@ -6,11 +6,12 @@ from typing import Any, Final
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 from torch_mlir import ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras import onnx_importer
 
+from tosa_convert.frontends.onnx.fold import all_nodes
 from tosa_convert.frontends.onnx.weights import Weights, is_external, large_tensors
 from tosa_convert.frontends.torch.dialect import new_context
 
@@ -30,6 +31,7 @@ def import_model(model: Any, weights: Weights) -> Any:
     Raises onnx_importer.OnnxImportError for what torch-mlir cannot import.
     """
     model.graph.name = "main"
+    _simplify_tensors(model)
     config = onnx_importer.Config()
     config.function_expansion_allowlists_by_domain = None
     info = onnx_importer.ModelInfo(model, config=config)
@@ -47,6 +49,21 @@ def import_model(model: Any, weights: Weights) -> Any:
     importer.import_all()
     _import_casts(module)
     return module
+
+
+def _simplify_tensors(model: Any) -> None:
+    """Drop tensors that nothing uses, and store short elements as bytes, in place.
+
+    The importer imports all of them, and knows few types with a list of their own.
+    """
+    used = {name for node in all_nodes(model.graph) for name in node.input}
+    used |= {output.name for output in model.graph.output}
+    kept = [tensor for tensor in model.graph.initializer if tensor.name in used]
+    for tensor in kept:
+        if tensor.int32_data and tensor.data_type != _Types.INT32:
+            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor), tensor.name))
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(kept)
 
 
 def _import_casts(module: Any) -> None:

@@ -141,6 +141,30 @@ def pad_around(e: Decomposition) -> None:
     e.result(x)
 
 
+def crop(e: Decomposition) -> None:
+    """Take negative pads away by a slice, and add the others."""
+    e.leave_if(e.attribute("mode", "constant") not in ("constant", "reflect", "edge"), "its mode")
+    rank = len(e.shape(0))
+    given = e.value(1).reshape(-1) if e.opset >= 11 else e.attribute("pads")
+    e.leave_if(all(int(size) >= 0 for size in given), "no pad is negative")
+    axes = [int(axis) % rank for axis in e.value(3).reshape(-1)] if e.has(3) else range(rank)
+    pads = np.zeros(2 * rank, np.int64)
+    pads[[*axes, *(rank + axis for axis in axes)]] = given
+    x = e.inputs[0]
+    for axis, size in enumerate(e.shape(0)):
+        before, after = (max(0, -int(pads[index])) for index in (axis, axis + rank))
+        if before or after:
+            x = e.slice(x, axis, before, size - after)
+    left = np.maximum(pads, 0)
+    if not left.any():
+        return e.result(x)
+    own = {name: value for name, value in e.attributes.items() if name != "pads"}
+    if e.opset < 11:
+        return e.result(e.op("Pad", x, pads=left.tolist(), **own))
+    value = e.inputs[2:3] if e.has(2) else []
+    return e.result(e.op("Pad", x, e.ints(*left.tolist()), *value, **own))
+
+
 def extract_features(e: Decomposition) -> None:
     """ArrayFeatureExtractor: gather columns by their indices."""
     shape = e.shape(0)

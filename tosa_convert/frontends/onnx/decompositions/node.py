@@ -83,11 +83,13 @@ class Decomposition:
         return index < len(self.node.output) and self.node.output[index] != ""
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """Return the value of an attribute, or `default`; text is decoded."""
+        """Return the value of an attribute, or `default`; text and lists of texts are decoded."""
         value = self._attributes.get(name, default)
         if isinstance(value, bytes):
             return value.decode()
-        return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+        if not isinstance(value, Sequence) or isinstance(value, str):
+            return value
+        return [row.decode() if isinstance(row, bytes) else row for row in value]
 
     @property
     def attributes(self) -> dict[str, Any]:

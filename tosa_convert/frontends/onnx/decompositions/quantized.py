@@ -12,7 +12,7 @@ from tosa_convert.frontends.onnx.decompositions.node import Decomposition, NotDe
 from tosa_convert.records import NamedTuple
 
 #: Type of integers -> their least and greatest value.
-_RANGES: Final = {
+RANGES: Final = {
     TensorProto.UINT8: (0, 255),
     TensorProto.INT8: (-128, 127),
     TensorProto.UINT16: (0, 65535),
@@ -35,7 +35,7 @@ def cast(e: Decomposition) -> None:
         e.result(e.cast(widened(e, e.inputs[0], source), target))
     elif target in _UNSIGNED:
         number = e.cast(e.inputs[0], TensorProto.INT32)
-        size = _RANGES[target][1] + 1
+        size = RANGES[target][1] + 1
         wrapped = e.op("Mod", number, e.constant(size, np.int32))
         e.result(unsigned(e, wrapped, target))
     else:
@@ -48,19 +48,31 @@ def widened(e: Decomposition, x: str, kind: int) -> str:
         return e.cast(x, TensorProto.INT32)
     bits = e.cast(x, TensorProto.INT32)
     e.nodes[-1].doc_string = BITS
-    size = e.constant(_RANGES[kind][1] + 1, np.int32)
+    size = e.constant(RANGES[kind][1] + 1, np.int32)
     negative = e.op("Less", bits, e.constant(0, np.int32))
     return e.op("Where", negative, e.op("Add", bits, size), bits)
 
 
 def unsigned(e: Decomposition, x: str, kind: int) -> str:
     """INT32 within the range of an unsigned type, as that type."""
-    size = _RANGES[kind][1] + 1
+    size = RANGES[kind][1] + 1
     above = e.op("Less", e.constant(size // 2 - 1, np.int32), x)
     signed = e.op("Where", above, e.op("Sub", x, e.constant(size, np.int32)), x)
     made = e.cast(signed, kind)
     e.nodes[-1].doc_string = BITS
     return made
+
+
+def gather_bits(e: Decomposition) -> None:
+    """Gather the bits of an unsigned table: torch-mlir makes an invalid constant of it."""
+    kind = e.type(0)
+    e.leave_if(kind not in _UNSIGNED, "the table is not unsigned")
+    table = e.value(0)
+    signed = e.constant(table.view(np.int8 if table.itemsize == 1 else np.int16))
+    rows = e.op("Gather", signed, e.inputs[1], axis=int(e.attribute("axis", 0)))
+    made = e.cast(e.cast(rows, TensorProto.INT32), kind)
+    e.nodes[-1].doc_string = BITS
+    e.result(made)
 
 
 def bit_cast(e: Decomposition) -> None:
@@ -93,7 +105,7 @@ def by_int32(e: Decomposition) -> None:
     ]
     result, kind = e.op(e.node.op_type, *inputs, **e.attributes), e.output_type()
     if kind in _UNSIGNED:
-        number = e.op("Mod", result, e.constant(_RANGES[kind][1] + 1, np.int32))
+        number = e.op("Mod", result, e.constant(RANGES[kind][1] + 1, np.int32))
         result = unsigned(e, number, kind)
     e.result(result)
 
@@ -150,7 +162,7 @@ def dequantize(e: Decomposition) -> None:
     e.leave_if(
         e.type(0) == TensorProto.INT8 and not block and len(e.shape(1)) < 2, "torch-mlir lowers it"
     )
-    e.leave_if(e.type(0) not in (*_RANGES, TensorProto.INT32), "another type")
+    e.leave_if(e.type(0) not in (*RANGES, TensorProto.INT32), "another type")
     layout = _layout(e)
     x = _real_number(e, 0)
     zero = _zero_point(e, 2, layout)
@@ -165,7 +177,7 @@ def quantize(e: Decomposition) -> None:
     kind = e.type(2) if e.has(2) else int(e.attribute("output_dtype", 0)) or TensorProto.UINT8
     block = int(e.attribute("block_size", 0))
     is_whole = not block and int(np.prod(e.shape(1))) == 1
-    if (kind == TensorProto.INT8 and is_whole) or kind not in _RANGES:
+    if (kind == TensorProto.INT8 and is_whole) or kind not in RANGES:
         raise NotDecomposedError("torch-mlir lowers it, or it has another type")
     layout = _layout(e)
     scale = _scale(e, 1, layout)
@@ -177,7 +189,7 @@ def _quantized(e: Decomposition, x: str, scale: str, zero: str, kind: int) -> st
     number = e.op("Round", e.op("Div", x, scale))
     if zero:
         number = e.op("Add", number, zero)
-    low, high = (e.constant(limit, np.float32) for limit in _RANGES[kind])
+    low, high = (e.constant(limit, np.float32) for limit in RANGES[kind])
     number = e.op("Max", e.op("Min", number, high), low)
     number = e.cast(number, TensorProto.INT32)
     return unsigned(e, number, kind) if kind in _UNSIGNED else e.cast(number, kind)
@@ -186,7 +198,7 @@ def _quantized(e: Decomposition, x: str, scale: str, zero: str, kind: int) -> st
 def qlinear_matmul(e: Decomposition) -> None:
     """Multiply the dequantised matrices, and quantise the product."""
     a, b = _real(e, 0, -2), _real(e, 3, -1)
-    e.result(_requantized(e, e.op("MatMul", a, b), 6))
+    e.result(requantized(e, e.op("MatMul", a, b), 6))
 
 
 def qlinear_conv(e: Decomposition) -> None:
@@ -203,7 +215,7 @@ def qlinear_conv(e: Decomposition) -> None:
         ]
         bias = e.cast(e.inputs[8], TensorProto.FLOAT)
         inputs.append(e.op("Mul", bias, e.op("Mul", *scales)))
-    e.result(_requantized(e, e.op("Conv", *inputs, **e.attributes), 6))
+    e.result(requantized(e, e.op("Conv", *inputs, **e.attributes), 6))
 
 
 def _real(e: Decomposition, index: int, axis: int) -> str:
@@ -219,7 +231,7 @@ def _real(e: Decomposition, index: int, axis: int) -> str:
     return e.op("Mul", e.op("Sub", x, zero), scale)
 
 
-def _requantized(e: Decomposition, x: str, index: int) -> str:
+def requantized(e: Decomposition, x: str, index: int) -> str:
     """f32 quantised by the scale and the zero point from this input on."""
     e.leave_if(int(np.prod(e.shape(index))) != 1, "the result has a scale for each index")
     scale = _scale(e, index, _Layout([]))

@@ -9,16 +9,19 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from tosa_convert.frontends.onnx.decompositions.node import Decomposition
+from tosa_convert.frontends.onnx.decompositions.node import Decomposition, NotDecomposedError
 from tosa_convert.frontends.onnx.functions import copied
 
 #: Iterations that are unrolled.
 _ITERATIONS: Final = 256
 
 
-def if_constant(e: Decomposition) -> list[Any]:
-    """Inline the branch that is taken."""
-    taken = bool(e.value(0).reshape(-1)[0])
+def if_inlined(e: Decomposition) -> list[Any]:
+    """Inline the branch that is taken; if that is computed, inline both, and select the results."""
+    try:
+        taken = bool(e.value(0).reshape(-1)[0])
+    except NotDecomposedError:
+        return _both_branches(e)
     graph = e.attribute("then_branch" if taken else "else_branch")
     nodes, names = _inlined(e, graph, {}, "branch")
     return nodes + [
@@ -26,6 +29,28 @@ def if_constant(e: Decomposition) -> list[Any]:
         for value, output in zip(graph.output, e.node.output, strict=True)
         if output
     ]
+
+
+def _both_branches(e: Decomposition) -> list[Any]:
+    """Compute both branches, whose operators have no effects, and select by the condition."""
+    graphs = e.attribute("then_branch"), e.attribute("else_branch")
+    for values in zip(*(graph.output for graph in graphs), strict=True):
+        kinds = [value.type.tensor_type for value in values]
+        sizes = [[dim.dim_value for dim in kind.shape.dim] for kind in kinds]
+        known = all(kind.HasField("shape") for kind in kinds) and all(map(all, sizes))
+        same = sizes[0] == sizes[1] and kinds[0].elem_type == kinds[1].elem_type
+        e.leave_if(not known or not same, "the results of its branches have open or other sizes")
+    nodes: list[Any] = []
+    names: list[dict[str, str]] = []
+    for part, graph in zip(("then", "else"), graphs, strict=True):
+        inner, found = _inlined(e, graph, {}, part)
+        nodes += inner
+        names.append(found)
+    for index, values in enumerate(zip(*(graph.output for graph in graphs), strict=True)):
+        if e.wants(index):
+            sides = (row.get(v.name, v.name) for row, v in zip(names, values, strict=True))
+            e.result(e.op("Where", e.inputs[0], *sides), index)
+    return nodes + e.nodes
 
 
 def loop_unrolled(e: Decomposition) -> list[Any]:
