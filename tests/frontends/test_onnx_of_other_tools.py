@@ -78,6 +78,12 @@ BLOCKS = {"w": PACKED, "s": np.abs(f32(8)) + np.float32(0.1)}
             {"activation": "LeakyRelu", "activation_params": [0.2]},
         ),
         ("FusedMatMul", {"x": X}, {"w": f32(4, 32)}, {"transB": 1, "alpha": 0.5}),
+        (
+            "FusedMatMul",
+            {"x": f32(3, 2, 4)},
+            {"w": f32(5, 2, 4)},
+            {"transBatchA": 1, "transBatchB": 1, "transB": 1},
+        ),
         ("Gelu", {"x": X}, {}, {}),
         ("BiasGelu", {"x": X}, {"b": f32(32)}, {}),
         ("FastGelu", {"x": X}, {"b": f32(32)}, {}),

@@ -191,6 +191,7 @@ def test_messages_that_differ_in_element_types_have_one_cause() -> None:
 
     assert group("i8", "i4") == group("f16", "f8E4M3FN") == group("f32", "bf16")
     assert "pad" in group("i8", "i4")
+    assert group("__hoisted_tensor_2x3xf32", "") == group("__hoisted_tensor_4xi8_0", "")
     crash = (
         "warning: could not cast\nPlease report issues to us\nStack dump:\n0.\tProgram arguments: x"
     )

@@ -49,6 +49,7 @@ _VARIABLE: Final = (
     (re.compile(r"tensor<[^>]*>"), "TENSOR"),
     (re.compile(r"dense(?:_resource)?<[^>]*>"), "DENSE"),
     (re.compile(r"\b(?:b?f|[us]?i)\d+(?:E\d+M\d+\w*)?\b"), "TYPE"),
+    (re.compile(r"(?<=__hoisted_tensor)\w+"), ""),
     (re.compile(r"\d+"), "N"),
     (re.compile(r"\bN (input|output|file)s\b"), r"N \1"),
     # Of the reference model: further assertions, and operands.

@@ -61,14 +61,18 @@ def fused_gemm(e: Decomposition) -> None:
 
 
 def fused_matmul(e: Decomposition) -> None:
-    """Multiply matrices that are transposed, and scale the product."""
-    batch = e.attribute("transBatchA", 0) or e.attribute("transBatchB", 0)
-    e.leave_if(bool(batch), "it transposes batches")
+    """Multiply matrices that are transposed, and scale the product.
+
+    With a transposed batch, the rows are the first axis.
+    """
     operands = list(e.inputs)
-    for index, name in enumerate(("transA", "transB")):
-        if e.attribute(name, 0):
+    for index, name in enumerate("AB"):
+        whole, batch = (e.attribute(f"{kind}{name}", 0) for kind in ("trans", "transBatch"))
+        if whole or batch:
             rank = len(e.shape(index))
-            order = [*range(rank - 2), rank - 1, rank - 2] if rank > 1 else [0]
+            order = [*range(1, rank - 1), 0, rank - 1] if batch and rank > 2 else [*range(rank)]
+            if whole:
+                order[-2:] = order[-2:][::-1]
             operands[index] = e.transpose(operands[index], order)
     product = e.op("MatMul", *operands)
     alpha = e.attribute("alpha", 1.0)
@@ -115,17 +119,17 @@ def simplified_layer_normalization(e: Decomposition) -> None:
 
 def skip_layer_normalization(e: Decomposition) -> None:
     """Add the skipped branch and the bias, and normalise the sum."""
-    rank, epsilon = len(e.shape(0)), e.attribute("epsilon", 1e-12)
+    epsilon = e.attribute("epsilon", 1e-12)
     e.leave_if(e.wants(1) or e.wants(2), "its mean or its deviation is used")
     is_simple = e.node.op_type == "SkipSimplifiedLayerNormalization"
     x, bias = e.op("Add", *e.inputs[:2]), 3 if is_simple else 4
     if e.has(bias):
         x = e.op("Add", x, e.inputs[bias])
     if is_simple:
-        e.result(_rms(e, x, e.inputs[2], rank - 1, epsilon))
+        e.result(_rms(e, x, e.inputs[2], -1, epsilon))
     else:
-        centred = e.op("Sub", x, e.reduce("ReduceMean", x, [rank - 1]))
-        found = _rms(e, centred, e.inputs[2], rank - 1, epsilon)
+        centred = e.op("Sub", x, e.reduce("ReduceMean", x, [-1]))
+        found = _rms(e, centred, e.inputs[2], -1, epsilon)
         e.result(e.op("Add", found, e.inputs[3]) if e.has(3) else found)
     if e.wants(3):
         e.result(x, 3)
