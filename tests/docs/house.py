@@ -117,7 +117,7 @@ EXCEPTIONS: dict[str, tuple[set[str], str]] = {
         "describes a file without its framework, by readers that bound what they take",
     ),
     "frontends.public": (
-        {"frontends.jax", "frontends.torch"},
+        {"frontends.jax", "frontends.keras", "frontends.torch"},
         "lowers functions and modules of this process, which are no files",
     ),
     "frontends.extension": ({"formats.write"}, "writes the program for the parent process"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tosa_convert as tc
@@ -156,6 +158,52 @@ def test_a_loop_gives_what_the_model_gives(tmp_path: Path, layer: str) -> None:
     keras.Model(words, getattr(keras.layers, layer)(5)(words)).save(tmp_path / "m.keras")
     command = [str(tmp_path / "m.keras"), "-o", str(tmp_path / "m.tosa"), "--check"]
     assert run(verb("convert"), command) == 0
+
+
+def recurrent() -> Any:
+    """Layers one after the other, as most models have them, with a batch of any size."""
+    layers = keras.layers
+    sequence = layers.LSTM(3, return_sequences=True)
+    return keras.Sequential(
+        [keras.Input((5, 4), name="words"), layers.Bidirectional(sequence), layers.GRU(2)]
+    )
+
+
+def test_recurrent_layers_need_a_fixed_batch_and_the_option_that_is_named_gives_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recurrent().save(tmp_path / "m.keras")
+    words = [str(tmp_path / "m.keras"), "-o", str(tmp_path / "m.tosa"), "--check"]
+    assert run(verb("convert"), words) == 4
+    option = "--input-shape words=1x5x4"
+    assert f"{option} fixes it" in capsys.readouterr().err
+    assert run(verb("convert"), [*words, *option.split()]) == 0
+    assert capsys.readouterr().out.startswith("ok   ")
+
+
+def test_a_recurrent_model_in_memory_converts_and_stays_as_it_is() -> None:
+    model = recurrent()
+    graph = tc.frontends.from_keras(model, input_shapes={"words": (2, 5, 4)})
+    given = np.linspace(-1, 1, 40, dtype=np.float32).reshape(2, 5, 4)
+    (found,) = tc.run(graph, {"words": given}).outputs.values()
+    np.testing.assert_allclose(found, np.asarray(model(given)), atol=1e-5)
+    assert not model.layers[0].forward_layer.unroll
+    fixed = keras.Sequential([keras.Input(batch_shape=(1, 5, 4)), keras.layers.LSTM(2)])
+    assert tc.frontends.from_keras(fixed).main.tensors  # Keras exports it with an open batch.
+
+
+def test_a_model_of_another_type_than_fp32_or_without_shapes_is_refused_with_the_reason(
+    tmp_path: Path,
+) -> None:
+    keras.Sequential([keras.layers.Dense(2)]).save(tmp_path / "unbuilt.keras")
+    half = keras.layers.Dense(2, dtype="float16")
+    keras.Sequential([keras.Input((4,)), half]).save(tmp_path / "half.keras")
+    for name, message in (
+        ("unbuilt", "model.build(shape)"),
+        ("half", "TFLite has it for FP32 only, and the model computes in f16"),
+    ):
+        with pytest.raises(tc.TosaConvertError, match=re.escape(message)):
+            tc.frontends.from_file(tmp_path / f"{name}.keras")
 
 
 def test_operators_that_tflite_does_not_have_are_listed(tmp_path: Path) -> None:

@@ -9,13 +9,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tosa_convert as tc
 from tosa_convert.frontends import lower_model
 from tosa_convert.frontends.process.interface import Interface
-from tosa_convert.frontends.process.python_file import call_factory
+from tosa_convert.frontends.process.python_file import call_factory, tuple_of_arguments
 from tosa_convert.frontends.process.request import Request
+from tosa_convert.golden.backends import worker
 
 ROOT = Path(__file__).resolve().parents[2]
 _CALL = (
@@ -153,3 +155,31 @@ def test_a_syntax_error_has_its_line(tmp_path: Path) -> None:
         tc.TosaConvertError, match=r"net\.py:2: error: the Python file has a syntax error"
     ):
         tc.frontends.from_file(f"{path}:make")
+
+
+_DRAWS = (
+    "import random\nimport numpy\n"
+    "early = random.random(), numpy.random.rand()\n"
+    "def make():\n    return *early, random.random(), numpy.random.rand()\n"
+)
+
+
+def test_the_runtime_draws_the_weights_that_the_converter_drew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    monkeypatch.setattr(sys, "dont_write_bytecode", sys.dont_write_bytecode)
+    write(tmp_path / "net.py", _DRAWS)
+    converted = call_factory(tmp_path / "net.py", "make")
+    run = worker._python_file(str(tmp_path / "net.py"), "net_of_the_runtime").make()
+    assert converted == run == call_factory(tmp_path / "net.py", "make")
+
+
+def test_an_array_that_is_not_in_a_tuple_is_the_only_argument() -> None:
+    array = np.zeros((2, 3))
+    assert tuple_of_arguments(array, "m") == worker._split(("m", array))[1][0] == (array,)
+    assert tuple_of_arguments([1, 2], "m") == worker._split(("m", [1, 2]))[1][0] == (1, 2)
+    for arguments, hint in (({"x": array}, "keyword come third"), (3.0, "put it into one")):
+        with pytest.raises(tc.TosaConvertError, match=hint):
+            tuple_of_arguments(arguments, "m")

@@ -13,7 +13,7 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.extensions import is_extension
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered
 from tosa_convert.frontends.model_summary import describe as describe
-from tosa_convert.frontends.process.request import OUTPUT_NAMES
+from tosa_convert.frontends.process.request import OUTPUT_NAMES, numeric_shapes
 from tosa_convert.frontends.process.run import TIMEOUT
 from tosa_convert.frontends.recognize import Recognised, recognize
 from tosa_convert.frontends.table import FRONTENDS, absent, frontend, missing, model_kinds, on_route
@@ -244,13 +244,14 @@ def from_keras(
     options = FrontendOptions(python=python, timeout=timeout, read=read)
     if isinstance(model, (str, os.PathLike)):
         return _of_frontend("keras", model, options)
-    export = getattr(model, "export", None)
-    if export is None:
+    if not hasattr(model, "export"):
         raise TypeError(f"found {type(model).__name__}, expected a keras.Model or a path")
+    from tosa_convert.frontends.keras.prepare import export
+
     with temporary_folder("tosa-frontend-") as folder:
         # A SavedModel has no Python code: layers of one's own need not be known to the child.
         path = os.path.join(folder, getattr(model, "name", "") or "model")
-        export(path, verbose=False)
+        export(model, path, numeric_shapes(read.input_shapes))
         names = {OUTPUT_NAMES: json.dumps(getattr(model, "output_names", []))}
         return _of_frontend("tensorflow", path, replace(options, options=names))
 

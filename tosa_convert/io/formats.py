@@ -104,8 +104,8 @@ _EXPORTED_PROGRAM: Final = _OtherModel("a program of torch.export", _CONVERT, "t
 _STABLEHLO: Final = _OtherModel("a module of StableHLO", _CONVERT, "stablehlo")
 _TORCH_MODULE: Final = _OtherModel("a module of the torch dialect", _CONVERT, "torch-mlir")
 _EXPORT: Final = (
-    "build the model in Python, export it with torch.export.export and torch.export.save, and convert "
-    "the .pt2 file"
+    "write a Python function that builds the module, loads its weights and returns (module.eval(), "
+    "example arguments), and convert FILE.py:FUNCTION; or a .pt2 file of torch.export.save"
 )
 _TORCH: Final = _OtherModel("a file of torch.save", _EXPORT)
 _TORCH_SCRIPT: Final = _OtherModel("a TorchScript program of torch.jit.save", _EXPORT)
@@ -231,7 +231,8 @@ def _unrecognised(other: _OtherModel | None, head: bytes, where: str) -> TosaCon
     if is_module or claimed in (None, other and other.what):
         return fail("unrecognised-input", where, f"the input {found}, expected {_expected()}", hint)
     message = f"the input {found}, expected {claimed}, as its extension says"
-    hint = "the file is damaged or incomplete, or has the extension of another format"
+    if other is None or other is _ZIP or other.frontend or not hint:
+        hint = "the file is damaged or incomplete, or has the extension of another format"
     return fail("unrecognised-input", where, message, hint)
 
 

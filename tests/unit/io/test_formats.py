@@ -136,6 +136,17 @@ def test_a_file_that_is_not_what_its_extension_says_is_named(
 
 
 @pytest.mark.parametrize(
+    ("data", "hint"),
+    [(archive("m/data.pkl", "m/version"), "FILE.py:FUNCTION"), (b"\x1f\x8b\x08\0", "gunzip")],
+)
+def test_a_file_with_the_extension_of_another_says_the_way_to_tosa(data: bytes, hint: str) -> None:
+    with pytest.raises(TosaConvertError) as caught:
+        sniff(memoryview(data), "m.pt2")
+    assert "expected a program of torch.export" in str(caught.value)
+    assert hint in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("name", "expected"),
     [
         ("m.tflite", "expected a TFLite model, as its extension says"),

@@ -21,7 +21,7 @@ from tosa_convert.frontends.jax.lowering import (
 )
 from tosa_convert.frontends.jax.walk import Problem
 from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, NotLowered
-from tosa_convert.frontends.process.python_file import call_factory, failure
+from tosa_convert.frontends.process.python_file import call_factory, failure, tuple_of_arguments
 from tosa_convert.frontends.process.request import Request
 from tosa_convert.graph.model import Graph
 from tosa_convert.rewrites.table import EXACT
@@ -61,7 +61,8 @@ def made_function(path: Path, request: Request) -> tuple[Callable[..., Any], Arg
         message = f"{member}() returns {type(made).__name__}"
         hint = "return (function, args) or (function, args, kwargs)"
         raise fail("frontend-failed", str(path), message, hint)
-    return made[0], Arguments(tuple(made[1]), made[2] if len(made) == 3 else {})
+    arguments = tuple_of_arguments(made[1], str(path))
+    return made[0], Arguments(arguments, made[2] if len(made) == 3 else {})
 
 
 @contextlib.contextmanager
@@ -110,10 +111,11 @@ def arguments_of(
     Raises:
         TosaConvertError: "option-conflict" for another number of names.
     """
+    args = tuple_of_arguments(args, "args")
     if names is not None and len(names) != len(args):
         message = f"found {len(names)} names for {len(args)} arguments"
         raise fail("option-conflict", "names", message, "give a name for each argument")
-    return Arguments(tuple(args), kwargs or {})
+    return Arguments(args, kwargs or {})
 
 
 def rows_of(problems: Sequence[Problem]) -> list[NotLowered]:

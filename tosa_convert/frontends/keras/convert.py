@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any, Final
 
 from tosa_convert.errors import fail
+from tosa_convert.frontends.keras.prepare import command_for, fix_sizes, unrolled
 from tosa_convert.frontends.process.interface import Interface, NotLowered
 from tosa_convert.frontends.process.python_file import call_factory
 from tosa_convert.frontends.process.request import OUTPUT_NAMES, Request
@@ -23,6 +24,20 @@ from tosa_convert.frontends.tflite.read import TfliteFile, read_tflite
 _NOT_IN_TFLITE: Final = re.compile(r"^\s*(?:TF Select|Flex|Custom) ops: (.+)$", re.MULTILINE)
 _REASON: Final = "TFLite has no such operator"
 _HINT: Final = "write the layer with operators of TFLite, or compute it before or after the program"
+#: What TFLite says of operators of other types than FP32, and of the steps of a recurrent layer.
+_NOT_FP32: Final = re.compile(r"tensor<[^>]*x(f16|bf16|f64)>")
+_FP32_ONLY: Final = "TFLite has it for FP32 only, and the model computes in "
+_POLICY: Final = "make the model with the policy float32, and load the same weights"
+_OPEN_BATCH: Final = "requires element_shape to be static"
+_STEPS: Final = "TensorListReserve"
+_OPEN_REASON: Final = (
+    "TFLite keeps the steps of a recurrent layer in lists, which need a fixed batch"
+)
+_FIXED_BATCH: Final = (
+    "make or export the model with a fixed batch: keras.Input(batch_shape=(1, ...))"
+)
+_NOT_BUILT: Final = "the model has no input shapes: nothing has called it"
+_BUILD: Final = "begin it with keras.Input(shape), or call model.build(shape), and save it again"
 _PLACEHOLDER: Final = "Placeholder"
 #: Operators of a GraphDef whose values are in a checkpoint, and those that compute no output.
 _VARIABLES: Final = ("Variable", "VariableV2", "VarHandleOp")
@@ -48,8 +63,12 @@ def lower(request: Request, folder: Path) -> Interface:
         return _lower(converter.convert, request, folder)
     with layer_lines(source) as lines:
         model = _made_model(request) if request.member else _keras_model(source, shown)
-    converter = tensorflow.lite.TFLiteConverter.from_keras_model(model)
-    interface = _lower(converter.convert, request, folder)
+    if not getattr(model, "built", True):
+        raise fail("frontend-failed", shown, _NOT_BUILT, _BUILD)
+    with unrolled(model):
+        fixed = fix_sizes(model, request.input_shapes)
+        converter = tensorflow.lite.TFLiteConverter.from_keras_model(fixed)
+        interface = _lower(converter.convert, request, folder, command_for(fixed))
     if interface.model and interface.outputs:
         tflite = read_tflite((folder / interface.model).read_bytes())
         add_source(interface, model, tflite, str(source), lines)
@@ -110,16 +129,28 @@ def _keras_model(path: Path, shown: str) -> Any:
         message = f"Keras does not load it: {error}"
         raise fail("frontend-failed", shown, message, "the file is damaged or incomplete") from None
     except (TypeError, ValueError) as error:
-        hint = "layers of your own: build the model in Python and use tosa_convert.frontends.from_keras"
-        raise fail("frontend-failed", shown, f"Keras does not load it: {error}", hint) from None
+        hint = (
+            "layers of your own: convert FILE.py:FUNCTION, which makes the model with its weights"
+        )
+        # Before and in the text are whole configurations.
+        text = _CONFIGURATION.sub("", str(error).rpartition("Exception encountered: ")[2])
+        raise fail("frontend-failed", shown, f"Keras does not load it: {text}", hint) from None
 
 
-def _lower(convert: Callable[[], bytes], request: Request, folder: Path) -> Interface:
+def _lower(
+    convert: Callable[[], bytes], request: Request, folder: Path, fixing: str = ""
+) -> Interface:
+    """Convert a model to TFLite, and lower that. fixing: the options that fix its sizes, if known."""
     # Locations have the file's name.
     model = folder / f"{Path(request.source).stem}.tflite"
     try:
         model.write_bytes(convert())
     except Exception as error:  # TFLite's converter has an exception class that is not public.
+        if _OPEN_BATCH in str(error):
+            hint = f"{fixing} fixes it" if fixing else _FIXED_BATCH
+            row = NotLowered(operator=_STEPS, count=1, reason=_OPEN_REASON, hint=hint)
+            return Interface(not_lowered=[row])
+        other_type = _NOT_FP32.search(str(error))
         names = [
             name.strip().partition("(")[0]
             for listed in _NOT_IN_TFLITE.findall(str(error))
@@ -130,7 +161,12 @@ def _lower(convert: Callable[[], bytes], request: Request, folder: Path) -> Inte
         unique = dict.fromkeys(names)
         return Interface(
             not_lowered=[
-                NotLowered(operator=name, count=names.count(name), reason=_REASON, hint=_HINT)
+                NotLowered(
+                    operator=name,
+                    count=names.count(name),
+                    reason=f"{_FP32_ONLY}{other_type[1]}" if other_type else _REASON,
+                    hint=_POLICY if other_type else _HINT,
+                )
                 for name in unique
             ]
         )
@@ -139,6 +175,8 @@ def _lower(convert: Callable[[], bytes], request: Request, folder: Path) -> Inte
     return interface
 
 
+#: What Keras adds to a message about a class that it does not know.
+_CONFIGURATION: Final = re.compile(r"\s*Full object config: .*", re.DOTALL)
 #: What TFLite calls the outputs of a model that returns them in a list.
 _OUTPUT: Final = re.compile(r"output_(\d+)")
 

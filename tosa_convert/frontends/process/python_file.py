@@ -5,8 +5,11 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import os
+import random
 import sys
 import traceback
+from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +21,7 @@ _USERS_FOLDER: Final = (
     "the file runs in the folder of the command: name a file beside it"
     " Path(__file__).with_name(NAME)"
 )
+_BY_KEYWORD: Final = "arguments by keyword come third, after the tuple: (..., (), {'name': ...})"
 #: What the function has assumed, for the user.
 assumed: Final[list[str]] = []
 _BESIDE: Final = "it is not part of a package: import what is beside it by its name, without a dot"
@@ -29,7 +33,8 @@ def call_factory(path: Path, member: str, users_folder: str = "") -> Any:
     users_folder: "" for the folder in which this process works.
 
     The file can import what is beside it. No compiled copies are written, and none of the file itself is
-    read: a copy is taken for current if the file was changed in the second in which it was made.
+    read: a copy is taken for current if the file was changed in the second in which it was made. Random
+    numbers are seeded, so that the runtime that calls the file for `--check` makes the same weights.
 
     Raises:
         TosaConvertError: "frontend-failed" if the file has no such function, or raises.
@@ -43,6 +48,23 @@ def call_factory(path: Path, member: str, users_folder: str = "") -> Any:
         os.chdir(own)
 
 
+def tuple_of_arguments(arguments: Any, where: str) -> tuple[Any, ...]:
+    """Return example arguments as a tuple. An array that is not in one is the only argument.
+
+    Raises:
+        TosaConvertError: "frontend-failed" for a dictionary, or what is not several arguments.
+    """
+    if hasattr(arguments, "shape"):
+        return (arguments,)
+    if isinstance(arguments, Mapping) or not isinstance(arguments, Iterable):
+        message = (
+            f"the example arguments are a {type(arguments).__name__}, expected a tuple of them"
+        )
+        hint = _BY_KEYWORD if isinstance(arguments, Mapping) else "put it into one: (argument,)"
+        raise fail("frontend-failed", where, message, hint)
+    return tuple(arguments)
+
+
 def _made(path: Path, member: str) -> Any:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
@@ -52,6 +74,7 @@ def _made(path: Path, member: str) -> Any:
     # Not what is in the folder of the user, which "" would be.
     sys.path[:] = [str(path.parent), *filter(None, sys.path)]
     sys.dont_write_bytecode = True
+    _seed()
     try:
         exec(compile(path.read_bytes(), path, "exec"), vars(loaded))
     except (Exception, SystemExit) as error:
@@ -79,6 +102,14 @@ def _made(path: Path, member: str) -> Any:
         raise
     except (Exception, SystemExit) as error:
         raise failure(error, path) from None
+
+
+def _seed() -> None:
+    """Seed the random numbers of Python, numpy and torch, as far as they are imported."""
+    random.seed(0)
+    for name, member in (("numpy", "random.seed"), ("torch", "manual_seed")):
+        if library := sys.modules.get(name):
+            attrgetter(member)(library)(0)
 
 
 def failure(error: Exception | SystemExit, path: Path) -> TosaConvertError:

@@ -267,6 +267,8 @@ def _value(model: TfliteFile, number: int, name: str) -> Value:
 def _by_tensor(model: TfliteFile, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, list[int]]:
     """Return the given shapes by the names of tensors, as the converter takes them.
 
+    Those that the model has already are left out: the converter sets none in a model with a loop.
+
     Raises TosaConvertError("unknown-argument") or ("option-conflict"), with every finding: the converter
     would ignore them.
     """
@@ -277,7 +279,11 @@ def _by_tensor(model: TfliteFile, shapes: Mapping[str, tuple[int, ...]]) -> dict
     findings = list(_shape_findings(model, known, shapes))
     if findings:
         raise TosaConvertError(findings)
-    return {known[name].name: list(sizes) for name, sizes in shapes.items()}
+    return {
+        known[name].name: list(sizes)
+        for name, sizes in shapes.items()
+        if known[name].shape != tuple(sizes)
+    }
 
 
 def _shape_findings(

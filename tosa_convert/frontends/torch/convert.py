@@ -71,6 +71,7 @@ from tosa_convert.records import replace
 #: Rounds in which torch's decompositions of what does not lower are added: one may use another.
 _ROUNDS: Final = 4
 _NO_TENSOR: Final = "it returns no tensor, and programs return nothing else"
+_RANDOM: Final = "it draws random numbers"
 _OBJECT: Final = "it is an object, and programs have tensors only"
 
 
@@ -200,6 +201,7 @@ def _decomposed(program: Any, table: dict[Any, Any]) -> tuple[Any, Signature, di
     """
     inputs = input_names(program)
     names = Signature(inputs, output_names(program, inputs))
+    dropouts = _dropouts_between_layers(program)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if has_complex_tensors(program):
@@ -210,6 +212,7 @@ def _decomposed(program: Any, table: dict[Any, Any]) -> tuple[Any, Signature, di
     wrong = {
         **_objects(decomposed),
         **_random_operators(decomposed),
+        **dropouts,
         **wrong_operators(decomposed),
     }
     if any(row.reason == _OBJECT for row in wrong):
@@ -281,10 +284,23 @@ def _data_dependent(program: Any) -> dict[Unlowered, int]:
     )
 
 
+def _dropouts_between_layers(program: Any) -> dict[Unlowered, int]:
+    """Count the recurrent operators with a dropout between layers, which torch decomposes away."""
+    found: Counter[Unlowered] = Counter()
+    for node in program.graph.nodes:
+        if node.op != "call_function" or not hasattr(node.target, "_schema"):
+            continue
+        names = (argument.name for argument in node.target._schema.arguments)
+        given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+        if given.get("dropout") and given.get("train") and given.get("num_layers", 1) > 1:
+            found[Unlowered(f"dropout of {node.target}", locate(node), _RANDOM)] += 1
+    return found
+
+
 def _random_operators(program: Any) -> dict[Unlowered, int]:
     """Count the operators that draw random numbers, which torch-mlir would lower to constants."""
     return Counter(
-        Unlowered(str(node.target), locate(node), "it draws random numbers")
+        Unlowered(str(node.target), locate(node), _RANDOM)
         for node in program.graph.nodes
         if node.op == "call_function"
         and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import sysconfig
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +16,7 @@ from torch.export.graph_signature import TensorArgument
 from torch.utils import _pytree as pytree
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.frontends.process.python_file import call_factory
+from tosa_convert.frontends.process.python_file import call_factory, tuple_of_arguments
 from tosa_convert.frontends.process.request import SIZE_NAMES, TRUSTED, Request
 from tosa_convert.frontends.torch.archive import load_archive
 from tosa_convert.frontends.torch.lost_changes import refuse_lost_changes
@@ -27,6 +29,15 @@ from tosa_convert.frontends.torch.signature import (
 from tosa_convert.frontends.torch.stand_ins import unknown_classes
 from tosa_convert.process.server import import_of_this_package
 
+_WITH_EXAMPLES: Final = (
+    "write a function that returns the module with example arguments, from which torch takes types and"
+    " shapes: return module.eval(), (torch.zeros(1, 3, 224, 224),)"
+)
+_REGISTER: Final = (
+    "return a tuple or a dictionary, or register a dataclass with torch.export.register_dataclass"
+)
+#: Lines of an exception's text that a message repeats.
+_MOST_LINES: Final = 8
 #: The Python file that loads a program for torch.
 _RUNNABLE: Final = "program_of_archive.py"
 
@@ -41,7 +52,8 @@ def export_module(
         message = (
             f"expected a torch.nn.Module or an exported program, found {type(module).__name__}"
         )
-        raise fail("frontend-failed", "torch", message)
+        hint = "a function is the method `forward` of a module" if callable(module) else ""
+        raise fail("frontend-failed", "torch", message, hint)
     name = type(module).__name__
     if isinstance(module, torch.jit.ScriptModule):
         message = "it is a module of TorchScript, which torch.export does not take"
@@ -49,7 +61,8 @@ def export_module(
         raise fail("frontend-failed", name, message, hint)
     # What torch.compile returns computes what the module in it computes.
     module = getattr(module, "_orig_mod", module)
-    program = _exported(module, tuple(arguments), dict(keywords or {}))
+    arguments = tuple_of_arguments(arguments, name)
+    program = _exported(module, arguments, dict(keywords or {}))
     merge_tied(program)
     name_results(program)
     refuse_lost_changes(module, arguments, keywords or {}, name)
@@ -59,8 +72,8 @@ def export_module(
 def _exported(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """Export a module to a program.
 
-    Raises TosaConvertError("not-lowered") if a branch or a size depends on the data, or if torch cannot
-    trace an operator.
+    Raises TosaConvertError: "not-lowered" if a branch or a size depends on the data, or if torch cannot
+    trace an operator; "frontend-failed" for other failures, with the line of the user's code.
     """
     from torch._subclasses.fake_tensor import UnsupportedOperatorException
 
@@ -79,6 +92,26 @@ def _exported(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any])
         message = f"torch.export cannot follow what depends on the data: {said.strip()}"
         hint = "compute it without a branch, for example with torch.where, or outside of the model"
         raise fail("not-lowered", where, message, hint) from None
+    except Exception as error:  # Of torch, or of the module itself.
+        where = _line_of_user(error) or type(module).__name__
+        text = "\n    ".join(str(error).splitlines()[:_MOST_LINES])
+        hint = _REGISTER if "not a known type" in text else ""
+        message = f"torch.export does not export it: {type(error).__name__}: {text}"
+        raise fail("frontend-failed", where, message, hint) from error
+
+
+def _line_of_user(error: Exception) -> str:
+    """Return the last line in a traceback that is in no package, such as that of a module; or ""."""
+    own = Path(__file__).parents[2]
+    folders = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")]
+    folders += [own, Path(torch.__file__).parent]
+    frames = [(Path(f.filename), f.lineno) for f in traceback.extract_tb(error.__traceback__)]
+    lines = [
+        f"{path}:{line}"
+        for path, line in frames
+        if path.is_file() and not any(path.is_relative_to(folder) for folder in folders)
+    ]
+    return lines[-1] if lines else ""
 
 
 def _data_dependent() -> tuple[type[Exception], ...]:
@@ -94,8 +127,20 @@ def save_program(
 ) -> dict[str, str]:
     """Export a module and write the program as a `.pt2` file; return the options for loading it."""
     program = export_module(module, arguments, keywords)
+    signature = program.module_call_graph[0].signature
+    signature.out_spec = _with_plain_tuples(signature.out_spec)
     torch.export.save(program, path)
     return {TRUSTED: "yes", SIZE_NAMES: json.dumps(size_names(program))}
+
+
+def _with_plain_tuples(tree: Any) -> Any:
+    """Return a tree with tuples for named ones, whose classes the process that loads it lacks."""
+    children = getattr(tree, "children", None)  # The name since torch 2.10.
+    parts = list(map(_with_plain_tuples, children() if callable(children) else tree.children_specs))
+    if not parts:  # A leaf, of a class of its own.
+        return tree
+    is_named = isinstance(tree.context, type) and issubclass(tree.context, tuple)
+    return pytree.TreeSpec(*((tuple, None) if is_named else (tree.type, tree.context)), parts)
 
 
 def load_program(request: Request) -> Any:
@@ -125,7 +170,8 @@ def _loaded(request: Request) -> Any:
             f"{member}() must return (module, args) or (module, args, kwargs), found"
             f" {type(made).__name__}"
         )
-        raise fail("frontend-failed", str(source), message)
+        hint = _WITH_EXAMPLES if isinstance(made, torch.nn.Module) else ""
+        raise fail("frontend-failed", str(source), message, hint)
     return export_module(*made)
 
 

@@ -7,10 +7,10 @@ the names of their types: numpy reads those that it lacks as opaque bytes. If th
 inputs and outputs are those of several calls in a row; call0.npz, ... get the states after each call
 that the file names and the model has. With `in_double.py`, torch computes in FP64. TFLite returns the
 tensors that `results.json` numbers, and with `other_kernels` does not run its reference kernels. The
-folder gets out0.npy, ... and, if the software gives them, results of its operators as step0.npy, ... in
-order, each written before the next is fetched; of inputs that the model writes to, changed0.npy, ...
-have the new values. note.txt has what the model says of its results. The exit code is MISSING without
-the software, and REFUSED if it does not support the model. FOLDER is that of the user's Python files.
+folder gets out0.npy, ... and, if the software gives them, results of operators in order as step0.npy,
+..., each written before the next; inputs that the model writes to are changed0.npy, ..., and note.txt is
+its remark. The exit code is MISSING without the software, and REFUSED if it does not support the model.
+FOLDER is that of the user's Python files.
 """
 
 import contextlib
@@ -18,6 +18,7 @@ import importlib.util
 import itertools
 import json
 import os
+import random
 import re
 import struct
 import sys
@@ -183,11 +184,7 @@ def _to_tflite(array: Any, wanted: Any) -> Any:
 
 
 def _tflite_interpreter(tflite: Any, model: str) -> Any:
-    """Return an interpreter with the reference kernels, or with the others if an operator has none.
-
-    Some reference kernels (TILE, DEPTH_TO_SPACE) are registered for older versions of their operator
-    only, although they are the kernels of the newer ones, too. The other kernels round in another way.
-    """
+    """Return an interpreter with the reference kernels, or with the others, which round otherwise."""
     kinds = tflite.OpResolverType
     interpreter = partial(tflite.Interpreter, experimental_preserve_all_tensors=True)
     with open(model, "rb") as file:
@@ -201,12 +198,11 @@ def _tflite_interpreter(tflite: Any, model: str) -> Any:
             if found is None or not _lower_versions(data, int(found[1])):
                 print(f"no reference kernel: {error}", file=sys.stderr)
                 break
-    others = kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    return interpreter(model, experimental_op_resolver_type=others)
+    return interpreter(model, experimental_op_resolver_type=kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
 
 
 def _lower_versions(data: bytearray, version: int) -> bool:
-    """Say the version before this one in the operator codes of a TFLite file; whether there is one."""
+    """Say the version before this one in a TFLite file, for TILE and others; whether there is one."""
 
     def field(table: int, position: int) -> int:
         start = table - struct.unpack_from("<i", data, table)[0]
@@ -232,6 +228,7 @@ def _lower_versions(data: bytearray, version: int) -> bool:
 def _torch(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:
     import torch
 
+    torch.backends.mha.set_fastpath_enabled(False)  # Its padding is zero; that of programs is not.
     path, _, name = model.rpartition(":")
     if path and path.endswith(".py"):
         with _users_folder():
@@ -256,8 +253,7 @@ def _torch(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arr
             if tensor._version != version:
                 np.save(f"changed{next(changed)}.npy", _from_torch(torch, tensor.detach()))
         # A result may share memory with a state, which a later call changes.
-        tensors = [result.detach() for result in results if hasattr(result, "detach")]
-        return [_from_torch(torch, tensor.clone()) for tensor in tensors]
+        return [_from_torch(torch, x.detach().clone()) for x in results if hasattr(x, "detach")]
 
     def states(names: list[str]) -> dict[str, Any]:
         rows = (*eager.named_parameters(), *eager.named_buffers())
@@ -285,9 +281,7 @@ def _calls(call: _Call, states: _States, inputs: list[Any], types: list[str]) ->
 def _torch_module(torch: Any, named: Any) -> tuple[Any, Any]:
     """Return the module of a name in a Python file, and its example arguments if the file has them.
 
-    The name is that of a module, of a class, or of a function that returns a module or, as for
-    `convert`, a module with its arguments. A class is called, and its module is put into evaluation
-    mode, in which programs are exported; any other module stays as its file made it.
+    The name is that of a module, a class (put into evaluation mode) or, as for `convert`, a function.
     """
     if isinstance(named, torch.nn.Module):
         return named, None
@@ -295,16 +289,19 @@ def _torch_module(torch: Any, named: Any) -> tuple[Any, Any]:
     if isinstance(made, torch.export.ExportedProgram):
         return made.module(), made.example_inputs
     if isinstance(made, tuple):
-        module, arguments, *keywords = made
-        return module, (tuple(arguments), dict(*keywords))
+        return _split(made)
     return (made.eval() if isinstance(named, type) else made), None
+
+
+def _split(made: Any) -> tuple[Any, Any]:
+    function, given, *keywords = made
+    return function, ((given,) if hasattr(given, "shape") else tuple(given), dict(*keywords))
 
 
 def _torch_arguments(torch: Any, tensors: list[Any], example: Any) -> Any:
     """Return the tensors as the arguments with which a program was exported, in their types.
 
-    A program refuses by position what it was exported with by keyword; and TOSA has no 64-bit types, so
-    that the tensors may have narrower ones.
+    A program refuses by position what was a keyword. The tensors may have narrower types.
     """
     if example is None:
         return tensors, {}
@@ -327,8 +324,8 @@ def _to_torch(torch: Any, array: Any, type_name: str) -> Any:
         return torch.from_numpy(array)
     if type_name not in _TORCH_TYPES:
         _refuse(f"torch has no type {type_name}")
-    codes = torch.from_numpy(array.view(f"i{array.dtype.itemsize}"))
-    return codes.view(getattr(torch, type_name))
+    width = array.dtype.itemsize
+    return torch.from_numpy(array.view(f"i{width}")).view(getattr(torch, type_name))
 
 
 def _from_torch(torch: Any, tensor: Any) -> Any:
@@ -345,8 +342,8 @@ def _jax(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Array
         jax.config.update("jax_platforms", "cpu")
     path, _, name = model.rpartition(":")
     with _users_folder():
-        function, arguments, *keywords = getattr(_python_file(path, "jax_function"), name)()
-    leaves, tree = jax.tree.flatten((tuple(arguments), dict(*keywords)))
+        function, example = _split(getattr(_python_file(path, "jax_function"), name)())
+    leaves, tree = jax.tree.flatten(example)
 
     def call(inputs: list[Any], types: list[str]) -> list[Any]:
         if len(leaves) != len(inputs):
@@ -380,8 +377,7 @@ def _jax_states(jax: Any, function: Any) -> dict[str, Any]:
 def _to_jax(jax: Any, leaf: Any, array: Any) -> Any:
     """Convert an array to the type that a function takes; unsigned integers are signed ones in TOSA."""
     wanted = np.dtype(jax.numpy.result_type(leaf))
-    same_size = array.dtype.itemsize == wanted.itemsize
-    if same_size and (array.dtype.kind == "V" or wanted.kind == "u"):
+    if array.itemsize == wanted.itemsize and (array.dtype.kind == "V" or wanted.kind == "u"):
         array = array.view(wanted)
     return jax.numpy.asarray(array, wanted)
 
@@ -428,6 +424,11 @@ def _python_file(file: str, name: str) -> Any:
     # The file's dataclasses, such as modules of flax.linen, find it by name.
     sys.modules.setdefault(name, module)
     sys.path.insert(0, os.path.dirname(os.path.abspath(file)))
+    # As a conversion does: weights that the file draws are to be the same.
+    random.seed(0)
+    np.random.seed(0)
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)
     spec.loader.exec_module(module)
     return module
 
@@ -475,8 +476,7 @@ def _without_type(array: Any) -> Any:
     return np.ascontiguousarray(array).view(f"V{array.dtype.itemsize}").reshape(array.shape)
 
 
-_Software = Callable[[str, list[Any], list[str]], tuple[Arrays, Arrays]]
-_FUNCTIONS: tuple[_Software, ...] = (_iree, _tflite, _torch, _jax, _onnxruntime, _python)
+_FUNCTIONS = (_iree, _tflite, _torch, _jax, _onnxruntime, _python)
 _SOFTWARE = {function.__name__.removeprefix("_"): function for function in _FUNCTIONS}
 
 

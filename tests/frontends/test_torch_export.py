@@ -1,0 +1,107 @@
+"""Modules as users bring them: what torch.export takes, and what is said of the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import tosa_convert as tc
+from tosa_convert.cli.main import run, verb
+from tosa_convert.records import dataclass
+
+torch: Any = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("torch_mlir", reason="torch-mlir is not installed")
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+
+NETS = """
+import torch
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 3)
+    def forward(self, x):
+        return self.linear(x)
+
+def module_alone():
+    return Net().eval()
+
+def without_a_seed():
+    return Net().eval(), torch.ones(2, 4)
+
+def padded():
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    mask = torch.tensor([[False, False, True]])
+    return torch.nn.TransformerEncoder(layer, 1).eval(), (torch.ones(1, 3, 8),), {
+        "src_key_padding_mask": mask
+    }
+"""
+
+
+class Pair(NamedTuple):
+    scores: Any
+    rest: Any
+
+
+@dataclass
+class Answer:
+    scores: Any
+
+
+class Returns(torch.nn.Module):
+    """Returns what a function makes of its input."""
+
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Any) -> Any:
+        return self.function(x)
+
+
+@pytest.mark.parametrize("member", ["without_a_seed", "padded"])
+def test_the_check_compares_the_model_that_was_converted(
+    member: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Weights that no seed decides; and an encoder, whose fast path makes zeros of the padding."""
+    (tmp_path / "nets.py").write_text(NETS)
+    words = [f"{tmp_path / 'nets.py'}:{member}", "-o", str(tmp_path / "m.tosa"), "--check"]
+    assert run(verb("convert"), words) == 0
+    assert capsys.readouterr().out.startswith("ok   ")
+
+
+def test_a_tensor_that_is_not_in_a_tuple_is_the_argument() -> None:
+    graph = tc.frontends.from_torch(torch.nn.ReLU(), torch.ones(1, 4))
+    assert graph.main.tensors["input"].shape == (1, 4)
+
+
+def test_a_factory_that_forgets_the_arguments_is_told_what_to_return(tmp_path: Path) -> None:
+    (tmp_path / "nets.py").write_text(NETS)
+    with pytest.raises(tc.TosaConvertError, match=r"return module.eval\(\), \(torch.zeros"):
+        tc.frontends.from_file(f"{tmp_path / 'nets.py'}:module_alone")
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_dropout_between_the_layers_of_a_recurrent_module_is_refused(kind: str) -> None:
+    module = getattr(torch.nn, kind)(4, 5, 2, dropout=0.3)
+    with pytest.raises(tc.TosaConvertError, match="draws random numbers") as caught:
+        tc.frontends.from_torch(module.train(), (torch.ones(3, 1, 4),))
+    assert "export in evaluation mode" in str(caught.value)
+
+
+def test_a_named_tuple_converts_and_a_class_that_torch_does_not_know_is_named() -> None:
+    graph = tc.frontends.from_torch(Returns(lambda x: Pair(x * 2, x + 1)), (torch.ones(2),))
+    assert graph.main.outputs == ["mul", "add"]
+    with pytest.raises(tc.TosaConvertError, match="register_dataclass") as caught:
+        tc.frontends.from_torch(Returns(lambda x: Answer(x * 2)), (torch.ones(2),))
+    assert caught.value.code == "frontend-failed"
+
+
+def test_what_a_module_raises_has_the_line_of_the_user() -> None:
+    with pytest.raises(tc.TosaConvertError, match=r"test_torch_export.py:\d+") as caught:
+        tc.frontends.from_torch(Returns(lambda x: x @ x), (torch.ones(2, 3),))
+    assert caught.value.code == "frontend-failed"
+    assert "torch.export does not export it: RuntimeError" in str(caught.value)
