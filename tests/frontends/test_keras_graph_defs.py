@@ -44,4 +44,4 @@ def test_torch_script_is_refused_by_name() -> None:
         TosaConvertError, match=r"a TorchScript program of torch\.jit\.save"
     ) as caught:
         tc.load(Path(__file__).with_name("scripted.pt"))
-    assert "torch.export.export" in str(caught.value)
+    assert "convert FILE.py:FUNCTION; or a .pt2 file of torch.export.save" in str(caught.value)
