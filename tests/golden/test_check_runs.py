@@ -249,12 +249,16 @@ class no_grad:
     def __enter__(self): pass
     def __exit__(self, *given): pass
 def from_numpy(array): return Array(array)
+manual_seed = float
 class nn:
     class Module:
         training = True
         def eval(self):
             self.training = False
             return self
+class backends:
+    class mha:
+        set_fastpath_enabled = staticmethod(bool)
 class export:
     class ExportedProgram: pass
 class utils:
