@@ -309,7 +309,7 @@ def test_a_slower_backend_is_reported_and_fails_only_if_asked(
     names = {row.get("name") for row in properties}
     assert names >= {"backend_seconds", "backend_memory_bytes"}
     (own / "sim.py").write_text(
-        BACKEND.replace("    values =", "    import time; time.sleep(0.3)\n    values =")
+        BACKEND.replace("    values =", "    import time; time.sleep(1.0)\n    values =")
     )
     capsys.readouterr()
     assert suite(*common, "--baseline", "before.json", "--json-report", "now.json") == 0
