@@ -39,7 +39,7 @@ _STATUS_OF_MODEL: Final[dict[str, Status]] = {
 _INVALID_IR: Final = re.compile(
     r"error: (?:\S+:\d+:\d+: )?(internal error|"
     r"'(?!spirv\.|tosa\.variable)[\w.]+' op (?!illegal|unsupported|'|failed to emulate|"
-    r"expected compile time resolvable constant))"
+    r"expected compile))"
 )
 #: What differs between messages of one cause: names in quotes, files, values of MLIR, numbers.
 _VARIABLE: Final = (
