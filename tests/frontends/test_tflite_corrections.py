@@ -38,11 +38,17 @@ ROWS: Final = list(dict.fromkeys(row for rows in CORRECTIONS.values() for row in
 
 
 def rare_programs() -> Iterator[Program]:
-    """Iterate over programs whose scales show a fault that others seldom show."""
+    """Iterate over programs that show a fault which others seldom show."""
     program = Program("LEAKY_RELU", "int16")
     x = program.input("int16", (4000,), quantized=Quantized((0.0006469573127105832,)))
     row = ("int16", (4000,), Quantized((0.0002492013736627996,)))
     program.returns(program.apply("LEAKY_RELU", [x], row, alpha=0.1))
+    yield program
+    program = Program("SOFTMAX", "int8_of_equal_elements")
+    x = program.input("int8", (2, 1000), quantized=Quantized((0.02,)))
+    program.arrays["x0"][...] = 7
+    row = ("int8", (2, 1000), Quantized((1 / 256,), -128))
+    program.returns(program.apply("SOFTMAX", [x], row, beta=1.0))
     yield program
 
 
