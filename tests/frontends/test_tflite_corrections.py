@@ -47,8 +47,8 @@ def rare_programs() -> Iterator[Program]:
     program = Program("SOFTMAX", "int8_of_equal_elements")
     x = program.input("int8", (2, 1000), quantized=Quantized((0.02,)))
     program.arrays["x0"][...] = 7
-    row = ("int8", (2, 1000), Quantized((1 / 256,), -128))
-    program.returns(program.apply("SOFTMAX", [x], row, beta=1.0))
+    shares = ("int8", (2, 1000), Quantized((1 / 256,), -128))
+    program.returns(program.apply("SOFTMAX", [x], shares, beta=1.0))
     yield program
 
 
