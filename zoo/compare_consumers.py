@@ -193,7 +193,7 @@ def compared(
 def _one_row(tool: Tool, outcomes: Outcomes, ours: Path, theirs: Path | None) -> Row:
     """Return what a program does with our file and with that of tosa-opt.
 
-    None: there is no such file.
+    It is None if there is no such file.
     """
     row: Row = {"reads": {}, "reason": {}, "doctor": {}}
     results = []
@@ -216,7 +216,7 @@ def _one_row(tool: Tool, outcomes: Outcomes, ours: Path, theirs: Path | None) ->
 def _form_for(tool: Tool, module: Path, ours: Path, folder: Path, outcomes: Outcomes) -> Row | None:
     """Return what a program does with the file that `convert --for` writes.
 
-    None: it is the same file.
+    It is None if it is the same file.
     """
     target = folder / f"for-{tool.name}" / ours.name
     target.parent.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""What consumers write, what they may leave out, and what counts as their refusal."""
+"""Test what consumers write, what they may leave out, and what counts as their refusal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What TOSA leaves open: integers of NaN, and the sign of the larger one of two zeros."""
+"""Test what TOSA leaves open: integers of NaN, and the sign of the larger one of two zeros."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def decompose(model: Any, weights: Weights) -> tuple[Any, dict[Unlowered, int]]:
 
 
 def _other_types(model: Any) -> list[Unlowered]:
-    """List the inputs and outputs that are no tensors of numbers."""
+    """List the inputs and outputs that are not tensors of numbers."""
     makers = {name: node for node in model.graph.node for name in node.output}
     found = []
     for info in (*model.graph.input, *model.graph.output):

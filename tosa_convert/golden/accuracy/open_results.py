@@ -105,7 +105,7 @@ def open_tensors(
 
 @dataclass(slots=True)
 class _Watching(Machine):
-    """A run that notes whether an operator had an open result. has_zeros: look for the sign of zeros."""
+    """Notes whether an operator had an open result. has_zeros: look for the sign of zeros."""
 
     has_seen: bool = field(default=False)
     has_zeros: bool = False

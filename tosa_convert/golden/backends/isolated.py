@@ -9,7 +9,6 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -367,9 +366,8 @@ def results_of(
     states = _followed(part.main, {}, outputs=()) & {*part.main.inputs}
     if len(taken) < len(inputs):
         choices = [[key for key in inputs if _tensor(key) in names] for names in _needed(part.main)]
-        fitting = islice(_fitting(taken, [*ours.values()]), 2)
-        only = [keys for keys in fitting if states.issubset(map(_tensor, keys))]
-        choices += only if taken and len(only) == 1 else []
+        only = _only_fit(taken, [*ours.values()])
+        choices += [only] if taken and states.issubset(map(_tensor, only)) else []
         kept = next((keys for keys in choices if len(keys) == len(taken)), choices[0])
         inputs = LazyArrays(kept, inputs.__getitem__)
     if len(taken) != len(inputs):
@@ -415,14 +413,18 @@ def _needed(block: Block) -> Iterator[set[str]]:
     yield _followed(block, folded)
 
 
-def _fitting(taken: Sequence[Slot], given: Sequence[Slot]) -> Iterator[list[str]]:
-    """Iterate over the inputs in whose order and shapes others fit: folding may leave out any."""
-    if not taken:
-        yield []
-    for index, slot in enumerate(given[: len(given) - len(taken) + 1] if taken else ()):
-        if slot.shape == taken[0].shape:
-            for rest in _fitting(taken[1:], given[index + 1 :]):
-                yield [slot.key, *rest]
+def _only_fit(taken: Sequence[Slot], given: Sequence[Slot]) -> list[str]:
+    """Return the inputs in whose order and shapes others fit; none if there are several choices."""
+    first = _fit(taken, given)
+    last = _fit(taken[::-1], given[::-1])[::-1]
+    return first if first == last else []
+
+
+def _fit(taken: Sequence[Slot], given: Sequence[Slot]) -> list[str]:
+    """Return the first input of the same shape for each, in order; fewer if they do not fit."""
+    rest = iter(given)
+    found = (next((own.key for own in rest if own.shape == slot.shape), "") for slot in taken)
+    return [key for key in found if key]
 
 
 def _followed(

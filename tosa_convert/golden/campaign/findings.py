@@ -148,8 +148,8 @@ def check_words(consumer: Consumer, folder: str = "") -> list[str]:
 def known_causes(folders: list[Path]) -> set[tuple[str, str]]:
     """Return the packages and causes of findings in folders of earlier campaigns.
 
-    A person may add `also` to a finding.json: further causes of the same defect, behind the name of a
-    consumer and a colon if another one has it, too.
+    `also` in a finding.json, which a person may add, lists further causes of the same defect. A cause of
+    another consumer begins with its name and a colon.
     Raises TosaConvertError("file-error") for a file that is not a finding.
     """
     found: set[tuple[str, str]] = set()
