@@ -137,6 +137,50 @@ def test_a_product_with_a_matrix_takes_scales_and_its_bias_the_rest(
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.usefixtures("refmodel")
+@pytest.mark.parametrize("bias", [True, False])
+def test_one_number_for_all_channels_passes_what_splits_them(bias: bool) -> None:
+    def build(b: Builder) -> Value:
+        y = b.matmul(b.input("x", "fp32", (1, 8, 3)), numbers((1, 3, 6), 0))
+        y = b.add(y, numbers((1, 1, 6), 1)) if bias else y
+        return b.mul(b.transpose(b.reshape(y, (8, 2, 3)), perms=(1, 2, 0)), 0.3)
+
+    graph = program(build)
+    made, _ = rewritten(graph)
+    assert kinds(made) == ["MATMUL", *["ADD"] * bias, "RESHAPE", "TRANSPOSE"]
+    x = numbers((1, 8, 3), 9)
+    found, expected = run(made, x=x)["y"], run(graph, x=x)["y"]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_large_weights_are_not_scaled_by_one_number_behind_what_splits_channels() -> None:
+    def build(b: Builder, size: int) -> Value:
+        y = b.matmul(b.input("x", "fp32", (1, 2, size)), numbers((1, size, 1028), 0))
+        return b.mul(b.reshape(y, (2, 2, 514)), 0.3)
+
+    assert kinds(rewritten(program(lambda b: build(b, 1000)))[0]) == ["MATMUL", "RESHAPE"]
+    assert kinds(rewritten(program(lambda b: build(b, 1028)))[0]) == ["MATMUL", "RESHAPE", "MUL"]
+
+
+@pytest.mark.parametrize("kind", ["matmul", "conv2d"])
+@pytest.mark.parametrize("first", [Builder.identity, lambda b, y: b.reshape(y, (1, 3, 3, 6))])
+def test_a_product_is_not_computed_twice_where_equal_values_become_one(
+    kind: str, first: Callable[[Builder, Value], Value]
+) -> None:
+    """Two users meet at the product only when what is between them goes, in the same pass."""
+
+    def build(b: Builder) -> tuple[Value, Value]:
+        if kind == "matmul":
+            y = b.matmul(b.input("x", "fp32", (1, 9, 3)), numbers((1, 3, 6), 0))
+            y = b.reshape(b.add(y, numbers((1, 1, 6), 1)), (1, 3, 3, 6))
+        else:
+            y = convolution(b, b.input("x", "fp32", (1, 4, 4, 3)), kind)
+        return b.mul(first(b, y), 0.5), b.mul(first(b, y), 0.7)
+
+    made, _ = rewritten(program(build))
+    assert kinds(made).count(kind.upper()) == 1
+
+
 def test_a_second_sum_that_stayed_is_not_passed() -> None:
     def build(b: Builder) -> Value:
         y = b.matmul(b.input("x", "fp32", (1, 8, 3)), numbers((1, 3, 6), 0))

@@ -44,11 +44,18 @@ _CHANNELS: Final = {
 _OF_BIAS: Final = {_ADD: np.add, _SUB: np.subtract, _MUL: np.multiply}
 
 
+#: The largest weights that are scaled by one number for all channels, behind what splits these.
+_MOST_BYTES: Final = 1 << 22
+
+
 class _Link(NamedTuple):
-    """An operator from the sums to what follows them, and the axis of channels in its result."""
+    """An operator from the sums to what follows them, and the axis of channels in its result.
+
+    The axis is None behind what splits channels.
+    """
 
     op: Operator
-    axis: int
+    axis: int | None
 
 
 def rewrite(op: Operator, edit: BlockEditor) -> str | None:
@@ -84,6 +91,7 @@ def rewrite(op: Operator, edit: BlockEditor) -> str | None:
             weights = _constant(scaled, f"{name}_weight", edit)
         if shift is not None:
             if added:
+                assert added[0].axis is not None
                 numbers = _along(numbers, added[0].axis, shift.ndim)
             shift = _OF_BIAS[op.spec](shift, numbers)
             if not np.isfinite(shift).all():
@@ -116,21 +124,30 @@ def _chain_and_numbers(op: Operator, edit: BlockEditor) -> tuple[list[_Link], Ar
                 chain = _chain(value, axis, edit)
                 if chain and (chain[0].op.spec is not _MATMUL or op.spec is _MUL or _adds(chain)):
                     return chain, np.broadcast_to(numbers.reshape(-1), made[axis])
+        if op.spec is _MUL and numbers.size == 1 and (chain := _chain(value, None, edit)):
+            data = edit.data_of(chain[0].op.inputs[1])
+            channels = (edit.tensors[chain[0].op.outputs[0]].shape or ())[-1]
+            if data is not None and data.nbytes <= _MOST_BYTES:
+                return chain, np.broadcast_to(numbers.reshape(-1), channels)
     return None
 
 
-def _chain(value: str, axis: int, edit: BlockEditor) -> list[_Link]:
+def _chain(value: str, axis: int | None, edit: BlockEditor) -> list[_Link]:
     """Return the operators from the sums to a value, each of which has one use; none if one has more.
 
     Between them may be what moves whole channels, the sum over those of each group behind a convolution
-    of single channels, and the bias of a MATMUL.
+    of single channels, and the bias of a MATMUL. axis: that of the channels; None if all are treated
+    alike, so that they may be split.
     """
     chain: list[_Link] = []
     while True:
         op, shape = edit.producers.get(value), edit.tensors[value].shape
-        if op is None or shape is None or not op.inputs or edit.uses[value] > 1:
+        if op is None or shape is None or not op.inputs or edit.uses[value] != 1:
             return []
+        if axis is None and (op.spec is _ADD or op.spec in _CHANNELS):
+            axis = len(shape) - 1
         if op.spec is _ADD:
+            assert axis is not None
             op = None if _adds(chain) else _with_bias(op, axis, edit)
             if op is None:
                 return []
@@ -142,7 +159,10 @@ def _chain(value: str, axis: int, edit: BlockEditor) -> list[_Link]:
         given = edit.tensors[value].shape
         if given is None:
             return []
-        if op.spec is _TRANSPOSE:
+        if axis is None:
+            if op.spec not in (_RESHAPE, _SLICE, _TRANSPOSE) or _sums_of_groups(op, edit):
+                return []
+        elif op.spec is _TRANSPOSE:
             perms = op.attributes["perms"]
             assert isinstance(perms, tuple)
             axis = perms[axis]
@@ -184,7 +204,7 @@ def _sums_of_groups(last: Operator, edit: BlockEditor) -> list[Operator]:
     value = last.inputs[0]
     for spec in (_REDUCE_SUM, _RESHAPE, _DEPTHWISE):
         op = edit.producers.get(value)
-        if op is None or op.spec is not spec or edit.uses[value] > 1:
+        if op is None or op.spec is not spec or edit.uses[value] != 1:
             return []
         chain.insert(0, op)
         value = op.inputs[0]
