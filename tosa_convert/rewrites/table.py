@@ -20,6 +20,7 @@ from tosa_convert.rewrites import (
     integers,
     layouts,
     merge_layouts,
+    move_scales,
     no_operations,
     pow_by_constant,
     reciprocals,
@@ -165,6 +166,13 @@ REWRITES: Final[tuple[Rewrite, ...]] = (
         "frontends leave a normalisation behind each convolution",
         fold_scales.rewrite,
         fold_scales.OPERATORS,
+    ),
+    OperatorRewrite(
+        "move-scales",
+        ROUNDING,
+        "frontends scale both operands of a product, and means before their roots",
+        move_scales.rewrite,
+        move_scales.OPERATORS,
     ),
     OperatorRewrite(
         "reciprocals",

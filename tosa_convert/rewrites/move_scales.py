@@ -1,0 +1,129 @@
+"""Products with one number move to where another product takes them in.
+
+Attention scales both operands of its first product of matrices: one is enough. A normalisation divides a
+sum of squares by their number, takes the root, and scales each channel: the root of c * (s + e / c)
+is that of s + e / c, scaled with the channels.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Final
+
+from tosa_convert.builder.block_editor import BlockEditor
+from tosa_convert.graph.dtypes import dtype
+from tosa_convert.graph.from_numpy import constant_of
+from tosa_convert.graph.model import Operator
+from tosa_convert.graph.opset import operator
+from tosa_convert.records import NamedTuple
+
+_MATMUL, _MUL = OPERATORS = tuple(map(operator, ("MATMUL", "MUL")))
+_ADD, _RSQRT = map(operator, ("ADD", "RSQRT"))
+_MOVERS: Final = tuple(map(operator, ("RESHAPE", "SLICE", "TRANSPOSE")))
+_FP32: Final = dtype("FP32")
+#: Numbers between these stay far from the ends of the range of FP32, and so do their products.
+_LEAST, _MOST = 1e-18, 1e18
+
+
+class _Scaled(NamedTuple):
+    """A value that is another one times a number, moved.
+
+    value: the other one. number: the number. movers: what moves the product, in order.
+    """
+
+    value: str
+    number: float
+    movers: list[Operator]
+
+
+def rewrite(op: Operator, edit: BlockEditor) -> str | None:
+    """Scale one operand of a product of matrices in place of both, or channels in place of a mean."""
+    return _of_matrices(op, edit) if op.spec is _MATMUL else _of_norm(op, edit)
+
+
+def _of_matrices(op: Operator, edit: BlockEditor) -> str | None:
+    one, other = (_scaled(name, edit) for name in op.inputs[:2])
+    if one is None or other is None:
+        return None
+    value = _times(one.value, one.number * other.number, edit)
+    operands = [_moved(value, one.movers, edit), _moved(other.value, other.movers, edit)]
+    edit.emit(_MATMUL, [*operands, *op.inputs[2:]], op.attributes, results=op.outputs)
+    return "MATMUL of two scaled operands became one of which one is scaled"
+
+
+def _scaled(name: str, edit: BlockEditor) -> _Scaled | None:
+    """Return what an operand is, if it is scaled by a number and nothing else uses it; else None."""
+    movers: list[Operator] = []
+    while (op := edit.producers.get(name)) and edit.uses[name] == 1:
+        if op.spec is _MUL:
+            found = _product(op, edit)
+            return None if found is None else _Scaled(*found, movers)
+        if op.spec not in _MOVERS:
+            break
+        movers.insert(0, op)
+        name = op.inputs[0]
+    return None
+
+
+def _product(op: Operator, edit: BlockEditor) -> tuple[str, float] | None:
+    """Return the value of equal shape and the number of a product of FP32, or None."""
+    result = edit.tensors[op.outputs[0]]
+    for value, constant in (op.inputs[:2], op.inputs[1::-1]):
+        number, given = edit.number_of(constant), edit.tensors[value]
+        if number is not None and (given.dtype, given.shape) == (_FP32, result.shape):
+            return (value, float(number)) if _LEAST < number < _MOST else None
+    return None
+
+
+def _times(value: str, number: float, edit: BlockEditor) -> str:
+    return edit.emit(_MUL, [value, edit.number(number, like=value)])
+
+
+def _moved(value: str, movers: list[Operator], edit: BlockEditor) -> str:
+    for op in movers:
+        value = edit.emit(op.spec, [value, *op.inputs[1:]], op.attributes)
+    return value
+
+
+def _of_norm(op: Operator, edit: BlockEditor) -> str | None:
+    """Compute x * rsqrt(c * s + e) * w as x * rsqrt(s + e / c) * (w / sqrt(c)), or return None."""
+    for product, weights in (op.inputs[:2], op.inputs[1::-1]):
+        data = edit.data_of(weights)
+        scaled = _only(product, _MUL, edit)
+        if data is None or data.dtype is not _FP32 or scaled is None:
+            continue
+        for value, root in (scaled.inputs[:2], scaled.inputs[1::-1]):
+            found = _mean_in(root, edit)
+            if found is None:
+                continue
+            total, share, added = found
+            array = data.numpy().reshape(edit.tensors[weights].shape or ())
+            wider = edit.emit(_ADD, [total, edit.number(added / share, like=total)])
+            normal = edit.emit(_MUL, [value, edit.emit(_RSQRT, [wider])])
+            made = constant_of(array / sqrt(share), _FP32)
+            new = edit.constant_of(made, array.shape, name=f"{op.outputs[0]}_weight")
+            edit.emit(_MUL, [normal, new], results=op.outputs)
+            return "MUL of a mean became part of the weights of a normalisation"
+    return None
+
+
+def _mean_in(root: str, edit: BlockEditor) -> tuple[str, float, float] | None:
+    """Return s, c and e of a value rsqrt(c * s + e) that nothing else uses, or None."""
+    rsqrt = _only(root, _RSQRT, edit)
+    total = None if rsqrt is None else _only(rsqrt.inputs[0], _ADD, edit)
+    if total is None:
+        return None
+    for mean, constant in (total.inputs, total.inputs[::-1]):
+        added, product = edit.number_of(constant), _only(mean, _MUL, edit)
+        found = None if product is None else _product(product, edit)
+        if added is not None and found is not None and _LEAST < added < _MOST:
+            return *found, float(added)
+    return None
+
+
+def _only(name: str, spec: object, edit: BlockEditor) -> Operator | None:
+    """Return the operator of a kind that computes a value of FP32 with one use, or None."""
+    op = edit.producers.get(name)
+    if op is None or op.spec is not spec or edit.uses[name] != 1:
+        return None
+    return op if edit.tensors[name].dtype is _FP32 else None
