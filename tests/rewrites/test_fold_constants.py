@@ -22,9 +22,9 @@ NAME = "fold-constants"
 Array = npt.NDArray[Any]
 
 
-def folded(graph: Graph) -> Constant | None:
+def folded(graph: Graph, name: str = NAME) -> Constant | None:
     """Return the data of `y` if the program became a constant."""
-    made, _ = rewritten(graph, NAME)
+    made, _ = rewritten(graph, name)
     last = made.main.operators[-1]
     assert last.outputs == ("y",)
     return made.main.tensors["y"].data if last.spec.name == "CONST" else None
@@ -184,6 +184,13 @@ def test_what_has_no_one_number_stays_a_function(
 ) -> None:
     graph = of(numbers, step)
     assert rewritten(graph, "fold-functions")[0] is graph
+
+
+def test_the_logarithm_of_0_is_infinite() -> None:
+    given = np.array([0, -0.0, 1], np.float32)
+    data = folded(of(given, lambda b, c: b.log(c)), "fold-functions")
+    assert data is not None
+    assert data.numpy().tolist() == [-np.inf, -np.inf, 0]
 
 
 def test_a_mask_is_folded_with_what_it_chooses() -> None:
