@@ -156,8 +156,8 @@ def attention(b: Builder, q: Value, k: Value, v: Value, mask: Value) -> Value:
 @pytest.mark.usefixtures("refmodel")
 def test_a_batch_of_one_has_no_dimension_between_products_of_matrices() -> None:
     def build(b: Builder) -> Value:
-        given = [b.input(name, "fp32", (1, 4, 6)) for name in "qkv"]
-        return attention(b, *given, b.input("mask", "fp32", (1, 4)))
+        q, k, v = (b.input(name, "fp32", (1, 4, 6)) for name in "qkv")
+        return attention(b, q, k, v, b.input("mask", "fp32", (1, 4)))
 
     graph = program(build)
     made, report = rewritten(graph, GROUP)

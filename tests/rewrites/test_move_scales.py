@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from tosa_convert.graph import Graph
 from tosa_convert.rewrites.table import EXACT
 
 NAME = "move-scales"
+Array = npt.NDArray[np.float32]
 
 
 def scores(
@@ -30,14 +32,14 @@ def scores(
 
 
 def norm(
-    b: Builder, x: Value, weight: np.ndarray, *, share: float = 1 / 6, added: float = 1e-5
+    b: Builder, x: Value, weight: Array, *, share: float = 1 / 6, added: float = 1e-5
 ) -> Value:
     """Scale rows to a mean square of 1, and each channel."""
     mean = b.mul(b.reduce_sum(b.mul(x, x), axis=2), share)
     return b.mul(weight, b.mul(b.rsqrt(b.add(mean, added)), x))
 
 
-def weights(seed: int = 0) -> np.ndarray:
+def weights(seed: int = 0) -> Array:
     return np.random.default_rng(seed).standard_normal((1, 1, 6)).astype(np.float32)
 
 

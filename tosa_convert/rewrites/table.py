@@ -15,6 +15,7 @@ from tosa_convert.rewrites import (
     fold_constants,
     fold_scales,
     fold_shapes,
+    fold_signs,
     high_ranks,
     integer_clamps,
     integers,
@@ -152,6 +153,13 @@ REWRITES: Final[tuple[Rewrite, ...]] = (
         "frontends compute the same again for each use",
         equal_operators.rewrite,
         equal_operators.OPERATORS,
+    ),
+    OperatorRewrite(
+        "fold-signs",
+        CLEAN_UP,
+        "frontends negate halves of rows that constants multiply, as in rotary embeddings",
+        fold_signs.rewrite,
+        fold_signs.OPERATORS,
     ),
     OperatorRewrite(
         "fold-functions",
