@@ -125,7 +125,7 @@ KEPT: dict[str, tuple[Array, Callable[[Builder, Value], Value]]] = {
     "a number that does not fit": (INTS * 100, lambda b, c: b.cast(c, dtype="int8")),
     "infinity as an integer": (FLOATS, lambda b, c: b.cast(c, dtype="int32")),
     "the larger of 0 and -0": (FLOATS, lambda b, c: b.maximum(c, 0.0)),
-    "a result larger than its operands": (INTS, lambda b, c: b.tile(c, (40, 1))),
+    "a result of more than 64 KiB": (INTS, lambda b, c: b.tile(c, (2100, 1))),
 }  # fmt: skip
 
 
@@ -198,6 +198,16 @@ def test_a_mask_is_folded_with_what_it_chooses() -> None:
     mask = np.eye(32, dtype=bool)
     graph = of(mask, lambda b, c: b.select(c, b.const(np.ones((1, 1), np.float32)), 0.0))
     assert folded(graph) is not None
+
+
+def test_equal_results_larger_than_their_operands_are_one_constant() -> None:
+    def build(b: Builder) -> tuple[Value, Value]:
+        rows = [b.tile(b.const(INTS, name=name), (200, 1)) for name in "cd"]
+        x = b.input("x", "int32", (400, 4))
+        return b.add(rows[0], x), b.sub(rows[1], x)
+
+    made, _ = rewritten(program(build), "clean-up")
+    assert [op.spec.name for op in made.main.operators] == ["CONST", "ADD", "SUB"]
 
 
 def test_a_large_result_is_not_computed() -> None:

@@ -60,8 +60,6 @@ ROUNDED: Final = (
 
 #: The largest result that is computed, in bytes. A larger one stays an operator.
 MOST_BYTES: Final = 1 << 16
-#: A result of this many bytes may have more elements than the operands together; any other may not.
-_FREE_BYTES: Final = 1 << 10
 #: Sums and products of smaller integers fit into INT64.
 _SMALL: Final = 1 << 31
 
@@ -143,9 +141,8 @@ def _folded(
         edit.replace_by_constant(op, data)
         return "RESHAPE of constants became a constant"
     # The result, or what it is computed from, is larger than folding may handle.
-    size, given = target.dtype.wire_bytes(count), [data.nbytes for data in constants]
-    grows = count > sum(data.count for data in constants)
-    if max(size, *given) > MOST_BYTES or (size > _FREE_BYTES and grows):
+    size = target.dtype.wire_bytes(count)
+    if max(size, *(data.nbytes for data in constants)) > MOST_BYTES:
         if op.spec is not _TRANSPOSE or edit.uses[op.inputs[0]] > 1:
             return None
         moved = _transposed(operands[0], op.attributes["perms"])

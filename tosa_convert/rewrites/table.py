@@ -119,6 +119,14 @@ REWRITES: Final[tuple[Rewrite, ...]] = (
         fold_shapes.rewrite,
         fold_shapes.OPERATORS,
     ),
+    # Before folding, so that equal results are one constant.
+    OperatorRewrite(
+        "equal-operators",
+        CLEAN_UP,
+        "frontends compute the same again for each use",
+        equal_operators.rewrite,
+        equal_operators.OPERATORS,
+    ),
     OperatorRewrite(
         "fold-constants",
         CLEAN_UP,
@@ -146,13 +154,6 @@ REWRITES: Final[tuple[Rewrite, ...]] = (
         "frontends make a constant for each use",
         equal_constants.rewrite,
         equal_constants.OPERATORS,
-    ),
-    OperatorRewrite(
-        "equal-operators",
-        CLEAN_UP,
-        "frontends compute the same again for each use",
-        equal_operators.rewrite,
-        equal_operators.OPERATORS,
     ),
     OperatorRewrite(
         "fold-signs",
