@@ -14,7 +14,9 @@ from rewrites.programs import assert_same_bits, kinds, program, rewritten, run
 
 import tosa_convert as tc
 from tosa_convert.builder import Builder, Value
-from tosa_convert.graph import Graph
+from tosa_convert.graph import Block, Graph, Operator, ShapeValue, dtype
+from tosa_convert.graph.from_numpy import constant_of
+from tosa_convert.graph.opset import AttributeValue
 from tosa_convert.rewrites.minimum_cut import NEVER, MinimumCut
 
 NAME = "layouts"
@@ -231,6 +233,77 @@ def test_a_large_constant_of_two_shapes_is_stored_once() -> None:
     ]
     assert len(large) == 1
     assert kinds(made) == ["ADD", "ABS", "ADD"]
+
+
+@pytest.mark.usefixtures("refmodel")
+def test_what_leaves_another_layout_may_enter_it_again() -> None:
+    def build(b: Builder) -> tuple[Value, ...]:
+        rows = b.abs(b.reshape(b.input("x", "fp32", (4, 4)), (1, 4, 4)))
+        again = b.reshape(b.reshape(rows, (4, 4)), (1, 4, 4))
+        return rows, b.reshape(b.exp(again), (4, 4))
+
+    graph = program(build)
+    made, _ = rewritten(graph, NAME)
+    assert tc.validate(made) == []
+    x = np.arange(-8, 8, dtype=np.float32).reshape(4, 4)
+    assert_same_bits(run(made, x=x), run(graph, x=x))
+
+
+def test_operators_that_scalars_do_not_have_keep_their_dimension() -> None:
+    def build(b: Builder) -> Value:
+        row = b.abs(b.reshape(b.input("x", "fp32", ()), (1,)))
+        row = b.slice(b.tile(b.pad(b.transpose(row, perms=(0,)), [0, 0]), [1]), [0], [1])
+        return b.reshape(b.exp(row), ())
+
+    made, _ = rewritten(program(build), NAME)
+    assert tc.validate(made) == []
+
+
+def _set(**attributes: AttributeValue) -> Callable[[Operator, Block], None]:
+    return lambda op, block: op.attributes.update(attributes)
+
+
+def _of_three_values(op: Operator, block: Block) -> None:
+    data = constant_of(np.zeros(3), dtype("INT64"))
+    block.shapes[op.inputs[1]] = ShapeValue(op.inputs[1], 3, data)
+
+
+@pytest.mark.parametrize(
+    ("step", "fault"),
+    [
+        (lambda b, x: b.reverse(x, axis=1), _set(axis=7)),
+        (lambda b, x: b.reverse(x, axis=1), _set(axis=-1)),
+        (lambda b, x: b.reduce_sum(x, axis=1), _set(axis=3)),
+        (lambda b, x: b.concat([x, x], axis=1), _set(axis=-1)),
+        (lambda b, x: b.transpose(x, perms=(0, 2, 1)), _set(perms=(0, 0, 1))),
+        (lambda b, x: b.transpose(x, perms=(0, 2, 1)), _set(perms=(0, 5, 1))),
+        (lambda b, x: b.transpose(x, perms=(0, 2, 1)), _set(perms=(0, -1, 2))),
+        (lambda b, x: b.pad(x, [0, 0, 0, 1, 0, 1]), _of_three_values),
+    ],
+)
+@pytest.mark.parametrize("more", [False, True])
+def test_an_operator_that_is_not_valid_stays_as_it_is(
+    step: Callable[[Builder, Value], Value],
+    fault: Callable[[Operator, Block], None],
+    more: bool,
+) -> None:
+    """In another layout its fault could look like a value of TOSA, or there is none to look up."""
+
+    def build(b: Builder) -> Value:
+        # The operator works without a dimension that its neighbours have, or with one more.
+        x = b.abs(b.input("x", "fp32", (1, 1, 3, 3) if more else (3, 3)))
+        made = step(b, b.reshape(x, (1, 3, 3)))
+        sizes = made.shape or ()
+        return b.abs(b.reshape(made, (1, *sizes) if more else sizes[1:]))
+
+    graph = program(build)
+    block = graph.main
+    chosen = [op for op in block.operators if op.spec.name not in ("ABS", "RESHAPE", "CONST")]
+    op = next(op for op in chosen if op.spec.name != "CONST_SHAPE")
+    fault(op, block)
+    made, _ = rewritten(graph, NAME)
+    assert op in made.main.operators
+    assert tc.validate(made)
 
 
 #: Operators on three dimensions.

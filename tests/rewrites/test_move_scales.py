@@ -39,6 +39,10 @@ def norm(
     return b.mul(weight, b.mul(b.rsqrt(b.add(mean, added)), x))
 
 
+def number(b: Builder) -> Value:
+    return b.const(np.full((1, 1, 1), 0.5, np.float32))
+
+
 def weights(seed: int = 0) -> Array:
     return np.random.default_rng(seed).standard_normal((1, 1, 6)).astype(np.float32)
 
@@ -104,6 +108,30 @@ def _of_other_uses(b: Builder) -> tuple[Value, Value]:
     return b.mul(b.mul(x, root), weights()), root
 
 
+def _of_unknown_ranks(b: Builder) -> Value:
+    (x,) = b.custom([], [("fp32", None)], operator_name="x", domain_name="y")
+    q, k = b.mul(x, number(b)), b.mul(x, number(b))
+    for value in (q, k):
+        b.block.tensors[value.name].shape = None
+    return b.matmul(q, k)
+
+
+def _of_sizes_that_the_number_decides(b: Builder) -> Value:
+    (x,) = b.custom([], [("fp32", (1, 4, -1))], operator_name="x", domain_name="y")
+    wide = b.const(np.full((1, 1, 4), 0.5, np.float32))
+    q, k = b.mul(x, wide), b.mul(x, wide)
+    for value in (q, k):
+        b.block.tensors[value.name].shape = (1, 4, -1)
+    return b.matmul(q, k)
+
+
+def _of_a_sum_that_broadcasts(b: Builder) -> Value:
+    x = b.input("x", "fp32", (1, 4, 1))
+    added = b.const(np.full((1, 1, 6), 1e-5, np.float32))
+    root = b.rsqrt(b.add(b.mul(b.reduce_sum(x, axis=2), 0.5), added))
+    return b.mul(b.mul(x, root), number(b))
+
+
 def _of_computed_weights(b: Builder) -> Value:
     x = b.input("x", "fp32", (1, 4, 6))
     root = b.rsqrt(b.add(b.mul(b.reduce_sum(x, axis=2), 0.5), 1.0))
@@ -115,6 +143,9 @@ def _of_computed_weights(b: Builder) -> Value:
     [
         _used_again,
         _of_other_uses,
+        _of_unknown_ranks,
+        _of_sizes_that_the_number_decides,
+        _of_a_sum_that_broadcasts,
         _of_computed_weights,
         lambda b: scores(b, element="fp16"),
         lambda b: scores(b, one=0.0),
@@ -122,6 +153,8 @@ def _of_computed_weights(b: Builder) -> Value:
         lambda b: scores(b, other=1e30),
         lambda b: norm(b, b.input("x", "fp32", (1, 4, 6)), weights(), added=0.0),
         lambda b: norm(b, b.input("x", "fp32", (1, 4, 6)), weights(), share=-0.5),
+        lambda b: norm(b, b.input("x", "fp32", (1, 4, 6)), weights() * 1e35, share=1e-9),
+        lambda b: norm(b, b.input("x", "fp32", (1, 4, 6)), weights() * 1e-35, share=1e9),
     ],
 )
 def test_others_stay(build: Callable[[Builder], Value | tuple[Value, ...]]) -> None:

@@ -5,7 +5,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rewrites.programs import assert_same_bits, kinds, program, rewritten, run, special
+from rewrites.programs import (
+    assert_same_bits,
+    kinds,
+    program,
+    rewritten,
+    run,
+    single,
+    special,
+    with_constants,
+)
 
 from tosa_convert.builder import Builder, Value
 from tosa_convert.graph import Graph
@@ -126,6 +135,14 @@ def test_an_operator_with_an_effect_on_integers_stays(name: str) -> None:
     step = OF_INTEGERS_WITH_EFFECT[name]
     _, report = rewritten(program(lambda b: step(b, b.input("x", "int8", (3, 4)))), NAME)
     assert not report.count(NAME)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (1, 3)])
+def test_a_gather_from_what_is_no_table_stays(shape: tuple[int, ...]) -> None:
+    graph = single("GATHER", [("fp32", shape), ("int32", shape[:2])], ("fp32", shape))
+    rows = np.arange(max(shape, default=1), dtype=np.int32).reshape(shape)
+    graph = with_constants(graph, {"x1": rows})
+    assert rewritten(graph, NAME)[0] is graph
 
 
 @pytest.mark.parametrize("name", WITH_EFFECT)

@@ -86,7 +86,7 @@ def rewrite(op: Operator, edit: BlockEditor) -> str | None:
             if sums.spec is _MATMUL and Tables(edit).of(weights):
                 return None  # Scaled, it would not be stored once.
             scaled = given * scales
-            if not _is_safe(scaled, given, scales):
+            if not is_safe(scaled, given, scales):
                 return None
             weights = _constant(scaled, f"{name}_weight", edit)
         if shift is not None:
@@ -248,8 +248,10 @@ def _constant(array: Array, name: str, edit: BlockEditor) -> str:
     return edit.constant_of(constant_of(array.astype(np.float32), _FP32), array.shape, name=name)
 
 
-def _is_safe(scaled: Array, weights: Array, scales: Array) -> bool:
+def is_safe(scaled: Array, weights: Array, scales: npt.ArrayLike) -> bool:
     """Return whether no weight left the range of normal numbers, in which products round once."""
     size = np.abs(scaled)
     least = np.finfo(np.float32).tiny
-    return bool((np.isfinite(scaled) & ((size >= least) | (weights == 0) | (scales == 0))).all())
+    return bool(
+        (np.isfinite(scaled) & ((size >= least) | (weights == 0) | (np.asarray(scales) == 0))).all()
+    )

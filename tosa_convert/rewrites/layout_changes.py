@@ -112,14 +112,27 @@ class LayoutChange:
 
     def data_of(self, op: Operator) -> range:
         """Return the positions of the operands that may have either layout; none if it is fixed."""
+        if not self.axes and not op.spec.elementwise:
+            return range(0)  # TOSA has no other operators on scalars.
         if op.spec is TRANSPOSE and self.spec is RESHAPE:
-            perms = op.attributes["perms"]
-            assert isinstance(perms, tuple)
-            is_kept = all(axis < len(perms) and perms[axis] == axis for axis in self._dropped)
-            return range(int(is_kept and len(perms) == self.rank))
-        if op.attributes.get("axis") in self._dropped:
+            perms = order_of(op)
+            is_kept = is_order(perms, self.rank) and all(
+                perms[axis] == axis for axis in self._dropped
+            )
+            return range(int(is_kept))
+        axis = op.attributes.get("axis")
+        if axis is not None and (axis not in range(self.rank) or axis in self._dropped):
             return range(0)
         return data_of(op)
+
+    def may_change(self, values: Sequence[int] | None, new: Order) -> bool:
+        """Return whether a shape operand has values for all dimensions, `new` where one goes."""
+        each = len(new)
+        return (
+            values is not None
+            and len(values) == each * self.rank
+            and all(tuple(values[axis * each :][:each]) == new for axis in self._dropped)
+        )
 
     def attributes(self, op: Operator) -> dict[str, AttributeValue]:
         """Return the attributes that an operator has in the other layout."""
@@ -161,10 +174,10 @@ class LayoutChange:
 
     def _changes(self, own: str, other: str, block: Block) -> bool:
         """Return whether one value is another one in the other layout, by their shapes."""
-        shape = block.tensors[own].shape
-        if shape is None or DYNAMIC in shape or not self.fits(shape):
+        one, two = block.tensors[own], block.tensors[other]
+        if one.shape is None or DYNAMIC in one.shape or not self.fits(one.shape):
             return False
-        return self.other(shape) == block.tensors[other].shape
+        return one.dtype is two.dtype and self.other(one.shape) == two.shape
 
     def emit_change(
         self, edit: BlockEditor, name: str, results: Sequence[str] | None = None
@@ -204,6 +217,9 @@ class LayoutChange:
 def _emit_reshape(
     edit: BlockEditor, source: str, shape: Order, results: Sequence[str] | None
 ) -> str:
+    if results is None:
+        wanted = f"{edit.stem}_reshape" if edit.stem else "reshape"
+        results = [edit.new_tensor(wanted, edit.tensors[source].dtype, shape)]
     return edit.emit(RESHAPE, [source, edit.const_shape(shape)], results=results)
 
 
@@ -239,7 +255,7 @@ def changes(block: Block) -> Iterator[LayoutChange]:
         if op.spec is TRANSPOSE:
             perms = order_of(op)
             # One that is not valid, or has no effect, is none.
-            if sorted(perms) == list(range(len(perms))) and list(perms) != sorted(perms):
+            if is_order(perms, len(perms)) and list(perms) != sorted(perms):
                 found[inverse(perms), len(perms)] += 1
         elif op.spec is RESHAPE:
             one, other = (block.tensors[name].shape for name in (op.inputs[0], op.outputs[0]))
@@ -281,6 +297,11 @@ def order_of(op: Operator) -> Order:
     perms = op.attributes["perms"]
     assert isinstance(perms, tuple)
     return perms
+
+
+def is_order(perms: Order, rank: int) -> bool:
+    """Return whether a TRANSPOSE with these indices is valid for tensors of a rank."""
+    return sorted(perms) == list(range(rank))
 
 
 def inverse(order: Order) -> Order:

@@ -11,7 +11,6 @@ has, and the RESHAPEs around it disappear.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -91,7 +90,10 @@ class _Layouts:
         return (
             bool(data)
             and all(map(self._has_rank, (*(op.inputs[index] for index in data), *op.outputs)))
-            and all(self._sizes(name) is not None for name in _shapes(op))
+            and all(
+                self.change.may_change(self._sizes(op.inputs[index]), new)
+                for index, new in SHAPED.get(op.spec.name, {}).items()
+            )
         )
 
     def _sizes(self, name: str) -> Order | None:
@@ -189,11 +191,6 @@ class _Layouts:
         return data is not None and self.change.is_free(data, self._shape(name))
 
 
-def _shapes(op: Operator) -> Sequence[str]:
-    """Return the operands that are shapes, with values for each dimension."""
-    return [op.inputs[index] for index in SHAPED.get(op.spec.name, ())]
-
-
 class _Moving:
     """Rewrites a block in which the operators of some values work on the other layout."""
 
@@ -228,27 +225,27 @@ class _Moving:
         for index, (op, before) in enumerate(zip(edit.visit(), given, strict=True)):
             is_moved = bool(op.outputs) and op.outputs[0] in self.moved
             if op.spec is layouts.change.spec:
-                self._change(op, before.inputs[0], is_moved=is_moved)
+                self._change(op, before, is_moved=is_moved)
             elif is_moved:
                 self._move(op, before)
             if is_moved:
                 self.moved_operators.append((index, op))
         return edit.finish()
 
-    def _change(self, op: Operator, given: str, *, is_moved: bool) -> None:
-        """Replace a change of layout. given: its operand in the given block."""
+    def _change(self, op: Operator, before: Operator, *, is_moved: bool) -> None:
+        """Replace a change of layout. before: the operator in the given block."""
         edit, layouts = self.edit, self.layouts
-        (source, *_), (result,) = op.inputs, op.outputs
-        if layouts.enters(op):
+        (source, *_), (result,), given = op.inputs, op.outputs, before.inputs[0]
+        if layouts.enters(before):
             self.others[result] = source
             return
         is_other = given in self.others
         if is_other:
-            if layouts.leaves(op):
+            if layouts.leaves(before):
                 edit.replace(op, [self.others[given]])
                 return
             source = self.others[given]
-        elif layouts.leaves(op):
+        elif layouts.leaves(before):
             self.others[given] = result
         if not (is_moved or is_other):
             return

@@ -10,12 +10,15 @@ from __future__ import annotations
 from math import sqrt
 from typing import Final
 
+import numpy as np
+
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.graph.dtypes import dtype
 from tosa_convert.graph.from_numpy import constant_of
-from tosa_convert.graph.model import Operator
+from tosa_convert.graph.model import DYNAMIC, Operator
 from tosa_convert.graph.opset import operator
 from tosa_convert.records import NamedTuple
+from tosa_convert.rewrites.fold_scales import is_safe
 
 _MATMUL, _MUL = OPERATORS = tuple(map(operator, ("MATMUL", "MUL")))
 _ADD, _RSQRT = map(operator, ("ADD", "RSQRT"))
@@ -56,7 +59,7 @@ def _scaled(name: str, edit: BlockEditor) -> _Scaled | None:
     movers: list[Operator] = []
     while (op := edit.producers.get(name)) and edit.uses[name] == 1:
         if op.spec is _MUL:
-            found = _product(op, edit)
+            found = _with_number(op, edit)
             return None if found is None else _Scaled(*found, movers)
         if op.spec not in _MOVERS:
             break
@@ -65,23 +68,27 @@ def _scaled(name: str, edit: BlockEditor) -> _Scaled | None:
     return None
 
 
-def _product(op: Operator, edit: BlockEditor) -> tuple[str, float] | None:
-    """Return the value of equal shape and the number of a product of FP32, or None."""
-    result = edit.tensors[op.outputs[0]]
+def _with_number(op: Operator, edit: BlockEditor) -> tuple[str, float] | None:
+    """Return the value of equal shape and the number of a product or sum of FP32, or None."""
+    shape = edit.tensors[op.outputs[0]].shape
     for value, constant in (op.inputs[:2], op.inputs[1::-1]):
         number, given = edit.number_of(constant), edit.tensors[value]
-        if number is not None and (given.dtype, given.shape) == (_FP32, result.shape):
+        if number is None or shape is None or (given.dtype, given.shape) != (_FP32, shape):
+            continue
+        sizes = edit.tensors[constant].shape or ()
+        # Where a size is not known, a constant of more elements could decide it.
+        if DYNAMIC not in shape or set(sizes) <= {1}:
             return (value, float(number)) if _LEAST < number < _MOST else None
     return None
 
 
 def _times(value: str, number: float, edit: BlockEditor) -> str:
-    return edit.emit(_MUL, [value, edit.number(number, like=value)])
+    return edit.emit(_MUL, [value, edit.number(number, like=value)], like=value)
 
 
 def _moved(value: str, movers: list[Operator], edit: BlockEditor) -> str:
     for op in movers:
-        value = edit.emit(op.spec, [value, *op.inputs[1:]], op.attributes)
+        value = edit.emit(op.spec, [value, *op.inputs[1:]], op.attributes, like=op.outputs[0])
     return value
 
 
@@ -98,9 +105,14 @@ def _of_norm(op: Operator, edit: BlockEditor) -> str | None:
                 continue
             total, share, added = found
             array = data.numpy().reshape(edit.tensors[weights].shape or ())
-            wider = edit.emit(_ADD, [total, edit.number(added / share, like=total)])
-            normal = edit.emit(_MUL, [value, edit.emit(_RSQRT, [wider])])
-            made = constant_of(array / sqrt(share), _FP32)
+            scales = np.float32(1 / sqrt(share))
+            with np.errstate(all="ignore"):
+                scaled = array * scales
+            if not is_safe(scaled, array, scales):
+                return None
+            wider = edit.emit(_ADD, [total, edit.number(added / share, like=total)], like=total)
+            normal = edit.emit(_MUL, [value, edit.emit(_RSQRT, [wider], like=root)], like=product)
+            made = constant_of(scaled, _FP32)
             new = edit.constant_of(made, array.shape, name=f"{op.outputs[0]}_weight")
             edit.emit(_MUL, [normal, new], results=op.outputs)
             return "MUL of a mean became part of the weights of a normalisation"
@@ -113,12 +125,10 @@ def _mean_in(root: str, edit: BlockEditor) -> tuple[str, float, float] | None:
     total = None if rsqrt is None else _only(rsqrt.inputs[0], _ADD, edit)
     if total is None:
         return None
-    for mean, constant in (total.inputs, total.inputs[::-1]):
-        added, product = edit.number_of(constant), _only(mean, _MUL, edit)
-        found = None if product is None else _product(product, edit)
-        if added is not None and found is not None and _LEAST < added < _MOST:
-            return *found, float(added)
-    return None
+    added = _with_number(total, edit)
+    mean = None if added is None else _only(added[0], _MUL, edit)
+    found = None if mean is None else _with_number(mean, edit)
+    return None if added is None or found is None else (*found, added[1])
 
 
 def _only(name: str, spec: object, edit: BlockEditor) -> Operator | None:

@@ -53,7 +53,9 @@ def _bits(element: DType) -> int:
 def _gather(op: Operator, edit: BlockEditor) -> str | None:
     """Return the table whose rows are all taken, in their order."""
     shape, data = edit.tensors[op.inputs[0]].shape, edit.data_of(op.inputs[1])
-    if shape is None or data is None or DYNAMIC in shape or data.count != shape[0] * shape[1]:
+    if shape is None or data is None or data.dtype.is_float:
+        return None
+    if len(shape) != 3 or edit.tensors[op.inputs[1]].shape != shape[:2]:
         return None
     rows = data.numpy().reshape(shape[:2])
     return op.inputs[0] if bool((rows == np.arange(shape[1])).all()) else None
