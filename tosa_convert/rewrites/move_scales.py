@@ -107,12 +107,12 @@ def _of_norm(op: Operator, edit: BlockEditor) -> str | None:
             array = data.numpy().reshape(edit.tensors[weights].shape or ())
             scales = np.float32(1 / sqrt(share))
             with np.errstate(all="ignore"):
-                scaled = array * scales
-            if not is_safe(scaled, array, scales):
+                wider_weights = array * scales
+            if not is_safe(wider_weights, array, scales):
                 return None
             wider = edit.emit(_ADD, [total, edit.number(added / share, like=total)], like=total)
             normal = edit.emit(_MUL, [value, edit.emit(_RSQRT, [wider], like=root)], like=product)
-            made = constant_of(scaled, _FP32)
+            made = constant_of(wider_weights, _FP32)
             new = edit.constant_of(made, array.shape, name=f"{op.outputs[0]}_weight")
             edit.emit(_MUL, [normal, new], results=op.outputs)
             return "MUL of a mean became part of the weights of a normalisation"
