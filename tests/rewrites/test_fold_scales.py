@@ -137,6 +137,35 @@ def test_a_product_with_a_matrix_takes_scales_and_its_bias_the_rest(
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
+def test_weights_of_several_layers_are_stored_once() -> None:
+    def build(b: Builder) -> Value:
+        x, w = b.input("x", "fp32", (1, 4, 32)), b.const(numbers((1, 32, 32), 0))
+        for _ in range(3):
+            heads = b.transpose(b.reshape(b.matmul(x, w), (4, 2, 16)), perms=(1, 0, 2))
+            x = b.reshape(b.abs(b.mul(heads, 0.3)), (1, 4, 32))
+        return x
+
+    made, _ = rewritten(program(build))
+    large = [
+        t for t in made.main.tensors.values() if t.data is not None and t.data.count == 1 << 10
+    ]
+    assert len(large) == 1
+
+
+@pytest.mark.parametrize("splits", [False, True])
+def test_channels_whose_number_a_program_does_not_say_keep_their_scale(splits: bool) -> None:
+    def build(b: Builder) -> Value:
+        y = convolution(b, b.input("x", "fp32", (1, 4, 4, 3)), "conv2d")
+        z = b.transpose(y, perms=(3, 0, 1, 2)) if splits else y
+        made = b.mul(z, 0.3)
+        for value in (y, z, made):
+            b.block.tensors[value.name].shape = (-1, -1, -1, -1)
+        return made
+
+    graph = program(build)
+    assert rewritten(graph)[0] is graph
+
+
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.parametrize("bias", [True, False])
 def test_one_number_for_all_channels_passes_what_splits_them(bias: bool) -> None:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.graph.dtypes import dtype
 from tosa_convert.graph.from_numpy import constant_of
-from tosa_convert.graph.model import Operator
+from tosa_convert.graph.model import DYNAMIC, Operator
 from tosa_convert.graph.opset import operator
 from tosa_convert.records import NamedTuple, replace
 from tosa_convert.rewrites.tied_weights import Tables
@@ -44,8 +44,10 @@ _CHANNELS: Final = {
 _OF_BIAS: Final = {_ADD: np.add, _SUB: np.subtract, _MUL: np.multiply}
 
 
-#: The largest weights that are scaled by one number for all channels, behind what splits these.
+#: The largest weights that are scaled by one number for all channels, behind what splits these, and
+#: the largest ones that something else uses, too.
 _MOST_BYTES: Final = 1 << 22
+FEW_BYTES: Final = 1 << 10
 
 
 class _Link(NamedTuple):
@@ -120,14 +122,18 @@ def _chain_and_numbers(op: Operator, edit: BlockEditor) -> tuple[list[_Link], Ar
         if numbers is None or made is None or made != edit.tensors[value].shape:
             continue
         for axis in reversed(range(len(made))):
-            if numbers.size in (1, made[axis]) and numbers.shape[axis] == numbers.size:
+            is_of_axis = numbers.size in (1, made[axis]) and numbers.shape[axis] == numbers.size
+            if is_of_axis and made[axis] != DYNAMIC:
                 chain = _chain(value, axis, edit)
                 if chain and (chain[0].op.spec is not _MATMUL or op.spec is _MUL or _adds(chain)):
                     return chain, np.broadcast_to(numbers.reshape(-1), made[axis])
         if op.spec is _MUL and numbers.size == 1 and (chain := _chain(value, None, edit)):
-            data = edit.data_of(chain[0].op.inputs[1])
-            channels = (edit.tensors[chain[0].op.outputs[0]].shape or ())[-1]
-            if data is not None and data.nbytes <= _MOST_BYTES:
+            sums = chain[0].op
+            data = edit.data_of(sums.inputs[1])
+            *_, channels = edit.tensors[sums.outputs[0]].shape or (DYNAMIC,)
+            # A file would have weights of many uses several times.
+            most = _MOST_BYTES if edit.uses[sums.inputs[1]] == 1 else FEW_BYTES
+            if data is not None and data.nbytes <= most and channels != DYNAMIC:
                 return chain, np.broadcast_to(numbers.reshape(-1), channels)
     return None
 

@@ -18,7 +18,7 @@ from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import DYNAMIC, Operator
 from tosa_convert.graph.opset import operator
 from tosa_convert.records import NamedTuple
-from tosa_convert.rewrites.fold_scales import is_safe
+from tosa_convert.rewrites.fold_scales import FEW_BYTES, is_safe
 
 _MATMUL, _MUL = OPERATORS = tuple(map(operator, ("MATMUL", "MUL")))
 _ADD, _RSQRT = map(operator, ("ADD", "RSQRT"))
@@ -99,6 +99,8 @@ def _of_norm(op: Operator, edit: BlockEditor) -> str | None:
         scaled = _only(product, _MUL, edit)
         if data is None or data.dtype is not _FP32 or scaled is None:
             continue
+        if data.nbytes > FEW_BYTES and edit.uses[weights] > 1:
+            continue  # A file would have them twice.
         for value, root in (scaled.inputs[:2], scaled.inputs[1::-1]):
             found = _mean_in(root, edit)
             if found is None:
