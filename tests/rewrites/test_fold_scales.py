@@ -14,6 +14,7 @@ from rewrites.programs import kinds, program, rewritten, run
 import tosa_convert as tc
 from tosa_convert.builder import Builder, Value
 from tosa_convert.graph import Graph
+from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.rewrites.table import EXACT
 
 NAME = "fold-scales"
@@ -135,6 +136,27 @@ def test_a_product_with_a_matrix_takes_scales_and_its_bias_the_rest(
     x = numbers((1, 8, 3), 9)
     found, expected = run(made, x=x)["y"], run(graph, x=x)["y"]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("perms", [(0,), (0, 3, 1, 5)])
+def test_a_transpose_that_is_not_valid_keeps_what_is_behind(perms: tuple[int, ...]) -> None:
+    graph = program(
+        lambda b: behind_a_transpose(
+            b, convolution(b, b.input("x", "fp32", (1, 4, 4, 3)), "conv2d")
+        )
+    )
+    (op,) = (op for op in graph.main.operators if op.spec.name == "TRANSPOSE")
+    op.attributes["perms"] = perms
+    assert rewritten(graph)[0] is graph
+
+
+def test_weights_of_another_number_of_channels_stay() -> None:
+    graph = normalised("conv2d")
+    (op,) = (op for op in graph.main.operators if op.spec.name == "CONV2D")
+    weights = graph.main.tensors[op.inputs[1]]
+    weights.shape, weights.data = (3, 2, 2, 3), constant_of(numbers((3, 2, 2, 3), 0), weights.dtype)
+    made, _ = rewritten(graph, NAME)
+    assert kinds(made).count("MUL") == 2
 
 
 def test_weights_of_several_layers_are_stored_once() -> None:

@@ -306,6 +306,18 @@ def test_an_operator_that_is_not_valid_stays_as_it_is(
     assert tc.validate(made)
 
 
+@pytest.mark.parametrize("perms", [(0,), (0, 5, 1), (2, 1, 0, 3)])
+def test_a_transpose_that_is_not_valid_leaves_all_layouts(perms: tuple[int, ...]) -> None:
+    def build(b: Builder) -> tuple[Value, ...]:
+        x = b.input("x", "fp32", (1, 3, 3))
+        rows = b.reshape(b.abs(b.reshape(x, (3, 3))), (1, 3, 3))
+        return rows, b.transpose(rows, perms=(0, 2, 1))
+
+    graph = program(build)
+    graph.main.operators[-1].attributes["perms"] = perms
+    assert rewritten(graph, NAME)[0] is graph
+
+
 #: Operators on three dimensions.
 FLAT: list[Callable[[Builder, Value, Value], Value]] = [
     lambda b, x, y: b.add(x, b.reduce_min(y, axis=2)),

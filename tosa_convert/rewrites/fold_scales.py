@@ -20,6 +20,7 @@ from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import DYNAMIC, Operator
 from tosa_convert.graph.opset import operator
 from tosa_convert.records import NamedTuple, replace
+from tosa_convert.rewrites.layout_changes import is_order, order_of
 from tosa_convert.rewrites.tied_weights import Tables
 
 Array = npt.NDArray[Any]
@@ -84,6 +85,8 @@ def rewrite(op: Operator, edit: BlockEditor) -> str | None:
         if op.spec is _MUL:
             axes = _CHANNELS[sums.spec]
             sizes = [size if axis in axes else 1 for axis, size in enumerate(given.shape)]
+            if prod(sizes) != numbers.size:
+                return None  # The program is not valid.
             scales = numbers.reshape(sizes)
             if sums.spec is _MATMUL and Tables(edit).of(weights):
                 return None  # Scaled, it would not be stored once.
@@ -108,8 +111,8 @@ def rewrite(op: Operator, edit: BlockEditor) -> str | None:
                 operands[2] = bias
         elif link in added:
             operands = [value, bias]
-        results = op.outputs if link is chain[-1] else None
-        value = edit.emit(link.op.spec, operands, link.op.attributes, results=results)
+        results, like = (op.outputs, "") if link is chain[-1] else (None, link.op.outputs[0])
+        value = edit.emit(link.op.spec, operands, link.op.attributes, results=results, like=like)
     return f"{op.spec} with constants became part of the {sums.spec} before it"
 
 
@@ -169,8 +172,9 @@ def _chain(value: str, axis: int | None, edit: BlockEditor) -> list[_Link]:
             if op.spec not in (_RESHAPE, _SLICE, _TRANSPOSE) or _sums_of_groups(op, edit):
                 return []
         elif op.spec is _TRANSPOSE:
-            perms = op.attributes["perms"]
-            assert isinstance(perms, tuple)
+            perms = order_of(op)
+            if not is_order(perms, len(given)):
+                return []
             axis = perms[axis]
         elif op.spec is _RESHAPE:
             groups = _sums_of_groups(op, edit)

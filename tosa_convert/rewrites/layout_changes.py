@@ -253,9 +253,10 @@ def changes(block: Block) -> Iterator[LayoutChange]:
     found: Counter[tuple[Order, int]] = Counter()
     for op in block.operators:
         if op.spec is TRANSPOSE:
-            perms = order_of(op)
-            # One that is not valid, or has no effect, is none.
-            if is_order(perms, len(perms)) and list(perms) != sorted(perms):
+            perms, given = order_of(op), block.tensors[op.inputs[0]].shape
+            if not is_order(perms, len(perms if given is None else given)):
+                return  # What the program means is not known.
+            if list(perms) != sorted(perms):  # It has an effect.
                 found[inverse(perms), len(perms)] += 1
         elif op.spec is RESHAPE:
             one, other = (block.tensors[name].shape for name in (op.inputs[0], op.outputs[0]))
