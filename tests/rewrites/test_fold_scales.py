@@ -13,8 +13,9 @@ from rewrites.programs import kinds, program, rewritten, run
 
 import tosa_convert as tc
 from tosa_convert.builder import Builder, Value
-from tosa_convert.graph import Graph
+from tosa_convert.graph import Graph, Tensor
 from tosa_convert.graph.from_numpy import constant_of
+from tosa_convert.rewrites import tied_weights
 from tosa_convert.rewrites.table import EXACT
 
 NAME = "fold-scales"
@@ -157,6 +158,27 @@ def test_weights_of_another_number_of_channels_stay() -> None:
     weights.shape, weights.data = (3, 2, 2, 3), constant_of(numbers((3, 2, 2, 3), 0), weights.dtype)
     made, _ = rewritten(graph, NAME)
     assert kinds(made).count("MUL") == 2
+
+
+def test_each_constant_is_looked_at_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To find a weight that is stored once with its transpose; not all of them for each product."""
+    layers, usual = 30, tied_weights._rows
+    looks: list[str] = []
+
+    def look(tensor: Tensor) -> object:
+        looks.append(tensor.name)
+        return usual(tensor)
+
+    monkeypatch.setattr(tied_weights, "_rows", look)
+
+    def build(b: Builder) -> Value:
+        x = b.input("x", "fp32", (1, 4, 32))
+        for seed in range(layers):
+            x = b.abs(b.mul(b.matmul(x, numbers((1, 32, 32), seed)), 0.3))
+        return x
+
+    assert rewritten(program(build), NAME)[1].count(NAME) == layers
+    assert len(looks) < 10 * layers
 
 
 def test_weights_of_several_layers_are_stored_once() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from math import prod
 from typing import Any, Final
+from weakref import WeakKeyDictionary, proxy
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +42,7 @@ _CHANNELS: Final = {
 }
 
 
+_TABLES: Final[WeakKeyDictionary[BlockEditor, Tables]] = WeakKeyDictionary()
 #: What an operator with constants does to the bias of the sums before it.
 _OF_BIAS: Final = {_ADD: np.add, _SUB: np.subtract, _MUL: np.multiply}
 
@@ -88,7 +90,7 @@ def rewrite(op: Operator, edit: BlockEditor) -> str | None:
             if prod(sizes) != numbers.size:
                 return None  # The program is not valid.
             scales = numbers.reshape(sizes)
-            if sums.spec is _MATMUL and Tables(edit).of(weights):
+            if sums.spec is _MATMUL and _tables(edit).of(weights):
                 return None  # Scaled, it would not be stored once.
             scaled = given * scales
             if not is_safe(scaled, given, scales):
@@ -114,6 +116,13 @@ def rewrite(op: Operator, edit: BlockEditor) -> str | None:
         results, like = (op.outputs, "") if link is chain[-1] else (None, link.op.outputs[0])
         value = edit.emit(link.op.spec, operands, link.op.attributes, results=results, like=like)
     return f"{op.spec} with constants became part of the {sums.spec} before it"
+
+
+def _tables(edit: BlockEditor) -> Tables:
+    """Return what knows the large matrices of a block, which is read once."""
+    if edit not in _TABLES:
+        _TABLES[edit] = Tables(proxy(edit))  # It goes with the editor.
+    return _TABLES[edit]
 
 
 def _chain_and_numbers(op: Operator, edit: BlockEditor) -> tuple[list[_Link], Array] | None:
