@@ -24,8 +24,10 @@ _MATMUL, _MUL = OPERATORS = tuple(map(operator, ("MATMUL", "MUL")))
 _ADD, _RSQRT = map(operator, ("ADD", "RSQRT"))
 _MOVERS: Final = tuple(map(operator, ("RESHAPE", "SLICE", "TRANSPOSE")))
 _FP32: Final = dtype("FP32")
-#: Numbers between these stay far from the ends of the range of FP32, and so do their products.
-_LEAST, _MOST = 1e-18, 1e18
+#: The largest number that scales, and the largest that is added; the reciprocals are the least. So
+#: products stay far from the ends of the range of FP32.
+_MOST_SCALE: Final = 1e6
+_MOST_ADDED: Final = 1e18
 
 
 class _Scaled(NamedTuple):
@@ -59,7 +61,7 @@ def _scaled(name: str, edit: BlockEditor) -> _Scaled | None:
     movers: list[Operator] = []
     while (op := edit.producers.get(name)) and edit.uses[name] == 1:
         if op.spec is _MUL:
-            found = _with_number(op, edit)
+            found = _with_number(op, edit, _MOST_SCALE)
             return None if found is None else _Scaled(*found, movers)
         if op.spec not in _MOVERS:
             break
@@ -68,8 +70,11 @@ def _scaled(name: str, edit: BlockEditor) -> _Scaled | None:
     return None
 
 
-def _with_number(op: Operator, edit: BlockEditor) -> tuple[str, float] | None:
-    """Return the value of equal shape and the number of a product or sum of FP32, or None."""
+def _with_number(op: Operator, edit: BlockEditor, most: float) -> tuple[str, float] | None:
+    """Return the value of equal shape and the number of a product or sum of FP32, or None.
+
+    most: the largest number; the least is its reciprocal.
+    """
     shape = edit.tensors[op.outputs[0]].shape
     for value, constant in (op.inputs[:2], op.inputs[1::-1]):
         number, given = edit.number_of(constant), edit.tensors[value]
@@ -78,7 +83,7 @@ def _with_number(op: Operator, edit: BlockEditor) -> tuple[str, float] | None:
         sizes = edit.tensors[constant].shape or ()
         # Where a size is not known, a constant of more elements could decide it.
         if DYNAMIC not in shape or set(sizes) <= {1}:
-            return (value, float(number)) if _LEAST < number < _MOST else None
+            return (value, float(number)) if 1 / most <= number <= most else None
     return None
 
 
@@ -127,9 +132,9 @@ def _mean_in(root: str, edit: BlockEditor) -> tuple[str, float, float] | None:
     total = None if rsqrt is None else _only(rsqrt.inputs[0], _ADD, edit)
     if total is None:
         return None
-    added = _with_number(total, edit)
+    added = _with_number(total, edit, _MOST_ADDED)
     mean = None if added is None else _only(added[0], _MUL, edit)
-    found = None if mean is None else _with_number(mean, edit)
+    found = None if mean is None else _with_number(mean, edit, _MOST_SCALE)
     return None if added is None or found is None else (*found, added[1])
 
 

@@ -147,7 +147,9 @@ def _keep_lower_bounds(program: Any) -> None:
         if _packet(node) not in _RECTIFIERS or [user.target for user in users] != [quantise]:
             continue
         (sums, *_), scale = node.args, users[0].args[1:]
-        if not (_packet(sums).startswith(_SUMS) and len(scale) == 5 and scale[1] != scale[2]):
+        if not (_packet(sums).startswith(_SUMS) and len(sums.users) == 1):
+            continue
+        if len(scale) != 5 or scale[1] == scale[2] or _least(node) != 0:
             continue
         value = sums.meta["val"]
         with graph.inserting_after(sums):
@@ -158,6 +160,11 @@ def _keep_lower_bounds(program: Any) -> None:
         numbers.meta = dict(sums.meta)
         node.replace_input_with(sums, numbers)
     program.graph_module.recompile()
+
+
+def _least(node: Any) -> float:
+    """Return the lower bound of a rectifier."""
+    return (*node.args, -1.0)[1] if _packet(node).startswith("hardtanh") else 0.0
 
 
 def _packet(node: Any) -> str:
