@@ -6,6 +6,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import jax
@@ -14,7 +15,7 @@ from jax.tree_util import SequenceKey, keystr, tree_flatten_with_path
 
 from tosa_convert.builder import Builder
 from tosa_convert.errors import Finding, TosaConvertError, fail
-from tosa_convert.frontends.jax.modules import State, Variables, state_of
+from tosa_convert.frontends.jax.modules import State, Variables, refuse_changed_arguments, state_of
 from tosa_convert.frontends.jax.scope import (
     RANDOM_ADVICE,
     Array,
@@ -146,6 +147,9 @@ def trace(
     _refuse_symbols(flat, arguments)
     closed, results = jax.make_jaxpr(pure_function, return_shape=True)(
         state.tree, *arguments.positional, **arguments.keywords
+    )
+    refuse_changed_arguments(
+        partial(pure_function, state.tree), arguments.positional, arguments.keywords, flat
     )
     names_of_results = list(_result_names(results[0]))
     inputs = _values(flat, closed.in_avals[len(state.names) :])
