@@ -283,8 +283,8 @@ def _program(walk: Walk, traced: Traced) -> Graph | None:
             walk.refuse(f"result {port.name}", problem)
     if walk.problems:
         for port in filter(is_key, inputs):
-            problem = NotLowered(f"TOSA does not have the element type {port.dtype}", RANDOM_ADVICE)
-            walk.refuse(f"argument {port.name}", problem)
+            refusal = NotLowered(f"TOSA does not have the element type {port.dtype}", RANDOM_ADVICE)
+            walk.refuse(f"argument {port.name}", refusal)
         return None
     variables.write(found)
     builder.output(*map(scope.whole, results))

@@ -84,7 +84,7 @@ def _reduction(function: Function, *params: str, word: str = "") -> Row:
     return Row(_rule(named, *(params or ("axes",))))
 
 
-def _collective(function: Function, word: str = "") -> Row:
+def _collective(function: Callable[..., Array], word: str = "") -> Row:
     """Return the row of a reduction over named axes, of which vmap makes dimensions of the operands."""
     reduce = partial(function, word=word) if word else function
 
