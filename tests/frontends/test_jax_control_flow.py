@@ -56,6 +56,10 @@ ROWS: dict[str, Callable[..., Any]] = {
         lambda w: lax.scan(lambda h, r: (jnp.tanh(h @ w + r), None), jnp.zeros(5), x[0])[0].sum()
     )(W),
     "vmap": lambda x, n: jax.vmap(lambda r: jax.nn.softmax(r @ W), in_axes=1, out_axes=2)(x),
+    "collectives of vmap": lambda x, n: jax.vmap(
+        lambda r: (r - lax.pmean(r, "b"), lax.pmax(r, "b"), lax.pmin(r, "b"), lax.axis_index("b")),
+        axis_name="b",
+    )(x),
     "hessian": lambda x, n: jax.hessian(lambda v: jnp.sin(v).prod())(x[0, 0, :3]),
     "jvp": lambda x, n: jax.jvp(lambda v: jax.nn.softmax(v @ W), (x,), (x * 2,)),
     "checkpoint": lambda x, n: jax.grad(jax.checkpoint(lambda v: jnp.sin(jnp.sin(v)).sum()))(x),

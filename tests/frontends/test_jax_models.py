@@ -132,6 +132,20 @@ def test_the_cache_of_a_decoder_is_a_variable() -> None:
     assert variables["cache_index"] == 4
 
 
+def test_an_nnx_module_among_the_arguments_is_not_changed() -> None:
+    """Its state would be lost. A module that `nnx.jit` returns as it is, is not changed."""
+    nnx = pytest.importorskip("flax.nnx", reason="flax is not installed")
+    data = normal(3, 5, 8)
+    norm = nnx.BatchNorm(8, rngs=nnx.Rngs(0))
+    with pytest.raises(tc.TosaConvertError, match=r"its arguments: norm\.mean, norm\.var"):
+        tc.frontends.from_jax(lambda norm, x: norm(x), (norm, data))
+    norm.eval()
+    graph = lowered(nnx.jit(lambda norm, x: norm(x)), norm, data)
+    assert graph.main.inputs[-1] == "x"
+    (found,) = outputs(graph, norm, data).values()
+    np.testing.assert_allclose(found, np.asarray(norm(data)), atol=1e-5)
+
+
 def test_a_counter_of_random_draws_is_not_a_variable() -> None:
     nnx = pytest.importorskip("flax.nnx", reason="flax is not installed")
     recurrent = nnx.RNN(nnx.LSTMCell(32, 16, rngs=nnx.Rngs(0)))

@@ -76,6 +76,67 @@ def test_arguments_have_the_names_of_parameters_and_paths_of_trees() -> None:
     assert graph.main.inputs == ["p.bias.0", "p.dense.kernel", "i", "a", "b"]
 
 
+def test_arguments_of_a_wrapper_are_numbered() -> None:
+    def wrapper(image: Any, *args: Any, **kwargs: Any) -> Any:
+        return image + args[0] + args[1]
+
+    assert lowered(wrapper, X, X, X).main.inputs == ["image", "args_0", "args_1"]
+    assert lowered(lambda *args, **kwargs: args[0] * 2, X).main.inputs == ["args_0"]
+
+
+def test_what_is_no_array_becomes_part_of_the_program() -> None:
+    def function(layer: Any, word: str, x: Any) -> Any:
+        return layer["activation"](x @ layer["kernel"]) * len(word), layer
+
+    layer = {"activation": jnp.tanh, "kernel": np.ones((3, 1), np.float32), "mask": None}
+    graph = lowered(function, layer, "four", X)
+    assert graph.main.inputs == ["layer.kernel", "x"]
+    assert graph.main.outputs == ["output_0", "output_1.kernel"]
+    found = tc.run(graph, {"layer.kernel": layer["kernel"], "x": X}, engine="numpy").outputs
+    want = function(layer, "four", X)[0]
+    np.testing.assert_allclose(found["output_0"], want, atol=1e-5)
+
+
+def test_an_unused_key_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    """As that of a dropout in inference. A key that is used is refused."""
+
+    def function(key: Any, x: Any, rate: float) -> Any:
+        return x * 2 if rate == 0 else x * jax.random.bernoulli(key, rate, x.shape)
+
+    key = jax.random.key(0)
+    graph = lowered(jax.jit(lambda key, x: function(key, x, 0)), key, X)
+    assert graph.main.inputs == ["x"]
+    assert "the key key is left out" in caplog.text
+    with pytest.raises(tc.TosaConvertError, match=r"argument key .* key<fry>"):
+        tc.frontends.from_jax(lambda key, x: function(key, x, 0.5), (key, X))
+    branches = (lambda key: 1.0), (lambda key: 2.0)
+    with pytest.raises(tc.TosaConvertError, match="it depends on a key") as caught:
+        tc.frontends.from_jax(lambda key, x: lax.cond(x.sum() > 0, *branches, key), (key, X))
+    assert caught.value.code == "not-lowered"
+
+
+def test_a_symbolic_size_is_refused_with_the_option_that_sets_it() -> None:
+    (batch,) = jax.export.symbolic_shape("batch")
+    with pytest.raises(tc.TosaConvertError, match=r"example argument x .*batch") as caught:
+        tc.frontends.from_jax(jnp.tanh, (jax.ShapeDtypeStruct((batch, 3), np.float32),))
+    assert "--input-shape x=1x3" in caught.value.findings[0].hint
+
+
+def test_a_callback_of_constants_is_not_called() -> None:
+    """It may raise, as a check in a branch that is not taken."""
+
+    def fail(*_: Any) -> Any:
+        raise AssertionError
+
+    def checked(x: Any) -> Any:
+        wrong = lambda: jax.pure_callback(fail, np.float32(0), np.float32(1))  # noqa: E731
+        return x + lax.cond(x.sum() > 1e9, wrong, lambda: np.float32(0))
+
+    with pytest.raises(tc.TosaConvertError, match="pure_callback has no lowering") as caught:
+        tc.frontends.from_jax(checked, (X,))
+    assert caught.value.code == "not-lowered"
+
+
 @pytest.mark.parametrize(
     ("function", "names"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +29,7 @@ from tosa_convert.rewrites.table import EXACT
 
 #: The places of a primitive that a message lists.
 _MOST_PLACES: Final = 4
+log: Final = logging.getLogger(__name__)
 
 
 def lower(request: Request, folder: Path) -> Interface:
@@ -45,6 +47,7 @@ def lower(request: Request, folder: Path) -> Interface:
         inputs=found.inputs,
         outputs=found.outputs,
         not_lowered=list(rows_of(found.problems)),
+        remarks=found.remarks() if found.graph is not None else [],
     )
 
 
@@ -93,6 +96,8 @@ def graph_of(
     found: Lowered = lower_function(function, arguments, names, has_full_paths=has_full_paths)
     if found.graph is None:
         raise not_lowered(function, list(rows_of(found.problems)))
+    for remark in found.remarks():
+        log.warning("%s", remark)
     return rewrites.apply(found.graph, *(EXACT if exact else ())).graph
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 import jax
 import numpy as np
 from jax.tree_util import SequenceKey, keystr, tree_flatten_with_path
 
 from tosa_convert.builder import Builder
-from tosa_convert.errors import Finding, TosaConvertError
-from tosa_convert.frontends.jax.modules import State, Variables, state_of
+from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.frontends.jax.modules import State, Variables, refuse_changed_arguments, state_of
 from tosa_convert.frontends.jax.scope import (
     RANDOM_ADVICE,
     Array,
@@ -22,12 +24,15 @@ from tosa_convert.frontends.jax.scope import (
     carrier,
     refuse_empty,
 )
-from tosa_convert.frontends.jax.walk import Problem, Walk
+from tosa_convert.frontends.jax.walk import Problem, Walk, is_key
 from tosa_convert.frontends.main_block import with_own_outputs
 from tosa_convert.frontends.process.interface import Value
 from tosa_convert.graph.model import Graph
 from tosa_convert.graph.rename import rename_in_order
-from tosa_convert.records import NamedTuple, dataclass
+from tosa_convert.records import NamedTuple, dataclass, field
+
+_NUMBERS: Final = (bool, int, float, complex)
+_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 @dataclass(frozen=True)
@@ -37,12 +42,18 @@ class Lowered:
     graph: the program; None if something does not lower.
     inputs, outputs: the arrays of its arguments and results, in order.
     problems: what does not lower.
+    unused_keys: keys of random numbers among the arguments that no result needs, which are left out.
     """
 
     graph: Graph | None
     inputs: list[Value]
     outputs: list[Value]
     problems: list[Problem]
+    unused_keys: list[str] = field(default_factory=list)
+
+    def remarks(self) -> list[str]:
+        """Return what was changed, for the user."""
+        return [f"the key {name} is left out: no result needs it" for name in self.unused_keys]
 
 
 @dataclass(frozen=True)
@@ -98,7 +109,8 @@ def lower_function(
     # Constants are computed in the memory that programs are written from.
     with jax.default_device(jax.local_devices(backend="cpu")[0]):
         graph = _program(walk, traced)
-    return Lowered(graph, traced.inputs, traced.outputs, list(walk.problems.values()))
+    inputs, keys = _without_keys(traced.inputs)
+    return Lowered(graph, inputs, traced.outputs, list(walk.problems.values()), keys)
 
 
 def trace(
@@ -122,6 +134,8 @@ def trace(
     given = list(names) if names is not None else _parameter_names(function, arguments.positional)
     # JAX orders the arrays of keywords by name.
     arguments = arguments._replace(keywords=dict(sorted(arguments.keywords.items())))
+    state = state_of(function)
+    pure_function, arguments = _bind_fixed(state.function, arguments)
     trees = [*arguments.positional, *arguments.keywords.values()]
     flat = [
         name
@@ -130,9 +144,12 @@ def trace(
     ]
     if shapes:
         arguments = _with_shapes(arguments, flat, shapes)
-    state = state_of(function)
-    closed, results = jax.make_jaxpr(state.function, return_shape=True)(
+    _refuse_symbols(flat, arguments)
+    closed, results = jax.make_jaxpr(pure_function, return_shape=True)(
         state.tree, *arguments.positional, **arguments.keywords
+    )
+    refuse_changed_arguments(
+        partial(pure_function, state.tree), arguments.positional, arguments.keywords, flat
     )
     names_of_results = list(_result_names(results[0]))
     inputs = _values(flat, closed.in_avals[len(state.names) :])
@@ -141,12 +158,15 @@ def trace(
 
 
 def example_arrays(arguments: Arguments) -> list[Any]:
-    """Return the leaves of example arguments.
+    """Return the leaves of example arguments that are inputs of the program.
 
     Types that numpy does not have are opaque bytes; a `jax.ShapeDtypeStruct` is None.
     """
     found: list[Any] = []
-    for leaf in jax.tree.leaves(tuple(arguments)):
+    leaves = jax.tree.leaves(tuple(arguments))
+    for leaf, is_fixed in zip(leaves, _fixed(tuple(arguments)), strict=True):
+        if is_fixed or is_key(leaf):
+            continue
         if isinstance(leaf, jax.ShapeDtypeStruct):
             found.append(None)
             continue
@@ -160,6 +180,58 @@ def use_cpu() -> None:
     """Have JAX run on the CPU in this process, unless the environment says otherwise."""
     if "JAX_PLATFORMS" not in os.environ:
         jax.config.update("jax_platforms", "cpu")
+
+
+def _refuse_symbols(names: Sequence[str], arguments: Arguments) -> None:
+    """Raise TosaConvertError for a size that `jax.export.symbolic_shape` made."""
+    for name, leaf in zip(names, jax.tree.leaves(tuple(arguments)), strict=True):
+        shape = getattr(leaf, "shape", ())
+        if not all(isinstance(size, (int, np.integer)) for size in shape):
+            sizes = [size if isinstance(size, (int, np.integer)) else 1 for size in shape]
+            message = f"the example argument {name} has a symbolic size: {shape}"
+            hint = f"give it numbers, or --input-shape {name}={'x'.join(map(str, sizes))}"
+            raise fail("frontend-failed", "jax", message, hint)
+
+
+def _is_array(leaf: Any, numbers: tuple[type, ...] = _NUMBERS) -> bool:
+    return hasattr(leaf, "dtype") or isinstance(leaf, numbers)
+
+
+def _fixed(tree: Any) -> list[bool]:
+    """Return whether each leaf of example arguments is no array, so that it becomes part of the program.
+
+    Text and functions are none, and of equinox's modules numbers of Python, as for `eqx.filter_jit`.
+    """
+    equinox = sys.modules.get("equinox")
+    kind = equinox.Module if equinox is not None else ()
+    found = []
+    for node in jax.tree.leaves(tree, is_leaf=lambda node: isinstance(node, kind)):
+        numbers = () if isinstance(node, kind) else _NUMBERS
+        found += [not _is_array(leaf, numbers) for leaf in jax.tree.leaves(node)]
+    return found
+
+
+def _bind_fixed(
+    function: Callable[..., Any], arguments: Arguments
+) -> tuple[Callable[..., Any], Arguments]:
+    """Bind what is no array among the example arguments to a function of a state; None stands for it."""
+    leaves, tree = jax.tree.flatten(tuple(arguments))
+    fixed = _fixed(tuple(arguments))
+    if not any(fixed):
+        return function, arguments
+
+    def bound(state: Any, *args: Any, **kwargs: Any) -> Any:
+        arrays = iter(jax.tree.leaves((args, kwargs)))
+        held = [
+            leaf if is_fixed else next(arrays) for leaf, is_fixed in zip(leaves, fixed, strict=True)
+        ]
+        args, kwargs = jax.tree.unflatten(tree, held)
+        # A module among the results has its functions, too.
+        result, after = function(state, *args, **kwargs)
+        return jax.tree.map(lambda leaf: leaf if _is_array(leaf) else None, result), after
+
+    shown = [None if is_fixed else leaf for leaf, is_fixed in zip(leaves, fixed, strict=True)]
+    return bound, Arguments(*jax.tree.unflatten(tree, shown))
 
 
 def _with_shapes(
@@ -190,6 +262,8 @@ def _program(walk: Walk, traced: Traced) -> Graph | None:
     arguments: list[Array] = []
     for port, aval in zip(inputs, closed.in_avals[variables.count :], strict=True):
         arguments.append(Array(aval.dtype, tuple(aval.shape)))
+        if is_key(aval):
+            continue  # If no result needs it, as in inference, it is no input of the program.
         try:
             kind = carrier(aval.dtype)
             refuse_empty(aval.shape)
@@ -204,15 +278,25 @@ def _program(walk: Walk, traced: Traced) -> Graph | None:
             carrier(result.dtype)
             refuse_empty(result.shape)
             if not result.is_lowered and not walk.problems:
-                raise NotLowered("it depends on a counter of random draws", RANDOM_ADVICE)
+                raise NotLowered("it depends on a key or a counter of random draws", RANDOM_ADVICE)
         except NotLowered as problem:
             walk.refuse(f"result {port.name}", problem)
     if walk.problems:
+        for port in filter(is_key, inputs):
+            refusal = NotLowered(f"TOSA does not have the element type {port.dtype}", RANDOM_ADVICE)
+            walk.refuse(f"argument {port.name}", refusal)
         return None
     variables.write(found)
     builder.output(*map(scope.whole, results))
-    names = [port.name for port in inputs], [port.name for port in outputs]
+    names = [port.name for port in _without_keys(inputs)[0]], [port.name for port in outputs]
     return rename_in_order(with_own_outputs(builder.graph()), *names)
+
+
+def _without_keys(inputs: Sequence[Value]) -> tuple[list[Value], list[str]]:
+    """Return the inputs that are no keys of random numbers, and the names of the others."""
+    return [port for port in inputs if not is_key(port)], [
+        port.name for port in inputs if is_key(port)
+    ]
 
 
 # -- names ---------------------------------------------------------------------------------------
@@ -224,16 +308,11 @@ def _parameter_names(function: Callable[..., Any], args: Sequence[Any]) -> list[
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         parameters = []
-    found: list[str] = []
-    for index in range(len(args)):
-        row = parameters[min(index, len(parameters) - 1)] if parameters else None
-        if row is None:
-            found.append(f"arg{index}")
-        elif row.kind is row.VAR_POSITIONAL:
-            found.append(f"{row.name}_{index - len(parameters) + 1}")
-        else:
-            found.append(row.name)
-    return found
+    named = [row.name for row in parameters if row.kind in _POSITIONAL]
+    rest = next((row.name for row in parameters if row.kind is row.VAR_POSITIONAL), "")
+    more = len(args) - len(named)
+    named += [f"{rest}_{index}" if rest else f"arg{len(named) + index}" for index in range(more)]
+    return named[: len(args)]
 
 
 def _tree_names(prefix: str, tree: Any) -> Iterator[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import jax
 import numpy as np
@@ -13,6 +13,9 @@ from tosa_convert.builder.values import Variable
 from tosa_convert.errors import fail
 from tosa_convert.frontends.jax.scope import Array, Data, Scope, carrier
 from tosa_convert.records import dataclass
+
+#: The changed arrays that a message lists.
+_MOST_NAMES: Final = 4
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,61 @@ def state_of(function: Callable[..., Any]) -> State:
     rows = jax.tree_util.tree_flatten_with_path(tree, is_leaf=lambda v: isinstance(v, nnx.Variable))
     names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in rows[0]]
     return State(pure, tree, names, [isinstance(row, nnx.RngState) for _, row in rows[0]])
+
+
+def refuse_changed_arguments(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    names: Sequence[str],
+) -> None:
+    """Raise TosaConvertError for a function that changes nnx modules among its arguments.
+
+    What it changes in them, such as the weights in a step of training, would be lost.
+
+    names: of the arrays among the arguments.
+    """
+    nnx = sys.modules.get("flax.nnx")
+    if nnx is None:
+        return
+    nodes = jax.tree.leaves((args, kwargs), is_leaf=lambda node: isinstance(node, nnx.Variable))
+    kept = [
+        isinstance(node, nnx.Variable) and not isinstance(node, nnx.RngState)
+        for node in nodes
+        for _ in jax.tree.leaves(node)
+    ]
+    if not any(kept):
+        return
+
+    def after(*args: Any, **kwargs: Any) -> Any:
+        function(*args, **kwargs)
+        return jax.tree.leaves((args, kwargs))
+
+    jaxpr = jax.make_jaxpr(after)(*args, **kwargs).jaxpr
+    pairs = zip(names, kept, jaxpr.invars, jaxpr.outvars, strict=True)
+    changed = [
+        name.removesuffix(".value")
+        for name, is_kept, old, new in pairs
+        if is_kept and _source(jaxpr, new) is not old
+    ]
+    if changed:
+        more = ", ..." if len(changed) > _MOST_NAMES else ""
+        message = f"a call changes its arguments: {', '.join(changed[:_MOST_NAMES])}{more}"
+        hint = (
+            "return what changes, or give one module as the function: its state becomes variables"
+        )
+        raise fail("frontend-failed", "jax", message, hint)
+
+
+def _source(jaxpr: Any, variable: Any) -> Any:
+    """Return the argument that a variable is, if calls of `jax.jit` only pass it through."""
+    for equation in jaxpr.eqns:
+        if variable in equation.outvars and equation.primitive.name in ("jit", "pjit"):
+            inner = equation.params["jaxpr"].jaxpr
+            found = _source(inner, inner.outvars[equation.outvars.index(variable)])
+            if found in inner.invars:
+                return _source(jaxpr, equation.invars[inner.invars.index(found)])
+    return variable
 
 
 def name_of(state: State, index: int) -> str:

@@ -21,7 +21,7 @@ from tosa_convert.frontends.jax import (
     user_functions,
     windows,
 )
-from tosa_convert.frontends.jax.scope import Array, Rule, Scope, Step, carrier
+from tosa_convert.frontends.jax.scope import Array, NotLowered, Rule, Scope, Step, carrier
 from tosa_convert.records import dataclass, replace
 
 #: Lowers an operation by its operands, and by what its parameters say: (scope, *operands, *values).
@@ -84,6 +84,19 @@ def _reduction(function: Function, *params: str, word: str = "") -> Row:
     return Row(_rule(named, *(params or ("axes",))))
 
 
+def _collective(function: Callable[..., Array], word: str = "") -> Row:
+    """Return the row of a reduction over named axes, of which vmap makes dimensions of the operands."""
+    reduce = partial(function, word=word) if word else function
+
+    def rule(step: Step) -> list[Array]:
+        axes = step.params["axes"]
+        if not all(isinstance(axis, int) for axis in axes) or step.params["axis_index_groups"]:
+            raise NotLowered(*_BETWEEN_DEVICES)
+        return [reduce(step.scope, a, axes) for a in step.inputs]
+
+    return Row(rule)
+
+
 def _reshape(s: Scope, a: Array, shape: Sequence[int], order: Sequence[int] | None) -> Array:
     """Reshape, after a transposition if there is an order."""
     return layout.reshape(s, a if order is None else layout.transpose(s, a, order), shape)
@@ -95,6 +108,10 @@ _RESHAPED: Final = Row(
 )
 _WINDOW: Final = ("window_dimensions", "window_strides", "padding")
 _DILATED_WINDOW: Final = (*_WINDOW, "base_dilation", "window_dilation")
+_BETWEEN_DEVICES: Final = (
+    "it communicates between devices; a program of TOSA runs on one",
+    "lower the function for one device, outside of shard_map and pmap",
+)
 _OPERATORS: Final = ("ceil", "cos", "erf", "exp", "floor", "log", "rsqrt", "sin", "tanh")
 
 ROWS: Final[dict[str, Row]] = {
@@ -189,6 +206,9 @@ ROWS: Final[dict[str, Row]] = {
     "cummin": _reduction(reductions.cumulative, "axis", "reverse", word="min"),
     "cumprod": _reduction(reductions.cumulative, "axis", "reverse", word="mul"),
     "cumsum": _reduction(reductions.cumulative, "axis", "reverse", word="add"),
+    "pmax": _collective(reductions.extreme, "max"),
+    "pmin": _collective(reductions.extreme, "min"),
+    "psum": _collective(reductions.summed),
     "reduce_and": _reduction(reductions.bits, word="and"),
     "reduce_max": _reduction(reductions.extreme, word="max"),
     "reduce_min": _reduction(reductions.extreme, word="min"),
@@ -235,6 +255,8 @@ ROWS: Final[dict[str, Row]] = {
     ),
 }
 
+#: Primitives that call Python.
+CALLBACKS: Final = ("pure_callback", "io_callback", "debug_callback", "debug_print", "ffi_call")
 #: Primitives that call a jaxpr, which is lowered in their place.
 CALLS: Final = frozenset(
     (
@@ -283,14 +305,14 @@ _REFUSALS: Final = (
     ),
     (
         "it calls Python, which a program of TOSA cannot",
-        "remove it, or compute it outside and pass the result as an argument",
-        ("pure_callback", "io_callback", "debug_callback", "debug_print", "ffi_call"),
+        "remove it, or compute it outside and pass the result as an argument; the checks of equinox are "
+        "left out with EQX_ON_ERROR=off in the environment",
+        CALLBACKS,
     ),
     (
-        "it communicates between devices; a program of TOSA runs on one",
-        "lower the function for one device, outside of shard_map and pmap",
+        *_BETWEEN_DEVICES,
         (
-            *("all_gather", "all_to_all", "psum", "pmax", "pmin", "ppermute", "reduce_scatter"),
+            *("all_gather", "all_to_all", "ppermute", "reduce_scatter"),
             *("axis_index", "shard_map", "xla_pmap", "psum_invariant", "all_gather_invariant"),
         ),
     ),

@@ -13,7 +13,7 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.jax.complex_numbers import as_parts, is_complex, lower_complex
 from tosa_convert.frontends.jax.scope import Array, NotLowered, Scope, Step, carrier, whole_data
 from tosa_convert.frontends.jax.source import Place, place_of_equation
-from tosa_convert.frontends.jax.table import CALLS, REFUSED, ROWS
+from tosa_convert.frontends.jax.table import CALLBACKS, CALLS, REFUSED, ROWS
 from tosa_convert.records import dataclass, field
 
 #: The largest constant in bytes that is computed, unless its operands are as large.
@@ -79,6 +79,10 @@ class Walk:
         """Return the results of an equation."""
         name = equation.primitive.name
         results = [item.aval for item in equation.outvars]
+        if name in CALLS:
+            names = ("jaxpr", "call_jaxpr", "fun_jaxpr", "call")
+            inner = next(equation.params[key] for key in names if key in equation.params)
+            return self.run(scope, inner, inputs)
         if not all(item.is_lowered for item in inputs):
             if name in REFUSED:
                 self.report(equation, *REFUSED[name])
@@ -90,10 +94,6 @@ class Walk:
             return [
                 Array(aval.dtype, aval.shape, np.zeros(aval.shape, aval.dtype)) for aval in results
             ]
-        if name in CALLS:
-            names = ("jaxpr", "call_jaxpr", "fun_jaxpr", "call")
-            inner = next(equation.params[key] for key in names if key in equation.params)
-            return self.run(scope, inner, inputs)
         try:
             if any(item.parts for item in inputs) or any(
                 is_complex(aval.dtype) for aval in results
@@ -144,7 +144,7 @@ class Walk:
 
 def _constant(value: Any, aval: Any = None) -> Array:
     """Return a constant of a jaxpr. Its elements are not copied."""
-    if _is_key(value):
+    if is_key(value):
         return Array(value.dtype, tuple(value.shape), value)
     data = np.asarray(value, None if aval is None else aval.dtype)
     if is_complex(data.dtype):
@@ -152,7 +152,7 @@ def _constant(value: Any, aval: Any = None) -> Array:
     return Array(data.dtype, tuple(data.shape), data)
 
 
-def _is_key(value: Any) -> bool:
+def is_key(value: Any) -> bool:
     """Return whether an array holds random number generator keys, which numpy does not have."""
     return str(getattr(value, "dtype", "")).startswith("key<")
 
@@ -187,8 +187,10 @@ def _is_folded(equation: Any, inputs: Sequence[Array]) -> bool:
     """Return whether an equation is computed now: of constants, with results not much larger."""
     if equation.effects or not all(item.is_constant for item in inputs):
         return False
+    if equation.primitive.name in CALLBACKS:
+        return False  # Python of the user's may raise, as a check in a branch that is never taken does.
     row = ROWS.get(equation.primitive.name)
-    if any(map(_is_key, (item.data for item in inputs))):
+    if any(map(is_key, (item.data for item in inputs))):
         return True
     if row is not None and row.moves_elements:
         return False
@@ -212,11 +214,11 @@ def _folded(equation: Any, inputs: Sequence[Array]) -> list[Array]:
         held: list[Any] = [item.data for item in inputs]
         data: list[Any] = list(np.broadcast_arrays(*held))
     else:
-        data = [item.data if _is_key(item.data) else whole_data(item) for item in inputs]
+        data = [item.data if is_key(item.data) else whole_data(item) for item in inputs]
     made = equation.primitive.bind(*data, **equation.params)
     made = made if equation.primitive.multiple_results else [made]
     results = []
     for value, item in zip(made, equation.outvars, strict=True):
-        stored = value if _is_key(value) else np.asarray(value)
+        stored = value if is_key(value) else np.asarray(value)
         results.append(Array(stored.dtype, tuple(item.aval.shape), stored))
     return results

@@ -119,21 +119,17 @@ def _iree_view(runtime: Any, device: Any, array: Any, type_name: str) -> Any:
 def _from_iree(runtime: Any, view: Any) -> Any:
     """Return the array of a view; opaque bytes if numpy does not have its type."""
     kinds = runtime.HalElementType
-    names = {"BOOL_8": "bool"}
-    names |= {f"{sign}INT_{bits}": f"int{bits}" for sign in ("S", "") for bits in (8, 16, 32, 64)}
-    names |= {f"FLOAT_{bits}": f"float{bits}" for bits in (16, 32, 64)}
+    names = {f"{sign}INT_{bits}": f"int{bits}" for sign in ("S", "") for bits in (8, 16, 32, 64)}
+    names |= {"BOOL_8": "bool", **{f"FLOAT_{bits}": f"float{bits}" for bits in (16, 32, 64)}}
     native = {int(getattr(kinds, name)): kind for name, kind in names.items()}
-    shape = tuple(view.shape)
-    count = int(np.prod(shape, dtype=np.int64))
+    count = int(np.prod(shape := tuple(view.shape), dtype=np.int64))
     if int(view.element_type) in (int(kinds.SINT_4), int(kinds.INT_4)):
         packed = np.array(view.map().asarray(((count + 1) // 2,), np.dtype(np.int8)))
-        # The first element is in the lower half.
-        pairs = np.stack([packed << 4 >> 4, packed >> 4], axis=-1)
+        pairs = np.stack([packed << 4 >> 4, packed >> 4], axis=-1)  # The lower half comes first.
         return pairs.reshape(-1)[:count].reshape(shape)
     width = view.byte_length // count if count else 1
-    kind = native.get(int(view.element_type), f"V{width}")
-    codes = np.array(view.map().asarray(shape, np.dtype(f"u{width}")))
-    return codes.reshape(-1).view(kind).reshape(shape)
+    codes = np.array(view.map().asarray(shape, np.dtype(f"u{width}"))).reshape(-1)
+    return codes.view(native.get(int(view.element_type), f"V{width}")).reshape(shape)
 
 
 def _refuse_foreign_types(software: str, inputs: list[Any], types: list[str]) -> None:
@@ -167,7 +163,8 @@ def _tflite(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Ar
 
     def states(names: list[str]) -> dict[str, Any]:
         # Variables that handles name are no tensors, and are not known.
-        return {name: machine.get_tensor(numbers[name]) for name in names if name in numbers}
+        found = {name: machine.get_tensor(numbers[name]) for name in names if name in numbers}
+        return {name: array for name, array in found.items() if array.dtype != object}
 
     outputs = _calls(call, states, inputs, types)
     # The index of an optional output that an operator does not have is -1.
@@ -187,8 +184,7 @@ def _tflite_interpreter(tflite: Any, model: str) -> Any:
     """Return an interpreter with the reference kernels, or with the others, which round otherwise."""
     kinds = tflite.OpResolverType
     interpreter = partial(tflite.Interpreter, experimental_preserve_all_tensors=True)
-    with open(model, "rb") as file:
-        data = bytearray(file.read())
+    data = bytearray(np.fromfile(model, np.uint8))
     while not os.path.exists("other_kernels"):
         options = {"experimental_op_resolver_type": kinds.BUILTIN_REF}
         try:
@@ -315,8 +311,7 @@ def _torch_arguments(torch: Any, tensors: list[Any], example: Any) -> Any:
     return tree.tree_unflatten(leaves, spec)
 
 
-#: Types that numpy does not have.
-_TORCH_TYPES = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+_TORCH_TYPES = ("bfloat16", "float8_e4m3fn", "float8_e5m2")  # Numpy does not have them.
 
 
 def _to_torch(torch: Any, array: Any, type_name: str) -> Any:
@@ -324,8 +319,7 @@ def _to_torch(torch: Any, array: Any, type_name: str) -> Any:
         return torch.from_numpy(array)
     if type_name not in _TORCH_TYPES:
         _refuse(f"torch has no type {type_name}")
-    width = array.dtype.itemsize
-    return torch.from_numpy(array.view(f"i{width}")).view(getattr(torch, type_name))
+    return torch.from_numpy(array.view(f"i{array.itemsize}")).view(getattr(torch, type_name))
 
 
 def _from_torch(torch: Any, tensor: Any) -> Any:
@@ -336,21 +330,26 @@ def _from_torch(torch: Any, tensor: Any) -> Any:
 
 
 def _jax(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
     import jax
 
-    if "JAX_PLATFORMS" not in os.environ:
-        jax.config.update("jax_platforms", "cpu")
     path, _, name = model.rpartition(":")
     with _users_folder():
         function, example = _split(getattr(_python_file(path, "jax_function"), name)())
     leaves, tree = jax.tree.flatten(example)
+    # As in a conversion: keys, text and functions are no inputs, nor are numbers of equinox's modules.
+    module, are_inputs = getattr(sys.modules.get("equinox"), "Module", ()), []
+    for node in jax.tree.leaves(example, is_leaf=lambda node: isinstance(node, module)):
+        kinds = () if isinstance(node, module) else (int, float, complex)
+        are_inputs += [_is_jax_array(leaf, kinds) for leaf in jax.tree.leaves(node)]
 
     def call(inputs: list[Any], types: list[str]) -> list[Any]:
-        if len(leaves) != len(inputs):
-            raise SystemExit(f"the function has {len(leaves)} inputs, the TOSA one {len(inputs)}")
-        given = [_to_jax(jax, leaf, array) for leaf, array in zip(leaves, inputs, strict=True)]
+        if (count := sum(are_inputs)) != len(inputs):
+            raise SystemExit(f"the function has {count} inputs, the TOSA one {len(inputs)}")
+        arrays, rows = iter(inputs), zip(leaves, are_inputs, strict=True)
+        given = [_to_jax(jax, leaf, next(arrays)) if is_input else leaf for leaf, is_input in rows]
         args, kwargs = jax.tree.unflatten(tree, given)
-        results = jax.tree.leaves(function(*args, **kwargs))
+        results = filter(_is_jax_array, jax.tree.leaves(function(*args, **kwargs)))
         return [_without_type(np.asarray(result)) for result in results]
 
     outputs = _calls(call, lambda _: _jax_states(jax, function), inputs, types)
@@ -360,18 +359,19 @@ def _jax(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Array
     return outputs, []
 
 
+def _is_jax_array(leaf: Any, numbers: Any = (int, float, complex)) -> bool:
+    return isinstance(leaf, numbers) or not str(getattr(leaf, "dtype", "key<")).startswith("key<")
+
+
 def _jax_states(jax: Any, function: Any) -> dict[str, Any]:
     """Return the state of a module of flax.nnx by path, as the program names its variables."""
     nnx = sys.modules.get("flax.nnx")
     if nnx is None or not isinstance(function, nnx.Module):
         return {}
     rows, _ = jax.tree_util.tree_flatten_with_path(nnx.state(function))
-    paths = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in rows]
-    return {
-        path.removesuffix(".value"): _without_type(np.asarray(leaf))
-        for path, (_, leaf) in zip(paths, rows, strict=True)
-        if not str(leaf.dtype).startswith("key<")
-    }
+    named = partial(jax.tree_util.keystr, simple=True, separator=".")
+    arrays = {named(path).removesuffix(".value"): row for path, row in rows if _is_jax_array(row)}
+    return {name: _without_type(np.asarray(array)) for name, array in arrays.items()}
 
 
 def _to_jax(jax: Any, leaf: Any, array: Any) -> Any:
