@@ -26,6 +26,7 @@ from tosa_convert.rewrites import (
     pow_by_constant,
     reciprocals,
     reductions,
+    single_channels,
     tied_weights,
     unused_operators,
     widen_integers,
@@ -168,6 +169,13 @@ REWRITES: Final[tuple[Rewrite, ...]] = (
         "frontends leave sums and functions of constants, such as norms of weights",
         fold_constants.rewrite_rounded,
         fold_constants.ROUNDED,
+    ),
+    OperatorRewrite(
+        "single-channels",
+        ROUNDING,
+        "TensorFlow writes a convolution of single channels as one for each",
+        single_channels.rewrite,
+        single_channels.OPERATORS,
     ),
     OperatorRewrite(
         "fold-scales",
