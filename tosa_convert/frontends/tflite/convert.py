@@ -128,7 +128,12 @@ def _interface(path: Path, request: Request, folder: Path) -> Interface:
     not_lowered = _write_program(rest, whole, path, shapes, folder, meanwhile)
     if damage is not None:
         raise damage
-    func = _MAIN if model.other_signatures or model.subgraph else ""
+    func = ""
+    if model.subgraph:
+        func = _MAIN
+    elif model.other_signatures:
+        # A SavedModel without the signature serving_default has no subgraph of the name main.
+        func = model.name or _MAIN
     if is_completed and not not_lowered:
         from tosa_convert.frontends.tflite.complete import complete_program
 
