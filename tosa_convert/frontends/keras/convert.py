@@ -7,7 +7,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -110,7 +110,7 @@ def _quantised_layers(model: Any, shown: str) -> Iterator[None]:
     except TosaConvertError:
         raise
     except Exception:
-        layers = getattr(model, "_flatten_layers", list)()
+        layers: Iterable[Any] = getattr(model, "_flatten_layers", list)()
         modes = {row.name: getattr(row, "quantization_mode", None) for row in layers}
         found = [f"{name} ({mode})" for name, mode in modes.items() if mode]
         if not found:
