@@ -50,6 +50,18 @@ class Mixed(torch.nn.Module):
         return {"out": torch.relu(self.linear(y * z[:, None, None]))}
 
 
+class Joined(torch.nn.Module):
+    # Its convolution shares its scale with the input, whose zero point is not the least integer.
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(1)
+        self.conv = torch.nn.Conv2d(1, 1, 3, padding=1)
+
+    def forward(self, image):
+        return torch.cat([torch.relu(self.conv(image)), image], 1)
+
+
 def net():
     return Net().eval(), (), {"bias": BIAS, "image": IMAGE}
 
@@ -62,22 +74,31 @@ def mixed():
     return Mixed().eval(), ((torch.arange(32) % 10).reshape(2, 4, 4),)
 
 
-def quantised(quantizer, **options):
-    module, arguments, keywords = net()
+def joined():
+    return Joined().eval(), (), {"image": IMAGE}
+
+
+def quantised(quantizer, model=net, **options):
+    module, arguments, keywords = model()
     exported = torch.export.export(module, arguments, keywords).module(check_guards=False)
     prepared = prepare_pt2e(exported, quantizer)
     for seed in range(4):
         torch.manual_seed(seed)
-        prepared(bias=torch.rand_like(BIAS), image=torch.randn_like(IMAGE))
+        given = {"bias": torch.rand_like(BIAS), "image": torch.randn_like(IMAGE)}
+        prepared(**{name: given[name] for name in keywords})
     return convert_pt2e(prepared, **options), arguments, keywords
 
 
-def executorch_net():
+def executorch_net(model=net):
     from executorch.backends.arm.quantizer import TOSAQuantizer, get_symmetric_quantization_config
     from executorch.backends.arm.tosa.compile_spec import TosaCompileSpec
 
     kind = get_symmetric_quantization_config()
-    return quantised(TOSAQuantizer(TosaCompileSpec("TOSA-1.0+INT")).set_global(kind))
+    return quantised(TOSAQuantizer(TosaCompileSpec("TOSA-1.0+INT")).set_global(kind), model)
+
+
+def executorch_joined():
+    return executorch_net(joined)
 
 
 def litert_torch_net():

@@ -53,6 +53,14 @@ def test_a_quantised_program_has_integer_arithmetic(
     assert told[0].startswith("the input bias is int8: scale ")
 
 
+def test_a_relu_whose_zero_point_is_not_the_least_integer_stays(
+    models: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert convert(models, "executorch_joined", "--check") == 0, capsys.readouterr().out
+    graph = tc.load(models.with_name("m.tosa"))
+    assert [one.spec.name for one in graph.main.operators].count("CLAMP") == 1
+
+
 def test_a_floating_point_model_agrees_and_keeps_its_names(
     models: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -22,9 +22,9 @@ NAME = "fold-constants"
 Array = npt.NDArray[Any]
 
 
-def folded(graph: Graph) -> Constant | None:
+def folded(graph: Graph, name: str = NAME) -> Constant | None:
     """Return the data of `y` if the program became a constant."""
-    made, _ = rewritten(graph, NAME)
+    made, _ = rewritten(graph, name)
     last = made.main.operators[-1]
     assert last.outputs == ("y",)
     return made.main.tensors["y"].data if last.spec.name == "CONST" else None
@@ -125,7 +125,7 @@ KEPT: dict[str, tuple[Array, Callable[[Builder, Value], Value]]] = {
     "a number that does not fit": (INTS * 100, lambda b, c: b.cast(c, dtype="int8")),
     "infinity as an integer": (FLOATS, lambda b, c: b.cast(c, dtype="int32")),
     "the larger of 0 and -0": (FLOATS, lambda b, c: b.maximum(c, 0.0)),
-    "a result larger than its operands": (INTS, lambda b, c: b.tile(c, (40, 1))),
+    "a result of more than 64 KiB": (INTS, lambda b, c: b.tile(c, (2100, 1))),
 }  # fmt: skip
 
 
@@ -186,11 +186,28 @@ def test_what_has_no_one_number_stays_a_function(
     assert rewritten(graph, "fold-functions")[0] is graph
 
 
+def test_the_logarithm_of_0_is_infinite() -> None:
+    given = np.array([0, -0.0, 1], np.float32)
+    data = folded(of(given, lambda b, c: b.log(c)), "fold-functions")
+    assert data is not None
+    assert data.numpy().tolist() == [-np.inf, -np.inf, 0]
+
+
 def test_a_mask_is_folded_with_what_it_chooses() -> None:
     """Fold a result that has more bytes than its operands, but not more elements."""
     mask = np.eye(32, dtype=bool)
     graph = of(mask, lambda b, c: b.select(c, b.const(np.ones((1, 1), np.float32)), 0.0))
     assert folded(graph) is not None
+
+
+def test_equal_results_larger_than_their_operands_are_one_constant() -> None:
+    def build(b: Builder) -> tuple[Value, Value]:
+        rows = [b.tile(b.const(INTS, name=name), (200, 1)) for name in "cd"]
+        x = b.input("x", "int32", (400, 4))
+        return b.add(rows[0], x), b.sub(rows[1], x)
+
+    made, _ = rewritten(program(build), "clean-up")
+    assert [op.spec.name for op in made.main.operators] == ["CONST", "ADD", "SUB"]
 
 
 def test_a_large_result_is_not_computed() -> None:

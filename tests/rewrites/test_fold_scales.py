@@ -13,7 +13,9 @@ from rewrites.programs import kinds, program, rewritten, run
 
 import tosa_convert as tc
 from tosa_convert.builder import Builder, Value
-from tosa_convert.graph import Graph
+from tosa_convert.graph import Graph, Tensor
+from tosa_convert.graph.from_numpy import constant_of
+from tosa_convert.rewrites import tied_weights
 from tosa_convert.rewrites.table import EXACT
 
 NAME = "fold-scales"
@@ -135,6 +137,121 @@ def test_a_product_with_a_matrix_takes_scales_and_its_bias_the_rest(
     x = numbers((1, 8, 3), 9)
     found, expected = run(made, x=x)["y"], run(graph, x=x)["y"]
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("perms", [(0,), (0, 3, 1, 5)])
+def test_a_transpose_that_is_not_valid_keeps_what_is_behind(perms: tuple[int, ...]) -> None:
+    graph = program(
+        lambda b: behind_a_transpose(
+            b, convolution(b, b.input("x", "fp32", (1, 4, 4, 3)), "conv2d")
+        )
+    )
+    (op,) = (op for op in graph.main.operators if op.spec.name == "TRANSPOSE")
+    op.attributes["perms"] = perms
+    assert rewritten(graph)[0] is graph
+
+
+def test_weights_of_another_number_of_channels_stay() -> None:
+    graph = normalised("conv2d")
+    (op,) = (op for op in graph.main.operators if op.spec.name == "CONV2D")
+    weights = graph.main.tensors[op.inputs[1]]
+    weights.shape, weights.data = (3, 2, 2, 3), constant_of(numbers((3, 2, 2, 3), 0), weights.dtype)
+    made, _ = rewritten(graph, NAME)
+    assert kinds(made).count("MUL") == 2
+
+
+def test_each_constant_is_looked_at_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To find a weight that is stored once with its transpose; not all of them for each product."""
+    layers, usual = 30, tied_weights._rows
+    looks: list[str] = []
+
+    def look(tensor: Tensor) -> object:
+        looks.append(tensor.name)
+        return usual(tensor)
+
+    monkeypatch.setattr(tied_weights, "_rows", look)
+
+    def build(b: Builder) -> Value:
+        x = b.input("x", "fp32", (1, 4, 32))
+        for seed in range(layers):
+            x = b.abs(b.mul(b.matmul(x, numbers((1, 32, 32), seed)), 0.3))
+        return x
+
+    assert rewritten(program(build), NAME)[1].count(NAME) == layers
+    assert len(looks) < 10 * layers
+
+
+def test_weights_of_several_layers_are_stored_once() -> None:
+    def build(b: Builder) -> Value:
+        x, w = b.input("x", "fp32", (1, 4, 32)), b.const(numbers((1, 32, 32), 0))
+        for _ in range(3):
+            heads = b.transpose(b.reshape(b.matmul(x, w), (4, 2, 16)), perms=(1, 0, 2))
+            x = b.reshape(b.abs(b.mul(heads, 0.3)), (1, 4, 32))
+        return x
+
+    made, _ = rewritten(program(build))
+    large = [
+        t for t in made.main.tensors.values() if t.data is not None and t.data.count == 1 << 10
+    ]
+    assert len(large) == 1
+
+
+@pytest.mark.parametrize("splits", [False, True])
+def test_channels_whose_number_a_program_does_not_say_keep_their_scale(splits: bool) -> None:
+    def build(b: Builder) -> Value:
+        y = convolution(b, b.input("x", "fp32", (1, 4, 4, 3)), "conv2d")
+        z = b.transpose(y, perms=(3, 0, 1, 2)) if splits else y
+        made = b.mul(z, 0.3)
+        for value in (y, z, made):
+            b.block.tensors[value.name].shape = (-1, -1, -1, -1)
+        return made
+
+    graph = program(build)
+    assert rewritten(graph)[0] is graph
+
+
+@pytest.mark.usefixtures("refmodel")
+@pytest.mark.parametrize("bias", [True, False])
+def test_one_number_for_all_channels_passes_what_splits_them(bias: bool) -> None:
+    def build(b: Builder) -> Value:
+        y = b.matmul(b.input("x", "fp32", (1, 8, 3)), numbers((1, 3, 6), 0))
+        y = b.add(y, numbers((1, 1, 6), 1)) if bias else y
+        return b.mul(b.transpose(b.reshape(y, (8, 2, 3)), perms=(1, 2, 0)), 0.3)
+
+    graph = program(build)
+    made, _ = rewritten(graph)
+    assert kinds(made) == ["MATMUL", *["ADD"] * bias, "RESHAPE", "TRANSPOSE"]
+    x = numbers((1, 8, 3), 9)
+    found, expected = run(made, x=x)["y"], run(graph, x=x)["y"]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_large_weights_are_not_scaled_by_one_number_behind_what_splits_channels() -> None:
+    def build(b: Builder, size: int) -> Value:
+        y = b.matmul(b.input("x", "fp32", (1, 2, size)), numbers((1, size, 1028), 0))
+        return b.mul(b.reshape(y, (2, 2, 514)), 0.3)
+
+    assert kinds(rewritten(program(lambda b: build(b, 1000)))[0]) == ["MATMUL", "RESHAPE"]
+    assert kinds(rewritten(program(lambda b: build(b, 1028)))[0]) == ["MATMUL", "RESHAPE", "MUL"]
+
+
+@pytest.mark.parametrize("kind", ["matmul", "conv2d"])
+@pytest.mark.parametrize("first", [Builder.identity, lambda b, y: b.reshape(y, (1, 3, 3, 6))])
+def test_a_product_is_not_computed_twice_where_equal_values_become_one(
+    kind: str, first: Callable[[Builder, Value], Value]
+) -> None:
+    """Two users meet at the product only when what is between them goes, in the same pass."""
+
+    def build(b: Builder) -> tuple[Value, Value]:
+        if kind == "matmul":
+            y = b.matmul(b.input("x", "fp32", (1, 9, 3)), numbers((1, 3, 6), 0))
+            y = b.reshape(b.add(y, numbers((1, 1, 6), 1)), (1, 3, 3, 6))
+        else:
+            y = convolution(b, b.input("x", "fp32", (1, 4, 4, 3)), kind)
+        return b.mul(first(b, y), 0.5), b.mul(first(b, y), 0.7)
+
+    made, _ = rewritten(program(build))
+    assert kinds(made).count(kind.upper()) == 1
 
 
 def test_a_second_sum_that_stayed_is_not_passed() -> None:

@@ -14,7 +14,7 @@ from rewrites.programs import kinds, program, rewritten
 import tosa_convert as tc
 from tosa_convert.builder import Builder, Value
 from tosa_convert.graph import Graph
-from tosa_convert.rewrites.quantised_patterns import dequantised_outputs
+from tosa_convert.rewrites.quantised_patterns import steps_of_outputs
 from tosa_convert.rewrites.table import EXACT
 
 NAME = "integers"
@@ -270,13 +270,21 @@ def test_another_rounding_stays() -> None:
     assert "RESCALE" not in kinds(made)
 
 
-def test_outputs_that_are_dequantised_and_moved_have_their_scale() -> None:
-    def build(b: Builder) -> tuple[Value, Value, Value]:
-        x = dequantise(b, b.input("x", "int8", (1, 2, 4)), 0.5, 3)
-        return x, b.reshape(x, [1, 8]), b.exp(x)
+def test_outputs_that_are_dequantised_and_averaged_move_with_their_integers() -> None:
+    def build(b: Builder) -> tuple[Value, ...]:
+        x = dequantise(b, b.input("x", "int8", (1, 2, 2, 4)), 0.5, 3)
+        mean = b.mul(
+            b.reduce_sum(b.reduce_sum(b.clamp(x, min_val=0, max_val=60), axis=1), axis=2), 0.25
+        )
+        pool = b.avg_pool2d(x, kernel=[2, 2], stride=[1, 1], pad=[0] * 4)
+        shifted = b.sub(1.0, b.mul(x, -3.0))
+        others = b.exp(x), b.mul(x, x), b.mul(x, np.arange(4, dtype=np.float32).reshape(1, 1, 1, 4))
+        return x, b.reshape(x, [1, 16]), mean, pool, shifted, *others
 
-    found = dequantised_outputs(program(build).main)
-    assert {name: (float(row.scales.max()), row.zero) for name, row in found.items()} == {
-        "y0": (0.5, 3),
-        "y1": (0.5, 3),
+    assert steps_of_outputs(program(build).main) == {
+        "y0": 0.5,
+        "y1": 0.5,
+        "y2": 0.5,
+        "y3": 0.5,
+        "y4": 1.5,
     }

@@ -62,10 +62,24 @@ def _one_axis(b: Builder, x: Value) -> Value:
     return b.reshape(chosen, (1, 72))
 
 
+def _of_one_reshape(b: Builder, x: Value) -> Value:
+    """Use a RESHAPE three times, as a remainder of a division does."""
+    row = b.reshape(x, (72,))
+    chosen = b.select(b.greater(0.0, row), b.add(row, 2.0), row)
+    return b.reshape(chosen, (1, 72))
+
+
+def _square(b: Builder, x: Value) -> Value:
+    row = b.exp(b.reshape(x, (72,)))
+    return b.reshape(b.mul(row, row), (1, 12, 6))
+
+
 @pytest.mark.usefixtures("refmodel")
 @pytest.mark.parametrize(
     ("build", "expected"),
     [
+        (_of_one_reshape, ["GREATER", "ADD", "SELECT", "RESHAPE"]),
+        (_square, ["EXP", "MUL"]),
         (_linear, ["MATMUL", "ADD"]),
         (_other_shape, ["EXP", "MUL", "RESHAPE"]),
         (_one_axis, ["GREATER", "SELECT", "RESHAPE"]),

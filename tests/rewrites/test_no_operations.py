@@ -5,7 +5,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from rewrites.programs import assert_same_bits, kinds, program, rewritten, run, special
+from rewrites.programs import (
+    assert_same_bits,
+    kinds,
+    program,
+    rewritten,
+    run,
+    single,
+    special,
+    with_constants,
+)
 
 from tosa_convert.builder import Builder, Value
 from tosa_convert.graph import Graph
@@ -29,6 +38,49 @@ WITHOUT_EFFECT: dict[str, Step] = {
     "SELECT of equal values": lambda b, x: b.select(b.greater(x, 0.0), x, x),
     "SELECT by true": lambda b, x: b.select(b.const(np.ones((1, 1), bool)), x, b.exp(x)),
     "SELECT by false": lambda b, x: b.select(b.const(np.zeros((1, 1), bool)), b.exp(x), x),
+}
+
+#: The same on integers.
+OF_INTEGERS: dict[str, Step] = {
+    "CAST to a wider type and back": lambda b, x: b.cast(b.cast(x, dtype="int32"), dtype="int8"),
+    "CAST of BOOL and back": lambda b, x: b.select(
+        b.cast(b.cast(b.cast(x, dtype="bool"), dtype="int8"), dtype="bool"), x, b.negate(x)
+    ),
+    "GATHER of all rows": lambda b, x: b.reshape(
+        b.gather(b.reshape(x, (1, 3, 4)), np.arange(3, dtype=np.int32).reshape(1, 3)), (3, 4)
+    ),
+    "LOGICAL_AND with true": lambda b, x: b.cast(
+        b.logical_and(b.cast(x, dtype="bool"), b.const(np.ones((1, 1), bool))), dtype="int8"
+    ),
+    "LOGICAL_OR with false": lambda b, x: b.cast(
+        b.logical_or(b.const(np.zeros((1, 4), bool)), b.cast(x, dtype="bool")), dtype="int8"
+    ),
+    "LOGICAL_XOR with false": lambda b, x: b.cast(
+        b.logical_xor(b.cast(x, dtype="bool"), b.const(np.zeros((1, 1), bool))), dtype="int8"
+    ),
+}
+
+OF_INTEGERS_WITH_EFFECT: dict[str, Step] = {
+    "CAST to a narrower type and back": lambda b, x: b.cast(
+        b.cast(b.mul(b.cast(x, dtype="int32"), 3), dtype="int8"), dtype="int32"
+    ),
+    "CAST to BOOL and back": lambda b, x: b.cast(b.cast(x, dtype="bool"), dtype="int8"),
+    "CAST to FP32 and back": lambda b, x: b.cast(b.cast(x, dtype="fp32"), dtype="int8"),
+    "GATHER of rows in another order": lambda b, x: b.gather(
+        b.reshape(x, (1, 3, 4)), np.array([[0, 2, 1]], np.int32)
+    ),
+    "GATHER of some rows": lambda b, x: b.gather(
+        b.reshape(x, (1, 3, 4)), np.array([[0, 1]], np.int32)
+    ),
+    "GATHER of each batch": lambda b, x: b.gather(
+        b.reshape(x, (3, 1, 4)), np.zeros((3, 2), np.int32)
+    ),
+    "LOGICAL_AND with false": lambda b, x: b.cast(
+        b.logical_and(b.cast(x, dtype="bool"), b.const(np.zeros((1, 1), bool))), dtype="int8"
+    ),
+    "LOGICAL_XOR with true": lambda b, x: b.cast(
+        b.logical_xor(b.cast(x, dtype="bool"), b.const(np.ones((1, 1), bool))), dtype="int8"
+    ),
 }
 
 WITH_EFFECT: dict[str, Step] = {
@@ -64,6 +116,33 @@ def test_an_operator_without_an_effect_goes(name: str) -> None:
     assert report.count(NAME) == 1
     x = special().reshape(3, 4)
     assert_same_bits(run(made, x=x), run(graph, x=x))
+
+
+@pytest.mark.usefixtures("refmodel")
+@pytest.mark.parametrize("name", OF_INTEGERS)
+def test_an_operator_without_an_effect_on_integers_goes(name: str) -> None:
+    step = OF_INTEGERS[name]
+    graph = program(lambda b: step(b, b.input("x", "int8", (3, 4))))
+    made, report = rewritten(graph, "clean-up")
+    assert report.count(NAME)
+    assert len(kinds(made)) < len(kinds(graph))
+    x = np.arange(-6, 6, dtype=np.int8).reshape(3, 4)
+    assert_same_bits(run(made, x=x), run(graph, x=x))
+
+
+@pytest.mark.parametrize("name", OF_INTEGERS_WITH_EFFECT)
+def test_an_operator_with_an_effect_on_integers_stays(name: str) -> None:
+    step = OF_INTEGERS_WITH_EFFECT[name]
+    _, report = rewritten(program(lambda b: step(b, b.input("x", "int8", (3, 4)))), NAME)
+    assert not report.count(NAME)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (1, 3)])
+def test_a_gather_from_what_is_no_table_stays(shape: tuple[int, ...]) -> None:
+    graph = single("GATHER", [("fp32", shape), ("int32", shape[:2])], ("fp32", shape))
+    rows = np.arange(max(shape, default=1), dtype=np.int32).reshape(shape)
+    graph = with_constants(graph, {"x1": rows})
+    assert rewritten(graph, NAME)[0] is graph
 
 
 @pytest.mark.parametrize("name", WITH_EFFECT)

@@ -91,7 +91,9 @@ class BlockEditor(BlockValues):
         self._results = frozenset(block.outputs)
         #: An operator with its types and attributes -> the constants of operands that are left out.
         self._defaults: dict[object, tuple[str, ...]] = {}
-        #: The results of the visited operator, how many operators are before it, and whether it goes.
+        #: The operands and results of the visited operator, how many operators are before it, and
+        #: whether it goes.
+        self._operands: tuple[str, ...] = ()
         self._visited: tuple[str, ...] = ()
         self._start = 0
         self._is_gone = False
@@ -103,7 +105,11 @@ class BlockEditor(BlockValues):
 
     @cached_property
     def uses(self) -> Counter[str]:
-        """Return how often operators of the given block take each value, or the block returns it."""
+        """Return how often operators of the given block take each value, or the block returns it.
+
+        Those that `take_emitted` returns count, too, instead of the operator that they replace, if this
+        was asked before.
+        """
         taken = [name for op in self.source.operators for name in op.inputs]
         return Counter((*taken, *self.source.outputs))
 
@@ -249,6 +255,7 @@ class BlockEditor(BlockValues):
     def begin(self, op: Operator) -> None:
         """Take an operator for the visited one."""
         self.location = op.location
+        self._operands = op.inputs
         self._visited = outputs = op.outputs
         self.stem = outputs[0] if outputs else ""
         self._start = len(self.operators)
@@ -300,6 +307,7 @@ class BlockEditor(BlockValues):
     def substitute(self, value: str, result: str) -> None:
         """Use a value instead of a result of the visited operator; `can_stand_for` allows it."""
         self.same[result] = value
+        self.uses[value] += self.uses[result]
         if result in self._results:
             self._renamed[value] = result
         self._is_gone = True
@@ -337,6 +345,7 @@ class BlockEditor(BlockValues):
 
     def take_emitted(self) -> list[Operator]:
         """Remove the operators that were emitted for the visited one, except new constants."""
+        self.uses.subtract(self._operands)
         if len(self.operators) == self._start:
             return []
         emitted = self.operators[self._start :]
@@ -347,6 +356,7 @@ class BlockEditor(BlockValues):
                 self.operators.append(op)
                 continue
             taken.append(op)
+            self.uses.update(op.inputs)
             for name in op.outputs:
                 del self.producers[name]
         return taken

@@ -53,7 +53,6 @@ def scales_of(values: Iterable[Value], names: Sequence[str]) -> dict[str, Scale]
     }
 
 
-def dequantised_outputs(graph: Graph) -> dict[str, Scale]:
-    """Return the scale of each output that a program dequantises from INT8, by name."""
-    found = quantised_patterns.dequantised_outputs(graph.main)
-    return {name: Scale(float(row.scales.flat[0]), row.zero) for name, row in found.items()}
+def steps_of_outputs(graph: Graph) -> dict[str, float]:
+    """Return how far each output that a program dequantises from INT8 moves in one step, by name."""
+    return quantised_patterns.steps_of_outputs(graph.main)

@@ -1,10 +1,10 @@
 """Operators whose operands are constants become constants.
 
-A RESHAPE shares the data of its operand, whatever its size. Other results are computed as
-`tosa_convert.reference` defines them, if every implementation gives the same bits; sums and functions,
-which implementations round differently, are computed in FP64 and rounded once. All are limited in size:
-a file should not grow, and large weights are not copied in memory. A TRANSPOSE of a large one that
-nothing else reads is written into a temporary file, which is mapped.
+A RESHAPE shares the data of its operand, of any size if nothing else uses that. Other results are
+computed as `tosa_convert.reference` defines them, if every implementation gives the same bits; sums and
+functions, which implementations round differently, are computed in FP64 and rounded once. All are
+limited in size: a file should not grow, and large weights are not copied in memory. A TRANSPOSE of a
+large one that nothing else reads is written into a temporary file, which is mapped.
 """
 
 from __future__ import annotations
@@ -60,11 +60,10 @@ ROUNDED: Final = (
 
 #: The largest result that is computed, in bytes. A larger one stays an operator.
 MOST_BYTES: Final = 1 << 16
-#: A result of this many bytes may have more elements than the operands together; any other may not.
-_FREE_BYTES: Final = 1 << 10
 #: Sums and products of smaller integers fit into INT64.
 _SMALL: Final = 1 << 31
 
+_LOG: Final = operator("LOG")
 _POW: Final = operator("POW")
 _RESHAPE: Final = operator("RESHAPE")
 _SELECT: Final = operator("SELECT")
@@ -137,12 +136,13 @@ def _folded(
         (data,) = constants
         if data.count != count or data.dtype is not target.dtype:
             return None
+        if data.nbytes > MOST_BYTES and edit.uses[op.inputs[0]] > 1:
+            return None  # A file would have it twice.
         edit.replace_by_constant(op, data)
         return "RESHAPE of constants became a constant"
     # The result, or what it is computed from, is larger than folding may handle.
-    size, given = target.dtype.wire_bytes(count), [data.nbytes for data in constants]
-    grows = count > sum(data.count for data in constants)
-    if max(size, *given) > MOST_BYTES or (size > _FREE_BYTES and grows):
+    size = target.dtype.wire_bytes(count)
+    if max(size, *(data.nbytes for data in constants)) > MOST_BYTES:
         if op.spec is not _TRANSPOSE or edit.uses[op.inputs[0]] > 1:
             return None
         moved = _transposed(operands[0], op.attributes["perms"])
@@ -227,7 +227,9 @@ def _rounded(op: Operator, operands: list[_Operand], target: Tensor) -> Constant
         if found.shape != target.shape:
             return None
         stored = store(found, result, "own")
-    if not all(np.isfinite(array).all() for array in (*arrays, stored.astype(np.float64))):
+    # The logarithm of 0 is -inf.
+    checked = stored[arrays[0] != 0] if op.spec is _LOG else stored
+    if not all(np.isfinite(array).all() for array in (*arrays, checked.astype(np.float64))):
         return None
     return constant_of(stored, target.dtype)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from math import prod
 from typing import Any, Final
+from weakref import WeakKeyDictionary, proxy
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +18,10 @@ import numpy.typing as npt
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.graph.dtypes import dtype
 from tosa_convert.graph.from_numpy import constant_of
-from tosa_convert.graph.model import Operator
+from tosa_convert.graph.model import DYNAMIC, Operator
 from tosa_convert.graph.opset import operator
 from tosa_convert.records import NamedTuple, replace
+from tosa_convert.rewrites.layout_changes import is_order, order_of
 from tosa_convert.rewrites.tied_weights import Tables
 
 Array = npt.NDArray[Any]
@@ -40,15 +42,25 @@ _CHANNELS: Final = {
 }
 
 
+_TABLES: Final[WeakKeyDictionary[BlockEditor, Tables]] = WeakKeyDictionary()
 #: What an operator with constants does to the bias of the sums before it.
 _OF_BIAS: Final = {_ADD: np.add, _SUB: np.subtract, _MUL: np.multiply}
 
 
+#: The largest weights that are scaled by one number for all channels, behind what splits these, and
+#: the largest ones that something else uses, too.
+_MOST_BYTES: Final = 1 << 22
+FEW_BYTES: Final = 1 << 10
+
+
 class _Link(NamedTuple):
-    """An operator from the sums to what follows them, and the axis of channels in its result."""
+    """An operator from the sums to what follows them, and the axis of channels in its result.
+
+    The axis is None behind what splits channels.
+    """
 
     op: Operator
-    axis: int
+    axis: int | None
 
 
 def rewrite(op: Operator, edit: BlockEditor) -> str | None:
@@ -75,15 +87,18 @@ def rewrite(op: Operator, edit: BlockEditor) -> str | None:
         if op.spec is _MUL:
             axes = _CHANNELS[sums.spec]
             sizes = [size if axis in axes else 1 for axis, size in enumerate(given.shape)]
+            if prod(sizes) != numbers.size:
+                return None  # The program is not valid.
             scales = numbers.reshape(sizes)
-            if sums.spec is _MATMUL and Tables(edit).of(weights):
+            if sums.spec is _MATMUL and _tables(edit).of(weights):
                 return None  # Scaled, it would not be stored once.
             scaled = given * scales
-            if not _is_safe(scaled, given, scales):
+            if not is_safe(scaled, given, scales):
                 return None
             weights = _constant(scaled, f"{name}_weight", edit)
         if shift is not None:
             if added:
+                assert added[0].axis is not None
                 numbers = _along(numbers, added[0].axis, shift.ndim)
             shift = _OF_BIAS[op.spec](shift, numbers)
             if not np.isfinite(shift).all():
@@ -98,9 +113,16 @@ def rewrite(op: Operator, edit: BlockEditor) -> str | None:
                 operands[2] = bias
         elif link in added:
             operands = [value, bias]
-        results = op.outputs if link is chain[-1] else None
-        value = edit.emit(link.op.spec, operands, link.op.attributes, results=results)
+        results, like = (op.outputs, "") if link is chain[-1] else (None, link.op.outputs[0])
+        value = edit.emit(link.op.spec, operands, link.op.attributes, results=results, like=like)
     return f"{op.spec} with constants became part of the {sums.spec} before it"
+
+
+def _tables(edit: BlockEditor) -> Tables:
+    """Return what knows the large matrices of a block, which is read once."""
+    if edit not in _TABLES:
+        _TABLES[edit] = Tables(proxy(edit))  # It goes with the editor.
+    return _TABLES[edit]
 
 
 def _chain_and_numbers(op: Operator, edit: BlockEditor) -> tuple[list[_Link], Array] | None:
@@ -112,25 +134,38 @@ def _chain_and_numbers(op: Operator, edit: BlockEditor) -> tuple[list[_Link], Ar
         if numbers is None or made is None or made != edit.tensors[value].shape:
             continue
         for axis in reversed(range(len(made))):
-            if numbers.size in (1, made[axis]) and numbers.shape[axis] == numbers.size:
+            is_of_axis = numbers.size in (1, made[axis]) and numbers.shape[axis] == numbers.size
+            if is_of_axis and made[axis] != DYNAMIC:
                 chain = _chain(value, axis, edit)
                 if chain and (chain[0].op.spec is not _MATMUL or op.spec is _MUL or _adds(chain)):
                     return chain, np.broadcast_to(numbers.reshape(-1), made[axis])
+        if op.spec is _MUL and numbers.size == 1 and (chain := _chain(value, None, edit)):
+            sums = chain[0].op
+            data = edit.data_of(sums.inputs[1])
+            *_, channels = edit.tensors[sums.outputs[0]].shape or (DYNAMIC,)
+            # A file would have weights of many uses several times.
+            most = _MOST_BYTES if edit.uses[sums.inputs[1]] == 1 else FEW_BYTES
+            if data is not None and data.nbytes <= most and channels != DYNAMIC:
+                return chain, np.broadcast_to(numbers.reshape(-1), channels)
     return None
 
 
-def _chain(value: str, axis: int, edit: BlockEditor) -> list[_Link]:
+def _chain(value: str, axis: int | None, edit: BlockEditor) -> list[_Link]:
     """Return the operators from the sums to a value, each of which has one use; none if one has more.
 
     Between them may be what moves whole channels, the sum over those of each group behind a convolution
-    of single channels, and the bias of a MATMUL.
+    of single channels, and the bias of a MATMUL. axis: that of the channels; None if all are treated
+    alike, so that they may be split.
     """
     chain: list[_Link] = []
     while True:
         op, shape = edit.producers.get(value), edit.tensors[value].shape
-        if op is None or shape is None or not op.inputs or edit.uses[value] > 1:
+        if op is None or shape is None or not op.inputs or edit.uses[value] != 1:
             return []
+        if axis is None and (op.spec is _ADD or op.spec in _CHANNELS):
+            axis = len(shape) - 1
         if op.spec is _ADD:
+            assert axis is not None
             op = None if _adds(chain) else _with_bias(op, axis, edit)
             if op is None:
                 return []
@@ -142,9 +177,13 @@ def _chain(value: str, axis: int, edit: BlockEditor) -> list[_Link]:
         given = edit.tensors[value].shape
         if given is None:
             return []
-        if op.spec is _TRANSPOSE:
-            perms = op.attributes["perms"]
-            assert isinstance(perms, tuple)
+        if axis is None:
+            if op.spec not in (_RESHAPE, _SLICE, _TRANSPOSE) or _sums_of_groups(op, edit):
+                return []
+        elif op.spec is _TRANSPOSE:
+            perms = order_of(op)
+            if not is_order(perms, len(given)):
+                return []
             axis = perms[axis]
         elif op.spec is _RESHAPE:
             groups = _sums_of_groups(op, edit)
@@ -184,7 +223,7 @@ def _sums_of_groups(last: Operator, edit: BlockEditor) -> list[Operator]:
     value = last.inputs[0]
     for spec in (_REDUCE_SUM, _RESHAPE, _DEPTHWISE):
         op = edit.producers.get(value)
-        if op is None or op.spec is not spec or edit.uses[value] > 1:
+        if op is None or op.spec is not spec or edit.uses[value] != 1:
             return []
         chain.insert(0, op)
         value = op.inputs[0]
@@ -228,8 +267,10 @@ def _constant(array: Array, name: str, edit: BlockEditor) -> str:
     return edit.constant_of(constant_of(array.astype(np.float32), _FP32), array.shape, name=name)
 
 
-def _is_safe(scaled: Array, weights: Array, scales: Array) -> bool:
+def is_safe(scaled: Array, weights: Array, scales: npt.ArrayLike) -> bool:
     """Return whether no weight left the range of normal numbers, in which products round once."""
     size = np.abs(scaled)
     least = np.finfo(np.float32).tiny
-    return bool((np.isfinite(scaled) & ((size >= least) | (weights == 0) | (scales == 0))).all())
+    return bool(
+        (np.isfinite(scaled) & ((size >= least) | (weights == 0) | (np.asarray(scales) == 0))).all()
+    )

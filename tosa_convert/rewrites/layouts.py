@@ -1,96 +1,68 @@
-"""Operators that take any layout are computed in the one that needs the fewest TRANSPOSEs.
+"""Operators that take any layout are computed in the one that needs the fewest changes of layout.
 
 Frontends change the layout around each convolution and pool, and back. Between them are operators that
 treat all dimensions alike, such as sums, or that name one, such as CONCAT: these can be computed in
 either layout. Which of them are is a minimum cut: on the one side those that stay, on the other side
-those whose operands and results are stored with permuted dimensions, and a TRANSPOSE for each value that
-both sides need. So transposes disappear across branches, residuals and concatenations.
+those whose operands and results are stored in the other layout, and a TRANSPOSE for each value that both
+sides need. So transposes disappear across branches, residuals and concatenations. In the same way, a
+softmax between two products of matrices is computed without the dimension of size 1 that a batch of one
+has, and the RESHAPEs around it disappear.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from functools import partial
 from typing import Final
-
-import numpy as np
 
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.builder.edit import change_blocks
-from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator
-from tosa_convert.graph.opset import CONST, AttributeValue, operator
+from tosa_convert.graph.opset import CONST
 from tosa_convert.records import replace
+from tosa_convert.rewrites.layout_changes import (
+    RESHAPE,
+    SHAPED,
+    LayoutChange,
+    Order,
+    changes,
+    cost_of,
+)
 from tosa_convert.rewrites.minimum_cut import NEVER, MinimumCut
 from tosa_convert.rewrites.report import Recorder
 
 NAME: Final = "layouts"
-Order = tuple[int, ...]
-
-_TRANSPOSE: Final = operator("TRANSPOSE")
-_RESHAPE: Final = operator("RESHAPE")
-#: Operators whose operands beside the first are shapes with an element, or two, for each dimension.
-_SHAPED: Final = {"PAD": 2, "SLICE": 1, "TILE": 1}
-#: Constants of at most this many bytes are transposed at once.
-_SMALL_BYTES: Final = 1 << 16
-#: What a TRANSPOSE costs, and one that keeps the order of the elements, which is a RESHAPE.
-_COST: Final = 4
-_COST_OF_RESHAPE: Final = 1
 
 
 def rewrite(graph: Graph, recorder: Recorder) -> Graph:
-    """Return the graph with fewer transposes; the same object if there is nothing to gain."""
+    """Return the graph with fewer changes of layout; the same object if there is nothing to gain."""
     return change_blocks(graph, lambda where, block: _improved(where, block, recorder))
 
 
 def _improved(where: str, block: Block, recorder: Recorder) -> Block:
-    orders = Counter(_order(op) for op in block.operators if op.spec is _TRANSPOSE)
-    for order, _ in orders.most_common():
-        if sorted(order) != list(range(len(order))) or list(order) == sorted(order):
-            continue  # It is not valid, or has no effect.
-        made = _Layouts(block, order).improved(where, recorder)
-        if made is not block:  # What is unused now must not count for the next order.
+    before = None
+    for change in changes(block):
+        moving = _Layouts(block, change).improved(where)
+        if moving is None:
+            continue
+        made = moving.run()
+        # Each change counts a RESHAPE beside it as free. Two of them must not undo one another.
+        before = cost_of(block) if before is None else before
+        if cost_of(made) < before:  # What is unused now must not count for the next change.
+            for index, op in moving.moved_operators:
+                recorder.add(NAME, f"{op.spec} {change.gain}", where, index, op)
             return made
     return block
-
-
-def _order(op: Operator) -> Order:
-    perms = op.attributes["perms"]
-    assert isinstance(perms, tuple)
-    return perms
-
-
-def inverse(order: Order) -> Order:
-    """Return the permutation that takes another one back.
-
-    Example:
-        >>> inverse((0, 3, 1, 2))
-        (0, 2, 3, 1)
-    """
-    return tuple(order.index(axis) for axis in range(len(order)))
-
-
-def is_reshape(shape: Sequence[int], order: Order) -> bool:
-    """Return whether a TRANSPOSE of a tensor moves only dimensions of size 1.
-
-    Example:
-        >>> is_reshape((1, 8, 1, 1), (0, 2, 3, 1)), is_reshape((1, 8, 2, 1), (0, 2, 3, 1))
-        (True, False)
-    """
-    moved = [axis for axis in order if shape[axis] != 1]
-    return moved == sorted(moved)
 
 
 class _Layouts:
     """Decides for each operator of a block whether it works on values in their own layout.
 
-    In the other one, they are stored so that a TRANSPOSE with `order` gives what they were.
+    In the other one, they are stored as `change` makes them.
     """
 
-    def __init__(self, block: Block, order: Order) -> None:
+    def __init__(self, block: Block, change: LayoutChange) -> None:
         self.block = block
-        self.order = order
-        self.back = inverse(order)
+        self.change = change
         self.producers = {name: op for op in block.operators for name in op.outputs}
         self.cut = MinimumCut()
         #: The result of an operator -> its node.
@@ -105,19 +77,23 @@ class _Layouts:
         return (
             tensor is not None
             and tensor.shape is not None
-            and len(tensor.shape) == len(self.order)
             and DYNAMIC not in tensor.shape
+            and self.change.fits(tensor.shape)
             and tensor.scale is None
             and not tensor.variable
         )
 
     def _may_choose(self, op: Operator) -> bool:
-        if op.spec is _TRANSPOSE:
+        if op.spec is self.change.spec:
             return self._has_rank(op.outputs[0]) and not (self.enters(op) or self.leaves(op))
+        data = self.change.data_of(op)
         return (
-            bool(_data(op))
-            and all(map(self._has_rank, (*(op.inputs[index] for index in _data(op)), *op.outputs)))
-            and all(self._sizes(name) is not None for name in _shapes(op))
+            bool(data)
+            and all(map(self._has_rank, (*(op.inputs[index] for index in data), *op.outputs)))
+            and all(
+                self.change.may_change(self._sizes(op.inputs[index]), new)
+                for index, new in SHAPED.get(op.spec.name, {}).items()
+            )
         )
 
     def _sizes(self, name: str) -> Order | None:
@@ -126,28 +102,24 @@ class _Layouts:
 
     def enters(self, op: Operator) -> bool:
         """Return whether the operand is the result in the other layout."""
-        return _order(op) == self.order and not self.leaves(op)
+        return self.change.enters(op, self.block, self.producers)
 
     def leaves(self, op: Operator) -> bool:
         """Return whether the result is the operand in the other layout."""
-        if _order(op) != self.back:
-            return False
-        # Where both are the same, one is chosen.
-        producer = self.producers.get(op.inputs[0])
-        return self.order != self.back or (producer is not None and bool(_data(producer)))
+        return self.change.leaves(op, self.block, self.producers)
 
     # -- what it costs ------------------------------------------------------------------------------
 
-    def improved(self, where: str, recorder: Recorder) -> Block:
-        """Return the block with fewer transposes, or the given one."""
+    def improved(self, where: str) -> _Moving | None:
+        """Return what moves operators to the other layout; None if that saves nothing."""
         if not self.nodes:
-            return self.block
+            return None
         before = self._add_costs()
         if self.cut.solve() >= before:
-            return self.block
+            return None
         right = self.cut.right_side()
         moved = {name for name, node in self.nodes.items() if node in right}
-        return _Moving(self, moved, where).run(recorder)
+        return _Moving(self, moved, where)
 
     def _add_costs(self) -> int:
         """Add the edges of all values; return what they cost if all operators stay."""
@@ -171,11 +143,11 @@ class _Layouts:
 
     def _wanted(self, op: Operator, name: str) -> int:
         """Return the node that decides in which layout an operator takes a value; -1 if any will do."""
-        if op.spec is _TRANSPOSE:
+        if op.spec is self.change.spec:
             if self.leaves(op):
                 return self.cut.RIGHT
             return self.cut.LEFT if self.enters(op) else -1
-        if op.spec is _RESHAPE and is_reshape(self._shape(name), self.back):
+        if op.spec is RESHAPE and self.change.merges(self._shape(name)):
             return -1  # It merges with the other.
         return self.nodes.get(op.outputs[0], self.cut.LEFT) if op.outputs else self.cut.LEFT
 
@@ -184,20 +156,23 @@ class _Layouts:
 
     def _add_value(self, name: str, wanted: set[int]) -> int:
         """Add the edges of a value that is wanted in some layouts; return what it costs now."""
-        cut, producer = self.cut, self.producers.get(name)
+        cut, change, producer = self.cut, self.change, self.producers.get(name)
         given = self.nodes.get(name, cut.LEFT)
-        if producer is not None and producer.spec is CONST and self.is_cheap(name):
-            return 0
-        merges = is_reshape(self._shape(name), self.back)
+        shape = self._shape(name)
         if producer is not None:
-            if producer.spec is _TRANSPOSE and self.enters(producer):
+            if producer.spec is CONST:
+                if self.is_free(name):
+                    return 0
+                if change.spec is RESHAPE:
+                    given = cut.new_node()
+            elif producer.spec is change.spec and self.enters(producer):
                 given = cut.RIGHT
-            elif producer.spec is _RESHAPE and merges:
+            elif producer.spec is RESHAPE and change.merges(shape):
                 return 0
         wanted = wanted - {given}
         if not wanted:
             return 0
-        cost = _COST_OF_RESHAPE if merges else _COST
+        cost = change.cost(shape)
         if given != cut.RIGHT:
             other = cut.new_node()
             cut.add_edge(given, other, cost)
@@ -210,32 +185,10 @@ class _Layouts:
                 cut.add_edge(node, same, NEVER)
         return cost if cut.RIGHT in (given, *wanted) else 0
 
-    def is_cheap(self, name: str) -> bool:
-        """Return whether a constant is transposed without an operator."""
-        tensor = self.block.tensors[name]
-        return tensor.data is not None and (
-            tensor.data.nbytes <= _SMALL_BYTES or is_reshape(self._shape(name), self.back)
-        )
-
-
-def _data(op: Operator) -> range:
-    """Return the positions of the operands that may have any layout; none if it is fixed."""
-    spec = op.spec
-    if op.attributes.get("per_channel"):
-        return range(0)
-    if spec.elementwise:
-        return range(spec.elementwise)
-    if spec.name == "CONCAT":
-        return range(len(op.inputs))
-    is_alike = spec.name.startswith("REDUCE_") or spec.name in (*_SHAPED, "REVERSE", "RESCALE")
-    return range(int(is_alike))
-
-
-def _shapes(op: Operator) -> Sequence[str]:
-    """Return the operands that are shapes, with values for each dimension."""
-    if op.spec.name not in _SHAPED:
-        return ()
-    return [name for name, row in zip(op.inputs, op.spec.operands, strict=True) if row.is_shape]
+    def is_free(self, name: str) -> bool:
+        """Return whether a constant changes its layout without an operator."""
+        data = self.block.tensors[name].data
+        return data is not None and self.change.is_free(data, self._shape(name))
 
 
 class _Moving:
@@ -245,6 +198,8 @@ class _Moving:
         self.layouts = layouts
         self.moved = moved
         self.edit = BlockEditor(layouts.block, where)
+        #: The operators that work on the other layout, with their positions in the given block.
+        self.moved_operators: list[tuple[int, Operator]] = []
         #: A value of the given block -> it in the other layout. Its own name may stand for that by now.
         self.others: dict[str, str] = {}
         users: dict[str, list[Operator]] = {}
@@ -259,66 +214,64 @@ class _Moving:
         }
 
     def _takes_other(self, op: Operator) -> bool:
-        if op.spec is _TRANSPOSE:
+        if op.spec is self.layouts.change.spec:
             return not self.layouts.enters(op)
         return bool(op.outputs) and op.outputs[0] in self.moved
 
-    def run(self, recorder: Recorder) -> Block:
+    def run(self) -> Block:
         """Return the block."""
         edit, layouts = self.edit, self.layouts
         given = layouts.block.operators
         for index, (op, before) in enumerate(zip(edit.visit(), given, strict=True)):
             is_moved = bool(op.outputs) and op.outputs[0] in self.moved
-            if op.spec is _TRANSPOSE:
-                self._transpose(op, before.inputs[0], is_moved=is_moved)
+            if op.spec is layouts.change.spec:
+                self._change(op, before, is_moved=is_moved)
             elif is_moved:
                 self._move(op, before)
             if is_moved:
-                what = f"{op.spec} in the layout of {layouts.order} needs fewer transposes"
-                recorder.add(NAME, what, edit.where, index, op)
+                self.moved_operators.append((index, op))
         return edit.finish()
 
-    def _transpose(self, op: Operator, given: str, *, is_moved: bool) -> None:
-        """Replace a TRANSPOSE. given: its operand in the given block."""
+    def _change(self, op: Operator, before: Operator, *, is_moved: bool) -> None:
+        """Replace a change of layout. before: the operator in the given block."""
         edit, layouts = self.edit, self.layouts
-        (source,), (result,) = op.inputs, op.outputs
-        order = _order(op)
-        if layouts.enters(op):
+        (source, *_), (result,), given = op.inputs, op.outputs, before.inputs[0]
+        if layouts.enters(before):
             self.others[result] = source
             return
-        if given in self.others:
-            if layouts.leaves(op):
+        is_other = given in self.others
+        if is_other:
+            if layouts.leaves(before):
                 edit.replace(op, [self.others[given]])
                 return
-            source, order = self.others[given], tuple(layouts.order[axis] for axis in order)
-        elif layouts.leaves(op):
+            source = self.others[given]
+        elif layouts.leaves(before):
             self.others[given] = result
+        if not (is_moved or is_other):
+            return
+        emit = partial(layouts.change.emit_composed, edit, op, source, is_other=is_other)
         if is_moved:
-            other = tuple(order[axis] for axis in layouts.back)
-            self.others[result] = edit.emit(_TRANSPOSE, [source], {"perms": other})
+            self.others[result] = emit(results=None)
         if not is_moved or result in self.needed:
-            edit.emit(_TRANSPOSE, [source], {"perms": order}, results=op.outputs)
+            emit(results=op.outputs)
         else:
             edit.remove(op)
 
     def _move(self, op: Operator, before: Operator) -> None:
-        """Add an operator on the other layout and, if its result is needed as it was, a TRANSPOSE.
+        """Add an operator on the other layout and, if its result is needed as it was, a change back.
 
         before: the operator in the given block.
         """
-        edit, layouts = self.edit, self.layouts
+        edit, change = self.edit, self.layouts.change
         (result,) = op.outputs
         inputs = list(op.inputs)
-        for index in _data(op):
+        for index in change.data_of(op):
             inputs[index] = self._other(inputs[index], before.inputs[index])
-        for index, name in enumerate(op.inputs):
-            if name in _shapes(op):
-                inputs[index] = self._other_sizes(name, _SHAPED[op.spec.name])
-        attributes: dict[str, AttributeValue] = dict(op.attributes)
-        if isinstance(axis := attributes.get("axis"), int):
-            attributes["axis"] = layouts.order[axis]
+        for index, new in SHAPED.get(op.spec.name, {}).items():
+            inputs[index] = self._other_sizes(op.inputs[index], new)
+        attributes = change.attributes(op)
         tensor = edit.tensors[result]
-        shape = tuple((tensor.shape or ())[axis] for axis in layouts.back)
+        shape = change.other(tensor.shape or ())
         if result in self.needed:
             made = edit.new_tensor(f"{result}_{op.spec.name.lower()}", tensor.dtype, shape)
         else:
@@ -326,29 +279,23 @@ class _Moving:
         self.others[result] = made
         edit.add(replace(op, inputs=tuple(inputs), outputs=(made,), attributes=attributes))
         if result in self.needed:
-            edit.emit(_TRANSPOSE, [made], {"perms": layouts.order}, results=op.outputs)
+            change.emit_change(edit, made, results=op.outputs)
 
     def _other(self, name: str, given: str) -> str:
         """Return a value in the other layout. given: its name in the given block."""
         if given not in self.others:
-            edit, back = self.edit, self.layouts.back
+            edit, change = self.edit, self.layouts.change
             data = edit.data_of(name)
-            if data is not None and self.layouts.is_cheap(name):
-                tensor = edit.tensors[name]
-                shape = tensor.shape or ()
-                new = tuple(shape[axis] for axis in back)
-                if not is_reshape(shape, back):
-                    array = data.numpy().reshape(shape).transpose(back)
-                    data = constant_of(np.ascontiguousarray(array), data.dtype)
-                self.others[given] = edit.constant_of(data, new, name=f"{name}_transposed")
+            if data is not None and self.layouts.is_free(name):
+                shape = edit.tensors[name].shape or ()
+                self.others[given] = edit.constant_of(
+                    change.constant(data, shape), change.other(shape), name=f"{name}_{change.verb}"
+                )
             else:
-                self.others[given] = edit.emit(_TRANSPOSE, [name], {"perms": back})
+                self.others[given] = change.emit_change(edit, name)
         return self.others[given]
 
-    def _other_sizes(self, name: str, each: int) -> str:
-        """Return the shape operand with the values of each dimension in the other layout."""
-        values = self.edit.sizes_of(name) or ()
-        moved = [
-            value for axis in self.layouts.back for value in values[axis * each : (axis + 1) * each]
-        ]
-        return self.edit.const_shape(moved, name=f"{name}_transposed")
+    def _other_sizes(self, name: str, new: Order) -> str:
+        """Return a shape operand with values for the dimensions of the other layout."""
+        values = self.layouts.change.sizes(self.edit.sizes_of(name) or (), new)
+        return self.edit.const_shape(values, name=f"{name}_{self.layouts.change.verb}")

@@ -8,6 +8,7 @@ product of matrices and its bias: they compute the same on the tensor before the
 
 from __future__ import annotations
 
+from collections import Counter
 from math import prod
 from typing import Final
 
@@ -94,33 +95,45 @@ def _without_reshapes(op: Operator, edit: BlockEditor) -> str | None:
 class _Shapes:
     """Computes elementwise operators on RESHAPEs of tensors of one shape, in that shape.
 
-    given: the shape. removed: how many RESHAPEs nothing needs any more, with the last one.
+    given: the shape.
     """
 
     def __init__(self, edit: BlockEditor) -> None:
         self.edit = edit
         self.given: tuple[int, ...] | None = None
-        self.removed = 1
         self.between = 0
+        #: The result of a RESHAPE -> how often these operators take it.
+        self.taken: Counter[str] = Counter()
         self.constants: dict[str, tuple[int, ...]] = {}
+        #: A value -> the one that was computed in its place.
+        self.made: dict[str, str] = {}
 
-    def may_compute(self, value: str) -> bool:
-        """Return whether a value can be computed so; the first RESHAPE decides the shape."""
+    @property
+    def removed(self) -> int:
+        """Return how many RESHAPEs nothing needs any more, with the last one."""
+        return 1 + sum(self.edit.uses[name] == times for name, times in self.taken.items())
+
+    def may_compute(self, value: str, times: int = 1) -> bool:
+        """Return whether a value can be computed so; the first RESHAPE decides the shape.
+
+        times: how often an operator takes it.
+        """
         edit, op = self.edit, self.edit.producers.get(value)
         tensor = edit.tensors[value]
         if op is None or tensor.scale is not None or DYNAMIC in (tensor.shape or (DYNAMIC,)):
             return False
         if op.spec is _RESHAPE:
+            self.taken[value] += times
             return self._is_given(op)
         self.between += 1
-        if not op.spec.elementwise or edit.uses[value] != 1 or self.between > _MOST_BETWEEN:
+        if not op.spec.elementwise or edit.uses[value] != times or self.between > _MOST_BETWEEN:
             return False
         operands = op.inputs[: op.spec.elementwise]
         values = [name for name in operands if edit.data_of(name) is None]
         return (
             bool(values)
             and all(edit.tensors[name].shape == tensor.shape for name in values)
-            and all(map(self.may_compute, dict.fromkeys(values)))
+            and all(self.may_compute(name, values.count(name)) for name in dict.fromkeys(values))
             and all(
                 self._may_reshape(edit.tensors[name], tensor.shape or ())
                 for name in operands
@@ -133,7 +146,6 @@ class _Shapes:
         if not source.shape or DYNAMIC in source.shape or source.scale is not None:
             return False
         self.given = self.given or source.shape
-        self.removed += self.edit.uses[op.outputs[0]] == 1
         return source.shape == self.given
 
     def _may_reshape(self, constant: Tensor, shape: tuple[int, ...]) -> bool:
@@ -161,6 +173,8 @@ class _Shapes:
         edit, op = self.edit, self.edit.producers[value]
         if op.spec is _RESHAPE:
             return op.inputs[0]
+        if value in self.made:
+            return self.made[value]
         inputs = list(op.inputs)
         for place, name in enumerate(op.inputs[: op.spec.elementwise]):
             data = edit.data_of(name)
@@ -172,4 +186,5 @@ class _Shapes:
                 )
         made = edit.new_tensor(f"{value}_reshaped", edit.tensors[value].dtype, self.given)
         edit.add(replace(op, inputs=tuple(inputs), outputs=(made,)))
+        self.made[value] = made
         return made

@@ -19,6 +19,7 @@ from tosa_convert.graph.model import DYNAMIC, Operator
 from tosa_convert.graph.opset import IDENTITY, operator
 from tosa_convert.rewrites.operator_pass import replace_by_value
 
+_AND: Final = operator("LOGICAL_AND")
 #: Which operand the result is; None if it is another value.
 _Find = Callable[[Operator, BlockEditor], str | None]
 
@@ -34,8 +35,38 @@ def _of_equal_shape(op: Operator, edit: BlockEditor) -> str | None:
     return op.inputs[0] if is_known and shape == edit.tensors[op.outputs[0]].shape else None
 
 
-def _of_equal_type(op: Operator, edit: BlockEditor) -> str | None:
-    return op.inputs[0] if _type(op.inputs[0], edit) == _type(op.outputs[0], edit) else None
+def _cast(op: Operator, edit: BlockEditor) -> str | None:
+    """Return what is cast to its own type, or to a type that holds all its integers, and back."""
+    (value,), (result,) = op.inputs, op.outputs
+    first = edit.producers.get(value)
+    if _type(value, edit) != _type(result, edit) and first is not None and first.spec is op.spec:
+        held, given = edit.tensors[value].dtype, edit.tensors[first.inputs[0]].dtype
+        is_held = not (held.is_float or given.is_float) and _bits(held) > _bits(given)
+        return first.inputs[0] if is_held else None
+    return value
+
+
+def _bits(element: DType) -> int:
+    return 1 if element.name == "BOOL" else element.bits
+
+
+def _gather(op: Operator, edit: BlockEditor) -> str | None:
+    """Return the table whose rows are all taken, in their order."""
+    shape, data = edit.tensors[op.inputs[0]].shape, edit.data_of(op.inputs[1])
+    if shape is None or data is None or data.dtype.is_float:
+        return None
+    if len(shape) != 3 or edit.tensors[op.inputs[1]].shape != shape[:2]:
+        return None
+    rows = data.numpy().reshape(shape[:2])
+    return op.inputs[0] if bool((rows == np.arange(shape[1])).all()) else None
+
+
+def _logical(op: Operator, edit: BlockEditor) -> str | None:
+    """Return the operand that is combined with the truth value that has no effect."""
+    for number, value in (op.inputs[::-1], op.inputs):
+        if edit.number_of(number) == (op.spec is _AND):
+            return value
+    return None
 
 
 def _type(name: str, edit: BlockEditor) -> object:
@@ -105,7 +136,11 @@ _RULES: Final[dict[str, _Find]] = {
     "TILE": _of_equal_shape,
     "TRANSPOSE": _transpose,
     "CONCAT": _concat,
-    "CAST": _of_equal_type,
+    "CAST": _cast,
+    "GATHER": _gather,
+    "LOGICAL_AND": _logical,
+    "LOGICAL_OR": _logical,
+    "LOGICAL_XOR": _logical,
     "ADD": _add,
     "SUB": _sub,
     "MUL": _mul,

@@ -22,7 +22,13 @@ from tosa_convert.records import NamedTuple
 Array = npt.NDArray[Any]
 
 #: Operators that may follow what dequantises an output.
-_MOVES: Final = ("RESHAPE", "SLICE", "TRANSPOSE")
+#: Operators whose results move at most as far as all elements of their operand do.
+_KEEPERS: Final = frozenset(
+    (
+        *("AVG_POOL2D", "CLAMP", "MAX_POOL2D", "REDUCE_MAX", "REDUCE_MIN"),
+        *("RESHAPE", "REVERSE", "SLICE", "TRANSPOSE"),
+    )
+)
 #: The least and the greatest INT8.
 LOW: Final = -128
 HIGH: Final = 127
@@ -122,20 +128,45 @@ def dequantised(edit: BlockValues, name: str) -> Dequantised | None:
     return None
 
 
-def dequantised_outputs(block: Block) -> dict[str, Dequantised]:
-    """Return the outputs of a block that are dequantised with one scale and moved, by name."""
+def steps_of_outputs(block: Block) -> dict[str, float]:
+    """Return how far outputs move, by name, if all integers that they are dequantised from do by one.
+
+    Those are outputs that are dequantised with one scale, and then moved, bounded, averaged or scaled.
+    """
     values = BlockValues(block)
     for op in block.operators:
         values.add(op)
     found = {}
     for name in block.outputs:
-        value = name
-        while (maker := values.producers.get(value)) and maker.spec.name in _MOVES:
-            value = maker.inputs[0]
-        row = dequantised(values, value) if value in block.tensors else None
-        if row is not None and row.scales.size == 1:
-            found[name] = row
+        value, times = name, 1.0
+        while value in block.tensors:
+            row = dequantised(values, value)
+            if row is not None:
+                if row.scales.size == 1:
+                    found[name] = float(row.scales.flat[0]) * times
+                break
+            value, factor = _linear(value, values)
+            times *= factor
     return found
+
+
+def _linear(name: str, values: BlockValues) -> tuple[str, float]:
+    """Return the value from which a value follows, and how far it moves if that does by 1; else ""."""
+    op = values.producers.get(name)
+    if op is None or values.tensors[name].dtype is not FP32:
+        return "", 0.0
+    if op.spec.name in _KEEPERS:
+        return op.inputs[0], 1.0
+    if op.spec.name == "REDUCE_SUM":
+        axis, shape = op.attributes["axis"], values.tensors[op.inputs[0]].shape
+        assert isinstance(axis, int)
+        return (op.inputs[0], float(abs(shape[axis]))) if shape is not None else ("", 0.0)
+    if op.spec.name in ("ADD", "MUL", "SUB"):
+        for value, constant in sides(op):
+            if values.data_of(constant) is not None:
+                number = values.number_of(constant) if op.spec.name == "MUL" else 1.0
+                return (value, abs(float(number))) if number is not None else ("", 0.0)
+    return "", 0.0
 
 
 def quantised(edit: BlockValues, op: Operator) -> Quantised | None:

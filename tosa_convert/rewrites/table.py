@@ -15,11 +15,13 @@ from tosa_convert.rewrites import (
     fold_constants,
     fold_scales,
     fold_shapes,
+    fold_signs,
     high_ranks,
     integer_clamps,
     integers,
     layouts,
     merge_layouts,
+    move_scales,
     no_operations,
     pow_by_constant,
     reciprocals,
@@ -117,6 +119,14 @@ REWRITES: Final[tuple[Rewrite, ...]] = (
         fold_shapes.rewrite,
         fold_shapes.OPERATORS,
     ),
+    # Before folding, so that equal results are one constant.
+    OperatorRewrite(
+        "equal-operators",
+        CLEAN_UP,
+        "frontends compute the same again for each use",
+        equal_operators.rewrite,
+        equal_operators.OPERATORS,
+    ),
     OperatorRewrite(
         "fold-constants",
         CLEAN_UP,
@@ -146,11 +156,11 @@ REWRITES: Final[tuple[Rewrite, ...]] = (
         equal_constants.OPERATORS,
     ),
     OperatorRewrite(
-        "equal-operators",
+        "fold-signs",
         CLEAN_UP,
-        "frontends compute the same again for each use",
-        equal_operators.rewrite,
-        equal_operators.OPERATORS,
+        "frontends negate halves of rows that constants multiply, as in rotary embeddings",
+        fold_signs.rewrite,
+        fold_signs.OPERATORS,
     ),
     OperatorRewrite(
         "fold-functions",
@@ -165,6 +175,13 @@ REWRITES: Final[tuple[Rewrite, ...]] = (
         "frontends leave a normalisation behind each convolution",
         fold_scales.rewrite,
         fold_scales.OPERATORS,
+    ),
+    OperatorRewrite(
+        "move-scales",
+        ROUNDING,
+        "frontends scale both operands of a product, and means before their roots",
+        move_scales.rewrite,
+        move_scales.OPERATORS,
     ),
     OperatorRewrite(
         "reciprocals",

@@ -8,6 +8,7 @@ the table itself, and what is transposed is the other operand and the result.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +18,7 @@ from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.builder.edit import change_blocks
 from tosa_convert.graph.dtypes import dtype
 from tosa_convert.graph.model import Block, Graph, Operator, Tensor
-from tosa_convert.graph.opset import operator
+from tosa_convert.graph.opset import CONST, operator
 from tosa_convert.rewrites.report import Recorder
 
 NAME: Final = "tied-weights"
@@ -70,11 +71,18 @@ class Tables:
     def __init__(self, edit: BlockEditor) -> None:
         self.edit = edit
         self.by_start: dict[object, list[str]] = {}
-        for name, tensor in edit.tensors.items():
-            rows = _rows(tensor)
-            if rows is not None:
+        self._read = 0
+
+    def _read_new(self) -> None:
+        """Read the constants that the block got since the last time."""
+        operators = self.edit.operators
+        for op in islice(operators, self._read, None):
+            tensor = self.edit.tensors[op.outputs[0]] if op.spec is CONST else None
+            rows = None if tensor is None else _rows(tensor)
+            if tensor is not None and rows is not None:
                 key = tensor.dtype, rows.shape, rows[0].tobytes()
-                self.by_start.setdefault(key, []).append(name)
+                self.by_start.setdefault(key, []).append(tensor.name)
+        self._read = len(operators)
 
     def of(self, name: str) -> list[str]:
         """Return the constants before an operator that a weight of it is equal to, if transposed."""
@@ -86,6 +94,7 @@ class Tables:
         rows = _rows(tensor)
         if rows is None or producer is None:
             return []
+        self._read_new()
         columns = rows.T
         key = tensor.dtype, columns.shape, columns[0].tobytes()
         return [

@@ -184,6 +184,24 @@ def make_attention_mask() -> Program:
     )
 
 
+def make_attention_of_hidden_rows() -> Program:
+    """One row sees nothing: its result is 0, not NaN."""
+    return of(
+        functional.scaled_dot_product_attention,
+        floats(1, 2, 4, 8),
+        floats(1, 2, 4, 8, seed=1),
+        floats(1, 2, 4, 8, seed=2),
+        torch.tensor([[1, 0, 0, 1], [0, 0, 0, 0], [1, 1, 1, 1], [0, 0, 1, 0]], dtype=torch.bool),
+    )
+
+
+def make_safe_softmax() -> Program:
+    scores = floats(2, 3, 5)
+    scores[0, 0] = scores[1, 0, 1:] = -torch.inf
+    scores[0, 1, 1], scores[0, 2, 2], scores[1, 1, 3] = torch.inf, torch.nan, 3e38
+    return of(lambda x: torch.ops.aten._safe_softmax(x, -1), scores)
+
+
 def make_attention_groups() -> Program:
     return of(
         lambda q, k, v: functional.scaled_dot_product_attention(q, k, v, enable_gqa=True),

@@ -60,6 +60,7 @@ OWN: dict[Any, Decomposition] = {
     aten.argmin.default: elementwise.place_of_number,
     aten.softmax.int: elementwise.softmax_of_number,
     aten._softmax.default: elementwise.softmax_of_number,
+    aten._safe_softmax.default: elementwise.safe_softmax,
     aten.fmod.Tensor: elementwise.remainder_of_truncation,
     aten.fmod.Scalar: elementwise.remainder_of_truncation,
     aten.div.Tensor_mode: elementwise.divide_to_whole,

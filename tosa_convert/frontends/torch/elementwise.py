@@ -203,6 +203,21 @@ def softmax_of_number(x: Any, *_: Any) -> Any:
     return NotImplemented if x.dim() else torch.exp(x - x)
 
 
+def safe_softmax(x: Any, dim: int, dtype: Any = None) -> Any:
+    """`_safe_softmax`, which attention has: 0 where all scores are -inf, as if these were finite.
+
+    In any other row, the largest score is finite and the sum at least 1, or the result NaN.
+    """
+    if not x.dim() or not x.shape[dim]:
+        return NotImplemented
+    x = x if dtype is None else x.to(dtype)
+    ones = [1] * x.dim()
+    lowest = torch.full(ones, torch.finfo(x.dtype).min, dtype=x.dtype)
+    powers = torch.exp(x - torch.maximum(x.amax(dim, keepdim=True), lowest))
+    total = torch.maximum(powers.sum(dim, keepdim=True), torch.ones(ones, dtype=x.dtype))
+    return powers / total
+
+
 def distances(x: Any, y: Any, p: float, compute_mode: int | None = None) -> Any:
     """Compute the distance of every row of x to every row of y."""
     return _size_of_rows(x.unsqueeze(-2) - y.unsqueeze(-3), p)

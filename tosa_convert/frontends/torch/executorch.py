@@ -67,6 +67,9 @@ _NOT_QUANTISED: Final = "quantise it, too; or leave it to the caller with --part
 _WIDE: Final = "take int32 in the model: TOSA has no 64-bit integers, and torch's gathers take both"
 _OTHER_SCALE: Final = "the state {name} is read with one scale and written with another"
 _MOST_LINES: Final = 4
+#: Operators whose lower bound of 0 the Arm backend leaves to the quantisation behind a convolution.
+_RECTIFIERS: Final = ("hardtanh", "hardtanh_", "relu", "relu6", "relu6_", "relu_")
+_SUMS: Final = ("conv", "linear")
 
 
 def lower(request: Request, folder: Path) -> Interface:
@@ -95,6 +98,7 @@ def _lowered(program: Any) -> tuple[Any, dict[str, str]]:
 
     Raises TosaConvertError("frontend-failed") if ExecuTorch fails; its passes raise any exception.
     """
+    _keep_lower_bounds(program)
     reasons: dict[str, str] = {}
 
     class Reporter(arm.WhyNoPartitionReporter):  # type: ignore[misc, unused-ignore]
@@ -126,6 +130,46 @@ def _lowered(program: Any) -> tuple[Any, dict[str, str]]:
     finally:
         arm.WhyNoPartitionReporter = usual
     return made.exported_program(), reasons
+
+
+def _keep_lower_bounds(program: Any) -> None:
+    """Quantise what a convolution gives before it is rectified, where the Arm backend would lose the 0.
+
+    It drops a ReLU between a convolution and its quantisation, whose least integer it takes for 0. Where
+    the zero point is another integer, negative numbers would stay. Quantised with the same scale before,
+    too, the result is the same, and the ReLU becomes a CLAMP.
+    """
+    quantise = torch.ops.quantized_decomposed.quantize_per_tensor.default
+    dequantise = torch.ops.quantized_decomposed.dequantize_per_tensor.default
+    graph = program.graph_module.graph
+    for node in list(graph.nodes):
+        users = list(node.users)
+        if _packet(node) not in _RECTIFIERS or [user.target for user in users] != [quantise]:
+            continue
+        (sums, *_), scale = node.args, users[0].args[1:]
+        if not (_packet(sums).startswith(_SUMS) and len(sums.users) == 1):
+            continue
+        if len(scale) != 5 or scale[1] == scale[2] or _least(node) != 0:
+            continue
+        value = sums.meta["val"]
+        with graph.inserting_after(sums):
+            integers = graph.call_function(quantise, (sums, *scale))
+        with graph.inserting_after(integers):
+            numbers = graph.call_function(dequantise, (integers, *scale))
+        integers.meta = {**sums.meta, "val": value.to(scale[-1])}
+        numbers.meta = dict(sums.meta)
+        node.replace_input_with(sums, numbers)
+    program.graph_module.recompile()
+
+
+def _least(node: Any) -> float:
+    """Return the lower bound of a rectifier."""
+    return (*node.args, -1.0)[1] if _packet(node).startswith("hardtanh") else 0.0
+
+
+def _packet(node: Any) -> str:
+    """Return the name of a node's operator without its overload, such as "conv2d"."""
+    return str(getattr(node.target, "_opname", ""))
 
 
 @dataclass

@@ -10,7 +10,7 @@ import numpy as np
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.read import with_shapes
-from tosa_convert.frontends.quantization_parameters import Scale, dequantised_outputs
+from tosa_convert.frontends.quantization_parameters import Scale, steps_of_outputs
 from tosa_convert.frontends.table import frontend
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES
@@ -155,10 +155,10 @@ def _compare_numbers(
 ) -> Comparison:
     """Compare outputs, and those that fail again with what the framework computes in FP64.
 
-    Outputs that the program dequantises may be STEPS of their scale away.
+    Outputs that the program dequantises may be STEPS integers away.
     """
-    if found.name in _IN_STEPS and (scales := dequantised_outputs(graph)):
-        steps = tuple((key, STEPS * row.scale) for key, row in scales.items())
+    if found.name in _IN_STEPS and (sizes := steps_of_outputs(graph)):
+        steps = tuple((key, STEPS * size) for key, size in sizes.items())
         tolerances = replace(NO_TOLERANCES, atol=steps)
         return check_outputs(graph, inputs, found, tolerances, options)
     program = reference_outputs(graph, inputs, options)
