@@ -41,6 +41,14 @@ def raising():
     return (lambda x: x if x.sum() > 0 else -x), (np.ones(4, np.float32),)
 
 
+def steered():
+    return jax.jit(lambda x, n: x * n, static_argnums=1), (np.ones(4, np.float32), 2)
+
+
+def exported():
+    return jax.jit(jnp.tanh).lower(np.ones(4, np.float32)), (np.ones(4, np.float32),)
+
+
 def wrong():
     return 7
 """
@@ -293,9 +301,11 @@ def test_an_argument_gets_another_shape(source: Path) -> None:
     ("member", "code", "words"),
     [
         ("refused", "not-lowered", ("net.py:19", "lgamma", "qr")),
-        ("raising", "frontend-failed", ("net.py:23", "TracerBoolConversionError")),
+        ("raising", "frontend-failed", ("net.py:23", "TracerBoolConversionError", "partial")),
+        ("steered", "frontend-failed", ("Non-hashable static", "functools.partial")),
+        ("exported", "frontend-failed", ("a Lowered in place of the function",)),
         ("wrong", "frontend-failed", ("(function, args)", "int")),
-        ("missing", "frontend-failed", ("factory, refused, raising, wrong",)),
+        ("missing", "frontend-failed", ("factory, refused, raising, steered, exported, wrong",)),
     ],
 )
 def test_what_is_wrong_with_a_factory_is_said(
@@ -307,6 +317,7 @@ def test_what_is_wrong_with_a_factory_is_said(
     text = str(caught.value)
     assert [word for word in words if word not in text] == []
     assert "Traceback" not in text
+    assert "modules.py" not in text
 
 
 def test_another_python_lowers_it(source: Path) -> None:

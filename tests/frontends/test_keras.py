@@ -140,6 +140,7 @@ def test_an_hdf5_file_of_weights_alone_is_refused(tmp_path: Path) -> None:
     with pytest.raises(tc.TosaConvertError, match="Keras does not load it") as caught:
         tc.frontends.from_file(tmp_path / "m.weights.h5")
     assert caught.value.code == "frontend-failed"
+    assert "weights only" in caught.value.findings[0].hint
 
 
 def test_an_incomplete_hdf5_file_is_called_so(tmp_path: Path) -> None:
@@ -204,6 +205,25 @@ def test_a_model_of_another_type_than_fp32_or_without_shapes_is_refused_with_the
     ):
         with pytest.raises(tc.TosaConvertError, match=re.escape(message)):
             tc.frontends.from_file(tmp_path / f"{name}.keras")
+
+
+def test_layers_that_keras_quantised_are_named(tmp_path: Path) -> None:
+    model = keras.Sequential([keras.Input((4,), batch_size=1), keras.layers.Dense(8, name="first")])
+    model.quantize("int8")
+    model.save(tmp_path / "m.keras")
+    with pytest.raises(tc.TosaConvertError, match=r"quantised the layers first \(int8\)") as caught:
+        tc.frontends.from_file(tmp_path / "m.keras")
+    assert "before quantize()" in caught.value.findings[0].hint
+
+
+def test_a_saved_model_without_a_signature_is_refused_by_name(tmp_path: Path) -> None:
+    tensorflow = pytest.importorskip("tensorflow")
+    module = tensorflow.Module()
+    module.f = tensorflow.function(lambda x: x * 2)
+    tensorflow.saved_model.save(module, str(tmp_path / "saved"))
+    with pytest.raises(tc.TosaConvertError, match="has no signature") as caught:
+        tc.frontends.from_file(tmp_path / "saved")
+    assert "input_signature" in caught.value.findings[0].hint
 
 
 def test_operators_that_tflite_does_not_have_are_listed(tmp_path: Path) -> None:

@@ -24,7 +24,11 @@ OTHER = Subgraph([X, Y], [OperatorRow("EXP", (0,), (1,))], [0], [1])
 
 def data(operator: str = "RELU", **options: Any) -> bytes:
     """Return a model with the signatures serving_default, decode and other, of a subgraph each."""
-    names: Any = {"signature": (["image"], ["score"]), "other_signatures": ["decode", "other"]}
+    names: Any = {
+        "name": options.pop("name", "main"),
+        "signature": (["image"], ["score"]),
+        "other_signatures": ["decode", "other"],
+    }
     rows = [OperatorRow(operator, (0,), (1,), options)]
     return model([X, Y], rows, [0], [1], others=[DECODE, OTHER], **names)
 
@@ -101,6 +105,13 @@ class TestWithTheConverter:
         graph = tc.frontends.from_file(source)
         assert graph.main.inputs == ["image"]
         assert "'decode', 'other'; --func chooses one" in caplog.text
+
+    def test_the_first_subgraph_may_have_another_name_than_main(self, tmp_path: Path) -> None:
+        """As in models that TensorFlow makes of a SavedModel without serving_default."""
+        path = tmp_path / "m.tflite"
+        path.write_bytes(data(name="encode"))
+        for func, found in (("", ["CLAMP"]), ("decode", ["NEGATE", "ABS"])):
+            assert kinds(tc.frontends.from_tflite(path, func=func or None)) == found
 
     def test_the_command_compares_the_signature_with_tflite(self, source: Path) -> None:
         pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")

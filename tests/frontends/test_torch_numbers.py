@@ -58,10 +58,13 @@ def quantised(x: Any) -> Any:
     scale, zero = ops.choose_qparams.tensor(x, -128, 127, 1e-8, torch.int8)
     unsigned = ops.quantize_per_tensor(x, 0.5, 200, 0, 255, torch.uint8)
     signed = ops.quantize_per_tensor.tensor(x, scale, zero, -128, 127, torch.int8)
+    rows, scales, zeros = signed[:12].reshape(3, 4), torch.tensor([0.5, 0.1, 2]), torch.arange(3)
     return (
         *(scale, zero, unsigned.to(torch.int32), signed),
         ops.dequantize_per_tensor(unsigned, 0.5, 200, 0, 255, torch.uint8),
         ops.dequantize_per_tensor.tensor(signed, scale, zero, -128, 127, torch.int8),
+        ops.dequantize_per_channel(rows, scales, zeros, 0, -128, 127, torch.int8),
+        ops.dequantize_per_channel(rows.T, scales, None, 1, -128, 127, torch.int8),
         *ops.choose_qparams_symmetric.tensor(x, 0, 255, 1e-8, torch.uint8),
     )
 

@@ -51,12 +51,13 @@ class OperatorRow:
 
 @dataclass(frozen=True)
 class Subgraph:
-    """Tensors, operators, and which tensors are inputs and outputs."""
+    """Tensors, operators, and which tensors are inputs and outputs. name: "" for its number's."""
 
     tensors: Sequence[TensorRow]
     operators: Sequence[OperatorRow]
     inputs: Sequence[int]
     outputs: Sequence[int]
+    name: str = ""
 
 
 def model(
@@ -69,14 +70,16 @@ def model(
     metadata: str = "",
     others: Sequence[Subgraph] = (),
     other_signatures: Sequence[str] = (),
+    name: str = "main",
 ) -> bytes:
     """Return the bytes of a model.
 
     signature: names of inputs and outputs. metadata: the key of an entry. others: subgraphs 1, 2, ...
     other_signatures: the keys of theirs, whose names are those of tensors with the key in front.
+    name: that of the first subgraph.
     """
     b = flatbuffers.Builder(4096)
-    graphs = [Subgraph(tensors, operators, inputs, outputs), *others]
+    graphs = [Subgraph(tensors, operators, inputs, outputs, name), *others]
     codes = sorted({(row.operator, row.version) for graph in graphs for row in graph.operators})
     buffers: list[npt.NDArray[Any] | None] = [None]
     code_table = _vector(b, [_code(b, *code) for code in codes])
@@ -92,19 +95,19 @@ def model(
     if signature is not None:
         maps = [
             _vector(
-                b, [_named(b, name, tensor) for name, tensor in zip(names, numbers, strict=True)]
+                b, [_named(b, text, tensor) for text, tensor in zip(names, numbers, strict=True)]
             )
             for names, numbers in zip(signature, (inputs, outputs), strict=True)
         ]
         key = b.CreateString("serving_default")
         signatures.append(_table(b, 5, {0: maps[0], 1: maps[1], 2: key}))
-    for number, name in enumerate(other_signatures, 1):
+    for number, key_text in enumerate(other_signatures, 1):
         graph = graphs[number]
         maps = [
-            _vector(b, [_named(b, f"{name}_{graph.tensors[one].name}", one) for one in numbers])
+            _vector(b, [_named(b, f"{key_text}_{graph.tensors[one].name}", one) for one in numbers])
             for numbers in (graph.inputs, graph.outputs)
         ]
-        key = b.CreateString(name)
+        key = b.CreateString(key_text)
         signatures.append(_table(b, 5, {0: maps[0], 1: maps[1], 2: key}, {4: ("Uint32", number)}))
     if signatures:
         fields[7] = _vector(b, signatures)
@@ -171,7 +174,7 @@ def _subgraph(
     operators = _vector(b, [_operator(b, row, codes) for row in graph.operators])
     given, returned = _integers(b, graph.inputs), _integers(b, graph.outputs)
     # Without a name of its own the converter does not find it.
-    name = b.CreateString(f"graph_{number}" if number else "main")
+    name = b.CreateString(graph.name or f"graph_{number}")
     return _table(b, 5, {0: tensors, 1: given, 2: returned, 3: operators, 4: name})
 
 

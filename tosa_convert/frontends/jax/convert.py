@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +30,19 @@ from tosa_convert.rewrites.table import EXACT
 
 #: The places of a primitive that a message lists.
 _MOST_PLACES: Final = 4
+#: What the text of an exception has, and what would help.
+_HINTS: Final = (
+    ("UnboundModule", "give module.bind(variables), or lambda x: module.apply(variables, x)"),
+    (
+        "TraceContextError",
+        "give the module of nnx as the function: what a call of it changes becomes variables",
+    ),
+    (
+        "Tracer|NonConcrete|Concretization|Non-hashable static",
+        "bind what is fixed: functools.partial(function, train=True); jax.lax.cond and jnp.where "
+        "choose by data",
+    ),
+)
 log: Final = logging.getLogger(__name__)
 
 
@@ -61,7 +75,10 @@ def made_function(path: Path, request: Request) -> tuple[Callable[..., Any], Arg
     member = request.member
     made = call_factory(path, member, request.users_folder)
     if not isinstance(made, tuple) or len(made) not in (2, 3) or not callable(made[0]):
-        message = f"{member}() returns {type(made).__name__}"
+        kind = type(made).__name__
+        if isinstance(made, tuple) and made and not callable(made[0]):
+            kind = f"a {type(made[0]).__name__} in place of the function"
+        message = f"{member}() returns {kind}"
         hint = "return (function, args) or (function, args, kwargs)"
         raise fail("frontend-failed", str(path), message, hint)
     arguments = tuple_of_arguments(made[1], str(path))
@@ -76,7 +93,10 @@ def failures_of(path: Path) -> Iterator[None]:
     except TosaConvertError:
         raise
     except Exception as error:
-        raise failure(error, path) from None
+        hints = (
+            hint for words, hint in _HINTS if re.search(words, f"{type(error).__name__} {error}")
+        )
+        raise failure(error, path, next(hints, "")) from None
 
 
 def write_example_arguments(request: Request, folder: Path, arguments: Arguments) -> None:

@@ -7,12 +7,12 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-from tosa_convert.errors import fail
+from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.keras.prepare import command_for, fix_sizes, unrolled
 from tosa_convert.frontends.process.interface import Interface, NotLowered
 from tosa_convert.frontends.process.python_file import call_factory
@@ -38,6 +38,17 @@ _FIXED_BATCH: Final = (
 )
 _NOT_BUILT: Final = "the model has no input shapes: nothing has called it"
 _BUILD: Final = "begin it with keras.Input(shape), or call model.build(shape), and save it again"
+_NO_CONFIGURATION: Final = "No model config found"
+_ONLY_WEIGHTS: Final = (
+    "the file has weights only: convert what model.save() writes, or FILE.py:FUNCTION, which makes the "
+    "model and loads them"
+)
+_BEFORE: Final = "convert the model from before quantize(), or quantise its TFLite model"
+_NO_SIGNATURE: Final = "signature key"
+_SIGN: Final = (
+    "save it with signatures=, or with a tf.function that has an input_signature: "
+    "tf.saved_model.save(module, folder, signatures=module.f)"
+)
 _PLACEHOLDER: Final = "Placeholder"
 #: Operators of a GraphDef whose values are in a checkpoint, and those that compute no output.
 _VARIABLES: Final = ("Variable", "VariableV2", "VarHandleOp")
@@ -53,7 +64,7 @@ def lower(request: Request, folder: Path) -> Interface:
 
     source = Path(request.source)
     if source.is_dir():
-        converter = tensorflow.lite.TFLiteConverter.from_saved_model(str(source))
+        converter = _of_saved_model(tensorflow, source, request.shown or str(source))
         interface = _lower(converter.convert, request, folder)
         name_outputs(interface, json.loads(request.options.get(OUTPUT_NAMES, "[]")))
         return interface
@@ -68,11 +79,44 @@ def lower(request: Request, folder: Path) -> Interface:
     with unrolled(model):
         fixed = fix_sizes(model, request.input_shapes)
         converter = tensorflow.lite.TFLiteConverter.from_keras_model(fixed)
-        interface = _lower(converter.convert, request, folder, command_for(fixed))
+        with _quantised_layers(model, shown):
+            interface = _lower(converter.convert, request, folder, command_for(fixed))
     if interface.model and interface.outputs:
         tflite = read_tflite((folder / interface.model).read_bytes())
         add_source(interface, model, tflite, str(source), lines)
     return interface
+
+
+def _of_saved_model(tensorflow: Any, folder: Path, shown: str) -> Any:
+    """Return the converter of a SavedModel.
+
+    Raises:
+        TosaConvertError: "frontend-failed" if it has no signature.
+    """
+    try:
+        return tensorflow.lite.TFLiteConverter.from_saved_model(str(folder))
+    except ValueError as error:
+        if _NO_SIGNATURE not in str(error):
+            raise
+        message = "the SavedModel has no signature, which would say what its inputs are"
+        raise fail("frontend-failed", shown, message, _SIGN) from None
+
+
+@contextlib.contextmanager
+def _quantised_layers(model: Any, shown: str) -> Iterator[None]:
+    """Raise TosaConvertError for layers that Keras quantised if TFLite's converter fails."""
+    try:
+        yield
+    except TosaConvertError:
+        raise
+    except Exception:
+        layers: Iterable[Any] = getattr(model, "_flatten_layers", list)()
+        modes = {row.name: getattr(row, "quantization_mode", None) for row in layers}
+        found = [f"{name} ({mode})" for name, mode in modes.items() if mode]
+        if not found:
+            raise
+        message = f"TFLite's converter fails, and Keras quantised the layers {', '.join(found[:5])}"
+        raise fail("frontend-failed", shown, message, _BEFORE) from None
 
 
 def _of_graph_def(tensorflow: Any, source: Path, request: Request) -> Any:
@@ -132,6 +176,8 @@ def _keras_model(path: Path, shown: str) -> Any:
         hint = (
             "layers of your own: convert FILE.py:FUNCTION, which makes the model with its weights"
         )
+        if _NO_CONFIGURATION in str(error):
+            hint = _ONLY_WEIGHTS
         # Before and in the text are whole configurations.
         text = _CONFIGURATION.sub("", str(error).rpartition("Exception encountered: ")[2])
         raise fail("frontend-failed", shown, f"Keras does not load it: {text}", hint) from None

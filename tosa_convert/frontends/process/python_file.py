@@ -6,6 +6,7 @@ import importlib.util
 import inspect
 import os
 import random
+import re
 import sys
 import traceback
 from collections.abc import Iterable, Mapping
@@ -21,6 +22,7 @@ _USERS_FOLDER: Final = (
     "the file runs in the folder of the command: name a file beside it"
     " Path(__file__).with_name(NAME)"
 )
+_TRACED_BY: Final = re.compile(r"The error occurred while tracing the function .* for jit\. ")
 _BY_KEYWORD: Final = "arguments by keyword come third, after the tuple: (..., (), {'name': ...})"
 #: What the function has assumed, for the user.
 assumed: Final[list[str]] = []
@@ -112,10 +114,12 @@ def _seed() -> None:
             attrgetter(member)(library)(0)
 
 
-def failure(error: Exception | SystemExit, path: Path) -> TosaConvertError:
+def failure(error: Exception | SystemExit, path: Path, hint: str = "") -> TosaConvertError:
     """Return the error for an exception of the user's code.
 
     It names the file's last line in the traceback.
+
+    hint: what would help, if nothing here knows better.
     """
     lines = [
         frame.lineno
@@ -123,11 +127,14 @@ def failure(error: Exception | SystemExit, path: Path) -> TosaConvertError:
         if Path(frame.filename) == path
     ]
     where = f"{path}:{lines[-1]}" if lines else str(path)
-    text = "\n    ".join(str(error).splitlines()[:_MOST_LINES])
+    # JAX would name a function of ours here.
+    said = _TRACED_BY.sub("", str(error))
+    text = "\n    ".join(said.splitlines()[:_MOST_LINES])
     if isinstance(error, SystemExit):
         message = f"the file ends the process: {text or 'sys.exit()'}"
         return fail("frontend-failed", where, message, "leave sys.exit out, or raise an exception")
-    hint = _BESIDE if "attempted relative import" in text else ""
+    if "attempted relative import" in text:
+        hint = _BESIDE
     if isinstance(error, FileNotFoundError):
         hint = _USERS_FOLDER
     return fail("frontend-failed", where, f"{type(error).__name__}: {text}", hint)

@@ -128,7 +128,7 @@ def _interface(path: Path, request: Request, folder: Path) -> Interface:
     not_lowered = _write_program(rest, whole, path, shapes, folder, meanwhile)
     if damage is not None:
         raise damage
-    func = _MAIN if model.other_signatures or model.subgraph else ""
+    func = _function_of(model)
     if is_completed and not not_lowered:
         from tosa_convert.frontends.tflite.complete import complete_program
 
@@ -146,6 +146,14 @@ def _interface(path: Path, request: Request, folder: Path) -> Interface:
         operators=model.operator_making(),
         cut=cut,
     )
+
+
+def _function_of(model: TfliteFile) -> str:
+    """Return the function of the program that is the model; "" if there are no others."""
+    if model.subgraph:
+        return _MAIN
+    # A SavedModel without the signature serving_default has no subgraph of the name main.
+    return (model.name or _MAIN) if model.other_signatures else ""
 
 
 def _hybrid_remarks(model: TfliteFile) -> list[str]:

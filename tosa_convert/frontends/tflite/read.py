@@ -96,8 +96,8 @@ class TfliteFile:
 
     input_signature: tensor -> its name in the only signature. output_names: what the author calls each
     output: its name in the signature, else that of the tensor. other_signatures: the keys of those that
-    are of other subgraphs. subgraph: its number. read_subgraph: reads another one by its number; it
-    raises DamagedError if there is none.
+    are of other subgraphs. subgraph: its number. name: its name. read_subgraph: reads another one by
+    its number; it raises DamagedError if there is none.
     """
 
     tensors: list[Tensor]
@@ -108,6 +108,7 @@ class TfliteFile:
     output_names: list[str] = field(default_factory=list)
     other_signatures: list[str] = field(default_factory=list)
     subgraph: int = 0
+    name: str = ""
     read_subgraph: Callable[[int], TfliteFile] | None = field(default=None, repr=False)
 
     def input_name(self, tensor: int) -> str:
@@ -239,6 +240,7 @@ def _subgraph(model: Table, number: int) -> TfliteFile:
         outputs,
         operators,
         subgraph=number,
+        name=graph.text(4),
         read_subgraph=partial(_subgraph, model),
     )
 

@@ -36,6 +36,29 @@ def dequantize(
     return ((x.to(kind) - zero_point) * scale).to(kind)
 
 
+def dequantize_channels(
+    x: Any,
+    scales: Any,
+    zero_points: Any,
+    axis: int,
+    least: Any,
+    most: Any,
+    dtype: Any,
+    *,
+    out_dtype: Any = None,
+) -> Any:
+    """Lower `dequantize_per_channel`, in the type of the result."""
+    if dtype is torch.uint8:
+        return NotImplemented
+    kind = out_dtype or torch.float32
+    sizes = [1] * x.dim()
+    sizes[axis] = -1
+    number = x.to(kind)
+    if zero_points is not None:
+        number = number - zero_points.reshape(sizes).to(kind)
+    return number * scales.reshape(sizes).to(kind)
+
+
 def choose(
     x: Any, least: int, most: int, eps: float, dtype: Any, *, is_symmetric: bool
 ) -> tuple[Any, Any]:
@@ -56,6 +79,7 @@ def decompositions() -> dict[Any, Any]:
     for name, function in (
         ("quantize_per_tensor", quantize),
         ("dequantize_per_tensor", dequantize),
+        ("dequantize_per_channel", dequantize_channels),
     ):
         packet = getattr(known, name, None)
         for overload in packet.overloads() if packet is not None else ():
