@@ -254,6 +254,18 @@ def test_a_product_is_not_computed_twice_where_equal_values_become_one(
     assert kinds(made).count(kind.upper()) == 1
 
 
+def test_a_product_is_not_computed_twice_where_its_bias_moves_before_a_reshape() -> None:
+    """A GELU scales the sums and multiplies with them, too."""
+
+    def build(b: Builder) -> Value:
+        y = b.matmul(b.input("x", "fp32", (1, 9, 3)), numbers((1, 3, 6), 0))
+        y = b.reshape(b.add(b.reshape(y, (9, 6)), numbers((1, 6), 1)), (1, 9, 6))
+        return b.mul(b.erf(b.mul(y, 0.7)), y)
+
+    made, _ = rewritten(program(build))
+    assert kinds(made) == ["MATMUL", "ADD", "MUL", "ERF", "MUL"]
+
+
 def test_a_second_sum_that_stayed_is_not_passed() -> None:
     def build(b: Builder) -> Value:
         y = b.matmul(b.input("x", "fp32", (1, 8, 3)), numbers((1, 3, 6), 0))
