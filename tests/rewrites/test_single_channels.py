@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from rewrites.programs import kinds, program, rewritten, run
 
 import tosa_convert as tc
 from tosa_convert.builder import Builder, Value
+from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.rewrites.table import EXACT
 
 NAME = "single-channels"
@@ -105,6 +107,17 @@ def _another_stride(b: Builder, x: Value) -> Value:
         pad = [0, channel // 2, 1 - channel // 2, 0] if channel else [0, 0, 1, 0]
         results.append(b.conv2d(cut, weight, bias, pad=pad))
     return b.concat([one for one in results if one.shape == results[0].shape], axis=3)
+
+
+def test_a_bias_of_another_size_stays() -> None:
+    graph = program(lambda b: by_channel(b, b.input("x", "fp32", (1, 5, 6, 3))))
+    block = graph.main
+    for op in block.operators:
+        if op.spec.name == "CONV2D":
+            tensor = block.tensors[op.inputs[2]]
+            data = constant_of(np.zeros(3, np.float32), tensor.dtype)
+            block.tensors[op.inputs[2]] = replace(tensor, shape=(3,), data=data)
+    assert not rewritten(graph, NAME)[1]
 
 
 @pytest.mark.parametrize("build", [_another_order, _some_channels, _two_images, _another_stride])

@@ -37,7 +37,9 @@ def rewrite(op: Operator, edit: BlockEditor) -> str | None:
         weight, bias = _array(one.inputs[1], edit), _array(one.inputs[2], edit)
         if source is None or source != (image or source) or weight is None or bias is None:
             return None
-        if weight.ndim != 4 or not _is_alike(one, first, edit):
+        if weight.ndim != 4 or bias.ndim != 1 or bias.size not in (1, len(weight)):
+            return None
+        if not _is_alike(one, first, edit):
             return None
         image = source
         weights.append(weight)
