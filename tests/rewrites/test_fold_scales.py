@@ -255,7 +255,7 @@ def test_a_product_is_not_computed_twice_where_equal_values_become_one(
 
 
 def test_a_product_is_not_computed_twice_where_its_bias_moves_before_a_reshape() -> None:
-    """A GELU scales the sums and multiplies with them, too."""
+    """Use the sums twice, as a GELU does: it scales them, and multiplies with them."""
 
     def build(b: Builder) -> Value:
         y = b.matmul(b.input("x", "fp32", (1, 9, 3)), numbers((1, 3, 6), 0))

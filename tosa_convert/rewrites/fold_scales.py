@@ -54,7 +54,7 @@ FEW_BYTES: Final = 1 << 10
 
 
 class _Link(NamedTuple):
-    """An operator from the sums to what follows them, and the axis of channels in its result.
+    """Holds an operator between the sums and their scale, and the axis of channels in its result.
 
     The axis is None behind what splits channels.
     """

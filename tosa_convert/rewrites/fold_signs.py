@@ -1,4 +1,4 @@
-"""The signs of parts of a row become signs of the constants that the row is multiplied with.
+"""Move the signs of parts of a row into the constants that multiply the row.
 
 A rotary embedding negates one half of each row, joins the halves the other way round, and multiplies
 with the sines, which are constants.

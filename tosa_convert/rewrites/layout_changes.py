@@ -18,7 +18,7 @@ Order = tuple[int, ...]
 
 TRANSPOSE: Final = operator("TRANSPOSE")
 RESHAPE: Final = operator("RESHAPE")
-#: Stands for a dimension of size 1 that the tensor does not have in its own layout.
+#: Marks a dimension of size 1 that only the other layout has.
 NEW: Final = -1
 #: The most dimensions of a tensor that gets one more: those that level 8K allows.
 _MOST_DIMENSIONS: Final = 6
@@ -36,7 +36,7 @@ SHAPED: Final[dict[str, dict[int, Order]]] = {
 
 
 class LayoutChange:
-    """A change of tensors of one rank from their own layout to the other one.
+    """Changes tensors of one rank from their own layout to another one.
 
     Args:
         axes: The own dimension that each dimension of the other layout is, or NEW.

@@ -31,7 +31,7 @@ _MOST_ADDED: Final = 1e18
 
 
 class _Scaled(NamedTuple):
-    """A value that is another one times a number, moved.
+    """Describes a value as another one, times a number, moved by some operators.
 
     value: the other one. number: the number. movers: what moves the product, in order.
     """

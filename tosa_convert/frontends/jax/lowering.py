@@ -198,9 +198,10 @@ def _is_array(leaf: Any, numbers: tuple[type, ...] = _NUMBERS) -> bool:
 
 
 def _fixed(tree: Any) -> list[bool]:
-    """Return whether each leaf of example arguments is no array, so that it becomes part of the program.
+    """Return which leaves of the example arguments are not arrays: these become part of the program.
 
-    Text and functions are none, and of equinox's modules numbers of Python, as for `eqx.filter_jit`.
+    Text and functions are such leaves, and so are Python's numbers in modules of equinox, as for
+    `eqx.filter_jit`.
     """
     equinox = sys.modules.get("equinox")
     kind = equinox.Module if equinox is not None else ()
@@ -214,7 +215,7 @@ def _fixed(tree: Any) -> list[bool]:
 def _bind_fixed(
     function: Callable[..., Any], arguments: Arguments
 ) -> tuple[Callable[..., Any], Arguments]:
-    """Bind what is no array among the example arguments to a function of a state; None stands for it."""
+    """Bind the example arguments that are not arrays to a function of a state, and put None for them."""
     leaves, tree = jax.tree.flatten(tuple(arguments))
     fixed = _fixed(tuple(arguments))
     if not any(fixed):
@@ -263,7 +264,7 @@ def _program(walk: Walk, traced: Traced) -> Graph | None:
     for port, aval in zip(inputs, closed.in_avals[variables.count :], strict=True):
         arguments.append(Array(aval.dtype, tuple(aval.shape)))
         if is_key(aval):
-            continue  # If no result needs it, as in inference, it is no input of the program.
+            continue  # A key that no result needs, as in inference, is not an input of the program.
         try:
             kind = carrier(aval.dtype)
             refuse_empty(aval.shape)
@@ -293,7 +294,7 @@ def _program(walk: Walk, traced: Traced) -> Graph | None:
 
 
 def _without_keys(inputs: Sequence[Value]) -> tuple[list[Value], list[str]]:
-    """Return the inputs that are no keys of random numbers, and the names of the others."""
+    """Return the inputs that are not random keys, and the names of those that are."""
     return [port for port in inputs if not is_key(port)], [
         port.name for port in inputs if is_key(port)
     ]

@@ -149,7 +149,7 @@ def _interface(path: Path, request: Request, folder: Path) -> Interface:
 
 
 def _function_of(model: TfliteFile) -> str:
-    """Return the function of the program that is the model; "" if there are no others."""
+    """Return the name of the model's function; "" if the program has only one."""
     if model.subgraph:
         return _MAIN
     # A SavedModel without the signature serving_default has no subgraph of the name main.

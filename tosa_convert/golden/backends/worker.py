@@ -337,7 +337,7 @@ def _jax(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Array
     with _users_folder():
         function, example = _split(getattr(_python_file(path, "jax_function"), name)())
     leaves, tree = jax.tree.flatten(example)
-    # As in a conversion: keys, text and functions are no inputs, nor are numbers of equinox's modules.
+    # Keys, text, functions and the numbers of equinox's modules are not inputs of the program.
     module, are_inputs = getattr(sys.modules.get("equinox"), "Module", ()), []
     for node in jax.tree.leaves(example, is_leaf=lambda node: isinstance(node, module)):
         kinds = () if isinstance(node, module) else (int, float, complex)
