@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any, Final
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.frontends.keras.prepare import command_for, fix_sizes, unrolled
+from tosa_convert.frontends.keras.prepare import command_for, fix_sizes, prepared
 from tosa_convert.frontends.process.interface import Interface, NotLowered
 from tosa_convert.frontends.process.python_file import call_factory
 from tosa_convert.frontends.process.request import OUTPUT_NAMES, Request
@@ -76,7 +76,7 @@ def lower(request: Request, folder: Path) -> Interface:
         model = _made_model(request) if request.member else _keras_model(source, shown)
     if not getattr(model, "built", True):
         raise fail("frontend-failed", shown, _NOT_BUILT, _BUILD)
-    with unrolled(model):
+    with prepared(model):
         fixed = fix_sizes(model, request.input_shapes)
         converter = tensorflow.lite.TFLiteConverter.from_keras_model(fixed)
         with _quantised_layers(model, shown):

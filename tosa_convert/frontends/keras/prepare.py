@@ -1,6 +1,7 @@
-"""Prepares Keras models for TFLite, before they are traced: fixed sizes, and unrolled layers.
+"""Prepares Keras models for TFLite, before they are traced: fixed sizes, unrolled layers, no dropout.
 
-TFLite keeps the steps of a recurrent layer in lists, whose rows need a batch of fixed size.
+TFLite keeps the steps of a recurrent layer in lists, whose rows need a batch of fixed size. What is
+changed in a layer is compared with the layer as it was.
 """
 
 from __future__ import annotations
@@ -9,8 +10,13 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
+
+from tosa_convert.errors import fail
+
 #: The most steps of a recurrent layer that are written one after the other.
 _MOST_STEPS: Final = 64
+_MASKED: Final = "make the model with unroll=True and check its numbers, or compute the layer outside"
 
 
 def fix_sizes(model: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
@@ -46,27 +52,101 @@ def fix_sizes(model: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
 
 
 @contextlib.contextmanager
-def unrolled(model: Any) -> Iterator[None]:
-    """Unroll the recurrent layers that return each step, inside the block.
+def prepared(model: Any) -> Iterator[None]:
+    """Unroll the recurrent layers that return each step, and leave out dropout, inside the block.
 
-    TFLite writes a step into the sequence by slices of computed sizes, which TOSA does not have.
+    TFLite writes a step into the sequence by slices of computed sizes, which TOSA does not have, and
+    Keras draws the seeds of dropout in inference, too.
+
+    Raises:
+        TosaConvertError: "not-lowered" for a layer that computes something else then.
     """
     import keras
 
-    changed = [
-        layer
-        for layer in getattr(model, "_flatten_layers", list)()
-        if isinstance(layer, keras.layers.RNN)
-        and (layer.return_sequences and not layer.unroll)
-        and _steps(layer) in range(1, _MOST_STEPS + 1)
-    ]
-    for layer in changed:
-        layer.unroll = True
-    try:
+    with contextlib.ExitStack() as changes:
+        for layer in getattr(model, "_flatten_layers", list)():
+            if not isinstance(layer, keras.layers.RNN) or not getattr(layer, "built", True):
+                continue
+            is_long = _steps(layer) not in range(1, _MOST_STEPS + 1)
+            unrolls = layer.return_sequences and not layer.unroll and not is_long
+            rates = _dropout_rates(layer)
+            if not unrolls and not rates:
+                continue
+            given = _sample(layer)
+            before = given and _results(layer, given)
+            for cell, name in rates:
+                changes.callback(setattr, cell, name, getattr(cell, name))
+                setattr(cell, name, 0.0)
+            if unrolls:
+                changes.callback(_roll, layer)
+                _unroll(layer)
+            if before and not _agree(before, _results(layer, given)):
+                message = f"the layer {layer.name} computes something else when its loop is unrolled"
+                raise fail("not-lowered", layer.name, message, _MASKED)
         yield
-    finally:
-        for layer in changed:
-            layer.unroll = False
+
+
+def _dropout_rates(layer: Any) -> list[tuple[Any, str]]:
+    """Return the cells of a recurrent layer that have a rate of dropout, and which rate."""
+    cells = getattr(layer.cell, "cells", None) or [layer.cell]
+    names = ("dropout", "recurrent_dropout")
+    return [(cell, name) for cell in cells for name in names if getattr(cell, name, 0)]
+
+
+def _unroll(layer: Any) -> None:
+    """Unroll a layer. Unrolled backwards, Keras applies the mask to the outputs in the wrong order."""
+    from keras import ops
+
+    layer.unroll = True
+    looped = layer.inner_loop
+
+    def inner_loop(sequences: Any, initial_state: Any, mask: Any, training: bool = False) -> Any:
+        if mask is None or not (layer.go_backwards and layer.zero_output_for_mask):
+            return looped(sequences, initial_state, mask, training=training)
+        layer.zero_output_for_mask = False
+        try:
+            last, outputs, states = looped(sequences, initial_state, mask, training=training)
+        finally:
+            layer.zero_output_for_mask = True
+        kept = ops.reshape(ops.flip(mask, 1), (*ops.shape(mask), *[1] * (len(outputs.shape) - 2)))
+        outputs = ops.where(kept, outputs, ops.zeros_like(outputs))
+        return ops.where(kept[:, -1], last, ops.zeros_like(last)), outputs, states
+
+    layer.inner_loop = inner_loop
+
+
+def _roll(layer: Any) -> None:
+    layer.unroll = False
+    del layer.inner_loop
+
+
+def _sample(layer: Any) -> Any:
+    """Return numbers for a layer; None if the sizes that it was built for are not known."""
+    shapes = getattr(layer, "_build_shapes_dict", None) or {}
+    shape: Any = next(iter(shapes.values()), None) or ()
+    if not shape or None in shape[1:] or not all(isinstance(n, int) for n in shape[1:]):
+        return None
+    return np.random.default_rng(0).standard_normal((shape[0] or 2, *shape[1:])).astype(np.float32)
+
+
+def _results(layer: Any, given: Any) -> list[Any]:
+    """Return what a layer computes of numbers, without a mask and with two; its states stay."""
+    import keras
+
+    kept = [(one, np.array(one)) for one in layer.variables]
+    steps = np.arange(given.shape[1])
+    masks = [None, *(np.tile(row, (len(given), 1)) for row in (steps < steps[-1], steps % 3 > 0))]
+    found = []
+    for mask in masks:
+        made = layer(given, mask=mask, training=False)
+        found += [np.asarray(one) for one in keras.tree.flatten(made)]
+        for variable, value in kept:
+            variable.assign(value)
+    return found
+
+
+def _agree(before: Sequence[Any], after: Sequence[Any]) -> bool:
+    return all(np.allclose(*pair, rtol=1e-3, atol=1e-5) for pair in zip(before, after, strict=True))
 
 
 def _steps(layer: Any) -> Any:
@@ -82,7 +162,7 @@ def export(model: Any, path: str, shapes: Mapping[str, Sequence[int]]) -> None:
 
     Keras exports a model of symbolic inputs with an open batch, whatever they say.
     """
-    with unrolled(model):
+    with prepared(model):
         _export(fix_sizes(model, shapes), path)
 
 
