@@ -16,7 +16,9 @@ from tosa_convert.errors import fail
 
 #: The most steps of a recurrent layer that are written one after the other.
 _MOST_STEPS: Final = 64
-_MASKED: Final = "make the model with unroll=True and check its numbers, or compute the layer outside"
+_MASKED: Final = (
+    "make the model with unroll=True and check its numbers, or compute the layer outside"
+)
 
 
 def fix_sizes(model: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
@@ -65,23 +67,26 @@ def prepared(model: Any) -> Iterator[None]:
 
     with contextlib.ExitStack() as changes:
         for layer in getattr(model, "_flatten_layers", list)():
-            if not isinstance(layer, keras.layers.RNN) or not getattr(layer, "built", True):
+            if not isinstance(layer, keras.layers.RNN) or not (shape := _built_shape(layer)):
                 continue
-            is_long = _steps(layer) not in range(1, _MOST_STEPS + 1)
-            unrolls = layer.return_sequences and not layer.unroll and not is_long
+            is_short = len(shape) > 1 and shape[1] in range(1, _MOST_STEPS + 1)
+            unrolls = layer.return_sequences and not layer.unroll and is_short
             rates = _dropout_rates(layer)
             if not unrolls and not rates:
                 continue
-            given = _sample(layer)
-            before = given and _results(layer, given)
+            sizes = [size or number for size, number in zip(shape, (2, *[5] * 9), strict=False)]
+            given = np.random.default_rng(0).standard_normal(sizes).astype(np.float32)
+            before = _results(layer, given)
             for cell, name in rates:
                 changes.callback(setattr, cell, name, getattr(cell, name))
                 setattr(cell, name, 0.0)
             if unrolls:
                 changes.callback(_roll, layer)
                 _unroll(layer)
-            if before and not _agree(before, _results(layer, given)):
-                message = f"the layer {layer.name} computes something else when its loop is unrolled"
+            if not _agree(before, _results(layer, given)):
+                message = (
+                    f"the layer {layer.name} computes something else when its loop is unrolled"
+                )
                 raise fail("not-lowered", layer.name, message, _MASKED)
         yield
 
@@ -120,15 +125,6 @@ def _roll(layer: Any) -> None:
     del layer.inner_loop
 
 
-def _sample(layer: Any) -> Any:
-    """Return numbers for a layer; None if the sizes that it was built for are not known."""
-    shapes = getattr(layer, "_build_shapes_dict", None) or {}
-    shape: Any = next(iter(shapes.values()), None) or ()
-    if not shape or None in shape[1:] or not all(isinstance(n, int) for n in shape[1:]):
-        return None
-    return np.random.default_rng(0).standard_normal((shape[0] or 2, *shape[1:])).astype(np.float32)
-
-
 def _results(layer: Any, given: Any) -> list[Any]:
     """Return what a layer computes of numbers, without a mask and with two; its states stay."""
     import keras
@@ -149,12 +145,11 @@ def _agree(before: Sequence[Any], after: Sequence[Any]) -> bool:
     return all(np.allclose(*pair, rtol=1e-3, atol=1e-5) for pair in zip(before, after, strict=True))
 
 
-def _steps(layer: Any) -> Any:
-    """Return the steps with which a recurrent layer was built; None for any number."""
+def _built_shape(layer: Any) -> Any:
+    """Return the shape with which a recurrent layer was built, None for open sizes; () if not known."""
     # By the name of the argument of `build`.
     shapes = getattr(layer, "_build_shapes_dict", None) or {}
-    shape: Any = next(iter(shapes.values()), None) or ()
-    return shape[1] if len(shape) > 1 else None
+    return next(iter(shapes.values()), None) or ()
 
 
 def export(model: Any, path: str, shapes: Mapping[str, Sequence[int]]) -> None:

@@ -172,6 +172,13 @@ def _tflite(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Ar
     return outputs, map(machine.get_tensor, made)
 
 
+def _tensorflow(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:
+    if model.endswith(".tflite"):
+        return _tflite(model, inputs, types)
+    call = _python_file("tensorflow_model.py", "tensorflow_model").opened(model)
+    return _calls(lambda inputs, types: call(inputs), lambda names: {}, inputs, types), []
+
+
 def _to_tflite(array: Any, wanted: Any) -> Any:
     """Convert an array to a type of TFLite: TOSA has no unsigned and no 64-bit integers."""
     pair = array.dtype.kind, wanted.kind
@@ -476,7 +483,7 @@ def _without_type(array: Any) -> Any:
     return np.ascontiguousarray(array).view(f"V{array.dtype.itemsize}").reshape(array.shape)
 
 
-_FUNCTIONS = (_iree, _tflite, _torch, _jax, _onnxruntime, _python)
+_FUNCTIONS = (_iree, _tflite, _tensorflow, _torch, _jax, _onnxruntime, _python)
 _SOFTWARE = {function.__name__.removeprefix("_"): function for function in _FUNCTIONS}
 
 
