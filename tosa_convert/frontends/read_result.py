@@ -230,7 +230,7 @@ def _named(graph: Graph, interface: Interface, name: str) -> Graph:
 
 
 def _order(main: Block, interface: Interface) -> None:
-    """Put the inputs and outputs of a program and of its interface in the order of the model, in place."""
+    """Put inputs and outputs of a program and of its interface in the order of the model, in place."""
     for order, *rows in (
         (interface.input_order, main.inputs, interface.inputs),
         (interface.output_order, main.outputs, interface.outputs),

@@ -360,6 +360,9 @@ def _output_names(model: Any) -> Sequence[str]:
     # Functional models have names. A class with a `call` of its own has none, nor layers in order.
     if isinstance(model, keras.Sequential):
         return [layer.name for layer in model.layers[-1:]]
+    returned = getattr(model, "_outputs_struct", None)
+    if isinstance(returned, dict) and len(returned) == len(model.outputs):
+        return sorted(returned)
     return getattr(model, "output_names", ())
 
 

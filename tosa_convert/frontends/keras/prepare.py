@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +17,9 @@ from tosa_convert.errors import fail
 
 #: The most steps of a recurrent layer that are written one after the other.
 _MOST_STEPS: Final = 64
+#: What TFLite calls the input of a class with a `call` of its own.
+_ONLY_INPUT: Final = "args_0"
+_STRUCTURES: Final = ("_inputs_struct", "_outputs_struct")
 _MASKED: Final = (
     "make the model with unroll=True and check its numbers, or compute the layer outside"
 )
@@ -25,7 +29,8 @@ def fix_sizes(model: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
     """Return a model around a Keras model whose inputs have the given sizes.
 
     The model itself is returned if none of its open sizes is given, or if sizes contradict it, which is
-    found later, and if it has no symbolic inputs, as a class with a `call` of its own.
+    found later. A class with a `call` of its own, whose sizes TFLite would compute, is called with an
+    input of the sizes for which it was built; dictionaries of inputs and outputs become lists.
 
     Args:
         model: a keras.Model.
@@ -36,6 +41,15 @@ def fix_sizes(model: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
     if not isinstance(model, keras.Model):  # One of tf_keras.
         return model
     inputs = getattr(model, "inputs", None) or []
+    if not inputs:
+        built = getattr(model, "_build_shapes_dict", None) or {}
+        sizes = shapes.get(_ONLY_INPUT, shapes.get("arg0", next(iter(built.values()), None)))
+        if len(built) != 1 or not isinstance(sizes, tuple) or None in sizes:
+            return model
+        only = keras.Input(batch_shape=sizes, dtype=model.input_dtype, name=_ONLY_INPUT)
+        return keras.Model(only, model(only), name=model.name)
+    if any(isinstance(getattr(model, name, None), dict) for name in _STRUCTURES):
+        model = keras.Model(inputs, model.outputs, name=model.name)
     fixed = {}
     for position, tensor in enumerate(inputs):
         sizes = shapes.get(tensor.name, shapes.get(f"arg{position}", tensor.shape))
@@ -50,7 +64,9 @@ def fix_sizes(model: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
         return model
     tree = getattr(model, "_inputs_struct", inputs[0] if len(inputs) == 1 else inputs)
     given = keras.tree.map_structure(lambda tensor: fixed[id(tensor)], tree)
-    return keras.Model(given, model(given), name=model.name)
+    # A model that returns an input would be called the origin of it.
+    is_passed = any(output is tensor for output in model.outputs for tensor in inputs)
+    return keras.Model(given, (model.call if is_passed else model)(given), name=model.name)
 
 
 @contextlib.contextmanager
@@ -165,7 +181,7 @@ def _export(fixed: Any, path: str) -> None:
     import keras
 
     inputs = getattr(fixed, "inputs", None) or []
-    if not isinstance(fixed, keras.Model) or all(tensor.shape[:1] == (None,) for tensor in inputs):
+    if not isinstance(fixed, keras.Model) or not inputs:
         fixed.export(path, verbose=False)
         return
     tree = getattr(fixed, "_inputs_struct", inputs[0] if len(inputs) == 1 else inputs)
@@ -173,7 +189,11 @@ def _export(fixed: Any, path: str) -> None:
         lambda tensor: keras.InputSpec(dtype=tensor.dtype, shape=tensor.shape, name=tensor.name),
         tree,
     )
-    fixed.export(path, verbose=False, input_signature=[signature])
+    archive = keras.export.ExportArchive()
+    archive.track(fixed)
+    # Random layers, such as RandomRotation, pass images on in inference only.
+    archive.add_endpoint("serve", partial(fixed.__call__, training=False), [signature])
+    archive.write_out(path, verbose=False)
 
 
 def command_for(model: Any) -> str:

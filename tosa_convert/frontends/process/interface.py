@@ -129,9 +129,9 @@ class Interface:
     versions: distribution -> version, of what took part.
     model: a file of the folder, which was converted in place of the source, such as the TFLite model of
         a Keras model; else "".
-    original: a file of the folder that describes the source to what runs it for `--check`; "" where that is
-        the model itself.
-    input_order, output_order: positions of the inputs and outputs in the order that the user's model has;
+    original: a file of the folder that describes the source to what runs it for `--check`; "" where that
+        is the model itself.
+    input_order, output_order: positions of the inputs and outputs in the order of the user's model;
         empty where it is that of the lowered function.
     function: the function of the program that is the model, if there are others; else "".
     operators: name of a tensor -> the number of the operator of a TFLite model that makes it.

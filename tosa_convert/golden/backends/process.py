@@ -74,6 +74,8 @@ def run_worker(
         write_npy(path, array)
     types = json.dumps([str(array.dtype) for array in inputs])
     write_scratch(folder / "types.json", [types.encode()])
+    if software == "tensorflow" and model.endswith(".tflite"):
+        software = "tflite"
     if software == "tensorflow":
         write_scratch(folder / _TENSORFLOW.name, [_TENSORFLOW.read_bytes()])
     arguments = [software, os.path.abspath(model), os.getcwd()]

@@ -17,7 +17,7 @@ import numpy as np
 Call = Callable[[list[Any]], list[Any]]
 
 
-def opened(description: str) -> Call:
+def opened(description: str) -> Callable[[list[Any], list[str]], list[Any]]:
     """Return what runs the model that a JSON file describes, as the frontend wrote it."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -25,7 +25,7 @@ def opened(description: str) -> Call:
         asked = json.load(file)
     makers = {"keras": _keras, "saved_model": _saved_model, "graph_def": _graph_def}
     call = makers[asked["kind"]](asked)
-    return lambda inputs: [np.asarray(one) for one in call(inputs)]
+    return lambda inputs, types: [np.asarray(one) for one in call(inputs)]
 
 
 def _keras(asked: Any) -> Call:
@@ -53,7 +53,8 @@ def _keras(asked: Any) -> Call:
 def _made(asked: Any) -> Any:
     """Return the model of a function in a Python file, with the weights that were converted."""
     spec = importlib.util.spec_from_file_location("eager_model", asked["path"])
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     sys.dont_write_bytecode = True
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault("eager_model", module)
