@@ -12,6 +12,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
+import numpy as np
+
 from tosa_convert.errors import TosaConvertError, fail, suggest
 from tosa_convert.frontends.keras.prepare import command_for, fix_sizes, prepared
 from tosa_convert.frontends.process.interface import Interface, NotLowered
@@ -49,6 +51,8 @@ _SIGN: Final = (
     "save it with signatures=, or with a tf.function that has an input_signature: "
     "tf.saved_model.save(module, folder, signatures=module.f)"
 )
+#: The file with the weights of a model that a function makes.
+_WEIGHTS: Final = "weights.npz"
 _PLACEHOLDER: Final = "Placeholder"
 #: Operators of a GraphDef whose values are in a checkpoint, and those that compute no output.
 _VARIABLES: Final = ("Variable", "VariableV2", "VarHandleOp")
@@ -87,14 +91,16 @@ def lower(request: Request, folder: Path) -> Interface:
         model = _made_model(request) if request.member else _keras_model(source, shown)
     if not getattr(model, "built", True):
         raise fail("frontend-failed", shown, _NOT_BUILT, _BUILD)
+    if request.member and "examples" in request.options:
+        # Before anything is changed in the model.
+        np.savez(folder / _WEIGHTS, *(np.asarray(one) for one in model.variables))
     with prepared(model):
         fixed = fix_sizes(model, request.input_shapes)
         converter = tensorflow.lite.TFLiteConverter.from_keras_model(fixed)
         with _quantised_layers(model, shown):
             interface = _lower(converter.convert, request, folder, command_for(fixed))
     order(interface, [tensor.name for tensor in getattr(model, "inputs", None) or []])
-    weights = model.variables if request.member and "examples" in request.options else ()
-    described = {"member": request.member, "users": request.users_folder, "weights": weights}
+    described = {"member": request.member, "users": request.users_folder}
     describe(interface, folder, "keras", str(source), **described)
     if interface.model and interface.outputs:
         tflite = read_tflite((folder / interface.model).read_bytes())
@@ -294,11 +300,8 @@ def describe(
     func: str = "",
     member: str = "",
     users: str = "",
-    weights: Sequence[Any] = (),
 ) -> None:
     """Write what `--check` has to run, which is the user's model and not the TFLite one."""
-    import numpy as np
-
     if not interface.model:
         return
     inputs, outputs = (
@@ -309,9 +312,7 @@ def describe(
         )
     )
     row = {"kind": kind, "path": path, "func": func, "member": member, "folder": users}
-    if weights:
-        np.savez(folder / "weights.npz", *(np.asarray(one) for one in weights))
-    row |= {"weights": str(folder / "weights.npz"), "inputs": inputs, "outputs": outputs}
+    row |= {"weights": str(folder / _WEIGHTS), "inputs": inputs, "outputs": outputs}
     interface.original = "original.json"
     (folder / interface.original).write_text(json.dumps(row), encoding="utf-8")
 
