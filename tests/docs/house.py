@@ -184,6 +184,10 @@ OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
         for name in ("api", "module_api")
     },
     "golden.backends.worker": ({"iree", "jax", "torch"}, "a script that another Python runs"),
+    "golden.backends.tensorflow_model": (
+        {"keras", "tensorflow"},
+        "the script beside it imports it",
+    ),
     "golden.backends.in_double": ({"torch"}, "the script beside it imports it"),
     "golden.backends.mlir_consumer": (
         {"torch_mlir", "torch_mlir.execution_engine", "torch_mlir.passmanager"},

@@ -147,7 +147,7 @@ def _note_interface(graph: Graph, interface: Interface, runtime: str) -> None:
 
     No program of TOSA holds their scales.
     """
-    if runtime != "tflite":
+    if runtime not in ("tflite", "tensorflow"):
         return
     main = graph.main
     rows = (("input", main.inputs, interface.inputs), ("output", main.outputs, interface.outputs))

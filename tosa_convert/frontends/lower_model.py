@@ -87,7 +87,7 @@ def lowered(model: Recognised, options: FrontendOptions = _OPTIONS) -> Iterator[
         graph = finish(_request(model, options), interface, folder, options.read)
         runs = f"{model.path}:{model.member}" if model.member else model.path
         if interface.model:
-            runs = str(folder / interface.model)
+            runs = str(folder / (interface.original or interface.model))
         yield Lowered(graph, interface, runs, read_examples(folder, graph.main.inputs))
 
 

@@ -13,7 +13,7 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.extensions import is_extension
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered
 from tosa_convert.frontends.model_summary import describe as describe
-from tosa_convert.frontends.process.request import OUTPUT_NAMES, numeric_shapes
+from tosa_convert.frontends.process.request import INPUT_NAMES, OUTPUT_NAMES, numeric_shapes
 from tosa_convert.frontends.process.run import TIMEOUT
 from tosa_convert.frontends.recognize import Recognised, recognize
 from tosa_convert.frontends.table import FRONTENDS, absent, frontend, missing, model_kinds, on_route
@@ -252,7 +252,11 @@ def from_keras(
         # A SavedModel has no Python code: layers of one's own need not be known to the child.
         path = os.path.join(folder, getattr(model, "name", "") or "model")
         export(model, path, numeric_shapes(read.input_shapes))
-        names = {OUTPUT_NAMES: json.dumps(getattr(model, "output_names", []))}
+        inputs = [tensor.name for tensor in getattr(model, "inputs", None) or []]
+        names = {
+            INPUT_NAMES: json.dumps(inputs),
+            OUTPUT_NAMES: json.dumps(getattr(model, "output_names", [])),
+        }
         return _of_frontend("tensorflow", path, replace(options, options=names))
 
 

@@ -206,8 +206,9 @@ def _rows(opened: Input, interface: Interface) -> list[NotLowered]:
 
 
 def _named(graph: Graph, interface: Interface, name: str) -> Graph:
-    """Return the graph with the framework's names."""
+    """Return the graph with the framework's names, and in the order of the user's model."""
     main = graph.main
+    _order(main, interface)
     for what, given, found in (
         ("inputs", interface.inputs, main.inputs),
         ("outputs", interface.outputs, main.outputs),
@@ -226,6 +227,17 @@ def _named(graph: Graph, interface: Interface, name: str) -> Graph:
         returned = set(interface.cut.outputs) - arguments.keys()
         kept = set(range(len(output_names))) - returned
     return rename_in_order(with_own_outputs(graph, kept), names, output_names)
+
+
+def _order(main: Block, interface: Interface) -> None:
+    """Put inputs and outputs of a program and of its interface in the order of the model, in place."""
+    for order, *rows in (
+        (interface.input_order, main.inputs, interface.inputs),
+        (interface.output_order, main.outputs, interface.outputs),
+    ):
+        for row in rows:
+            if order and len(row) == len(order) and interface.cut is None:
+                row[:] = [row[position] for position in order]
 
 
 def _given_to_caller(main: Block, cut: Cut) -> dict[int, int]:

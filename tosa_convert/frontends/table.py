@@ -57,6 +57,7 @@ OWN_PACKAGES: Final[Mapping[str, str]] = {"numpy": "numpy", "ml_dtypes": "ml_dty
 #: Backend that runs models -> package to import -> its distribution. One of them is enough.
 RUNTIMES: Final[Mapping[str, Mapping[str, str]]] = {
     "tflite": {"ai_edge_litert": "ai-edge-litert", "tensorflow": "tensorflow"},
+    "tensorflow": {"tensorflow": "tensorflow"},
     "torch": {"torch": "torch"},
     "onnxruntime": {"onnxruntime": "onnxruntime"},
     "jax": {"jax": "jax"},
@@ -103,7 +104,7 @@ FRONTENDS: Final = {
             packages={"keras": "keras", "tensorflow": "tensorflow", **_TFLITE},
             converter="tosa_convert.frontends.keras.convert",
             imports=("keras",),
-            runtime="tflite",
+            runtime="tensorflow",
             reads_programs=True,
             library="keras",
         ),
@@ -113,7 +114,8 @@ FRONTENDS: Final = {
             extra="keras",
             packages={"tensorflow": "tensorflow", **_TFLITE},
             converter="tosa_convert.frontends.keras.convert",
-            runtime="tflite",
+            runtime="tensorflow",
+            has_signatures=True,
             reads_programs=True,
         ),
         Frontend(
@@ -263,7 +265,7 @@ def refuse_func(name: str, func: str | None, where: str) -> None:
     """
     if func and not frontend(name).has_signatures:
         message = f"the option func (--func) does not apply to models for {name}"
-        hint = "it chooses a signature of a TFLite model; leave it out"
+        hint = "it chooses a signature of a TFLite model or SavedModel; leave it out"
         raise fail("option-conflict", where, message, hint)
 
 

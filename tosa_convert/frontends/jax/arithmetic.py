@@ -6,19 +6,23 @@ wrap-around. Unsigned integers have the bits of signed ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
+from tosa_convert.frontends.jax.limits import known_limits, limits_of_result
 from tosa_convert.frontends.jax.scope import (
     BOOL,
+    FLOAT32,
     INT32,
     Array,
     NotLowered,
     Scope,
     carrier,
+    constant,
     is_float,
     is_small,
     is_unsigned,
@@ -41,24 +45,38 @@ def computed(s: Scope, name: str, a: Array, b: Array) -> Array:
         return s.narrowed(s.elementwise(name, s.widened(a), s.widened(b)), a.dtype)
     if a.dtype == _UINT32:
         if name != "mul":
-            return _uint32_sum(s, name, a, b)
+            return s.viewed(_wrapped(s, name, s.viewed(a, INT32), s.viewed(b, INT32)), _UINT32)
         made = s.elementwise(name, s.viewed(a, INT32), s.viewed(b, INT32))
         return s.viewed(made, _UINT32)
+    if a.dtype == INT32 and name != "mul" and limits_of_result(name, {}, [a, b], a) is None:
+        return _wrapped(s, name, a, b)
     return s.elementwise(name, a, b)
 
 
-def _uint32_sum(s: Scope, name: str, a: Array, b: Array) -> Array:
-    """Add or subtract modulo 2^32, in halves of 16 bits: a sum of INT32 must not overflow."""
-    (low_a, high_a), (low_b, high_b) = (_halves(s, item) for item in (a, b))
-    low = s.elementwise(name, low_a, low_b)
-    carry = s.elementwise("arithmetic_right_shift", low, 16, round=False)
-    high = s.add(s.elementwise(name, high_a, high_b), carry)
-    made = s.elementwise(
-        "bitwise_or",
-        s.elementwise("logical_left_shift", high, 16),
-        s.elementwise("bitwise_and", low, 0xFFFF),
-    )
-    return s.viewed(made, _UINT32)
+def _wrapped(s: Scope, name: str, a: Array, b: Array) -> Array:
+    """Add or subtract INT32 modulo 2^32: TOSA does not define a sum that does not fit.
+
+    The sign bit is set apart so that the rest fits, and is then put right. MUL wraps around by itself.
+    """
+    if name == "sub" and a.number() == 0:
+        return s.mul(b, -1)
+    if name == "add" and a.is_constant:
+        a, b = b, a
+    number = b.number()
+    if name == "add" and number is not None and number >= 0:
+        made = s.add(s.elementwise("bitwise_or", a, _INT32_MIN), b)
+        flipped = s.elementwise("bitwise_xor", made, _INT32_MIN)
+        made = s.select(s.greater(0, a), made, flipped)
+        made.origin = ("sum", a, int(number))
+        return made
+    second = s.elementwise("bitwise_or", b, _INT32_MIN)
+    if name == "sub":
+        made = s.sub(s.elementwise("bitwise_or", a, _INT32_MIN), second)
+        sign = s.elementwise("bitwise_xor", a, b)
+    else:
+        made = s.add(s.elementwise("bitwise_and", a, ~_INT32_MIN), second)
+        sign = s.elementwise("bitwise_xor", s.elementwise("bitwise_not", a), b)
+    return s.elementwise("bitwise_xor", made, s.elementwise("bitwise_and", sign, _INT32_MIN))
 
 
 def _halves(s: Scope, a: Array) -> tuple[Array, Array]:
@@ -152,6 +170,8 @@ def neg(s: Scope, a: Array) -> Array:
 def abs_(s: Scope, a: Array) -> Array:
     if is_small(a.dtype):
         return s.narrowed(s.elementwise("abs", s.widened(a)), a.dtype)
+    if a.dtype == INT32 and known_limits(a)[0] == _INT32_MIN:
+        return s.maximum(a, s.mul(a, -1))  # The least number stays what it is.
     return s.elementwise("abs", a)
 
 
@@ -238,15 +258,89 @@ def truncated(s: Scope, a: Array) -> Array:
     return s.select(s.greater(0, a), s.elementwise("ceil", a), s.elementwise("floor", a))
 
 
+#: Quotients below 2^_WIDEST are taken in one round; a round before takes the divisor times 2^_SHIFT.
+_WIDEST: Final = 110
+_SHIFT: Final = 72
+#: Divisors are below this power of 2, so that they can be split.
+_MOST_SPLIT: Final = 114
+#: Type -> the exponent above its greatest number, that of its least one, and its significant bits.
+_RANGES: Final = {"float32": (128, -126, 24), "bfloat16": (128, -126, 8), "float16": (16, -24, 11)}
+
+
 def _float_remainder(s: Scope, a: Array, b: Array) -> Array:
-    """Return the remainder of a truncated quotient, corrected if that was rounded up."""
-    size, step = s.elementwise("abs", a), s.elementwise("abs", b)
-    rest = s.sub(size, s.mul(s.elementwise("floor", divided(s, size, step)), step))
-    rest = s.select(s.greater(0, rest), s.add(rest, step), rest)
-    rest = s.select(s.greater_equal(rest, step), s.sub(rest, step), rest)
-    # A finite number is the remainder by infinity.
+    """Return the exact remainder with the sign of the dividend, as fmod of C does.
+
+    Each step subtracts a multiple of the divisor by a factor of few bits: the product and the
+    difference are exact in FP32.
+    """
+    x = s.cast(a, FLOAT32)
+    top, least, bits = _RANGES[str(a.dtype)]
+    size, step = s.elementwise("abs", x), s.elementwise("abs", s.cast(b, FLOAT32))
+    if b.data is not None:
+        step = Array(FLOAT32, b.shape, np.abs(b.data.astype(np.float32)))
+        least, bits = _exponent_and_bits(step.data)
+    if bits == 1:
+        quotient = divided(s, size, step)
+        rest = s.sub(size, s.mul(s.elementwise("floor", quotient), step))
+        rest = s.select(s.greater_equal(quotient, 2.0**24), 0, rest)
+    else:
+        rest = _rest_of_division(s, size, step, top - least, bits)
+    # A finite number is the remainder by infinity; there is none of infinity, or by 0.
     rest = s.select(s.greater(step, size), size, rest)
-    return s.select(s.greater(0, a), s.elementwise("negate", rest), rest)
+    is_defined = s.both(s.greater(np.inf, size), s.greater(step, 0))
+    rest = s.select(is_defined, rest, np.nan)
+    return s.cast(s.select(s.greater(0, x), s.elementwise("negate", rest), rest), a.dtype)
+
+
+def _exponent_and_bits(numbers: Any) -> tuple[int, int]:
+    """Return the least exponent of constants that are neither 0 nor infinite, and their most bits."""
+    mantissas, exponents = np.frexp(numbers[np.isfinite(numbers) & (numbers > 0)])
+    whole = (mantissas * 2**24).astype(np.int64)
+    bits = [24 - (int(one & -one).bit_length() - 1) for one in np.unique(whole)]
+    return int(exponents.min(initial=1)) - 1, max(bits, default=1)
+
+
+def _rest_of_division(s: Scope, size: Array, step: Array, span: int, bits: int) -> Array:
+    """Return the remainder of positive numbers, whose quotient is below 2^span."""
+    is_large = s.greater(step, 2.0**60)  # Their reciprocals may be subnormal.
+    scale = s.select(is_large, 2.0**-64, 1.0, FLOAT32)
+    rest, part = s.mul(size, scale), s.mul(step, scale)
+    rounds = [part]
+    while span - _SHIFT * (len(rounds) - 1) > _WIDEST:
+        last = rounds[-1]
+        far = s.mul(last, 2.0**_SHIFT)
+        rounds.append(s.select(s.greater(2.0 ** (_MOST_SPLIT - _SHIFT), last), far, last))
+    # The first products must not be above the greatest number.
+    is_high = s.greater_equal(rest, 2.0**126)
+    fewer, more = (s.select(is_high, by, 1.0, FLOAT32) for by in (0.25, 4.0))
+    first = s.mul(rounds.pop(), fewer)
+    span -= _SHIFT * len(rounds)
+    rest = s.mul(_reduced(s, s.mul(rest, fewer), first, bits, span), more)
+    while rounds:
+        rest = _reduced(s, rest, rounds.pop(), bits, _SHIFT)
+    rest = s.select(s.greater(0, rest), s.add(rest, part), rest)
+    return s.mul(rest, s.select(is_large, 2.0**64, 1.0, FLOAT32))
+
+
+def _reduced(s: Scope, rest: Array, part: Array, bits: int, span: int) -> Array:
+    """Subtract multiples of `part`, which has so many bits, until about half of it is left."""
+    is_split = bits > 12
+    kept = 11 if is_split else min(24 - bits, 16)
+    high = _upper_bits(s, part, 12) if is_split else part
+    low = s.sub(part, high)
+    inverse = divided(s, constant(np.ones((), np.float32)), part)
+    for _ in range(math.ceil((span + 2) / (kept - 1))):
+        quotient = s.elementwise("floor", s.add(s.mul(rest, inverse), 0.5))
+        quotient = _upper_bits(s, quotient, kept)
+        rest = s.sub(rest, s.mul(quotient, high))
+        rest = s.sub(rest, s.mul(quotient, low)) if is_split else rest
+    return rest
+
+
+def _upper_bits(s: Scope, a: Array, count: int) -> Array:
+    """Round numbers to so many significant bits: T. J. Dekker, 1971."""
+    wide = s.mul(a, 2.0 ** (24 - count) + 1)
+    return s.sub(wide, s.sub(wide, a))
 
 
 # -- comparisons and truth values ----------------------------------------------------------------
@@ -271,7 +365,10 @@ def ne(s: Scope, a: Array, b: Array) -> Array:
 def compared(s: Scope, a: Array, b: Array, name: str, is_flipped: bool = False) -> Array:
     """GREATER or GREATER_EQUAL of numbers of any type. is_flipped: of the second and the first."""
     held = [ordered(s, item) for item in (a, b)]
-    return s.elementwise(name, *(held[::-1] if is_flipped else held), dtype=BOOL)
+    made = s.elementwise(name, *(held[::-1] if is_flipped else held), dtype=BOOL)
+    if a.dtype == INT32 and is_flipped and name == "greater" and b.number() == 0:
+        made.origin = ("negative", a, 0)
+    return made
 
 
 def sorted_before(s: Scope, a: Array, b: Array) -> Array:
@@ -309,6 +406,8 @@ def not_(s: Scope, a: Array) -> Array:
 
 def select_n(s: Scope, which: Array, *cases: Array) -> Array:
     kind = cases[0].dtype
+    if (known := _negative_index(s, which, cases)) is not None:
+        return known
     held = [s.viewed(case, carrier(kind)) for case in cases]
     if which.dtype == BOOL:
         return s.viewed(s.select(which, held[1], held[0]), kind)
@@ -316,6 +415,17 @@ def select_n(s: Scope, which: Array, *cases: Array) -> Array:
     for index in range(len(held) - 2, -1, -1):
         made = s.select(s.greater(index + 1, which), held[index], made)
     return s.viewed(made, kind)
+
+
+def _negative_index(s: Scope, which: Array, cases: Sequence[Array]) -> Array | None:
+    """Return x, or x + c where x is negative, which cannot overflow; None for other selections."""
+    if which.origin is None or which.origin[0] != "negative" or len(cases) != 2:
+        return None
+    x, total = cases
+    if total.origin is None or not (which.origin[1] is total.origin[1] is x):
+        return None
+    made = s.add(s.elementwise("bitwise_or", x, _INT32_MIN), total.origin[2])
+    return s.select(which, made, x)
 
 
 # -- bits ----------------------------------------------------------------------------------------

@@ -217,8 +217,16 @@ def atan2(s: Scope, y: Array, x: Array) -> Array:
     ratio = divided(s, above, s.select(s.equal(below, 0), 1, below))
     made = atan(s, s.select(both_infinite, 1, ratio))
     made = s.select(is_steep, s.sub(math.pi / 2, made), made)
-    made = s.select(s.greater(0, x), s.sub(math.pi, made), made)
-    return s.select(s.greater(0, y), s.elementwise("negate", made), made)
+    made = s.select(_has_minus(s, x), s.sub(math.pi, made), made)
+    return s.select(_has_minus(s, y), s.elementwise("negate", made), made)
+
+
+def _has_minus(s: Scope, a: Array) -> Array:
+    """Return where a number is negative or -0.0, whose reciprocal is minus infinity."""
+    if a.data is not None:
+        return constant(np.signbit(a.data))
+    inverse = s.elementwise("reciprocal", a)
+    return s.greater(0, s.select(s.equal(a, 0), inverse, a))
 
 
 def _cosine(s: Scope, x: Array) -> Array:

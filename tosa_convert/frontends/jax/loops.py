@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +12,8 @@ from tosa_convert.builder import Builder
 from tosa_convert.builder.values import Value
 from tosa_convert.frontends.jax import layout
 from tosa_convert.frontends.jax.indexing import as_rows, from_rows, rows_at, write_rows
-from tosa_convert.frontends.jax.scope import BOOL, Array, Scope, Step, constant
+from tosa_convert.frontends.jax.limits import Limits, known_limits
+from tosa_convert.frontends.jax.scope import BOOL, INT32, Array, Scope, Step, constant
 from tosa_convert.records import dataclass
 
 #: A loop is unrolled if its iterations together have at most this many equations.
@@ -41,7 +42,8 @@ class _Captured:
 def _arguments(values: Sequence[Value], like: Sequence[Array]) -> list[Array]:
     """Return the arguments of a region as arrays."""
     return [
-        Array(item.dtype, item.shape, None, value) for value, item in zip(values, like, strict=True)
+        Array(item.dtype, item.shape, None, value, limits=item.limits)
+        for value, item in zip(values, like, strict=True)
     ]
 
 
@@ -58,7 +60,9 @@ def _results(scope: Scope, arrays: Sequence[Array]) -> list[Value]:
 
 def _whole(s: Scope, arrays: Sequence[Array]) -> list[Array]:
     """Arrays with all elements stored, as values of the program."""
-    return [s.array(s.whole(item), item.dtype) for item in arrays]
+    return [
+        Array(item.dtype, item.shape, None, s.whole(item), limits=item.limits) for item in arrays
+    ]
 
 
 # -- while ---------------------------------------------------------------------------------------
@@ -68,17 +72,28 @@ Region = Callable[[Scope, Sequence[Array], Sequence[Array]], Sequence[Array]]
 
 
 def _while_loop(
-    s: Scope, state: Sequence[Array], captured: Sequence[Array], condition: Region, body: Region
+    s: Scope,
+    state: Sequence[Array],
+    captured: Sequence[Array],
+    condition: Region,
+    body: Region,
+    limits: Mapping[int, Limits],
 ) -> list[Array]:
-    """WHILE_LOOP. What the regions capture passes through as further state."""
+    """WHILE_LOOP. What the regions capture passes through as further state.
+
+    limits: of elements of the state while the body runs, by position.
+    """
     held = _Captured(captured)
-    carried = [*_whole(s, state), *_whole(s, held.operands)]
+    first = [Array(item.dtype, item.shape, None, s.whole(item)) for item in state]
+    carried = [*first, *_whole(s, held.operands)]
     count = len(state)
 
     def region(function: Region, is_body: bool) -> Callable[..., list[Value]]:
         def built(builder: Builder, *values: Value) -> list[Value]:
             scope = Scope(builder)
             inner = _arguments(values, carried)
+            for position, known in limits.items() if is_body else ():
+                inner[position].limits = known
             given = held.inside(inner[count:])
             made = function(scope, inner[:count], given)
             passed = inner[count:] if is_body else []
@@ -89,7 +104,7 @@ def _while_loop(
     values = s.builder.while_loop(
         [s.value(item) for item in carried], region(condition, False), region(body, True)
     )
-    return _arguments(values[:count], state)
+    return _arguments(values[:count], first)
 
 
 def while_(step: Step) -> list[Array]:
@@ -105,7 +120,29 @@ def while_(step: Step) -> list[Array]:
     def body(scope: Scope, inner: Sequence[Array], given: Sequence[Array]) -> list[Array]:
         return step.run(scope, params["body_jaxpr"], [*given[condition_count:], *inner])
 
-    return _while_loop(step.scope, state, [*of_condition, *of_body], condition, body)
+    # A number below another one is not the greatest of its type.
+    limits = {}
+    inner = params["cond_jaxpr"].jaxpr
+    tests = [
+        one for one in inner.eqns if inner.outvars[0] in one.outvars and one.primitive.name == "lt"
+    ]
+    for place, variable in enumerate(inner.invars[condition_count:]):
+        if tests and tests[0].invars[0] is variable and variable.aval.dtype == INT32:
+            low, high = known_limits(Array(INT32, ()))
+            if (_increment(params["body_jaxpr"].jaxpr, body_count, place) or 0) > 0:
+                low = known_limits(state[place])[0]
+            limits[place] = low, high - 1
+    return _while_loop(step.scope, state, [*of_condition, *of_body], condition, body, limits)
+
+
+def _increment(jaxpr: Any, constants: int, place: int) -> int | None:
+    """Return the number that the body of a loop adds to an INT32 of its state; None for others."""
+    argument, result = jaxpr.invars[constants + place], jaxpr.outvars[place]
+    made = next((one for one in jaxpr.eqns if result in one.outvars), None)
+    if made is None or made.primitive.name != "add" or made.invars[0] is not argument:
+        return None
+    number = getattr(made.invars[1], "val", None)
+    return None if number is None or argument.aval.dtype != INT32 else int(number)
 
 
 # -- scan ----------------------------------------------------------------------------------------
@@ -187,7 +224,17 @@ def _scan_loop(step: Step) -> list[Array]:
         following = scope.add(index, -1 if is_reverse else 1)
         return [following, *results[: len(carry)], *written]
 
-    found = _while_loop(step.scope, [first, *carry, *made], [*consts, *columns], condition, body)
+    limits = {0: (0, length - 1)}
+    for place, item in enumerate(carry):
+        added = _increment(params["jaxpr"].jaxpr, len(consts), place)
+        if added is not None and item.is_constant:
+            low, high = known_limits(item)
+            limits[1 + place] = (
+                low + min(0, added * (length - 1)),
+                high + max(0, added * (length - 1)),
+            )
+    state = [first, *carry, *made]
+    found = _while_loop(step.scope, state, [*consts, *columns], condition, body, limits)
     return found[1:]
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from tosa_convert.frontends.jax import layout
 from tosa_convert.frontends.jax.arithmetic import combination, ordered, unordered
 from tosa_convert.frontends.jax.functions import logsumexp2
+from tosa_convert.frontends.jax.limits import limits_of_result
 from tosa_convert.frontends.jax.scope import (
     BOOL,
     INT32,
@@ -20,7 +21,6 @@ from tosa_convert.frontends.jax.scope import (
     carrier,
     is_float,
     is_small,
-    is_unsigned,
 )
 from tosa_convert.frontends.recipes import reduce_by_halves
 
@@ -95,9 +95,9 @@ def summed(s: Scope, a: Array, axes: Sequence[int]) -> Array:
     """Sum elements of any type."""
     if is_small(a.dtype):
         return s.narrowed(by_operator(s, s.widened(a), axes, "reduce_sum"), a.dtype)
-    if is_unsigned(a.dtype):
-        return by_halves(s, a, axes, combination(s, "add"))
-    return by_operator(s, a, axes, "reduce_sum")
+    if is_float(a.dtype) or limits_of_result("reduce_sum", {"axes": axes}, [a], a) is not None:
+        return by_operator(s, a, axes, "reduce_sum")
+    return by_halves(s, a, axes, combination(s, "add"))
 
 
 def multiplied(s: Scope, a: Array, axes: Sequence[int]) -> Array:

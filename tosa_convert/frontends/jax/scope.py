@@ -122,6 +122,8 @@ class Array:
     value: the value of the program that holds it, with sizes of 1 as in `data`.
     parts: the real and the imaginary part of complex numbers, which have neither data nor value. None of
         the three: it could not be lowered.
+    limits: the least and the greatest of its integers, if they are known.
+    origin: ("sum", x, c) for x + c that wraps around, and ("negative", x, 0) for x < 0, of INT32.
     """
 
     dtype: Any
@@ -129,6 +131,8 @@ class Array:
     data: Data | None = None
     value: Value | None = None
     parts: tuple[Array, Array] | None = None
+    limits: tuple[int, int] | None = None
+    origin: tuple[str, Array, int] | None = None
 
     @property
     def stored(self) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from jax.extend.core import Literal
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.jax.complex_numbers import as_parts, is_complex, lower_complex
+from tosa_convert.frontends.jax.limits import limits_of_result
 from tosa_convert.frontends.jax.scope import Array, NotLowered, Scope, Step, carrier, whole_data
 from tosa_convert.frontends.jax.source import Place, place_of_equation
 from tosa_convert.frontends.jax.table import CALLBACKS, CALLS, REFUSED, ROWS
@@ -129,6 +130,7 @@ class Walk:
         results = [made] if isinstance(made, Array) else list(made)
         for result, aval in zip(results, avals, strict=True):
             assert (result.shape, result.dtype) == (tuple(aval.shape), aval.dtype), (name, result)
+            result.limits = limits_of_result(name, equation.params, inputs, aval) or result.limits
         return results
 
     def refuse(self, what: str, problem: NotLowered) -> None:

@@ -12,11 +12,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.frontends.keras.prepare import command_for, fix_sizes, unrolled
+import numpy as np
+
+from tosa_convert.errors import TosaConvertError, fail, suggest
+from tosa_convert.frontends.keras.prepare import command_for, fix_sizes, prepared
 from tosa_convert.frontends.process.interface import Interface, NotLowered
 from tosa_convert.frontends.process.python_file import call_factory
-from tosa_convert.frontends.process.request import OUTPUT_NAMES, Request
+from tosa_convert.frontends.process.request import INPUT_NAMES, OUTPUT_NAMES, Request
 from tosa_convert.frontends.tflite.convert import lower_file
 from tosa_convert.frontends.tflite.read import TfliteFile, read_tflite
 
@@ -44,11 +46,13 @@ _ONLY_WEIGHTS: Final = (
     "model and loads them"
 )
 _BEFORE: Final = "convert the model from before quantize(), or quantise its TFLite model"
-_NO_SIGNATURE: Final = "signature key"
+_DEFAULT: Final = "serving_default"
 _SIGN: Final = (
     "save it with signatures=, or with a tf.function that has an input_signature: "
     "tf.saved_model.save(module, folder, signatures=module.f)"
 )
+#: The file with the weights of a model that a function makes.
+_WEIGHTS: Final = "weights.npz"
 _PLACEHOLDER: Final = "Placeholder"
 #: Operators of a GraphDef whose values are in a checkpoint, and those that compute no output.
 _VARIABLES: Final = ("Variable", "VariableV2", "VarHandleOp")
@@ -64,42 +68,65 @@ def lower(request: Request, folder: Path) -> Interface:
 
     source = Path(request.source)
     if source.is_dir():
-        converter = _of_saved_model(tensorflow, source, request.shown or str(source))
+        chosen, *others = _signatures(tensorflow, source, request)
+        make = tensorflow.lite.TFLiteConverter.from_saved_model
+        converter = make(str(source), signature_keys=[chosen])
         interface = _lower(converter.convert, request, folder)
+        if others and not request.func:
+            listed = ", ".join(map(repr, others))
+            interface.remarks.append(
+                f"other signatures are not converted: {listed}; --func chooses one"
+            )
+        order(interface, json.loads(request.options.get(INPUT_NAMES, "[]")))
+        describe(interface, folder, "saved_model", str(source), func=chosen)
         name_outputs(interface, json.loads(request.options.get(OUTPUT_NAMES, "[]")))
         return interface
     shown = request.shown or str(source)
     if request.frontend == "tensorflow":
         converter = _of_graph_def(tensorflow, source, request)
-        return _lower(converter.convert, request, folder)
+        interface = _lower(converter.convert, request, folder)
+        describe(interface, folder, "graph_def", str(source))
+        return interface
     with layer_lines(source) as lines:
         model = _made_model(request) if request.member else _keras_model(source, shown)
     if not getattr(model, "built", True):
         raise fail("frontend-failed", shown, _NOT_BUILT, _BUILD)
-    with unrolled(model):
+    if request.member and "examples" in request.options:
+        # Before anything is changed in the model.
+        np.savez(folder / _WEIGHTS, *(np.asarray(one) for one in model.variables))
+    with prepared(model):
         fixed = fix_sizes(model, request.input_shapes)
         converter = tensorflow.lite.TFLiteConverter.from_keras_model(fixed)
         with _quantised_layers(model, shown):
             interface = _lower(converter.convert, request, folder, command_for(fixed))
+    order(interface, [tensor.name for tensor in getattr(model, "inputs", None) or []])
+    described = {"member": request.member, "users": request.users_folder}
+    describe(interface, folder, "keras", str(source), **described)
     if interface.model and interface.outputs:
         tflite = read_tflite((folder / interface.model).read_bytes())
         add_source(interface, model, tflite, str(source), lines)
     return interface
 
 
-def _of_saved_model(tensorflow: Any, folder: Path, shown: str) -> Any:
-    """Return the converter of a SavedModel.
+def _signatures(tensorflow: Any, folder: Path, request: Request) -> list[str]:
+    """Return the signatures of a SavedModel, the one that is converted first.
 
     Raises:
-        TosaConvertError: "frontend-failed" if it has no signature.
+        TosaConvertError: "frontend-failed" if it has no signature; "unknown-function" if it has none of
+            the name that is asked for.
     """
-    try:
-        return tensorflow.lite.TFLiteConverter.from_saved_model(str(folder))
-    except ValueError as error:
-        if _NO_SIGNATURE not in str(error):
-            raise
+    shown = request.shown or str(folder)
+    names = list(tensorflow.saved_model.load(str(folder)).signatures)
+    if not names:
         message = "the SavedModel has no signature, which would say what its inputs are"
-        raise fail("frontend-failed", shown, message, _SIGN) from None
+        raise fail("frontend-failed", shown, message, _SIGN)
+    func = request.func or (_DEFAULT if _DEFAULT in names else names[0])
+    if func not in names:
+        message = f"the SavedModel has no signature {func!r}; it has {', '.join(map(repr, names))}"
+        raise fail(
+            "unknown-function", "--func", message, suggest(func, names, "choose one of them")
+        )
+    return [func, *(name for name in names if name != func)]
 
 
 @contextlib.contextmanager
@@ -250,6 +277,46 @@ def layer_lines(path: Path) -> Iterator[dict[int, int]]:
         keras.Operation.__init__ = original
 
 
+def order(interface: Interface, inputs: Sequence[str]) -> None:
+    """Note the order of inputs and outputs that the model has; TFLite has another one.
+
+    inputs: their names in the model's order, if it is known.
+    """
+    given = [value.name for value in interface.inputs]
+    if len(set(inputs)) == len(inputs) and sorted(given) == sorted(inputs):
+        interface.input_order = [given.index(name) for name in inputs]
+    numbers = [_OUTPUT.fullmatch(value.name) for value in interface.outputs]
+    found = [int(number[1]) for number in numbers if number]
+    if sorted(found) == list(range(len(interface.outputs))):
+        interface.output_order = [found.index(place) for place in range(len(found))]
+
+
+def describe(
+    interface: Interface,
+    folder: Path,
+    kind: str,
+    path: str,
+    *,
+    func: str = "",
+    member: str = "",
+    users: str = "",
+) -> None:
+    """Write what `--check` has to run, which is the user's model and not the TFLite one."""
+    if not interface.model:
+        return
+    inputs, outputs = (
+        [values[place].name for place in places or range(len(values))]
+        for values, places in (
+            (interface.inputs, interface.input_order),
+            (interface.outputs, interface.output_order),
+        )
+    )
+    row = {"kind": kind, "path": path, "func": func, "member": member, "folder": users}
+    row |= {"weights": str(folder / _WEIGHTS), "inputs": inputs, "outputs": outputs}
+    interface.original = "original.json"
+    (folder / interface.original).write_text(json.dumps(row), encoding="utf-8")
+
+
 def name_outputs(interface: Interface, names: Sequence[str]) -> None:
     """Give the outputs of a model the names that Keras has for them, in the order of the model."""
     for value in interface.outputs:
@@ -294,6 +361,9 @@ def _output_names(model: Any) -> Sequence[str]:
     # Functional models have names. A class with a `call` of its own has none, nor layers in order.
     if isinstance(model, keras.Sequential):
         return [layer.name for layer in model.layers[-1:]]
+    returned = getattr(model, "_outputs_struct", None)
+    if isinstance(returned, dict) and len(returned) == len(model.outputs):
+        return sorted(returned)
     return getattr(model, "output_names", ())
 
 

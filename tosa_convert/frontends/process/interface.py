@@ -129,6 +129,10 @@ class Interface:
     versions: distribution -> version, of what took part.
     model: a file of the folder, which was converted in place of the source, such as the TFLite model of
         a Keras model; else "".
+    original: a file of the folder that describes the source to what runs it for `--check`; "" where that
+        is the model itself.
+    input_order, output_order: positions of the inputs and outputs in the order of the user's model;
+        empty where it is that of the lowered function.
     function: the function of the program that is the model, if there are others; else "".
     operators: name of a tensor -> the number of the operator of a TFLite model that makes it.
     places: of a model that was made from the source: name of a tensor -> the location in the source of
@@ -147,6 +151,9 @@ class Interface:
     remarks: list[str] = field(default_factory=list)
     versions: Mapping[str, str] = field(default_factory=dict)
     model: str = ""
+    original: str = ""
+    input_order: list[int] = field(default_factory=list)
+    output_order: list[int] = field(default_factory=list)
     function: str = ""
     operators: Mapping[str, int] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)

@@ -19,6 +19,8 @@ REQUEST_FILE: Final = "request.json"
 CONSTANTS: Final = "constants"
 #: Option of the tensorflow frontend: a JSON list of the names that a Keras model has for its outputs.
 OUTPUT_NAMES: Final = "output-names"
+#: ... and of those for its inputs.
+INPUT_NAMES: Final = "input-names"
 #: Option of the torch frontend: "yes" if the file was made in this process, and its code may run.
 TRUSTED: Final = "trusted"
 

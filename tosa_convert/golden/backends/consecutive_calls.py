@@ -19,9 +19,9 @@ from tosa_convert.golden.running.variable_states import variables_of
 from tosa_convert.graph.model import Graph, counted
 
 #: Software whose models have states that are known after each call.
-WITH_STATES: Final = frozenset(["torch", "jax", "tflite"])
+WITH_STATES: Final = frozenset(["torch", "jax", "tflite", "tensorflow"])
 #: Software that does not show all states of a model.
-HIDES_STATES: Final = frozenset(["tflite"])
+HIDES_STATES: Final = frozenset(["tflite", "tensorflow"])
 
 
 def call_in_a_row(

@@ -38,6 +38,8 @@ PACKAGES: Final = {
     "onnxruntime": "pip install onnxruntime",
     "jax": "pip install jax",
 }
+#: What `worker.py` runs models of Keras and TensorFlow with.
+_TENSORFLOW: Final = Path(__file__).with_name("tensorflow_model.py")
 #: Frontends whose models `convert --check` runs as TFLite.
 _MADE_INTO_TFLITE: Final = ("keras", "tensorflow")
 #: Characters of a line that says why a program was refused.
@@ -72,6 +74,10 @@ def run_worker(
         write_npy(path, array)
     types = json.dumps([str(array.dtype) for array in inputs])
     write_scratch(folder / "types.json", [types.encode()])
+    if software == "tensorflow" and model.endswith(".tflite"):
+        software = "tflite"
+    if software == "tensorflow":
+        write_scratch(folder / _TENSORFLOW.name, [_TENSORFLOW.read_bytes()])
     arguments = [software, os.path.abspath(model), os.getcwd()]
     ended = _run_worker(machine, arguments, folder)
     if software == "tflite" and ended.code == -_SIGABRT:

@@ -24,6 +24,7 @@ import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -172,6 +173,11 @@ def _tflite(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Ar
     return outputs, map(machine.get_tensor, made)
 
 
+def _tensorflow(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Arrays]:
+    call = _python_file("tensorflow_model.py", "tensorflow_model").opened(model)
+    return _calls(call, lambda names: {}, inputs, types), []
+
+
 def _to_tflite(array: Any, wanted: Any) -> Any:
     """Convert an array to a type of TFLite: TOSA has no unsigned and no 64-bit integers."""
     pair = array.dtype.kind, wanted.kind
@@ -301,8 +307,7 @@ def _torch_arguments(torch: Any, tensors: list[Any], example: Any) -> Any:
     """
     if example is None:
         return tensors, {}
-    tree = torch.utils._pytree
-    leaves, spec = tree.tree_flatten(example)
+    leaves, spec = (tree := torch.utils._pytree).tree_flatten(example)
     places = [index for index, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     if len(places) != len(tensors):
         return tensors, {}
@@ -354,8 +359,7 @@ def _jax(model: str, inputs: list[Any], types: list[str]) -> tuple[Arrays, Array
 
     outputs = _calls(call, lambda _: _jax_states(jax, function), inputs, types)
     if note := getattr(function, "note", ""):
-        with open("note.txt", "w", encoding="utf-8") as file:
-            file.write(note)
+        Path("note.txt").write_text(note, encoding="utf-8")
     return outputs, []
 
 
@@ -370,8 +374,8 @@ def _jax_states(jax: Any, function: Any) -> dict[str, Any]:
         return {}
     rows, _ = jax.tree_util.tree_flatten_with_path(nnx.state(function))
     named = partial(jax.tree_util.keystr, simple=True, separator=".")
-    arrays = {named(path).removesuffix(".value"): row for path, row in rows if _is_jax_array(row)}
-    return {name: _without_type(np.asarray(array)) for name, array in arrays.items()}
+    held = [(named(path), np.asarray(row)) for path, row in rows if _is_jax_array(row)]
+    return {name.removesuffix(".value"): _without_type(array) for name, array in held}
 
 
 def _to_jax(jax: Any, leaf: Any, array: Any) -> Any:
@@ -389,15 +393,12 @@ def _onnxruntime(model: str, inputs: list[Any], types: list[str]) -> tuple[Array
     # Optimisations fuse quantised operators, and change results by more than a step.
     options.graph_optimization_level = software.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = software.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    rows = session.get_inputs()
-    if len(rows) != len(inputs):
+    if len(rows := session.get_inputs()) != len(inputs):
         raise SystemExit(f"the ONNX model has {len(rows)} inputs, the TOSA one {len(inputs)}")
     # TOSA has no 64-bit types: the arrays may have been narrowed.
     wide = {"tensor(int64)": np.int64, "tensor(double)": np.float64}
-    given = {
-        row.name: array.astype(wide[row.type]) if row.type in wide else array
-        for row, array in zip(rows, inputs, strict=True)
-    }
+    pairs = zip(rows, inputs, strict=True)
+    given = {row.name: array.astype(wide.get(row.type, array.dtype)) for row, array in pairs}
     return session.run(None, given), []
 
 
@@ -415,8 +416,7 @@ def _users_folder() -> Iterator[None]:
 
 def _python_file(file: str, name: str) -> Any:
     """Return the module of a user's file."""
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
+    if (spec := importlib.util.spec_from_file_location(name, file)) is None or not spec.loader:
         raise SystemExit(f"{file} is not a Python file")
     # A compiled copy is taken for the file's if both have the same second and the same size.
     sys.dont_write_bytecode = True
@@ -476,7 +476,7 @@ def _without_type(array: Any) -> Any:
     return np.ascontiguousarray(array).view(f"V{array.dtype.itemsize}").reshape(array.shape)
 
 
-_FUNCTIONS = (_iree, _tflite, _torch, _jax, _onnxruntime, _python)
+_FUNCTIONS = (_iree, _tflite, _tensorflow, _torch, _jax, _onnxruntime, _python)
 _SOFTWARE = {function.__name__.removeprefix("_"): function for function in _FUNCTIONS}
 
 
