@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -13,13 +14,15 @@ import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 from onnx import helper, inliner
+from torch_mlir import ir
 from torch_mlir.extras import onnx_importer
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.frontends.onnx.decompose import decompose, infer, opset_of
+from tosa_convert.frontends.onnx.decompose import decompose, opset_of
 from tosa_convert.frontends.onnx.few_bits import hold_in_bytes
 from tosa_convert.frontends.onnx.fold import fold_with_onnxruntime
 from tosa_convert.frontends.onnx.import_model import import_model
+from tosa_convert.frontends.onnx.shapes import doubtful_nodes, infer
 from tosa_convert.frontends.onnx.versions import OPSET, newer
 from tosa_convert.frontends.onnx.weights import Weights, load
 from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, Value
@@ -37,6 +40,8 @@ from tosa_convert.frontends.torch.unlowered_report import report
 
 #: Lines of what onnx's checker says that a message repeats.
 _MOST_LINES: Final = 6
+#: The greatest numbers of the types of CLAMP.
+_GREATEST: Final = {"f32": 3.4028234663852886e38, "f16": 65504.0, "bf16": 3.3895313892515355e38}
 _TO_BACKEND: Final = "builtin.module(torch-onnx-to-torch-backend-pipeline)"
 
 
@@ -86,6 +91,7 @@ def checked(source: Path, shown: str) -> tuple[Any, Weights]:
     except DecodeError as error:
         message = f"the ONNX model is damaged: {error}"
         raise fail("unrecognised-input", shown, message) from None
+    _settle_names(model.graph)
     if not model.HasField("graph"):
         raise fail("unrecognised-input", shown, "the ONNX model is damaged: it has no graph")
     counts = Counter(info.name for info in model.graph.input)
@@ -94,6 +100,17 @@ def checked(source: Path, shown: str) -> tuple[Any, Weights]:
         message = f"the ONNX model is damaged: two inputs are called {twice!r}"
         raise fail("unrecognised-input", shown, message)
     return model, weights
+
+
+def _settle_names(graph: Any) -> None:
+    """Name nodes without a name by what they make, and list no constant as an input, in place."""
+    for node in graph.node:
+        node.name = node.name or next(filter(None, node.output), "")
+    constants = {tensor.name for tensor in graph.initializer}
+    inputs = [info for info in graph.input if info.name not in constants]
+    if len(inputs) < len(graph.input):  # As all are before version 4 of the format.
+        del graph.input[:]
+        graph.input.extend(inputs)
 
 
 def refuse_invalid(source: Path, shown: str) -> None:
@@ -144,10 +161,8 @@ def make_constants(model: Any, path: Path) -> None:
 
 
 def signature(model: Any) -> tuple[list[Value], list[Value]]:
-    """Return the inputs and outputs of a model in its own words; initializers are not inputs."""
-    constants = {tensor.name for tensor in model.graph.initializer}
-    inputs = [_value(info) for info in model.graph.input if info.name not in constants]
-    return inputs, [_value(info) for info in model.graph.output]
+    """Return the inputs and outputs of a model in its own words."""
+    return [_value(info) for info in model.graph.input], [_value(info) for info in model.graph.output]
 
 
 def _value(info: Any) -> Value:
@@ -199,7 +214,9 @@ def lower_model(
 
 def _lower(model: Any, weights: Weights, scratch: Path, cutter: Cutter | None = None) -> Any:
     inputs = [info.name for info in model.graph.input]
-    folded = fold_with_onnxruntime(infer(model), scratch, weights)
+    model = infer(model)
+    # onnxruntime folds shapes that onnx infers, and computes others.
+    folded = None if doubtful_nodes(model) else fold_with_onnxruntime(model, scratch, weights)
     if folded is not None and [info.name for info in folded.graph.input] == inputs:
         model = folded
     model, refused = decompose(model, weights)
@@ -237,7 +254,24 @@ def _import(
                 new = _as_onnx(row, kinds=kinds)
                 found[new] = found.get(new, 0) + count
             raise NotLoweredError(found) from None
+    _keep_infinities(module)
     return module
+
+
+def _keep_infinities(module: Any) -> None:
+    """Unbound CLAMP where torch-mlir bounds it by the greatest number, in place."""
+
+    def unbound(operation: Any) -> Any:
+        if operation.name == "tosa.clamp":
+            for name in ("min_val", "max_val"):
+                bound = operation.attributes[name]
+                if isinstance(bound, ir.FloatAttr) and abs(bound.value) >= _GREATEST[str(bound.type)]:
+                    infinity = math.copysign(math.inf, bound.value)
+                    operation.attributes[name] = ir.FloatAttr.get(bound.type, infinity)
+        return ir.WalkResult.ADVANCE
+
+    with module.context, ir.Location.unknown():
+        module.operation.walk(unbound)
 
 
 def _operations_of(module: Any, rows: Iterable[Unlowered]) -> list[tuple[Any, Unlowered]]:

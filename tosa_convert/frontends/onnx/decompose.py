@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import onnx
 
+from tosa_convert.frontends.onnx.decompositions.integers import refuse_unsigned
 from tosa_convert.frontends.onnx.decompositions.microsoft import DOMAIN, MICROSOFT, adopt
 from tosa_convert.frontends.onnx.decompositions.node import (
     Decomposition,
@@ -18,6 +19,7 @@ from tosa_convert.frontends.onnx.decompositions.node import (
 from tosa_convert.frontends.onnx.decompositions.table import DECOMPOSITIONS, GRAPHS
 from tosa_convert.frontends.onnx.fold import fold_constants, keep_quantised_weights
 from tosa_convert.frontends.onnx.functions import INLINED, function_body, inlined
+from tosa_convert.frontends.onnx.shapes import infer
 from tosa_convert.frontends.onnx.weights import Weights
 from tosa_convert.frontends.torch.dialect import Unlowered
 
@@ -64,14 +66,6 @@ def _other_types(model: Any) -> list[Unlowered]:
         maker = makers.get(info.name)
         found.append(_unlowered(maker, reason) if maker else Unlowered("an input", "", reason))
     return found
-
-
-def infer(model: Any) -> Any:
-    """Return the model with the inferred shapes of its values."""
-    try:
-        return onnx.shape_inference.infer_shapes(model, data_prop=True)
-    except Exception:  # A model that onnx's inference refuses may still lower.
-        return model
 
 
 def opset_of(model: Any) -> int:
@@ -146,6 +140,7 @@ def _replacement(node: Any, values: Values, opset: int, prefix: str) -> list[Any
             return inlined(node, function, prefix)
     if not onnx.defs.has(node.op_type, node.domain.removesuffix("ai.onnx")):
         raise RefusedError("ONNX does not define it")
+    refuse_unsigned(decomposition)
     return None
 
 

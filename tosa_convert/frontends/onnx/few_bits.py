@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from tosa_convert.frontends.onnx.decompose import infer
+from tosa_convert.frontends.onnx.shapes import infer
 
 #: Type of 2 or 4 bits -> the one that holds its values, and the least and the greatest of these.
 _HELD: Final = {
@@ -20,6 +20,12 @@ _HELD: Final = {
     }.items()
     if hasattr(TensorProto, name)  # The last two are of onnx 1.20.
 }
+
+_FLOAT, _INT32 = TensorProto.FLOAT, TensorProto.INT32
+_REAL: Final = frozenset(
+    (_FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
+    + (TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E5M2)
+)
 
 
 def hold_in_bytes(model: Any) -> list[str]:
@@ -44,7 +50,8 @@ def hold_in_bytes(model: Any) -> list[str]:
     nodes: list[Any] = []
     for node in model.graph.node:
         kind = kinds.get(node.output[0], 0) if node.output else 0
-        nodes += _held(node, kind) if kind in _HELD else [node]
+        source = kinds.get(node.input[0], 0) if node.input else 0
+        nodes += _held(node, kind, source) if kind in _HELD else [node]
     del model.graph.node[:], model.graph.value_info[:]
     model.graph.node.extend(nodes)
     for info in infos:
@@ -61,8 +68,11 @@ def _kinds(model: Any) -> dict[str, int]:
     return {info.name: info.type.tensor_type.elem_type for info in infos} | tensors
 
 
-def _held(node: Any, kind: int) -> list[Any]:
-    """Return the nodes with which a result has 8 bits, within the range of its own."""
+def _held(node: Any, kind: int, source: int) -> list[Any]:
+    """Return the nodes with which a result has 8 bits, within the range of its own.
+
+    source: the type of what is cast: onnxruntime rounds real numbers, halves away from zero.
+    """
     wide, least, greatest = _HELD[kind]
     name = node.output[0]
 
@@ -78,21 +88,26 @@ def _held(node: Any, kind: int) -> list[Any]:
         )
 
     if node.op_type in ("Cast", "CastLike"):
-        whole = helper.make_node(
-            "Cast", node.input[:1], [f"{name}/whole"], f"{node.name}/whole", to=TensorProto.INT32
-        )
-        return [
-            *(
-                constant(-least, "offset", np.int32),
-                constant(greatest - least + 1, "size", np.int32),
-            ),
-            *(whole, step("Add", ["whole", "offset"], "moved")),
-            *(
-                step("Mod", ["moved", "size"], "wrapped"),
-                step("Sub", ["wrapped", "offset"], "kept"),
-            ),
-            step("Cast", ["kept"], "", to=wide),
-        ]
+        label = f"{node.name}/whole"
+        whole = helper.make_node("Cast", node.input[:1], [f"{name}/whole"], label, to=_INT32)
+        nodes = [constant(greatest - least + 1, "size", np.int32), whole]
+        if source in _REAL:
+            whole.input[0] = f"{name}/rounded"
+            nodes[1:1] = [
+                constant(0.5, "half", np.float32),
+                helper.make_node("Cast", node.input[:1], [f"{name}/real"], label, to=_FLOAT),
+                *(step("Sign", ["real"], "sign"), step("Mul", ["sign", "half"], "away")),
+                step("Add", ["real", "away"], "rounded"),
+            ]
+        nodes.append(step("Mod", ["whole", "size"], "wrapped"))
+        if least:
+            nodes += [
+                constant(greatest, "greatest", np.int32),
+                step("Sub", ["wrapped", "size"], "negative"),
+                step("Greater", ["wrapped", "greatest"], "above"),
+                step("Where", ["above", "negative", "wrapped"], "kept"),
+            ]
+        return [*nodes, step("Cast", ["kept" if least else "wrapped"], "", to=wide)]
     if node.op_type != "QuantizeLinear":
         return [node]
     dtype = helper.tensor_dtype_to_np_dtype(wide)

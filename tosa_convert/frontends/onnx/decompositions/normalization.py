@@ -82,7 +82,7 @@ def composed_reduction(e: Decomposition) -> None:
         e.result(square if alone is None else e.op(alone, x))
         return
     axes = given or list(range(len(e.shape(0))))
-    is_float = np.issubdtype(e.numpy_type(), np.floating)
+    is_float = e.numpy_type().kind not in "iub"
     if kind not in ("ReduceL1", "ReduceSumSquare") and not is_float:
         e.leave_if(given, "its type is not one of numpy's floating-point types")
         # torch-mlir's importer does not read the definition of the operator without axes.
@@ -96,9 +96,17 @@ def composed_reduction(e: Decomposition) -> None:
     elif kind == "ReduceLogSum":
         e.result(e.op("Log", e.reduce("ReduceSum", x, axes, keepdims)))
     else:
-        # Without the largest element, no exponential overflows.
+        # Without the largest element, no exponential overflows. One that is infinite stays: their
+        # difference would be NaN.
         most = e.reduce("ReduceMax", x, axes)
+        size = e.constant(np.finfo(e.numpy_type()).max if e.numpy_type().kind == "f" else 3e38, e.numpy_type())
+        finite = e.op("LessOrEqual", e.op("Abs", most), size)
+        most = e.op("Where", finite, most, e.like(0))
         total = e.reduce("ReduceSum", e.op("Exp", e.op("Sub", x, most)), axes, keepdims)
-        if not keepdims:
-            most = e.reduce("ReduceMax", x, axes, 0)
-        e.result(e.op("Add", e.op("Log", total), most))
+        found = e.op("Add", e.op("Log", total), most)
+        e.result(found if keepdims else e.reshape(found, _without(e.shape(0), axes)))
+
+
+def _without(shape: tuple[int, ...], axes: list[int]) -> list[int]:
+    gone = {axis % len(shape) for axis in axes}
+    return [size for axis, size in enumerate(shape) if axis not in gone]
