@@ -29,6 +29,7 @@ from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, Va
 from tosa_convert.frontends.process.request import CONSTANTS, Request
 from tosa_convert.frontends.torch.cut import Cutter
 from tosa_convert.frontends.torch.dialect import (
+    NOT_CONVERTED,
     THE_MODEL,
     TO_TOSA,
     NotLoweredError,
@@ -65,7 +66,8 @@ def lower(request: Request, folder: Path) -> Interface:
     except NotLoweredError as error:
         if any(row.operator == THE_MODEL for row in error.found):
             refuse_invalid(source, shown)
-        rows = report(error.found, partial(_older_form, opset_of(model)))
+        plain = [row for row in error.found if row.reason == NOT_CONVERTED]
+        rows = report(error.found, partial(_older_form, opset_of(model), plain))
         return Interface(inputs=inputs, not_lowered=rows)
     except TosaConvertError:
         raise
@@ -129,8 +131,13 @@ def refuse_invalid(source: Path, shown: str) -> None:
         raise fail("unrecognised-input", shown, message) from None
 
 
-def _older_form(opset: int, operator: str) -> str:
-    """Advice for an operator whose form is younger than what torch-mlir's conversions expect."""
+def _older_form(opset: int, plain: list[Unlowered], operator: str) -> str:
+    """Advice for an operator whose form is younger than what torch-mlir's conversions expect.
+
+    plain: those that torch-mlir refused without another reason.
+    """
+    if all(row.operator != operator for row in plain):
+        return ""
     kind = operator.removeprefix("onnx.").partition(" ")[0]
     if not operator.startswith("onnx.") or not onnx.defs.has(kind):
         return ""
@@ -162,7 +169,9 @@ def make_constants(model: Any, path: Path) -> None:
 
 def signature(model: Any) -> tuple[list[Value], list[Value]]:
     """Return the inputs and outputs of a model in its own words."""
-    return [_value(info) for info in model.graph.input], [_value(info) for info in model.graph.output]
+    return [_value(info) for info in model.graph.input], [
+        _value(info) for info in model.graph.output
+    ]
 
 
 def _value(info: Any) -> Value:
@@ -200,19 +209,28 @@ def lower_model(
         model.opset_import.append(helper.make_opsetid("", OPSET))  # For what its operators become.
     if model.functions:
         model = inliner.inline_local_functions(model)
+    written = {node.name: node.op_type for node in model.graph.node}
     try:
-        return _lower(model, weights, scratch)
+        return _lower(model, weights, scratch, written)
     except (NotLoweredError, onnx.defs.SchemaError):
         # Old sets of operators lack some that the decompositions use.
         converted = newer(model)
         if cutter is not None:
-            return _lower(model if converted is None else converted, weights, scratch, cutter)
+            given = model if converted is None else converted
+            return _lower(given, weights, scratch, written, cutter)
         if converted is None:
             raise
-        return _lower(converted, weights, scratch)
+        return _lower(converted, weights, scratch, written)
 
 
-def _lower(model: Any, weights: Weights, scratch: Path, cutter: Cutter | None = None) -> Any:
+def _lower(
+    model: Any,
+    weights: Weights,
+    scratch: Path,
+    written: Mapping[str, str],
+    cutter: Cutter | None = None,
+) -> Any:
+    """Lower a model. written: node -> its operator as the user wrote it."""
     inputs = [info.name for info in model.graph.input]
     model = infer(model)
     # onnxruntime folds shapes that onnx infers, and computes others.
@@ -221,12 +239,16 @@ def _lower(model: Any, weights: Weights, scratch: Path, cutter: Cutter | None = 
         model = folded
     model, refused = decompose(model, weights)
     if refused and cutter is None:
-        raise NotLoweredError(refused)
-    return _import(model, weights, refused, cutter)
+        raise NotLoweredError({_as_onnx(row, kinds=written): n for row, n in refused.items()})
+    return _import(model, weights, refused, written, cutter)
 
 
 def _import(
-    model: Any, weights: Weights, refused: Mapping[Unlowered, int], cutter: Cutter | None
+    model: Any,
+    weights: Weights,
+    refused: Mapping[Unlowered, int],
+    written: Mapping[str, str],
+    cutter: Cutter | None,
 ) -> Any:
     """Import and lower a model to a module.
 
@@ -239,7 +261,7 @@ def _import(
     kinds = {node.name: node.op_type for node in model.graph.node}
     if cutter is not None:
         cutter.module = module
-        cutter.shown = partial(_as_onnx, kinds=kinds)
+        cutter.shown = partial(_of_torch, kinds=kinds)
         if refused:
             cutter.cut(_operations_of(module, refused))
     for pipeline in (_TO_BACKEND, TO_TOSA):
@@ -251,27 +273,33 @@ def _import(
         except NotLoweredError as error:
             found: dict[Unlowered, int] = {}
             for row, count in error.found.items():
-                new = _as_onnx(row, kinds=kinds)
+                new = _as_onnx(row, kinds={**kinds, **written})
                 found[new] = found.get(new, 0) + count
             raise NotLoweredError(found) from None
-    _keep_infinities(module)
+    _keep_infinities(module, {**kinds, **written})
     return module
 
 
-def _keep_infinities(module: Any) -> None:
-    """Unbound CLAMP where torch-mlir bounds it by the greatest number, in place."""
+def _keep_infinities(module: Any, kinds: Mapping[str, str]) -> None:
+    """Unbound CLAMP where torch-mlir bounds it by the greatest number, in place; Clip is so bound."""
 
     def unbound(operation: Any) -> Any:
-        if operation.name == "tosa.clamp":
-            for name in ("min_val", "max_val"):
-                bound = operation.attributes[name]
-                if isinstance(bound, ir.FloatAttr) and abs(bound.value) >= _GREATEST[str(bound.type)]:
-                    infinity = math.copysign(math.inf, bound.value)
-                    operation.attributes[name] = ir.FloatAttr.get(bound.type, infinity)
+        if operation.name != "tosa.clamp" or _kind(str(operation.location), kinds) == "Clip":
+            return ir.WalkResult.ADVANCE
+        for name in ("min_val", "max_val"):
+            bound = operation.attributes[name]
+            if isinstance(bound, ir.FloatAttr) and abs(bound.value) >= _GREATEST[str(bound.type)]:
+                infinity = math.copysign(math.inf, bound.value)
+                operation.attributes[name] = ir.FloatAttr.get(bound.type, infinity)
         return ir.WalkResult.ADVANCE
 
     with module.context, ir.Location.unknown():
         module.operation.walk(unbound)
+
+
+def _kind(location: str, kinds: Mapping[str, str]) -> str:
+    """Return the operator of the node that a location names, or ""."""
+    return kinds.get(location.partition('"')[2].partition('"')[0], "")
 
 
 def _operations_of(module: Any, rows: Iterable[Unlowered]) -> list[tuple[Any, Unlowered]]:
@@ -287,10 +315,15 @@ def _operations_of(module: Any, rows: Iterable[Unlowered]) -> list[tuple[Any, Un
 
 def _as_onnx(row: Unlowered, *, kinds: Mapping[str, str]) -> Unlowered:
     """Return the row with the ONNX operator that its operator came from."""
-    kind = kinds.get(row.location.partition('"')[2].partition('"')[0], "")
-    if not kind or row.operator.startswith("onnx."):
+    kind = _kind(row.location, kinds)
+    if not kind or row.operator.startswith(f"onnx.{kind}"):
         return row
     return Unlowered(f"onnx.{kind} ({row.operator})", row.location, row.reason)
+
+
+def _of_torch(row: Unlowered, *, kinds: Mapping[str, str]) -> Unlowered:
+    """Return the row with the ONNX operator, unless it is one that a decomposition made."""
+    return row if row.operator.startswith("onnx.") else _as_onnx(row, kinds=kinds)
 
 
 def set_shapes(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:

@@ -23,8 +23,10 @@ _HELD: Final = {
 
 _FLOAT, _INT32 = TensorProto.FLOAT, TensorProto.INT32
 _REAL: Final = frozenset(
-    (_FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
-    + (TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E5M2)
+    (
+        *(_FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE),
+        *(TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E5M2),
+    )
 )
 
 

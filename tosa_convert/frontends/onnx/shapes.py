@@ -45,7 +45,11 @@ def _is_doubtful(node: Any, shapes: Any, constants: Any) -> bool:
     sizes = [dim.dim_value for dim in shapes[node.input[0]]]
     given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     if node.op_type in _POOLS:
-        return bool(given.get("ceil_mode", 0)) and 0 not in sizes[2:] and _ends_in_padding(sizes[2:], given)
+        return (
+            bool(given.get("ceil_mode", 0))
+            and 0 not in sizes[2:]
+            and _ends_in_padding(sizes[2:], given)
+        )
     scales = given.get("scales")
     for name in node.input[1:3] if scales is None else ():
         if name in constants and constants[name].dtype == np.float32 and constants[name].size:

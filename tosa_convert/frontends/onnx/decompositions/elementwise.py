@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from functools import partial
 
-import ml_dtypes
 import numpy as np
 
 from tosa_convert.frontends.onnx.decompositions import integers
@@ -91,7 +90,7 @@ def sign(e: Decomposition) -> None:
     e.leave_if(e.numpy_type().kind in "iub" or e.node.doc_string == integers.BITS, "no NaN")
     made = e.op("Sign", x)
     e.nodes[-1].doc_string = integers.BITS
-    return e.result(e.op("Where", e.op("Equal", x, x), made, x))
+    return e.result(e.op("Where", e.op("LessOrEqual", e.op("Abs", x), e.like(np.inf)), made, x))
 
 
 def celu(e: Decomposition) -> None:
@@ -106,8 +105,9 @@ def celu(e: Decomposition) -> None:
 def leaky(e: Decomposition) -> None:
     """LeakyRelu without a slope: of minus infinity, the product with 0 is NaN."""
     e.leave_if(e.attribute("alpha", 0.01) != 0, "torch-mlir lowers it")
-    x, zero = e.inputs[0], e.like(0)
-    e.result(e.op("Where", e.op("Less", x, zero), e.op("Mul", x, zero), x))
+    x = e.inputs[0]
+    least = e.op("Equal", x, e.like(-np.inf))
+    e.result(e.op("Where", least, e.like(np.nan), e.op("Relu", x)))
 
 
 def hard_sigmoid(e: Decomposition) -> None:
@@ -115,17 +115,6 @@ def hard_sigmoid(e: Decomposition) -> None:
     line = e.op("Mul", e.inputs[0], e.like(e.attribute("alpha", 0.2)))
     line = e.op("Add", line, e.like(e.attribute("beta", 0.5)))
     e.result(e.op("Max", e.op("Min", line, e.like(1)), e.like(0)))
-
-
-def clip(e: Decomposition) -> None:
-    """Clip to the greatest finite number, which `_keep_infinities` would take for no bound."""
-    kind = e.numpy_type()
-    e.leave_if(kind.kind in "iub" or not (e.has(1) or e.has(2)), "it has no such bound")
-    given = [float(e.value(index)) for index in (1, 2) if e.has(index)]
-    most = float(ml_dtypes.finfo(kind).max)
-    e.leave_if(most not in map(abs, given), "it has no such bound")
-    x = e.op("Max", e.inputs[0], e.inputs[1]) if e.has(1) else e.inputs[0]
-    e.result(e.op("Min", x, e.inputs[2]) if e.has(2) else x)
 
 
 def hardmax(e: Decomposition) -> None:

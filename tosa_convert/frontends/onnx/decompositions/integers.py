@@ -183,7 +183,9 @@ def by_order(e: Decomposition) -> None:
 
 def _on_int32(e: Decomposition) -> None:
     count = len(e.inputs)
-    found = [e.has(index) and e.type(index) in (*UNSIGNED, TensorProto.UINT32) for index in range(count)]
+    found = [
+        e.has(index) and e.type(index) in (*UNSIGNED, TensorProto.UINT32) for index in range(count)
+    ]
     e.leave_if(not any(found), "no input is unsigned")
     inputs = [_comparable(e, index) if found[index] else e.inputs[index] for index in range(count)]
     results = e.ops(e.node.op_type, *inputs, outputs=len(e.node.output), **e.attributes)
@@ -208,14 +210,14 @@ def _back(e: Decomposition, x: str, kind: int) -> str:
 
 
 def absolute(e: Decomposition) -> None:
-    """The magnitude of the least integer is itself; TOSA leaves that open, or saturates."""
+    """Keep the least integer, whose magnitude TOSA leaves open, or saturates."""
     if e.type(0) in (*UNSIGNED, *WIDE):
         return e.result(e.inputs[0])
     return _around_the_least(e)
 
 
 def negated(e: Decomposition) -> None:
-    """The least integer stays itself, as integers wrap around."""
+    """Keep the least integer, as what wraps around does."""
     _around_the_least(e)
 
 
@@ -230,7 +232,7 @@ def _around_the_least(e: Decomposition) -> None:
 
 
 def modulo(e: Decomposition) -> None:
-    """The remainder by a truncated quotient; floats are divided exactly by powers of two only."""
+    """Subtract a truncated quotient; floats are divided exactly by powers of two only."""
     x, y = e.inputs
     truncates = bool(e.attribute("fmod", 0))
     kind = e.numpy_type()
@@ -247,7 +249,9 @@ def modulo(e: Decomposition) -> None:
     except NotDecomposedError:
         divisors = np.zeros(1)
     if not (np.isfinite(divisors).all() and np.all(np.frexp(divisors)[0] == 0.5)):
-        raise RefusedError("the remainder of a division by other numbers than constant powers of two is not exact")
+        raise RefusedError(
+            "the remainder of a division by other numbers than constant powers of two is not exact"
+        )
     quotient = e.op("Div", x, y)
     whole = e.op("Mul", e.op("Sign", quotient), e.op("Floor", e.op("Abs", quotient)))
     return e.result(e.op("Sub", x, e.op("Mul", whole, y)))
@@ -283,7 +287,9 @@ def extreme_position(e: Decomposition) -> None:
     extreme = e.reduce("ReduceMax" if greatest else "ReduceMin", e.inputs[0], [axis])
     line = [-1 if other == axis else 1 for other in range(len(shape))]
     places = e.constant(np.arange(size, dtype=np.int32).reshape(line))
-    chosen = e.op("Where", e.op("Equal", e.inputs[0], extreme), places, _int(e, -1 if last else size))
+    chosen = e.op(
+        "Where", e.op("Equal", e.inputs[0], extreme), places, _int(e, -1 if last else size)
+    )
     keeps = int(e.attribute("keepdims", 1))
     found = e.reduce("ReduceMax" if last else "ReduceMin", chosen, [axis], keeps)
     e.result(e.cast(found, TensorProto.INT64))
@@ -319,7 +325,16 @@ _KEEP_BITS: Final = frozenset(
     (
         *("Identity", "Reshape", "Transpose", "Concat", "Split", "Slice", "Gather", "Squeeze"),
         *("GatherElements", "GatherND", "Unsqueeze", "Flatten", "Expand", "Tile", "Pad", "Where"),
-        *("Equal", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "Shape", "Size", "Constant"),
+        *(
+            "Equal",
+            "BitwiseAnd",
+            "BitwiseOr",
+            "BitwiseXor",
+            "BitwiseNot",
+            "Shape",
+            "Size",
+            "Constant",
+        ),
         *("ScatterND", "ScatterElements", "DepthToSpace", "SpaceToDepth", "If", "Loop", "Scan"),
         *("Cast", "ConstantOfShape", "OneHot", "Compress", "NonZero"),
     )

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tosa_convert.frontends.onnx.decompositions.node import Decomposition
+from tosa_convert.frontends.onnx.decompositions.node import (
+    Decomposition,
+    NotDecomposedError,
+    RefusedError,
+)
 
 
 def local_response(e: Decomposition) -> None:
@@ -42,6 +46,16 @@ def layer_normalization(e: Decomposition) -> None:
     for index, name in enumerate((mean, inverse), 1):
         if e.wants(index):
             e.result(name, index)
+
+
+def attention(e: Decomposition) -> None:
+    """Refuse what ONNX defines in another order than onnxruntime computes it."""
+    if e.attribute("softcap", 0.0) and (e.has(3) or e.attribute("is_causal", 0)):
+        raise RefusedError(
+            "onnxruntime caps the scores before the mask is added, and ONNX's definition after it: "
+            "write it with MatMul, Tanh and Softmax in the order that is meant"
+        )
+    raise NotDecomposedError("it is expanded")
 
 
 def lp_normalization(e: Decomposition) -> None:
@@ -99,7 +113,9 @@ def composed_reduction(e: Decomposition) -> None:
         # Without the largest element, no exponential overflows. One that is infinite stays: their
         # difference would be NaN.
         most = e.reduce("ReduceMax", x, axes)
-        size = e.constant(np.finfo(e.numpy_type()).max if e.numpy_type().kind == "f" else 3e38, e.numpy_type())
+        size = e.constant(
+            np.finfo(e.numpy_type()).max if e.numpy_type().kind == "f" else 3e38, e.numpy_type()
+        )
         finite = e.op("LessOrEqual", e.op("Abs", most), size)
         most = e.op("Where", finite, most, e.like(0))
         total = e.reduce("ReduceSum", e.op("Exp", e.op("Sub", x, most)), axes, keepdims)

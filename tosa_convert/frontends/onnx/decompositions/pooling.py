@@ -65,7 +65,9 @@ def _rounds_down(e: Decomposition) -> bool:
         extra.append(max((steps - (steps * step >= size + before)) * step - room, 0))
     x, before, after = e.inputs[0], windows.before, windows.after
     given = {**e.attributes, "ceil_mode": None, "auto_pad": None}
-    if given.pop("count_include_pad", 0) and any(extra):  # The padding counts, what is added does not.
+    if given.pop("count_include_pad", 0) and any(
+        extra
+    ):  # The padding counts, what is added does not.
         x = e.pad(x, [0, 0, *before], [0, 0, *after])
         before, after = [0] * len(sizes), [0] * len(sizes)
     elif e.attribute("count_include_pad", 0):
@@ -80,7 +82,7 @@ def _rounds_down(e: Decomposition) -> bool:
 def average_pool(e: Decomposition) -> None:
     """Add up each window by slices, times the reciprocal of its count of elements."""
     if _rounds_down(e):
-        return None
+        return
     windows = _windows_of(e)
     e.leave_if(len(windows.kernel) == 2 and windows.gap == [1, 1], "torch-mlir lowers it")
     include = bool(e.attribute("count_include_pad", 0))
@@ -92,7 +94,7 @@ def average_pool(e: Decomposition) -> None:
 def lp_pool(e: Decomposition) -> None:
     """Compute the root of the sum of powers of each window."""
     if _rounds_down(e):
-        return None
+        return
     windows, p = _windows_of(e), int(e.attribute("p", 2))
     powers = e.op("Abs", e.inputs[0])
     for _ in range(p - 1):
@@ -113,7 +115,7 @@ def max_pool(e: Decomposition) -> None:
     windows = _windows_of(e)
     plain = len(windows.kernel) == 2 and windows.gap == [1, 1]
     kind = e.numpy_type()
-    least = -np.inf if np.issubdtype(kind, np.floating) else np.iinfo(kind).min
+    least = np.iinfo(kind).min if kind.kind in "iu" else -np.inf
     if e.wants(1):
         around = any((*windows.before, *windows.after))
         e.leave_if(

@@ -191,7 +191,10 @@ def dynamic_quantize(e: Decomposition) -> None:
     low = e.op("Min", e.reduce("ReduceMin", x, axes, 0), nothing)
     high = e.op("Max", e.reduce("ReduceMax", x, axes, 0), nothing)
     most = e.constant(255, np.float32)
-    scale = _rounded_once(e, e.op("Sub", high, low), most)
+    span = e.op("Sub", high, low)
+    # onnxruntime gives zeros the scale 1.
+    span = e.op("Where", e.op("Equal", span, nothing), most, span)
+    scale = _rounded_once(e, span, most)
     initial = e.op("Sub", nothing, _rounded_once(e, low, scale))
     zero = e.op("Round", e.op("Max", e.op("Min", initial, most), nothing))
     shifted = e.op("Add", e.op("Round", _rounded_once(e, x, scale)), zero)
