@@ -18,7 +18,7 @@ from torch_mlir import ir
 from torch_mlir.extras import onnx_importer
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.frontends.onnx.decompose import decompose, opset_of
+from tosa_convert.frontends.onnx.decompose import decompose, decompose_first, opset_of
 from tosa_convert.frontends.onnx.few_bits import hold_in_bytes
 from tosa_convert.frontends.onnx.fold import fold_with_onnxruntime
 from tosa_convert.frontends.onnx.import_model import import_model
@@ -41,6 +41,10 @@ from tosa_convert.frontends.torch.unlowered_report import report
 
 #: Lines of what onnx's checker says that a message repeats.
 _MOST_LINES: Final = 6
+#: What onnx's checker says of a result whose shape it does not infer.
+_WITHOUT_A_SHAPE: Final = "Field 'shape' of 'type' is required but missing"
+#: The version of the format from which constants need not be inputs.
+_CONSTANTS_ALONE: Final = 4
 #: The greatest numbers of the types of CLAMP.
 _GREATEST: Final = {"f32": 3.4028234663852886e38, "f16": 65504.0, "bf16": 3.3895313892515355e38}
 _TO_BACKEND: Final = "builtin.module(torch-onnx-to-torch-backend-pipeline)"
@@ -93,7 +97,7 @@ def checked(source: Path, shown: str) -> tuple[Any, Weights]:
     except DecodeError as error:
         message = f"the ONNX model is damaged: {error}"
         raise fail("unrecognised-input", shown, message) from None
-    _settle_names(model.graph)
+    _settle(model)
     if not model.HasField("graph"):
         raise fail("unrecognised-input", shown, "the ONNX model is damaged: it has no graph")
     counts = Counter(info.name for info in model.graph.input)
@@ -104,15 +108,17 @@ def checked(source: Path, shown: str) -> tuple[Any, Weights]:
     return model, weights
 
 
-def _settle_names(graph: Any) -> None:
+def _settle(model: Any) -> None:
     """Name nodes without a name by what they make, and list no constant as an input, in place."""
+    graph = model.graph
     for node in graph.node:
         node.name = node.name or next(filter(None, node.output), "")
     constants = {tensor.name for tensor in graph.initializer}
     inputs = [info for info in graph.input if info.name not in constants]
-    if len(inputs) < len(graph.input):  # As all are before version 4 of the format.
-        del graph.input[:]
-        graph.input.extend(inputs)
+    del graph.input[:]
+    graph.input.extend(inputs)
+    # Before that version every constant is an input, too.
+    model.ir_version = max(model.ir_version, _CONSTANTS_ALONE)
 
 
 def refuse_invalid(source: Path, shown: str) -> None:
@@ -126,6 +132,8 @@ def refuse_invalid(source: Path, shown: str) -> None:
     try:
         onnx.checker.check_model(source, full_check=True)
     except Exception as error:  # Some checks raise other exceptions than the checker's own.
+        if _WITHOUT_A_SHAPE in str(error):  # onnx asks for it in the end, and most models lack one.
+            return
         lines = [line for line in str(error).splitlines() if line.strip()][:_MOST_LINES]
         message = "\n    ".join(["the model is not valid ONNX, by onnx's checker:", *lines])
         raise fail("unrecognised-input", shown, message) from None
@@ -232,7 +240,7 @@ def _lower(
 ) -> Any:
     """Lower a model. written: node -> its operator as the user wrote it."""
     inputs = [info.name for info in model.graph.input]
-    model = infer(model)
+    model = decompose_first(infer(model), weights)
     # onnxruntime folds shapes that onnx infers, and computes others.
     folded = None if doubtful_nodes(model) else fold_with_onnxruntime(model, scratch, weights)
     if folded is not None and [info.name for info in folded.graph.input] == inputs:

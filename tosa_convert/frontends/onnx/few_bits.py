@@ -78,19 +78,19 @@ def _held(node: Any, kind: int, source: int) -> list[Any]:
     wide, least, greatest = _HELD[kind]
     name = node.output[0]
 
-    def constant(value: int, what: str, dtype: Any) -> Any:
+    def constant(value: float, what: str, dtype: Any) -> Any:
         array = numpy_helper.from_array(np.array(value, dtype), f"{name}/{what}")
         return helper.make_node("Constant", [], [f"{name}/{what}"], value=array)
 
     def step(operator: str, operands: list[str], what: str, **attributes: Any) -> Any:
         made = f"{name}/{what}" if what else name
-        label = f"{node.name or node.op_type}/{what}"
+        label = node.name or node.op_type
         return helper.make_node(
             operator, [f"{name}/{one}" for one in operands], [made], label, **attributes
         )
 
     if node.op_type in ("Cast", "CastLike"):
-        label = f"{node.name}/whole"
+        label = node.name
         whole = helper.make_node("Cast", node.input[:1], [f"{name}/whole"], label, to=_INT32)
         nodes = [constant(greatest - least + 1, "size", np.int32), whole]
         if source in _REAL:

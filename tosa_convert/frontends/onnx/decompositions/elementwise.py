@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from functools import partial
 
+import ml_dtypes
 import numpy as np
 
 from tosa_convert.frontends.onnx.decompositions import integers
 from tosa_convert.frontends.onnx.decompositions.node import Decomposition, RefusedError
 from tosa_convert.frontends.recipes import cumulate
 
+#: The opset from which BF16 can be compared.
+_COMPARES_BF16 = 16
 #: The magnitude below which hyperbolic functions are polynomials: x to the fifth is less than FP32 sees.
 _SMALL = 0.03
 
@@ -87,7 +90,9 @@ def sign(e: Decomposition) -> None:
     x = e.inputs[0]
     if e.type(0) in (*integers.UNSIGNED, *integers.WIDE):
         return e.result(e.cast(e.op("Not", e.op("Equal", x, e.like(0))), e.type(0)))
-    e.leave_if(e.numpy_type().kind in "iub" or e.node.doc_string == integers.BITS, "no NaN")
+    kind = e.numpy_type()
+    e.leave_if(kind.kind in "iub" or e.node.doc_string == integers.BITS, "it has no NaN")
+    e.leave_if(kind.kind == "V" and e.opset < _COMPARES_BF16, "it cannot be compared")
     made = e.op("Sign", x)
     e.nodes[-1].doc_string = integers.BITS
     return e.result(e.op("Where", e.op("LessOrEqual", e.op("Abs", x), e.like(np.inf)), made, x))
@@ -115,6 +120,17 @@ def hard_sigmoid(e: Decomposition) -> None:
     line = e.op("Mul", e.inputs[0], e.like(e.attribute("alpha", 0.2)))
     line = e.op("Add", line, e.like(e.attribute("beta", 0.5)))
     e.result(e.op("Max", e.op("Min", line, e.like(1)), e.like(0)))
+
+
+def clip(e: Decomposition) -> None:
+    """Bound real numbers by two operators; a bound that is left out is the greatest number."""
+    kind = e.numpy_type()
+    is_real = e.type(0) in integers.FLOATS
+    e.leave_if(not is_real or not (e.has(1) or e.has(2)), "it has no bounds as inputs")
+    most = float(ml_dtypes.finfo(kind).max)
+    low = e.inputs[1] if e.has(1) else e.like(-most)
+    high = e.inputs[2] if e.has(2) else e.like(most)
+    e.result(e.op("Min", e.op("Max", e.inputs[0], low), high))
 
 
 def hardmax(e: Decomposition) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
@@ -26,7 +27,7 @@ UNSIGNED: Final = (TensorProto.UINT8, TensorProto.UINT16)
 #: Unsigned integers whose values INT32 does not hold.
 WIDE: Final = (TensorProto.UINT32, TensorProto.UINT64)
 _SHORT: Final = (TensorProto.INT8, TensorProto.INT16)
-_FLOATS: Final = (
+FLOATS: Final = (
     *(TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE),
 )
 #: Types of 8 bits -> their greatest number.
@@ -36,6 +37,7 @@ _LEAST: Final = -(1 << 31)
 _HALF: Final = 65536
 #: A cast between an unsigned type and INT32 that keeps the bits, as torch-mlir has every such cast.
 BITS: Final = "bits"
+_HALF_POWER: Final = 0.5
 #: The largest exponent of a power of integers: 2**31 does not fit INT32.
 _MOST_FACTORS: Final = 31
 
@@ -49,7 +51,7 @@ def cast(e: Decomposition) -> None:
         e.result(e.cast(widened(e, x, source), target))
     elif source in WIDE or target in WIDE:
         e.result(_cast_wide(e, x, source, target))
-    elif source in FP8 and target not in _FLOATS:
+    elif source in FP8 and target not in FLOATS:
         e.result(e.cast(e.cast(x, TensorProto.FLOAT), target))
     elif target in FP8:
         e.result(to_fp8(e, x, source, target))
@@ -67,14 +69,14 @@ def _cast_wide(e: Decomposition, x: str, source: int, target: int) -> str:
     names = {kind: TensorProto.DataType.Name(kind) for kind in (source, target)}
     if source == TensorProto.UINT32 and target not in (TensorProto.INT64, TensorProto.UINT64):
         number = bits_of(e, x)
-        if target not in (*_FLOATS, *FP8):
+        if target not in (*FLOATS, *FP8):
             return number if target == TensorProto.INT32 else e.cast(number, target)
         # Both halves are exact, so that their sum is rounded once.
         halves = [as_bits(e, half, TensorProto.UINT16) for half in _shifted_and_whole(e, number)]
         high, low = (e.cast(half, TensorProto.FLOAT) for half in halves)
         return e.cast(e.op("Add", e.op("Mul", high, _real(e, _HALF)), low), target)
     if target == TensorProto.UINT32 and source not in (TensorProto.UINT64, TensorProto.DOUBLE):
-        if source not in (*_FLOATS, *FP8):
+        if source not in (*FLOATS, *FP8):
             return as_bits(e, e.cast(x, TensorProto.INT32))
         real = e.op("Floor", e.cast(x, TensorProto.FLOAT))
         high = e.op("Floor", e.op("Mul", real, _real(e, 1 / _HALF)))
@@ -242,7 +244,7 @@ def modulo(e: Decomposition) -> None:
         if not truncates:
             signs = [e.op("Less", value, zero) for value in (rest, y)]
             moved = e.op("And", e.op("Xor", *signs), e.op("Not", e.op("Equal", rest, zero)))
-            rest = e.op("Where", moved, e.op("Add", rest, y), rest)
+            rest = e.op("Add", rest, e.op("Where", moved, y, zero))
         return e.result(rest)
     try:
         divisors = np.abs(e.value(1).astype(np.float64))
@@ -277,11 +279,12 @@ def shift(e: Decomposition) -> None:
 
 
 def extreme_position(e: Decomposition) -> None:
-    """Find the first or last place of the extreme: torch-mlir compares integers in FP32."""
-    kinds = (TensorProto.INT32, TensorProto.INT64)
+    """Find the first or last place: torch-mlir compares in FP32, or negates, also the least integer."""
+    kind, greatest = e.type(0), e.node.op_type == "ArgMax"
+    exact = kind in FLOATS or (greatest and kind in _SHORT)
     last = bool(e.attribute("select_last_index", 0))
-    e.leave_if(e.type(0) not in kinds and not last, "torch-mlir lowers it")
-    shape, greatest = e.shape(0), e.node.op_type == "ArgMax"
+    e.leave_if(exact and not last, "torch-mlir lowers it")
+    shape = e.shape(0)
     axis = int(e.attribute("axis", 0)) % len(shape)
     size = shape[axis]
     extreme = e.reduce("ReduceMax" if greatest else "ReduceMin", e.inputs[0], [axis])
@@ -297,27 +300,31 @@ def extreme_position(e: Decomposition) -> None:
 
 def power(e: Decomposition) -> None:
     """Powers by products, where FP32 is not exact or TOSA's POW is not defined."""
+    whole = np.issubdtype(e.numpy_type(), np.integer)
     try:
         exponents = np.unique(e.value(1).astype(np.float64))
     except NotDecomposedError:
         exponents = np.zeros(0)
-    number = float(exponents[0]) if len(exponents) == 1 else -1.0
-    whole = np.issubdtype(e.numpy_type(), np.integer)
-    if number not in range(_MOST_FACTORS if whole else 4):
+    number = float(exponents[0]) if len(exponents) == 1 else -math.inf
+    number = -math.inf if whole and number < 0 else number
+    if abs(number) not in range(_MOST_FACTORS) and (whole or number != _HALF_POWER):
         if whole:
             raise RefusedError("powers of integers are products: the exponent must be one constant")
         raise NotDecomposedError("torch-mlir lowers it")
     shape = np.broadcast_shapes(e.shape(0), e.shape(1))
+    if number == _HALF_POWER:  # Of minus infinity, Sqrt has no root.
+        least = e.op("Equal", e.inputs[0], e.like(-np.inf))
+        return e.result(e.op("Where", least, e.like(np.inf), e.op("Sqrt", e.inputs[0])))
     if not number:
         return e.result(e.constant(np.ones(shape, e.numpy_type())))
     x = e.inputs[0] if e.shape(0) == shape else e.op("Expand", e.inputs[0], e.ints(*shape))
-    result, square, left = "", x, int(number)
+    result, square, left = "", x, abs(int(number))
     while left:
         if left & 1:
             result = e.op("Mul", result, square) if result else square
         left >>= 1
         square = e.op("Mul", square, square) if left else square
-    return e.result(result)
+    return e.result(e.op("Reciprocal", result) if number < 0 else result)
 
 
 #: Operators that torch-mlir lowers right for unsigned integers, of which it keeps the bits.

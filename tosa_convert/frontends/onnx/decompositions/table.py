@@ -125,7 +125,7 @@ DECOMPOSITIONS: Final[dict[str, Callable[[Decomposition], None]]] = {
         elementwise.random,
     ),
     **dict.fromkeys(
-        (*("Clip", "Max", "Min", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),),
+        (*("Max", "Min", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),),
         integers.by_order,
     ),
     **dict.fromkeys(("Add", "Sub", "Mul", "Div", "ReduceMean"), integers.by_int32),
@@ -134,6 +134,7 @@ DECOMPOSITIONS: Final[dict[str, Callable[[Decomposition], None]]] = {
     ),
     "Abs": integers.absolute,
     "Neg": integers.negated,
+    "Clip": first_that_applies(integers.by_order, elementwise.clip),
     "BitShift": integers.shift,
     "Mod": first_that_applies(integers.by_int32, integers.modulo),
     "Pow": first_that_applies(integers.by_int32, integers.power),
