@@ -9,6 +9,7 @@ import base64
 import itertools
 import json
 import math
+import operator
 import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +46,7 @@ def dtype(name: str) -> np.dtype[Any]:
 
 
 def limits(name: str) -> tuple[int, int]:
-    info = ml_dtypes.iinfo(dtype(name))
+    info: Any = ml_dtypes.iinfo(dtype(name))  # type: ignore[no-untyped-call]
     return int(info.min), int(info.max)
 
 
@@ -62,27 +63,11 @@ def edges(name: str) -> Any:
             if name != "uint64"
             else np.array([v for v in dict.fromkeys(found) if v >= 0], np.uint64)
         )
-    most = float(ml_dtypes.finfo(dtype(name)).max)
-    found = [math.nan, math.inf, -math.inf, most, -most, 0.0, -0.0, 0.25, 0.5, -0.5, 0.75, -0.75]
-    found += [
-        1.0,
-        -1.0,
-        1.5,
-        -1.5,
-        2.5,
-        -2.5,
-        3.0,
-        5.0,
-        -12.0,
-        30.0,
-        88.0,
-        100.0,
-        -100.0,
-        2**-7,
-        -(2**-7),
-    ]
+    most = float(ml_dtypes.finfo(dtype(name)).max)  # type: ignore[no-untyped-call]
+    real = [math.nan, math.inf, -math.inf, most, -most, 0.0, -0.0, 0.25, 0.5, -0.5, 0.75, -0.75]
+    real += [1, -1, 1.5, -1.5, 2.5, -2.5, 3, 5, -12, 30, 88, 100, -100, 2**-7, -(2**-7)]
     with np.errstate(all="ignore"):
-        return np.array(found).astype(dtype(name))
+        return np.array(real).astype(dtype(name))
 
 
 def pairs(name: str, other: str = "") -> tuple[Any, Any]:
@@ -286,11 +271,7 @@ def binary() -> Iterator[Case]:
             a, b = (side.astype(np.int64) for side in pairs("int32"))
         left, right = exact(a), exact(b)
         whole = name not in FLOATS
-        for kind, function in (
-            ("Add", lambda p, q: p + q),
-            ("Sub", lambda p, q: p - q),
-            ("Mul", lambda p, q: p * q),
-        ):
+        for kind, function in (("Add", operator.add), ("Sub", operator.sub), ("Mul", operator.mul)):
             kept = np.ones(len(a), bool)
             if name in ("int32", "int64"):  # What wraps is undefined in TOSA.
                 low, high = limits("int32")
@@ -549,11 +530,11 @@ def quantised() -> Iterator[Case]:
             19,
             (1, 2),
         )
-    for values in ([0.0, 0.0], [1.0, 2.0], [-3.0, -1.0], [-1.0, 254.0], [0.5, 2.5]):
+    for pair in ([0.0, 0.0], [1.0, 2.0], [-3.0, -1.0], [-1.0, 254.0], [0.5, 2.5]):
         yield Case(
-            f"DynamicQuantizeLinear {values}",
+            f"DynamicQuantizeLinear {pair}",
             "DynamicQuantizeLinear",
-            [np.array(values, np.float32)],
+            [np.array(pair, np.float32)],
             {},
             11,
             (),

@@ -64,6 +64,10 @@ def lower(request: Request, folder: Path) -> Interface:
         make_constants(model, Path(constants))
     inputs, outputs = signature(model)
     remarks = hold_in_bytes(model)
+    remarks += [
+        f"{node.name} ({node.op_type}) has the size that onnxruntime computes, not what ONNX infers"
+        for node in doubtful_nodes(infer(model))
+    ]
     cutter = Cutter() if request.partial else None
     try:
         module = lower_model(model, weights, folder, request.input_shapes, cutter)

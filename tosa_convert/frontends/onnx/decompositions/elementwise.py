@@ -127,7 +127,7 @@ def clip(e: Decomposition) -> None:
     kind = e.numpy_type()
     is_real = e.type(0) in integers.FLOATS
     e.leave_if(not is_real or not (e.has(1) or e.has(2)), "it has no bounds as inputs")
-    most = float(ml_dtypes.finfo(kind).max)
+    most = float(ml_dtypes.finfo(kind).max)  # type: ignore[no-untyped-call]
     low = e.inputs[1] if e.has(1) else e.like(-most)
     high = e.inputs[2] if e.has(2) else e.like(most)
     e.result(e.op("Min", e.op("Max", e.inputs[0], low), high))

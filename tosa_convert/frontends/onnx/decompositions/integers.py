@@ -78,7 +78,7 @@ def _cast_wide(e: Decomposition, x: str, source: int, target: int) -> str:
     if target == TensorProto.UINT32 and source not in (TensorProto.UINT64, TensorProto.DOUBLE):
         if source not in (*FLOATS, *FP8):
             return as_bits(e, e.cast(x, TensorProto.INT32))
-        real = e.op("Floor", e.cast(x, TensorProto.FLOAT))
+        real = e.op("Floor", e.op("Max", e.cast(x, TensorProto.FLOAT), _real(e, 0)))
         high = e.op("Floor", e.op("Mul", real, _real(e, 1 / _HALF)))
         low = e.cast(e.op("Sub", real, e.op("Mul", high, _real(e, _HALF))), TensorProto.INT32)
         above = e.op("Sub", high, _real(e, _HALF))
@@ -91,11 +91,13 @@ def _cast_wide(e: Decomposition, x: str, source: int, target: int) -> str:
 def to_fp8(e: Decomposition, x: str, source: int, target: int) -> str:
     """Cast to a float of 8 bits; numbers beyond its greatest become that, unless `saturate` is 0."""
     if source not in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16):
-        return e.cast(e.cast(x, TensorProto.FLOAT), target)
+        x, source = e.cast(x, TensorProto.FLOAT), TensorProto.FLOAT
     if e.attribute("saturate", 1):
         kind = helper.tensor_dtype_to_np_dtype(source)
         most = e.constant(FP8[target], kind)
         x = e.op("Max", e.op("Min", x, most), e.constant(-FP8[target], kind))
+    elif target == TensorProto.FLOAT8E5M2:
+        raise RefusedError("onnxruntime rounds to NaN beyond its range, and TOSA to infinity")
     return as_bits(e, x, target)
 
 
