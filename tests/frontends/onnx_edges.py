@@ -296,19 +296,26 @@ def binary() -> Iterator[Case]:
             yield Case(f"Mod {name}", "Mod", [a[kept], b[kept]], {}, 13)
             for kind in ("BitwiseAnd", "BitwiseOr", "BitwiseXor"):
                 yield Case(f"{kind} {name}", kind, [a, b], {}, 18)
-        if name in UNSIGNED:
-            by = np.array([0, 1, 3, a.dtype.itemsize * 8 - 1]).astype(a.dtype)
-            x, s = np.repeat(edges(name), 4), np.tile(by, len(edges(name)))
-            for way in ("LEFT", "RIGHT"):
-                yield Case(f"BitShift {name} {way}", "BitShift", [x, s], {"direction": way}, 11)
-                yield Case(
-                    f"BitShift {name} {way} by 1",
-                    "BitShift",
-                    [edges(name), by[1:2]],
-                    {"direction": way},
-                    11,
-                    (1,),
-                )
+
+
+def shifts() -> Iterator[Case]:
+    for name in UNSIGNED:
+        a = edges(name)
+        by = np.array([0, 1, 3, a.dtype.itemsize * 8 - 1]).astype(a.dtype)
+        x, s = np.repeat(edges(name), 4), np.tile(by, len(edges(name)))
+        for way in ("LEFT", "RIGHT"):
+            yield Case(f"BitShift {name} {way}", "BitShift", [x, s], {"direction": way}, 11)
+            yield Case(
+                f"BitShift {name} {way} by 1",
+                "BitShift",
+                [edges(name), by[1:2]],
+                {"direction": way},
+                11,
+                (1,),
+            )
+
+
+def powers() -> Iterator[Case]:
     for kind in ("And", "Or", "Xor", "Equal"):
         yield Case(f"{kind} bool", kind, list(pairs("bool")), {}, 13)
     for a_name, b_name in itertools.product(
@@ -394,44 +401,40 @@ def reductions() -> Iterator[Case]:
             "ReduceLogSumExp",
         ):
             yield Case(f"{kind} {name}", kind, [small, np.array([1])], {}, 18, (1,))
-        for kind in ("ArgMax", "ArgMin"):
-            for last in (0, 1):
-                yield Case(
-                    f"{kind} {name} {last}",
-                    kind,
-                    [near],
-                    {"axis": 1, "select_last_index": last},
-                    13,
-                )
-            yield Case(f"{kind} {name} ends", kind, [x], {"axis": 1, "keepdims": 0}, 13)
-        for largest in (0, 1):
+        yield from _moved(name, x, near, small)
+
+
+def _moved(name: str, x: Any, near: Any, small: Any) -> Iterator[Case]:
+    for kind in ("ArgMax", "ArgMin"):
+        for last in (0, 1):
             yield Case(
-                f"TopK {name} {largest}",
-                "TopK",
-                [x, np.array([3])],
-                {"largest": largest},
-                11,
-                (1,),
-                2,
+                f"{kind} {name} {last}", kind, [near], {"axis": 1, "select_last_index": last}, 13
             )
-        yield Case(f"CumSum {name}", "CumSum", [small, np.array(1)], {}, 14, (1,))
-        yield Case(f"Where {name}", "Where", [edges("bool")[:2], x[:, :2], x[:, -2:]], {}, 16)
-        yield Case(f"Gather {name}", "Gather", [x[0], np.array([0, -1, 1])], {}, 13)
-        for how in ("add", "mul", "max", "min") if name in ("uint8", "int32", "float32") else ():
-            yield Case(
-                f"ScatterElements {name} {how}",
-                "ScatterElements",
-                [
-                    x[0][:4],
-                    np.array([0, 1, 3]),
-                    x[1][:3] if how[0] == "m" and how != "mul" else small[0][:3],
-                ],
-                {"reduction": how},
-                18,
-                (1,),
-            )
-        if name not in ("int8", "uint8", *FLOATS):
-            continue
+        yield Case(f"{kind} {name} ends", kind, [x], {"axis": 1, "keepdims": 0}, 13)
+    for largest in (0, 1):
+        yield Case(
+            f"TopK {name} {largest}", "TopK", [x, np.array([3])], {"largest": largest}, 11, (1,), 2
+        )
+    yield Case(f"CumSum {name}", "CumSum", [small, np.array(1)], {}, 14, (1,))
+    yield Case(f"Where {name}", "Where", [edges("bool")[:2], x[:, :2], x[:, -2:]], {}, 16)
+    yield Case(f"Gather {name}", "Gather", [x[0], np.array([0, -1, 1])], {}, 13)
+    for how in ("add", "mul", "max", "min") if name in ("uint8", "int32", "float32") else ():
+        yield Case(
+            f"ScatterElements {name} {how}",
+            "ScatterElements",
+            [
+                x[0][:4],
+                np.array([0, 1, 3]),
+                x[1][:3] if how[0] == "m" and how != "mul" else small[0][:3],
+            ],
+            {"reduction": how},
+            18,
+            (1,),
+        )
+
+
+def pools() -> Iterator[Case]:
+    for name in ("int8", "uint8", *FLOATS[:3]):
         image = np.resize(edges(name)[1:], (1, 1, 4, 6))
         for pads in ([0] * 4, [1, 1, 1, 1]):
             yield Case(
@@ -461,29 +464,31 @@ def reductions() -> Iterator[Case]:
             )
 
 
+_QUANTISED: Final = (
+    *(
+        500,
+        -1000,
+        100,
+        0.5,
+        1.5,
+        2.5,
+        -0.5,
+        -2.5,
+        300,
+        57344,
+        61441,
+        1e9,
+        -1e9,
+        np.inf,
+        -np.inf,
+        448,
+    ),
+    464,
+)
+
+
 def quantised() -> Iterator[Case]:
-    x = np.array(
-        [
-            500,
-            -1000,
-            100,
-            0.5,
-            1.5,
-            2.5,
-            -0.5,
-            -2.5,
-            300,
-            57344,
-            61441,
-            1e9,
-            -1e9,
-            np.inf,
-            -np.inf,
-            448,
-            464,
-        ],
-        np.float32,
-    )
+    x = np.array(_QUANTISED, np.float32)
     for target, (real, opset) in itertools.product(
         ("int8", "uint8", "int16", "uint16", *FP8, *BITS),
         (("float32", 21), ("float16", 21), ("float32", 19)),
@@ -521,6 +526,10 @@ def quantised() -> Iterator[Case]:
                 opset,
                 (1, 2),
             )
+
+
+def quantised_otherwise() -> Iterator[Case]:
+    x = np.array(_QUANTISED, np.float32)
     for target in FP8:
         yield Case(
             f"QuantizeLinear {target} wraps",
@@ -577,6 +586,10 @@ def forms() -> Iterator[Case]:
                 given,
                 opset,
             )
+
+
+def choices() -> Iterator[Case]:
+    random = np.random.default_rng(1)
     x = random.standard_normal((2, 3, 4)).astype(np.float32)
     for kind, opset, axis in itertools.product(
         ("Hardmax", "Softmax", "LogSoftmax"), (7, 11, 13), (0, 1, 2, -1)
@@ -599,6 +612,10 @@ def forms() -> Iterator[Case]:
         yield Case(
             f"{kind} {way} {clip}", kind, [a.astype(np.float32) for a in w], given, 14, (1, 2, 3), 2
         )
+
+
+def layers() -> Iterator[Case]:
+    random = np.random.default_rng(2)
     row = np.arange(6, dtype=np.float32).reshape(1, 6)
     for pads in ([0, -1, 0, 2], [0, 2, 0, -1], [0, -2, 0, -1], [0, 7, 0, 8], [0, -3, 0, 4]):
         for mode in ("wrap", "reflect", "edge", "constant"):
@@ -619,7 +636,8 @@ def forms() -> Iterator[Case]:
 
 
 def all_cases() -> list[Case]:
-    makers = (casts, unary, clips, binary, reductions, quantised, forms)
+    makers = (casts, unary, clips, binary, shifts, powers, reductions, pools, quantised)
+    makers += (quantised_otherwise, forms, choices, layers)
     with np.errstate(all="ignore"):
         return [case for make in makers for case in make()]
 

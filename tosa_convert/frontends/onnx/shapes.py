@@ -10,6 +10,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+#: Operators whose shapes onnx infers from their definitions, without the defaults of attributes.
+_MISJUDGED = ("MeanVarianceNormalization",)
 _POOLS = ("AveragePool", "LpPool", "MaxPool")
 
 
@@ -19,7 +21,8 @@ def infer(model: Any) -> Any:
         model = onnx.shape_inference.infer_shapes(model, data_prop=True)
     except Exception:  # A model that onnx's inference refuses may still lower.
         return model
-    doubtful = [output for node in doubtful_nodes(model) for output in node.output]
+    nodes = [node for node in model.graph.node if node.op_type in _MISJUDGED]
+    doubtful = [output for node in (*nodes, *doubtful_nodes(model)) for output in node.output]
     if doubtful:
         _forget(model.graph, doubtful)
     return model

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from functools import partial
 
-import ml_dtypes
 import numpy as np
 
 from tosa_convert.frontends.onnx.decompositions import integers
-from tosa_convert.frontends.onnx.decompositions.node import Decomposition, RefusedError
+from tosa_convert.frontends.onnx.decompositions.node import (
+    Decomposition,
+    NotDecomposedError,
+    RefusedError,
+)
 from tosa_convert.frontends.recipes import cumulate
 
 #: The opset from which BF16 can be compared.
@@ -124,10 +127,9 @@ def hard_sigmoid(e: Decomposition) -> None:
 
 def clip(e: Decomposition) -> None:
     """Bound real numbers by two operators; a bound that is left out is the greatest number."""
-    kind = e.numpy_type()
-    is_real = e.type(0) in integers.FLOATS
-    e.leave_if(not is_real or not (e.has(1) or e.has(2)), "it has no bounds as inputs")
-    most = float(ml_dtypes.finfo(kind).max)  # type: ignore[no-untyped-call]
+    most = integers.FLOATS.get(e.type(0))
+    if most is None or not (e.has(1) or e.has(2)):
+        raise NotDecomposedError("it has no bounds as inputs")
     low = e.inputs[1] if e.has(1) else e.like(-most)
     high = e.inputs[2] if e.has(2) else e.like(most)
     e.result(e.op("Min", e.op("Max", e.inputs[0], low), high))

@@ -27,9 +27,13 @@ UNSIGNED: Final = (TensorProto.UINT8, TensorProto.UINT16)
 #: Unsigned integers whose values INT32 does not hold.
 WIDE: Final = (TensorProto.UINT32, TensorProto.UINT64)
 _SHORT: Final = (TensorProto.INT8, TensorProto.INT16)
-FLOATS: Final = (
-    *(TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE),
-)
+#: Types of real numbers -> their greatest.
+FLOATS: Final = {
+    TensorProto.FLOAT16: 65504.0,
+    TensorProto.BFLOAT16: 3.3895313892515355e38,
+    TensorProto.FLOAT: 3.4028234663852886e38,
+    TensorProto.DOUBLE: float(np.finfo(np.float64).max),
+}
 #: Types of 8 bits -> their greatest number.
 FP8: Final = {TensorProto.FLOAT8E4M3FN: 448.0, TensorProto.FLOAT8E5M2: 57344.0}
 _LEAST: Final = -(1 << 31)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tosa_convert.frontends.onnx.decompositions.integers import FLOATS
 from tosa_convert.frontends.onnx.decompositions.node import (
     Decomposition,
     NotDecomposedError,
@@ -110,9 +111,7 @@ def composed_reduction(e: Decomposition) -> None:
         # Without the largest element, no exponential overflows. One that is infinite stays: their
         # difference would be NaN.
         most = e.reduce("ReduceMax", x, axes)
-        size = e.constant(
-            np.finfo(e.numpy_type()).max if e.numpy_type().kind == "f" else 3e38, e.numpy_type()
-        )
+        size = e.like(FLOATS[e.type(0)])
         finite = e.op("LessOrEqual", e.op("Abs", most), size)
         most = e.op("Where", finite, most, e.like(0))
         total = e.reduce("ReduceSum", e.op("Exp", e.op("Sub", x, most)), axes)
