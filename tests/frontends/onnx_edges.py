@@ -211,7 +211,7 @@ _OF_REALS: Final[list[tuple[str, int, dict[str, Any]]]] = [
 ]
 
 
-_LEAST: Final = (("Abs", "int64"), ("Neg", "int64"))
+_FIRST_OPEN: Final = (("Abs", "int64"), ("Neg", "int64"), ("Sign", "float16"))
 
 
 def unary() -> Iterator[Case]:
@@ -226,11 +226,14 @@ def unary() -> Iterator[Case]:
         for name in NUMBERS:
             if not (kind == "BitwiseNot" and name in FLOATS):
                 # A least INT64 has no magnitude in TOSA.
-                values = edges(name)[1:] if (kind, name) in _LEAST else edges(name)
+                # onnxruntime's Sign of an FP16 that is NaN is 0, of an FP32 NaN.
+                values = edges(name)[1:] if (kind, name) in _FIRST_OPEN else edges(name)
                 yield Case(f"{kind} {name}", kind, [values], {}, opset)
     for name in FLOATS[:3]:
         for number, (kind, opset, attributes) in enumerate(_OF_REALS):
             values = edges(name)
+            if kind == "Softplus" and name == "float16":  # onnxruntime's own overflows from 12 on.
+                values = values[~(values > 5)]
             if kind in ("Sin", "Cos", "Tan"):
                 values = values[~(abs(values.astype(np.float64)) > 1000)]
             if kind in ("Softmax", "LogSoftmax"):
@@ -252,7 +255,8 @@ def unary() -> Iterator[Case]:
 
 def clips() -> Iterator[Case]:
     for name in NUMBERS:
-        x = edges(name)
+        # onnxruntime has no Clip of BF16; ONNX's reference keeps infinities, unlike it.
+        x = np.delete(edges(name), [1, 2]) if name == "bfloat16" else edges(name)
         low, high = (np.array(v).astype(x.dtype) for v in (2, 5))
         yield Case(f"Clip {name} low", "Clip", [x, low], {}, 13, (1,))
         yield Case(f"Clip {name} high", "Clip", [x, None, high], {}, 13, (2,))

@@ -117,5 +117,9 @@ def _held(node: Any, kind: int, source: int) -> list[Any]:
     for attribute in node.attribute:
         if attribute.name == "output_dtype":
             attribute.i = wide
+    before = []
+    if len(node.input) > 2 and node.input[2]:
+        before = [helper.make_node("Cast", node.input[2:3], [f"{name}/zero"], node.name, to=wide)]
+        node.input[2] = f"{name}/zero"
     bounds = constant(least, "least", dtype), constant(greatest, "greatest", dtype)
-    return [node, *bounds, step("Clip", ["all", "least", "greatest"], "")]
+    return [*before, node, *bounds, step("Clip", ["all", "least", "greatest"], "")]

@@ -95,7 +95,8 @@ def sign(e: Decomposition) -> None:
         return e.result(e.cast(e.op("Not", e.op("Equal", x, e.like(0))), e.type(0)))
     kind = e.numpy_type()
     e.leave_if(kind.kind in "iub" or e.node.doc_string == integers.BITS, "it has no NaN")
-    e.leave_if(kind.kind == "V" and e.opset < _COMPARES_BF16, "it cannot be compared")
+    if kind.kind == "V" and e.opset < _COMPARES_BF16:
+        raise RefusedError("BF16 cannot be compared with NaN before opset 16 of ONNX")
     made = e.op("Sign", x)
     e.nodes[-1].doc_string = integers.BITS
     return e.result(e.op("Where", e.op("LessOrEqual", e.op("Abs", x), e.like(np.inf)), made, x))
