@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -13,19 +14,22 @@ import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 from onnx import helper, inliner
+from torch_mlir import ir
 from torch_mlir.extras import onnx_importer
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.frontends.onnx.decompose import decompose, infer, opset_of
+from tosa_convert.frontends.onnx.decompose import decompose, decompose_first, opset_of
 from tosa_convert.frontends.onnx.few_bits import hold_in_bytes
 from tosa_convert.frontends.onnx.fold import fold_with_onnxruntime
 from tosa_convert.frontends.onnx.import_model import import_model
+from tosa_convert.frontends.onnx.shapes import doubtful_nodes, infer
 from tosa_convert.frontends.onnx.versions import OPSET, newer
 from tosa_convert.frontends.onnx.weights import Weights, load
 from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, Value
 from tosa_convert.frontends.process.request import CONSTANTS, Request
 from tosa_convert.frontends.torch.cut import Cutter
 from tosa_convert.frontends.torch.dialect import (
+    NOT_CONVERTED,
     THE_MODEL,
     TO_TOSA,
     NotLoweredError,
@@ -37,6 +41,12 @@ from tosa_convert.frontends.torch.unlowered_report import report
 
 #: Lines of what onnx's checker says that a message repeats.
 _MOST_LINES: Final = 6
+#: What onnx's checker says of a result whose shape it does not infer.
+_WITHOUT_A_SHAPE: Final = "Field 'shape' of 'type' is required but missing"
+#: The version of the format from which constants need not be inputs.
+_CONSTANTS_ALONE: Final = 4
+#: The greatest numbers of the types of CLAMP.
+_GREATEST: Final = {"f32": 3.4028234663852886e38, "f16": 65504.0, "bf16": 3.3895313892515355e38}
 _TO_BACKEND: Final = "builtin.module(torch-onnx-to-torch-backend-pipeline)"
 
 
@@ -54,13 +64,18 @@ def lower(request: Request, folder: Path) -> Interface:
         make_constants(model, Path(constants))
     inputs, outputs = signature(model)
     remarks = hold_in_bytes(model)
+    remarks += [
+        f"{node.name} ({node.op_type}) has the size that onnxruntime computes, not what ONNX infers"
+        for node in doubtful_nodes(infer(model))
+    ]
     cutter = Cutter() if request.partial else None
     try:
         module = lower_model(model, weights, folder, request.input_shapes, cutter)
     except NotLoweredError as error:
         if any(row.operator == THE_MODEL for row in error.found):
             refuse_invalid(source, shown)
-        rows = report(error.found, partial(_older_form, opset_of(model)))
+        plain = [row for row in error.found if row.reason == NOT_CONVERTED]
+        rows = report(error.found, partial(_older_form, opset_of(model), plain))
         return Interface(inputs=inputs, not_lowered=rows)
     except TosaConvertError:
         raise
@@ -86,6 +101,7 @@ def checked(source: Path, shown: str) -> tuple[Any, Weights]:
     except DecodeError as error:
         message = f"the ONNX model is damaged: {error}"
         raise fail("unrecognised-input", shown, message) from None
+    _settle(model)
     if not model.HasField("graph"):
         raise fail("unrecognised-input", shown, "the ONNX model is damaged: it has no graph")
     counts = Counter(info.name for info in model.graph.input)
@@ -94,6 +110,19 @@ def checked(source: Path, shown: str) -> tuple[Any, Weights]:
         message = f"the ONNX model is damaged: two inputs are called {twice!r}"
         raise fail("unrecognised-input", shown, message)
     return model, weights
+
+
+def _settle(model: Any) -> None:
+    """Name nodes without a name by what they make, and list no constant as an input, in place."""
+    graph = model.graph
+    for node in graph.node:
+        node.name = node.name or next(filter(None, node.output), "")
+    constants = {tensor.name for tensor in graph.initializer}
+    inputs = [info for info in graph.input if info.name not in constants]
+    del graph.input[:]
+    graph.input.extend(inputs)
+    # Before that version every constant is an input, too.
+    model.ir_version = max(model.ir_version, _CONSTANTS_ALONE)
 
 
 def refuse_invalid(source: Path, shown: str) -> None:
@@ -107,13 +136,20 @@ def refuse_invalid(source: Path, shown: str) -> None:
     try:
         onnx.checker.check_model(source, full_check=True)
     except Exception as error:  # Some checks raise other exceptions than the checker's own.
+        if _WITHOUT_A_SHAPE in str(error):  # onnx asks for it in the end, and most models lack one.
+            return
         lines = [line for line in str(error).splitlines() if line.strip()][:_MOST_LINES]
         message = "\n    ".join(["the model is not valid ONNX, by onnx's checker:", *lines])
         raise fail("unrecognised-input", shown, message) from None
 
 
-def _older_form(opset: int, operator: str) -> str:
-    """Advice for an operator whose form is younger than what torch-mlir's conversions expect."""
+def _older_form(opset: int, plain: list[Unlowered], operator: str) -> str:
+    """Advice for an operator whose form is younger than what torch-mlir's conversions expect.
+
+    plain: those that torch-mlir refused without another reason.
+    """
+    if all(row.operator != operator for row in plain):
+        return ""
     kind = operator.removeprefix("onnx.").partition(" ")[0]
     if not operator.startswith("onnx.") or not onnx.defs.has(kind):
         return ""
@@ -144,10 +180,10 @@ def make_constants(model: Any, path: Path) -> None:
 
 
 def signature(model: Any) -> tuple[list[Value], list[Value]]:
-    """Return the inputs and outputs of a model in its own words; initializers are not inputs."""
-    constants = {tensor.name for tensor in model.graph.initializer}
-    inputs = [_value(info) for info in model.graph.input if info.name not in constants]
-    return inputs, [_value(info) for info in model.graph.output]
+    """Return the inputs and outputs of a model in its own words."""
+    return [_value(info) for info in model.graph.input], [
+        _value(info) for info in model.graph.output
+    ]
 
 
 def _value(info: Any) -> Value:
@@ -185,31 +221,46 @@ def lower_model(
         model.opset_import.append(helper.make_opsetid("", OPSET))  # For what its operators become.
     if model.functions:
         model = inliner.inline_local_functions(model)
+    written = {node.name: node.op_type for node in model.graph.node}
     try:
-        return _lower(model, weights, scratch)
+        return _lower(model, weights, scratch, written)
     except (NotLoweredError, onnx.defs.SchemaError):
         # Old sets of operators lack some that the decompositions use.
         converted = newer(model)
         if cutter is not None:
-            return _lower(model if converted is None else converted, weights, scratch, cutter)
+            given = model if converted is None else converted
+            return _lower(given, weights, scratch, written, cutter)
         if converted is None:
             raise
-        return _lower(converted, weights, scratch)
+        return _lower(converted, weights, scratch, written)
 
 
-def _lower(model: Any, weights: Weights, scratch: Path, cutter: Cutter | None = None) -> Any:
+def _lower(
+    model: Any,
+    weights: Weights,
+    scratch: Path,
+    written: Mapping[str, str],
+    cutter: Cutter | None = None,
+) -> Any:
+    """Lower a model. written: node -> its operator as the user wrote it."""
     inputs = [info.name for info in model.graph.input]
-    folded = fold_with_onnxruntime(infer(model), scratch, weights)
+    model = decompose_first(infer(model), weights)
+    # onnxruntime folds shapes that onnx infers, and computes others.
+    folded = None if doubtful_nodes(model) else fold_with_onnxruntime(model, scratch, weights)
     if folded is not None and [info.name for info in folded.graph.input] == inputs:
         model = folded
     model, refused = decompose(model, weights)
     if refused and cutter is None:
-        raise NotLoweredError(refused)
-    return _import(model, weights, refused, cutter)
+        raise NotLoweredError({_as_onnx(row, kinds=written): n for row, n in refused.items()})
+    return _import(model, weights, refused, written, cutter)
 
 
 def _import(
-    model: Any, weights: Weights, refused: Mapping[Unlowered, int], cutter: Cutter | None
+    model: Any,
+    weights: Weights,
+    refused: Mapping[Unlowered, int],
+    written: Mapping[str, str],
+    cutter: Cutter | None,
 ) -> Any:
     """Import and lower a model to a module.
 
@@ -222,7 +273,7 @@ def _import(
     kinds = {node.name: node.op_type for node in model.graph.node}
     if cutter is not None:
         cutter.module = module
-        cutter.shown = partial(_as_onnx, kinds=kinds)
+        cutter.shown = partial(_of_torch, kinds=kinds)
         if refused:
             cutter.cut(_operations_of(module, refused))
     for pipeline in (_TO_BACKEND, TO_TOSA):
@@ -234,10 +285,33 @@ def _import(
         except NotLoweredError as error:
             found: dict[Unlowered, int] = {}
             for row, count in error.found.items():
-                new = _as_onnx(row, kinds=kinds)
+                new = _as_onnx(row, kinds={**kinds, **written})
                 found[new] = found.get(new, 0) + count
             raise NotLoweredError(found) from None
+    _keep_infinities(module, {**kinds, **written})
     return module
+
+
+def _keep_infinities(module: Any, kinds: Mapping[str, str]) -> None:
+    """Unbound CLAMP where torch-mlir bounds it by the greatest number, in place; Clip is so bound."""
+
+    def unbound(operation: Any) -> Any:
+        if operation.name != "tosa.clamp" or _kind(str(operation.location), kinds) == "Clip":
+            return ir.WalkResult.ADVANCE
+        for name in ("min_val", "max_val"):
+            bound = operation.attributes[name]
+            if isinstance(bound, ir.FloatAttr) and abs(bound.value) >= _GREATEST[str(bound.type)]:
+                infinity = math.copysign(math.inf, bound.value)
+                operation.attributes[name] = ir.FloatAttr.get(bound.type, infinity)
+        return ir.WalkResult.ADVANCE
+
+    with module.context, ir.Location.unknown():
+        module.operation.walk(unbound)
+
+
+def _kind(location: str, kinds: Mapping[str, str]) -> str:
+    """Return the operator of the node that a location names, or ""."""
+    return kinds.get(location.partition('"')[2].partition('"')[0], "")
 
 
 def _operations_of(module: Any, rows: Iterable[Unlowered]) -> list[tuple[Any, Unlowered]]:
@@ -253,10 +327,15 @@ def _operations_of(module: Any, rows: Iterable[Unlowered]) -> list[tuple[Any, Un
 
 def _as_onnx(row: Unlowered, *, kinds: Mapping[str, str]) -> Unlowered:
     """Return the row with the ONNX operator that its operator came from."""
-    kind = kinds.get(row.location.partition('"')[2].partition('"')[0], "")
-    if not kind or row.operator.startswith("onnx."):
+    kind = _kind(row.location, kinds)
+    if not kind or row.operator.startswith(f"onnx.{kind}"):
         return row
     return Unlowered(f"onnx.{kind} ({row.operator})", row.location, row.reason)
+
+
+def _of_torch(row: Unlowered, *, kinds: Mapping[str, str]) -> Unlowered:
+    """Return the row with the ONNX operator, unless it is one that a decomposition made."""
+    return row if row.operator.startswith("onnx.") else _as_onnx(row, kinds=kinds)
 
 
 def set_shapes(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:

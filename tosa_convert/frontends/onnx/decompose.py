@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container
 from typing import Any, Final
 
 import onnx
 
+from tosa_convert.frontends.onnx.decompositions.integers import refuse_unsigned
 from tosa_convert.frontends.onnx.decompositions.microsoft import DOMAIN, MICROSOFT, adopt
 from tosa_convert.frontends.onnx.decompositions.node import (
     Decomposition,
@@ -18,6 +20,7 @@ from tosa_convert.frontends.onnx.decompositions.node import (
 from tosa_convert.frontends.onnx.decompositions.table import DECOMPOSITIONS, GRAPHS
 from tosa_convert.frontends.onnx.fold import fold_constants, keep_quantised_weights
 from tosa_convert.frontends.onnx.functions import INLINED, function_body, inlined
+from tosa_convert.frontends.onnx.shapes import infer
 from tosa_convert.frontends.onnx.weights import Weights
 from tosa_convert.frontends.torch.dialect import Unlowered
 
@@ -25,6 +28,8 @@ from tosa_convert.frontends.torch.dialect import Unlowered
 _ROUNDS: Final = 40
 #: The sets of operators that ONNX itself defines; no two have operators of one name.
 _DOMAINS: Final = frozenset(("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training"))
+#: Operators that onnxruntime lacks for some types, and whose definitions overflow.
+_OVERFLOWING: Final = ("Celu", "HardSigmoid", "LeakyRelu", "ReduceLogSumExp", "Softplus")
 #: Why a node stays whose decomposition failed: it takes what ONNX defines for granted.
 _OTHER_FORM: Final = "it does not have the operands, shapes or attributes that ONNX defines"
 
@@ -66,28 +71,35 @@ def _other_types(model: Any) -> list[Unlowered]:
     return found
 
 
-def infer(model: Any) -> Any:
-    """Return the model with the inferred shapes of its values."""
-    try:
-        return onnx.shape_inference.infer_shapes(model, data_prop=True)
-    except Exception:  # A model that onnx's inference refuses may still lower.
-        return model
-
-
 def opset_of(model: Any) -> int:
     """Return the version of ONNX's own operators that a model uses."""
     return max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=1)
 
 
+def decompose_first(model: Any, weights: Weights) -> Any:
+    """Decompose what onnxruntime would expand by a definition that overflows, in place."""
+    if any(node.op_type in _OVERFLOWING for node in model.graph.node):
+        _decompose_once(model, weights, {}, _OVERFLOWING)
+        return infer(model)
+    return model
+
+
 def _decompose_once(
-    model: Any, weights: Weights, refused: dict[tuple[str, ...], Unlowered]
+    model: Any,
+    weights: Weights,
+    refused: dict[tuple[str, ...], Unlowered],
+    kinds: Container[str] | None = None,
 ) -> bool:
+    """Replace nodes in place, of these kinds if they are given; return whether there was one."""
     values, opset = values_of(model, weights), opset_of(model)
     taken = set(values.types) | set(values.constants)
     taken |= {name for node in model.graph.node for name in node.output}
     nodes: list[Any] = []
     changed = False
     for number, node in enumerate(model.graph.node):
+        if kinds is not None and node.op_type not in kinds:
+            nodes.append(node)
+            continue
         prefix = _unused(node.name or f"{node.op_type}_{number}", taken)
         try:
             made = _replacement(node, values, opset, prefix)
@@ -146,6 +158,7 @@ def _replacement(node: Any, values: Values, opset: int, prefix: str) -> list[Any
             return inlined(node, function, prefix)
     if not onnx.defs.has(node.op_type, node.domain.removesuffix("ai.onnx")):
         raise RefusedError("ONNX does not define it")
+    refuse_unsigned(decomposition)
     return None
 
 

@@ -21,6 +21,8 @@ _MUCH: Final = 1 << 28
 _DATA_FILE: Final = "folded.data"
 #: Operators that multiply by weights.
 _PRODUCTS: Final = ("Conv", "Gemm", "MatMul")
+#: The opset from which QuantizeLinear takes other real numbers than FP32.
+_QUANTISED_OF_REALS: Final = 19
 #: Marks what dequantises weights and is not folded.
 _KEPT: Final = "quantised weights"
 #: Operators whose result is another one in every run, or that run others.
@@ -118,8 +120,12 @@ def _optimise(model: Any, path: Path, weights: Path, data_file: str) -> bool:
 def keep_quantised_weights(model: Any) -> None:
     """Mark what dequantises the weights of products with tensors that are dequantised, too.
 
-    `fold_constants` leaves them, so that the products can be computed with integers.
+    `fold_constants` leaves them, so that the products can be computed with integers. A Relu before a
+    quantisation is left out if that saturates there; or torch-mlir would compute it after that, and then
+    not lower it.
     """
+    zeros = {tensor.name: tensor for tensor in model.graph.initializer if not tensor.external_data}
+    opset = max((row.version for row in model.opset_import if not row.domain), default=1)
     makers = {name: node for node in model.graph.node for name in node.output}
     for node in model.graph.node:
         pair = [makers[name] for name in node.input[:2] if name in makers]
@@ -127,6 +133,25 @@ def keep_quantised_weights(model: Any) -> None:
         if node.op_type in _PRODUCTS and len(given) == 2:
             for maker in given:
                 maker.doc_string = _KEPT
+        rest = makers.get(node.input[0]) if node.op_type == "QuantizeLinear" else None
+        if rest is None or rest.op_type != "Relu" or len(node.input) < 3:
+            continue
+        zero = numpy_helper.to_array(zeros[node.input[2]]) if node.input[2] in zeros else None
+        if (
+            zero is not None
+            and zero.dtype.kind in "iu"
+            and (zero == np.iinfo(zero.dtype).min).all()
+        ):
+            node.input[0] = rest.input[0]
+        elif opset < _QUANTISED_OF_REALS:
+            rest.op_type = "Max"
+            rest.input.append(f"{rest.output[0]}/least")
+            model.graph.initializer.append(numpy_helper.from_array(np.float32(0), rest.input[1]))
+    used = {name for node in all_nodes(model.graph) for name in node.input}
+    used |= {output.name for output in model.graph.output}
+    for node in [node for node in model.graph.node if node.op_type == "Relu"]:
+        if node.output[0] not in used:
+            model.graph.node.remove(node)
 
 
 def fold_constants(model: Any, weights: Weights) -> bool:

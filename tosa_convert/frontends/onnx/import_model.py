@@ -18,9 +18,8 @@ from tosa_convert.frontends.torch.dialect import new_context
 _Types = onnx.TensorProto
 #: Element types of which torch-mlir's literals may be views of memory.
 _LITERALS: Final = frozenset([_Types.FLOAT, _Types.FLOAT16, _Types.BFLOAT16, _Types.DOUBLE])
-#: How the text of the type of a tensor of 16-bit integers ends, and torch's number of the type.
-_SHORT: Final = (",si16>", ",ui16>")
-_TORCH_SHORT: Final = 1
+#: How the text of the type of tensors ends whose casts torch-mlir does not convert -> torch's number.
+_CASTS: Final = {",si16>": 1, ",ui16>": 1, ",ui32>": 3, ",f8E5M2>": 23, ",f8E4M3FN>": 24}
 #: The alignment of constants that torch-mlir's importer asks for.
 _ALIGNMENT: Final = 8
 
@@ -67,7 +66,7 @@ def _simplify_tensors(model: Any) -> None:
 
 
 def _import_casts(module: Any) -> None:
-    """Make casts to integers of 16 bits operators of torch: torch-mlir does not convert ONNX's."""
+    """Make casts operators of torch whose form of ONNX torch-mlir does not convert."""
     operations = [view.operation for view in module.body.operations[0].regions[0].blocks[0]]
     with module.context:
         for operation in operations:
@@ -75,10 +74,11 @@ def _import_casts(module: Any) -> None:
                 continue
             kind = operation.results[0].type
             is_cast = ir.StringAttr(operation.attributes["name"]).value == "onnx.Cast"
-            if not (is_cast and str(kind).endswith(_SHORT)):
+            number = next((n for end, n in _CASTS.items() if str(kind).endswith(end)), None)
+            if not is_cast or number is None:
                 continue
             with ir.InsertionPoint(operation), operation.location:
-                dtype = torch_dialect.ConstantIntOp(_TORCH_SHORT).result
+                dtype = torch_dialect.ConstantIntOp(number).result
                 no = torch_dialect.ConstantBoolOp(False).result
                 none = torch_dialect.ConstantNoneOp().result
                 operands = [operation.operands[0], dtype, no, no, none]

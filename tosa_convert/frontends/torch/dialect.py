@@ -54,6 +54,8 @@ class Unlowered:
 
 #: In place of an operator's name, if none is to blame.
 THE_MODEL: Final = "the model"
+#: The reason of what torch-mlir refuses without one.
+NOT_CONVERTED: Final = "torch-mlir does not convert it to TOSA"
 _CRASH: Final = Unlowered(THE_MODEL, "", "torch-mlir crashes on it")
 
 
@@ -142,7 +144,7 @@ def operator_name(operation: Any) -> str:
 def _reason(message: str) -> str:
     text = str(message).split(": %", 1)[0].strip()
     if text.startswith("failed to legalize operation"):
-        return "torch-mlir does not convert it to TOSA"
+        return NOT_CONVERTED
     return text
 
 

@@ -7,8 +7,18 @@ from functools import partial
 
 import numpy as np
 
-from tosa_convert.frontends.onnx.decompositions.node import Decomposition, RefusedError
+from tosa_convert.frontends.onnx.decompositions import integers
+from tosa_convert.frontends.onnx.decompositions.node import (
+    Decomposition,
+    NotDecomposedError,
+    RefusedError,
+)
 from tosa_convert.frontends.recipes import cumulate
+
+#: The opset from which BF16 can be compared.
+_COMPARES_BF16 = 16
+#: The magnitude below which hyperbolic functions are polynomials: x to the fifth is less than FP32 sees.
+_SMALL = 0.03
 
 
 def asin(e: Decomposition) -> None:
@@ -29,18 +39,30 @@ def _asin(e: Decomposition) -> str:
 
 
 def acosh(e: Decomposition) -> None:
-    """log(x + sqrt(x² - 1))."""
+    """log(x) + log(1 + sqrt(1 - 1/x²)), which does not overflow; NaN below 1."""
     (x, *_), one = e.inputs, e.like(1)
-    root = e.op("Sqrt", e.op("Sub", e.op("Mul", x, x), one))
-    e.result(e.op("Log", e.op("Add", x, root)))
+    below = e.op("Less", x, one)
+    inverse = e.op("Reciprocal", x)
+    root = e.op("Sqrt", e.op("Sub", one, e.op("Mul", inverse, inverse)))
+    found = e.op("Add", e.op("Log", x), e.op("Log", e.op("Add", one, root)))
+    e.result(e.op("Where", below, e.like(np.nan), found))
 
 
 def asinh(e: Decomposition) -> None:
-    """Compute it by the logarithm of the magnitude, so that large negative numbers do not cancel."""
+    """Logarithms of the magnitude, so that large numbers do not overflow; a polynomial of small ones."""
     (x, *_), one = e.inputs, e.like(1)
-    size = e.op("Abs", x)
-    root = e.op("Sqrt", e.op("Add", e.op("Mul", x, x), one))
-    e.result(e.op("Mul", e.op("Sign", x), e.op("Log", e.op("Add", size, root))))
+    size = e.op("Max", e.op("Abs", x), e.like(_SMALL))
+    inverse = e.op("Reciprocal", size)
+    root = e.op("Sqrt", e.op("Add", one, e.op("Mul", inverse, inverse)))
+    large = e.op("Add", e.op("Log", size), e.op("Log", e.op("Add", one, root)))
+    _odd(e, x, e.op("Mul", e.op("Sign", x), large), -1 / 6)
+
+
+def _odd(e: Decomposition, x: str, large: str, cubic: float) -> None:
+    """Make the result x + cubic * x³ near zero, where differences cancel, and `large` elsewhere."""
+    small = e.op("Less", e.op("Abs", x), e.like(_SMALL))
+    term = e.op("Mul", e.op("Mul", e.op("Mul", x, x), x), e.like(cubic))
+    e.result(e.op("Where", small, e.op("Add", x, term), large))
 
 
 def atanh(e: Decomposition) -> None:
@@ -52,15 +74,81 @@ def atanh(e: Decomposition) -> None:
 
 def hyperbolic(e: Decomposition) -> None:
     """Sinh and Cosh by exponentials."""
-    x, kind = e.inputs[0], "Sub" if e.node.op_type == "Sinh" else "Add"
-    both = e.op(kind, e.op("Exp", x), e.op("Exp", e.op("Neg", x)))
-    e.result(e.op("Mul", both, e.like(0.5)))
+    x, is_sinh = e.inputs[0], e.node.op_type == "Sinh"
+    exponentials = e.op("Exp", x), e.op("Exp", e.op("Neg", x))
+    halves = [e.op("Mul", value, e.like(0.5)) for value in exponentials]
+    both = e.op("Sub" if is_sinh else "Add", *halves)
+    _odd(e, x, both, 1 / 6) if is_sinh else e.result(both)
+
+
+def softplus(e: Decomposition) -> None:
+    """Compute log(1 + exp(x)) without an exponential that overflows."""
+    x, one = e.inputs[0], e.like(1)
+    rest = e.op("Log", e.op("Add", e.op("Exp", e.op("Neg", e.op("Abs", x))), one))
+    e.result(e.op("Add", e.op("Max", x, e.like(0)), rest))
+
+
+def sign(e: Decomposition) -> None:
+    """Keep NaN; it has no order, and torch-mlir gives 0."""
+    x = e.inputs[0]
+    if e.type(0) in (*integers.UNSIGNED, *integers.WIDE):
+        return e.result(e.cast(e.op("Not", e.op("Equal", x, e.like(0))), e.type(0)))
+    kind = e.numpy_type()
+    e.leave_if(kind.kind in "iub" or e.node.doc_string == integers.BITS, "it has no NaN")
+    if kind.kind == "V" and e.opset < _COMPARES_BF16:
+        raise RefusedError("BF16 cannot be compared with NaN before opset 16 of ONNX")
+    made = e.op("Sign", x)
+    e.nodes[-1].doc_string = integers.BITS
+    return e.result(e.op("Where", e.op("LessOrEqual", e.op("Abs", x), e.like(np.inf)), made, x))
+
+
+def celu(e: Decomposition) -> None:
+    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1)), which torch-mlir has for positive alpha."""
+    x, zero, alpha = e.inputs[0], e.like(0), e.attribute("alpha", 1.0)
+    e.leave_if(alpha > 0, "torch-mlir lowers it")
+    power = e.op("Exp", e.op("Div", x, e.like(alpha)))
+    other = e.op("Mul", e.op("Sub", power, e.like(1)), e.like(alpha))
+    e.result(e.op("Add", e.op("Max", x, zero), e.op("Min", other, zero)))
+
+
+def leaky(e: Decomposition) -> None:
+    """LeakyRelu without a slope: of minus infinity, the product with 0 is NaN."""
+    e.leave_if(e.attribute("alpha", 0.01) != 0, "torch-mlir lowers it")
+    x = e.inputs[0]
+    least = e.op("Equal", x, e.like(-np.inf))
+    e.result(e.op("Where", least, e.like(np.nan), e.op("Relu", x)))
+
+
+def hard_sigmoid(e: Decomposition) -> None:
+    """max(0, min(1, alpha * x + beta)), also of infinities."""
+    line = e.op("Mul", e.inputs[0], e.like(e.attribute("alpha", 0.2)))
+    line = e.op("Add", line, e.like(e.attribute("beta", 0.5)))
+    e.result(e.op("Max", e.op("Min", line, e.like(1)), e.like(0)))
+
+
+def clip(e: Decomposition) -> None:
+    """Bound real numbers by two operators; a bound that is left out is the greatest number."""
+    most = integers.FLOATS.get(e.type(0))
+    if most is None or not (e.has(1) or e.has(2)):
+        raise NotDecomposedError("it has no bounds as inputs")
+    low = e.inputs[1] if e.has(1) else e.like(-most)
+    high = e.inputs[2] if e.has(2) else e.like(most)
+    e.result(e.op("Min", e.op("Max", e.inputs[0], low), high))
+
+
+def hardmax(e: Decomposition) -> None:
+    """Fold the axes from the given one on into one, as ONNX did before opset 13."""
+    shape = e.shape(0)
+    e.leave_if(e.opset >= 13 or len(shape) == 2, "it is one axis")
+    axis = int(e.attribute("axis", 1)) % max(len(shape), 1)
+    rows = math.prod(shape[:axis])
+    made = e.op("Hardmax", e.reshape(e.inputs[0], [rows, math.prod(shape[axis:])]), axis=1)
+    e.result(e.reshape(made, shape))
 
 
 def is_inf(e: Decomposition) -> None:
     """Comparisons with the infinities that are asked for; torch-mlir ignores the flags."""
     x = e.inputs[0]
-    e.leave_if(not np.issubdtype(e.numpy_type(), np.floating), "its type is not one of numpy's")
     positive, negative = e.attribute("detect_positive", 1), e.attribute("detect_negative", 1)
     above, below = e.op("Equal", x, e.like(np.inf)), e.op("Equal", x, e.like(-np.inf))
     if positive and negative:

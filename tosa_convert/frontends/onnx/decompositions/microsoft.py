@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from onnx import TensorProto
 
-from tosa_convert.frontends.onnx.decompositions import quantized
+from tosa_convert.frontends.onnx.decompositions import integers, quantized
 from tosa_convert.frontends.onnx.decompositions.node import Decomposition
 
 DOMAIN: Final = "com.microsoft"
@@ -168,14 +168,14 @@ def _real(e: Decomposition, index: int, axis: int = 0) -> str:
     """
     zero = index + 2
     kind = e.type(zero) if e.has(zero) else e.type(index)
-    e.leave_if(kind not in quantized.RANGES, "the type of an operand is not known")
-    x = e.cast(quantized.widened(e, e.inputs[index], kind), TensorProto.FLOAT)
+    e.leave_if(kind not in integers.RANGES, "the type of an operand is not known")
+    x = e.cast(integers.widened(e, e.inputs[index], kind), TensorProto.FLOAT)
     shape: list[int] = []
     if (count := int(np.prod(e.shape(index + 1)))) > 1:
         shape = [1] * len(e.shape(index))
         shape[axis] = count
     if e.has(zero):
-        number = e.cast(quantized.widened(e, e.inputs[zero], kind), TensorProto.FLOAT)
+        number = e.cast(integers.widened(e, e.inputs[zero], kind), TensorProto.FLOAT)
         x = e.op("Sub", x, e.reshape(number, shape))
     return e.op("Mul", x, e.reshape(e.inputs[index + 1], shape))
 

@@ -15,6 +15,7 @@ from tosa_convert.frontends.onnx.decompositions.node import Decomposition, NotDe
 _STEPS: Final = 64
 #: Elements of a matrix, or of a table of comparisons.
 _MATRIX: Final = 1 << 22
+_PAD_MODES: Final = ("constant", "reflect", "edge", "wrap")
 _COMBINE: Final = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
 
 
@@ -143,7 +144,7 @@ def pad_around(e: Decomposition) -> None:
 
 def crop(e: Decomposition) -> None:
     """Take negative pads away by a slice, and add the others."""
-    e.leave_if(e.attribute("mode", "constant") not in ("constant", "reflect", "edge"), "its mode")
+    e.leave_if(e.attribute("mode", "constant") not in _PAD_MODES, "its mode")
     rank = len(e.shape(0))
     given = e.value(1).reshape(-1) if e.opset >= 11 else e.attribute("pads")
     e.leave_if(all(int(size) >= 0 for size in given), "no pad is negative")

@@ -62,6 +62,7 @@ class Decomposition:
         self.node = node
         self.opset = opset
         self.nodes: list[Any] = []
+        self._made = 0
         self._values = values
         self.prefix = prefix
         self._attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
@@ -148,8 +149,9 @@ class Decomposition:
 
     def ops(self, kind: str, *inputs: str, outputs: int, **attributes: Any) -> list[str]:
         """Add a node; return the names of its outputs."""
-        number = len(self.nodes)
-        names = [f"{self.prefix}/{number}_{index}" for index in range(outputs)]
+        # Not the count of `nodes`, which who unrolls a loop empties.
+        names = [f"{self.prefix}/{self._made}_{index}" for index in range(outputs)]
+        self._made += 1
         given = {key: value for key, value in attributes.items() if value is not None}
         name = self.node.name or self.prefix
         self.nodes.append(helper.make_node(kind, list(inputs), names, name=name, **given))

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from tosa_convert.frontends.onnx.decompositions.node import Decomposition
+from tosa_convert.frontends.onnx.decompositions.integers import FLOATS
+from tosa_convert.frontends.onnx.decompositions.node import (
+    Decomposition,
+    NotDecomposedError,
+    RefusedError,
+)
 
 
 def local_response(e: Decomposition) -> None:
@@ -42,6 +47,16 @@ def layer_normalization(e: Decomposition) -> None:
     for index, name in enumerate((mean, inverse), 1):
         if e.wants(index):
             e.result(name, index)
+
+
+def attention(e: Decomposition) -> None:
+    """Refuse what ONNX defines in another order than onnxruntime computes it."""
+    if e.attribute("softcap", 0.0) and (e.has(3) or e.attribute("is_causal", 0)):
+        raise RefusedError(
+            "onnxruntime caps the scores before the mask is added, and ONNX's definition after it: "
+            "write it with MatMul, Tanh and Softmax in the order that is meant"
+        )
+    raise NotDecomposedError("it is expanded")
 
 
 def lp_normalization(e: Decomposition) -> None:
@@ -82,12 +97,9 @@ def composed_reduction(e: Decomposition) -> None:
         e.result(square if alone is None else e.op(alone, x))
         return
     axes = given or list(range(len(e.shape(0))))
-    is_float = np.issubdtype(e.numpy_type(), np.floating)
+    is_float = e.numpy_type().kind not in "iub"
     if kind not in ("ReduceL1", "ReduceSumSquare") and not is_float:
-        e.leave_if(given, "its type is not one of numpy's floating-point types")
-        # torch-mlir's importer does not read the definition of the operator without axes.
-        e.result(e.reduce(kind, x, axes, keepdims))
-        return
+        raise RefusedError("TOSA has no roots and logarithms of integers")
     if kind == "ReduceL1":
         e.result(e.reduce("ReduceSum", e.op("Abs", x), axes, keepdims))
     elif kind in ("ReduceL2", "ReduceSumSquare"):
@@ -96,9 +108,17 @@ def composed_reduction(e: Decomposition) -> None:
     elif kind == "ReduceLogSum":
         e.result(e.op("Log", e.reduce("ReduceSum", x, axes, keepdims)))
     else:
-        # Without the largest element, no exponential overflows.
+        # Without the largest element, no exponential overflows. One that is infinite stays: their
+        # difference would be NaN.
         most = e.reduce("ReduceMax", x, axes)
-        total = e.reduce("ReduceSum", e.op("Exp", e.op("Sub", x, most)), axes, keepdims)
-        if not keepdims:
-            most = e.reduce("ReduceMax", x, axes, 0)
-        e.result(e.op("Add", e.op("Log", total), most))
+        size = e.like(FLOATS[e.type(0)])
+        finite = e.op("LessOrEqual", e.op("Abs", most), size)
+        most = e.op("Where", finite, most, e.like(0))
+        total = e.reduce("ReduceSum", e.op("Exp", e.op("Sub", x, most)), axes)
+        found = e.op("Add", e.op("Log", total), most)
+        e.result(found if keepdims else e.reshape(found, _without(e.shape(0), axes)))
+
+
+def _without(shape: tuple[int, ...], axes: list[int]) -> list[int]:
+    gone = {axis % len(shape) for axis in axes}
+    return [size for axis, size in enumerate(shape) if axis not in gone]

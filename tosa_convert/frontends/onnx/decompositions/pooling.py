@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
+from onnx import TensorProto
 
+from tosa_convert.frontends.onnx.decompositions.integers import as_bits, widened
 from tosa_convert.frontends.onnx.decompositions.node import (
     Decomposition,
     NotDecomposedError,
@@ -20,14 +22,13 @@ _COMPARED: Final = 64
 
 
 class Windows(NamedTuple):
-    """The windows of a pool along its axes. extra: elements beyond the padding that ceil_mode adds."""
+    """The windows of a pool along its axes."""
 
     kernel: list[int]
     stride: list[int]
     gap: list[int]
     before: list[int]
     after: list[int]
-    extra: list[int]
 
 
 def _windows_of(e: Decomposition) -> Windows:
@@ -41,23 +42,47 @@ def _windows_of(e: Decomposition) -> Windows:
     before, after = list(pads[:count]), list(pads[count:])
     automatic = e.attribute("auto_pad", "NOTSET")
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, gap, strict=True)]
-    extra = [0] * count
     for axis, (size, span, step) in enumerate(zip(sizes, spans, stride, strict=True)):
         if automatic.startswith("SAME"):
             total = max((math.ceil(size / step) - 1) * step + span - size, 0)
             low, high = total // 2, total - total // 2
             before[axis], after[axis] = (low, high) if automatic == "SAME_UPPER" else (high, low)
-        if e.attribute("ceil_mode", 0):
-            room = size + before[axis] + after[axis] - span
-            steps = math.ceil(room / step)
-            if steps * step >= size + before[axis]:  # The last window would lie in the padding.
-                steps -= 1
-            extra[axis] = max(steps * step - room, 0)
-    return Windows(kernel, stride, gap, before, after, extra)
+    return Windows(kernel, stride, gap, before, after)
+
+
+def _rounds_down(e: Decomposition) -> bool:
+    """Write a pool whose sizes are rounded up as one with more padding, whose sizes are rounded down.
+
+    A window without an element of the input is left out, as by onnxruntime.
+    """
+    if not e.attribute("ceil_mode", 0):
+        return False
+    sizes, windows = e.shape(0)[2:], _windows_of(e)
+    extra = []
+    for size, kernel, step, gap, before, after in zip(sizes, *windows, strict=True):
+        room = size + before + after - (kernel - 1) * gap - 1
+        steps = math.ceil(room / step)
+        extra.append(max((steps - (steps * step >= size + before)) * step - room, 0))
+    x, before, after = e.inputs[0], windows.before, windows.after
+    given = {**e.attributes, "ceil_mode": None, "auto_pad": None}
+    if given.pop("count_include_pad", 0) and any(
+        extra
+    ):  # The padding counts, what is added does not.
+        x = e.pad(x, [0, 0, *before], [0, 0, *after])
+        before, after = [0] * len(sizes), [0] * len(sizes)
+    elif e.attribute("count_include_pad", 0):
+        given["count_include_pad"] = 1
+    given["pads"] = [*before, *(a + b for a, b in zip(after, extra, strict=True))]
+    for index, name in enumerate(e.ops(e.node.op_type, x, outputs=len(e.node.output), **given)):
+        if e.wants(index):
+            e.result(name, index)
+    return True
 
 
 def average_pool(e: Decomposition) -> None:
     """Add up each window by slices, times the reciprocal of its count of elements."""
+    if _rounds_down(e):
+        return
     windows = _windows_of(e)
     e.leave_if(len(windows.kernel) == 2 and windows.gap == [1, 1], "torch-mlir lowers it")
     include = bool(e.attribute("count_include_pad", 0))
@@ -68,6 +93,8 @@ def average_pool(e: Decomposition) -> None:
 
 def lp_pool(e: Decomposition) -> None:
     """Compute the root of the sum of powers of each window."""
+    if _rounds_down(e):
+        return
     windows, p = _windows_of(e), int(e.attribute("p", 2))
     powers = e.op("Abs", e.inputs[0])
     for _ in range(p - 1):
@@ -80,13 +107,17 @@ def lp_pool(e: Decomposition) -> None:
 
 
 def max_pool(e: Decomposition) -> None:
-    """Compute the maximum of each window by slices."""
+    """Compute the maximum of each window by slices; that of UINT8 by INT8."""
+    if e.type(0) == TensorProto.UINT8:
+        return _max_of_bytes(e)
+    if _rounds_down(e):
+        return None
     windows = _windows_of(e)
     plain = len(windows.kernel) == 2 and windows.gap == [1, 1]
     kind = e.numpy_type()
-    least = -np.inf if np.issubdtype(kind, np.floating) else np.iinfo(kind).min
+    least = np.iinfo(kind).min if kind.kind in "iu" else -np.inf
     if e.wants(1):
-        around = any((*windows.before, *windows.after, *windows.extra))
+        around = any((*windows.before, *windows.after))
         e.leave_if(
             plain and not around and not e.attribute("storage_order"), "torch-mlir lowers it"
         )
@@ -94,6 +125,18 @@ def max_pool(e: Decomposition) -> None:
     if plain:
         raise NotDecomposedError("torch-mlir lowers it")
     return e.result(_reduced(e, _padded(e, e.inputs[0], windows, least), windows, "Max"))
+
+
+def _max_of_bytes(e: Decomposition) -> None:
+    """Move the range to that of INT8, and back."""
+    middle = e.constant(128, np.int32)
+    number = e.op("Sub", widened(e, e.inputs[0], TensorProto.UINT8), middle)
+    signed = as_bits(e, number, TensorProto.INT8)
+    results = e.ops("MaxPool", signed, outputs=len(e.node.output), **e.attributes)
+    found = e.op("Add", e.cast(results[0], TensorProto.INT32), middle)
+    e.result(as_bits(e, found, TensorProto.UINT8))
+    if e.wants(1):
+        e.result(results[1], 1)
 
 
 def _max_with_positions(e: Decomposition, windows: Windows, least: Any) -> None:
@@ -152,10 +195,9 @@ def global_lp_pool(e: Decomposition) -> None:
 
 
 def _padded(e: Decomposition, x: str, windows: Windows, fill: Any) -> str:
-    after = [a + b for a, b in zip(windows.after, windows.extra, strict=True)]
-    if not any((*windows.before, *after)):
+    if not any((*windows.before, *windows.after)):
         return x
-    return e.pad(x, [0, 0, *windows.before], [0, 0, *after], fill)
+    return e.pad(x, [0, 0, *windows.before], [0, 0, *windows.after], fill)
 
 
 def _reduced(e: Decomposition, x: str, windows: Windows, kind: str) -> str:
@@ -177,9 +219,8 @@ def _window_sizes(sizes: Sequence[int], windows: Windows, include: bool) -> Any:
     """Count the elements of the input, or of it and its padding, in each window."""
     result = np.ones((1, 1))
     rows = zip(sizes, *windows, strict=True)
-    for size, kernel, stride, gap, before, after, extra in rows:
-        inside = np.zeros(size + before + after + extra)
-        inside[: size + before + after] = 1.0 if include else 0.0
+    for size, kernel, stride, gap, before, after in rows:
+        inside = np.full(size + before + after, 1.0 if include else 0.0)
         inside[before : before + size] = 1.0
         starts = range(0, len(inside) - (kernel - 1) * gap, stride)
         counts = [inside[s : s + (kernel - 1) * gap + 1 : gap].sum() for s in starts]

@@ -1,4 +1,4 @@
-"""Quantised operators in real numbers, and unsigned integers, which torch-mlir takes for signed ones."""
+"""Quantised operators in real numbers."""
 
 from __future__ import annotations
 
@@ -8,106 +8,18 @@ from typing import Final
 import numpy as np
 from onnx import TensorProto
 
+from tosa_convert.frontends.onnx.decompositions.integers import (
+    FP8,
+    RANGES,
+    as_bits,
+    to_fp8,
+    widened,
+)
 from tosa_convert.frontends.onnx.decompositions.node import Decomposition, NotDecomposedError
 from tosa_convert.records import NamedTuple
 
-#: Type of integers -> their least and greatest value.
-RANGES: Final = {
-    TensorProto.UINT8: (0, 255),
-    TensorProto.INT8: (-128, 127),
-    TensorProto.UINT16: (0, 65535),
-    TensorProto.INT16: (-32768, 32767),
-    TensorProto.INT4: (-8, 7),
-    TensorProto.UINT4: (0, 15),
-}
-_UNSIGNED: Final = (TensorProto.UINT8, TensorProto.UINT16)
-#: A cast between an unsigned type and INT32 that keeps the bits, as torch-mlir has every such cast.
-BITS: Final = "bits"
 #: f32 holds every integer below this.
 _EXACT: Final = 1 << 24
-
-
-def cast(e: Decomposition) -> None:
-    """To and from unsigned integers: the bits as a signed number, moved into the range."""
-    source, target = e.type(0), int(e.attribute("to", TensorProto.FLOAT))
-    e.leave_if(e.node.doc_string == BITS or source == target, "it keeps the bits")
-    if source in _UNSIGNED:
-        e.result(e.cast(widened(e, e.inputs[0], source), target))
-    elif target in _UNSIGNED:
-        number = e.cast(e.inputs[0], TensorProto.INT32)
-        size = RANGES[target][1] + 1
-        wrapped = e.op("Mod", number, e.constant(size, np.int32))
-        e.result(unsigned(e, wrapped, target))
-    else:
-        raise NotDecomposedError("neither type is unsigned")
-
-
-def widened(e: Decomposition, x: str, kind: int) -> str:
-    """Convert an integer of 4 to 16 bits to INT32, keeping its value."""
-    if kind not in _UNSIGNED:
-        return e.cast(x, TensorProto.INT32)
-    bits = e.cast(x, TensorProto.INT32)
-    e.nodes[-1].doc_string = BITS
-    size = e.constant(RANGES[kind][1] + 1, np.int32)
-    negative = e.op("Less", bits, e.constant(0, np.int32))
-    return e.op("Where", negative, e.op("Add", bits, size), bits)
-
-
-def unsigned(e: Decomposition, x: str, kind: int) -> str:
-    """INT32 within the range of an unsigned type, as that type."""
-    size = RANGES[kind][1] + 1
-    above = e.op("Less", e.constant(size // 2 - 1, np.int32), x)
-    signed = e.op("Where", above, e.op("Sub", x, e.constant(size, np.int32)), x)
-    made = e.cast(signed, kind)
-    e.nodes[-1].doc_string = BITS
-    return made
-
-
-def gather_bits(e: Decomposition) -> None:
-    """Gather the bits of an unsigned table: torch-mlir makes an invalid constant of it."""
-    kind = e.type(0)
-    e.leave_if(kind not in _UNSIGNED, "the table is not unsigned")
-    table = e.value(0)
-    signed = e.constant(table.view(np.int8 if table.itemsize == 1 else np.int16))
-    rows = e.op("Gather", signed, e.inputs[1], axis=int(e.attribute("axis", 0)))
-    made = e.cast(e.cast(rows, TensorProto.INT32), kind)
-    e.nodes[-1].doc_string = BITS
-    e.result(made)
-
-
-def bit_cast(e: Decomposition) -> None:
-    """Keep the bits of integers: of one size, or of a boolean."""
-    source, target = e.type(0), int(e.attribute("to"))
-    if source == TensorProto.BOOL:
-        return e.result(e.cast(e.inputs[0], target))
-    pairs = (
-        (TensorProto.INT8, TensorProto.UINT8),
-        (TensorProto.INT16, TensorProto.UINT16),
-        (TensorProto.INT32, TensorProto.UINT32),
-    )
-    same = any({source, target} <= set(pair) for pair in pairs)
-    e.leave_if(not same, "TOSA has no cast that keeps the bits of other types")
-    bits = e.cast(e.inputs[0], TensorProto.INT32)
-    e.nodes[-1].doc_string = BITS
-    made = e.cast(bits, target)
-    e.nodes[-1].doc_string = BITS
-    return e.result(made)
-
-
-def by_int32(e: Decomposition) -> None:
-    """Arithmetic and comparisons of unsigned integers on INT32."""
-    kinds = [e.type(index) for index in range(len(e.inputs)) if e.has(index)]
-    given = next((kind for kind in kinds if kind in _UNSIGNED), None)
-    e.leave_if(given is None, "no input is unsigned")
-    inputs = [
-        widened(e, name, e.type(index)) if e.has(index) and e.type(index) in _UNSIGNED else name
-        for index, name in enumerate(e.inputs)
-    ]
-    result, kind = e.op(e.node.op_type, *inputs, **e.attributes), e.output_type()
-    if kind in _UNSIGNED:
-        number = e.op("Mod", result, e.constant(RANGES[kind][1] + 1, np.int32))
-        result = unsigned(e, number, kind)
-    e.result(result)
 
 
 class _Layout(NamedTuple):
@@ -177,12 +89,15 @@ def quantize(e: Decomposition) -> None:
     kind = e.type(2) if e.has(2) else int(e.attribute("output_dtype", 0)) or TensorProto.UINT8
     block = int(e.attribute("block_size", 0))
     is_whole = not block and int(np.prod(e.shape(1))) == 1
-    if (kind == TensorProto.INT8 and is_whole) or kind not in RANGES:
+    if (kind == TensorProto.INT8 and is_whole) or kind not in (*RANGES, *FP8):
         raise NotDecomposedError("torch-mlir lowers it, or it has another type")
     layout = _layout(e)
     scale = _scale(e, 1, layout)
+    if kind in FP8:
+        number = e.op("Div", e.cast(e.inputs[0], TensorProto.FLOAT), scale)
+        return e.result(to_fp8(e, number, TensorProto.FLOAT, kind))
     zero = _zero_point(e, 2, layout)
-    e.result(_quantized(e, e.cast(e.inputs[0], TensorProto.FLOAT), scale, zero, kind))
+    return e.result(_quantized(e, e.cast(e.inputs[0], TensorProto.FLOAT), scale, zero, kind))
 
 
 def _quantized(e: Decomposition, x: str, scale: str, zero: str, kind: int) -> str:
@@ -192,7 +107,7 @@ def _quantized(e: Decomposition, x: str, scale: str, zero: str, kind: int) -> st
     low, high = (e.constant(limit, np.float32) for limit in RANGES[kind])
     number = e.op("Max", e.op("Min", number, high), low)
     number = e.cast(number, TensorProto.INT32)
-    return unsigned(e, number, kind) if kind in _UNSIGNED else e.cast(number, kind)
+    return as_bits(e, number, kind)
 
 
 def qlinear_matmul(e: Decomposition) -> None:
@@ -276,16 +191,19 @@ def dynamic_quantize(e: Decomposition) -> None:
     low = e.op("Min", e.reduce("ReduceMin", x, axes, 0), nothing)
     high = e.op("Max", e.reduce("ReduceMax", x, axes, 0), nothing)
     most = e.constant(255, np.float32)
-    scale = _rounded_once(e, e.op("Sub", high, low), most)
+    span = e.op("Sub", high, low)
+    # onnxruntime gives zeros the scale 1.
+    span = e.op("Where", e.op("Equal", span, nothing), most, span)
+    scale = _rounded_once(e, span, most)
     initial = e.op("Sub", nothing, _rounded_once(e, low, scale))
     zero = e.op("Round", e.op("Max", e.op("Min", initial, most), nothing))
     shifted = e.op("Add", e.op("Round", _rounded_once(e, x, scale)), zero)
     clamped = e.op("Max", e.op("Min", shifted, most), nothing)
-    e.result(unsigned(e, e.cast(clamped, TensorProto.INT32), TensorProto.UINT8))
+    e.result(as_bits(e, e.cast(clamped, TensorProto.INT32), TensorProto.UINT8))
     if e.wants(1):
         e.result(scale, 1)
     if e.wants(2):
-        e.result(unsigned(e, e.cast(zero, TensorProto.INT32), TensorProto.UINT8), 2)
+        e.result(as_bits(e, e.cast(zero, TensorProto.INT32), TensorProto.UINT8), 2)
 
 
 def _rounded_once(e: Decomposition, x: str, y: str) -> str:

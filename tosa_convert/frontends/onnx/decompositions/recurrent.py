@@ -27,10 +27,10 @@ class _Direction:
     activations: list[str]
     clip: float | None
 
-    def activate(self, number: int, x: str) -> str:
-        """Apply one of the activations; the input is clipped first."""
+    def activate(self, number: int, x: str, *, is_cell: bool = False) -> str:
+        """Apply one of the activations; the input is clipped first, but for the cell of LSTM."""
         e, name = self.e, self.activations[number]
-        if self.clip is not None:
+        if self.clip is not None and not is_cell:
             x = e.op("Max", e.op("Min", x, e.like(self.clip)), e.like(-self.clip))
         e.leave_if(name.lower() not in _ACTIVATIONS, f"the activation {name} takes parameters")
         return e.op(_ACTIVATIONS[name.lower()], x)
@@ -78,7 +78,7 @@ def _lstm_step(d: _Direction, x: str, states: list[str], peepholes: str) -> list
     c = e.op("Add", e.op("Mul", f, c), e.op("Mul", i, g))
     if peepholes:
         o = e.op("Add", o, e.op("Mul", po, c))
-    return [e.op("Mul", d.activate(0, o), d.activate(2, c)), c]
+    return [e.op("Mul", d.activate(0, o), d.activate(2, c, is_cell=True)), c]
 
 
 def gru(e: Decomposition) -> None:

@@ -14,6 +14,7 @@ from tosa_convert.frontends.onnx.decompositions.node import (
     NotDecomposedError,
     RefusedError,
 )
+from tosa_convert.frontends.onnx.shapes import scaled
 from tosa_convert.records import NamedTuple
 
 Matrix = np.ndarray[Any, Any]
@@ -107,18 +108,13 @@ def upsample(e: Decomposition) -> None:
     scales = e.value(1) if e.has(1) else np.array(e.attribute("scales"))
     x = e.inputs[0]
     for axis, (size, scale) in enumerate(zip(e.shape(0), scales, strict=True)):
-        row = _Axis(axis, size, _scaled(size, scale), float(scale), 0.0, 1.0)
+        row = _Axis(axis, size, scaled(size, scale), float(scale), 0.0, 1.0)
         positions = _positions(row, "asymmetric")
         if mode == "nearest":
             x = _select(e, x, row, _nearest(positions, "floor"))
         else:
             x = _multiply(e, x, row, _weights(positions, row, _linear))
     e.result(x)
-
-
-def _scaled(size: int, scale: float) -> int:
-    """Return the size of the result as onnxruntime computes it: in FP32, so that 10 * 2.3 is 23."""
-    return int(np.floor(np.float32(size) * np.float32(scale)))
 
 
 def _axes(e: Decomposition) -> list[_Axis]:
@@ -140,7 +136,7 @@ def _axes(e: Decomposition) -> list[_Axis]:
             sizes = [math.floor(scale * shape[axis] + 0.5) for axis in axes]
     else:
         scales = [float(scale) for scale in e.value(scales_index)]
-        sizes = [_scaled(shape[axis], s) for s, axis in zip(scales, axes, strict=True)]
+        sizes = [scaled(shape[axis], s) for s, axis in zip(scales, axes, strict=True)]
     for index, (axis, size, scale) in enumerate(zip(axes, sizes, scales, strict=True)):
         start, end = (roi[index], roi[index + count]) if roi is not None else (0.0, 1.0)
         rows.append(_Axis(axis, shape[axis], size, scale, float(start), float(end)))
