@@ -43,6 +43,23 @@ def _limit(default: int, what: str, *, least: int = 1, most: int = sys.maxsize) 
     return field(default=default, metadata={"what": what, "least": least, "most": most})
 
 
+#: Most seconds of a time limit: no system has a timer for much more (Windows: 49 days).
+MOST_SECONDS: Final = 4_000_000
+
+
+def refuse_time_limit(seconds: float) -> None:
+    """Raise TosaConvertError("option-conflict") for a time limit that no timer has, such as NaN.
+
+    Example:
+        >>> refuse_time_limit(float("inf"))
+        Traceback (most recent call last):
+        tosa_convert.errors.TosaConvertError: timeout: error: found inf, expected ...
+    """
+    if not 0 <= seconds <= MOST_SECONDS:
+        message = f"found {seconds!r}, expected seconds from 0 to {MOST_SECONDS}"
+        raise fail("option-conflict", "timeout", message)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Bounds on the resources that one input may use; the command line's `--limit NAME=N`.

@@ -7,6 +7,7 @@ from typing import Final, Literal, get_args
 from tosa_convert.errors import fail, refuse_unknown
 from tosa_convert.golden.running import reference_model_process
 from tosa_convert.golden.running.work import Progress
+from tosa_convert.io.options import refuse_time_limit
 from tosa_convert.records import dataclass, field, replace
 
 Level = Literal["none", "8k"]
@@ -30,7 +31,8 @@ class RunOptions:
         reference model if it is installed, else numpy.
     progress: called during each run with the amount of work that is done, and all that there is; for the
         reference model it is an estimate by time. A program may take several runs.
-    Raises TosaConvertError("option-conflict") for an unknown level or engine.
+    Raises TosaConvertError("option-conflict") for an unknown level or engine, and for a timeout that no
+    timer has.
 
     Example:
         >>> from tosa_convert import golden
@@ -48,6 +50,7 @@ class RunOptions:
     def __post_init__(self) -> None:
         refuse_unknown("level", self.level, get_args(Level))
         refuse_unknown("engine", self.engine, get_args(Engine))
+        refuse_time_limit(self.timeout)
 
     @property
     def uses_numpy(self) -> bool:
