@@ -197,6 +197,10 @@ class Finding:
     def __str__(self) -> str:
         return "\n".join(grouped((self,)))
 
+    def to_dict(self) -> dict[str, str]:
+        """Return the fields, as JSON has them."""
+        return {name: getattr(self, name) for name in Finding.__slots__}
+
     def headline(self) -> str:
         """Return the first line of the printed finding: location, message and code."""
         place = f"{printable(self.where)}: " if self.where else ""

@@ -358,16 +358,21 @@ class ImportKeywords(BuildKeywords, total=False):
     copy: bool
 
 
-class ExportKeywords(ModuleKeywords, total=False):
-    """Keywords of `tosa_convert.export_tosa_func_to_flatbuffer`, which documents each of them."""
+class PassKeywords(ModuleKeywords, total=False):
+    """Keywords of the passes that write; `export_tosa_func_to_flatbuffer` documents each of them."""
 
     tosa_version: TosaVersion
-    to: Literal["tosa", "json"] | None
     weights: Weights
     input_names: Sequence[str] | None
     output_names: Sequence[str] | None
     verify: bool
     validate: bool
+
+
+class ExportKeywords(PassKeywords, total=False):
+    """Keywords of `tosa_convert.export_tosa_func_to_flatbuffer`, which documents each of them."""
+
+    to: Literal["tosa", "json"] | None
 
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])

@@ -174,6 +174,23 @@ def open_backend(
     return backend_on(machine, text, graph, inputs, original=original, keep=keep)
 
 
+def as_backend(
+    against: str | Mapping[str, Array] | Backend,
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    timeout: float,
+) -> Backend:
+    """Open a backend of any form that `check` and `bisect` take."""
+    if isinstance(against, str):
+        return open_backend(against, graph, inputs, timeout=timeout)
+    if isinstance(against, Mapping):
+        return Record("arrays", against)
+    if not isinstance(against, Record) and not hasattr(against, "compute"):
+        message = f"found {type(against).__name__}, expected a backend, arrays by tensor, or a text"
+        raise TypeError(message)
+    return against
+
+
 def backend_on(
     machine: Machine,
     text: str,

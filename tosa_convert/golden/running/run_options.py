@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from tosa_convert.errors import fail, refuse_unknown
 from tosa_convert.golden.running import reference_model_process
@@ -57,18 +57,21 @@ class RunOptions:
         """Return whether programs run on numpy."""
         return chosen_engine(self.engine) == "numpy"
 
-    def with_engine(self, engine: Engine) -> RunOptions:
-        """Return these options with an engine that was given beside them; "auto" gives none.
+    def with_keywords(self, **given: Any) -> RunOptions:
+        """Return these options with those that were given as keywords beside them, besides defaults.
 
-        Raises TosaConvertError("option-conflict") for an unknown engine, or if both name another one.
+        Raises TosaConvertError("option-conflict") for an unknown value, or if both name another one.
         """
-        if engine in ("auto", self.engine):
-            return self
-        chosen = replace(self, engine=engine)
-        if self.engine != "auto":
-            message = f"engine={engine!r}, and the options have engine={self.engine!r}"
-            raise fail("option-conflict", "engine", message, "give one of them")
-        return chosen
+        chosen = {}
+        for name, value in given.items():
+            default, own = getattr(DEFAULT_RUN, name), getattr(self, name)
+            if value in (default, own):
+                continue
+            if own != default:
+                message = f"{name}={value!r}, and the options have {name}={own!r}"
+                raise fail("option-conflict", name, message, "give one of them")
+            chosen[name] = value
+        return replace(self, **chosen) if chosen else self
 
 
 def chosen_engine(engine: Engine) -> Engine:
