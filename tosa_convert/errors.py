@@ -128,17 +128,24 @@ _SHOWN_MESSAGES, _SHOWN_PLACES = 8, 4
 
 
 def printable(text: str) -> str:
-    r"""Return a text from outside as one line that a terminal only shows.
+    r"""Return a text from outside as one line that a terminal, or a CI runner, only shows.
 
-    Control characters, line ends, direction marks and what is not Unicode are escaped as in Python.
+    Control characters, line ends, direction marks and what is not Unicode are escaped as in Python, and
+    so is what makes a line a command: `::` at its begin (GitHub), `##vso[` anywhere (Azure).
 
     Example:
         >>> print(printable("a\x1b[2J\nb\u202e é.tosa"))
         a\x1b[2J\nb\u202e é.tosa
+        >>> print(printable("::stop-commands::x"))
+        \x3a:stop-commands::x
     """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    if "##" in text and "[" in text:
+        text = text.replace("#", "\\x23")
+    if "::" in text and text.lstrip().startswith("::"):
+        text = text.replace(":", "\\x3a", 1)
+    return text
 
 
 def printable_lines(text: str) -> str:
@@ -189,6 +196,10 @@ class Finding:
 
     def __str__(self) -> str:
         return "\n".join(grouped((self,)))
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the fields, as JSON has them."""
+        return {name: getattr(self, name) for name in Finding.__slots__}
 
     def headline(self) -> str:
         """Return the first line of the printed finding: location, message and code."""

@@ -7,6 +7,7 @@ their own.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final, Literal
 
 from tosa_convert.errors import TosaConvertError, fail, near_match, suggest
@@ -157,6 +158,25 @@ def _problem(kind: Kind, name: str) -> str:
 def broken(name: str, message: str) -> TosaConvertError:
     """Return the error for an extension that cannot be used, for the caller to raise."""
     return fail("option-conflict", name, message, "tell those who publish the extension")
+
+
+def failed(extension: Extension, doing: str, error: BaseException) -> TosaConvertError:
+    """Return the error for an exception of an extension, with the last line of its package there.
+
+    doing: what failed, such as "it failed on ABS".
+    """
+    import traceback
+
+    said = f"{type(error).__name__}: {error}"
+    if isinstance(error, SystemExit):
+        said = f"it ends the process: sys.exit({error.code!r})"
+    folder = extension.source.parent if "." in extension.module else extension.source
+    own = [
+        f"{frame.filename}:{frame.lineno}"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename.startswith(os.fspath(folder))
+    ]
+    return broken(extension.name, f"{doing}: {said}" + (f" ({own[-1]})" if own else ""))
 
 
 def _source_of(module: str) -> Path | None:

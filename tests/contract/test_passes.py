@@ -104,6 +104,7 @@ def test_every_option_of_export_but_the_format_is_accepted(
     bindings: Bindings, tmp_path: Path, option: str
 ) -> None:
     with bindings.new_context():
+        add: Any
         for add in (add_tosa_serialize, add_tosa_serialize_json):
             if option == "to":
                 with pytest.raises(TypeError, match="to"):
@@ -146,6 +147,40 @@ def test_a_failure_fails_the_pass_with_every_finding_and_leaves_no_file(
     assert "[foreign-operator]" in said
     assert ran == []
     assert list(tmp_path.iterdir()) == []
+    cause = caught.value.__cause__
+    assert isinstance(cause, tc.TosaConvertError)
+    assert {finding.code for finding in cause.findings} >= {"foreign-operator"}
+    places = {str(row.location) for row in caught.value.error_diagnostics}
+    assert {'loc("-":3:8)', 'loc("-":4:8)'} <= places
+
+
+def test_a_pass_gives_its_bytes_to_a_function_and_can_fail_again(bindings: Bindings) -> None:
+    written: list[bytes] = []
+    with bindings.new_context():
+        good, bad = map(bindings.ir.Module.parse, (REDUNDANT, BAD))
+        passes = manager(bindings)
+        add_tosa_serialize(passes, written.append)
+        for _ in range(20):
+            with pytest.raises(bindings.ir.MLIRError, match="foreign-operator"):
+                passes.run(bad.operation)
+        passes.run(good.operation)
+        assert written == [tc.export_tosa_func_to_flatbuffer(good)]
+
+
+def test_an_invalid_operator_is_named_at_its_location(bindings: Bindings) -> None:
+    wrong = """func.func @f(%x: tensor<2xi8>) -> tensor<2xi8> {
+      %0 = "tosa.abs"(%x) : (tensor<2xi8>) -> tensor<2xi8> loc("/a/b/net.py":7:1)
+      %1 = "tosa.abs"(%0) : (tensor<2xi8>) -> tensor<2xi8> loc("mine")
+      return %1 : tensor<2xi8>
+    }"""
+    with bindings.new_context():
+        module = bindings.ir.Module.parse(wrong)
+        passes = manager(bindings)
+        add_tosa_serialize(passes, lambda data: None)
+        with pytest.raises(bindings.ir.MLIRError) as caught:
+            passes.run(module.operation)
+        found = [str(row.location) for row in caught.value.error_diagnostics]
+    assert found == ['loc("/a/b/net.py":7:1)', 'loc("mine")']
 
 
 def test_the_old_file_is_unchanged_if_the_pass_fails(bindings: Bindings, tmp_path: Path) -> None:
@@ -177,7 +212,7 @@ def test_a_wrong_option_is_an_error_of_the_caller_and_not_of_the_module(
         module = bindings.ir.Module.parse(REDUNDANT)
         passes = manager(bindings)
         with pytest.raises(TypeError, match="colour"):
-            add_tosa_serialize(passes, tmp_path / "m.tosa", colour="red")
+            add_tosa_serialize(passes, tmp_path / "m.tosa", colour="red")  # type: ignore[call-arg]
         passes.run(module.operation)  # the pass was not added
     assert list(tmp_path.iterdir()) == []
 

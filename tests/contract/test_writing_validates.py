@@ -100,7 +100,7 @@ def test_the_pass_validates(deep: Any, torch_mlir: Any, tmp_path: Path) -> None:
     with deep.context:
         for name, options in (("m.tosa", {}), ("n.tosa", {"validate": False})):
             manager = passmanager.PassManager()
-            add_tosa_serialize(manager, tmp_path / name, **options)
+            add_tosa_serialize(manager, tmp_path / name, **options)  # type: ignore[arg-type]
             if options:
                 manager.run(deep.operation)
             else:

@@ -410,7 +410,7 @@ def _() -> object:
 
 @raises("outside-profile")
 def _() -> object:
-    raise tc.TosaConvertError(tc.validate(summed(), profile="PRO-INT,EXT-INT16"))
+    raise tc.TosaConvertError(tc.validate(summed(), profile=["PRO-INT", "EXT-INT16"]))
 
 
 @raises("outside-level")

@@ -140,6 +140,18 @@ def test_an_onnx_file_is_refused_by_what_is_wrong(
 
 
 @needs_onnx
+@pytest.mark.parametrize("opset", [0, 10**9])
+def test_operators_that_onnx_does_not_have_are_refused(opset: int, tmp_path: Path) -> None:
+    from onnx import TensorProto, helper, save
+
+    rows = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy"]
+    made = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", rows[:1], rows[1:])
+    path = tmp_path / "m.onnx"
+    save(helper.make_model(made, opset_imports=[helper.make_opsetid("", opset)]), str(path))
+    assert f"the model has operators of opset {opset}, expected 1 to" in str(refused(path))
+
+
+@needs_onnx
 def test_two_inputs_of_one_name_are_refused(tmp_path: Path) -> None:
     from onnx import TensorProto, helper, save
 

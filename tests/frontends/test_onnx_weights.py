@@ -168,6 +168,8 @@ def changed(path: Path, **entries: str) -> None:
         ({"location": "absent.data"}, "missing-data"),
         ({"offset": "4096"}, "missing-data"),
         ({"offset": "-4"}, "missing-data"),
+        ({"offset": "1_0"}, "missing-data"),
+        ({"offset": "9" * 5000}, "missing-data"),
         ({"length": "x"}, "missing-data"),
     ],
 )

@@ -161,6 +161,19 @@ def test_a_run_that_does_not_end_is_killed_with_its_children(
     assert not marker.exists()
 
 
+@pytest.mark.parametrize("seconds", [float("inf"), float("nan"), 1e300, -1])
+def test_a_time_limit_that_no_timer_has_is_refused(seconds: float) -> None:
+    for call in (
+        lambda: RunOptions(timeout=seconds),
+        lambda: golden.open_backend(
+            "true", golden.generate(seed=1, operators=2), {}, timeout=seconds
+        ),
+        lambda: tc.frontends.from_onnx("m.onnx", timeout=seconds),
+    ):
+        with pytest.raises(TosaConvertError, match="expected seconds from 0 to 4000000"):
+            call()
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot run scripts as programs")
 def test_the_child_has_its_own_session_and_no_debugger(
     chain: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -268,6 +268,7 @@ def test_reports_say_what_did_not_pass() -> None:
     failure = found.find("testcase[@name='b']/failure")
     assert failure is not None
     assert failure.get("message") == 'x < "y" \\x00'
+    assert [row.get("classname") for row in found.iter("testcase")] == ["cases", "g", "g"]
 
 
 @pytest.mark.oracle

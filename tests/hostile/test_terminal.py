@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from unit.building import branching, example
+from unit.building import branching, example, graph, op, tensor
 
 import tosa_convert as tc
 from tosa_convert.cli.main import VERBS, run, verb
@@ -39,6 +39,39 @@ def test_every_character_that_a_terminal_obeys_is_escaped() -> None:
     for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xD800, 0xDCFF, 0xFEFF):
         assert printable(chr(code)).isprintable(), code
     assert printable("näïve 名") == "näïve 名"
+
+
+@pytest.mark.parametrize(
+    "name", ["::stop-commands::x", "  ::error::x", "a ##vso[task.x]", "###[debug]y", "##teamcity[x"]
+)
+def test_a_name_is_no_command_for_a_ci_runner(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Run the verbs that print names, also where a name is the first of its line."""
+    monkeypatch.chdir(tmp_path)
+    made = tensor(name, "FP32", (3,))
+    program = graph("x", "x", [tensor("x", "FP32", (3,)), made], [op("ABS", "x", "x")])
+    program.main.operators[0].outputs = (name,)
+    program.main.outputs = [name]
+    tc.save(program, f"{name}.tosa")
+    np.savez(f"{name}.npz", **{name: np.zeros(3, np.float32)})
+    Path("bad.mlir").write_text(f"func.func @f() {{\n{name}\n")
+    for words in (
+        ["show", "--tensors", f"{name}.tosa"],
+        ["show", f"{name}.tosa"],
+        ["data", f"{name}.npz"],
+        ["show", "--operators", f"{name}.tosa"],
+        ["validate", f"{name}.tosa", "--profile", "PRO-INT"],
+        ["convert", "bad.mlir", "-o", "x.tosa"],
+        ["check", f"{name}.tosa", "--against", "numpy", "--random", "0", "--engine", "numpy"],
+        ["run", f"{name}.tosa", "--random", "0", "--engine", "numpy"],
+        ["diff", f"{name}.tosa", "bad.mlir"],
+    ):
+        run(verb(words[0]), words[1:])
+        printed = capsys.readouterr()
+        for line in (printed.out + printed.err).splitlines():
+            assert not line.lstrip().startswith("::"), words
+            assert not any(head in line for head in ("##vso[", "##[", "##teamcity[")), words
 
 
 @pytest.mark.parametrize("part", ["where", "message", "hint", "excerpt"])

@@ -7,6 +7,7 @@ what was on disk afterwards.
 from __future__ import annotations
 
 import collections
+import errno
 import os
 import shutil
 import signal
@@ -15,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -480,3 +482,51 @@ def test_a_write_removes_what_killed_writes_left_and_nothing_else(tmp_path: Path
     remove_left.cache_clear()
     replace_file(tmp_path / "m.tosa", [NEW])
     assert not running.exists()
+
+
+class SmallDisk:
+    """A disk whose files take at most `room` bytes; a write beyond that finds it full."""
+
+    def __init__(self, folder: Path, room: int) -> None:
+        self.folder, self.room = folder, room
+
+    def write(self, file: BinaryIO, piece: bytes) -> int:
+        found = [path.stat().st_size for path in self.folder.rglob("*") if path.is_file()]
+        if sum(found) + len(piece) > self.room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return file.write(piece)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has no such locks")
+@pytest.mark.parametrize("seen", [False, True], ids=["a new process", "one that has looked"])
+@pytest.mark.parametrize("form", ["a file", "a folder of weights", "a leftover folder"])
+def test_what_a_killed_write_left_does_not_fill_the_disk(
+    form: str, seen: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "m.tosa"
+    left = Path(temporary_path(target))
+    remove_left.cache_clear()
+    if seen:  # what a later kill leaves is found where the disk is full
+        remove_left(str(tmp_path))
+    if form == "a leftover folder":
+        left.mkdir()
+        (left / "w.npy").write_bytes(bytes(12_000))
+    else:
+        left.write_bytes(bytes(12_000))
+    disk = SmallDisk(tmp_path, 20_000)
+    monkeypatch.setattr("tosa_convert.io.temporary._write", disk.write)
+    if form == "a folder of weights":
+        write_weights(program(1), target)
+    else:
+        replace_file(target, [NEW])
+    assert {path.name for path in tmp_path.iterdir()} == {target.name}
+
+
+def test_a_full_disk_is_an_error_where_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tosa_convert.io.temporary._write", SmallDisk(tmp_path, 4000).write)
+    with pytest.raises(TosaConvertError, match="No space left") as caught:
+        replace_file(tmp_path / "m.tosa", [NEW])
+    assert caught.value.code == "file-error"
+    assert not list(tmp_path.iterdir())

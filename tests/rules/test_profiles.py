@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
 from tosa_convert.errors import TosaConvertError
@@ -13,6 +15,7 @@ from tosa_convert.rules.profiles import (
     CAPABILITIES,
     EXTENSIONS,
     PROFILES,
+    ProfileName,
     complete,
     fits,
     least,
@@ -166,3 +169,7 @@ def test_operators_of_the_same_types_need_the_same_and_forbidden_types_nothing()
     assert [row.hint for row in misfits(made, parse("PRO-INT"))] == ["add PRO-FP to the target"] * 2
     has = complete(parse("PRO-INT"))
     assert [fits(main, row, has) for row in main.operators] == [False, False, True]
+
+
+def test_type_checkers_know_every_profile_and_extension() -> None:
+    assert get_args(ProfileName) == tuple(CAPABILITIES)

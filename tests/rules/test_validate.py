@@ -196,7 +196,7 @@ def test_the_version_of_the_target_that_a_program_carries_is_honoured() -> None:
     assert tc.validate(program) == []
     program.version = V1_0
     assert places(tc.validate(program)) == NOT_IN_1_0
-    assert places(tc.validate(program, level="none", profile="PRO-INT,PRO-FP")) == NOT_IN_1_0
+    assert places(tc.validate(program, level="none", profile=["PRO-INT", "PRO-FP"])) == NOT_IN_1_0
     assert tc.validate(program, spec_version="1.1") == []
 
 
@@ -218,7 +218,7 @@ def test_a_profile_is_that_of_the_requested_version() -> None:
 
 def test_a_version_that_does_not_exist_is_refused() -> None:
     with pytest.raises(tc.TosaConvertError, match="spec_version") as caught:
-        tc.validate(sum_of(), spec_version="0.80")
+        tc.validate(sum_of(), spec_version="0.80")  # type: ignore[arg-type]
     assert caught.value.code == "option-conflict"
 
 
@@ -234,7 +234,7 @@ def test_what_exceeds_a_level_is_a_finding() -> None:
     (found, *_) = tc.validate(sum_of(first=deep, second=deep), level="8k")
     assert found.code == "outside-level"
     assert found.rule.startswith("add-level-")
-    assert tc.validate(sum_of(first=deep, second=deep), level="None") == []
+    assert tc.validate(sum_of(first=deep, second=deep), level="None") == []  # type: ignore[arg-type]
 
 
 def test_rules_are_judged_with_a_level_too() -> None:

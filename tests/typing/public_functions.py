@@ -89,6 +89,11 @@ def parts(graph: tc.Graph) -> None:
 
 def golden(graph: tc.Graph, folder: Path) -> None:
     reveal_type(tc.run(graph, random=1))  # reveals Result
+    tc.run("m.mlir", precise=True, level="8k", engine="numpy", narrow="i64", func="main")
+    tc.run(graph, engine="torch")  # error: no such engine
+    tc.check("m.mlir", "iree", narrow="i64", input_shapes={"x": (1, 2)})
+    tc.check("m.mlir", "iree", narow="i64")  # error: no such option
+    reveal_type(tc.check(graph, "iree").to_dict())  # reveals dict[str, Any]
     reveal_type(tc.check(graph, "iree", random=1).ok)  # reveals bool
     reveal_type(tc.bisect(graph, "iree", random=1))  # reveals Bisection
     reveal_type(tc.reduce(graph, "false", folder))  # reveals Reduction
@@ -129,8 +134,11 @@ def verify(graph: tc.Graph) -> None:
 
 def validate(graph: tc.Graph) -> None:
     reveal_type(tc.validate(graph))  # reveals list[Finding]
-    tc.validate(graph, profile="PRO-INT,EXT-INT16", level="8k", for_reader="vela")
-    tc.validate(graph, profile=["PRO-INT"])
+    tc.validate(graph, profile=["PRO-INT", "EXT-INT16"], level="8k", for_reader="vela")
+    tc.validate(graph, profile="PRO-INT")
+    tc.validate(graph, profile="PRO-XX")  # error: no such profile
+    tc.validate(graph, profile=["EXT-XX"])  # error: no such extension
+    tc.validate(graph, level="16k")  # error: no such level
     tc.validate(graph, "PRO-INT")  # error: targets are keywords
     tc.validate("m.tosa")  # error: a graph, not a path
 
@@ -142,7 +150,9 @@ def summarize(graph: tc.Graph) -> None:
 
 
 def report(graph: tc.Graph) -> None:
-    reveal_type(tc.report(graph, to="svg"))  # reveals str
+    reveal_type(tc.report(graph, to="svg"))  # reveals Report
+    drawn: str = tc.report(graph, to="dot")
+    print(drawn)
     tc.report(graph, to="png")  # error: no such form
 
 

@@ -200,7 +200,15 @@ def test_names_that_are_close_or_taken_twice_are_named(package: Callable[..., No
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("def rewrite(op, edit): return 1 / 0", "it failed on .*: ZeroDivisionError"),
+        (
+            "def rewrite(op, edit): return 1 / 0",
+            r"it failed on .*: ZeroDivisionError: .* \(.*tiny\.py:[0-9]+\)",
+        ),
+        (
+            "def rewrite(op, edit): raise SystemExit",
+            r"it failed on .*: it ends the process: sys.exit\(None\) \(.*tiny\.py:[0-9]+\)",
+        ),
+        ("raise SystemExit(0)\ndef rewrite(op, edit): ...", r"not loaded: .* sys.exit\(0\) \("),
         ("raise ImportError('no such library')\ndef rewrite(op, edit): ...", "no such library"),
         ("OPERATORS = ['NONE']\ndef rewrite(op, edit): ...", "was not loaded: KeyError"),
         (

@@ -14,7 +14,7 @@ from tosa_convert.errors import printable
 from tosa_convert.formats.write import stamp
 from tosa_convert.graph.model import Graph
 from tosa_convert.io.files import file_error, replace_file
-from tosa_convert.io.temporary import create_locked, release, remove_left, temporary_path
+from tosa_convert.io.temporary import create_locked, release, temporary_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,7 +68,6 @@ def write_parts(
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
         release(lock)
-    remove_left(folder)
     note("\n".join(map(printable, _report(parts, programs, interface))))
 
 

@@ -13,7 +13,7 @@ import sys
 import time
 
 from tosa_convert.cli.messages import EXIT_BUG, note, report_bug, say
-from tosa_convert.errors import Category, TosaConvertError
+from tosa_convert.errors import Category, TosaConvertError, fail
 from tosa_convert.io import log
 from tosa_convert.process.ending_signals import EXIT_SIGNAL, Terminated
 
@@ -96,6 +96,20 @@ def _name_explanation(error: TosaConvertError) -> None:
     note(f"    more: tosa-flatbuffer explain {first.rule or first.code}")
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether the system refused memory, to us or to a library that is being loaded."""
+    refused = ("failed to map segment", "annot allocate memory")
+    return isinstance(error, MemoryError) or (
+        isinstance(error, (ImportError, OSError)) and any(text in str(error) for text in refused)
+    )
+
+
+def out_of_memory(where: str = "") -> TosaConvertError:
+    """Return the error for what the memory of this process does not suffice for."""
+    message = "there is not enough memory, or a limit of this process is too low for it"
+    return fail("too-large", where, message, "see `ulimit -v`, and the limits of the container")
+
+
 def exit_code_of(work: Callable[[], Any]) -> int:
     """Do the work and return its exit code, having said why it failed.
 
@@ -126,6 +140,9 @@ def exit_code_of(work: Callable[[], Any]) -> int:
             failure = file_error("<stdout>", error, "written")
             say(str(failure), err=True)
             return failure.exit_code
+        if is_out_of_memory(error):
+            say(str(out_of_memory()), err=True)
+            return out_of_memory().exit_code
         import traceback
 
         report_bug(traceback.format_exc())

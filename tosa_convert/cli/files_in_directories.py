@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from tosa_convert.cli.ending import is_out_of_memory, out_of_memory
 from tosa_convert.cli.messages import EXIT_BUG, UsageError, report_bug, say
 from tosa_convert.errors import Finding, TosaConvertError, fail, printable
 from tosa_convert.formats.read import Input
@@ -45,7 +46,9 @@ def attempt(work: Callable[[Job], Result], job: Job) -> Result | FileFailure:
         return work(job)
     except TosaConvertError as error:
         return error
-    except Exception:  # a bug of ours, which must not stop the other files
+    except Exception as error:  # a bug of ours, which must not stop the other files
+        if is_out_of_memory(error):
+            return out_of_memory()
         import traceback
 
         return traceback.format_exc()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -94,7 +95,10 @@ class Option(click.Option):
                     raise click.UsageError(f"{self.flag} {name} is given twice", ctx)
                 seen.add(name)
         try:
-            return super().type_cast_value(ctx, value)
+            found = super().type_cast_value(ctx, value)
+            if isinstance(found, float) and not isfinite(found):
+                raise click.BadParameter("it is not finite")
+            return found
         except click.BadParameter:
             if isinstance(self.type, click.Choice):
                 for text in value if self.multiple else [value]:
@@ -111,9 +115,10 @@ def _numbers(kind: Any) -> str:
     least = getattr(kind, "min", None)
     if least is None:
         return noun
-    return (
-        f"{noun} above {least}" if getattr(kind, "min_open", False) else f"{noun} from {least} up"
-    )
+    most = "" if kind.max is None else f" to {kind.max}"
+    if getattr(kind, "min_open", False):
+        return f"{noun} above {least}" + most.replace(" to", ", at most")
+    return f"{noun} from {least}{most or ' up'}"
 
 
 def refuse_contradictions(ctx: click.Context, order: Iterable[click.Parameter]) -> None:

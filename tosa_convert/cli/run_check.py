@@ -37,7 +37,12 @@ from tosa_convert.golden.checking.check import (
 )
 from tosa_convert.golden.checking.seeds import bisect_command
 from tosa_convert.golden.checking.widen import WIDENED, refuse_fixed, widened, widened_inputs
-from tosa_convert.golden.edges.edge_inputs import EdgeInputs, seeds_of_sets
+from tosa_convert.golden.edges.edge_inputs import (
+    DEFAULT_INPUTS,
+    DEFAULT_SEED,
+    EdgeInputs,
+    seeds_of_sets,
+)
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.golden.running.variable_states import with_variables
@@ -66,6 +71,7 @@ NamedInputs = Iterator[tuple[str, dict[str, Array]]]
 def run_check(model: str, options: Mapping[str, Any]) -> int:
     """Check a model as the options say; returns the exit code."""
     tolerances = tolerances_of(options)
+    options, by_default = _with_default_inputs(options)
     program_graph, sets = named_inputs(model, {**options, "edges": False})
     with_edges = {text: has_edge_run(program_graph, options, text) for text in options["against"]}
     states = variables_of(program_graph, options)
@@ -88,8 +94,7 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
         text if len(options["against"]) > 1 else "": _opener(graph, states, options, text)
         for text in options["against"]
     }
-    has_sets = options["seeds"] or options["calibration"]
-    has_sets = has_sets or any(with_edges.values())
+    has_sets = options["seeds"] or options["calibration"] or any(with_edges.values())
     is_single = not has_sets and len(backends) == 1
     results: dict[str, Comparison] = {}
     more: dict[str, dict[str, Any]] = {}
@@ -104,8 +109,8 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
             folder = f"backend-{number}/{name}" if text else name
             with progress:
                 found = check_inputs(graph, given, folder, opener, plan)
-            notes = (*found.notes, WIDENED) if options["widen"] else found.notes
-            results[label] = replace(found, notes=notes)
+            notes = [DEFAULT_INPUTS] * (by_default and bool(arrays)) + [WIDENED] * options["widen"]
+            results[label] = replace(found, notes=(*found.notes, *notes))
             if not found.ok and wrong is None:
                 wrong = name, text or options["against"][0]
             if edges is not None:
@@ -124,6 +129,14 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
     if wrong is not None and not options["as_json"]:
         _note_bisect(program_graph, model, wrong, options)
     return 0 if ok else 1
+
+
+def _with_default_inputs(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
+    """Return the options with the default seed if nothing says which inputs there are; whether it is."""
+    given = any(options[name] for name in ("arrays", "seeds", "calibration"))
+    if given or options["random"] is not None:
+        return options, False
+    return {**options, "random": DEFAULT_SEED}, True
 
 
 def _note_bisect(

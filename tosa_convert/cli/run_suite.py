@@ -83,7 +83,7 @@ def run_suite(given: tuple[str, ...], options: Mapping[str, Any]) -> int:
     run_cases, _ = case_runner(options["scheduler"], options["jobs"] or os.cpu_count() or 1)
     with contextlib.ExitStack() as stack:
         folder = _folder(options["work"], stack)
-        progress = stack.enter_context(ProgressDisplay("cases", len(plan.names)))
+        progress = stack.enter_context(ProgressDisplay("cases", len(plan.names), has_lines=True))
         answers, earlier = run_plan(
             plan, folder, run_cases, resume=options["resume"], progress=progress
         )

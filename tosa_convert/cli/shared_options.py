@@ -22,7 +22,14 @@ from tosa_convert.consumers.readers import releases
 from tosa_convert.errors import refuse_unknown
 from tosa_convert.extensions import is_extension
 from tosa_convert.io.formats import WRITTEN
-from tosa_convert.io.options import LIMIT_NAMES, NARROW, WEIGHTS, limits_of, parse_limit
+from tosa_convert.io.options import (
+    LIMIT_NAMES,
+    MOST_SECONDS,
+    NARROW,
+    WEIGHTS,
+    limits_of,
+    parse_limit,
+)
 
 #: The largest size of a dimension in a file.
 _MAX_SIZE: Final = 2**31 - 1
@@ -386,7 +393,7 @@ SHARED: Final[dict[str, dict[str, Any]]] = dict(
         ),
         _row(
             "--timeout",
-            type=click.FloatRange(min=0, min_open=True),
+            type=click.FloatRange(min=0, max=MOST_SECONDS, min_open=True),
             default=600.0,
             metavar="SECONDS",
             help="Limit for one run of another program: the reference model, a backend, a converter.",

@@ -24,7 +24,8 @@ from tosa_convert.formats.read import types_of_weights
 from tosa_convert.golden.arrays.npz import StoredArray, open_array, stored_arrays
 from tosa_convert.graph.dtypes import DType, dtype
 from tosa_convert.graph.lazy_numpy import np
-from tosa_convert.io.files import STANDARD, write_standard_output
+from tosa_convert.io.files import STANDARD, open_regular, write_standard_output
+from tosa_convert.io.formats import FORMATS, sniff
 from tosa_convert.records import dataclass, replace
 from tosa_convert.rules.values import shape_text
 from tosa_convert.views.inspection.statistics import Statistics, statistics_of
@@ -38,6 +39,8 @@ Array: TypeAlias = "npt.NDArray[Any]"
 #: Elements of an array that are read at a time.
 _BLOCK: Final = 1 << 20
 _EXTENSIONS: Final = (".npy", ".npz")
+#: Bytes by which the kind of a file is told.
+_FIRST_BYTES: Final = 1 << 12
 #: The only type of two opaque bytes.
 _OPAQUE: Final = {2: "BF16"}
 
@@ -97,6 +100,7 @@ def _files(path: str) -> list[tuple[str, DType | None]]:
 
 
 def _rows(file: str, row: DType | None) -> Iterator[ArrayRow]:
+    _refuse_others(file)
     try:
         if os.path.splitext(file)[1].lower() == ".npz":
             for name, stored in stored_arrays(file):
@@ -108,6 +112,21 @@ def _rows(file: str, row: DType | None) -> Iterator[ArrayRow]:
             yield _row(file, "", StoredArray(array.dtype, array.shape, blocks, lambda: array), row)
     except MemoryError:
         raise fail("file-error", file, "an array does not fit into memory") from None
+
+
+def _refuse_others(file: str) -> None:
+    """Refuse a file that is another kind than its name, or no name at all, says."""
+    with open_regular(file) as opened:
+        begin = opened.read(_FIRST_BYTES)
+    if begin.startswith((b"\x93NUMPY", b"PK")) or Path(file).suffix in _EXTENSIONS:
+        return
+    hint = ""
+    try:
+        kind = FORMATS[sniff(memoryview(begin), file)]
+        hint = f"`tosa-flatbuffer show --constants {file}` shows the values of a program"
+    except TosaConvertError:
+        kind = f"a file that begins with {begin[:8]!r}"
+    raise fail("file-error", file, f"found {kind}, expected .npy, .npz or a folder of them", hint)
 
 
 def _row(file: str, name: str, array: StoredArray, row: DType | None) -> ArrayRow:

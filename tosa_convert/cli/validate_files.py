@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from tosa_convert.cli.files_in_directories import (
     FileFailure,
@@ -423,9 +423,10 @@ def _checked(path: Path | str, checks: Checks) -> FileReport:
     graph = read_one_of_many(opened, checks.read, read)
     found = validate(
         graph,
-        profile=checks.profile,
-        level=checks.level,
-        spec_version=checks.spec_version,
+        # The options are checked there.
+        profile=cast("Any", checks.profile),
+        level=cast("Any", checks.level),
+        spec_version=cast("Any", checks.spec_version),
         for_reader=checks.readers,
     )
     findings = quoted(found, opened)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from tosa_convert.graph.model import require_graphs
 from tosa_convert.rules.public import find_violations
@@ -11,14 +11,15 @@ from tosa_convert.rules.public import find_violations
 if TYPE_CHECKING:
     from tosa_convert.errors import Finding
     from tosa_convert.graph.model import Graph
+    from tosa_convert.rules.profiles import ProfileName
 
 
 def validate(
     graph: Graph,
     *,
-    profile: str | Iterable[str] | None = None,
-    level: str | None = None,
-    spec_version: str | None = None,
+    profile: ProfileName | Iterable[ProfileName] | None = None,
+    level: Literal["8k", "none"] | None = None,
+    spec_version: Literal["1.0", "1.1"] | None = None,
     for_reader: str | Iterable[str] | None = None,
 ) -> list[Finding]:
     """Find everything that TOSA forbids in a program.
@@ -28,8 +29,8 @@ def validate(
 
     Args:
         graph: any graph, however it was made. It is not changed.
-        profile: the profiles and extensions of a target, such as "PRO-INT,EXT-INT16": one text with
-            commas, or a collection. What needs another one is a finding of code "outside-profile".
+        profile: the profiles and extensions of a target, such as ["PRO-INT", "EXT-INT16"], or one of
+            them. What needs another one is a finding of code "outside-profile".
         level: "8k" or "none". If neither profile nor level is given, they are those of the target
             environment that an MLIR module carries, if it has one. A limit of the level that an
             operator exceeds is a finding of code "outside-level".

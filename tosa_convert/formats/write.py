@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,6 +22,7 @@ from tosa_convert.io.options import (
     Weights,
     WriteOptions,
 )
+from tosa_convert.io.temporary import one_writer
 from tosa_convert.records import replace
 from tosa_convert.version import __version__
 
@@ -306,7 +308,7 @@ def save(
     _refuse_special_file(target, file_format, options, beside=size_beside is not None)
     _refuse_unverifiable(graph, target, file_format, options)
     if size_beside is not None:
-        _refuse_others_beside(target, form)
+        _refuse_others_beside(target, form)  # again below, when no other process writes them
     columns = _refuse_wrong(graph, file_format, options)
     written = graph
     if size_beside is not None:
@@ -319,12 +321,15 @@ def save(
     def finish(new: str) -> None:
         # The weights are written when the new file is complete, and right before it is renamed.
         if size_beside is not None:
+            _refuse_others_beside(target, form)
             _export(graph, beside, form, size_beside, only_parameters)
         if options.verify:
             _compare_with(graph, Input(map_file(new), "", "", file_format), target, options)
 
     needs_finish = options.verify or size_beside is not None
-    size = replace_file(target, pieces, finish if needs_finish else None, progress)
+    folder = os.path.dirname(os.path.realpath(target))
+    with one_writer(folder) if size_beside is not None else contextlib.nullcontext():
+        size = replace_file(target, pieces, finish if needs_finish else None, progress)
     weights = "" if size_beside is None else f", weights in {beside}"
     what = FORMATS[file_format]
     log.info("%s: %s, TOSA %s, %d bytes%s", target, what, graph.version, size, weights)

@@ -6,7 +6,7 @@ import importlib
 from pathlib import Path
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.extensions import broken, find_extension
+from tosa_convert.extensions import broken, failed, find_extension
 from tosa_convert.formats.write import save
 from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, Value
 from tosa_convert.frontends.process.request import Request
@@ -21,9 +21,8 @@ def lower(request: Request, folder: Path) -> Interface:
         graph = importlib.import_module(extension.module).convert(request.source)
     except TosaConvertError:
         raise
-    except Exception as error:
-        said = f"{type(error).__name__}: {error}"
-        raise broken(extension.name, f"{request.shown} was not converted: {said}") from error
+    except (Exception, SystemExit) as error:
+        raise failed(extension, f"{request.shown} was not converted", error) from error
     if not isinstance(graph, Graph):
         message = f"convert() returned {type(graph).__name__}, expected a tosa_convert.Graph"
         raise broken(extension.name, message)

@@ -18,7 +18,7 @@ from tosa_convert.frontends.process.run import TIMEOUT, run_converter
 from tosa_convert.frontends.recognize import Recognised
 from tosa_convert.frontends.table import LIBRARIES, on_route, refuse_func
 from tosa_convert.io.files import file_error
-from tosa_convert.io.options import DEFAULT_LIMITS, ReadOptions
+from tosa_convert.io.options import DEFAULT_LIMITS, ReadOptions, refuse_time_limit
 from tosa_convert.process.child import temporary_folder
 from tosa_convert.records import NamedTuple, dataclass, field, replace
 
@@ -58,6 +58,9 @@ class FrontendOptions:
     random_weights: bool = False
     server: KeptProcess | None = None
     progress: Callable[[str], object] | None = None
+
+    def __post_init__(self) -> None:
+        refuse_time_limit(self.timeout)
 
 
 _OPTIONS = FrontendOptions()

@@ -24,6 +24,9 @@ from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE_READ, VARIABLE_WRITE
 from tosa_convert.records import replace
 
+#: Outputs that the message about an unknown name lists.
+_NAMED = 4
+
 
 def extract(graph: Graph, outputs: Sequence[str], inputs: Iterable[str] = ()) -> Graph:
     """Return the part of the main block that computes `outputs`.
@@ -242,7 +245,10 @@ def _check_names(block: Block, names: Iterable[str]) -> None:
     findings = Findings()
     for name in names:
         if name not in defined:
-            hint = _at_location(block, name) or suggest(quoted(name), map(quoted, defined))
+            some = ", ".join(map(quoted, block.outputs[:_NAMED]))
+            others = f"its outputs are {some}" + ", ..." * (len(block.outputs) > _NAMED)
+            near = suggest(quoted(name), map(quoted, defined), others if some else "")
+            hint = _at_location(block, name) or near
             findings.add("undefined-name", quoted(name), "the main block has no such value", hint)
     findings.raise_if_any()
 

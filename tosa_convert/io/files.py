@@ -2,7 +2,7 @@
 
 A write goes to a temporary file in the directory of the target, is flushed to the disk, and is
 renamed into place. Readers see either the old file or the new one. A failed write leaves the old file
-and removes the temporary one; what a killed write leaves, the next write into the folder removes.
+and removes the temporary one; what a killed write leaves, the next write into the folder removes first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final, TextIO
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.io.formats import refuse_model_directory
-from tosa_convert.io.temporary import create_locked, release, remove_left, temporary_path
+from tosa_convert.io.temporary import Retried, create_locked, release, temporary_path
 from tosa_convert.process.ending_signals import removed_if_ended, signals_deferred
 
 #: The path that means standard input or standard output.
@@ -181,6 +181,16 @@ def walk(root: PathLike) -> Iterator[tuple[str, list[str]]]:
         yield folder, sorted(names)
 
 
+def plain_reason(error: Exception) -> str:
+    """Return what an error of Python says, without advice on Python itself.
+
+    Example:
+        >>> plain_reason(ValueError("too many digits; use sys.set_int_max_str_digits() to ..."))
+        'too many digits'
+    """
+    return str(error).partition("; use sys.")[0]
+
+
 def parse_json(data: bytes | bytearray | memoryview | str, where: str, expected: str) -> Any:
     """Return the value of a JSON text that a program writes and a user may have edited.
 
@@ -204,7 +214,7 @@ def parse_json(data: bytes | bytearray | memoryview | str, where: str, expected:
     except RecursionError:
         reason = "it is nested too deep"
     except ValueError as error:
-        reason = str(error)[:200]
+        reason = plain_reason(error)[:200]
     raise fail("file-error", where, f"not {expected}: {reason}")
 
 
@@ -279,7 +289,10 @@ class Sink:
     """
 
     def __init__(
-        self, file: BinaryIO, progress: Progress | None = None, interrupts: Sequence[int] = ()
+        self,
+        file: BinaryIO | Retried,
+        progress: Progress | None = None,
+        interrupts: Sequence[int] = (),
     ) -> None:
         self.file = file
         self.progress = progress
@@ -311,7 +324,9 @@ Pieces = Iterable[Any] | Callable[[Sink], None]
 Progress = Callable[[int], None]
 
 
-def _write_all(file: BinaryIO, piece: Any, done: int = 0, progress: Progress | None = None) -> int:
+def _write_all(
+    file: BinaryIO | Retried, piece: Any, done: int = 0, progress: Progress | None = None
+) -> int:
     view = memoryview(piece)
     total = view.nbytes
     while view:
@@ -322,7 +337,7 @@ def _write_all(file: BinaryIO, piece: Any, done: int = 0, progress: Progress | N
     return total
 
 
-def write_pieces(file: BinaryIO, pieces: Pieces, progress: Progress | None = None) -> int:
+def write_pieces(file: BinaryIO | Retried, pieces: Pieces, progress: Progress | None = None) -> int:
     """Write the pieces to a file. Returns the number of bytes."""
     if callable(pieces):
         with signals_deferred() as interrupts:
@@ -412,7 +427,7 @@ def _replace(
             open(descriptor, "wb", buffering=0) as file,
             removed_if_ended(lambda: os.unlink(temporary)),
         ):
-            total = write_pieces(file, pieces, progress)
+            total = write_pieces(Retried(file, os.path.dirname(target)), pieces, progress)
             if old is not None and hasattr(os, "fchmod"):
                 keep_owner(file.fileno(), old)
                 os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode))
@@ -427,7 +442,6 @@ def _replace(
     finally:
         release(lock)
     sync_folder(os.path.dirname(target))
-    remove_left(os.path.dirname(target))
     return total
 
 

@@ -43,6 +43,23 @@ def _limit(default: int, what: str, *, least: int = 1, most: int = sys.maxsize) 
     return field(default=default, metadata={"what": what, "least": least, "most": most})
 
 
+#: Most seconds of a time limit: no system has a timer for much more (Windows: 49 days).
+MOST_SECONDS: Final = 4_000_000
+
+
+def refuse_time_limit(seconds: float) -> None:
+    """Raise TosaConvertError("option-conflict") for a time limit that no timer has, such as NaN.
+
+    Example:
+        >>> refuse_time_limit(float("inf"))
+        Traceback (most recent call last):
+        tosa_convert.errors.TosaConvertError: timeout: error: found inf, expected ...
+    """
+    if not 0 <= seconds <= MOST_SECONDS:
+        message = f"found {seconds!r}, expected seconds from 0 to {MOST_SECONDS}"
+        raise fail("option-conflict", "timeout", message)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Bounds on the resources that one input may use; the command line's `--limit NAME=N`.
@@ -341,16 +358,21 @@ class ImportKeywords(BuildKeywords, total=False):
     copy: bool
 
 
-class ExportKeywords(ModuleKeywords, total=False):
-    """Keywords of `tosa_convert.export_tosa_func_to_flatbuffer`, which documents each of them."""
+class PassKeywords(ModuleKeywords, total=False):
+    """Keywords of the passes that write; `export_tosa_func_to_flatbuffer` documents each of them."""
 
     tosa_version: TosaVersion
-    to: Literal["tosa", "json"] | None
     weights: Weights
     input_names: Sequence[str] | None
     output_names: Sequence[str] | None
     verify: bool
     validate: bool
+
+
+class ExportKeywords(PassKeywords, total=False):
+    """Keywords of `tosa_convert.export_tosa_func_to_flatbuffer`, which documents each of them."""
+
+    to: Literal["tosa", "json"] | None
 
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])

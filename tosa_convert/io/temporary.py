@@ -7,13 +7,14 @@ process that was killed. Windows has no such locks: nothing is removed there.
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import os
 import re
 import stat
 import sys
-from collections.abc import Callable
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, Final, TypeVar
 
 T = TypeVar("T")
 
@@ -21,6 +22,8 @@ T = TypeVar("T")
 #: and a name has at most 255.
 _NAME_CHARACTERS: Final = 32
 _PART: Final = re.compile(r"\..{0,32}\.[0-9a-f]{12}\.part", re.DOTALL)
+#: Errors of a disk, or of a user's share of it, that is full.
+_FULL: Final = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 def temporary_path(target: str | os.PathLike[str], extension: str = "part") -> str:
@@ -31,7 +34,7 @@ def temporary_path(target: str | os.PathLike[str], extension: str = "part") -> s
 
 
 def create_locked(path: str | os.PathLike[str], create: Callable[[], T]) -> tuple[T, int]:
-    """Create a temporary file or folder, and lock it.
+    """Create a temporary file or folder, and lock it, once what killed writes left there is gone.
 
     Another write may remove it as a leftover before it is locked. Then it is created again.
 
@@ -45,6 +48,7 @@ def create_locked(path: str | os.PathLike[str], create: Callable[[], T]) -> tupl
     Raises:
         OSError: from `create`.
     """
+    remove_left(os.path.dirname(path))
     while True:
         created = create()
         lock = hold(created if isinstance(created, int) else path)
@@ -75,6 +79,20 @@ def release(held: int) -> None:
             os.close(held)
 
 
+@contextlib.contextmanager
+def one_writer(folder: str) -> Iterator[None]:
+    """Let one process or thread at a time write several files of a folder that belong together.
+
+    A folder that is itself being written has its own lock, and one writer.
+    """
+    is_fresh = _PART.fullmatch(os.path.basename(folder)) is not None
+    held = -1 if is_fresh else hold(folder or ".")
+    try:
+        yield
+    finally:
+        release(held)
+
+
 def _lock(descriptor: int, *, waits: bool = False) -> None:
     """Lock a file or folder.
 
@@ -84,6 +102,30 @@ def _lock(descriptor: int, *, waits: bool = False) -> None:
         import fcntl
 
         fcntl.flock(descriptor, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+class Retried:
+    """A file in a folder that is written once more if the disk is full and leftovers were there."""
+
+    def __init__(self, file: BinaryIO, folder: str) -> None:
+        self.file, self.folder = file, folder
+
+    def write(self, piece: Any) -> int:
+        """Write a part of the piece; return how many bytes."""
+        try:
+            return _write(self.file, piece)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+        folder = self.folder
+        while _PART.fullmatch(os.path.basename(folder)):  # a folder that is being written
+            folder = os.path.dirname(folder)
+        remove_left.__wrapped__(folder)
+        return _write(self.file, piece)
+
+
+def _write(file: BinaryIO, piece: Any) -> int:
+    return file.write(piece)
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from typing import Final
 
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.extensions import broken, find_extension
+from tosa_convert.extensions import broken, failed, find_extension
 from tosa_convert.graph.model import Operator
 from tosa_convert.graph.opset import operator
 from tosa_convert.rewrites.operator_pass import OperatorRewrite
@@ -28,9 +28,8 @@ def extension_rewrite(name: str) -> OperatorRewrite:
     try:
         module = importlib.import_module(extension.module)
         operators = tuple(operator(one) for one in module.OPERATORS)
-    except Exception as error:
-        message = f"{extension.module} was not loaded: {type(error).__name__}: {error}"
-        raise broken(name, message) from error
+    except (Exception, SystemExit) as error:
+        raise failed(extension, f"{extension.module} was not loaded", error) from error
 
     last: tuple[str, ...] = ()
     times = 0
@@ -41,8 +40,8 @@ def extension_rewrite(name: str) -> OperatorRewrite:
             what: str | None = module.rewrite(op, edit)
         except TosaConvertError:
             raise
-        except Exception as error:
-            raise broken(name, f"it failed on {op}: {type(error).__name__}: {error}") from error
+        except (Exception, SystemExit) as error:
+            raise failed(extension, f"it failed on {op}", error) from error
         if what is not None:
             times = times + 1 if op.outputs == last else 1
             last = op.outputs

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tosa_convert.graph.model import Operator, operator_path
+from tosa_convert.graph.shown import Shown
 from tosa_convert.records import dataclass, field
 
 #: How many operators a change lists.
@@ -12,7 +13,7 @@ _SHOWN_PLACES: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Change(Shown):
     """Equal changes of one rewrite.
 
     rewrite: the name of the rewrite.
@@ -39,7 +40,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Report(Shown):
     """The changes of one call of `apply`, in the order in which rewrites run.
 
     False if nothing was changed. `str` gives one line for each change.

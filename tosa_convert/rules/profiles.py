@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from tosa_convert.errors import Findings
 from tosa_convert.graph.dtypes import V1_0, V1_1, RoundingMode
@@ -53,6 +53,14 @@ _ANY: Final = _INT + _FP
 _MX: Final = tuple(
     f"EXT-MX-{name}" for name in ("FP4E2M1", "FP6E2M3", "FP6E3M2", "FP8E4M3", "FP8E5M2", "INT8")
 )
+
+#: Names of profiles and extensions, for type checkers.
+ProfileName = Literal[
+    "PRO-INT", "PRO-FP", "EXT-INT16", "EXT-INT4", "EXT-BF16", "EXT-FP8E4M3", "EXT-FP8E5M2",
+    "EXT-FFT", "EXT-VARIABLE", "EXT-CONTROLFLOW", "EXT-DOUBLEROUND", "EXT-INEXACTROUND",
+    "EXT-DYNAMIC", "EXT-INT64", "EXT-SHAPE", "EXT-MX-COMMON", "EXT-MX-FP4E2M1", "EXT-MX-FP6E2M3",
+    "EXT-MX-FP6E3M2", "EXT-MX-FP8E4M3", "EXT-MX-FP8E5M2", "EXT-MX-INT8", "EXT-MXFP-CONV", "EXT-MXFP"
+]  # fmt: skip
 
 PROFILES: Final = (Capability("PRO-INT"), Capability("PRO-FP"))
 EXTENSIONS: Final = (

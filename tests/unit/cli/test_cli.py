@@ -314,3 +314,33 @@ def test_verifying_reads_the_result_back(convert: Any, tmp_path: Path, torch_mli
     for kind in ("tosa", "json", "mlir", "mlirbc"):
         assert convert("m.tosa", "--verify", "-o", f"out.{kind}")[0] == 0
         assert (tmp_path / f"out.{kind}").exists()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        ImportError("a.so: failed to map segment from shared object"),
+        OSError(12, "Cannot allocate memory"),
+    ],
+)
+@pytest.mark.parametrize("files", [["m.tosa"], ["m.tosa", "n.tosa"]])
+def test_too_little_memory_is_no_bug_of_ours(
+    error: Exception,
+    files: list[str],
+    convert: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in files:
+        save(tmp_path / name, example())
+
+    def broken(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(convert_file, "read", broken)
+    target = ["-o", "out.json"] if len(files) == 1 else ["--to", "json", "-o", "out"]
+    code, out, err = convert(*files, *target)
+    assert (code, out) == (4, b"")
+    assert "there is not enough memory" in err
+    assert "please report" not in err

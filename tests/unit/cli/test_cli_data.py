@@ -130,3 +130,16 @@ def test_the_json_has_the_same_numbers(data: Any) -> None:
     assert (number["name"], number["type"], number["shape"]) == ("x", "float32", [2])
     assert (number["greatest"], number["infinities"]) == (1.0, 1)
     assert text == {"name": "s", "type": "<U1", "shape": [1]}
+
+
+@pytest.mark.parametrize(
+    ("form", "found"), [("tosa", "found TOSA flatbuffer"), ("bin", "found a file that begins with")]
+)
+def test_a_file_that_has_no_arrays_is_called_what_it_is(data: Any, form: str, found: str) -> None:
+    tc.save(graph("x", "x", [tensor("x")], []), "m.tosa")
+    Path("m.bin").write_bytes(b"\0\1\2")
+    code, out, err = data(f"m.{form}")
+    assert (code, out) == (2, "")
+    assert f"m.{form}: error: {found}" in err
+    assert "expected .npy, .npz or a folder of them" in err
+    assert ("show --constants" in err) == (form == "tosa")

@@ -138,6 +138,11 @@ def test_options_that_exclude_each_other_are_refused_in_any_order(
         (["suite", "x", "--frontends", "onx"], "--frontends: error: ", "did you mean onnx?"),
         (["generate", "--seed", "one"], "--seed: error: found 'one', expected a whole number", ""),
         (["run", "x", "--random", "-1"], "found '-1', expected a whole number from 0 up", ""),
+        *(
+            (["run", "x", "--timeout", far], f"found '{far}', expected a number above 0, at most", "")
+            for far in ("inf", "nan", "1e300")
+        ),
+        (["fuzz", "--against", "x", "--work", "y", "--seconds", "nan"], "found 'nan', expected", ""),
         (["run", "x", "--timeout", "0"], "--timeout: error: found '0', expected a number above 0", ""),
         (["convert", "--out", "x"], "there is no option --out", "did you mean --output?"),
         (["data", "--as", "bf17", "x"], "--as: error: found 'bf17'", "did you mean BF16?"),

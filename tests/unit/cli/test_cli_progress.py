@@ -50,6 +50,24 @@ def test_a_terminal_gets_a_bar_after_a_second(
     assert screen.getvalue().endswith("\n"), "the next message starts on a line of its own"
 
 
+def test_a_log_gets_a_line_a_minute_and_what_was_done_until_ctrl_c(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", file)
+    display = ProgressDisplay("cases", 9, has_lines=True)
+    display(1)
+    assert file.getvalue() == ""
+    clock[0] += 61
+    display(4)
+    display(5)
+    assert file.getvalue().startswith("4 of 9 cases, ")
+    display.__exit__(KeyboardInterrupt, None, None)
+    first, last = file.getvalue().splitlines()
+    assert last.startswith("ended after 5 of 9 cases, ")
+    assert first != last
+
+
 @pytest.mark.parametrize("options", [{}, {"quiet": True}])
 def test_files_pipes_and_quiet_terminals_get_nothing(
     options: dict[str, bool], clock: list[float], monkeypatch: pytest.MonkeyPatch

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.building import branching, graph, op, tensor
+from unit.building import branching, example, graph, op, tensor
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
+from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import verify
+from tosa_convert.graph.extract import extract
 from tosa_convert.graph.rename import rename_in_order
 
 
@@ -120,3 +122,8 @@ def test_a_value_that_gets_two_names_keeps_the_first() -> None:
     made = program()
     made.main.outputs = ["y", "y"]
     assert rename_in_order(made, ["a", "b"], ["first", "second"]).main.outputs == ["first"] * 2
+
+
+def test_an_unknown_output_that_is_close_to_none_lists_the_outputs() -> None:
+    with pytest.raises(TosaConvertError, match='its outputs are "y"'):
+        extract(example(), ["nosuch"])

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.weights import manifest
-from tosa_convert.io.files import REGULAR_FLAGS, file_error, sync_folder
+from tosa_convert.io.files import REGULAR_FLAGS, file_error, path_below, sync_folder
 from tosa_convert.io.options import DEFAULT_LIMITS, Limits
-from tosa_convert.io.temporary import create_locked, release, remove_left, temporary_path
+from tosa_convert.io.temporary import create_locked, release, temporary_path
 
 #: Smaller files are read, larger ones are mapped: a mapping costs a page and two system calls.
 MAP_BYTES: Final = 1 << 16
@@ -41,14 +41,14 @@ def files_to_map() -> int:
 
 
 def size_of(folder: Path, name: str) -> int:
-    """Return the bytes of a file in the folder.
+    """Return the bytes of a file in the folder; a link is followed if it stays there.
 
     Raises:
         TosaConvertError: "missing-data", "unsafe-path" or "file-error".
     """
     where = os.fspath(folder / name)
     try:
-        status = os.lstat(where)
+        status = os.lstat(_followed(folder, name))
     except FileNotFoundError:
         raise fail(
             "missing-data", where, "the file is missing", "copy the whole folder of weights"
@@ -59,20 +59,22 @@ def size_of(folder: Path, name: str) -> int:
     return status.st_size
 
 
+def _followed(folder: Path, name: str) -> str:
+    """Return the path of a file; that to which a link leads, if it is below the folder."""
+    where = os.fspath(folder / name)
+    # On Windows, a junction is no link, but a reparse point.
+    is_link = os.path.islink(where) or getattr(os.lstat(where), "st_file_attributes", 0) & 0x400
+    return path_below(folder, name, where) if is_link else where
+
+
 def _check_regular(status: os.stat_result, where: str) -> None:
-    # On Windows, lstat does not report a junction as a link, but as a reparse point.
-    reparse = getattr(status, "st_file_attributes", 0) & 0x400
-    if not stat.S_ISREG(status.st_mode) or reparse:
-        is_link = stat.S_ISLNK(status.st_mode) or reparse
-        message = (
-            f"it is {'a symbolic link' if is_link else 'not a regular file'}; weights are read only "
-            "from regular files in their folder"
-        )
+    if not stat.S_ISREG(status.st_mode):
+        message = "it is not a regular file; weights are read only from regular files"
         raise fail("unsafe-path", where, message, "copy the file itself into the folder")
 
 
 def view(folder: Path, name: str, *, mapped: bool) -> memoryview:
-    """Return the bytes of a file in the folder. A link is refused, even one that replaces it meanwhile.
+    """Return the bytes of a file in the folder. A link out of it is refused, even a later one.
 
     A mapped file must not be truncated while the view is in use. Replacing the folder, as `replacing`
     does, is safe.
@@ -80,7 +82,7 @@ def view(folder: Path, name: str, *, mapped: bool) -> memoryview:
     where = os.fspath(folder / name)
     size_of(folder, name)
     try:
-        descriptor = os.open(where, _FLAGS)
+        descriptor = os.open(_followed(folder, name), _FLAGS)
         with open(descriptor, "rb", buffering=0) as file:
             status = os.fstat(descriptor)
             _check_regular(status, where)
@@ -168,7 +170,6 @@ def replacing(folder: Path) -> Iterator[Path]:
         try:
             sync_folder(target.parent)
             _remove((fresh, old), old_files)
-            remove_left(str(target.parent))
         except BaseException:  # an interrupt; try the removal again
             _remove((fresh, old), old_files)
             raise

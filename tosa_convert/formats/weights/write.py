@@ -22,6 +22,7 @@ from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.replace_data import Part, replace_data
 from tosa_convert.io.files import replace_file, write_pieces
 from tosa_convert.io.options import WeightForm
+from tosa_convert.io.temporary import Retried
 from tosa_convert.records import dataclass
 
 #: Called with the bytes written so far and the bytes of all elements.
@@ -242,7 +243,7 @@ def _write_array(path: Path, row: _Selected, report: Callable[[int], None]) -> s
 
 def _write_file(path: Path, pieces: Iterator[memoryview]) -> None:
     with open(path, "xb", buffering=0) as file:
-        write_pieces(file, pieces)
+        write_pieces(Retried(file, str(path.parent)), pieces)
         os.fsync(file.fileno())
 
 

@@ -104,6 +104,11 @@ def checked(source: Path, shown: str) -> tuple[Any, Weights]:
     _settle(model)
     if not model.HasField("graph"):
         raise fail("unrecognised-input", shown, "the ONNX model is damaged: it has no graph")
+    known = onnx.defs.onnx_opset_version()
+    if not 0 < opset_of(model) <= known:
+        message = f"the model has operators of opset {opset_of(model)}, expected 1 to {known}"
+        hint = f"onnx {onnx.__version__} does not know them; a newer one may"
+        raise fail("unrecognised-input", shown, message, hint)
     counts = Counter(info.name for info in model.graph.input)
     twice = next((name for name, count in counts.items() if count > 1), None)
     if twice is not None:

@@ -27,6 +27,9 @@ LEAST: Final = 1 << 16
 _GRAPH, _INITIALIZER, _RAW_DATA, _EXTERNAL_DATA, _DATA_LOCATION = 7, 5, 9, 13, 14
 _KEY, _VALUE = 1, 2
 
+#: Digits of no place in a file.
+_MOST_DIGITS: Final = 20
+
 _BESIDE: Final = "files of external data have to be in the folder of the model"
 
 Array = np.ndarray[Any, Any]
@@ -64,11 +67,8 @@ class Weights:
         """
         entries = _entries(tensor)
         data = self._file(entries.get("location", ""), tensor.name)
-        try:
-            start = int(entries.get("offset", 0))
-            size = int(entries.get("length", len(data) - start))
-        except ValueError:
-            start, size = -1, 0
+        start = _whole(entries.get("offset", "0"))
+        size = _whole(entries.get("length", str(max(len(data) - start, 0))))
         if start < 0 or size < 0 or start + size > len(data):
             found = f"offset {entries.get('offset')} and length {entries.get('length')}"
             text = f"its external data has {found}, and the file has {len(data)} bytes"
@@ -216,6 +216,11 @@ def _of_tensor(view: memoryview, place: int, location: str) -> _Pieces:
 def _entries(tensor: Any) -> dict[str, str]:
     """Return what a tensor says of its external data."""
     return {entry.key: entry.value for entry in tensor.external_data}
+
+
+def _whole(text: str) -> int:
+    """Return a number of decimal digits; -1 for another text, among them some that `int` takes."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS else -1
 
 
 def _inner_tensors(nodes: Iterable[Any]) -> Iterator[Any]:

@@ -30,6 +30,7 @@ from tosa_convert.golden.accuracy.error_statistics import (
 )
 from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES, Tolerances, is_integer
 from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.graph.shown import Shown, json_value
 from tosa_convert.records import dataclass, field, replace
 
 #: Elements that are compared at a time, so that memory does not grow with the tensor.
@@ -44,7 +45,7 @@ CONFIRMATIONS: Final = ((5, math.inf), (20, 2.0))
 
 
 @dataclass(frozen=True, slots=True)
-class TensorComparison:
+class TensorComparison(Shown):
     """One tensor's result.
 
     rule: the criterion. differing: elements that are not bit for bit the same (NaNs count as equal).
@@ -116,10 +117,10 @@ class TensorComparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as JSON values; infinities and NaN as strings."""
-        row = {name: _json_value(getattr(self, name)) for name in TensorComparison.__slots__}
+        row = {name: json_value(getattr(self, name)) for name in TensorComparison.__slots__}
         if self.statistics is not None:
             names = ErrorStatistics.__slots__
-            row["statistics"] = {n: _json_value(getattr(self.statistics, n)) for n in names}
+            row["statistics"] = {n: json_value(getattr(self.statistics, n)) for n in names}
         return row
 
 
@@ -141,7 +142,7 @@ def count_text(ok: bool, elements: int, differing: int, failing: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Shown):
     """The result for all tensors.
 
     missing: names without an actual array. extra: names without an expected one; not compared.
@@ -205,14 +206,6 @@ class Comparison:
     def to_json(self) -> str:
         """Return `to_dict` as text."""
         return json.dumps(self.to_dict(), indent=1, allow_nan=False)
-
-
-def _json_value(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_json_value(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value
 
 
 def compare(

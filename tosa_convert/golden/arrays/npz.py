@@ -25,7 +25,7 @@ from tosa_convert.errors import fail
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.scratch import file_errors, npy_pieces
 from tosa_convert.graph.model import DYNAMIC, quoted
-from tosa_convert.io.files import WRITE_BYTES, file_error, open_regular, replace_file
+from tosa_convert.io.files import WRITE_BYTES, file_error, open_regular, plain_reason, replace_file
 from tosa_convert.records import dataclass
 
 #: Most bytes of the header of an `.npy` file that numpy reads from strangers.
@@ -282,9 +282,9 @@ def _reading(path: str | os.PathLike[str]) -> Iterator[None]:
     except OSError as error:
         raise file_error(path, error, "read") from None
     except _DAMAGES as error:
-        extension = Path(path).suffix or ".npy"
+        extension = ".npz" if Path(path).suffix == ".npz" else ".npy"
         raise fail(
-            "file-error", os.fspath(path), f"not a valid {extension} file: {error}"
+            "file-error", os.fspath(path), f"not a valid {extension} file: {plain_reason(error)}"
         ) from None
 
 

@@ -55,6 +55,7 @@ from tosa_convert.golden.running.variable_states import state_slots
 from tosa_convert.graph.model import Graph
 from tosa_convert.io.files import path_below, read_json
 from tosa_convert.io.formats import EXTENSIONS
+from tosa_convert.io.options import refuse_time_limit
 from tosa_convert.process.child import remove_temporary_folder
 
 _MODEL_EXTENSIONS: Final = tuple(EXTENSIONS)
@@ -168,8 +169,26 @@ def open_backend(
     if not isinstance(text, str):
         raise TypeError(f"found {type(text).__name__}, expected a text, as --against takes it")
     refuse_no_results(text, "*")
+    refuse_time_limit(timeout)
     machine = Machine(python or sys.executable, timeout)
     return backend_on(machine, text, graph, inputs, original=original, keep=keep)
+
+
+def as_backend(
+    against: str | Mapping[str, Array] | Backend,
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    timeout: float,
+) -> Backend:
+    """Open a backend of any form that `check` and `bisect` take."""
+    if isinstance(against, str):
+        return open_backend(against, graph, inputs, timeout=timeout)
+    if isinstance(against, Mapping):
+        return Record("arrays", against)
+    if not isinstance(against, Record) and not hasattr(against, "compute"):
+        message = f"found {type(against).__name__}, expected a backend, arrays by tensor, or a text"
+        raise TypeError(message)
+    return against
 
 
 def backend_on(

@@ -8,19 +8,18 @@ them are right and the program is wrong, `whole_program` finds out why.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES, Tolerances
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.scratch import scratch_folder
 from tosa_convert.golden.backends.isolated import refuse_reader
-from tosa_convert.golden.backends.runners import Backend, Record
+from tosa_convert.golden.backends.runners import Backend, Record, as_backend
 from tosa_convert.golden.bisection.recorded import RecordSearch
 from tosa_convert.golden.bisection.result import Bisection
 from tosa_convert.golden.bisection.search_runner import RunnerSearch
 from tosa_convert.golden.bisection.single_operators import Operators
 from tosa_convert.golden.checking.check import (
-    as_backend,
     check_outputs,
     run_and_compare,
     with_initial_states,
@@ -31,10 +30,14 @@ from tosa_convert.golden.running.programs import AS_IT_IS, as_graph
 from tosa_convert.golden.running.run_options import TIMEOUT, Engine, RunOptions
 from tosa_convert.golden.running.variable_states import STATE_PREFIX, with_final_states
 from tosa_convert.golden.running.work import Progress
-from tosa_convert.io.options import ReadOptions
+from tosa_convert.io.options import ReadKeywords, ReadOptions, takes_keywords
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 from tosa_convert.records import replace
 
 
+@takes_keywords(ReadKeywords)
 def bisect(
     program: Any,
     against: str | Mapping[str, Array] | Backend,
@@ -50,6 +53,7 @@ def bisect(
     batch_bytes: int = BATCH_BYTES,
     progress: Progress | None = None,
     read: ReadOptions = AS_IT_IS,
+    **options: Unpack[ReadKeywords],
 ) -> Bisection:
     """Explain what `check` finds: name the operators at which a backend goes wrong, and how.
 
@@ -68,7 +72,8 @@ def bisect(
             inputs, one tensor of each side, and a wrong operator's values are in memory.
         progress: called with what is done, and all that there is: of each run of the whole program, and
             then of the operators.
-        read: how to read a file or module.
+        read: how to read a file or module, as a value.
+        options: how to read it, as keywords: those of `tosa_convert.load`.
 
     Returns:
         The verdict on the outputs, and the divergence that was found first, if there is one.
@@ -88,16 +93,16 @@ def bisect(
         >>> golden.bisect(graph, wrong, random=1).first.operators[0][1]
         'operator #1 ABS'
     """
-    graph = as_graph(program, read)
+    graph = as_graph(program, read, options)
     arrays = chosen_inputs(graph, inputs, random, edges=edges, variables=variables)
     backend = as_backend(against, graph, arrays, timeout)
     graph, backend = with_initial_states(graph, backend, variables or {})
-    options = RunOptions(timeout=timeout, engine=engine)
-    operators = Operators(graph, arrays, tolerances, options, batch_bytes)
+    run_options = RunOptions(timeout=timeout, engine=engine)
+    operators = Operators(graph, arrays, tolerances, run_options, batch_bytes)
     states = [STATE_PREFIX + name for name in with_final_states(graph)[1]]
     tolerances.refuse_unmatched([*operators.keys(operators.computed), *states])
     here = tolerances.restricted_to([*graph.main.outputs, *states])
-    watched = replace(options, progress=progress)
+    watched = replace(run_options, progress=progress)
     search: RecordSearch | RunnerSearch
     if isinstance(backend, Record):
         search = RecordSearch(operators, find_all, progress)

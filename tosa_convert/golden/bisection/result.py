@@ -9,6 +9,7 @@ from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.locations import UNLOCATED
 from tosa_convert.graph.model import Graph, counted
+from tosa_convert.graph.shown import Shown
 from tosa_convert.records import dataclass, field
 
 
@@ -45,7 +46,7 @@ _LISTED: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Divergence:
+class Divergence(Shown):
     """The operators at which a backend goes wrong.
 
     operators: index, path, location and signature of each; several if the backend gave no tensor
@@ -86,7 +87,7 @@ class Divergence:
 
 
 @dataclass(slots=True)
-class Bisection:
+class Bisection(Shown):
     """The result of a search.
 
     outputs: the verdict on the program as it is, which `check` gives, too.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,10 +23,16 @@ from tosa_convert.golden.backends.other_model import OtherModel, refuse_same_eng
 from tosa_convert.golden.backends.runners import (
     Backend,
     Record,
-    open_backend,
+    as_backend,
 )
 from tosa_convert.golden.checking.widen import WIDENED, refuse_fixed, widened, widened_inputs
-from tosa_convert.golden.edges.edge_inputs import chosen_inputs, find_edge_inputs, seeds_of_sets
+from tosa_convert.golden.edges.edge_inputs import (
+    DEFAULT_INPUTS,
+    DEFAULT_SEED,
+    chosen_inputs,
+    find_edge_inputs,
+    seeds_of_sets,
+)
 from tosa_convert.golden.running.programs import (
     AS_IT_IS,
     Program,
@@ -44,10 +50,14 @@ from tosa_convert.golden.running.variable_states import (
     with_variables,
 )
 from tosa_convert.graph.model import Graph, quoted
-from tosa_convert.io.options import ReadOptions
+from tosa_convert.io.options import ReadKeywords, ReadOptions, takes_keywords
 from tosa_convert.records import dataclass, replace
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
+
+@takes_keywords(ReadKeywords)
 def check(
     program: Any,
     against: str | Mapping[str, Array] | Backend,
@@ -62,6 +72,7 @@ def check(
     timeout: float = TIMEOUT,
     engine: Engine = "auto",
     read: ReadOptions = AS_IT_IS,
+    **options: Unpack[ReadKeywords],
 ) -> Comparison:
     """Compare a program's outputs on the reference model with those of a backend.
 
@@ -74,7 +85,7 @@ def check(
         against: a backend from `golden.open_backend`, the text that names one, or arrays by name;
             `variable:NAME` is the state of a variable after the run.
         inputs: an array for each input, by name, in exactly its element type and shape.
-        random: a seed, 0 or more, for inputs that are not given.
+        random: a seed, 0 or more, for inputs that are not given; 0 if none is given, which a note says.
         edges: take `golden.edge_inputs` of that seed instead of random ones.
         variables: initial states by name, for both sides; the others start as the program says.
         tolerances: for tensors by name, instead of the rules.
@@ -83,7 +94,8 @@ def check(
             that smaller faults are seen.
         timeout: seconds for one run of either.
         engine: what computes the reference; see `RunOptions`.
-        read: how to read a file or module.
+        read: how to read a file or module, as a value.
+        options: how to read it, as keywords: those of `tosa_convert.load`.
 
     Returns:
         The comparison; its `ok` says whether all outputs agree.
@@ -100,7 +112,9 @@ def check(
         >>> golden.check(graph, answer, random=1).ok
         True
     """
-    graph = as_graph(program, read)
+    graph = as_graph(program, read, options)
+    if by_default := not inputs and random is None and bool(graph.main.inputs):
+        random = DEFAULT_SEED
     arrays = chosen_inputs(graph, inputs, random, edges=edges, variables=variables)
     if widen:
         graph, arrays = with_variables(graph, variables or {}), widened_inputs(graph, arrays)
@@ -114,7 +128,8 @@ def check(
         graph, arrays, backend, tolerances, RunOptions(timeout=timeout, engine=engine)
     )
     refuse_reader(backend)
-    return replace(found, notes=(*found.notes, WIDENED)) if widen else found
+    notes = [DEFAULT_INPUTS] * by_default + [WIDENED] * widen
+    return replace(found, notes=(*found.notes, *notes)) if notes else found
 
 
 def check_outputs(
@@ -218,23 +233,6 @@ def backend_outputs(
         return _recorded_outputs(graph, backend, inputs)
     names = list(dict.fromkeys(graph.main.outputs))
     return backend.compute(graph, names, inputs, [], folder)
-
-
-def as_backend(
-    against: str | Mapping[str, Array] | Backend,
-    graph: Graph,
-    inputs: Mapping[str, Array],
-    timeout: float,
-) -> Backend:
-    """Open a backend of any form that `check` and `bisect` take."""
-    if isinstance(against, str):
-        return open_backend(against, graph, inputs, timeout=timeout)
-    if isinstance(against, Mapping):
-        return Record("arrays", against)
-    if not isinstance(against, Record) and not hasattr(against, "compute"):
-        message = f"found {type(against).__name__}, expected a backend, arrays by tensor, or a text"
-        raise TypeError(message)
-    return against
 
 
 def with_initial_states(

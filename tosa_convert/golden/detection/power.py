@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -39,13 +39,17 @@ from tosa_convert.golden.running.variable_states import STATE_PREFIX, with_varia
 from tosa_convert.golden.running.work import Progress
 from tosa_convert.graph.extract import extract
 from tosa_convert.graph.model import Graph, counted, operator_path, quoted
-from tosa_convert.io.options import ReadOptions
+from tosa_convert.io.options import ReadKeywords, ReadOptions, takes_keywords
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 from tosa_convert.records import replace
 
 #: Tensors that are changed unless the caller says otherwise.
 MOST_TENSORS: Final = 250
 
 
+@takes_keywords(ReadKeywords)
 def power(
     program: Any,
     inputs: Mapping[str, Any] | None = None,
@@ -60,6 +64,7 @@ def power(
     engine: Engine = "auto",
     progress: Progress | None = None,
     read: ReadOptions = AS_IT_IS,
+    **options: Unpack[ReadKeywords],
 ) -> Power:
     """Measure the smallest changes of a program's tensors that `check` and `bisect` report.
 
@@ -81,7 +86,8 @@ def power(
         timeout: seconds for one run.
         engine: what computes the reference; see `RunOptions`.
         progress: called for each seed with how many tensors are done, and how many there are.
-        read: how to read a file or module.
+        read: how to read a file or module, as a value.
+        options: how to read it, as keywords: those of `tosa_convert.load`.
 
     Returns:
         What is seen of each tensor, in the order of operators.
@@ -97,8 +103,8 @@ def power(
         >>> [row.changes[0].bisect.reported for row in found.tensors]
         [1.0, 1.0, 1.0]
     """
-    graph = with_variables(as_graph(program, read), variables or {})
-    options = RunOptions(timeout=timeout, engine=engine)
+    graph = with_variables(as_graph(program, read, options), variables or {})
+    run_options = RunOptions(timeout=timeout, engine=engine)
     if random is None or seeds == 1:
         sets = [("", input_arrays(graph, inputs, random))]
     else:
@@ -113,7 +119,7 @@ def power(
         patterns=patterns,
         max_tensors=max_tensors,
         tolerances=tolerances,
-        options=options,
+        options=run_options,
         progress=progress,
     )
 

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from tosa_convert.errors import printable
 from tosa_convert.golden.detection.changes import KINDS, Kind
+from tosa_convert.graph.shown import Shown
 from tosa_convert.records import dataclass, field
 
 Verb = Literal["check", "bisect"]
@@ -61,7 +62,7 @@ class ChangePower:
 
 
 @dataclass(frozen=True, slots=True)
-class TensorPower:
+class TensorPower(Shown):
     """What the checks see of one tensor.
 
     noise: the largest error of a correct implementation in the network, in `unit`.
@@ -101,6 +102,9 @@ class TensorPower:
             return None
         return size / self.largest if self.largest else size
 
+    def __str__(self) -> str:
+        return "  ".join(filter(None, _cells(self)))
+
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as JSON values; a size that is never reported is null."""
         rows = []
@@ -125,7 +129,7 @@ class TensorPower:
 
 
 @dataclass(frozen=True, slots=True)
-class Power:
+class Power(Shown):
     """The smallest changes that `check` and `bisect` report, tensor by tensor.
 
     notes: what was left out, and why.

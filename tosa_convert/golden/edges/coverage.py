@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,14 +16,18 @@ from tosa_convert.golden.edges.wishes import element_wishes, row_wishes
 from tosa_convert.golden.running.programs import AS_IT_IS, as_graph, input_arrays
 from tosa_convert.golden.running.variable_states import with_variables
 from tosa_convert.graph.model import Block, Operator, counted, operator_path
-from tosa_convert.io.options import ReadOptions
+from tosa_convert.graph.shown import Shown
+from tosa_convert.io.options import ReadKeywords, ReadOptions, takes_keywords
 from tosa_convert.records import dataclass, field
 from tosa_convert.reference.call import Call, Step
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 from tosa_convert.reference.evaluate import OPERATIONS, call_of
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorEdges:
+class OperatorEdges(Shown):
     """The edges of one operator.
 
     operator: its path, such as `operator #12 RESCALE`; inside of a loop that of all iterations.
@@ -43,7 +47,7 @@ class OperatorEdges:
 
 
 @dataclass(frozen=True, slots=True)
-class EdgeCoverage:
+class EdgeCoverage(Shown):
     """The edges that a program's operators meet with one set of inputs, or with several."""
 
     operators: tuple[OperatorEdges, ...] = ()
@@ -84,6 +88,7 @@ class EdgeCoverage:
         return {"met": self.met, "existing": self.existing, "operators": rows}
 
 
+@takes_keywords(ReadKeywords)
 def edge_coverage(
     program: Any,
     inputs: Mapping[str, Any] | None = None,
@@ -91,6 +96,7 @@ def edge_coverage(
     random: int | None = None,
     variables: Mapping[str, Any] | None = None,
     read: ReadOptions = AS_IT_IS,
+    **options: Unpack[ReadKeywords],
 ) -> EdgeCoverage:
     """Return which edges of its operators a program meets; it runs on numpy.
 
@@ -103,7 +109,8 @@ def edge_coverage(
         inputs: an array for each input, by name.
         random: a seed, 0 or more, for inputs that are not given.
         variables: initial states by name; the others start as the program says.
-        read: how to read a file or module.
+        read: how to read a file or module, as a value.
+        options: how to read it, as keywords: those of `tosa_convert.load`.
 
     Raises:
         TosaConvertError: as `golden.run`.
@@ -116,7 +123,7 @@ def edge_coverage(
         >>> few.existing == many.existing and few.met < many.met
         True
     """
-    graph = with_variables(as_graph(program, read), variables or {})
+    graph = with_variables(as_graph(program, read, options), variables or {})
     watch = CoverageWatch()
     run = run_forward(graph, input_arrays(graph, inputs, random), watch)
     if run.error is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.errors import fail
 from tosa_convert.golden.arrays.by_name import Array
@@ -20,7 +20,10 @@ from tosa_convert.golden.running.random_inputs import (
 )
 from tosa_convert.golden.running.variable_states import with_variables
 from tosa_convert.graph.model import Graph
-from tosa_convert.io.options import ReadOptions
+from tosa_convert.io.options import ReadKeywords, ReadOptions, takes_keywords
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 from tosa_convert.records import dataclass
 
 #: How often values are sent back, and how often in a small program. Each costs a run on numpy, or two.
@@ -52,6 +55,12 @@ class EdgeInputs:
     coverage: EdgeCoverage
 
 
+#: What inputs are if nothing says which, as those of `convert --check`.
+DEFAULT_SEED: Final = 0
+DEFAULT_INPUTS: Final = f"the inputs are random, of seed {DEFAULT_SEED}: none were given"
+
+
+@takes_keywords(ReadKeywords)
 def edge_inputs(
     program: Any,
     seed: int = 0,
@@ -60,6 +69,7 @@ def edge_inputs(
     ranges: Ranges = (),
     variables: Mapping[str, Any] | None = None,
     read: ReadOptions = AS_IT_IS,
+    **options: Unpack[ReadKeywords],
 ) -> dict[str, Array]:
     """Return inputs at the edges of what a program's operators compute.
 
@@ -73,7 +83,8 @@ def edge_inputs(
         inputs: arrays by name that stay as they are.
         ranges: (pattern of names, lowest, highest) for the other inputs.
         variables: initial states by name; the others start as the program says.
-        read: how to read a file or module.
+        read: how to read a file or module, as a value.
+        options: how to read it, as keywords: those of `tosa_convert.load`.
 
     Returns:
         An array for each input, by name.
@@ -89,7 +100,7 @@ def edge_inputs(
         >>> golden.run(graph, arrays).outputs.keys() == set(graph.main.outputs)
         True
     """
-    graph = with_variables(as_graph(program, read), variables or {})
+    graph = with_variables(as_graph(program, read, options), variables or {})
     return find_edge_inputs(graph, seed, inputs or {}, ranges).arrays
 
 

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -32,14 +32,18 @@ from tosa_convert.golden.running.intermediates import iterate_tensors
 from tosa_convert.golden.running.programs import AS_IT_IS, as_graph, input_arrays, input_slots
 from tosa_convert.golden.running.run_options import TIMEOUT, Engine, RunOptions
 from tosa_convert.graph.model import Graph, counted
+from tosa_convert.graph.shown import Shown
 from tosa_convert.io.files import PathLike, read_json, replace_file
-from tosa_convert.io.options import ReadOptions
+from tosa_convert.io.options import ReadKeywords, ReadOptions, takes_keywords
 from tosa_convert.process.child import Ended
 from tosa_convert.records import dataclass
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 @dataclass(frozen=True, slots=True)
-class Reduction:
+class Reduction(Shown):
     """The smallest failing program found.
 
     cut: the part of the program that it was made from. complete: whether nothing more can be left out,
@@ -53,6 +57,16 @@ class Reduction:
     tried: int
     reused: int
     complete: bool = True
+
+    def __str__(self) -> str:
+        how = "nothing more can be left out" if self.complete else "not complete"
+        head = f"{counted(self.operators, 'operator')}, in {counted(self.tried, 'run')}; {how}"
+        return f"{head}\n{self.graph}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers as JSON values; `save` writes the program."""
+        names = ("operators", "tried", "reused", "complete")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +98,7 @@ RUNS: Final = 1000
 STATE: Final = "state.json"
 
 
+@takes_keywords(ReadKeywords)
 def reduce(
     program: Any,
     command: str,
@@ -99,6 +114,7 @@ def reduce(
     progress: Callable[[str], None] = lambda text: None,
     read: ReadOptions = AS_IT_IS,
     resume: bool = False,
+    **options: Unpack[ReadKeywords],
 ) -> Reduction:
     """Find a small program, made from a given one, on which a command still fails.
 
@@ -123,7 +139,8 @@ def reduce(
         seconds: for how long it is started in this call.
         expect: what counts as a failure, if not every one.
         progress: called with a line of text after each candidate.
-        read: how to read a file or module.
+        read: how to read a file or module, as a value.
+        options: how to read it, as keywords: those of `tosa_convert.load`.
         resume: keep the answers of a complete reduction, too, which by default begins anew.
 
     Returns:
@@ -147,12 +164,12 @@ def reduce(
     """
     if runs < 1:
         raise fail("option-conflict", "runs", f"found {runs}, expected at least 1")
-    graph = as_graph(program, read)
+    graph = as_graph(program, read, options)
     has_inputs = inputs is not None or random is not None
     arrays = input_arrays(graph, inputs, random) if has_inputs else None
-    options = RunOptions(timeout=timeout, engine=engine)
+    run_options = RunOptions(timeout=timeout, engine=engine)
     key = digest([timeout, engine, of_command(command), of_software()])
-    reducer = _Reducer(graph, command, Path(work), arrays, options, expect, progress, key, runs)
+    reducer = _Reducer(graph, command, Path(work), arrays, run_options, expect, progress, key, runs)
     reducer.end = time.monotonic() + seconds
     reducer.continue_from(reducer.stored_state(), resume=resume)
     return reducer.run()

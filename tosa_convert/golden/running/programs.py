@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tosa_convert import api
-from tosa_convert.errors import Finding, TosaConvertError
+from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.formats.read import open_input, weights_beside
 from tosa_convert.formats.read import read as read_graph
 from tosa_convert.golden.arrays.by_name import Array
@@ -17,7 +17,7 @@ from tosa_convert.golden.running.variable_states import state_slots
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, require_graphs
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.io.applicable_options import refuse_inapplicable
-from tosa_convert.io.options import ReadOptions, given_options
+from tosa_convert.io.options import ReadOptions, given_options, refuse_unexpected
 from tosa_convert.records import dataclass
 
 #: Read with no options.
@@ -81,9 +81,27 @@ def load_program(source: Any, read: ReadOptions = AS_IT_IS, *, is_sound: bool = 
     return Program(graph, Path(opened.path) if is_model else None)
 
 
-def as_graph(source: Any, read: ReadOptions = AS_IT_IS) -> Graph:
-    """Return the graph of anything that can be read; see `load_program`."""
-    return load_program(source, read).graph
+def as_graph(
+    source: Any, read: ReadOptions = AS_IT_IS, options: Mapping[str, Any] | None = None
+) -> Graph:
+    """Return the graph of anything that can be read; see `load_program` and `reading`."""
+    return load_program(source, reading(read, options or {})).graph
+
+
+def reading(read: ReadOptions, options: Mapping[str, Any]) -> ReadOptions:
+    """Return how to read: as keywords say, those of `tosa_convert.load`, or as a value of them does.
+
+    Raises:
+        TypeError: there is no such keyword.
+        TosaConvertError: "option-conflict" if both are given.
+    """
+    if not options:
+        return read
+    refuse_unexpected(api.load, options)
+    if read is not AS_IT_IS:
+        message = f"{', '.join(options)} and read= both say how to read"
+        raise fail("option-conflict", "read", message, "give all of them as keywords")
+    return ReadOptions.of(options)
 
 
 def input_slots(graph: Graph) -> list[Slot]:

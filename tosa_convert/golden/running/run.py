@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tosa_convert.errors import fail
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.running.intermediates import iterate_tensors
 from tosa_convert.golden.running.numpy_engine import compute_steps
-from tosa_convert.golden.running.programs import AS_IT_IS, as_graph, input_arrays, load_program
+from tosa_convert.golden.running.programs import (
+    AS_IT_IS,
+    as_graph,
+    input_arrays,
+    load_program,
+    reading,
+)
 from tosa_convert.golden.running.run_graph import Result, run_program
-from tosa_convert.golden.running.run_options import DEFAULT_RUN, Engine, RunOptions
+from tosa_convert.golden.running.run_options import DEFAULT_RUN, TIMEOUT, Engine, Level, RunOptions
 from tosa_convert.golden.running.variable_states import with_variables
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
-from tosa_convert.io.options import ReadOptions
+from tosa_convert.io.options import ReadKeywords, ReadOptions, takes_keywords
 from tosa_convert.records import replace
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 from tosa_convert.reference.call import Step
 
 
+@takes_keywords(ReadKeywords)
 def run(
     program: Any,
     inputs: Mapping[str, Any] | None = None,
@@ -27,8 +37,13 @@ def run(
     variables: Mapping[str, Any] | None = None,
     intermediates: str | Sequence[str] | None = None,
     random: int | None = None,
+    precise: bool = False,
+    bounds: bool = False,
+    level: Level = "none",
+    timeout: float = TIMEOUT,
     engine: Engine = "auto",
     read: ReadOptions = AS_IT_IS,
+    **reading_options: Unpack[ReadKeywords],
 ) -> Result:
     """Run a program on the TOSA reference model, or on numpy.
 
@@ -37,15 +52,20 @@ def run(
             `tosa_convert.load` reads.
         inputs: an array for each input, by name, in exactly its element type and shape. A
             block-scaled input `x` takes two arrays, `x` and `x/scale`.
-        options: precision, limits and time of the run.
+        options: the options of the run as a value, in place of the following five keywords.
         variables: initial states by name; the others start as the program says.
         intermediates: a pattern such as `"*"`, or several such as `["layer_1*"]`, for tensors of
             the main block that the result holds as well.
         random: a seed, 0 or more, for inputs that are not given.
+        precise: compute floating point in FP64.
+        bounds: compute the tensors that TOSA's accuracy rules are made from, too.
+        level: "none" or "8k", the limits on sizes that are checked.
+        timeout: seconds for one run.
         engine: what computes the answer: "reference-model", "numpy", or "auto", as the options say, and
             otherwise the reference model if it is installed, else numpy.
-        read: how to read a file or module, such as `ReadOptions(func="main")`, or
-            `ReadOptions(input_shapes={"x": (1, 4)})` for arguments with dynamic dimensions.
+        read: how to read a file or module, as a value.
+        reading_options: how to read it, as keywords: those of `tosa_convert.load`, such as
+            `func="main"`, or `input_shapes={"x": (1, 4)}` for arguments with dynamic dimensions.
 
     Returns:
         The outputs, the state of variables, and what else the options ask for, as numpy arrays.
@@ -64,8 +84,9 @@ def run(
         >>> sorted(result.outputs) == sorted(graph.main.outputs)
         True
     """
-    options = options.with_engine(engine)
-    loaded = load_program(program, read)
+    flat = {"precise": precise, "bounds": bounds, "level": level, "timeout": timeout}
+    options = options.with_keywords(engine=engine, **flat)
+    loaded = load_program(program, reading(read, reading_options))
     arrays = input_arrays(loaded.graph, inputs, random)
     collected: dict[str, Array] = {}
     if intermediates is not None:
@@ -77,6 +98,7 @@ def run(
     return replace(result, intermediates=collected)
 
 
+@takes_keywords(ReadKeywords)
 def steps(
     program: Any,
     inputs: Mapping[str, Any] | None = None,
@@ -84,7 +106,11 @@ def steps(
     *,
     variables: Mapping[str, Any] | None = None,
     random: int | None = None,
+    precise: bool = False,
+    level: Level = "none",
+    timeout: float = TIMEOUT,
     read: ReadOptions = AS_IT_IS,
+    **reading_options: Unpack[ReadKeywords],
 ) -> Iterator[Step]:
     """Run a program on numpy, and stop after each operator, also inside of regions.
 
@@ -98,7 +124,11 @@ def steps(
         options: `precise`, `level`, `timeout` and `progress` apply; time between steps does not count.
         variables: initial states by name; the others start as the program says.
         random: a seed, 0 or more, for inputs that are not given.
-        read: how to read a file or module.
+        precise: compute floating point in FP64.
+        level: "none" or "8k", the limits on sizes that are checked.
+        timeout: seconds for the run.
+        read: how to read a file or module, as a value.
+        reading_options: how to read it, as keywords: those of `tosa_convert.load`.
 
     Returns:
         An iterator. Each step has the `operator`, and its `operands` and `results` as arrays by name.
@@ -116,9 +146,10 @@ def steps(
         ABS 1 True
         ABS 1 True
     """
+    options = options.with_keywords(precise=precise, level=level, timeout=timeout)
     if options.engine == "reference-model":
         raise fail("option-conflict", "engine", "the reference model does not stop at operators")
-    graph = with_variables(as_graph(program, read), variables or {})
+    graph = with_variables(as_graph(program, read, reading_options), variables or {})
     arrays = input_arrays(graph, inputs, random)
     for step in compute_steps(graph, arrays, options):
         if step.operator.spec not in (CONST, CONST_SHAPE):

@@ -43,6 +43,7 @@ from tosa_convert.golden.running.variable_states import (
 from tosa_convert.golden.running.work import Work
 from tosa_convert.graph.extract import reachable
 from tosa_convert.graph.model import Block, Graph, Region
+from tosa_convert.graph.shown import Shown, arrays_text
 from tosa_convert.graph.verify import verify
 from tosa_convert.io.files import map_file
 from tosa_convert.records import dataclass, field, replace
@@ -55,7 +56,7 @@ _NEEDS_LEVEL: Final = "EXP2_SHAPE"
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class Result(Shown):
     """The results of a run, as arrays by name, in the graph's element types.
 
     Types that numpy lacks are those of ml_dtypes; INT48 is int64; in precise mode every floating
@@ -70,6 +71,10 @@ class Result:
     bounds: dict[str, Array] = field(default_factory=dict)
     intermediates: dict[str, Array] = field(default_factory=dict)
     seconds: float = 0.0
+
+    def __str__(self) -> str:
+        states = {f"variable {name}": array for name, array in self.variables.items()}
+        return arrays_text({**self.outputs, **states, **self.intermediates})
 
 
 def run_program(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from tosa_convert.errors import fail, refuse_unknown
 from tosa_convert.golden.running import reference_model_process
 from tosa_convert.golden.running.work import Progress
+from tosa_convert.io.options import refuse_time_limit
 from tosa_convert.records import dataclass, field, replace
 
 Level = Literal["none", "8k"]
@@ -30,7 +31,8 @@ class RunOptions:
         reference model if it is installed, else numpy.
     progress: called during each run with the amount of work that is done, and all that there is; for the
         reference model it is an estimate by time. A program may take several runs.
-    Raises TosaConvertError("option-conflict") for an unknown level or engine.
+    Raises TosaConvertError("option-conflict") for an unknown level or engine, and for a timeout that no
+    timer has.
 
     Example:
         >>> from tosa_convert import golden
@@ -48,24 +50,28 @@ class RunOptions:
     def __post_init__(self) -> None:
         refuse_unknown("level", self.level, get_args(Level))
         refuse_unknown("engine", self.engine, get_args(Engine))
+        refuse_time_limit(self.timeout)
 
     @property
     def uses_numpy(self) -> bool:
         """Return whether programs run on numpy."""
         return chosen_engine(self.engine) == "numpy"
 
-    def with_engine(self, engine: Engine) -> RunOptions:
-        """Return these options with an engine that was given beside them; "auto" gives none.
+    def with_keywords(self, **given: Any) -> RunOptions:
+        """Return these options with those that were given as keywords beside them, besides defaults.
 
-        Raises TosaConvertError("option-conflict") for an unknown engine, or if both name another one.
+        Raises TosaConvertError("option-conflict") for an unknown value, or if both name another one.
         """
-        if engine in ("auto", self.engine):
-            return self
-        chosen = replace(self, engine=engine)
-        if self.engine != "auto":
-            message = f"engine={engine!r}, and the options have engine={self.engine!r}"
-            raise fail("option-conflict", "engine", message, "give one of them")
-        return chosen
+        chosen = {}
+        for name, value in given.items():
+            default, own = getattr(DEFAULT_RUN, name), getattr(self, name)
+            if value in (default, own):
+                continue
+            if own != default:
+                message = f"{name}={value!r}, and the options have {name}={own!r}"
+                raise fail("option-conflict", name, message, "give one of them")
+            chosen[name] = value
+        return replace(self, **chosen) if chosen else self
 
 
 def chosen_engine(engine: Engine) -> Engine:

@@ -20,6 +20,7 @@ from tosa_convert.golden.suite.official_case import OfficialCase, read_case
 from tosa_convert.golden.suite.run_cases import files_of_case, model_of
 from tosa_convert.graph.model import Block, Graph, Region
 from tosa_convert.graph.versions import V1_0
+from tosa_convert.io.options import refuse_time_limit
 from tosa_convert.records import dataclass, replace
 from tosa_convert.rules.profiles import complete
 from tosa_convert.rules.public import find_violations
@@ -56,6 +57,9 @@ class Qualification:
     seeds: int = 0
     kinds: tuple[str, ...] = ("seed", "edges")
     strict: bool = False
+
+    def __post_init__(self) -> None:
+        refuse_time_limit(self.timeout)
 
     @property
     def run_options(self) -> RunOptions:

@@ -10,10 +10,11 @@ from tosa_convert.errors import Finding
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import BY_CODE as DTYPE_BY_CODE
 from tosa_convert.graph.dtypes import INT4
-from tosa_convert.graph.model import MAX_RANK, ShapeValue, require_graphs
+from tosa_convert.graph.model import MAX_RANK, ShapeValue, counted, require_graphs
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.graph.opset import operator as row_of
 from tosa_convert.graph.replace_data import Part, replace_data
+from tosa_convert.graph.shown import Shown
 from tosa_convert.records import dataclass
 from tosa_convert.rules.amounts import Amount, multiply_accumulates, total
 from tosa_convert.rules.public import TARGET_CODES, Needs, find_violations, needs
@@ -29,7 +30,7 @@ _READ_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class ValueSummary:
+class ValueSummary(Shown):
     """A tensor or shape, such as an input of a program.
 
     type: an element type such as "FP32", or "SHAPE" for a !tosa.shape.
@@ -54,7 +55,7 @@ class ValueSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class OperatorSummary:
+class OperatorSummary(Shown):
     """All operators of one kind. work: their multiply-accumulates; None if they have none."""
 
     name: str
@@ -63,7 +64,7 @@ class OperatorSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class TypeSummary:
+class TypeSummary(Shown):
     """An element type: how many tensors have it, how many of them are constants, and their bytes."""
 
     name: str
@@ -73,7 +74,7 @@ class TypeSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class RegionSummary:
+class RegionSummary(Shown):
     """A region: its operators, their multiply-accumulates, and the most bytes of activations in use."""
 
     name: str
@@ -85,7 +86,7 @@ class RegionSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Shown):
     """A program in numbers.
 
     version, producer, target: those of the graph.
@@ -125,6 +126,18 @@ class Summary:
     def operator_count(self) -> int:
         """Return how many operators there are in all regions."""
         return sum(row.operators for row in self.regions)
+
+    def __str__(self) -> str:
+        rows = [("input", row) for row in self.inputs] + [("output", row) for row in self.outputs]
+        most = ", ".join(f"{row.name} {row.count}" for row in self.operators)
+        return "\n".join(
+            [
+                f"TOSA {self.version}, {counted(self.operator_count, 'operator')}: {most}",
+                *(f"{kind} {row.name}: {row}" for kind, row in rows),
+                f"{counted(self.constants, 'constant')}, {self.constant_bytes} bytes",
+                f"{self.work} multiply-accumulates, {counted(len(self.findings), 'finding')}",
+            ]
+        )
 
 
 def summarize(graph: Graph) -> Summary:

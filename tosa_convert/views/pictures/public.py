@@ -36,6 +36,32 @@ class HasDict(Protocol):
 _BY_EXTENSION: Final[dict[str, ReportFormat]] = {".svg": "svg", ".dot": "dot", ".gv": "dot"}
 
 
+class Report(str):
+    """The text of a picture; a notebook shows the picture itself.
+
+    to: its form, which decides how it is shown.
+    """
+
+    __slots__ = ("to",)
+    to: ReportFormat
+
+    def __repr__(self) -> str:
+        return f"<report in {self.to}, {len(self)} characters; print it, or save it with a path>"
+
+    def _repr_html_(self) -> str:
+        if self.to == "svg":
+            return str(self)
+        from html import escape
+
+        if self.to != "html":
+            return f"<pre>{escape(self)}</pre>"
+        # Of its own origin: its styles and scripts do not reach the notebook.
+        return (
+            '<iframe width="100%" height="600" sandbox="allow-scripts allow-downloads" '
+            f'srcdoc="{escape(self)}"></iframe>'
+        )
+
+
 @overload
 def report(
     graph: Graph,
@@ -45,7 +71,7 @@ def report(
     errors: PathLike | Mapping[str, Any] | HasDict | None = None,
     scopes: Scopes = "auto",
     title: str = "",
-) -> str: ...
+) -> Report: ...
 @overload
 def report(
     graph: Graph,
@@ -64,7 +90,7 @@ def report(
     errors: PathLike | Mapping[str, Any] | HasDict | None = None,
     scopes: Scopes = "auto",
     title: str = "",
-) -> str | None:
+) -> Report | None:
     r"""Draw a program: one HTML file to look at, zoom into and search, without a network.
 
     Args:
@@ -82,7 +108,7 @@ def report(
         title: the title; by default the name of the main region.
 
     Returns:
-        The text, if `path` is None.
+        The text, if `path` is None; a notebook shows the picture.
 
     Raises:
         TosaConvertError: what is wrong with the graph; "missing-layout" if fast-sugiyama is not
@@ -110,7 +136,9 @@ def report(
     diagram = build_diagram(graph, scopes)
     pieces = _pieces(graph, diagram, to, _overlay(diagram, errors), title)
     if path is None:
-        return "".join(pieces)
+        made = Report("".join(pieces))
+        made.to = to
+        return made
     replace_file(path, (piece.encode() for piece in pieces))
     return None
 

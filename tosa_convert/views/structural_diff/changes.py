@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any, Literal, get_args
 
 from tosa_convert.graph.model import counted
+from tosa_convert.graph.shown import Shown
 from tosa_convert.records import dataclass
 from tosa_convert.version import __version__
 from tosa_convert.views.structural_diff.element_difference import ElementDifference
@@ -112,7 +113,7 @@ def alone(
 
 
 @dataclass(frozen=True, slots=True)
-class Diff:
+class Diff(Shown):
     """The differences of two programs. It is false if there are none.
 
     changes: in the order of the left program, block by block; what was added follows what precedes it.
@@ -163,6 +164,10 @@ class Diff:
         return "\n".join([*map(str, self.changes), self.summary()])
 
     def as_dict(self) -> dict[str, Any]:
+        """Return what `to_dict` does, by its earlier name."""
+        return self.to_dict()
+
+    def to_dict(self) -> dict[str, Any]:
         """Return the differences as JSON has them; docs/diff.md describes the fields."""
         return {
             "tool": f"tosa-convert {__version__}",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from unit.formats.mlir.text_modules import constant, data_of, printed, refusal
@@ -220,3 +222,18 @@ def test_resources_of_other_tools_are_skipped() -> None:
 def test_attributes_that_no_operator_has_are_shown(text: str, expected: str) -> None:
     shown = printed(f'module attributes {{a.b = {text}}} {{ "a.c"() : () -> () }}')
     assert shown.rstrip().endswith(f"}}) {{a.b = {expected}}} : () -> ()")
+
+
+@pytest.mark.parametrize(
+    ("number", "type_"), [("1", "150000xi8"), ("[1]", "150000x1xi8"), ("1.", "150000xf32")]
+)
+def test_a_listed_constant_takes_memory_in_proportion_to_its_text(number: str, type_: str) -> None:
+    listed = ",".join([number] * 150_000)
+    text = constant(f"dense<[{listed}]> : tensor<{type_}>", f"tensor<{type_}>").encode()
+    tracemalloc.start()
+    try:
+        tc.load(text)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 6 * len(text) + (4 << 20)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import random
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -257,3 +259,25 @@ def test_gguf_is_read(tmp_path: Path) -> None:
     assert np.array_equal(real.reshape(2, 64), gguf.quants.dequantize(blocks, kind))
     with pytest.raises(TosaConvertError, match="it is GGUF Q8_0"):
         read(one("FP32", (2, 64), bytes(512), "q"), tmp_path / "w.gguf")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such locks")
+def test_writers_of_different_forms_leave_one_set_that_belongs_to_the_program(
+    tmp_path: Path,
+) -> None:
+    program = tmp_path / "m.json"
+
+    def write_form(number: int) -> str:
+        data = np.full(3, number, "<f4").tobytes()
+        made = graph("", "w", [tensor("w", "FP32", (3,), data)], [op("CONST", "", "w")])
+        try:
+            tc.save(made, program, weights=("npy", *FORMS)[number % 3])
+        except TosaConvertError as error:
+            return error.code
+        return "written"
+
+    with ThreadPoolExecutor(9) as pool:
+        found = list(pool.map(write_form, range(9)))
+    assert set(found) == {"written", "foreign-folder"}
+    assert len(list(tmp_path.iterdir())) == 2
+    assert tc.load(program).main.tensors["w"].data is not None  # its checksum is right

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-#: Characters of a list of numbers that are converted at once.
-_CHUNK: Final = 1 << 20
+#: Characters of a list of numbers that are converted at once: a number takes 20 times its characters.
+_CHUNK: Final = 1 << 16
 #: Characters of a list of numbers that are converted without numpy.
 _FEW: Final = 1 << 14
 #: Hexadecimal digits that are converted at once.
@@ -52,7 +52,6 @@ _NO_BRACKETS: Final = bytes.maketrans(b"[]", b"  ")
 #: A boolean that all elements share, in text and in bytecode.
 _BOOLS: Final = {b"true": b"\xff", b"false": b"\0"}
 _HEX_STRING: Final = re.compile(rb'"0[xX]')
-_STRING_LITERAL: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _TYPED_ELEMENT: Final = re.compile(rb"\s*:\s*([!\w.]+)")
 
 
@@ -222,8 +221,7 @@ class ElementParser:
         cursor.skip()
         cursor.at += 1
         content = cursor.at
-        strings = self._listed_strings()
-        listed = _STRING_LITERAL.sub(b"", bytes(cursor.data[content : cursor.at]))
+        strings, listed = self._listed_strings()
         if strings and cursor.accept(b">"):
             own = self._type()
             self._check_nesting(listed, self._shape(own, start)[0], own, start)
@@ -248,25 +246,30 @@ class ElementParser:
         value = value_type(element)
         if not is_number(value):
             return self._as_text(start, type_)[0]
-        typed = bytes(cursor.data[content : cursor.at - 1])
-        for own in set(_TYPED_ELEMENT.findall(typed)) - {value.encode()}:
-            cursor.refuse(f"found an element of type {own.decode()}, expected {value}", start)
-        text = _TYPED_ELEMENT.sub(b"", typed)
+        end = cursor.at - 1
+        for own in _TYPED_ELEMENT.finditer(cursor.data[content:end]):
+            if own[1] != value.encode():
+                found = own[1].decode()
+                cursor.refuse(f"found an element of type {found}, expected {value}", start)
         if not prod(shape):
             return self.encoder.dense(type_.number, b"")
-        self._check_nesting(text, shape, type_, start)
-        return self._encode(type_, value, self._tokens(text, value, start))
+        self._check_nesting(bytes(cursor.data[content:end]), shape, type_, start)
+        bits = self._numbers(content, end, value, start, typed=True)
+        return self._encode(type_, value, bits)
 
-    def _listed_strings(self) -> list[bytes]:
+    def _listed_strings(self) -> tuple[list[bytes], bytes]:
+        """Parse strings in lists; return them, equal ones as one object, with brackets and commas."""
         cursor = self.cursor
         strings: list[bytes] = []
+        known: dict[bytes, bytes] = {}
+        listed = bytearray()
         while True:
             while cursor.accept(b"[") or cursor.accept(b"]") or cursor.accept(b","):
-                pass
+                listed.append(cursor.data[cursor.at - 1])
             text = cursor.string()
             if text is None:
-                return strings
-            strings.append(text)
+                return strings, bytes(listed)
+            strings.append(known.setdefault(text, text))
 
     def _strings(self, strings: list[bytes], type_: Parsed, *, splat: bool) -> bytes:
         """Encode a constant of strings, as `!tosa.mxint8` has them."""
@@ -313,23 +316,26 @@ class ElementParser:
             )
         return found.shape, found.element
 
-    def _numbers(self, start: int, end: int, element: str, at: int) -> npt.NDArray[Any]:
-        """Return the bits of the numbers between two offsets."""
+    def _numbers(
+        self, start: int, end: int, element: str, at: int, *, typed: bool = False
+    ) -> npt.NDArray[Any]:
+        """Return the bits of the numbers between two offsets; typed: each has its type after it."""
         data = self.cursor.data
         if not bytes(data[start : min(end, start + _FEW)]).strip(b"[] \t\r\n"):
             return np.zeros(0, stored_type(element))
-        parts = []
+        found = bytearray()
         while start < end:
             stop = min(start + _CHUNK, end)
             if stop < end:
                 comma = bytes(data[start:stop]).rfind(b",")
                 stop = start + comma + 1 if comma > 0 else end
             text = bytes(data[start:stop])
-            parts.append(
-                self._tokens(text.rstrip(b", \t\r\n") if stop < end else text, element, at)
-            )
+            if typed:
+                text = _TYPED_ELEMENT.sub(b"", text)
+            bits = self._tokens(text.rstrip(b", \t\r\n") if stop < end else text, element, at)
+            found += bits.view(np.uint8).data
             start = stop
-        return np.concatenate(parts)
+        return np.frombuffer(found, stored_type(element))
 
     def _tokens(self, text: bytes, element: str, at: int) -> npt.NDArray[Any]:
         try:
@@ -346,7 +352,7 @@ class ElementParser:
             return self.encoder.dense(type_.number, memoryview(packed.tobytes()))
         width = element_bytes(element)
         rows = bits.view(np.uint8).reshape(-1, bits.dtype.itemsize)[:, :width]
-        return self.encoder.dense(type_.number, memoryview(rows.tobytes()))
+        return self.encoder.dense(type_.number, np.ascontiguousarray(rows).reshape(-1).data)
 
     def _as_text(self, start: int, type_: Parsed) -> tuple[bytes, Parsed]:
         """Encode a constant that no TOSA program has, as the beginning of its text."""
@@ -358,7 +364,8 @@ class ElementParser:
 def _brackets(shape: tuple[int, ...]) -> bytes:
     text = b""
     for size in reversed(shape):
-        text = b"[" + b",".join([text] * size) + b"]"
+        # `join` takes 80 bytes for each part.
+        text = b"[" + ((text + b",") * size)[:-1] + b"]"
     return text
 
 
