@@ -42,7 +42,7 @@ ARROWS: dict[str, set[str]] = {
     "formats.pte": {"errors", "io"},
     "formats.vgf": {"errors", "io", "graph"},
     "formats.weights": {"errors", "io", "graph"},
-    "formats.mlir": {"errors", "io", "graph", "eras"},
+    "formats.mlir": {"errors", "io", "graph", "eras", "rules"},
     "formats.bindings": {"errors", "io", "graph", "process", "installation", "formats.mlir"},
     "formats.read": {"errors", "io", "graph", "eras", "rules", "formats.bindings", *ADAPTERS},
     "formats.write": {"errors", "version", "io", "graph", "eras", "rules"}

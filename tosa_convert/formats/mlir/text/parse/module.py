@@ -373,4 +373,4 @@ class _ModuleParser:
 
 def _is_foreign(name: str) -> bool:
     """Return whether a function that has an operation of this name is refused."""
-    return name.partition(".")[0] not in _READ and name != "arith.constant"
+    return name.partition(".")[0] not in (*_READ, "arith", "tensor")
