@@ -130,7 +130,7 @@ def module(lines: str) -> bytes:
                 lines = f"{lines}\n".replace(f"{before}{short}{after}", f"{before}{full}{after}")
     result = lines.strip().rpartition(": ")[2]
     text = f"func.func @main(%x: tensor<2x3xf32>) -> {result} {{\n {lines}}}\n"
-    other = "func.func private @f(%x: tensor<2x3xf32>) -> tensor<2x3xf32> { return %x : tensor<2x3xf32> }"
+    other = "func.func private @f(%x: S) -> S { return %x : S }".replace("S", "tensor<2x3xf32>")
     return (text + other).encode()
 
 

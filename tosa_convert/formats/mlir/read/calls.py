@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Final
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.mlir.bytecode.attributes import SymbolAttr
 from tosa_convert.formats.mlir.bytecode.operations import Operation
-from tosa_convert.formats.mlir.read.scope import CapturedValues
-from tosa_convert.formats.mlir.read.select_function import called_functions, signature_of
+from tosa_convert.formats.mlir.read.select_function import signature_of
 from tosa_convert.graph.model import Operator
 from tosa_convert.graph.names import unused_name
-from tosa_convert.io import log
 from tosa_convert.records import dataclass, field, replace
 
 if TYPE_CHECKING:
-    from tosa_convert.formats.mlir.read.function import FunctionReader
-    from tosa_convert.graph.model import Graph
+    from collections.abc import Callable
+
+    from tosa_convert.formats.mlir.bytecode.decode import Bytecode
+    from tosa_convert.formats.mlir.read.operator import OperatorReader
+    from tosa_convert.formats.mlir.read.scope import Scope
+    from tosa_convert.graph.model import Graph, Region
 
 CALL: Final = "func.call"
 #: The deepest nesting of calls, and how many calls a module may have and operators they may become.
@@ -39,42 +41,50 @@ class Calls:
     numbers: dict[str, int] = field(default_factory=dict)
 
 
-def inlined(reader: FunctionReader, operation: Operation) -> list[Operator]:
-    """Return the operators of the function that a call names, and give the call's results their names.
+def inlined(
+    calls: Calls,
+    reader: OperatorReader,
+    scope: Scope,
+    operation: Operation,
+    operands: list[str],
+    read: Callable[[Operation], Graph],
+) -> tuple[list[Operator], list[Region]]:
+    """Return the operators of the function that a call names, and the regions that they run.
 
-    A call that cannot be inlined is a finding, and its results count as defined.
+    The call's results get their names. A call that cannot be inlined is a finding, and its results count
+    as defined.
+
+    operands: the names of the call's. read: reads a function; its values get names of their own.
     """
-    values, first = reader.scope.values, operation.first
-    operands = list(map(reader.value_of(operation), operation.operands))
-    values.update((first + index, "") for index in range(len(operation.types)))
-    if reader.calls is None:
-        reader.calls = Calls(called_functions(reader.bytecode))
+    scope.values.update((operation.first + index, "") for index in range(len(operation.types)))
     attribute = reader.bytecode.dictionary(operation.attributes).get("callee", -1)
     symbol = reader.bytecode.attribute(attribute) if attribute >= 0 else None
     name = symbol.name.decode("utf-8", "replace") if isinstance(symbol, SymbolAttr) else ""
-    problem = _problem(reader, reader.calls, operation, name)
+    problem = _problem(calls, reader.bytecode, scope, operation, name)
     if problem:
         reader.report.add(
             operation, "foreign-operator", f"'{CALL}' of @{name}: {problem}", _BY_PASS
         )
-        return []
-    reader.calls.active.append(name)
+        return [], []
+    calls.active.append(name)
     try:
-        graph = _called(reader, reader.calls.functions[name])
+        graph = read(calls.functions[name])
     except TosaConvertError as error:
         reader.report.findings.extend(error.findings)
-        return []
+        return [], []
     finally:
-        reader.calls.active.pop()
-    return _spliced(reader, operation, operands, graph)
+        calls.active.pop()
+    return _spliced(calls, reader, scope, operation, operands, graph), graph.regions[1:]
 
 
-def _problem(reader: FunctionReader, calls: Calls, operation: Operation, name: str) -> str:
+def _problem(
+    calls: Calls, bytecode: Bytecode, scope: Scope, operation: Operation, name: str
+) -> str:
     """Return why a call cannot be inlined, or ""."""
     function = calls.functions.get(name)
     if function is None:
         return "the module has no function of this name with a body"
-    if name in (*calls.active, reader.symbol):
+    if name in calls.active:
         return "it calls itself"
     calls.number += 1
     if (
@@ -86,47 +96,33 @@ def _problem(reader: FunctionReader, calls: Calls, operation: Operation, name: s
     blocks = len(function.regions[0].blocks)
     if blocks != 1:
         return f"it has {blocks} blocks, expected 1"
-    type_ = reader.bytecode.type
-    signature = signature_of(reader.bytecode, function)
-    taken = tuple(map(type_, reader.scope.item.body.types_of(operation.operands)))
-    given = tuple(map(type_, operation.types))
+    signature = signature_of(bytecode, function)
+    taken = tuple(map(bytecode.type, scope.item.body.types_of(operation.operands)))
+    given = tuple(map(bytecode.type, operation.types))
     if signature is None or (signature.inputs, signature.results) != (taken, given):
         return "its type is not that of the call"
     return ""
 
 
-def _called(reader: FunctionReader, function: Operation) -> Graph:
-    """Read a function whose values get names that the reader does not have yet."""
-    captures = None if reader.captures is None else CapturedValues()
-    inner = type(reader)(
-        reader.bytecode.rooted(function), reader.options, reader.narrowing, captures, reader.upgrade
-    )
-    inner.calls, inner.namer = reader.calls, reader.namer
-    inner.reader.namer, inner.reader.variables = reader.namer, reader.reader.variables
-    inner.reader.fixed = reader.reader.fixed
-    graph = inner.graph(())
-    reader.reader.noted |= inner.reader.noted
-    reader.upgrade = reader.upgrade or inner.upgrade
-    for line in captures.report() if captures is not None else ():
-        log.warning("%s", line)
-    return graph
-
-
 def _spliced(
-    reader: FunctionReader, operation: Operation, operands: list[str], graph: Graph
+    calls: Calls,
+    reader: OperatorReader,
+    scope: Scope,
+    operation: Operation,
+    operands: list[str],
+    graph: Graph,
 ) -> list[Operator]:
     """Add the values of a called function to the block that calls it, and return its operators."""
-    scope, block = reader.scope, graph.main
-    variables = {tensor.name for tensor in reader.reader.variables.values()}
+    block = graph.main
+    variables = {tensor.name for tensor in reader.variables.values()}
     new = dict(zip(block.inputs, operands, strict=True)) | {name: name for name in variables}
     for index, name in enumerate(block.outputs, operation.first):
         if name not in new and index in scope.names:
             new[name] = scope.names[index]
     taken = scope.taken.union(scope.tensors, scope.shapes)
-    assert reader.calls is not None
     for name in (*block.tensors, *block.shapes):
         if name not in new:
-            new[name] = unused_name(name, taken, numbers=reader.calls.numbers)
+            new[name] = unused_name(name, taken, numbers=calls.numbers)
             scope.taken.add(new[name])
     given = variables.union(block.inputs)
     for name, tensor in block.tensors.items():
@@ -136,10 +132,9 @@ def _spliced(
         scope.shapes[new[name]] = replace(shape, name=new[name])
     for index, name in enumerate(block.outputs):
         scope.values[operation.first + index] = new[name]
-        if reader.reader.types(operation.types[index]).unsigned:
+        if reader.types(operation.types[index]).unsigned:
             scope.unsigned.add(new[name])
-    reader.regions += graph.regions[1:]
-    reader.calls.operators += len(block.operators)
+    calls.operators += len(block.operators)
     return [
         replace(
             op,

@@ -17,12 +17,11 @@ from tosa_convert.formats.mlir.names import (
     signature_names,
     text_of,
 )
-from tosa_convert.formats.mlir.read.narrowing import Narrowing, without_clamp
+from tosa_convert.formats.mlir.read.narrowing import Narrowing, is_identity, without_clamp
 from tosa_convert.formats.mlir.read.operator import ANY_NUMBER, OperatorReader
 from tosa_convert.formats.mlir.read.scope import CapturedValues, PendingRegion, Scope
-from tosa_convert.formats.mlir.read.select_function import signature_of
+from tosa_convert.formats.mlir.read.select_function import bodies_of, signature_of
 from tosa_convert.formats.mlir.types import ValueType
-from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import (
@@ -31,6 +30,7 @@ from tosa_convert.graph.opset import (
     operator,
 )
 from tosa_convert.graph.versions import V1_1_DRAFT
+from tosa_convert.io import log
 from tosa_convert.io.options import ReadOptions
 
 if TYPE_CHECKING:
@@ -265,9 +265,11 @@ class FunctionReader:
             carried.update(self.reader.loaded(body))
         if not self.retain:
             return carried
+        from tosa_convert.formats.mlir.read.columns import attributes_and_results
+
         without = {-1}
         bytecode = self.bytecode
-        for label, attributes, result_count, first in _attributes_and_results(body):
+        for label, attributes, result_count, first in attributes_and_results(body):
             if attributes in without:
                 continue
             number = bytecode.discardable(attributes)
@@ -385,7 +387,7 @@ class FunctionReader:
                 continue
             assert spec is not None
             operator = Operator(spec, inputs, outputs, {}, location)
-            if spec is _CAST and narrowing and self._is_identity(operator):
+            if spec is _CAST and narrowing and is_identity(operator, scope):
                 operator.spec = IDENTITY
             if attributes != -1 or reader.has_attributes[name]:
                 self._complete(operator, fields, value_type)
@@ -399,15 +401,38 @@ class FunctionReader:
         """Return the operators that an operation of another dialect is, or report it."""
         from tosa_convert.formats.mlir.read import calls, shape_operations
 
-        name, count = self.reader.name(operation), len(operation.types)
+        reader, scope = self.reader, self.scope
+        name, count = reader.name(operation), len(operation.types)
+        operands = map(self.value_of(operation), operation.operands)
         if name == calls.CALL:
-            return calls.inlined(self, operation)
+            if self.calls is None:
+                self.calls = calls.Calls(bodies_of(self.bytecode), [self.symbol])
+            operators, regions = calls.inlined(
+                self.calls, reader, scope, operation, list(operands), self._called
+            )
+            self.regions += regions
+            return operators
         if name in shape_operations.READ and count == 1 and operation.operands:
-            return shape_operations.read(self, operation, location)
-        self.reader.foreign(operation)
+            source = next(operands)
+            return shape_operations.read(reader, scope, operation, source, location, self.generate)
+        reader.foreign(operation)
         # Its results count as defined: their users need no finding.
-        self.scope.values.update((operation.first + index, "") for index in range(count))
+        scope.values.update((operation.first + index, "") for index in range(count))
         return []
+
+    def _called(self, function: Operation) -> Graph:
+        """Read a function that this one calls."""
+        captures = None if self.captures is None else CapturedValues()
+        root = self.bytecode.rooted(function)
+        inner = FunctionReader(root, self.options, self.narrowing, captures, self.upgrade)
+        inner.calls, inner.namer, inner.reader.namer = self.calls, self.namer, self.namer
+        inner.reader.variables, inner.reader.fixed = self.reader.variables, self.reader.fixed
+        graph = inner.graph(())
+        self.reader.noted |= inner.reader.noted
+        self.upgrade = self.upgrade or inner.upgrade
+        for line in () if captures is None else captures.report():
+            log.warning("%s", line)
+        return graph
 
     def _complete(self, operator: Operator, fields: Fields, value_type: ValueType | None) -> None:
         """Give an operator what its attributes say. value_type: of its last result."""
@@ -470,22 +495,3 @@ class FunctionReader:
         return lambda value: (
             scope.values[value] if value in scope.values else captured(operation, value, scope)
         )
-
-    def _is_identity(self, operator: Operator) -> bool:
-        """Return whether narrowing made a CAST's types equal, which TOSA's CAST does not allow."""
-        tensors = self.scope.tensors
-        if not operator.inputs or not operator.outputs:
-            return False
-        source, target = tensors.get(operator.inputs[0]), tensors.get(operator.outputs[0])
-        return source is not None and target is not None and source.dtype is target.dtype
-
-
-def _attributes_and_results(body: bytecode_operations.Block) -> Iterator[tuple[int, int, int, int]]:
-    columns = body.columns
-    if columns is None:
-        for name, _, attributes, types, _, first, _ in body.operations:
-            yield name, attributes, len(types), first
-        return
-    chosen = np.flatnonzero(columns.attributes != -1)
-    fields = columns.names, columns.attributes, columns.types >= 0, columns.firsts
-    yield from zip(*(field[chosen].tolist() for field in fields), strict=True)

@@ -168,8 +168,8 @@ def read_module(
         from tosa_convert.rules.infer import settled
         from tosa_convert.rules.open_sizes import causes
 
-        declared, graph = graph, settled(graph)
-        for cause in causes(graph) if graph is not declared else ():
+        open_graph, graph = graph, settled(graph)
+        for cause in causes(graph) if graph is not open_graph else ():
             log.warning("%s", cause)
     requested, graph.target = _target(bytecode)
     graph.version = lowest_version(graph) if requested is None else requested

@@ -188,6 +188,14 @@ _MAXIMUM: Final = operator("MAXIMUM")
 _MINIMUM: Final = operator("MINIMUM")
 
 
+def is_identity(cast: Operator, scope: Scope) -> bool:
+    """Return whether narrowing made a CAST's types equal, which TOSA's CAST does not allow."""
+    if not cast.inputs or not cast.outputs:
+        return False
+    source, target = (scope.tensors.get(names[0]) for names in (cast.inputs, cast.outputs))
+    return source is not None and target is not None and source.dtype is target.dtype
+
+
 def without_clamp(clamp: Operator, scope: Scope, narrowing: Narrowing) -> list[Operator]:
     """Return what replaces a CLAMP of INT64 narrowed to a type that TOSA has no CLAMP of.
 

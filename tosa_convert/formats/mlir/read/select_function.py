@@ -172,7 +172,7 @@ def names_with_body(bytecode: Bytecode) -> list[str]:
     return [item.name for item in _with_body(_functions(bytecode, _top_level(bytecode)))]
 
 
-def called_functions(bytecode: Bytecode) -> dict[str, Operation]:
+def bodies_of(bytecode: Bytecode) -> dict[str, Operation]:
     """Return the functions of a bytecode's module that have a body, by their names."""
     whole = bytecode.rooted(bytecode.module)
     found = _with_body(_functions(whole, _top_level(whole)))

@@ -20,7 +20,10 @@ from tosa_convert.graph.opset import CONST_SHAPE, operator
 from tosa_convert.rules.values import shape_text
 
 if TYPE_CHECKING:
-    from tosa_convert.formats.mlir.read.function import FunctionReader
+    from collections.abc import Callable
+
+    from tosa_convert.formats.mlir.read.operator import OperatorReader
+    from tosa_convert.formats.mlir.read.scope import Scope
     from tosa_convert.formats.mlir.types import TypeReader
 
 _CAST: Final = "tensor.cast"
@@ -73,27 +76,36 @@ def equal_values(bytecode: Bytecode, body: bytecode_operations.Block) -> dict[in
     return equal
 
 
-def read(reader: FunctionReader, operation: Operation, location: str) -> list[Operator]:
-    """Return the operators that an operation of `READ` with one result is, and name the result."""
-    scope, label = reader.scope, reader.reader.name(operation)
-    source = reader.value_of(operation)(operation.operands[0])
+def read(
+    reader: OperatorReader,
+    scope: Scope,
+    operation: Operation,
+    source: str,
+    location: str,
+    generate: Callable[[str], str],
+) -> list[Operator]:
+    """Return the operators that an operation of `READ` with one result is, and name the result.
+
+    source: the name of its operand. generate: makes a name that is not taken.
+    """
+    label = reader.name(operation)
     if label == _CAST:
         scope.values[operation.first] = source
-        _refine(reader, operation, source)
+        _refine(reader, scope, operation, source)
         return []
     result = scope.names.get(operation.first)
-    result = result or reader.generate(f"{RESULT_PREFIX}{reader.namer.results}")
+    result = result or generate(f"{RESULT_PREFIX}{reader.namer.results}")
     reader.namer.results += 1
     scope.values[operation.first] = result
-    type_ = reader.reader.types(operation.types[0])
-    reader.reader.value(operation, "result 0", result, type_, scope)
+    type_ = reader.types(operation.types[0])
+    reader.value(operation, "result 0", result, type_, scope)
     shape = type_.shape
     if shape is None or shape.count(DYNAMIC) > 1:
         message = f"'{label}' has a result {shape_text(shape)}, and RESHAPE infers one size"
         hint = "give the inputs static shapes, and run the pass that infers the others"
         reader.report.add(operation, "unsupported-shape", message, hint)
         return []
-    sizes = reader.generate(f"{result}_shape")
+    sizes = generate(f"{result}_shape")
     data = Constant(INT64, len(shape), np.array(shape, "<i8").view(np.uint8))
     scope.shapes[sizes] = ShapeValue(sizes, len(shape), data)
     return [
@@ -102,10 +114,9 @@ def read(reader: FunctionReader, operation: Operation, location: str) -> list[Op
     ]
 
 
-def _refine(reader: FunctionReader, operation: Operation, source: str) -> None:
+def _refine(reader: OperatorReader, scope: Scope, operation: Operation, source: str) -> None:
     """Give a tensor the sizes that the type of a cast of it knows; both must agree."""
-    scope, wanted = reader.scope, reader.reader.types(operation.types[0])
-    tensor = scope.tensors.get(source)
+    tensor, wanted = scope.tensors.get(source), reader.types(operation.types[0])
     if tensor is None or wanted.problem:
         return
     known, said = tensor.shape, wanted.shape
