@@ -16,6 +16,7 @@ ADAPTERS = (
 #: Part of the package -> the parts it may import, besides itself. A module belongs to the part with the
 #: longest name that it begins with.
 ARROWS: dict[str, set[str]] = {
+    "remedies": set(),
     "errors": set(),
     "version": set(),
     "records": set(),
@@ -250,6 +251,7 @@ _EVERYWHERE = {
     "deprecation",
     "version",
     "records",
+    "remedies",
     "installation",
     "io",
     "process",

@@ -16,6 +16,7 @@ from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, READ_ONLY, WEIGHT_FIL
 from tosa_convert.io.gc_pause import garbage_collection_paused
 from tosa_convert.io.options import WEIGHT_FORMS, ReadOptions, WeightForm, given_options
 from tosa_convert.records import NamedTuple, replace
+from tosa_convert.remedies import with_file
 
 if TYPE_CHECKING:
     from tosa_convert.eras.older_to_current.record import Upgrade
@@ -232,7 +233,9 @@ def _read_alone(
 
 
 def quoted(findings: Iterable[Finding], opened: Input) -> tuple[Finding, ...]:
-    """Return findings of an input's program that quote its line, if the input is MLIR text."""
+    """Return findings of an input's program that name its file, and quote its line of MLIR text."""
+    if opened.path:
+        findings = [replace(row, hint=with_file(row.hint, opened.path)) for row in findings]
     if opened.format != "mlir":
         return tuple(findings)
     from tosa_convert.formats.mlir.text.parse.source_text import SourceText
@@ -241,8 +244,19 @@ def quoted(findings: Iterable[Finding], opened: Input) -> tuple[Finding, ...]:
 
 
 @contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Let hints of errors that are raised inside name a file in their commands."""
+    try:
+        yield
+    except TosaConvertError as error:
+        raise TosaConvertError(
+            replace(row, hint=with_file(row.hint, path)) for row in error.findings
+        ) from None
+
+
+@contextmanager
 def quoting(opened: Input) -> Iterator[None]:
-    """Let errors about an input's program that are raised inside quote its lines."""
+    """Let errors about an input's program that are raised inside name its file and quote its lines."""
     try:
         yield
     except TosaConvertError as error:

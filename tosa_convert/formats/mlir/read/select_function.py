@@ -291,7 +291,6 @@ def _ambiguous(bytecode: Bytecode, functions: list[Function]) -> list[Finding]:
             "ambiguous-function",
             plain_location(locations.full(function.operation.location)),
             f"function @{function.name} is one of {number} that could be exported: {listing}",
-            f"choose one: --func {function.name}, or func={function.name!r}",
         )
         for function in functions
     ]
