@@ -137,6 +137,12 @@ REMEDIES: Final[tuple[Remedy, ...]] = (
         r"choose one: --func \1, or func='\1'",
     ),
     Remedy(
+        "duplicate-name",
+        "",
+        r"the symbol @\S+ is defined twice",
+        "rename one of them; parts of a file that lines of // ----- separate: --split-input-file",
+    ),
+    Remedy(
         "refmodel-refused",
         "",
         "TOSA does not define the result: .*the operands are constants",

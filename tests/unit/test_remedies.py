@@ -79,6 +79,8 @@ QUOTIENT = """func.func @f(%x: tensor<1xi32>) -> tensor<1xi32> {
 }"""
 TWO = f"{unary('abs', 'f32', 'f32')}\n{unary('exp', 'f32', 'f32').replace('@f', '@g')}"
 
+TWICE = f"{unary('abs', 'f32', 'f32')}\n// -----\n{unary('exp', 'f32', 'f32')}"
+
 Load = Callable[[str], Graph]
 Findings = Callable[[Graph], Iterable[Finding]]
 
@@ -163,6 +165,7 @@ CASES: list[tuple[str, Findings, Load | None]] = [
     ),
     (CAPTURING, VALID, with_options(pass_captured=True)),
     (TWO, VALID, with_options(func="f")),
+    (TWICE, VALID, lambda text: load(text.partition("// -----")[0])),
     (POWER, NEGATIVE, with_rewrites),
     (QUOTIENT.replace("OPERAND", "%z"), of_run({"TosaInput_0": np.ones(1, np.int32)}), None),
     (QUOTIENT.replace("OPERAND", "%x"), of_run({"TosaInput_0": np.ones(1, np.int32)}), None),

@@ -66,8 +66,8 @@ def run(model: str, **options: Any) -> int:
 
     Inputs come from .npy and .npz files or --random; without -o only a summary is printed.
     """
+    from tosa_convert.cli.load_graph import naming
     from tosa_convert.cli.run_model import run_command
-    from tosa_convert.formats.read import naming
 
     with naming(model):
         return run_command(model, options)

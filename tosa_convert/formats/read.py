@@ -234,24 +234,13 @@ def _read_alone(
 
 def quoted(findings: Iterable[Finding], opened: Input) -> tuple[Finding, ...]:
     """Return findings of an input's program that name its file, and quote its line of MLIR text."""
-    if opened.path:
-        findings = [replace(row, hint=with_file(row.hint, opened.path)) for row in findings]
+    path = opened.path
+    found = [replace(row, hint=with_file(row.hint, path) if path else row.hint) for row in findings]
     if opened.format != "mlir":
-        return tuple(findings)
+        return tuple(found)
     from tosa_convert.formats.mlir.text.parse.source_text import SourceText
 
-    return SourceText(opened.data, opened.path).of_operators(findings)
-
-
-@contextmanager
-def naming(path: str) -> Iterator[None]:
-    """Let hints of errors that are raised inside name a file in their commands."""
-    try:
-        yield
-    except TosaConvertError as error:
-        raise TosaConvertError(
-            replace(row, hint=with_file(row.hint, path)) for row in error.findings
-        ) from None
+    return SourceText(opened.data, path).of_operators(found)
 
 
 @contextmanager
@@ -327,10 +316,9 @@ def _storage(graph: Graph, form: Callable[[Constant], StoredForm]) -> tuple[Stor
 
 
 def function_names(opened: Input) -> list[str]:
-    """Return the names of the functions with a body that an opened module has; none if it is no module.
+    """Return the names of a module's functions with a body; those of a VGF file or SPIR-V are graphs.
 
-    Those of a VGF file or a SPIR-V module are its graphs, and those of an ExecuTorch program its VGF
-    payloads.
+    Those of an ExecuTorch program are its VGF payloads.
 
     Raises TosaConvertError("malformed-mlir"), ("malformed-vgf") or ("malformed-pte").
     """
@@ -445,9 +433,7 @@ def form_of_weights(path: str | os.PathLike[str]) -> WeightForm:
 
 def weights_beside(path: str | os.PathLike[str]) -> list[tuple[WeightForm, str]]:
     """Return the folder and the files that are beside a program, and may have its weights."""
-    if not path:
-        return []
-    rows = [(form, weights_folder(path, form)) for form in WEIGHT_FORMS]
+    rows = [(form, weights_folder(path, form)) for form in WEIGHT_FORMS] if path else []
     return [
         (form, name)
         for form, name in rows
