@@ -39,7 +39,7 @@ def convert_parts(opened: Input, source: str, output: str | None, options: Conve
     if not _MARKER.search(opened.data):
         convert_one(opened, source, output, options)
         return 0
-    codes = []
+    codes: list[int] = []
     for number, part in parts_of(opened):
         try:
             target, file_format = _target(opened, source, output, number, options)

@@ -42,6 +42,7 @@ def upgrade_block(
         upgraded_operators, editor.operators, start = editor.operators, done, len(done)
         for operator in upgraded_operators:
             editor.begin_operation(operator.spec.name.lower(), operator.location)
+            editor.infer_open_results(operator)
             try:
                 as_today(editor, operator)
             except Refused as problem:

@@ -133,6 +133,10 @@ class Editor(BlockEditor):
         sizes = self.const_shape(shape, name=f"{result}_shape")
         return self.emit("RESHAPE", [name, sizes], results=[result])
 
+    def settle(self, result: Tensor, shape: tuple[int, ...]) -> None:
+        """Give a result the sizes that an operation says where its type leaves them open."""
+        result.shape = shape if result.shape is None else resolved(result.shape, shape)
+
     def infer_open_results(self, operator: Operator) -> None:
         """Give results of unknown rank the sizes that follow from the operands."""
         tensors = [self.tensors.get(name) for name in operator.outputs]
