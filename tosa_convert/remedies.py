@@ -76,6 +76,12 @@ REMEDIES: Final[tuple[Remedy, ...]] = (
         "to compute in 32 bits: --narrow i64, or narrow=['i64']",
     ),
     Remedy(
+        "invalid-operator",
+        "resize-scale-(?:numerator|denominator)",
+        "",
+        "a resize of known sizes is linear: a MATMUL with a constant matrix for each axis computes it",
+    ),
+    Remedy(
         "outside-level",
         ".*-level-.*-rank",
         "",

@@ -59,6 +59,14 @@ SHAPES = """func.func @f(%a: tensor<2x3xf32>) -> tensor<6xf32> {
   %0 = tosa.reshape %a, %s : (tensor<2x3xf32>, !tosa.shape<1>) -> tensor<6xf32>
   return %0 : tensor<6xf32>
 }"""
+SHRUNK = """func.func @f(%a: tensor<1x32x32x3xf32>) -> tensor<1x2x2x3xf32> {
+  %s = tosa.const_shape {values = dense<[2, 32, 2, 32]> : tensor<4xindex>} : () -> !tosa.shape<4>
+  %o = tosa.const_shape {values = dense<[15, 15]> : tensor<2xindex>} : () -> !tosa.shape<2>
+  %b = tosa.const_shape {values = dense<[-15, -15]> : tensor<2xindex>} : () -> !tosa.shape<2>
+  %0 = tosa.resize %a, %s, %o, %b {mode = BILINEAR} : (tensor<1x32x32x3xf32>, !tosa.shape<4>,
+    !tosa.shape<2>, !tosa.shape<2>) -> tensor<1x2x2x3xf32>
+  return %0 : tensor<1x2x2x3xf32>
+}"""
 HIGH = """func.func @f(%a: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %s = tosa.const_shape {values = dense<[1,1,1,1,1,2,3]> : tensor<7xindex>} : () -> !tosa.shape<7>
   %t = tosa.const_shape {values = dense<[2, 3]> : tensor<2xindex>} : () -> !tosa.shape<2>
@@ -151,6 +159,7 @@ CASES: list[tuple[str, Findings, Load | None]] = [
     ),
     (unary("cast", "i64", "f32"), VALID, with_options(narrow="i64")),
     (unary("cast", "f32", "i64"), VALID, with_options(narrow="i64")),
+    (SHRUNK, VALID, None),
     (HIGH, for_target(level="8k"), with_rewrites),
     (SHAPES, TO_1_0, with_rewrites),
     (binary("add", "i64"), TO_1_0, with_options(narrow="i64")),

@@ -155,6 +155,9 @@ def _note_interface(graph: Graph, interface: Interface, runtime: str) -> None:
             if value.scale is not None:
                 text = scale_text(value.scale, value.zero_point)
                 note(f"{role} {name}: {value.dtype}, {text}; the program does not hold them")
+            elif value.dtype.startswith("uint"):
+                signed = value.dtype.removeprefix("u")
+                note(f"{role} {name}: {value.dtype}; the program has its bits as {signed}")
 
 
 @contextlib.contextmanager
