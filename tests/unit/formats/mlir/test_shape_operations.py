@@ -89,7 +89,7 @@ REFUSED = [
     (
         "%c = arith.constant 0 : index; %d = tensor.dim %x, %c : S;"
         "%e = tensor.splat %x[%d] : O; %0 = tosa.abs %e : (O) -> O; return %0 : O",
-        "foreign-operator",
+        "unsupported-type",
         "'tensor.splat' is not a TOSA operator",
     ),
     (
@@ -209,6 +209,34 @@ def test_calls_of_private_functions_are_inlined() -> None:
     assert [list(results[name].ravel()) for name in graph.main.outputs] == [
         list((x * factor).ravel()) for factor in (2, 4)
     ]
+
+
+def test_calls_and_casts_of_captured_values_are_passed_in() -> None:
+    a = "tensor<2xf32>"
+    text = f"""func.func @main(%a: {a}, %c: tensor<i1>) -> {a} {{
+  %k = tensor.cast %a : {a} to tensor<?xf32>
+  %0 = tosa.cond_if %c (%x = %a) : tensor<i1> ({a}) -> {a} {{
+    %1 = func.call @g(%a) : ({a}) -> {a}
+    %2 = tensor.cast %k : tensor<?xf32> to {a}
+    %3 = tosa.add %1, %2 : ({a}, {a}) -> {a}
+    tosa.yield %3 : {a}
+  }} else {{
+    %1 = func.call @g(%x) : ({a}) -> {a}
+    tosa.yield %1 : {a}
+  }}
+  return %0 : {a}
+}}
+func.func private @g(%a: {a}) -> {a} {{
+  %0 = tosa.exp %a : ({a}) -> {a}
+  return %0 : {a}
+}}"""
+    graph = tc.load(text.encode(), pass_captured=True)
+    assert not list(tc.validate(graph))
+    given = {"TosaInput_0": np.zeros(2, np.float32), "TosaInput_1": np.array(True)}
+    result = tc.golden.run(graph, given, engine="numpy").outputs["TosaOutput_0"]
+    np.testing.assert_array_equal(result, np.ones(2, np.float32))
+    with pytest.raises(TosaConvertError, match="uses %arg0 from outside its region"):
+        tc.load(text.encode())
 
 
 def test_calls_that_become_too_many_operators_are_refused() -> None:

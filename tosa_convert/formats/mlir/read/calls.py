@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.formats.mlir.bytecode.attributes import SymbolAttr
+from tosa_convert.formats.mlir.bytecode.attributes import SymbolAttr, TensorType, Type
 from tosa_convert.formats.mlir.bytecode.operations import Operation
 from tosa_convert.formats.mlir.read.select_function import signature_of
 from tosa_convert.graph.model import Operator
@@ -15,7 +16,6 @@ from tosa_convert.records import dataclass, field, replace
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tosa_convert.formats.mlir.bytecode.decode import Bytecode
     from tosa_convert.formats.mlir.read.operator import OperatorReader
     from tosa_convert.formats.mlir.read.scope import Scope
     from tosa_convert.graph.model import Graph, Region
@@ -60,7 +60,7 @@ def inlined(
     attribute = reader.bytecode.dictionary(operation.attributes).get("callee", -1)
     symbol = reader.bytecode.attribute(attribute) if attribute >= 0 else None
     name = symbol.name.decode("utf-8", "replace") if isinstance(symbol, SymbolAttr) else ""
-    problem = _problem(calls, reader.bytecode, scope, operation, name)
+    problem = _problem(calls, reader, scope, operation, operands, name)
     if problem:
         reader.report.add(
             operation, "foreign-operator", f"'{CALL}' of @{name}: {problem}", _BY_PASS
@@ -78,7 +78,12 @@ def inlined(
 
 
 def _problem(
-    calls: Calls, bytecode: Bytecode, scope: Scope, operation: Operation, name: str
+    calls: Calls,
+    reader: OperatorReader,
+    scope: Scope,
+    operation: Operation,
+    operands: list[str],
+    name: str,
 ) -> str:
     """Return why a call cannot be inlined, or ""."""
     function = calls.functions.get(name)
@@ -96,12 +101,30 @@ def _problem(
     blocks = len(function.regions[0].blocks)
     if blocks != 1:
         return f"it has {blocks} blocks, expected 1"
+    bytecode = reader.bytecode
     signature = signature_of(bytecode, function)
-    taken = tuple(map(bytecode.type, scope.item.body.types_of(operation.operands)))
     given = tuple(map(bytecode.type, operation.types))
-    if signature is None or (signature.inputs, signature.results) != (taken, given):
+    if (
+        signature is None
+        or signature.results != given
+        or len(signature.inputs) != len(operands)
+        or not all(
+            map(partial(_fits, reader, scope), signature.inputs, operation.operands, operands)
+        )
+    ):
         return "its type is not that of the call"
     return ""
+
+
+def _fits(reader: OperatorReader, scope: Scope, wanted: Type, value: int, name: str) -> bool:
+    """Return whether an operand has the type of an argument, or from outside the block its elements."""
+    (number,) = scope.item.body.types_of([value])
+    if number >= 0:
+        return reader.bytecode.type(number) == wanted
+    tensor = scope.tensors.get(name)
+    if tensor is None or not isinstance(wanted, TensorType):
+        return not name
+    return reader.types.tensor(wanted).dtype is tensor.dtype
 
 
 def _spliced(
