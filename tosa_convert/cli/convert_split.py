@@ -22,9 +22,8 @@ from tosa_convert.formats.read import Input
 from tosa_convert.io.applicable_options import refuse_inapplicable
 from tosa_convert.io.files import STANDARD, refuse_same_file
 from tosa_convert.io.formats import Format
+from tosa_convert.io.source_excerpt import SPLIT_MARKER
 
-#: The line between two parts.
-_MARKER: Final = re.compile(rb"^// -----[ \t]*\r?$", re.MULTILINE)
 #: What a part without operations consists of.
 _EMPTY: Final = re.compile(rb"(?:\s|//[^\n]*)*\Z")
 
@@ -36,7 +35,7 @@ def convert_parts(opened: Input, source: str, output: str | None, options: Conve
         TosaConvertError: "option-conflict" for an input that is no MLIR text.
     """
     refuse_inapplicable({"split_input_file"}, opened.where, read_from=opened.format)
-    if not _MARKER.search(opened.data):
+    if not SPLIT_MARKER.search(opened.data):
         convert_one(opened, source, output, options)
         return 0
     codes: list[int] = []
@@ -60,7 +59,7 @@ def parts_of(opened: Input) -> Iterator[tuple[int, Input]]:
     The lines before a part are empty in it, so that its locations are those of the file.
     """
     data, start = opened.data, 0
-    ends = [*_MARKER.finditer(data), None]
+    ends = [*SPLIT_MARKER.finditer(data), None]
     for number, marker in enumerate(ends):
         end = len(data) if marker is None else marker.start()
         part = bytes(data[start:end])

@@ -56,6 +56,8 @@ def test_parts_are_printed_as_mlir_prints_them(
     source: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     source.write_text(TEXT.partition("\n// nothing")[0], encoding="utf-8")
+    assert run(verb("convert"), [str(source), "--to", "mlir"]) != 0
+    assert capfd.readouterr().err.count("--split-input-file") == 2
     arguments = ["--split-input-file", str(source), "--to", "mlir", "--no-locations"]
     assert run(verb("convert"), arguments) == 0
     first, marker, second = capfd.readouterr().out.partition("// -----\n")

@@ -13,7 +13,7 @@ from typing import Final
 
 from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.graph.opset import BY_MLIR
-from tosa_convert.io.source_excerpt import excerpt_at
+from tosa_convert.io.source_excerpt import SPLIT_MARKER, excerpt_at
 from tosa_convert.records import replace
 
 #: What MLIR calls a text that is not a file.
@@ -179,6 +179,14 @@ def quoting(data: memoryview, path: str = "") -> Iterator[None]:
         if bytes(data[:4]) != b"ML\xefR":
             text = SourceText(data, path)
             findings = text.of_operators(text.with_excerpts(findings))
+            if SPLIT_MARKER.search(data):
+                hint = "lines of // ----- separate modules: convert --split-input-file"
+                findings = tuple(
+                    replace(row, hint=f"{row.hint}; {hint}")
+                    if row.code == "ambiguous-function"
+                    else row
+                    for row in findings
+                )
         if findings == error.findings:
             raise
         raise TosaConvertError(findings) from None
