@@ -82,9 +82,9 @@ def load(
             decides what the program itself leaves open: the sign of `out_pad`, the names of the strings
             of a custom operator in bytecode, and booleans in hexadecimal. "" takes what it shows.
         full_paths: MLIR: keep the folders of file names in locations, instead of the last component.
-        narrow: MLIR: element types to convert, "i64" to i32, "f64" to f32, and "quant", quantised types
-            (`!quant.uniform`), to the integers that they are stored as: a collection, or one text with
-            commas. Every tensor that is narrowed is logged.
+        narrow: MLIR: element types to convert, "i64" to i32, "f64" to f32, "f32" to f16, and "quant",
+            quantised types (`!quant.uniform`), to the integers that they are stored as: a collection, or
+            one text with commas. Every tensor that is narrowed is logged.
         pass_captured: MLIR: pass the values that a region uses from outside as operands of its
             control-flow operator, and copy constants into the region, instead of refusing them. What is
             passed and copied is logged.

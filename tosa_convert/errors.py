@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import Final
 
 from tosa_convert.records import dataclass
+from tosa_convert.remedies import REMEDIED, hint_for
 
 
 class Category(IntEnum):
@@ -166,7 +167,7 @@ class Finding:
     where: a location such as `m.mlir:3:8` or `region "main" block "main" tensor "w"`; "" for the input
         as a whole.
     message: what was found, and what was expected instead.
-    hint: what to do about it, or "".
+    hint: what to do about it, or ""; by default what `remedies` has for it.
     excerpt: the line of the source text with a caret below it, as `source_excerpt` makes it, or "".
     rule: the name of the rule of TOSA that is broken, such as "add-broadcast", or "".
 
@@ -188,6 +189,8 @@ class Finding:
     def __post_init__(self) -> None:
         if self.code not in CODES:
             raise ValueError(f"error code {self.code!r} has no row in CODES")
+        if not self.hint and self.code in REMEDIED:
+            object.__setattr__(self, "hint", hint_for(self.code, self.rule, self.message))
         for name in ("where", "message", "hint", "excerpt"):
             text = getattr(self, name)
             if len(text) > _CHARACTERS:

@@ -81,6 +81,33 @@ def resource(*numbers: int) -> str:
     return f'\n{{-# dialect_resources: {{ builtin: {{ r: "0x08000000{raw}" }} }} #-}}'
 
 
+def test_f32_becomes_f16_with_a_report_of_what_is_lost(reports: list[str]) -> None:
+    kinds = {"WIDE": "tensor<3xf32>", "HALF": "tensor<3xf16>"}
+    text = """func.func @f(%x: WIDE, %y: tensor<3xf64>) -> (WIDE, tensor<3xf64>) {
+  %c = "tosa.const"() <{values = dense<[1.0, 0.1, 1.0e-9]> : WIDE}> : () -> WIDE
+  %0 = tosa.add %x, %c : (WIDE, WIDE) -> WIDE
+  %1 = tosa.clamp %0 {min_val = -3.4e38 : f32, max_val = 6.1 : f32} : (WIDE) -> WIDE
+  %2 = tosa.cast %1 : (WIDE) -> HALF
+  %3 = tosa.cast %2 : (HALF) -> WIDE
+  return %3, %y : WIDE, tensor<3xf64>
+}"""
+    for name, kind in kinds.items():
+        text = text.replace(name, kind)
+    graph = tc.load(text.encode(), narrow="f32,f64")
+    assert {tensor.dtype.name for tensor in graph.main.tensors.values()} == {"FP16"}
+    assert not list(tc.validate(graph))
+    assert [line.partition(":")[0] for line in reports] == [
+        "narrowed f64 to f16 in 1 tensor",
+        "narrowed f32 to f16 in 5 tensors",
+        "narrowing f32 to f16 rounded 2 constant elements",
+        "narrowing f32 to f16 made 0 of 1 small constant element",
+        "narrowing f32 to f16 rounded 1 bound of CLAMP",
+        "narrowing moved 1 bound to the end of the type's range",
+    ]
+    with pytest.raises(tc.TosaConvertError, match=r"element 0 is 65520\.0, which does not fit f16"):
+        tc.load(text.replace("1.0, 0.1", "65520.0, 0.1").encode(), narrow="f32")
+
+
 @pytest.mark.parametrize("form", ["tosa.const", "arith.constant", "resource", "variable"])
 @pytest.mark.parametrize("fits", [True, False])
 def test_i64_constants_fit_or_are_refused_in_every_form(
@@ -152,7 +179,7 @@ def test_only_the_types_asked_for_are_narrowed(torch_mlir: Bindings, reports: li
     narrowed = export(torch_mlir, unary("tosa.abs", I64), narrow=["i64"])
     assert narrowed.version == tc.graph.versions.V1_0
     assert reports == ["narrowed i64 to i32 in 2 tensors: x, y"]
-    with pytest.raises(tc.TosaConvertError, match=r"found 'i32', expected one of i64, f64, quant"):
+    with pytest.raises(tc.TosaConvertError, match=r"found 'i32', expected one of i64, f64, f32, quant"):
         export(torch_mlir, unary("tosa.abs", I64), narrow=["i32"])
 
 

@@ -53,6 +53,7 @@ SAVE: Final[dict[str, tuple[Any, set[str]]]] = {
 #: Flag of `convert` -> its value, the inputs that it applies to, and the outputs.
 CONVERT: Final[dict[str, tuple[str | None, set[str], set[str]]]] = {
     "--func": ("main", MLIR, set()),
+    "--split-input-file": (None, TEXT, set()),
     "--names": ("generate", MLIR, MLIR),
     "--bytecode-version": ("6", set(), {"mlirbc"}),
     "--function-op": ("ml_program.func", set(), MLIR),

@@ -16,6 +16,7 @@ ADAPTERS = (
 #: Part of the package -> the parts it may import, besides itself. A module belongs to the part with the
 #: longest name that it begins with.
 ARROWS: dict[str, set[str]] = {
+    "remedies": set(),
     "errors": set(),
     "version": set(),
     "records": set(),
@@ -42,7 +43,7 @@ ARROWS: dict[str, set[str]] = {
     "formats.pte": {"errors", "io"},
     "formats.vgf": {"errors", "io", "graph"},
     "formats.weights": {"errors", "io", "graph"},
-    "formats.mlir": {"errors", "io", "graph", "eras"},
+    "formats.mlir": {"errors", "io", "graph", "eras", "rules"},
     "formats.bindings": {"errors", "io", "graph", "process", "installation", "formats.mlir"},
     "formats.read": {"errors", "io", "graph", "eras", "rules", "formats.bindings", *ADAPTERS},
     "formats.write": {"errors", "version", "io", "graph", "eras", "rules"}
@@ -254,6 +255,7 @@ _EVERYWHERE = {
     "deprecation",
     "version",
     "records",
+    "remedies",
     "installation",
     "io",
     "process",

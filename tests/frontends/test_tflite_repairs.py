@@ -244,6 +244,10 @@ def test_convert_says_the_scales_that_the_program_does_not_hold(
     ]
     assert run(verb("convert"), ["-q", str(path), "-o", str(tmp_path / "q.tosa")]) == 0
     assert capsys.readouterr().err == ""
+    rows = [TensorRow("x", "bool", (1, 5)), TensorRow("y", "uint8", (1, 5))]
+    path.write_bytes(model(rows, [OperatorRow("CAST", (0,), (1,))], [0], [1]))
+    assert run(verb("convert"), [str(path), "-o", str(tmp_path / "q.tosa")]) == 0
+    assert "output y: uint8; the program has its bits as int8" in capsys.readouterr().err
 
 
 def test_convert_says_which_sizes_are_open_and_how_to_set_them(

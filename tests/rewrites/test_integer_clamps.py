@@ -34,6 +34,18 @@ def test_an_integer_clamp_becomes_maximum_and_minimum(element: str, far: int) ->
     assert run(made, x0=x)["y"].tolist() == np.clip(x, -3, 5).tolist()
 
 
+@pytest.mark.parametrize("bounds", [(False, True), (False, False), (True, True)])
+def test_a_clamp_of_bool_becomes_logical_operators(bounds: tuple[bool, bool]) -> None:
+    graph = clamp("bool", *bounds)
+    assert tc.validate(graph)
+    made, _ = rewritten(graph, NAME)
+    assert kinds(made) == ["LOGICAL_OR", "LOGICAL_AND"]
+    assert tc.validate(made) == []
+    x = np.array([[0, 1, 1], [1, 0, 0]], bool)
+    found = tc.golden.run(made, {"x0": x}, engine="numpy").outputs["y"]
+    assert found.tolist() == np.clip(x, *bounds).tolist()
+
+
 def test_bytes_after_a_bound_are_padding() -> None:
     made, _ = rewritten(clamp("int32", -3, 5, padding=b"\0\0\0\0"), NAME)
     numbers = {

@@ -12,7 +12,7 @@
 // JSON:      "features": 2
 
 // OLD: error: FP8UE8M0 needs TOSA 1.1; 1.0.0 does not have it [version-too-low]
-// OLD-NEXT: request TOSA 1.1, or omit the version
+// OLD-NEXT: pass --tosa-version 1.1, or omit the version
 
 // CHECK: fbs_version = "1.1.0d"
 // CHECK: dense<tensor<2x32x!tosa.block_scaled<BLOCK_SHAPE_32:f8E8M0FNU:f8E4M3FN, {1.000000e+00, 2.000000e+00}>> : 5.000000e-01 : f8E4M3FN>

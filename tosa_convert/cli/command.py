@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from copy import copy
 from typing import Any, Final
 
 import click
@@ -25,6 +26,8 @@ from tosa_convert.errors import (
     suggest,
 )
 
+#: Options that tools of MLIR have, too.
+_OF_MLIR: Final = ("--export-to-flatbuffer", "--import-from-flatbuffer", "--split-input-file")
 _HELP: Final = {"help_option_names": ["-h", "--help"]}
 
 
@@ -61,7 +64,14 @@ class Verb(click.Command):
 
     def make_parser(self, ctx: click.Context) -> Any:
         """Return the parser, which is made once: `parse_args` uses it twice."""
-        self._parser = self._parser or super().make_parser(ctx)
+        if self._parser is None:
+            self._parser = super().make_parser(ctx)
+            for param in self.get_params(ctx):
+                if param.opts[0] in _OF_MLIR:
+                    # Tools of MLIR take one dash, too, and lines of its tests have one.
+                    single = copy(param)
+                    single.opts = [param.opts[0][1:]]
+                    single.add_to_parser(self._parser, ctx)
         self._parser.ctx = ctx
         return self._parser
 
@@ -153,9 +163,15 @@ def usage_error(error: click.UsageError) -> TosaConvertError:
     path = error.ctx.command_path if error.ctx is not None else ""
     where, message, hint = path, error.message, f"see `{path} --help`" if path else ""
     if isinstance(error, click.NoSuchOption):
-        message = f"there is no option {error.option_name}"
         known = [] if error.ctx is None else _flags(error.ctx)
-        hint = suggest(error.option_name, known, hint)
+        # Of `-name` click reads the first letter alone.
+        words = sys.argv[1:] if error.option_name[1:2] != "-" else ()
+        long = (
+            f"-{word}".partition("=")[0] for word in words if word.startswith(error.option_name)
+        )
+        meant = next((word for word in long if word in known), "")
+        message = f"there is no option {meant[1:] or error.option_name}"
+        hint = suggest(meant or error.option_name, known, hint)
     elif isinstance(error, click.MissingParameter) and error.param is not None:
         message = f"{_name_of(error.param, error.ctx)} is missing"
     elif isinstance(error, click.BadParameter) and error.param is not None:

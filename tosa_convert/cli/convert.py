@@ -51,6 +51,12 @@ def _names(
 )
 @option("--import-from-flatbuffer", is_flag=True, help="A flatbuffer in, MLIR out; for pipes.")
 @option(
+    "--split-input-file",
+    is_flag=True,
+    help="Convert each part of an MLIR text between lines of // ----- as a module of its own, into "
+    "NAME.0.tosa and so on. A part that fails does not stop the others.",
+)
+@option(
     "--names",
     type=click.Choice(NAMES),
     default="retain",

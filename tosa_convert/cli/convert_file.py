@@ -55,6 +55,7 @@ class ConvertOptions:
     timeout: float | None = None
     check: bool = False
     partial: bool = False
+    split_input_file: bool = False
     random_weights: bool = False
     arrays: tuple[str, ...] = ()
     random: int | None = None
@@ -62,7 +63,7 @@ class ConvertOptions:
 
     def given(self) -> set[str]:
         """Return the names of the options that have another value than their default."""
-        others = ("tosa_version", "consumer", "input_names", "output_names")
+        others = ("tosa_version", "consumer", "input_names", "output_names", "split_input_file")
         of_models = ("via", "python", "timeout", "check", "partial", "random_weights", "arrays")
         given = {name for name in (*others, *of_models) if getattr(self, name)}
         if self.random is not None:

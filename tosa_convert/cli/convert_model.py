@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 #: Frontend -> the extension of its files, where converters look at it.
 _EXTENSIONS: Final = {"torch": "pt2"}
-_NARROW: Final = "to compute in 32 bits: --narrow i64"
 
 
 def convert_model_or_raise(
@@ -120,7 +119,7 @@ def convert_model(
         from tosa_convert.golden.models.requirements import require_for_check
 
         require_for_check(on_route(model.frontend, options.via).name, options.python)
-    with lowered(model, wanted) as found, _narrowing_advised(options):
+    with lowered(model, wanted) as found:
         graph = renamed(stamp(found.graph, options.tosa_version), options)
         is_equal = True
         if options.check:
@@ -156,6 +155,9 @@ def _note_interface(graph: Graph, interface: Interface, runtime: str) -> None:
             if value.scale is not None:
                 text = scale_text(value.scale, value.zero_point)
                 note(f"{role} {name}: {value.dtype}, {text}; the program does not hold them")
+            elif value.dtype.startswith("uint"):
+                signed = value.dtype.removeprefix("u")
+                note(f"{role} {name}: {value.dtype}; the program has its bits as {signed}")
 
 
 @contextlib.contextmanager
@@ -172,22 +174,6 @@ def _refusal_after_verdict(output: str | None, options: ConvertOptions) -> Itera
         *others, last = error.findings
         last = replace(last, hint=f"{last.hint}\n{text}" if last.hint else text)
         raise TosaConvertError([*others, last]) from None
-
-
-@contextlib.contextmanager
-def _narrowing_advised(options: ConvertOptions) -> Iterator[None]:
-    """Advise 32 bits where TOSA forbids INT64."""
-    try:
-        yield
-    except TosaConvertError as error:
-        if "i64" in options.read.narrow:
-            raise
-        raise TosaConvertError(
-            replace(finding, hint=f"{_NARROW}; {finding.hint}")
-            if finding.code == "invalid-operator" and "INT64" in finding.message
-            else finding
-            for finding in error.findings
-        ) from None
 
 
 def _refuse_for_check(options: ConvertOptions) -> None:

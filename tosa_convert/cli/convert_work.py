@@ -25,6 +25,15 @@ def convert(*, paths: tuple[str, ...], output: str | None, jobs: int, **given: A
     """Do the work of `convert`; the arguments are its parameters. Returns the exit code."""
     options = _options(given)
     sources = list(paths) or [STANDARD]
+    if options.split_input_file:
+        from tosa_convert.cli.convert_split import convert_parts
+
+        if len(sources) > 1 or options.check or options.partial:
+            raise UsageError(
+                "--split-input-file is for one MLIR text, without --check and --partial"
+            )
+        data = standard_data(options.read) if sources[0] == STANDARD else None
+        return convert_parts(open_source(sources[0], options, data), sources[0], output, options)
     if len(sources) > 1 or (os.path.isdir(sources[0]) and not is_saved_model(sources[0])):
         if options.check or options.partial:
             flag = "--check" if options.check else "--partial"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tosa_convert.cli.messages import UsageError
 from tosa_convert.cli.standard_streams import STDIN, standard_data
+from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.read import Input, open_input, read
 from tosa_convert.io.applicable_options import refuse_inapplicable
 from tosa_convert.io.files import (
@@ -17,6 +19,8 @@ from tosa_convert.io.files import (
 )
 from tosa_convert.io.formats import FORMATS, Format, of_path
 from tosa_convert.io.options import ReadOptions, WriteOptions, given_options
+from tosa_convert.records import replace
+from tosa_convert.remedies import with_file
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
@@ -107,3 +111,14 @@ def refuse_terminal(file_format: Format) -> None:
     """Raise UsageError if standard output is a terminal, and the format is not text."""
     if file_format in ("tosa", "mlirbc") and standard_output().isatty():
         raise UsageError(f"{FORMATS[file_format]} does not go to a terminal; use -o FILE or a pipe")
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Let hints of errors that are raised inside name a file in their commands."""
+    try:
+        yield
+    except TosaConvertError as error:
+        raise TosaConvertError(
+            replace(row, hint=with_file(row.hint, path)) for row in error.findings
+        ) from None

@@ -85,6 +85,7 @@ PLAIN: Final = {
             **_OF_WRITING,
             "export_to_flatbuffer": False,
             "import_from_flatbuffer": False,
+            "split_input_file": False,
             "names": "retain",
             "tosa_version": "",
             "bytecode_version": 1,

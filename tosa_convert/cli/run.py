@@ -66,6 +66,8 @@ def run(model: str, **options: Any) -> int:
 
     Inputs come from .npy and .npz files or --random; without -o only a summary is printed.
     """
+    from tosa_convert.cli.load_graph import naming
     from tosa_convert.cli.run_model import run_command
 
-    return run_command(model, options)
+    with naming(model):
+        return run_command(model, options)

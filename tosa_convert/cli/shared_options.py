@@ -200,9 +200,9 @@ SHARED: Final[dict[str, dict[str, Any]]] = dict(
             "--narrow",
             metavar="TYPES",
             **names_from(lambda: NARROW, absent=""),
-            help="Element types to convert, separated by commas: i64 to i32, f64 to f32, quant "
-            "(quantised types) to the integers that they are stored as. Each tensor that is narrowed is "
-            "reported.",
+            help="Element types to convert, separated by commas: i64 to i32, f64 to f32, f32 to f16, "
+            "quant (quantised types) to the integers that they are stored as. Each tensor that is "
+            "narrowed is reported.",
         ),
         _row(
             "--pass-captured",

@@ -19,6 +19,7 @@ from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.graph.verify import verify
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, WEIGHT_FILES, Format
 from tosa_convert.records import dataclass
+from tosa_convert.remedies import with_file
 from tosa_convert.rules.public import find_violations
 
 #: Findings of one program that are kept; a program may refuse each of many tensors.
@@ -102,7 +103,9 @@ def _diagnosis(
     of_program: list[Finding] = []
     if forbidden and not reader.lenient:
         message = f"TOSA forbids the program: {counted(len(forbidden), 'finding')}"
+        hints = [with_file(row.hint, stored.path) for row in forbidden if row.hint]
         hint = f"tosa-flatbuffer validate {shlex.quote(stored.path)}"
+        hint = "; ".join(dict.fromkeys([*hints, hint]))
         of_program.append(Finding(_CODE, "", message, hint))
     written = stored.format if stored.format in reader.formats else reader.formats[0]
     if is_sound or reader.lenient:

@@ -16,6 +16,7 @@ from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, READ_ONLY, WEIGHT_FIL
 from tosa_convert.io.gc_pause import garbage_collection_paused
 from tosa_convert.io.options import WEIGHT_FORMS, ReadOptions, WeightForm, given_options
 from tosa_convert.records import NamedTuple, replace
+from tosa_convert.remedies import with_file
 
 if TYPE_CHECKING:
     from tosa_convert.eras.older_to_current.record import Upgrade
@@ -232,17 +233,19 @@ def _read_alone(
 
 
 def quoted(findings: Iterable[Finding], opened: Input) -> tuple[Finding, ...]:
-    """Return findings of an input's program that quote its line, if the input is MLIR text."""
+    """Return findings of an input's program that name its file, and quote its line of MLIR text."""
+    path = opened.path
+    found = [replace(row, hint=with_file(row.hint, path) if path else row.hint) for row in findings]
     if opened.format != "mlir":
-        return tuple(findings)
+        return tuple(found)
     from tosa_convert.formats.mlir.text.parse.source_text import SourceText
 
-    return SourceText(opened.data, opened.path).of_operators(findings)
+    return SourceText(opened.data, path).of_operators(found)
 
 
 @contextmanager
 def quoting(opened: Input) -> Iterator[None]:
-    """Let errors about an input's program that are raised inside quote its lines."""
+    """Let errors about an input's program that are raised inside name its file and quote its lines."""
     try:
         yield
     except TosaConvertError as error:
@@ -313,10 +316,9 @@ def _storage(graph: Graph, form: Callable[[Constant], StoredForm]) -> tuple[Stor
 
 
 def function_names(opened: Input) -> list[str]:
-    """Return the names of the functions with a body that an opened module has; none if it is no module.
+    """Return the names of a module's functions with a body; those of a VGF file or SPIR-V are graphs.
 
-    Those of a VGF file or a SPIR-V module are its graphs, and those of an ExecuTorch program its VGF
-    payloads.
+    Those of an ExecuTorch program are its VGF payloads.
 
     Raises TosaConvertError("malformed-mlir"), ("malformed-vgf") or ("malformed-pte").
     """
@@ -431,9 +433,7 @@ def form_of_weights(path: str | os.PathLike[str]) -> WeightForm:
 
 def weights_beside(path: str | os.PathLike[str]) -> list[tuple[WeightForm, str]]:
     """Return the folder and the files that are beside a program, and may have its weights."""
-    if not path:
-        return []
-    rows = [(form, weights_folder(path, form)) for form in WEIGHT_FORMS]
+    rows = [(form, weights_folder(path, form)) for form in WEIGHT_FORMS] if path else []
     return [
         (form, name)
         for form, name in rows

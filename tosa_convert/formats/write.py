@@ -58,19 +58,29 @@ def producer() -> SoftwareVersion:
 
 
 def stamp(graph: Graph, tosa_version: str = "") -> Graph:
-    """Return the same graph with the requested TOSA version, or the one that it already has.
+    """Return the graph with the requested TOSA version, or the one that it already has.
+
+    What 1.1 added is written in forms of 1.0 if all of it has one, and that is logged.
 
     Raises:
         TosaConvertError: "version-too-low" with a finding for each operator and tensor that the
             version cannot express, "option-conflict" for an unknown version.
     """
     from tosa_convert.errors import TosaConvertError
-    from tosa_convert.graph.versions import BY_NAME, version_findings
+    from tosa_convert.graph.verify import verify
+    from tosa_convert.graph.versions import BY_NAME, V1_0, version_findings
 
     if tosa_version:
         refuse_unknown("tosa_version", tosa_version, BY_NAME)
     version = BY_NAME[tosa_version] if tosa_version else graph.version
     findings = list(version_findings(graph, version))
+    if findings and version == V1_0 and not verify(graph):
+        from tosa_convert.eras.current_to_older.version_1_0 import in_forms_of_1_0
+
+        other, changed = in_forms_of_1_0(graph)
+        if next(version_findings(other, version), None) is None:
+            log.warning("changed for TOSA 1.0, and computes the same: %s", changed)
+            return replace(other, version=version)
     if findings:
         raise TosaConvertError(findings)
     return replace(graph, version=version)
@@ -171,8 +181,11 @@ def _refuse_wrong(graph: Graph, written_as: Form, options: WriteOptions) -> dict
     columns = refuse_unsound(graph)
     if options.validate and written_as != "json" and options.elide is None:
         from tosa_convert.rules.public import refuse_invalid
+        from tosa_convert.rules.undefined_shapes import undefined_shapes
 
         refuse_invalid(graph, columns)
+        for finding in undefined_shapes(graph):
+            log.warning("%s: %s", finding.where, finding.message)
     return columns
 
 

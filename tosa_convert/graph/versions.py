@@ -155,7 +155,7 @@ def version_findings(graph: Graph, version: Version) -> Iterator[Finding]:
 
 def _too_low(where: str, what: str, since: tuple[int, int], version: Version) -> Finding:
     message = f"{what} needs TOSA {since[0]}.{since[1]}; {version} does not have it"
-    return Finding("version-too-low", where, message, "request TOSA 1.1, or omit the version")
+    return Finding("version-too-low", where, message)
 
 
 def _is_within(block: Block, limit: tuple[int, int]) -> bool:

@@ -58,6 +58,9 @@ OPTIONS: Final = {
             "selects a function of a module or a TFLite model, or a part of a .vgf, .spv or .pte file",
             _MLIR | _MODEL | _VGF,
         ),
+        OptionRow(
+            "split_input_file", "--split-input-file", "separates modules in MLIR text", _TEXT
+        ),
         OptionRow("names", "--names", "concerns names in MLIR, read or written", _MLIR, _MLIR),
         OptionRow("context", "", "is the context in which a module is built", outputs=_MODULE),
         OptionRow("full_paths", "--full-paths", "concerns locations of MLIR", _MLIR | _MODEL),

@@ -23,7 +23,7 @@ Constants = Literal["auto", "dense", "resource"]
 FunctionOperation = Literal["func.func", "ml_program.func", "ml_program.subgraph"]
 #: "1.0" or "1.1" on request, or "" for the version that the input has or needs.
 TosaVersion = Literal["", "1.0", "1.1"]
-Narrow = Literal["i64", "f64", "quant"]
+Narrow = Literal["i64", "f64", "f32", "quant"]
 #: Argument -> its sizes in elements.
 Shapes = Mapping[str, Sequence[int] | tuple[int | str, ...] | list[int | str]]
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
+#: The line between two modules of one text of MLIR.
+SPLIT_MARKER: Final = re.compile(rb"^// -----[ \t]*\r?$", re.MULTILINE)
 #: Columns of a terminal that an excerpt takes at the most.
 WIDTH: Final = 100
 #: Columns that are shown to the left of the caret, at the most, when a line is shortened.

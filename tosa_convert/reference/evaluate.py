@@ -194,7 +194,7 @@ class Machine:
         call = call_of(block, operator, operands, self.precision)
         targets = call.results
         function = _refusing_overflow(self._function(call, where))
-        with np.errstate(all="ignore"), _errors_at(where, spec.name):
+        with np.errstate(all="ignore"), _errors_at(where, block, operator):
             _refuse_zero_points(call)
             first = block.tensors.get(operator.outputs[0]) if operator.outputs else None
             scales = scales_type(first) if first is not None and first.scale is not None else None
@@ -352,17 +352,36 @@ def _is_true(value: Value) -> bool:
 
 
 @contextmanager
-def _errors_at(where: str, name: str) -> Iterator[None]:
+def _errors_at(where: str, block: Block, operator: Operator) -> Iterator[None]:
     """Let errors of a definition, which knows its operator alone, name the operator's path."""
     try:
         yield
     except TosaConvertError as error:
+        name, findings = operator.spec.name, error.findings
+        if error.code == "refmodel-refused" and _is_of_constants(block, operator):
+            findings = tuple(
+                Finding(row.code, row.where, f"{row.message}; the operands are constants")
+                for row in findings
+            )
         raise TosaConvertError(
             [
                 Finding(row.code, where if row.where == name else row.where, row.message, row.hint)
-                for row in error.findings
+                for row in findings
             ]
         ) from None
+
+
+def _is_of_constants(block: Block, operator: Operator) -> bool:
+    """Return whether nothing that an operator computes depends on inputs or variables."""
+    makers = {name: op for op in block.operators for name in op.outputs}
+    pending, seen = list(operator.inputs), set(operator.inputs)
+    while pending:
+        maker = makers.get(pending.pop())
+        if maker is None or maker.spec in (VARIABLE, VARIABLE_READ):
+            return False
+        pending += (name for name in maker.inputs if name not in seen)
+        seen.update(maker.inputs)
+    return True
 
 
 def _type_of(block: Block, name: str) -> Type:
@@ -370,10 +389,5 @@ def _type_of(block: Block, name: str) -> Type:
     if tensor is None:
         return Type(None, (block.shapes[name].rank,))
     if tensor.shape is None or min(tensor.shape, default=0) < 0:
-        raise fail(
-            "unsupported-shape",
-            f'tensor "{name}"',
-            "its shape is not static",
-            "give the inputs static shapes: --input-shape NAME=SIZES",
-        )
+        raise fail("unsupported-shape", f'tensor "{name}"', "its shape is not static")
     return Type(tensor.dtype, tensor.shape)

@@ -102,7 +102,7 @@ REWRITES: Final[tuple[Rewrite, ...]] = (
     OperatorRewrite(
         "integer-clamps",
         REPAIR,
-        "TOSA has no CLAMP of INT32 and INT64",
+        "TOSA has no CLAMP of INT32, INT64 and BOOL",
         integer_clamps.rewrite,
         integer_clamps.OPERATORS,
     ),

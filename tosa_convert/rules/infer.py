@@ -7,23 +7,33 @@ operators running it pass. A loop's state keeps the sizes that no iteration chan
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Final
 
 from tosa_convert.errors import Findings, TosaConvertError, fail
-from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator, Region, operator_path
+from tosa_convert.graph.model import (
+    DYNAMIC,
+    Block,
+    Graph,
+    Operator,
+    Region,
+    element_count,
+    operator_path,
+)
 from tosa_convert.graph.opset import operator
-from tosa_convert.graph.static_shapes import PLACEHOLDERS
+from tosa_convert.graph.static_shapes import PLACEHOLDERS, make_placeholders_static, open_inputs
 from tosa_convert.records import dataclass, field, replace
 from tosa_convert.rules.argument_shapes import GivenSize, open_symbols, resolved
 from tosa_convert.rules.families.core import ResultShape, common_shape
 from tosa_convert.rules.operator_view import OperatorView
 from tosa_convert.rules.validate import finding
 from tosa_convert.rules.values import ShapeType, Size, TensorType, TypeTable, ValueType
-from tosa_convert.rules.verdict import Verdict, judge
+from tosa_convert.rules.verdict import Verdict, judge, judge_shapes
 
 #: The deepest nesting of regions that is followed. TOSA's own limit is 6 at level 8K.
 MAX_NESTING: Final = 256
 
+_RESHAPE: Final = operator("RESHAPE")
 _SLICE: Final = operator("SLICE")
 
 #: `refuse_impossible_symbols` tries the sizes up to the first of these and some from the second on,
@@ -42,13 +52,14 @@ class _Run:
     calls: list[_Call] = field(default_factory=list)
 
 
-def infer(graph: Graph, arguments: Mapping[str, tuple[int, ...]]) -> Graph:
+def infer(graph: Graph, arguments: Mapping[str, tuple[int, ...]], *, judges: bool = True) -> Graph:
     """Return the program with new shapes for its arguments, and for all values that follow from them.
 
     Args:
         graph: A sound program: `verify` finds nothing in it. It does not change.
         arguments: Argument -> its sizes in elements, DYNAMIC where unknown. They must fit the declared
             shapes, as `argument_shapes.resolved` checks.
+        judges: Refuse what TOSA forbids; if not, it keeps its shapes.
 
     Returns:
         A program that shares operators and data with the given one.
@@ -57,7 +68,25 @@ def infer(graph: Graph, arguments: Mapping[str, tuple[int, ...]]) -> Graph:
         TosaConvertError: "invalid-operator" with a finding for each operator that TOSA forbids with
             these shapes; "too-large" if regions are nested too deeply.
     """
-    return _Inference(graph).graph_with(arguments)
+    return _Inference(graph, judges=judges).graph_with(arguments)
+
+
+def settled(graph: Graph) -> Graph:
+    """Return a program whose inputs have all sizes with those that follow for its other values.
+
+    A size of -1 in RESHAPE and SLICE, which MLIR reads as "what remains", becomes that size. What TOSA
+    forbids stays as it is, for those who judge the program, and so does a program that is not sound.
+    """
+    from tosa_convert.graph.verify import verify
+
+    if any(open_inputs(graph)) or verify(graph):
+        return graph
+    try:
+        inferred = infer(graph, {}, judges=False)
+    except TosaConvertError:
+        return graph
+    make_placeholders_static(inferred)
+    return inferred
 
 
 def refuse_impossible_symbols(
@@ -112,8 +141,10 @@ def refuse_impossible_symbols(
 class _Inference:
     """The inference of one program. Runs of a region with equal types share one `_Run`."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, *, judges: bool = True) -> None:
         self.graph = graph
+        self.judge = judge if judges else judge_shapes
+        self.judges = judges
         self.table = TypeTable()
         self.regions = {region.name: region for region in graph.regions}
         self.blocks = dict(zip(self.regions, graph.blocks(), strict=True))
@@ -130,7 +161,8 @@ class _Inference:
         inputs = tuple(self.refined(declared[name], arguments.get(name)) for name in main.inputs)
         call = (self.graph.regions[0].name, inputs)
         self.run(call, 0)
-        self.findings.raise_if_any()
+        if self.judges:
+            self.findings.raise_if_any()
         return replace(self.graph, regions=self.regions_with(self.final_types(call)))
 
     # -- running ---------------------------------------------------------------------------------
@@ -170,11 +202,10 @@ class _Inference:
         key = (operator.spec, inputs, outputs, *operator.attributes.items())
         verdict = self.verdicts.get(key)
         if verdict is None:
-            verdict = self.verdicts[key] = judge(OperatorView(operator, inputs, outputs))
+            verdict = self.verdicts[key] = self.judge(OperatorView(operator, inputs, outputs))
         if verdict.violations:
             self.report(operator, operator_path(where, index, operator), verdict)
-        else:
-            assert verdict.results is not None
+        elif verdict.results is not None:
             for name, type_, shape in zip(operator.outputs, outputs, verdict.results, strict=True):
                 types[name] = self.refined(type_, shape)
 
@@ -183,7 +214,7 @@ class _Inference:
     ) -> tuple[ValueType, ...]:
         """Return operands in which no size is -1: MLIR accepts it as "what remains".
 
-        In RESHAPE it is then not known. In SLICE it is what follows the start in a known dimension.
+        In RESHAPE it follows from the elements, in SLICE from the start and the size of the dimension.
         """
         position = PLACEHOLDERS[operator.spec]
         sizes = inputs[position]
@@ -191,7 +222,9 @@ class _Inference:
             return inputs
         rest: tuple[Size, ...] = (None,) * len(sizes.sizes)
         source, start = inputs[0], inputs[1]
-        if (
+        if operator.spec is _RESHAPE:
+            rest = _what_remains(source, sizes.sizes)
+        elif (
             operator.spec is _SLICE
             and isinstance(source, TensorType)
             and isinstance(start, ShapeType)
@@ -324,6 +357,17 @@ class _Inference:
             else region
             for region in self.graph.regions
         ]
+
+
+def _what_remains(source: ValueType, sizes: tuple[Size, ...]) -> tuple[Size, ...]:
+    """Return the only size of -1 in a RESHAPE at each position, if the elements have one; else None."""
+    count = element_count(source.shape) if isinstance(source, TensorType) else None
+    others = [size for size in sizes if size != -1]
+    each = prod(size for size in others if size is not None)
+    known = count is not None and len(others) == len(sizes) - 1 and None not in others
+    if known and each > 0 and count is not None and count % each == 0:
+        return (count // each,) * len(sizes)
+    return (None,) * len(sizes)
 
 
 def _what_follows(length: Size, start: Size) -> Size:

@@ -63,7 +63,6 @@ def version_findings(graph: Graph, version: Version) -> Iterator[Finding]:
                     "version-too-low",
                     f"{where} tensor {quoted(name)}",
                     f"unknown sizes need TOSA {V1_1[0]}.{V1_1[1]}; {version} does not have them",
-                    "request TOSA 1.1, or give the sizes with --input-shape of convert",
                 )
 
 

@@ -214,8 +214,9 @@ def test_bad_input_is_exit_code_3_and_leaves_nothing(
 def test_a_program_that_cannot_be_converted_is_exit_code_4_with_every_finding(
     convert: Any, tmp_path: Path, torch_mlir: Any
 ) -> None:
-    body = "%0 = arith.addf %a, %a : tensor<2xf64>\n  return"
-    (tmp_path / "m.mlir").write_text(f"func.func @f(%a: tensor<2xf64>) {{\n  {body}\n}}\n")
+    body = "%0 = arith.addf %a, %a : tensor<2xf64>\n  return %0 : tensor<2xf64>"
+    signature = "@f(%a: tensor<2xf64>) -> tensor<2xf64>"
+    (tmp_path / "m.mlir").write_text(f"func.func {signature} {{\n  {body}\n}}\n")
     code, out, err = convert("m.mlir", "-o", "out.tosa")
     assert (code, out) == (4, b"")
     assert "m.mlir:1:1: error: argument 0: tensor<2xf64>: TOSA has no element type f64" in err

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,50 @@ def test_an_old_program_is_read_as_that_of_today(
     assert "upgraded from an older TOSA" in caplog.records[0].message
     assert tc.compare(old, today, names=False) is None
     assert tc.validate(old) == []
+
+
+#: The result of an operation that is not a constant, in generic or custom form, and its last type.
+_RESULT = re.compile(
+    r"^\s*(%\w+) = \"?tosa\.(?!const|cond|while|custom|variable)\w+.*-> (tensor<[^>]*x(\w+)>)$"
+)
+
+
+def unranked(text: str) -> str:
+    """Return an old program whose operations have results of unknown rank, one line for each."""
+    types = {}
+    lines = []
+    for line in text.split("\n"):
+        found = _RESULT.match(line)
+        if found is not None:
+            types[found[1]] = found[2], f"tensor<*x{found[3]}>"
+            line = line[: found.start(2)] + types[found[1]][1]
+        lines.append(line)
+    for name, (ranked, open_type) in types.items():
+        use = re.compile(rf"{re.escape(name)}\b(?! =)")
+        for number, line in enumerate(lines):
+            if not use.search(line):
+                continue
+            head, arrow, tail = line.rpartition("->")
+            if "return" in line:
+                lines[number] = line.replace(ranked, open_type)
+                function = next(i for i, row in enumerate(lines) if "func" in row)
+                start, arrow, results = lines[function].rpartition("->")
+                lines[function] = start + arrow + results.replace(ranked, open_type)
+            else:
+                lines[number] = head.replace(ranked, open_type) + arrow + tail
+    return "\n".join(lines)
+
+
+def test_results_of_unknown_rank_are_settled_by_what_old_operations_say() -> None:
+    changed = 0
+    for path in FILES:
+        old, today = old_and_today(path)
+        text = unranked(old.decode())
+        if text != old.decode():
+            changed += 1
+            found = tc.load(text.encode())
+            assert tc.compare(found, tc.load(today), names=False) is None, path.name
+    assert changed >= 49
 
 
 @pytest.mark.parametrize("path", BYTECODE, ids=lambda path: path.name)

@@ -34,31 +34,41 @@ def upgrade_block(
     """
     editor = Editor(block, unsigned, upgrade)
     for item in items:
+        done, editor.operators = editor.operators, []
         if isinstance(item, Operator):
             editor.add(item)
-            continue
-        rule = RULES[item.name]
-        editor.begin_operation(item.label, item.location)
-        try:
-            if rule.operands and len(item.inputs) not in rule.operands:
-                expected = " or ".join(map(str, rule.operands))
-                raise Refused(f"it has {len(item.inputs)} operands, expected {expected}")
-            rule.apply(editor, item)
-        except Refused as problem:
-            if str(problem):
-                refuse(item, str(problem), problem.hint)
         else:
-            editor.note(rule.what)
-    upgraded_operators, editor.operators = editor.operators, []
-    for operator in upgraded_operators:
-        editor.begin_operation(operator.spec.name.lower(), operator.location)
-        try:
-            as_today(editor, operator)
-        except Refused as problem:
-            if str(problem):
-                refuse(operator, str(problem), problem.hint)
+            _apply(editor, item, refuse)
+        upgraded_operators, editor.operators, start = editor.operators, done, len(done)
+        for operator in upgraded_operators:
+            editor.begin_operation(operator.spec.name.lower(), operator.location)
+            editor.infer_open_results(operator)
+            try:
+                as_today(editor, operator)
+            except Refused as problem:
+                if str(problem):
+                    refuse(operator, str(problem), problem.hint)
+        # What follows may need ranks that the old form left open.
+        for operator in editor.operators[start:]:
+            editor.infer_open_results(operator)
     block.operators = _without_unused(editor)
     block.tensors, block.shapes = editor.tensors, editor.shapes
+
+
+def _apply(editor: Editor, item: OldOperation, refuse: Refuse) -> None:
+    """Add the operators that an old operation is, or report why there are none."""
+    rule = RULES[item.name]
+    editor.begin_operation(item.label, item.location)
+    try:
+        if rule.operands and len(item.inputs) not in rule.operands:
+            expected = " or ".join(map(str, rule.operands))
+            raise Refused(f"it has {len(item.inputs)} operands, expected {expected}")
+        rule.apply(editor, item)
+    except Refused as problem:
+        if str(problem):
+            refuse(item, str(problem), problem.hint)
+    else:
+        editor.note(rule.what)
 
 
 def _without_unused(editor: Editor) -> list[Operator]:

@@ -11,7 +11,7 @@ from tosa_convert.builder.values import Data, DTypeLike
 from tosa_convert.eras.older_to_current.old_operation import OldOperation, OldValue
 from tosa_convert.eras.older_to_current.record import Upgrade
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.graph.model import DYNAMIC, Block, Tensor
+from tosa_convert.graph.model import DYNAMIC, Block, Operator, Tensor
 
 Enum = TypeVar("Enum", bound=IntEnum)
 
@@ -132,6 +132,29 @@ class Editor(BlockEditor):
         result = result or self.new_tensor(wanted, self.tensor(name).dtype, shape)
         sizes = self.const_shape(shape, name=f"{result}_shape")
         return self.emit("RESHAPE", [name, sizes], results=[result])
+
+    def settle(self, result: Tensor, shape: tuple[int, ...]) -> None:
+        """Give a result the sizes that an operation says where its type leaves them open."""
+        result.shape = shape if result.shape is None else resolved(result.shape, shape)
+
+    def infer_open_results(self, operator: Operator) -> None:
+        """Give results of unknown rank the sizes that follow from the operands."""
+        tensors = [self.tensors.get(name) for name in operator.outputs]
+        if all(tensor is None or tensor.shape is not None for tensor in tensors):
+            return
+        from tosa_convert.rules.operator_view import OperatorView
+        from tosa_convert.rules.verdict import judge_shapes
+
+        if operator.spec.regions or None in tensors:
+            return
+        inputs, outputs = (
+            tuple([self._type(operator, name) for name in names])
+            for names in (operator.inputs, operator.outputs)
+        )
+        _, shapes = judge_shapes(OperatorView(operator, inputs, outputs))
+        for tensor, shape in zip(tensors, shapes or (), strict=False):
+            if tensor is not None and tensor.shape is None and shape is not None:
+                tensor.shape = tuple(DYNAMIC if size is None else size for size in shape)
 
 
 # -- attributes of old operations -------------------------------------------------------------------

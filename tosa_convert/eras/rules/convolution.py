@@ -182,9 +182,9 @@ def _out_pad(
     """
     given = integers(old, "out_pad")
     image, weight = edit.rank(edit.operand(old, 0)), edit.rank(edit.operand(old, 1))
-    shape = edit.rank(result)
     if "out_shape" in old.attributes:
-        shape = resolved(shape, integers(old, "out_shape"))
+        edit.settle(result, integers(old, "out_shape"))
+    shape = edit.rank(result)
     if {len(image), len(weight), len(shape)} != {4}:
         raise Refused("its input, weight or result is not of rank 4")
     sizes = [
@@ -235,7 +235,9 @@ def fully_connected(edit: Editor, old: OldOperation) -> None:
     """Convert to a convolution of an image of one pixel for each row."""
     result = edit.result(old)
     image, weight = edit.operand(old, 0), edit.operand(old, 1)
-    rows, kernels, shape = edit.rank(image), edit.rank(weight), edit.rank(result)
+    rows, kernels = edit.rank(image), edit.rank(weight)
+    edit.settle(result, (*rows[:1], *kernels[:1]))
+    shape = edit.rank(result)
     if {len(rows), len(kernels), len(shape)} != {2}:
         raise Refused("its input, weight or result is not of rank 2")
     stem = old.outputs[0]

@@ -103,8 +103,14 @@ def downgrade_reshape(edit: DowngradeEditor, op: Operator) -> None:
 
 def slice_(edit: Editor, old: OldOperation) -> None:
     """Start and size become operands."""
-    result = edit.result(old)
-    size = resolved(integers(old, "size"), result.shape)
+    result, image = edit.result(old), edit.operand(old, 0)
+    size, start = integers(old, "size"), integers(old, "start")
+    if DYNAMIC in size and image.shape is not None and len(image.shape) == len(size) == len(start):
+        # What remains behind the start.
+        rest = zip(size, image.shape, start, strict=True)
+        known = (n if n != DYNAMIC or all_ == DYNAMIC else all_ - first for n, all_, first in rest)
+        edit.settle(result, tuple(known))
+    size = resolved(size, result.shape)
     if DYNAMIC in size:
         raise Refused("a size is -1, and the result does not say what it is")
     _with_shapes(edit, old, "SLICE", start=integers(old, "start"), size=size)

@@ -111,6 +111,7 @@ def maximum_and_minimum(edit: Editor, value: str, result: str, bounds: tuple[byt
     """CLAMP of wider integers, which TOSA does not have. bounds: the bytes of one element each."""
     edit.note("TOSA has no CLAMP of this type: it is a MAXIMUM and a MINIMUM")
     tensor = edit.tensor(result)
+    edit.settle(tensor, edit.rank(edit.tensor(value)))
     ones = (1,) * len(edit.rank(tensor))
     between = edit.new_tensor(f"{result}_maximum", tensor.dtype, tensor.shape)
     for name, bound, output in zip(("MAXIMUM", "MINIMUM"), bounds, (between, result), strict=True):

@@ -47,7 +47,10 @@ def _from_stride(
     edit: Editor, old: OldOperation, image: Tensor, result: Tensor
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Scale, offset and border of the form of 2022."""
-    before, after = edit.rank(image), edit.rank(result)
+    before = edit.rank(image)
+    if "output_size" in old.attributes and len(before) == 4:
+        edit.settle(result, (before[0], *integers(old, "output_size", 2), before[3]))
+    after = edit.rank(result)
     if len(before) != 4 or len(after) != 4:
         raise Refused("its input or result is not of rank 4")
     if DYNAMIC in (*before[1:3], *after[1:3]):

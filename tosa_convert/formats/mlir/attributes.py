@@ -107,7 +107,9 @@ class AttributeReader:
         attribute = self.bytecode.attribute(index)
         if isinstance(attribute, TypeAttr):
             text = str(attribute.type)
-            dtype = self.narrowing.target(text) or BY_MLIR.get(text)
+            # Accumulators stay in FP32, which all operators of FP16 with one have.
+            dtype = self.narrowing.target(text) if text != "f32" else None
+            dtype = dtype or BY_MLIR.get(text)
             if dtype is not None:
                 return dtype
         raise self._wrong(index, "one of " + ", ".join(choice.mlir for choice in row.choices))
@@ -141,8 +143,9 @@ class AttributeReader:
             raise self._wrong(index, "a number of a TOSA element type")
         bits = attribute.bits
         if narrow is not None:
+            forms = ("<f", "<I") if text == "f32" else ("<d", "<Q")
             wide = (
-                struct.unpack("<d", struct.pack("<Q", bits))[0]
+                struct.unpack(forms[0], struct.pack(forms[1], bits))[0]
                 if attribute.is_float
                 else attribute.signed()
             )

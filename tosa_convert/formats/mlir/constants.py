@@ -123,7 +123,8 @@ def _read_resource(attribute: ResourceAttr, dtype: DType, count: int) -> Constan
         raise Unreadable("it has no data: the resource is missing, or was elided when printed")
     packed, unpacked = dtype.wire_bytes(count), dtype.element_bytes * count
     if len(data) not in (packed, unpacked):
-        raise Unreadable(f"it has {len(data)} bytes of data, expected {packed} or {unpacked}")
+        expected = " or ".join(dict.fromkeys((str(packed), str(unpacked))))
+        raise Unreadable(f"it has {len(data)} bytes of data, expected {expected}")
     if dtype is _BOOL:
         return read_boolean_bytes(data)
     return Constant(dtype, count, data, unpacked=dtype.is_packed and len(data) != packed)
@@ -325,7 +326,12 @@ class ConstantReader:
             return None
         except Unreadable as problem:
             message = f"'{label}' attribute {name}: {problem}"
-            hint = "print or save the module with its resources (no elision) and export again"
+            is_cut = isinstance(attribute, ResourceAttr) and attribute.data is not None
+            hint = (
+                "the module's resource is cut off, or of another type; write the module again"
+                if is_cut
+                else "print or save the module with its resources (no elision) and export again"
+            )
             self.report.add(operation, "constant-form", message, hint)
             return None
         if self.pad_resources or not isinstance(attribute, ResourceAttr):

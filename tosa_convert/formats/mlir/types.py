@@ -13,6 +13,7 @@ from tosa_convert.formats.mlir.read.narrowing import QUANT, QUANTISED
 from tosa_convert.graph.dtypes import BY_MLIR, BlockShape, DType
 from tosa_convert.graph.model import DYNAMIC, INT32_MAX, BlockScale, Tensor, element_count
 from tosa_convert.records import dataclass
+from tosa_convert.remedies import hint_for
 
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.decode import Bytecode
@@ -26,11 +27,8 @@ _BLOCK_SCALED: Final = r"!tosa\.block_scaled<(\w+):([\w!.]+):([\w!.]+)>$"
 
 #: Prefixes of element types that programs have but TOSA does not, with hints.
 _ADVICE: Final = {
-    "f64": "TOSA has no FP64; to compute in f32 instead: --narrow f64, or narrow=['f64']",
     "ui": "run tosa-convert-integer-type-to-signless; TOSA types are signless",
     "si": "run tosa-convert-integer-type-to-signless; TOSA types are signless",
-    "!quant": "lower quantised types first, TOSA carries scales in RESCALE operators; or take the "
-    "integers that they are stored as, without scales: --narrow quant, or narrow=['quant']",
     "complex": "split it into real and imaginary parts",
     "index": "cast it to i32",
 }
@@ -166,11 +164,9 @@ class TypeReader:
                 scaling = (BY_MLIR[scale], BlockShape[block])
                 return ValueType(BY_MLIR[value], shape, scaling, count=count)
         advice = next((hint for start, hint in _ADVICE.items() if element.startswith(start)), "")
-        return ValueType(
-            code="unsupported-dtype",
-            problem=f"{type_}: TOSA has no element type {element}",
-            hint=advice or "element types: " + ", ".join(BY_MLIR),
-        )
+        code, problem = "unsupported-dtype", f"{type_}: TOSA has no element type {element}"
+        advice = advice or hint_for(code, "", problem) or "element types: " + ", ".join(BY_MLIR)
+        return ValueType(code=code, problem=problem, hint=advice)
 
 
 # -- graph -> MLIR ----------------------------------------------------------------------------------

@@ -66,7 +66,6 @@ def slots(block: Block, name: str, where: str = "") -> list[Slot]:
             "unsupported-shape",
             where or f'tensor "{name}"',
             f"its shape is {shape}; only static shapes can be run",
-            "give the inputs static shapes: --input-shape NAME=SIZES, here or when converting",
         )
     values = Slot(name, name, value.dtype, value.shape)
     if value.scale is None:

@@ -21,7 +21,10 @@ from tosa_convert.graph.model import (
     counted,
     operator_path,
 )
+from tosa_convert.graph.versions import V1_1_DRAFT
 from tosa_convert.process.child import Ended, describe_exit
+from tosa_convert.remedies import hint_for
+from tosa_convert.rules.validate import Validator
 
 _CHECK: Final = re.compile(
     r"(?:REQUIRE|ERROR_IF|LEVEL_CHECK|SUBGRAPH_ERROR_IF|GRAPH_ERROR_IF)\(\) fails AT "
@@ -79,7 +82,8 @@ def explain(graph: Graph, ended: Ended, trace: str, index: int | None = None) ->
             "refmodel-refused",
             where,
             f"the reference model has no {lacking['what']}{shapes}",
-            "numpy computes it where TOSA defines it for these element types: --engine numpy",
+            _remedy(refused)
+            or "numpy computes it where TOSA defines it for these element types: --engine numpy",
         )
     if is_nameless(ended):
         return Finding(
@@ -95,12 +99,10 @@ def explain(graph: Graph, ended: Ended, trace: str, index: int | None = None) ->
             if ended.code == UNPREDICTABLE
             else "the reference model refuses it"
         )
-        return Finding(
-            "refmodel-refused",
-            where,
-            f"{verdict}: {sentence or 'no reason given'}{shapes}",
-            f"{_rule(check)} ({check['name']}:{check['line']}){_index_hint(refused, check)}",
-        )
+        message = f"{verdict}: {sentence or 'no reason given'}{shapes}"
+        rule = f"{_rule(check)} ({check['name']}:{check['line']}){_index_hint(refused, check)}"
+        remedy = hint_for("refmodel-refused", "", message)
+        return Finding("refmodel-refused", where, message, "; ".join(filter(None, (rule, remedy))))
     if sentence:
         return Finding(
             "refmodel-refused", where, f"the reference model refuses it: {sentence}{shapes}"
@@ -111,6 +113,16 @@ def explain(graph: Graph, ended: Ended, trace: str, index: int | None = None) ->
         where,
         f"the reference model ended with {describe_exit(ended.code)}: {tail or 'no message'}{shapes}",
     )
+
+
+def _remedy(refused: _Place | None) -> str:
+    """Return what repairs an operator that TOSA forbids, or ""."""
+    if refused is None:
+        return ""
+    path, block, index, _ = refused
+    findings = Validator(Graph(V1_1_DRAFT, [])).block(path, block)
+    place = operator_path(path, index, block.operators[index])
+    return next((row.hint for row in findings if row.where.endswith(place) and row.hint), "")
 
 
 def _rule(check: re.Match[str]) -> str:

@@ -15,10 +15,12 @@ from tosa_convert.golden.arrays.slots import Slot, match, slots
 from tosa_convert.golden.running.random_inputs import Ranges, random_inputs
 from tosa_convert.golden.running.variable_states import state_slots
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, require_graphs
+from tosa_convert.graph.static_shapes import has_open_sizes
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.io.applicable_options import refuse_inapplicable
 from tosa_convert.io.options import ReadOptions, given_options, refuse_unexpected
 from tosa_convert.records import dataclass
+from tosa_convert.rules.infer import settled
 
 #: Read with no options.
 AS_IT_IS = ReadOptions()
@@ -70,6 +72,8 @@ def load_program(source: Any, read: ReadOptions = AS_IT_IS, *, is_sound: bool = 
         refuse_unsound(graph)
     if opened.is_mlir:
         return Program(api.stamp(graph))
+    if has_open_sizes(graph) and (closed := settled(graph)) is not graph:
+        return Program(closed)
     # With shapes given, the program that runs differs from the file, and with weights in a folder beside
     # it, the file is not the whole program.
     is_model = (

@@ -38,23 +38,17 @@ _Compute = Callable[[int, int], Size]
 # -- two shapes --------------------------------------------------------------------------------------
 
 
-def _quotient(dividend: int, divisor: int) -> int:
-    """Return the quotient, rounded towards zero as the reference model does."""
-    quotient = abs(dividend) // abs(divisor)
-    return quotient if (dividend < 0) is (divisor < 0) else -quotient
-
-
 def _div_floor(dividend: int, divisor: int) -> Size:
-    return _quotient(dividend, divisor) if divisor else None
+    """Return the quotient, which negative values do not have."""
+    return dividend // divisor if dividend >= 0 < divisor else None
 
 
 def _modulo(dividend: int, divisor: int) -> Size:
-    return dividend - _quotient(dividend, divisor) * divisor if divisor else None
+    return dividend % divisor if dividend >= 0 < divisor else None
 
 
 def _div_ceil(dividend: int, divisor: int) -> Size:
-    """Return one more than the rounded quotient if there is a remainder, also of negative values."""
-    return _quotient(dividend, divisor) + bool(_modulo(dividend, divisor)) if divisor else None
+    return -(-dividend // divisor) if dividend >= 0 < divisor else None
 
 
 #: What operators of two shapes compute of each pair of values.

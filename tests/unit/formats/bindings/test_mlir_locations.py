@@ -128,7 +128,6 @@ def test_many_round_trips_change_nothing(bindings: Bindings, context: Any, text:
         'loc("f":1)',
         'loc("f":1:99999999999)',
         'loc("f":99999999999999999999:1)',
-        'loc(fused<"meta">["a"])',
         "loc(callsite(unknown))",
         'loc("a" "b")',
         "loc()",

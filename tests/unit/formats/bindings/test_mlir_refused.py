@@ -21,7 +21,10 @@ def function(body: str, arguments: str = "%a: tensor<2xf32>", results: str = "")
 # Text, then code, line and column, and a part of the message, for each finding.
 REFUSED: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
     "another dialect": (
-        function("%0 = arith.addf %a, %a : tensor<2xf32>\nreturn"),
+        function(
+            "%0 = arith.addf %a, %a : tensor<2xf32>\nreturn %0 : tensor<2xf32>",
+            results="tensor<2xf32>",
+        ),
         [("foreign-operator", "2:6", "'arith.addf' is not a TOSA operator")],
     ),
     "an operator that the format lacks": (
@@ -158,13 +161,13 @@ REFUSED: dict[str, tuple[str, list[tuple[str, str, str]]]] = {
         [("duplicate-name", "1:1", 'argument 1 is called "n", and so is another value')],
     ),
     "everything at once": (
-        "func.func @f(%a: tensor<2xf64>) {\n"
+        "func.func @f(%a: tensor<2xf64>) -> tensor<2xf64> {\n"
         "  %0 = arith.addf %a, %a : tensor<2xf64>\n"
-        "  return\n}\n"
-        "func.func @g(%a: tensor<2xi33>) {\n"
+        "  return %0 : tensor<2xf64>\n}\n"
+        "func.func @g(%a: tensor<2xi33>) -> tensor<2xi33> {\n"
         "  %0 = arith.addi %a, %a : tensor<2xi33>\n"
         "  %1 = arith.muli %0, %0 : tensor<2xi33>\n"
-        "  return\n}\n",
+        "  return %1 : tensor<2xi33>\n}\n",
         [
             ("ambiguous-function", "1:1", "@f is one of 2"),
             ("ambiguous-function", "5:1", "@g is one of 2"),

@@ -83,7 +83,7 @@ class Bytecode(Tables):
         self._joined_numbers: dict[tuple[int, int, int], int] = {}
         # They are numbered from -2 downwards: no number in the file can mean one of them.
         section = file.sections[code.IR]
-        self.root = decode_operations(
+        self.root = self.module = decode_operations(
             section, file.version, len(self.names), self._join, file.where
         )
         limits = len(self.names), self.attribute_count, self.attribute_count

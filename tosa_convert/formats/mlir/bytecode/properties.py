@@ -81,6 +81,16 @@ LAYOUTS: Final[dict[str, tuple[Layout, ...]]] = {
         ),
         tuple(slot for slot in _FUNCTION if slot.name != "no_inline"),  # before 2025
     ),
+    "func.call": (
+        _CALL := _sorted(
+            Slot("arg_attrs", "array", True),
+            Slot("callee", "symbol"),
+            Slot("no_inline", "unit", True),
+            Slot("res_attrs", "array", True),
+        ),
+        (_CALL[1], _CALL[2]),  # before 2025
+        (_CALL[1],),
+    ),
     "func.return": ((),),
     **dict.fromkeys(("ml_program.func", "ml_program.subgraph"), (_FUNCTION[:2] + _FUNCTION[3:],)),
     **dict.fromkeys(("ml_program.return", "ml_program.output", "util.return"), ((),)),

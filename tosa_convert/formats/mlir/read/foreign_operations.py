@@ -94,8 +94,6 @@ def lowering_hint(operator: str) -> str:
         'lower it to TOSA before exporting; if TOSA was lowered to linalg, export before that pass'
     """
     dialect = operator.partition(".")[0]
-    if operator == "func.call":
-        return "TOSA has no calls: run the pass `inline` before exporting"
     if dialect in _LOWERING:
         return f"{_FIRST}: {_LOWERING[dialect]}"
     if dialect in _BELOW:

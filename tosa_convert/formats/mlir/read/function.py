@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 from tosa_convert.errors import fail
 from tosa_convert.formats.mlir.bytecode import operations as bytecode_operations
-from tosa_convert.formats.mlir.bytecode.attributes import TensorType
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 from tosa_convert.formats.mlir.bytecode.operations import Fields, Operation
-from tosa_convert.formats.mlir.constants import ARITH_CONSTANT
 from tosa_convert.formats.mlir.names import (
     NAME_ATTRIBUTE,
     RESULT_PREFIX,
@@ -19,12 +17,11 @@ from tosa_convert.formats.mlir.names import (
     signature_names,
     text_of,
 )
-from tosa_convert.formats.mlir.read.narrowing import Narrowing, without_clamp
+from tosa_convert.formats.mlir.read.narrowing import Narrowing, is_identity, without_clamp
 from tosa_convert.formats.mlir.read.operator import ANY_NUMBER, OperatorReader
 from tosa_convert.formats.mlir.read.scope import CapturedValues, PendingRegion, Scope
-from tosa_convert.formats.mlir.read.select_function import signature_of
+from tosa_convert.formats.mlir.read.select_function import bodies_of, signature_of
 from tosa_convert.formats.mlir.types import ValueType
-from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor
 from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import (
@@ -33,11 +30,13 @@ from tosa_convert.graph.opset import (
     operator,
 )
 from tosa_convert.graph.versions import V1_1_DRAFT
+from tosa_convert.io import log
 from tosa_convert.io.options import ReadOptions
 
 if TYPE_CHECKING:
     from tosa_convert.eras.older_to_current.old_operation import OldOperation
     from tosa_convert.eras.older_to_current.record import Upgrade
+    from tosa_convert.formats.mlir.read.calls import Calls
     from tosa_convert.formats.mlir.read.old_operations import OldOperations
 
 #: So many operations that are not all ordinary are read at once.
@@ -65,6 +64,7 @@ class FunctionReader:
         upgrade: Upgrade | None = None,
     ) -> None:
         self.bytecode = bytecode
+        self.options = options
         self.retain = options.names == "retain"
         self.narrowing = narrowing
         self.captures = captures
@@ -76,6 +76,12 @@ class FunctionReader:
         self.old: OldOperations | None = None
         #: The values of unsigned types, by the identity of their block.
         self.unsigned: dict[int, set[str]] = {}
+        #: Whether the module has operations of dialects that may only say shapes.
+        self.has_pure = any(name.startswith(("arith.", "tensor.")) for name in bytecode.names)
+        #: The calls that are inlined, once there is one.
+        self.calls: Calls | None = None
+        #: Results of casts with the values that they are, in the block that is read.
+        self.equal: dict[int, int] = {}
         self.scope: Scope
 
     @property
@@ -164,6 +170,11 @@ class FunctionReader:
         scope = self.scope = Scope(item, block, tensors, set(tensors))
         if self.captures is not None:
             self.captures.entered(scope)
+        self.equal = {}
+        if self.has_pure:
+            from tosa_convert.formats.mlir.read.shape_operations import equal_values
+
+            self.equal = equal_values(self.bytecode, body)
         carried = self._carried_names(body)
         for names in (item.inputs, item.outputs, (name for name, _ in carried.values())):
             scope.taken.update(name for name in names if name is not None)
@@ -181,11 +192,11 @@ class FunctionReader:
             return
         if last.types:
             self.report.add(last, "malformed-structure", f"{terminator} has results, expected none")
-        self._name_results(item, last.operands, carried)
+        self._name_results(item, [self.equal.get(v, v) for v in last.operands], carried)
         self._operations(block)
         # Those of the operations have been read, and no others are kept.
         self.reader.location([*body.locations, last.location])
-        block.outputs += map(self._value_of(last), last.operands)
+        block.outputs += map(self.value_of(last), last.operands)
         if in_function:
             self._check_signature(body, last)
         # The order of tosa-opt: variables, the last declared first, then everything by name.
@@ -236,7 +247,7 @@ class FunctionReader:
         for index, type_index in enumerate(body.arguments):
             carried = item.inputs[index] if index < len(item.inputs) else None
             if carried is None:
-                name = self._generate(self.namer.input())
+                name = self.generate(self.namer.input())
             else:
                 name = self._claim(carried, f"argument {index}")
             scope.values[body.first + index] = name
@@ -254,9 +265,11 @@ class FunctionReader:
             carried.update(self.reader.loaded(body))
         if not self.retain:
             return carried
+        from tosa_convert.formats.mlir.read.columns import attributes_and_results
+
         without = {-1}
         bytecode = self.bytecode
-        for label, attributes, result_count, first in _attributes_and_results(body):
+        for label, attributes, result_count, first in attributes_and_results(body):
             if attributes in without:
                 continue
             number = bytecode.discardable(attributes)
@@ -287,7 +300,7 @@ class FunctionReader:
                 # The signature's names come first, then the operation's, then generated ones.
                 name, _ = carried.get(value, (None, 0))
             if name is None:
-                scope.names[value] = self._generate(self.namer.output())
+                scope.names[value] = self.generate(self.namer.output())
             else:
                 scope.names[value] = self._claim(name, f"result {index}")
         for value, (name, number) in carried.items():
@@ -295,7 +308,7 @@ class FunctionReader:
                 label = self.bytecode.names[number]
                 scope.names[value] = self._claim(name, f"the result of '{label}'")
 
-    def _generate(self, name: str) -> str:
+    def generate(self, name: str) -> str:
         """Return a generated name, changed if it is taken."""
         name = unused_name(name, self.scope.taken)
         self.scope.taken.add(name)
@@ -341,14 +354,14 @@ class FunctionReader:
             spec = specs[name]
             other_count = operand_counts[name] not in (ANY_NUMBER, len(operands))
             if spec is None and not other_count:
-                reader.foreign(Operation(*fields))
-                # Its results count as defined: their users need no finding.
-                values.update((number + index, "") for index in range(len(type_indices)))
+                self.namer.results = count
+                items += self._not_of_tosa(Operation(*fields), location)
+                count = self.namer.results
                 continue
             try:
                 inputs = tuple([values[operand] for operand in operands])
             except KeyError:
-                inputs = tuple(map(self._value_of(Operation(*fields)), operands))
+                inputs = tuple(map(self.value_of(Operation(*fields)), operands))
             outputs: tuple[str, ...] = ()
             value_type = None
             for type_index in type_indices:
@@ -357,7 +370,7 @@ class FunctionReader:
                 if number in names:
                     output = names[number]
                 elif may_clash and output in taken:
-                    output = self._generate(output)
+                    output = self.generate(output)
                 values[number] = output
                 number += 1
                 value_type = types(type_index)
@@ -374,7 +387,7 @@ class FunctionReader:
                 continue
             assert spec is not None
             operator = Operator(spec, inputs, outputs, {}, location)
-            if spec is _CAST and narrowing and self._is_identity(operator):
+            if spec is _CAST and narrowing and is_identity(operator, scope):
                 operator.spec = IDENTITY
             if attributes != -1 or reader.has_attributes[name]:
                 self._complete(operator, fields, value_type)
@@ -383,6 +396,43 @@ class FunctionReader:
                 continue
             append(operator)
         self.namer.results = count
+
+    def _not_of_tosa(self, operation: Operation, location: str) -> list[Operator]:
+        """Return the operators that an operation of another dialect is, or report it."""
+        from tosa_convert.formats.mlir.read import calls, shape_operations
+
+        reader, scope = self.reader, self.scope
+        name, count = reader.name(operation), len(operation.types)
+        operands = map(self.value_of(operation), operation.operands)
+        if name == calls.CALL:
+            if self.calls is None:
+                self.calls = calls.Calls(bodies_of(self.bytecode), [self.symbol])
+            operators, regions = calls.inlined(
+                self.calls, reader, scope, operation, list(operands), self._called
+            )
+            self.regions += regions
+            return operators
+        if name in shape_operations.READ and count == 1 and operation.operands:
+            source = next(operands)
+            return shape_operations.read(reader, scope, operation, source, location, self.generate)
+        reader.foreign(operation)
+        # Its results count as defined: their users need no finding.
+        scope.values.update((operation.first + index, "") for index in range(count))
+        return []
+
+    def _called(self, function: Operation) -> Graph:
+        """Read a function that this one calls."""
+        captures = None if self.captures is None else CapturedValues()
+        root = self.bytecode.rooted(function)
+        inner = FunctionReader(root, self.options, self.narrowing, captures, self.upgrade)
+        inner.calls, inner.namer, inner.reader.namer = self.calls, self.namer, self.namer
+        inner.reader.variables, inner.reader.fixed = self.reader.variables, self.reader.fixed
+        graph = inner.graph(())
+        self.reader.noted |= inner.reader.noted
+        self.upgrade = self.upgrade or inner.upgrade
+        for line in () if captures is None else captures.report():
+            log.warning("%s", line)
+        return graph
 
     def _complete(self, operator: Operator, fields: Fields, value_type: ValueType | None) -> None:
         """Give an operator what its attributes say. value_type: of its last result."""
@@ -423,47 +473,25 @@ class FunctionReader:
             old.finish((region.blocks[0] for region in self.regions), self.unsigned)
 
     def _live_operations(self) -> Iterator[Fields]:
-        """Return the block's operations except the last, without variables, which are not of the block.
+        """Return the block's operations except the last, without variables and what is not used.
 
-        Nor are constants among them that are unused and not tensors. Frontends leave such constants
-        (arith.constant of type index) after folding; `canonicalize` would remove them.
+        Variables are not of the block. Frontends leave constants of type index after folding, and other
+        operations that compute sizes; `canonicalize` would remove them.
         """
         names = self.bytecode.names
         declaring = names.index(VARIABLE.mlir) if VARIABLE.mlir in names else -1
-        number = names.index(ARITH_CONSTANT) if ARITH_CONSTANT in names else -1
-        for fields in self.scope.item.body.without_last():
-            name = fields[0]
-            if name == declaring or (
-                name == number
-                and fields[3]
-                and not isinstance(self.bytecode.type(fields[3][0]), TensorType)
-                and not self.scope.users(fields[5], names)
-            ):
-                continue
-            yield fields
+        dead: set[int] = set()
+        if self.has_pure:
+            from tosa_convert.formats.mlir.read.shape_operations import dead_operations
 
-    def _value_of(self, operation: Operation) -> Callable[[int], str]:
+            dead = dead_operations(self.bytecode, self.scope.item.body)
+        for fields in self.scope.item.body.without_last():
+            if fields[0] != declaring and (fields[5] not in dead or not fields[3]):
+                yield fields
+
+    def value_of(self, operation: Operation) -> Callable[[int], str]:
         """Return what names the values that an operation uses, those from outside included."""
         scope, captured = self.scope, self.reader.captured
         return lambda value: (
             scope.values[value] if value in scope.values else captured(operation, value, scope)
         )
-
-    def _is_identity(self, operator: Operator) -> bool:
-        """Return whether narrowing made a CAST's types equal, which TOSA's CAST does not allow."""
-        tensors = self.scope.tensors
-        if not operator.inputs or not operator.outputs:
-            return False
-        source, target = tensors.get(operator.inputs[0]), tensors.get(operator.outputs[0])
-        return source is not None and target is not None and source.dtype is target.dtype
-
-
-def _attributes_and_results(body: bytecode_operations.Block) -> Iterator[tuple[int, int, int, int]]:
-    columns = body.columns
-    if columns is None:
-        for name, _, attributes, types, _, first, _ in body.operations:
-            yield name, attributes, len(types), first
-        return
-    chosen = np.flatnonzero(columns.attributes != -1)
-    fields = columns.names, columns.attributes, columns.types >= 0, columns.firsts
-    yield from zip(*(field[chosen].tolist() for field in fields), strict=True)

@@ -12,6 +12,7 @@ from tosa_convert.formats.mlir.read.function import FunctionReader
 from tosa_convert.formats.mlir.read.narrowing import Narrowing
 from tosa_convert.formats.mlir.read.scope import CapturedValues
 from tosa_convert.formats.mlir.read.select_function import MODULE, names_with_body, select
+from tosa_convert.formats.mlir.read.shape_operations import leaves_sizes_open
 from tosa_convert.formats.mlir.target_env import TARGET_ENV, TargetEnv, read
 from tosa_convert.graph.model import Graph
 from tosa_convert.graph.versions import lowest_version, parse_version
@@ -163,6 +164,13 @@ def read_module(
         log.warning("%s", line)
     if upgrade is None and reader.upgrade:
         log.warning("%s", reader.upgrade.summary())
+    if leaves_sizes_open(graph, reader.reader.types) and not options.input_shapes:
+        from tosa_convert.rules.infer import settled
+        from tosa_convert.rules.open_sizes import causes
+
+        open_graph, graph = graph, settled(graph)
+        for cause in causes(graph) if graph is not open_graph else ():
+            log.warning("%s", cause)
     requested, graph.target = _target(bytecode)
     graph.version = lowest_version(graph) if requested is None else requested
     return graph

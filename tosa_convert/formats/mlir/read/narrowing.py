@@ -1,4 +1,4 @@
-"""Narrower element types, on request: i64 to i32, f64 to f32, quantised types to their integers.
+"""Narrower element types, on request: i64 to i32, f64 to f32, f32 to f16, quantised types to integers.
 
 Frontends compute indices in i64 and Python numbers in f64, which most consumers of TOSA do not accept.
 A quantised type (`!quant.uniform`) has a scale and a zero point, of which TOSA has operands only.
@@ -10,6 +10,7 @@ MINIMUM.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final
 
@@ -25,9 +26,12 @@ from tosa_convert.io.options import Narrow
 #: The element type of f64 constants while they are read. It is not a TOSA type, so it has no row.
 _FP64: Final = DType("FP64", -1, 64, "float64", "f64")
 _FP32: Final = dtype("FP32")
+_FP16: Final = dtype("FP16")
 
 #: Element type in MLIR -> the type of its constants before narrowing, and the narrower type.
-TARGETS: Final = {"i64": (INT64, INT32), "f64": (_FP64, _FP32)}
+TARGETS: Final = {"i64": (INT64, INT32), "f64": (_FP64, _FP32), "f32": (_FP32, _FP16)}
+#: The form of constants in numpy.
+_FORMS: Final = {INT64: "<i8", INT32: "<i4", _FP64: "<f8", _FP32: "<f4", _FP16: "<f2"}
 
 #: The name of quantised types among the elements.
 QUANT: Final = "quant"
@@ -50,8 +54,10 @@ class Narrowing:
         self.narrowed: dict[str, list[str]] = {
             element: [] for element in (*TARGETS, QUANT) if element in self.elements
         }
-        self.rounded = 0
-        self.rounded_bounds = 0
+        #: How many elements and bounds lost digits, and elements that became 0, by the types' names.
+        self.rounded: Counter[str] = Counter()
+        self.rounded_bounds: Counter[str] = Counter()
+        self.flushed: Counter[str] = Counter()
         self.saturated = 0
         self.replaced_clamps = 0
 
@@ -60,7 +66,13 @@ class Narrowing:
 
     def target(self, element: str) -> DType | None:
         """Return the narrower type of an element type, or None if it is not narrowed."""
-        return TARGETS[element][1] if element in self.elements else None
+        found = TARGETS[element][1] if element in self.elements else None
+        return self.target("f32") or found if found is _FP32 else found
+
+    def _change(self, element: str) -> str:
+        """Return the types' names in messages: f64 to f32."""
+        target = self.target(element)
+        return f"{element} to {element if target is None else target.mlir}"
 
     def storage(self, element: str) -> tuple[DType, bool] | None:
         """Return the integer that stores a quantised type, if asked for, and whether it is unsigned.
@@ -93,19 +105,21 @@ class Narrowing:
         if element == "i64":
             narrow, lowest, highest = int(value), -(2**31), 2**31 - 1
         else:
+            target = self.target(element)
+            kind = np.dtype(_FORMS[_FP32 if target is None else target])
             with np.errstate(over="ignore"):
-                narrow = np.float32(value)
-            limits = np.finfo(np.float32)
+                narrow = kind.type(value)
+            limits = np.finfo(kind)
             lowest, highest = float(limits.min), float(limits.max)
             if not np.isfinite(value):
                 return narrow
             if np.isfinite(narrow):
-                self.rounded_bounds += float(narrow) != float(value)
+                self.rounded_bounds[self._change(element)] += float(narrow) != float(value)
                 return narrow
         if lowest <= value <= highest:
             return narrow
         if (value > highest) is not upper:
-            raise OverflowError(f"{value} does not fit {TARGETS[element][1].mlir}")
+            raise OverflowError(f"{value} does not fit {self._change(element).split()[-1]}")
         self.saturated += 1
         return highest if upper else lowest
 
@@ -118,17 +132,19 @@ class Narrowing:
         if data.dtype is target:
             return data
         is_integer = data.dtype is INT64
-        wide = np.frombuffer(data.buffer, "<i8" if is_integer else "<f8")
-        with np.errstate(over="ignore"):
-            narrow = wide.astype("<i4" if is_integer else "<f4")
+        wide = np.frombuffer(data.buffer, _FORMS[data.dtype])
+        with np.errstate(over="ignore", under="ignore"):
+            narrow = wide.astype(_FORMS[target])
         if is_integer:
             lost = narrow != wide
         else:
             lost = np.isfinite(wide) & ~np.isfinite(narrow)
-            self.rounded += int((np.isfinite(wide) & ~lost & (narrow != wide)).sum())
+            change = self._change(data.dtype.mlir)
+            self.rounded[change] += int((np.isfinite(wide) & ~lost & (narrow != wide)).sum())
+            self.flushed[change] += int(((narrow == 0) & (wide != 0)).sum())
         if lost.any():
             saturated = lost & _IS_UNBOUNDED[_only_user(users())](wide)
-            limits = np.iinfo("<i4") if is_integer else np.finfo("<f4")
+            limits = np.iinfo("<i4") if is_integer else np.finfo(_FORMS[target])
             narrow[saturated] = np.where(wide[saturated] > 0, limits.max, limits.min)
             self.saturated += int(saturated.sum())
             lost &= ~saturated
@@ -152,15 +168,17 @@ class Narrowing:
                     + listed(names)
                 )
             elif names:
-                target = TARGETS[element][1].mlir
-                yield f"narrowed {element} to {target} in {_count(names, 'tensor')}: {listed(names)}"
+                change = self._change(element)
+                yield f"narrowed {change} in {_count(names, 'tensor')}: {listed(names)}"
         if self.replaced_clamps:
             what = _count(self.replaced_clamps, "CLAMP")
             yield f"narrowing i64 to i32 replaced {what} by MAXIMUM and MINIMUM"
-        if self.rounded:
-            yield f"narrowing f64 to f32 rounded {_count(self.rounded, 'constant element')}"
-        if self.rounded_bounds:
-            yield f"narrowing f64 to f32 rounded {_count(self.rounded_bounds, 'bound')} of CLAMP"
+        for change, number in (+self.rounded).items():
+            yield f"narrowing {change} rounded {_count(number, 'constant element')}"
+        for change, number in (+self.flushed).items():
+            yield f"narrowing {change} made 0 of {_count(number, 'small constant element')}"
+        for change, number in (+self.rounded_bounds).items():
+            yield f"narrowing {change} rounded {_count(number, 'bound')} of CLAMP"
         if self.saturated:
             yield f"narrowing moved {_count(self.saturated, 'bound')} to the end of the type's range"
 
@@ -186,6 +204,14 @@ _IS_UNBOUNDED: Final[dict[str, Callable[[Any], Any]]] = {
 
 _MAXIMUM: Final = operator("MAXIMUM")
 _MINIMUM: Final = operator("MINIMUM")
+
+
+def is_identity(cast: Operator, scope: Scope) -> bool:
+    """Return whether narrowing made a CAST's types equal, which TOSA's CAST does not allow."""
+    if not cast.inputs or not cast.outputs:
+        return False
+    source, target = (scope.tensors.get(names[0]) for names in (cast.inputs, cast.outputs))
+    return source is not None and target is not None and source.dtype is target.dtype
 
 
 def without_clamp(clamp: Operator, scope: Scope, narrowing: Narrowing) -> list[Operator]:

@@ -104,7 +104,7 @@ class OldOperations:
             upgrade_block(block, block.operators, found, self.upgrade, self._refuse)
             block.tensors = in_usual_order(block.tensors)
             for _ in found:
-                self.upgrade.add("types", "unsigned tensors are signless, with the same bits")
+                self.upgrade.add("unsigned types", "they are signless, with the same bits")
 
     def _refuse(self, item: Operator | OldOperation, reason: str, hint: str) -> None:
         name = item.name if isinstance(item, OldOperation) else item.spec.mlir

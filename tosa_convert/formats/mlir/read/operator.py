@@ -264,13 +264,7 @@ class OperatorReader:
         if name is not None:
             return name
         label, printed = self.name(operation), self._printed(value, scope)
-        if self.captures is None:
-            hint = (
-                "pass it in as an operand of the control-flow operator, as --pass-captured "
-                "(pass_captured=True) does; a TOSA region sees only its inputs"
-            )
-        else:
-            hint = "only tensors and constant shapes can be passed in"
+        hint = "" if self.captures is None else "only tensors and constant shapes can be passed in"
         message = f"'{label}' uses {printed} from outside its region"
         self.report.add(operation, "captured-value", message, hint)
         return ""

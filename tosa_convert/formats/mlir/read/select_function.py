@@ -172,6 +172,13 @@ def names_with_body(bytecode: Bytecode) -> list[str]:
     return [item.name for item in _with_body(_functions(bytecode, _top_level(bytecode)))]
 
 
+def bodies_of(bytecode: Bytecode) -> dict[str, Operation]:
+    """Return the functions of a bytecode's module that have a body, by their names."""
+    whole = bytecode.rooted(bytecode.module)
+    found = _with_body(_functions(whole, _top_level(whole)))
+    return {item.name: item.operation for item in found}
+
+
 def _with_body(functions: list[Function]) -> list[Function]:
     return [item for item in functions if any(row.blocks for row in item.operation.regions)]
 
@@ -284,7 +291,6 @@ def _ambiguous(bytecode: Bytecode, functions: list[Function]) -> list[Finding]:
             "ambiguous-function",
             plain_location(locations.full(function.operation.location)),
             f"function @{function.name} is one of {number} that could be exported: {listing}",
-            f"choose one: --func {function.name}, or func={function.name!r}",
         )
         for function in functions
     ]

@@ -15,6 +15,7 @@ from tosa_convert.io.options import DEFAULT_LIMITS, Limits
 
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.varint_columns import Numbers
+    from tosa_convert.formats.mlir.text.parse.cursor import TextCursor
 
 
 class LocationWriter(LocationEntries):
@@ -99,19 +100,34 @@ class LocationWriter(LocationEntries):
         """Parse a location that is not just a file, a line and a column, and encode it."""
         # Most programs have no other locations.
         from tosa_convert.formats.mlir.text.parse.cursor import Aliases, TextCursor
-        from tosa_convert.formats.mlir.text.parse.locations import LocationParser, no_attribute
+        from tosa_convert.formats.mlir.text.parse.locations import LocationParser
 
         data = memoryview(text.encode())
         # The outermost location counts, too.
         cursor = TextCursor(data, "", self.max_depth + 1)
         try:
-            parser = LocationParser(cursor, self, Aliases(cursor), partial(no_attribute, cursor))
+            parser = LocationParser(cursor, self, Aliases(cursor), partial(self._metadata, cursor))
             found = parser.optional()
         except TosaConvertError:
             found = None
         if found is None or cursor.at != len(data):
             return self.name(text, self.encoder.unknown)
         return found
+
+    def _metadata(self, cursor: TextCursor) -> bytes:
+        """Parse the metadata of a fused location."""
+        from tosa_convert.formats.mlir.text.parse.attributes import AttributeParser
+        from tosa_convert.formats.mlir.text.parse.cursor import Aliases
+        from tosa_convert.formats.mlir.text.parse.elements import Resources
+        from tosa_convert.formats.mlir.text.parse.types import TypeParser
+
+        at, aliases = cursor.at, Aliases(cursor)
+        resources, types = (
+            Resources(cursor, self.encoder),
+            TypeParser(cursor, self.encoder, aliases),
+        )
+        cursor.at = at
+        return AttributeParser(cursor, self.encoder, aliases, types, resources)()
 
     def head(self, start: str) -> bytes:
         return self.numbers[code.FILE_LOCATION] + self.string(start[len('loc("') : -1])

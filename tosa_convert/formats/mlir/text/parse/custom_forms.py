@@ -190,6 +190,31 @@ class CustomForms:
         cursor.expect(b":", "':' and the type of the value")
         self.operations.check_types(operation.operands, [self.types().number], at)
 
+    def shape_operation(self, operation: ParsedOperation) -> None:
+        """Parse `%a : T to U`, or `%a [[0, 1], [2]] output_shape [2, %d, 3] : T into U`."""
+        cursor = self.cursor
+        cursor.skip()
+        at = cursor.at
+        operation.operands = [self.operations.value()]
+        while cursor.accept_word(b"output_shape") or cursor.peek(b"["):
+            cursor.skip_balanced(b"[", "'['")
+        self._more_attributes(operation)
+        cursor.expect(b":", "':' and the types of the operand and the result")
+        self.operations.check_types(operation.operands, [self.types().number], at)
+        if not (cursor.accept_word(b"to") or cursor.accept_word(b"into")):
+            raise cursor.unexpected("'to' or 'into', and the type of the result")
+        operation.types = [self.types().number]
+
+    def call(self, operation: ParsedOperation) -> None:
+        """`@f(%a, %b) : (T, U) -> V`."""
+        cursor = self.cursor
+        operation.attributes["callee"] = self.attributes()
+        cursor.expect(b"(")
+        operation.operands = self.operations.operands()
+        cursor.expect(b")")
+        self._more_attributes(operation)
+        operation.types = self.operations.signature(operation.operands)
+
     # -- control flow -------------------------------------------------------------------------
 
     def _bound(self) -> tuple[list[tuple[bytes, int]], list[int]]:
@@ -447,7 +472,11 @@ _FORMS: Final[
     "builtin.module": CustomForms.module,
     "func.func": CustomForms.function,
     "func.return": CustomForms.func_return,
+    "func.call": CustomForms.call,
     "arith.constant": CustomForms.constant,
+    **dict.fromkeys(
+        ("tensor.cast", "tensor.collapse_shape", "tensor.expand_shape"), CustomForms.shape_operation
+    ),
     **{
         f"{dialect}.{name}": form
         for dialect in ("util", "iree_input")

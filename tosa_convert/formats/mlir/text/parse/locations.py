@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final, NoReturn
+from typing import Final
 
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.encode import LocationEntries
@@ -247,8 +247,3 @@ class LocationParser:
         if len(found[0]) > len(str(_LARGEST)) or int(found[0]) > _LARGEST:
             cursor.refuse(f"a line or a column is larger than {_LARGEST}", found.start())
         return int(found[0])
-
-
-def no_attribute(cursor: TextCursor) -> NoReturn:
-    """Refuse an attribute, in a text that is a location by itself."""
-    raise cursor.unexpected("a location without attributes")

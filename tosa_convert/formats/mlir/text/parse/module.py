@@ -56,6 +56,7 @@ _TERMINATORS: Final = {"func.func": "func.return"} | dict.fromkeys(_FLOWS, "tosa
 #: Up to April 2022 a function had the attribute `type`.
 _FUNCTION_TYPE: Final = ("type", "function_type")
 
+_VALUE: Final = re.compile(rb"%[\w$.-]+(?:#[0-9]+)?")
 _LINE_OR_BRACKET: Final = re.compile(
     rb'\n|(?<![\w.$%#@-])loc\(|"[^"\\\n]*(?:\\.[^"\\\n]*)*"|//[^\n]*|->|[()\[\]{}<>]'
 )
@@ -369,8 +370,12 @@ class _ModuleParser:
                 closing.pop()
         if location >= 0:
             cursor.at = location
+        # What it uses is not dead, wherever its form has the values.
+        names = dict.fromkeys(_VALUE.findall(cursor.data, at, cursor.at))
+        values = map(self.operations.region.find, names)
+        operation.operands = [value for value in values if value is not None]
 
 
 def _is_foreign(name: str) -> bool:
     """Return whether a function that has an operation of this name is refused."""
-    return name.partition(".")[0] not in _READ and name != "arith.constant"
+    return name.partition(".")[0] not in (*_READ, "arith", "tensor")

@@ -12,13 +12,17 @@ from itertools import accumulate
 from typing import Final
 
 from tosa_convert.errors import Finding, TosaConvertError
-from tosa_convert.io.source_excerpt import excerpt_at
+from tosa_convert.graph.opset import BY_MLIR
+from tosa_convert.io.source_excerpt import SPLIT_MARKER, excerpt_at
 from tosa_convert.records import replace
 
 #: What MLIR calls a text that is not a file.
 UNNAMED: Final = "-"
 #: A position at the beginning of the place of an operator.
-_PLACE: Final = re.compile(r"([^\n]*?):(\d{1,9}):(\d{1,9}): ")
+_PLACE: Final = re.compile(r"([^\n]*?):(\d{1,9}):(\d{1,9})(?:: |\Z)")
+#: An operation in text, and an operator in a path.
+_WRITTEN: Final = re.compile(rb'"?(tosa\.[a-z]\w*)')
+_OPERATOR: Final = re.compile(r" operator #\d+ (\w+)\Z")
 #: The most findings that quote a line.
 _QUOTED: Final = 100
 #: The beginning of a function's arguments, in custom and in generic form; what is read of them.
@@ -110,9 +114,19 @@ class SourceText:
                     quoted += 1
                 excerpt = "" if offset is None else excerpt_at(self.data, offset)
                 where = f"{self.name}{finding.where[match.end(1) :]}"
-                finding = replace(finding, where=where, excerpt=excerpt)
+                message = finding.message + self._as_written(where, offset)
+                finding = replace(finding, where=where, message=message, excerpt=excerpt)
             found.append(finding)
         return tuple(found)
+
+    def _as_written(self, where: str, offset: int | None) -> str:
+        """Return what names the operation of the text, if the operator of a path is made of another."""
+        found, made = _WRITTEN.match(self.data, offset or 0), _OPERATOR.search(where)
+        if offset is None or found is None or made is None:
+            return ""
+        name = found[1].decode()
+        spec = BY_MLIR.get(name)
+        return "" if spec is not None and spec.name == made[1] else f" (the text has {name})"
 
     def with_excerpts(self, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
         """Return the findings; those at a position in this text quote its line, with a caret."""
@@ -163,7 +177,16 @@ def quoting(data: memoryview, path: str = "") -> Iterator[None]:
     except TosaConvertError as error:
         findings = error.findings
         if bytes(data[:4]) != b"ML\xefR":
-            findings = SourceText(data, path).with_excerpts(findings)
-        if findings is error.findings:
+            text = SourceText(data, path)
+            findings = text.of_operators(text.with_excerpts(findings))
+            if SPLIT_MARKER.search(data):
+                hint = "lines of // ----- separate modules: convert --split-input-file"
+                findings = tuple(
+                    replace(row, hint=f"{row.hint}; {hint}")
+                    if row.code == "ambiguous-function"
+                    else row
+                    for row in findings
+                )
+        if findings == error.findings:
             raise
         raise TosaConvertError(findings) from None
