@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tosa_convert import rewrites
 from tosa_convert.errors import TosaConvertError, fail
@@ -231,10 +231,11 @@ def _named(graph: Graph, interface: Interface, name: str) -> Graph:
 
 def _order(main: Block, interface: Interface) -> None:
     """Put inputs and outputs of a program and of its interface in the order of the model, in place."""
-    for order, *rows in (
-        (interface.input_order, main.inputs, interface.inputs),
-        (interface.output_order, main.outputs, interface.outputs),
-    ):
+    orders: list[tuple[Sequence[int], list[list[Any]]]] = [
+        (interface.input_order, [main.inputs, interface.inputs]),
+        (interface.output_order, [main.outputs, interface.outputs]),
+    ]
+    for order, rows in orders:
         for row in rows:
             if order and len(row) == len(order) and interface.cut is None:
                 row[:] = [row[position] for position in order]
