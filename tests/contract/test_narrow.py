@@ -179,7 +179,9 @@ def test_only_the_types_asked_for_are_narrowed(torch_mlir: Bindings, reports: li
     narrowed = export(torch_mlir, unary("tosa.abs", I64), narrow=["i64"])
     assert narrowed.version == tc.graph.versions.V1_0
     assert reports == ["narrowed i64 to i32 in 2 tensors: x, y"]
-    with pytest.raises(tc.TosaConvertError, match=r"found 'i32', expected one of i64, f64, f32, quant"):
+    with pytest.raises(
+        tc.TosaConvertError, match=r"found 'i32', expected one of i64, f64, f32, quant"
+    ):
         export(torch_mlir, unary("tosa.abs", I64), narrow=["i32"])
 
 

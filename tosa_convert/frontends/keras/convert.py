@@ -311,7 +311,13 @@ def describe(
             (interface.outputs, interface.output_order),
         )
     )
-    row: dict[str, object] = {"kind": kind, "path": path, "func": func, "member": member, "folder": users}
+    row: dict[str, object] = {
+        "kind": kind,
+        "path": path,
+        "func": func,
+        "member": member,
+        "folder": users,
+    }
     row |= {"weights": str(folder / _WEIGHTS), "inputs": inputs, "outputs": outputs}
     interface.original = "original.json"
     (folder / interface.original).write_text(json.dumps(row), encoding="utf-8")
