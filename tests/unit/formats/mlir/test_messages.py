@@ -74,6 +74,7 @@ def test_a_fused_location_with_metadata_comes_back(location: str) -> None:
     )
     graph = tc.load(text.encode())
     assert graph.main.operators[0].location == f"loc({location})"
+    assert b'"loc(' not in tc.dumps(tc.load(tc.dumps(graph)), "mlir")
     for form in ("mlir", "mlirbc"):
         again = tc.load(tc.dumps(tc.load(tc.dumps(graph)), form))
         assert again.main.operators[0].location == f"loc({location})"
