@@ -74,9 +74,22 @@ def test_a_fused_location_with_metadata_comes_back(location: str) -> None:
     )
     graph = tc.load(text.encode())
     assert graph.main.operators[0].location == f"loc({location})"
+    assert b'"loc(' not in tc.dumps(tc.load(tc.dumps(graph)), "mlir")
     for form in ("mlir", "mlirbc"):
         again = tc.load(tc.dumps(tc.load(tc.dumps(graph)), form))
         assert again.main.operators[0].location == f"loc({location})"
+
+
+@pytest.mark.parametrize(
+    "metadata", ['"{}"'.format("y" * 300), 'loc("c")', f"dense<{[*range(9)]}> : tensor<9xi32>"]
+)
+def test_metadata_that_text_would_shorten_stays_in_the_name_of_a_location(metadata: str) -> None:
+    location = f'loc(fused<{metadata}>["a"])'
+    graph = tc.load(OLD.replace("@f", "@g").encode())
+    graph.main.operators[-1].location = location
+    for form in ("mlir", "mlirbc"):
+        again = tc.load(tc.dumps(graph, form, validate=False), names="retain")
+        assert metadata in again.main.operators[-1].location.replace("\\22", '"')
 
 
 OLD = """func.func @f(%a: tensor<3x4xi8>, %b: tensor<5x4xi8>, %c: tensor<5xi32>) -> tensor<3x5xi8> {

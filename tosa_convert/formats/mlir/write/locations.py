@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.mlir.bytecode import format as code
@@ -16,6 +17,11 @@ from tosa_convert.io.options import DEFAULT_LIMITS, Limits
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.varint_columns import Numbers
     from tosa_convert.formats.mlir.text.parse.cursor import TextCursor
+
+
+#: Bytes of metadata that are printed in full, and what in it may be shortened nevertheless.
+_PRINTED: Final = 200
+_SHORTENED: Final = re.compile(rb"loc\(|dense|sparse|->|(?:[\[{][^\[{]*){16}")
 
 
 class LocationWriter(LocationEntries):
@@ -127,7 +133,12 @@ class LocationWriter(LocationEntries):
             TypeParser(cursor, self.encoder, aliases),
         )
         cursor.at = at
-        return AttributeParser(cursor, self.encoder, aliases, types, resources)()
+        attribute = AttributeParser(cursor, self.encoder, aliases, types, resources)()
+        # What text does not print in full must not be lost.
+        metadata = bytes(cursor.data[at : cursor.at])
+        if len(metadata) > _PRINTED or _SHORTENED.search(metadata):
+            raise cursor.unexpected("metadata that is printed in full")
+        return attribute
 
     def head(self, start: str) -> bytes:
         return self.numbers[code.FILE_LOCATION] + self.string(start[len('loc("') : -1])
