@@ -96,7 +96,9 @@ def _forbidden(found: Finding, source: str, interface: Interface) -> Finding:
         where = place_text(index, tensor)
     kind = interface.kinds.get(tensor, "")
     made = f"{kind or 'it'} would become what TOSA forbids: {found.message}"
-    hint = found.hint or "write it with other operators, or leave it to the caller"
+    other = "write it with other operators, or leave it to the caller"
+    is_long = "INT64" in found.message
+    hint = found.hint or ("to compute in 32 bits: --narrow i64" if is_long else other)
     where = f"{source}: {where or found.where}"
     return replace(found, code="not-lowered", where=where, message=made, hint=hint)
 
