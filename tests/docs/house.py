@@ -53,7 +53,16 @@ ARROWS: dict[str, set[str]] = {
     | {"formats.weights"},
     # Runs converters of frameworks in child processes, and reads what they write. A framework's folder
     # runs in the child: what is here imports only what reads the header of a file.
-    "frontends": {"errors", "extensions", "installation", "process", "io", "graph", "rewrites"}
+    "frontends": {
+        "errors",
+        "extensions",
+        "installation",
+        "process",
+        "io",
+        "graph",
+        "rewrites",
+        "rules",
+    }
     | {"formats.read"},
     "frontends.tflite": {"errors", "io", "graph", "rules", "builder", "frontends", "formats.read"}
     | {"frontends.tflite.read", "frontends.tflite.unlowered"},

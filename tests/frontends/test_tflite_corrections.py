@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 from frontends.lowered_tflite import NEEDS_TFLITE
-from frontends.tflite_operators.programs import Program
+from frontends.tflite_operators.programs import Program, one
 from frontends.tflite_operators.values import Array, Quantized
 from frontends.tflite_operators.write import all_programs, write
 
@@ -50,6 +50,17 @@ def rare_programs() -> Iterator[Program]:
     shares = ("int8", (2, 1000), Quantized((1 / 256,), -128))
     program.returns(program.apply("SOFTMAX", [x], shares, beta=1.0))
     yield program
+    floats = np.array([0.5, 2.5, -0.5, np.inf, -np.inf, np.nan, 300], np.float32)
+    for operator in ("ROUND", "SIGN", "RELU", "LOG_SOFTMAX"):
+        program = one(operator, "edges", [("float32", (7,))], ("float32", (7,)))
+        program.arrays["x0"] = floats if operator != "LOG_SOFTMAX" else floats[[0, 1, 2, 6] * 2][:7]
+        yield program
+    program = one("ATAN2", "zeros", [("float32", (2,))] * 2, ("float32", (2,)))
+    program.arrays = {name: np.zeros(2, np.float32) for name in program.arrays}
+    yield program
+    program = one("NEG", "int32_least", [("int32", (2,))], ("int32", (2,)))
+    program.arrays["x0"] = np.array([-(2**31), 5], np.int32)
+    yield program
 
 
 def corrected(row: Correction[Any]) -> Iterator[Program]:
@@ -67,7 +78,7 @@ def corrected(row: Correction[Any]) -> Iterator[Program]:
 def lowered_without(
     row: Correction[Any], program: Program, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> tc.Graph | None:
-    """Return the program without a correction; None if the converter fails."""
+    """Return the program without a correction; None if the converter fails, or writes no valid one."""
     from tosa_convert.frontends.tflite import convert
 
     others = {
@@ -80,7 +91,12 @@ def lowered_without(
     scratch.mkdir(parents=True)
     request = Request(frontend="tflite", source=str(path))
     interface: Interface = convert.lower(request, scratch)
-    return None if interface.not_lowered else finish(request, interface, scratch, ReadOptions())
+    try:
+        return finish(request, interface, scratch, ReadOptions())
+    except tc.TosaConvertError as error:
+        if error.code != "not-lowered":
+            raise
+        return None
 
 
 def is_equal_to_tflite(graph: tc.Graph, path: Path, given: list[Array]) -> bool:

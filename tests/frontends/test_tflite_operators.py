@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from frontends.recorded_tflite import check, merged
+from frontends.tflite_operators.programs import Program
 from frontends.tflite_operators.write import all_programs, write
 from frontends.tflite_schema import OPERATORS
 
@@ -67,6 +69,8 @@ SAMPLE: Final = (
     *("L2_NORMALIZATION/int8_rank_4_5", "L2_NORMALIZATION/uint8_rank_2_10"),
     *("LOG_SOFTMAX/int8_rank_4_5", "LOG_SOFTMAX/uint8_rank_2_10"),
 )
+#: Models into which the programs are merged, and those whose results are recorded.
+PARTS, RECORDED = 16, 4
 NEEDED: Final = ("tosa_converter_for_tflite", "ai_edge_litert")
 
 
@@ -118,6 +122,37 @@ def test_operators_and_options_are_those_of_the_schema() -> None:
             kinds = {"b": "Int8", "i": "Int32", "I": "Uint32", "f": "Float32", "?": "Bool"}
             assert found is not None, (union, one)
             assert found.groups() == (kinds.get(place[-1], "UOffsetTRelative"), place[:-1]), one
+
+
+def plain_programs() -> list[Program]:
+    """Return the programs that are equal to TFLite, without those that have states or several parts."""
+    known = json.loads((Path(__file__).with_name("operator_results.json")).read_text())["tflite"]
+    return [
+        program
+        for program in all_programs()
+        if known.get(f"{program.operator}/{program.name}") == "equal"
+        and not program.others
+        # A model has a placeholder for these only if it has no others.
+        and not (program.operator == "ABS" and program.name.startswith("int8"))
+        and not any(one.is_variable or one.dtype == "resource" for one in program.tensors)
+        and not any(one.dtype.startswith(("complex", "int64")) for one in program.tensors)
+    ]
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec(NEEDED[0]) is None, reason="the converter is not installed"
+)
+@pytest.mark.parametrize(
+    "part", [None, *(pytest.param(part, marks=pytest.mark.slow) for part in range(RECORDED))]
+)
+def test_programs_give_what_tflite_gave(part: int | None, tmp_path: Path) -> None:
+    """Of many operators in one model, the sample or a part of all; see recorded_tflite.py."""
+    chosen = plain_programs()
+    if part is None:
+        chosen = [one for one in chosen if f"{one.operator}/{one.name}" in SAMPLE]
+    else:
+        chosen = chosen[part::PARTS]
+    check(merged(chosen), tmp_path, 1e-4, others=0.25)
 
 
 @pytest.mark.usefixtures("refmodel")

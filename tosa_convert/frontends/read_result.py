@@ -6,29 +6,34 @@ import os
 import shlex
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert import rewrites
-from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError, fail
 from tosa_convert.formats.read import Input, foreign_operations, open_input, read_narrowed
 from tosa_convert.frontends.main_block import with_own_outputs, with_states
 from tosa_convert.frontends.partial.cut import Cut
 from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, NotLowered
 from tosa_convert.frontends.process.request import Request
-from tosa_convert.frontends.source_places import line_of, name_of
+from tosa_convert.frontends.source_places import line_of, name_of, place_text
 from tosa_convert.graph.dtypes import INT64
 from tosa_convert.graph.model import Block, Graph, counted
 from tosa_convert.graph.opset import VARIABLE_READ
 from tosa_convert.graph.rename import rename_in_order
 from tosa_convert.graph.static_shapes import open_inputs
+from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.io import log
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.records import replace
 from tosa_convert.rewrites.table import EXACT
+from tosa_convert.rules.validate import Validator
 
 if TYPE_CHECKING:
     from tosa_convert.formats.read import Narrowing
+
+_NO_INTERFACE: Final = Interface()
 
 
 def finish(request: Request, interface: Interface, folder: Path, options: ReadOptions) -> Graph:
@@ -58,6 +63,7 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
         log.warning("%s", line)
     graph = _named(graph, interface, request.frontend)
     graph, report = rewrites.apply(graph, *(EXACT if options.exact else ()))
+    refuse_forbidden(graph, request.shown or request.source, interface)
     if interface.places:  # Most models do not need it: a small one takes little more than imports.
         from tosa_convert.frontends.source_places import with_places
 
@@ -67,6 +73,34 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
     for line in _beyond_1_0(graph, interface):
         log.warning("%s", line)
     return graph
+
+
+def refuse_forbidden(graph: Graph, source: str, interface: Interface = _NO_INTERFACE) -> None:
+    """Refuse a program that TOSA forbids, by the names of the model's operators.
+
+    Raises:
+        TosaConvertError: "not-lowered" for each operator that TOSA forbids; what `verify` finds.
+    """
+    columns = refuse_unsound(graph)
+    rows = list(islice(Validator(graph, columns=columns).findings(), MAX_FINDINGS))
+    if rows:
+        raise TosaConvertError(_forbidden(row, source, interface) for row in rows)
+
+
+def _forbidden(found: Finding, source: str, interface: Interface) -> Finding:
+    """Return a finding of the rules as one about an operator of the model."""
+    tensor = name_of(found.where)
+    index = interface.operators.get(tensor)
+    where = line_of(interface.places.get(tensor, "")) or line_of(found.where)
+    if index is not None:
+        where = place_text(index, tensor)
+    kind = interface.kinds.get(tensor, "")
+    made = f"{kind or 'it'} would become what TOSA forbids: {found.message}"
+    other = "write it with other operators, or leave it to the caller"
+    is_long = "INT64" in found.message
+    hint = found.hint or ("to compute in 32 bits: --narrow i64" if is_long else other)
+    where = f"{source}: {where or found.where}"
+    return replace(found, code="not-lowered", where=where, message=made, hint=hint)
 
 
 def _beyond_1_0(graph: Graph, interface: Interface) -> Iterator[str]:

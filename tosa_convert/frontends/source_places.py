@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 #: In a location: the name of a tensor, and the TFLite file.
 _TENSOR: Final = re.compile(r'"((?:[^"\\]|\\.)*)"\("(?:[^"\\]|\\.)*":0:0\)')
 #: The first name of a location; a file is not one.
-_NAME: Final = re.compile(r'^loc\((?:fused\[)?"((?:[^"\\]|\\.)*)"(?!:)')
+_NAME: Final = re.compile(r'^loc\((?:callsite\()?(?:fused\[)?"((?:[^"\\]|\\.)*)"(?!:)')
 #: A file and a line.
 _LINE: Final = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):')
 

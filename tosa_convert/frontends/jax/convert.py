@@ -25,6 +25,7 @@ from tosa_convert.frontends.jax.walk import Problem
 from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, NotLowered
 from tosa_convert.frontends.process.python_file import call_factory, failure, tuple_of_arguments
 from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.read_result import refuse_forbidden
 from tosa_convert.graph.model import Graph
 from tosa_convert.rewrites.table import EXACT
 
@@ -118,7 +119,9 @@ def graph_of(
         raise not_lowered(function, list(rows_of(found.problems)))
     for remark in found.remarks():
         log.warning("%s", remark)
-    return rewrites.apply(found.graph, *(EXACT if exact else ())).graph
+    graph = rewrites.apply(found.graph, *(EXACT if exact else ())).graph
+    refuse_forbidden(graph, getattr(function, "__name__", type(function).__name__))
+    return graph
 
 
 def not_lowered(function: Callable[..., Any], rows: Sequence[NotLowered]) -> TosaConvertError:

@@ -135,6 +135,7 @@ class Interface:
         empty where it is that of the lowered function.
     function: the function of the program that is the model, if there are others; else "".
     operators: name of a tensor -> the number of the operator of a TFLite model that makes it.
+    kinds: name of a tensor -> what that operator is called.
     places: of a model that was made from the source: name of a tensor -> the location in the source of
         what makes it, as MLIR has it.
     absent: the distributions that the frontend needs and this Python does not have.
@@ -156,6 +157,7 @@ class Interface:
     output_order: list[int] = field(default_factory=list)
     function: str = ""
     operators: Mapping[str, int] = field(default_factory=dict)
+    kinds: Mapping[str, str] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
     absent: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)

@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 import tosa_convert.formats.mlir.read.module
 import tosa_convert.formats.mlir.write.module  # noqa: F401 - imported while the converter works
@@ -30,10 +32,12 @@ from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
 from tosa_convert.frontends.tflite.read import TfliteFile
 from tosa_convert.graph.model import Block, Graph, Operator, Region
 from tosa_convert.graph.names import unused_name
-from tosa_convert.graph.opset import CONST, CONST_SHAPE
+from tosa_convert.graph.opset import CONST, CONST_SHAPE, IDENTITY
 from tosa_convert.io import log
 from tosa_convert.io.options import ReadOptions, WriteOptions
 from tosa_convert.records import replace
+
+_NARROW: Final = "if it has integers of 64 bits: --narrow i64 (narrow='i64')"
 
 
 def complete_program(
@@ -78,12 +82,32 @@ def complete_program(
             return []
         for line in narrowing.report():
             log.warning("%s", line)
+        graph = with_unsigned_bits(graph)
         if decomposed is not None:
             graph = with_decompositions(graph, decomposed, file)
         if corrections:
             graph = with_corrections(graph, corrections, source)
         save(graph, folder / PROGRAM_FILE, "mlirbc", WriteOptions(validate=False))
     return warnings
+
+
+def with_unsigned_bits(graph: Graph) -> Graph:
+    """Return the graph with arguments and results of UINT16 and UINT32 as they are, bit for bit.
+
+    The converter rescales them, by which numbers of the upper half become those of the lower one.
+    """
+
+    def unchanged(block: Block, op: Operator) -> Operator:
+        is_unsigned = op.attributes.get("input_unsigned") or op.attributes.get("output_unsigned")
+        tensor = block.tensors.get(op.outputs[0]) if is_unsigned else None
+        if tensor is None or tensor.dtype.name not in ("INT16", "INT32"):
+            return op
+        if block.tensors[op.inputs[0]].dtype is not tensor.dtype:
+            return op
+        return Operator(IDENTITY, op.inputs[:1], op.outputs, {}, op.location)
+
+    main = graph.main
+    return with_main(graph, replace(main, operators=[unchanged(main, op) for op in main.operators]))
 
 
 def with_corrections(graph: Graph, wanted: Sequence[Wanted], source: str) -> Graph:
@@ -226,7 +250,14 @@ def _decompose(
         for index, tensor in enumerate(known)
     ]
     constants = [None if t.data is None else t.data.numpy().reshape(t.shape or ()) for t in known]
-    dtypes = [model.tensors[one].dtype for one in model.takes(operator).values()]
+    taken = [model.tensors[one] for one in model.takes(operator).values()]
+    dtypes = [one.dtype for one in taken]
+    for at, one in enumerate(taken):
+        if one.dtype == "uint8" and len(
+            one.data
+        ):  # Without a scale the converter gives another one.
+            bits = np.frombuffer(one.data, np.int8).reshape(one.shape)
+            constants[at], values[at] = bits, b.const(bits)
     shape: tuple[int, ...] = ()
     dtype = ""
     if operator.outputs:
@@ -234,6 +265,11 @@ def _decompose(
     given = Given(values, constants, dtypes, shape, dtype)
     try:
         b.output(*DECOMPOSITIONS[cut.operator].lower(b, given, facts))
+    except TosaConvertError as error:
+        if error.code != "invalid-operator":
+            raise
+        message = f"{cut.operator} would become what TOSA forbids: {error.findings[0].message}"
+        raise fail("not-lowered", cut.where, message, _NARROW) from error
     except (LookupError, ValueError, ArithmeticError, MemoryError) as error:
         types = ", ".join(tensor.type_text() for tensor in known)
         message = f"{cut.operator} of {types} does not have the operands that it has in TFLite"

@@ -100,10 +100,9 @@ def _interface(path: Path, request: Request, folder: Path) -> Interface:
     whole, remarks = _with_repairs(chosen, model)
     if model.other_signatures and not request.func:
         names = ", ".join(map(repr, model.other_signatures))
-        remarks.append(
-            f"signatures of other subgraphs are not converted: {names}; --func chooses one"
-        )
-    remarks += _hybrid_remarks(model)
+        left = f"signatures of other subgraphs are not converted: {names}"
+        remarks.append(f"{left}; --func chooses one")
+    remarks += _remarks(model)
     cut = None
     if request.cut:
         model, cut = cut_out(model, request.cut)
@@ -123,7 +122,8 @@ def _interface(path: Path, request: Request, folder: Path) -> Interface:
     except DamagedError as error:
         damage = error  # If the converter fails, what it says comes first.
     shapes = _by_tensor(rest, request.input_shapes)
-    is_completed = bool(decomposed or wanted)
+    ends = {rest.tensors[one].dtype for one in (*rest.inputs, *rest.outputs)}
+    is_completed = bool(decomposed or wanted or ends & {"uint16", "uint32"})
     meanwhile = warm_up if is_completed else _do_nothing
     not_lowered = _write_program(rest, whole, path, shapes, folder, meanwhile)
     if damage is not None:
@@ -144,6 +144,7 @@ def _interface(path: Path, request: Request, folder: Path) -> Interface:
         function=func,
         model=runs,
         operators=model.operator_making(),
+        kinds=model.kinds(),
         cut=cut,
     )
 
@@ -154,6 +155,10 @@ def _function_of(model: TfliteFile) -> str:
         return _MAIN
     # A SavedModel without the signature serving_default has no subgraph of the name main.
     return (model.name or _MAIN) if model.other_signatures else ""
+
+
+def _remarks(model: TfliteFile) -> list[str]:
+    return [*_hybrid_remarks(model), *_custom_remarks(model)]
 
 
 def _hybrid_remarks(model: TfliteFile) -> list[str]:
@@ -170,6 +175,17 @@ def _hybrid_remarks(model: TfliteFile) -> list[str]:
         return []
     what = "weights of integers become FP32, and TFLite would quantise the inputs in each call"
     return [f"{counted(len(found), 'product')} of FP32, beginning with {found[0]}: {what}"]
+
+
+def _custom_remarks(model: TfliteFile) -> list[str]:
+    """Tell of operators that TFLite does not define either."""
+    parts = reached(model).values()
+    names = [one.custom for part in parts for one in part.operators if one.custom]
+    if not names:
+        return []
+    listed = ", ".join(dict.fromkeys(names))
+    what = "only a program that has them can run it"
+    return [f"{counted(len(names), 'custom operator')} became CUSTOM of TOSA: {listed}; {what}"]
 
 
 def _with_repairs(

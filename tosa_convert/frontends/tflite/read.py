@@ -62,6 +62,11 @@ class Tensor:
         """Return whether it outlives a call: it is one of the converter's values in no program."""
         return self.is_variable or self.dtype == "resource"
 
+    @property
+    def is_empty_constant(self) -> bool:
+        """Return whether it is a list of no integers, such as of no axes, that no operator makes."""
+        return self.shape == (0,) and self.dtype == "int32"
+
     def integers(self) -> list[int]:
         """Return the elements of a constant of int32; [] of any other tensor."""
         if self.dtype != "int32" or len(self.data) % 4:
@@ -135,9 +140,9 @@ class TfliteFile:
         return found
 
     def takes(self, operator: Operator) -> dict[int, int]:
-        """Return the operands of an operator but states, by their positions."""
-        rows = enumerate(operator.inputs)
-        return {at: one for at, one in rows if one >= 0 and not self.tensors[one].is_state}
+        """Return the operands of an operator but states and empty lists, by their positions."""
+        rows = [(at, one, self.tensors[one]) for at, one in enumerate(operator.inputs) if one >= 0]
+        return {at: one for at, one, row in rows if not (row.is_state or row.is_empty_constant)}
 
     def result(self, operator: Operator) -> Tensor:
         """Return the first result of an operator."""
@@ -147,6 +152,14 @@ class TfliteFile:
         """Return the position of the operator that makes a tensor, by the tensor's name."""
         return {
             self.tensors[tensor].name: operator.index
+            for operator in self.operators
+            for tensor in operator.outputs
+        }
+
+    def kinds(self) -> dict[str, str]:
+        """Return what the operator that makes a tensor is called, by the tensor's name."""
+        return {
+            self.tensors[tensor].name: operator.custom or operator_name(operator.code)
             for operator in self.operators
             for tensor in operator.outputs
         }

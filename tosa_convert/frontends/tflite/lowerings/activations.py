@@ -148,27 +148,56 @@ def _lower_relu(group: Group, facts: _Rescaled, write: Writer) -> None:
     write.operators += [corrected if one is rescale else one for one in group.operators]
 
 
-def _find_leaky_relu(model: TfliteFile, operator: TfliteOperator) -> _Rescaled | None:
+@dataclass(frozen=True, slots=True)
+class _Slopes:
+    """zero_point: of the operand. sizes: multiplier and shift above and below it.
+
+    is_falling: whether the slope below it is negative.
+    """
+
+    zero_point: int
+    result_zero_point: int
+    sizes: tuple[tuple[int, int], tuple[int, int]]
+    is_falling: bool
+
+
+def _find_leaky_relu(model: TfliteFile, operator: TfliteOperator) -> _Slopes | None:
     given, result = model.tensors[operator.inputs[0]], model.result(operator)
     slope = 0.0 if operator.options is None else operator.options.real(0)
-    if result.dtype not in RANGES or not given.scale or not result.scale or not 0 < slope <= 1:
+    if result.dtype not in RANGES or not given.scale or not result.scale:
         return None
-    scales = given.scale, single(given.scale * slope)
-    rows = (multiplier_and_shift(single(scale / result.scale), 1.0) for scale in scales)
-    found = tuple(row for row in rows if row is not None)
-    return _Rescaled(found) if len(found) == len(scales) else None
+    scales = given.scale, single(given.scale * abs(slope))
+    above, below = (multiplier_and_shift(single(one / result.scale), 1.0) for one in scales)
+    if above is None:
+        return None
+    less = OFFSETS.get(result.dtype, 0)
+    zero_points = given.zero_point - less, result.zero_point - less
+    # A slope that no shift has makes 0 of every number.
+    return _Slopes(*zero_points, (above, below or (0, _ONE[1])), slope < 0)
 
 
-def _lower_leaky_relu(group: Group, facts: _Rescaled, write: Writer) -> None:
-    """Take the larger of two products, each with TFLite's multiplier to the result."""
-    group.the("MAXIMUM")
-    rescales = [one for one in group.operators if one.spec.name == "RESCALE"]
-    if len(rescales) != 3 or rescales[2] is not group.making(group.result):
-        raise OtherFormError
-    sizes = iter((*facts.sizes, _ONE))
-    for one in group.operators:
-        is_rescale = one.spec.name == "RESCALE"
-        write.operators.append(_with_multiplier(one, next(sizes), write) if is_rescale else one)
+def _lower_leaky_relu(group: Group, facts: _Slopes, write: Writer) -> None:
+    """Choose one of two products by the sign of the number, each with TFLite's multiplier."""
+    from tosa_convert.graph.dtypes import RoundingMode
+
+    wide = write.emit("CAST", [group.only_input("RESCALE")], dtype="INT32")
+    number = write.by("SUB", wide, facts.zero_point)
+    zero = write.values([0], "INT32")
+    products = []
+    for multiplier, shift in facts.sizes:
+        scale = write.values([multiplier], "INT32"), write.values([shift], "INT8")
+        attributes = {"scale32": True, "rounding_mode": RoundingMode.DOUBLE_ROUND}
+        attributes |= dict.fromkeys(("per_channel", "input_unsigned", "output_unsigned"), False)
+        operands = [number, *scale, zero, zero]
+        products.append(write.emit("RESCALE", operands, attributes, dtype="INT32"))
+    above, below = products
+    if facts.is_falling:
+        below = write.emit("SUB", [write.number(0, below), below])
+    is_negative = write.emit("GREATER", [write.number(0, number), number])
+    chosen = write.emit("SELECT", [is_negative, below, above])
+    moved = write.by("ADD", chosen, facts.result_zero_point)
+    low, high = (-128, 127) if write.tensors[group.result].dtype.name == "INT8" else RANGES["int16"]
+    write.emit("CAST", [write.between(moved, low, high)], results=[group.result])
 
 
 def _with_multiplier(rescale: Operator, sizes: Sequence[int], write: Writer) -> Operator:
@@ -278,7 +307,7 @@ CORRECTIONS: Final[tuple[Correction[Any], ...]] = (
     ),
     Correction(
         "LEAKY_RELU",
-        "the converter's multipliers come from another precision, and it rounds once more",
+        "the converter takes the larger of two products, with multipliers of another precision",
         _find_leaky_relu,
         _lower_leaky_relu,
     ),

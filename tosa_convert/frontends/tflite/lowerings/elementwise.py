@@ -120,38 +120,25 @@ def _bounded(compute: _Compute) -> Decomposition[_Bounds]:
     return Decomposition(_find_bounded, lower)
 
 
-def _find_floor_div(model: TfliteFile, operator: Operator) -> bool:
-    """Find those whose operands are both repeated, with which the converter fails."""
-    shape = model.result(operator).shape
-    operands = model.operands(operator, 2)
-    return all(one.dtype == "int32" and one.shape != shape for one in operands)
-
-
-def _lower_floor_div(b: Builder, given: Given, facts: bool) -> list[Value]:
-    """Round the quotient down: INTDIV rounds it towards zero, one too large if the signs differ."""
-    x, y = _ranked_operands(b, given)
-    zero = 0
-    quotient = b.intdiv(x, y)
-    rest = b.sub(x, b.mul(quotient, y))
-    differ = b.logical_xor(b.greater(zero, rest), b.greater(zero, y))
-    is_above = b.logical_and(differ, b.logical_not(b.equal(rest, zero)))
-    return [b.sub(quotient, b.cast(is_above, dtype="int32"))]
-
-
 def _find_right_shift(model: TfliteFile, operator: Operator) -> bool:
     x, places = model.operands(operator, 2)
     return x.dtype == places.dtype and x.dtype in _SHIFTED
 
 
 def _lower_right_shift(b: Builder, given: Given, facts: bool) -> list[Value]:
-    """At most by the bits of the type, whose sign fills the upper ones."""
+    """At most by the bits of the type, whose sign fills the upper ones.
+
+    Of a negative count of places the lower five bits count, as on processors.
+    """
     x, places = _ranked_operands(b, given)
     wide, wide_places = (
         one if str(one.dtype) == "INT32" else b.cast(one, dtype="int32") for one in (x, places)
     )
     if given.dtype in _MASKS:
-        wide = b.bitwise_and(wide, _MASKS[given.dtype])
-    by = b.minimum(wide_places, _SHIFTED[given.dtype])
+        wide, wide_places = (b.bitwise_and(one, _MASKS[given.dtype]) for one in (wide, wide_places))
+    is_negative = b.greater(0, wide_places)
+    masked = 31 if given.dtype == "uint32" else b.bitwise_and(wide_places, 31)
+    by = b.minimum(b.select(is_negative, masked, wide_places), _SHIFTED[given.dtype])
     if given.dtype == "uint32":
         return [b.logical_right_shift(wide, by)]
     shifted = b.arithmetic_right_shift(wide, by, round=False)
@@ -256,58 +243,6 @@ def _lower_fake_quant(b: Builder, given: Given, facts: _Steps) -> list[Value]:
     return [b.add(b.mul(steps, facts.scale), facts.low)]
 
 
-def _find_truncated(model: TfliteFile, operator: Operator) -> str | None:
-    """Find conversions to integers, and the type of the result."""
-    given, result = model.tensors[operator.inputs[0]], model.result(operator)
-    is_integer = result.dtype in ("int8", "uint8", "int16", "int32")
-    return result.dtype if given.dtype.startswith("float") and is_integer else None
-
-
-def _lower_truncated(group: Group, dtype: str, write: Writer) -> None:
-    """Convert to integers towards zero; CAST rounds to the nearest."""
-    cast = group.the("CAST")
-    (value,) = cast.inputs
-    if len(group.operators) != 1 or not write.tensors[value].dtype.is_float:
-        raise OtherFormError
-    is_negative = write.emit("GREATER", [write.number(0, value), value])
-    ceiling, floor = write.emit("CEIL", [value]), write.emit("FLOOR", [value])
-    whole = write.emit("SELECT", [is_negative, ceiling, floor])
-    if dtype != "uint8":
-        write.emit("CAST", [whole], results=[group.result])
-        return
-    # Inside of the program unsigned numbers are 128 smaller.
-    number = write.emit("CAST", [whole], dtype="INT32")
-    signed = write.emit("SUB", [number, write.number(128, number)])
-    write.emit("CAST", [signed], results=[group.result])
-
-
-def _find_saturated(model: TfliteFile, operator: Operator) -> tuple[int, int] | None:
-    """Find the lowest and the highest element inside of the program."""
-    given, result = model.tensors[operator.inputs[0]], model.result(operator)
-    if given.dtype != "float32" or result.dtype not in ("int8", "uint8"):
-        return None
-    less = OFFSETS.get(result.dtype, 0)
-    low, high = RANGES[result.dtype]
-    return low - less, high - less
-
-
-def _lower_saturated(group: Group, bounds: tuple[int, int], write: Writer) -> None:
-    """Bound the values before a conversion to fewer bits, which would wrap around."""
-    last = group.making(group.result)
-    if last is None or last.spec.name != "CAST":
-        raise OtherFormError
-    (value,) = last.inputs
-    made = group.making(value)
-    if write.tensors[value].dtype.is_float:
-        # Without a zero point there is one conversion, and that saturates.
-        write.operators += group.operators
-        return
-    if made is None or write.tensors[value].dtype.name != "INT32":
-        raise OtherFormError
-    write.operators += [one for one in group.operators if one is not last]
-    write.emit("CAST", [write.between(value, *bounds)], results=[group.result])
-
-
 DECOMPOSITIONS: Final[dict[str, Decomposition[Any]]] = {
     "EQUAL": _comparison(lambda b, x, y: b.equal(x, y)),
     "NOT_EQUAL": _comparison(lambda b, x, y: b.logical_not(b.equal(x, y))),
@@ -319,7 +254,6 @@ DECOMPOSITIONS: Final[dict[str, Decomposition[Any]]] = {
     "SUB": _bounded(lambda b, x, y: b.sub(x, y)),
     "MUL": _bounded(lambda b, x, y: b.mul(x, y)),
     "DIV": _bounded(lambda b, x, y: b.intdiv(x, y)),
-    "FLOOR_DIV": Decomposition(_find_floor_div, _lower_floor_div),
     "RIGHT_SHIFT": Decomposition(_find_right_shift, _lower_right_shift),
     "BITWISE_XOR": Decomposition(_find_exclusive_or, _lower_exclusive_or),
     "ELU": Decomposition(_find_elu, _lower_elu),
@@ -327,10 +261,6 @@ DECOMPOSITIONS: Final[dict[str, Decomposition[Any]]] = {
     "FAKE_QUANT": Decomposition(_find_fake_quant, _lower_fake_quant),
 }
 CORRECTIONS: Final[tuple[Correction[Any], ...]] = (
-    Correction("CAST", "the converter rounds to the nearest", _find_truncated, _lower_truncated),
-    Correction(
-        "QUANTIZE", "numbers out of the range wrap around", _find_saturated, _lower_saturated
-    ),
     Correction(
         "BITWISE_XOR",
         "the highest bit of unsigned numbers is inverted, and 16 bits saturate",

@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from tosa_convert.errors import fail
 from tosa_convert.frontends.partial.cut import Cut, CutOperator, Operand
 from tosa_convert.frontends.process.interface import NotLowered
 from tosa_convert.frontends.source_places import place_text
+from tosa_convert.frontends.tflite.edit_bytes import reached
 from tosa_convert.frontends.tflite.lowerings import (
     activations,
+    conversions,
+    division,
     elementwise,
     functions,
     lstm,
@@ -35,9 +39,43 @@ from tosa_convert.frontends.tflite.lowerings.lowering import (
 from tosa_convert.frontends.tflite.read import Operator, TfliteFile, expected_form, operator_name
 from tosa_convert.records import NamedTuple
 
+_OPEN: Final = "it cannot be replaced because sizes are not fixed"
+_FIX_SIZES: Final = "make the model with fixed sizes"
+_INSIDE: Final = "it cannot be replaced inside of a loop or a branch"
+#: Operators that move elements, or are lowered by us, whatever the elements mean.
+_KEEP_BITS: Final = frozenset(
+    [
+        "BITWISE_XOR",
+        "BROADCAST_TO",
+        "CAST",
+        "CONCATENATION",
+        "DYNAMIC_UPDATE_SLICE",
+        "EXPAND_DIMS",
+        "GATHER",
+        "GATHER_ND",
+        "IF",
+        "PACK",
+        "RESHAPE",
+        "REVERSE_V2",
+        "RIGHT_SHIFT",
+        "SELECT",
+        "SELECT_V2",
+        "SHAPE",
+        "SLICE",
+        "SPLIT",
+        "SPLIT_V",
+        "SQUEEZE",
+        "STRIDED_SLICE",
+        "TILE",
+        "TRANSPOSE",
+        "UNPACK",
+        "WHILE",
+    ]
+)
 #: Operator that the converter does not lower in every form -> how it is decomposed.
 DECOMPOSITIONS: Final[Mapping[str, Decomposition[Any]]] = {
     **activations.DECOMPOSITIONS,
+    **division.DECOMPOSITIONS,
     **elementwise.DECOMPOSITIONS,
     **lstm.DECOMPOSITIONS,
     **movement.DECOMPOSITIONS,
@@ -48,11 +86,13 @@ DECOMPOSITIONS: Final[Mapping[str, Decomposition[Any]]] = {
     **variables.DECOMPOSITIONS,
 }
 _ROWS: Final[tuple[Correction[Any], ...]] = (
+    *conversions.CORRECTIONS,
     *elementwise.CORRECTIONS,
     *functions.CORRECTIONS,
     *movement.CORRECTIONS,
     *normalization.CORRECTIONS,
     *products.CORRECTIONS,
+    *reductions.CORRECTIONS,
     *activations.CORRECTIONS,
     *resize.CORRECTIONS,
 )
@@ -170,45 +210,84 @@ def without_decomposed(model: TfliteFile) -> tuple[TfliteFile, Decomposed | None
     return rest, Decomposed(model, cut, facts)
 
 
-def _facts(model: TfliteFile, operator: Operator) -> Any:
-    """Find what the decomposition of an operator needs; None if it has none."""
+def _facts(model: TfliteFile, operator: Operator, *, can_cut: bool = True) -> Any:
+    """Find what the decomposition of an operator needs; None if it has none.
+
+    can_cut: whether the operator can be cut out of its subgraph.
+    """
     row = DECOMPOSITIONS.get(operator_name(operator.code))
-    tensors = [model.tensors[one] for one in (*operator.inputs, *operator.outputs) if one >= 0]
-    sizes = (size for tensor in tensors for size in tensor.shape)
-    if row is None or min(sizes, default=1) < 1:
+    if row is None:
         return None
     try:
-        return row.find(model, operator)
+        facts = row.find(model, operator)
     except (IndexError, ValueError, ZeroDivisionError):
         # It has other operands than its kind: the converter says what is wrong with it.
         return None
+    numbers = (*operator.inputs, *operator.outputs)
+    tensors = [model.tensors[one] for one in numbers if one >= 0]
+    is_fixed = all(size >= 0 for tensor in tensors for size in tensor.shape)
+    if is_found(facts) and not (can_cut and is_fixed):
+        why, hint = (_OPEN, _FIX_SIZES) if can_cut else (_INSIDE, "")
+        return Refused(f"{row.fault}; {why}", hint) if row.fault else None
+    # Of nothing there is nothing to compute.
+    has_elements = all(0 not in tensor.shape for tensor in tensors if not tensor.is_empty_constant)
+    return facts if has_elements or isinstance(facts, Refused) else None
 
 
 def find_refused(model: TfliteFile) -> Iterator[NotLowered]:
     """Find the operators that no row decomposes, for a reason that the user is told."""
-    for operator in model.operators:
-        if isinstance(facts := _facts(model, operator), Refused):
-            yield NotLowered(
-                operator=operator_name(operator.code),
-                where=_where(model, operator),
-                reason=facts.reason,
-                hint=facts.hint,
-                index=operator.index,
-            )
+    for number, part in reached(model).items():
+        is_main = number == model.subgraph
+        for operator in (model if is_main else part).operators:
+            facts = _facts(part, operator, can_cut=is_main) or _wide_unsigned(part, operator)
+            if isinstance(facts, Refused):
+                yield NotLowered(
+                    operator=operator_name(operator.code),
+                    where=_where(part, operator),
+                    reason=facts.reason,
+                    hint=facts.hint,
+                    index=operator.index if is_main else None,
+                )
+
+
+def _wide_unsigned(model: TfliteFile, operator: Operator) -> Refused | None:
+    """Find operators that would take UINT16 and UINT32 for signed integers."""
+    numbers = (*operator.inputs, *operator.outputs)
+    types = {model.tensors[one].dtype for one in numbers if one >= 0} & {"uint16", "uint32"}
+    if not types or operator_name(operator.code) in _KEEP_BITS:
+        return None
+    return Refused(f"its integers of {types.pop()} would be taken for signed ones")
 
 
 def find_corrections(model: TfliteFile) -> Iterator[Wanted]:
-    """Find the lowerings of a model that the converter writes wrongly.
+    """Find the lowerings of a model, and of subgraphs that it calls, that the converter writes wrongly.
 
     Raises:
         DamagedError: an operator has other operands or options than in TFLite.
+        TosaConvertError: "not-lowered" if operators of several subgraphs make tensors of one name, and
+            are not corrected alike.
     """
-    for operator in model.operators:
-        name = operator_name(operator.code)
-        if not operator.outputs:
-            continue
-        with expected_form(model, operator.index, name):
-            for row in CORRECTIONS.get(name, ()):
-                facts = row.find(model, operator)
-                if is_found(facts):
-                    yield Wanted(model.result(operator).name, row, facts)
+    found: dict[str, list[Wanted]] = {}
+    for number, part in reached(model).items():
+        graph = model if number == model.subgraph else part
+        for operator in graph.operators:
+            if operator.outputs:
+                name = graph.result(operator).name
+                wanted = list(_corrections_of(graph, operator))
+                if found.setdefault(name, wanted) != wanted:
+                    message = (
+                        f'operators of several subgraphs make "{name}", and one is lowered wrongly'
+                    )
+                    hint = "convert the model again, or rename the tensors"
+                    raise fail("not-lowered", _where(graph, operator), message, hint)
+    for rows in found.values():
+        yield from rows
+
+
+def _corrections_of(model: TfliteFile, operator: Operator) -> Iterator[Wanted]:
+    name = operator_name(operator.code)
+    with expected_form(model, operator.index, name):
+        for row in CORRECTIONS.get(name, ()):
+            facts = row.find(model, operator)
+            if is_found(facts):
+                yield Wanted(model.result(operator).name, row, facts)

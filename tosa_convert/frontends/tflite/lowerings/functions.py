@@ -16,6 +16,7 @@ from tosa_convert.records import NamedTuple, dataclass, replace
 
 if TYPE_CHECKING:
     from tosa_convert.frontends.tflite.lowerings.writer import Writer
+    from tosa_convert.graph.model import Operator as TosaOperator
 
 
 _FLOATS: Final = frozenset({"FP32", "FP16", "BF16"})
@@ -44,8 +45,6 @@ _ELEMENTS: Final = [
     round(65536 / (1 + math.exp(-place / 24))) + (str(place) in _ABOVE.split()) - _LOWEST
     for place in range(256)
 ]
-#: Elements of a constant divisor of which the quotient is computed again.
-_MOST_ELEMENTS: Final = 4096
 
 
 def find_abs_table(model: TfliteFile, operator: Operator) -> list[int] | None:
@@ -112,65 +111,119 @@ def _lower_exponential(group: Group, facts: bool, write: Writer) -> None:
     write.emit("CAST", [rounded], results=[group.result])
 
 
-def _find_floor_mod(model: TfliteFile, operator: Operator) -> list[float]:
-    """Find the elements of a constant divisor, if there are few."""
-    if len(operator.inputs) < 2:
-        return []
-    tensor = model.tensors[operator.inputs[1]]
-    form = {"float32": "f", "int32": "i"}.get(tensor.dtype)
-    if form is None or len(tensor.data) > 4 * _MOST_ELEMENTS:
-        return []
-    return list(map(float, struct.unpack(f"<{len(tensor.data) // 4}{form}", tensor.data)))
+def _find_float(model: TfliteFile, operator: Operator) -> bool:
+    return model.result(operator).dtype.startswith("float")
 
 
-def _lower_floor_mod(group: Group, constant: list[float], write: Writer) -> None:
-    """Compute the rest of x / y that has the sign of y."""
-    product = group.making(group.the("FLOOR").inputs[0])
-    if product is None or product.spec.name != "MUL":
-        raise OtherFormError
-    value, inverse = product.inputs[:2]
-    keep = group.making(value)
-    if keep is not None:  # A reshape for the broadcast.
-        write.operators.append(keep)
-    divisor = _divisor(group, constant, write, inverse)
-    if write.tensors[value].dtype.is_float:
-        quotient = write.emit("MUL", [value, write.emit("RECIPROCAL", [divisor])])
-        whole = write.emit("FLOOR", [quotient])
+def _lower_round(group: Group, facts: bool, write: Writer) -> None:
+    """Round to the nearest integer; of halves to the even one."""
+    value = group.only_input("FLOOR")
+    floor = write.emit("FLOOR", [value])
+    rest = write.emit("SUB", [value, floor])
+    half = write.by("MUL", floor, 0.5)
+    is_even = write.emit("EQUAL", [half, write.emit("FLOOR", [half])])
+    is_odd = write.emit("LOGICAL_NOT", [is_even])
+    is_half, is_more = write.by("EQUAL", rest, 0.5), write.by("GREATER", rest, 0.5)
+    is_up = write.emit("LOGICAL_OR", [is_more, write.emit("LOGICAL_AND", [is_half, is_odd])])
+    write.emit("SELECT", [is_up, write.by("ADD", floor, 1), floor], results=[group.result])
+
+
+def _lower_sign(group: Group, facts: bool, write: Writer) -> None:
+    """Return NaN for NaN; the converter writes 0."""
+    value = group.only_input("GREATER")
+    sign = write.like(group.result)
+    write.operators += group.returning(sign)
+    is_number = write.emit("EQUAL", [value, value])
+    write.emit("SELECT", [is_number, sign, value], results=[group.result])
+
+
+def _find_no_maximum(model: TfliteFile, operator: Operator) -> bool:
+    return model.result(operator).dtype == "float32"
+
+
+def _lower_log_softmax(group: Group, facts: bool, write: Writer) -> None:
+    """Subtract the largest element, so that no power overflows."""
+    value = group.only_input("LOG")
+    axis = {"axis": len(write.tensors[value].shape or ()) - 1}
+    largest = write.emit("REDUCE_MAX", [value], axis)
+    distance = write.emit("SUB", [value, largest])
+    total = write.emit("REDUCE_SUM", [write.emit("EXP", [distance])], axis)
+    write.emit("SUB", [distance, write.emit("LOG", [total])], results=[group.result])
+
+
+def _find_open_relu(model: TfliteFile, operator: Operator) -> bool:
+    return model.result(operator).dtype == "float32"
+
+
+def _without_bound(one: TosaOperator) -> TosaOperator:
+    if one.spec.name != "CLAMP":
+        return one
+    bound = one.attributes["max_val"]
+    assert isinstance(bound, bytes)
+    infinity = struct.pack("<f", math.inf).ljust(len(bound), b"\0")
+    return replace(one, attributes={**one.attributes, "max_val": infinity})
+
+
+def _find_integer(model: TfliteFile, operator: Operator) -> str | None:
+    """Find ABS and NEG of integers that TOSA bounds, or does not define, at the lowest one."""
+    given, result = model.tensors[operator.inputs[0]], model.result(operator)
+    is_negated = operator_name(operator.code) == "NEG"
+    types = ("int8", "int16", "int32") if is_negated else ("int16", "int32")
+    if result.dtype not in types:
+        return None
+    # Of a scale, the absolute value saturates; all others keep their lower bits.
+    return "saturated" if given.scale and not is_negated else "negated" if is_negated else "plain"
+
+
+def _lower_integer(group: Group, kind: str, write: Writer) -> None:
+    value = group.only_input("ABS", "NEGATE")
+    dtype = write.tensors[value].dtype
+    is_wide = dtype.name == "INT32"
+    wide = value if is_wide else write.emit("CAST", [value], dtype="INT32")
+    least = -(1 << 31)
+    inner = write.by("MAXIMUM", wide, least + 1) if is_wide else wide
+    if kind == "negated":
+        found = write.emit("SUB", [write.number(0, inner), inner])
     else:
-        whole = write.emit("INTDIV", [value, divisor])
-    rest = write.emit("SUB", [value, write.emit("MUL", [whole, divisor])])
-    zero = write.number(0, rest)
-    # Of the other sign: the quotient was rounded up, or towards zero.
-    signs = [write.emit("GREATER", [zero, one]) for one in (rest, divisor)]
-    differ = write.emit("LOGICAL_XOR", signs)
-    is_rest = write.emit("LOGICAL_NOT", [write.emit("EQUAL", [rest, zero])])
-    up = write.emit("LOGICAL_AND", [differ, is_rest])
-    rest = write.emit("SELECT", [up, write.emit("ADD", [rest, divisor]), rest])
-    sizes = [write.emit("ABS", [one]) for one in (rest, divisor)]
-    too_large = write.emit("GREATER_EQUAL", sizes)
-    less = write.emit("SUB", [rest, divisor])
-    write.emit("SELECT", [too_large, less, rest], results=[group.result])
+        found = write.emit("ABS", [inner])
+    if is_wide:
+        is_least = write.by("EQUAL", wide, least)
+        write.emit("SELECT", [is_least, wide, found], results=[group.result])
+        return
+    if kind == "saturated":
+        found = write.by("MINIMUM", found, (1 << 15) - 1)
+    write.emit("CAST", [found], results=[group.result])
 
 
-def _divisor(group: Group, constant: list[float], write: Writer, inverse: str) -> str:
-    """Find the value whose inverse the converter computed, in the shape of that inverse."""
-    made = group.making(inverse)
-    if made is None:  # It was folded: the divisor is a constant, which the model has.
-        shape = write.tensors[inverse].shape or ()
-        if len(constant) != math.prod(shape):
-            raise OtherFormError
-        return write.values(constant, write.tensors[inverse].dtype.name, shape)
-    if made.spec.name == "RECIPROCAL":
-        return made.inputs[0]
-    before = group.making(made.inputs[0])
-    if made.spec.name != "RESHAPE" or before is None or before.spec.name != "RECIPROCAL":
+def _lower_angle(group: Group, facts: bool, write: Writer) -> None:
+    """Divide the smaller by the larger size without 0/0 and infinity/infinity; the angle of 0 is 0."""
+    inverse = group.the("RECIPROCAL")
+    larger = group.making(inverse.inputs[0])
+    (quotient,) = (one for one in group.operators if inverse.outputs[0] in one.inputs)
+    smaller = [one for one in quotient.inputs[:2] if one != inverse.outputs[0]]
+    if larger is None or len(smaller) != 1 or quotient.spec.name != "MUL":
         raise OtherFormError
-    name = write.fresh_name("divisor")
-    write.tensors[name] = replace(write.tensors[inverse], name=name)
-    write.operators.append(
-        replace(made, inputs=(before.inputs[0], made.inputs[1]), outputs=(name,))
-    )
-    return name
+    (large,), (small,) = larger.outputs, smaller
+    casts = {one.outputs[0] for one in group.operators if one.spec.name == "CAST"}
+    made = write.like(group.result)
+    for one in group.returning(made):
+        if one.spec.name == "MUL" and casts.intersection(one.inputs):
+            angle = write.like(one.outputs[0])
+            write.operators.append(replace(one, outputs=(angle,)))
+            ratio = quotient.outputs[0]
+            is_zero, zero = write.by("EQUAL", ratio, 0), write.number(0, ratio)
+            write.emit("SELECT", [is_zero, zero, angle], results=one.outputs)
+            continue
+        if one.outputs != quotient.outputs:
+            write.operators.append(one)
+            continue
+        usual = write.like(quotient.outputs[0])
+        write.operators.append(replace(one, outputs=(usual,)))
+        is_none, is_equal = write.by("EQUAL", large, 0), write.emit("EQUAL", [large, small])
+        of_equal = write.emit("SELECT", [is_none, large, write.number(1, large)])
+        write.emit("SELECT", [is_equal, of_equal, usual], results=quotient.outputs)
+    is_number = write.emit("EQUAL", [large, large])
+    write.emit("SELECT", [is_number, made, large], results=[group.result])
 
 
 class _Function(NamedTuple):
@@ -263,6 +316,28 @@ def _lower_interpolated(group: Group, facts: _Scaled, write: Writer) -> None:
 
 
 CORRECTIONS: Final[tuple[Correction[Any], ...]] = (
+    Correction("ROUND", "the converter rounds halves up", _find_float, _lower_round),
+    Correction("SIGN", "the converter writes 0 for NaN", _find_float, _lower_sign),
+    Correction(
+        "RELU",
+        "the converter bounds infinity by the largest number",
+        _find_open_relu,
+        change=_without_bound,
+    ),
+    Correction(
+        "LOG_SOFTMAX",
+        "the converter's powers overflow, since it does not subtract the largest element",
+        _find_no_maximum,
+        _lower_log_softmax,
+    ),
+    Correction(
+        "ABS and NEG of integers",
+        "TOSA bounds, or does not define, those of the lowest integer",
+        _find_integer,
+        _lower_integer,
+        names=("ABS", "NEG"),
+    ),
+    Correction("ATAN2", "the converter divides 0 by 0", _find_float, _lower_angle),
     Correction(
         "ABS of int8",
         "the converter fails with it, so the model has a placeholder for it",
@@ -275,13 +350,7 @@ CORRECTIONS: Final[tuple[Correction[Any], ...]] = (
         "the converter's TABLE has 16 bits, without those that are interpolated",
         _find_exponential,
         _lower_exponential,
-        names=("EXP",),
-    ),
-    Correction(
-        "FLOOR_MOD",
-        "the converter writes x/y - floor(x/y), which is not multiplied by y",
-        _find_floor_mod,
-        _lower_floor_mod,
+        names=("EXP", "LOG"),
     ),
     Correction(
         "GELU",

@@ -56,10 +56,13 @@ class Decomposition(Generic[Facts]):
         None or False for one that the converter lowers; `Refused` for one that nothing lowers. It may
         raise IndexError, ValueError or ZeroDivisionError for operands that TFLite does not take.
     lower: returns the results, computed by operators of TOSA.
+    fault: what is wrong with the converter's lowering, if it writes one. The operator is refused where
+        that cannot be replaced.
     """
 
     find: Callable[[TfliteFile, TfliteOperator], Facts | Refused | None]
     lower: Callable[[Builder, Given, Facts], list[Value]]
+    fault: str = ""
 
 
 def is_found(facts: Any) -> bool:
@@ -120,6 +123,13 @@ class Group:
         if len(found) != 1:
             raise OtherFormError
         return found[0]
+
+    def only_input(self, *kinds: str) -> str:
+        """Return the only value that it takes; raise OtherFormError without one of these operators."""
+        found = {one.spec.name for one in self.operators}
+        if len(self.inputs) != 1 or not found.intersection(kinds):
+            raise OtherFormError
+        return self.inputs[0]
 
     def making(self, name: str) -> Operator | None:
         """Return the operator that defines a value, or None."""

@@ -31,15 +31,18 @@ _MOVED: Final = ("float32", "int32", "int16", "int8", "uint8")
 
 
 def _find_strided_slice(model: TfliteFile, operator: Operator) -> list[tuple[int, int, int]] | None:
-    """Find start, count and step of each axis, for slices backwards and those with new axes."""
+    """Find start, count and step of each axis, for slices that the converter takes for others.
+
+    These are backwards, have new axes, reach beyond the operand, or leave out an axis that is masked.
+    """
     x, *bounds = model.operands(operator)
     begin, end, strides = (one.integers() for one in bounds)
     masks = [operator.option(place) for place in range(5)]
     begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_mask = masks
     if ellipsis_mask or not begin or not len(begin) == len(end) == len(strides):
         return None
-    if not new_axis_mask and min(strides) > 0:
-        return None
+    is_other = bool(new_axis_mask) or min(strides) < 1
+    is_other |= bool(shrink_mask & (begin_mask | end_mask))
     axes: list[tuple[int, int, int]] = []
     for at in range(len(begin)):
         if new_axis_mask >> at & 1:
@@ -48,14 +51,16 @@ def _find_strided_slice(model: TfliteFile, operator: Operator) -> list[tuple[int
             return None
         size = x.shape[len(axes)]
         if shrink_mask >> at & 1:
-            axes.append((begin[at] % size, 1, 1))
+            first = 0 if begin_mask >> at & 1 else begin[at]
+            axes.append((first % size, 1, 1))
             continue
+        is_other |= size > 0 and max(abs(begin[at]), abs(end[at])) > size
         start = None if begin_mask >> at & 1 else begin[at]
         stop = None if end_mask >> at & 1 else end[at]
         taken = range(*slice(start, stop, strides[at]).indices(size))
         axes.append((taken.start, len(taken), taken.step))
     axes += [(0, size, 1) for size in x.shape[len(axes) :]]
-    return axes if all(count for _, count, _ in axes) else None
+    return axes if is_other and all(count for _, count, _ in axes) else None
 
 
 def _lower_strided_slice(
@@ -92,6 +97,24 @@ def _lower_unpack(b: Builder, given: Given, axis: int) -> list[Value]:
     return [b.reshape(_part(b, x, axis, at, 1), given.shape) for at in range(sizes_of(x)[axis])]
 
 
+def _find_split(model: TfliteFile, operator: Operator) -> tuple[int, list[int]] | None:
+    """Find the axis and the sizes of parts, one of which is what the others leave."""
+    x, sizes, axis = model.operands(operator, 3)
+    found, (at,) = sizes.integers(), axis.integers()
+    if found.count(-1) != 1:
+        return None
+    at %= len(x.shape)
+    left = x.shape[at] - sum(found) - 1
+    return at, [left if size < 0 else size for size in found]
+
+
+def _lower_split(b: Builder, given: Given, facts: tuple[int, list[int]]) -> list[Value]:
+    axis, sizes = facts
+    starts = (sum(sizes[:at]) for at in range(len(sizes)))
+    parts = [_part(b, given.operands[0], axis, *row) for row in zip(starts, sizes, strict=True)]
+    return [b.identity(part) if part is given.operands[0] else part for part in parts]
+
+
 def _find_select(model: TfliteFile, operator: Operator) -> bool:
     """Find selections by a condition for each row of operands with several axes."""
     condition, *_ = model.operands(operator, 3)
@@ -118,11 +141,9 @@ def _lower_fill(b: Builder, given: Given, facts: bool) -> list[Value]:
     return [broadcast(b, b.reshape(value, (1,) * len(given.shape)), given.shape)]
 
 
-def _find_one_hot(model: TfliteFile, operator: Operator) -> int | None:
+def _find_one_hot(model: TfliteFile, operator: Operator) -> int:
     model.operands(operator, 4)
     result = model.result(operator)
-    if result.dtype not in ("int8", "uint8", "int16"):
-        return None
     return operator.option(0) % len(result.shape)
 
 
@@ -133,9 +154,9 @@ def _lower_one_hot(b: Builder, given: Given, axis: int) -> list[Value]:
     rank = len(given.shape)
     shape = sizes_of(indices)
     each = b.reshape(indices, (*shape[:axis], 1, *shape[axis:]))
-    positions = np.arange(given.shape[axis], dtype=np.int32)
-    along = positions.reshape([-1 if at == axis else 1 for at in range(rank)])
-    return [b.select(b.equal(each, b.const(along)), *(ranked(b, one, rank) for one in (on, off)))]
+    along = np.arange(given.shape[axis]).reshape([-1 if at == axis else 1 for at in range(rank)])
+    is_on = b.equal(each, b.const(along, dtype=indices.dtype))
+    return [b.select(is_on, *(ranked(b, one, rank) for one in (on, off)))]
 
 
 def _find_diagonal(model: TfliteFile, operator: Operator) -> bool:
@@ -351,14 +372,21 @@ def _lower_unsigned_zeros(group: Group, facts: bool, write: Writer) -> None:
 
 
 DECOMPOSITIONS: Final[dict[str, Decomposition[Any]]] = {
-    "STRIDED_SLICE": Decomposition(_find_strided_slice, _lower_strided_slice),
+    "STRIDED_SLICE": Decomposition(
+        _find_strided_slice, _lower_strided_slice, "the converter slices otherwise"
+    ),
+    "SPLIT_V": Decomposition(
+        _find_split, _lower_split, "the converter takes the size that is left for another"
+    ),
     "TRANSPOSE": Decomposition(_find_transpose, _lower_transpose),
     "SLICE": Decomposition(_find_whole, _lower_copy),
     "PAD": Decomposition(_find_whole, _lower_copy),
     "UNPACK": Decomposition(_find_unpack, _lower_unpack),
     "SELECT": Decomposition(_find_select, _lower_select),
     "FILL": Decomposition(_find_fill, _lower_fill),
-    "ONE_HOT": Decomposition(_find_one_hot, _lower_one_hot),
+    "ONE_HOT": Decomposition(
+        _find_one_hot, _lower_one_hot, "the converter scatters to places that do not exist"
+    ),
     "MATRIX_DIAG": Decomposition(_find_diagonal, _lower_diagonal),
     "MATRIX_SET_DIAG": Decomposition(_find_diagonal, _lower_diagonal),
     "REVERSE_SEQUENCE": Decomposition(_find_reverse_sequence, _lower_reverse_sequence),

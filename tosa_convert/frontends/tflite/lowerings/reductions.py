@@ -7,13 +7,28 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.frontends.recipes import cumulate, reduce_by_halves
-from tosa_convert.frontends.tflite.lowerings.lowering import Decomposition, Given, sizes_of
+from tosa_convert.frontends.tflite.lowerings.arithmetic import (
+    OFFSETS,
+    RANGES,
+    multiplier_and_shift,
+    single,
+)
+from tosa_convert.frontends.tflite.lowerings.lowering import (
+    Correction,
+    Decomposition,
+    Given,
+    Group,
+    OtherFormError,
+    between,
+    sizes_of,
+)
 from tosa_convert.frontends.tflite.read import Operator, TfliteFile, operator_name
 from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
     from tosa_convert.builder import Builder
     from tosa_convert.builder.values import Value
+    from tosa_convert.frontends.tflite.lowerings.writer import Writer
 
 #: Most pairs of elements that are compared to find the order of rows; of elements and segments.
 _MOST_PAIRS: Final = 1 << 22
@@ -189,14 +204,81 @@ def _lower_segments(b: Builder, given: Given, kind: str) -> list[Value]:
     return [b.reshape(found, given.shape)]
 
 
+@dataclass(frozen=True, slots=True)
+class _Scaled:
+    """zero_points: of operand and result. sizes: multiplier and shift from one scale to the other."""
+
+    zero_points: tuple[int, int]
+    sizes: tuple[int, int]
+
+
+def _find_scaled(model: TfliteFile, operator: Operator) -> _Scaled | None:
+    """Find the scales of a SUM or MEAN of integers."""
+    x, result = model.tensors[operator.inputs[0]], model.result(operator)
+    if x.dtype != result.dtype or x.dtype not in RANGES or not (x.scale and result.scale):
+        return None
+    sizes = multiplier_and_shift(single(x.scale / result.scale), 1.0)
+    return None if sizes is None else _Scaled((x.zero_point, result.zero_point), sizes)
+
+
+def _find_without_axes(model: TfliteFile, operator: Operator) -> _Scaled | None:
+    _, axes = model.operands(operator, 2)
+    facts = _find_scaled(model, operator)
+    is_same = model.result(operator).scale == model.tensors[operator.inputs[0]].scale
+    if not axes.is_empty_constant or facts is None:
+        return None
+    return None if is_same and len(set(facts.zero_points)) == 1 else facts
+
+
+def _lower_without_axes(b: Builder, given: Given, facts: _Scaled) -> list[Value]:
+    """Convert each element to the scale of the result."""
+    (x, *_), is_unsigned = given.operands, given.dtype == "uint8"
+    if is_unsigned:
+        x = b.bitwise_xor(x, -128)
+    less = OFFSETS.get(given.dtype, 0)
+    number = b.sub(b.cast(x, dtype="int32"), facts.zero_points[0] - less)
+    multiplier, shift = b.const([facts.sizes[0]], "int32"), b.const([facts.sizes[1]], "int8")
+    scaled = b.rescale(
+        number, multiplier, shift, scale32=True, rounding_mode="DOUBLE_ROUND", dtype="int32"
+    )
+    moved = b.add(scaled, facts.zero_points[1] - less)
+    low, high = (bound - less for bound in RANGES[given.dtype])
+    found = b.cast(between(b, moved, (low, high)), dtype=x.dtype)
+    return [b.bitwise_xor(found, -128) if is_unsigned else found]
+
+
+def _lower_sum(group: Group, facts: _Scaled, write: Writer) -> None:
+    """Sum integers before they are scaled: scaled ones overflow from 64 elements on."""
+    rescales = [one for one in group.operators if one.spec.name == "RESCALE"]
+    if len(rescales) != 2 or write.tensors[rescales[0].outputs[0]].dtype.name != "INT32":
+        raise OtherFormError
+    sizes = dict(zip(map(id, rescales), ((1 << 30, 30), facts.sizes), strict=True))
+    for one in group.operators:
+        if one.spec.name == "RESCALE":
+            multiplier, shift = sizes[id(one)]
+            scale = write.values([multiplier], "INT32"), write.values([shift], "INT8")
+            inputs = (one.inputs[0], *scale, *one.inputs[3:])
+            one = write.rounding(one, "SINGLE_ROUND", inputs)
+        write.operators.append(one)
+
+
 DECOMPOSITIONS: Final[Mapping[str, Decomposition[Any]]] = {
     "CUMSUM": Decomposition(_find_cumulative_sum, _lower_cumulative_sum),
     "TOPK_V2": Decomposition(_find_largest, _lower_largest),
     "ARG_MAX": Decomposition(_find_place, _lower_place),
     "ARG_MIN": Decomposition(_find_place, _lower_place),
+    **{
+        name: Decomposition(
+            _find_without_axes, _lower_without_axes, "the converter does not convert the scales"
+        )
+        for name in ("SUM", "MEAN")
+    },
     "REDUCE_PROD": Decomposition(_find_product, _lower_product),
     **{
         f"UNSORTED_SEGMENT_{kind}": Decomposition(_find_segments, _lower_segments)
         for kind in ("SUM", "PROD", "MAX", "MIN")
     },
 }
+CORRECTIONS: Final[tuple[Correction[Any], ...]] = (
+    Correction("SUM", "the converter scales before it sums", _find_scaled, _lower_sum),
+)

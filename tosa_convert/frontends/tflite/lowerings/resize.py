@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
+from tosa_convert.frontends.tflite.lowerings.arithmetic import OFFSETS
 from tosa_convert.frontends.tflite.lowerings.lowering import Correction, Group, OtherFormError
 from tosa_convert.frontends.tflite.read import Operator, TfliteFile, operator_name
-from tosa_convert.records import replace
+from tosa_convert.records import NamedTuple, replace
 from tosa_convert.rules.resize_axis import ResizeAxis
 
 if TYPE_CHECKING:
@@ -21,7 +22,13 @@ _FRACTIONS: Final = 1 << 10
 _FRACTION_BITS: Final = 20
 
 
-def _find_resized(model: TfliteFile, operator: Operator) -> list[ResizeAxis] | None:
+class _Resized(NamedTuple):
+    """axes: positions of height and width; none of UINT8, whose positions are exact."""
+
+    axes: list[ResizeAxis]
+
+
+def _find_resized(model: TfliteFile, operator: Operator) -> _Resized | None:
     """Find positions as TFLite rounds them: of a nearest neighbour down, of integers to fractions."""
     given, result = model.tensors[operator.inputs[0]], model.result(operator)
     name = operator_name(operator.code)
@@ -33,11 +40,14 @@ def _find_resized(model: TfliteFile, operator: Operator) -> list[ResizeAxis] | N
         if aligned or half:
             return None
         axes = [_rounded_down(*pair) for pair in pairs]
+    elif result.dtype == "uint8":
+        # By experiment: TFLite's kernel computes them in FP32, and rounds halves up.
+        axes = []
     elif result.dtype in ("int8", "int16"):
         axes = [_in_fractions(*pair, aligned=aligned, half=half) for pair in pairs]
     else:
         return None
-    return axes if all(axis.is_allowed() for axis in axes) else None
+    return _Resized(axes) if all(axis.is_allowed() for axis in axes) else None
 
 
 def _rounded_down(given: int, result: int) -> ResizeAxis:
@@ -54,12 +64,18 @@ def _in_fractions(given: int, result: int, *, aligned: bool, half: bool) -> Resi
     else:
         step = (_FRACTIONS * given + result // 2) // result
     offset = step // 2 - _FRACTIONS // 2 if half else 0
+    # Of one row every position is the same, and RESIZE has no step of 0.
+    step = max(step, 1)
     return ResizeAxis.between(given, result, _FRACTIONS, step, offset)
 
 
-def _lower_resized(group: Group, axes: list[ResizeAxis], write: Writer) -> None:
+def _lower_resized(group: Group, facts: _Resized, write: Writer) -> None:
     """RESIZE with another scale, offset and border; of integers, with the rescaling after it."""
     resize = group.the("RESIZE")
+    axes = facts.axes
+    if not axes:
+        _rounded_up(group, resize, write)
+        return
     scale = [number for axis in axes for number in axis[:2]]
     parts = scale, [axis.offset for axis in axes], [axis.border for axis in axes]
     positions = tuple(write.const_shape(part) for part in parts)
@@ -86,13 +102,12 @@ def _lower_resized(group: Group, axes: list[ResizeAxis], write: Writer) -> None:
 def _away_from_zero(
     group: Group, resize: TosaOperator, rescale: TosaOperator, write: Writer
 ) -> None:
-    """Resize in 16 bits and round halves up, for negative results those of the negated input.
+    """Resize in 16 bits and round halves up, for negative results those of the inverted input.
 
-    -32768 has no negative number; 32767 is near enough to be one step off.
+    A number with inverted bits is the negated one less 1, before and after; -32768 has it, too.
     """
     value = resize.inputs[0]
     result = rescale.outputs[0]
-    zero = write.values([0], "INT16")
 
     def rescaled(source: str) -> str:
         wide, narrow = write.like(resize.outputs[0]), write.like(result)
@@ -107,12 +122,30 @@ def _away_from_zero(
             write.operators.append(one)
         elif one is rescale:
             up = rescaled(value)
-            negated = rescaled(write.emit("NEGATE", [value, zero, zero]))
-            down = write.emit("NEGATE", [negated, zero, zero])
+            inverted = rescaled(write.emit("BITWISE_NOT", [value]))
+            down = write.emit("BITWISE_NOT", [inverted])
             # TOSA compares integers of 32 bits and more.
             wide = write.emit("CAST", [up], dtype="INT32")
             is_positive = write.emit("GREATER", [wide, write.number(0, wide)])
             write.emit("SELECT", [is_positive, up, down], results=[result])
+
+
+def _rounded_up(group: Group, resize: TosaOperator, write: Writer) -> None:
+    """Round halves of positive numbers up, also if the count of fractions is no power of two."""
+    rescale = group.the("RESCALE")
+    scale = write.shapes[resize.inputs[1]].values()
+    if scale is None or rescale.inputs[0] != resize.outputs[0]:
+        raise OtherFormError
+    fractions = scale[0] * scale[2]
+    shift = 30 + (fractions - 1).bit_length()
+    # A multiplier that is rounded up keeps halves at least halves.
+    sizes = write.values([-(-(1 << shift) // fractions)], "INT32"), write.values([shift], "INT8")
+    write.operators += [one for one in group.operators if one is not rescale]
+    positive = write.by("ADD", resize.outputs[0], OFFSETS["uint8"] * fractions)
+    zeros = write.values([0], "INT32"), write.values([-OFFSETS["uint8"]], "INT8")
+    write.operators.append(
+        write.rounding(rescale, "SINGLE_ROUND", (positive, *sizes, *zeros), scale32=True)
+    )
 
 
 def _rescaled(rescale: TosaOperator, write: Writer) -> TosaOperator:

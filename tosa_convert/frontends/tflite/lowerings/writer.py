@@ -32,6 +32,10 @@ class Writer(BlockEditor):
         changed = {**rescale.attributes, "rounding_mode": RoundingMode[mode], **attributes}
         return replace(rescale, inputs=tuple(inputs), attributes=changed)
 
+    def by(self, kind: str, value: str, number: float) -> str:
+        """Add an operator of a value and a number; return the result."""
+        return self.emit(kind, [value, self.number(number, value)])
+
     def between(self, value: str, low: float, high: float) -> str:
         """Add bounds to a value; return the result."""
         least, most = self.number(low, value), self.number(high, value)

@@ -1,0 +1,123 @@
+"""What TFLite's reference kernels give, recorded once, for tests that run without LiteRT.
+
+With LiteRT installed, `RECORD_TFLITE=1 python -m pytest -n 0 -m "slow or not slow" FILE` records what is
+missing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pytest
+from frontends.tflite_models import OperatorRow
+from frontends.tflite_operators.programs import Program
+from frontends.tflite_operators.values import Array
+
+import tosa_convert as tc
+
+RECORD: Final = Path(__file__).with_name("tflite_results.npz")
+
+
+def expected(model: bytes, inputs: Sequence[Array], folder: Path) -> list[Array]:
+    """Return the results of a model on some inputs, in the model's order.
+
+    folder: where LiteRT finds the model, if it is recorded now.
+    """
+    parts = [model, *(part for one in inputs for part in (str(one.dtype).encode(), one.tobytes()))]
+    key = hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+    known = _known()
+    if f"{key}_0" not in known:
+        if not os.environ.get("RECORD_TFLITE"):
+            pytest.fail(f"{RECORD.name} has no results of this model: see {Path(__file__).name}")
+        known |= {f"{key}_{at}": one for at, one in enumerate(computed(model, inputs, folder))}
+        np.savez_compressed(RECORD, **known)
+    return [known[f"{key}_{at}"] for at in range(sum(name.startswith(key) for name in known))]
+
+
+def computed(model: bytes, inputs: Sequence[Array], folder: Path) -> list[Array]:
+    """Return what LiteRT's reference kernels compute now."""
+    from tosa_convert.golden.backends import worker
+
+    path = folder / "recorded.tflite"
+    path.write_bytes(model)
+    found, _ = worker._tflite(str(path), list(inputs), [""] * len(inputs))
+    return [np.asarray(one) for one in found]
+
+
+def check(
+    program: Program, folder: Path, rtol: float = 0.0, narrow: str = "", others: float = 0.0
+) -> None:
+    """Convert a program, run it on its inputs, and compare each result.
+
+    others: the share of the integers of a result that may be the next one.
+    """
+    path = folder / "m.tflite"
+    data = program.data()
+    path.write_bytes(data)
+    arrays = list(program.arrays.values())
+    results = expected(data, arrays, folder)
+    graph = tc.frontends.from_tflite(path, narrow=narrow)
+    signed = [
+        one.astype(np.int32)
+        if narrow and one.dtype == np.int64
+        else one.view(f"i{one.itemsize}")
+        if one.dtype.kind == "u"
+        else one
+        for one in arrays
+    ]
+    inputs = dict(zip(graph.main.inputs, signed, strict=True))
+    found = tc.run(graph, inputs, engine="numpy").outputs.values()
+    wrong = []
+    makers = {number: row for row in program.rows for number in row.outputs}
+    for number, ours, theirs in zip(program.outputs, found, results, strict=True):
+        row = makers[number]
+        if ours.dtype != theirs.dtype:
+            same_size = ours.itemsize == theirs.itemsize
+            ours = ours.view(theirs.dtype) if same_size else ours.astype(theirs.dtype)
+        kind = {"rtol": rtol, "atol": rtol / 10} if ours.dtype.kind == "f" else {"rtol": 0}
+        if row.operator == "ATAN2":  # The converter's table is that exact.
+            kind = {"rtol": 0, "atol": 4e-5}
+        if ours.dtype.kind in "iu" and others:
+            steps = np.abs(ours.astype(np.int64) - theirs.astype(np.int64))
+            if steps.max(initial=0) <= 1 and steps.mean() <= others:
+                continue
+        if not np.allclose(ours, theirs, equal_nan=ours.dtype.kind == "f", **kind):
+            types = "/".join(program.tensors[one].dtype for one in (*row.inputs, number))
+            at = ours != theirs
+            wrong.append(f"{row.operator} {types} {dict(row.options)}: {ours[at]} for {theirs[at]}")
+    assert not wrong, "\n".join(wrong)
+
+
+def merged(programs: Sequence[Program]) -> Program:
+    """Return one program of several: a model of many operators is converted in one go."""
+    whole = Program("merged", programs[0].operator)
+    for at, program in enumerate(programs):
+        first = len(whole.tensors)
+
+        def moved(numbers: Sequence[int], by: int = first) -> tuple[int, ...]:
+            return tuple(one + by if one >= 0 else one for one in numbers)
+
+        whole.tensors += [replace(one, name=f"{at}_{one.name}") for one in program.tensors]
+        for row in program.rows:
+            kept = OperatorRow(row.operator, moved(row.inputs), moved(row.outputs), row.options)
+            inside = moved(row.intermediates)
+            whole.rows.append(replace(kept, version=row.version, intermediates=inside))
+        whole.inputs += moved(program.inputs)
+        whole.outputs += moved(program.outputs)
+        whole.arrays |= {f"{at}_{name}": array for name, array in program.arrays.items()}
+    return whole
+
+
+@cache
+def _known() -> dict[str, Array]:
+    if not RECORD.exists():
+        return {}
+    with np.load(RECORD) as file:
+        return dict(file)

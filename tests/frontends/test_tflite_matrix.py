@@ -1,0 +1,358 @@
+"""Operators by element type at the ends of what they take, against TFLite's reference kernels.
+
+What TFLite gives is recorded: see recorded_tflite.py. Each test converts one model of many operators.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from frontends.recorded_tflite import check, expected
+from frontends.tflite_models import OperatorRow
+from frontends.tflite_operators.control import loops
+from frontends.tflite_operators.programs import Program, Value
+from frontends.tflite_operators.values import PLAIN, Array, Quantized, Shape
+from frontends.tflite_schema import ELEMENT_TYPES
+
+import tosa_convert as tc
+from tosa_convert.io.options import ReadOptions
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("tosa_converter_for_tflite") is None,
+    reason="tosa-converter-for-tflite is not installed",
+)
+_INTEGERS: Final = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64")
+_TYPES: Final = ("bool", *_INTEGERS, "float32", "float16")
+_SCALED: Final = ("int8", "uint8", "int16")
+_INF, _NAN = np.inf, np.nan
+#: Below, at and above halves, of both signs, and the ends of the integer types.
+_FLOATS: Final = (
+    *(0, 0.4, 0.5, 0.6, 1.5, 2.5, 4.5, 40.7, -0.4, -0.5, -0.6, -1.5, -2.5, -5.7, 100.25, -100.75),
+    *(127.9, 128.5, 200.9, 255.9, 256, 300, -128.9, -129, 32767.5, 32768.5, 40000.6, -32768.5),
+    *(65504, -65504, _INF, -_INF, _NAN),
+)
+_WIDE_FLOATS: Final = (*_FLOATS, 65535.5, 65536, 2147483520, 2147483648, 4294967040, 1e10, -1e10)
+_WHOLE: Final = (
+    *(0, 1, 5, 127, 128, 200, 255, 256, 300, 32767, 32768, 40000, 65535, 65536, 16777217),
+    *(2147483647, 2147483648, 4294967295, -1, -5, -128, -129, -32768, -32769, -2147483648),
+)
+
+
+def numbers(dtype: str, values: Sequence[float] = ()) -> Array:
+    """Return the numbers of a type that a matrix tries, or those of others that it has."""
+    if dtype == "bool":
+        return np.array([False, True, True])
+    if dtype.startswith("float"):
+        usual = _FLOATS if dtype == "float16" else _WIDE_FLOATS
+        return np.array(values or usual, np.float64).astype(dtype)
+    info = np.iinfo(dtype)
+    fitting = (one for one in values or _WHOLE if info.min <= one <= info.max)
+    return np.array([*fitting, *(() if values else (info.min, info.max))], dtype)
+
+
+def given(program: Program, array: Array, quantized: Quantized | None = PLAIN) -> Value:
+    """Return an input with these numbers."""
+    value = program.input(str(array.dtype), array.shape, quantized=quantized)
+    program.arrays[list(program.arrays)[-1]] = array
+    return value
+
+
+def add(
+    program: Program,
+    operator: str,
+    values: Sequence[Any],
+    dtype: str = "",
+    shape: Shape | None = None,
+    quantized: Quantized = PLAIN,
+    **options: Any,
+) -> None:
+    """Add an operator of inputs with these arrays, or of values, and return its result."""
+    made = [given(program, one) if isinstance(one, np.ndarray) else one for one in values]
+    first = made[0]
+    row = (dtype or first.dtype, first.shape if shape is None else shape, quantized)
+    program.returns(program.apply(operator, made, row, **options))
+
+
+def pairs(first: Array, second: Array) -> tuple[Array, Array]:
+    """Return both, so that each element of one is with each of the other."""
+    return np.repeat(first, second.size), np.tile(second, first.size)
+
+
+def casts(types: Sequence[str], *, narrow: bool = False) -> Program:
+    program = Program("CAST", "_".join(types))
+    for source, target in itertools.product(types, _TYPES):
+        # TOSA does not convert between these.
+        is_long = not narrow and {source[:5], target[:5]} == {"float", "int64"}
+        is_other = "int64" in (source, target)
+        if source == target or is_long or (narrow and not is_other):
+            continue
+        array = numbers(source)
+        if narrow:  # What fits into 32 bits, of both.
+            array = array[np.isfinite(array) & (np.abs(array.astype(float)) < 2147483647)]
+        codes = [ELEMENT_TYPES[one] for one in (source, target)]
+        add(program, "CAST", [array], target, in_data_type=codes[0], out_data_type=codes[1])
+    return program
+
+
+def unary() -> Program:
+    """Functions of one element, of floats and of plain integers."""
+    program = Program("unary", "ends")
+    floats = numbers("float32", (*_FLOATS, -0.0, 1e30, -1e30, 3e38))
+    for operator in ("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "ROUND", "SIGN", "ABS", "NEG"):
+        add(program, operator, [floats])
+    for operator in ("FLOOR", "CEIL", "ELU"):
+        add(program, operator, [floats])
+    for alpha in (0.1, 1.5, -0.5):
+        add(program, "LEAKY_RELU", [floats], alpha=alpha)
+    for row in ([100, 0, 1], [-1e30, 0, 1e30], [88.8, 88.8, 88.8], [-200, -300, -200.5]):
+        add(program, "LOG_SOFTMAX", [np.array([row, [0.5, 0.25, 4]], np.float32)])
+    for dtype in ("int8", "int16", "int32"):
+        add(program, "NEG", [numbers(dtype)])
+        if dtype != "int8":
+            add(program, "ABS", [numbers(dtype)])
+    return program
+
+
+def binary() -> Program:
+    """Functions of two elements at the ends of their types."""
+    program = Program("binary", "ends")
+    few = (0.1, -0.1, 3, -3, 7, -7, 1e10, -1e10, 1e-30, 3e38, -3e38, 0.3, 16777217, 1e30, -2.5)
+    x, y = pairs(numbers("float32", (*few, 0, _INF, _NAN)), numbers("float32", (*few, _INF, -_INF)))
+    add(program, "FLOOR_MOD", [x, y])
+    tenths = np.arange(-60, 60).astype(np.float32) / np.float32(10)
+    for operator in ("FLOOR_DIV", "FLOOR_MOD"):
+        add(program, operator, [tenths, np.full(120, 0.1, np.float32)])
+    add(program, "FLOOR_DIV", [x, y])
+    powers = numbers("float32", (0, -0.0, -2, 2, -2.5, 1, -1, 0.5, -0.5, _INF, -_INF, _NAN, 3, -3))
+    add(program, "POW", list(pairs(powers, powers)))
+    add(program, "POW", [powers, program.constant(np.float32(2.5), "float32")])
+    integers = [np.array(row, np.int32) for row in ([2, -3, 10, 0, -1, -2, 46340, 1], _EXPONENTS)]
+    add(program, "POW", integers)
+    sides = numbers("float32", (0, 1, -1, 0.5, -2, 1e30, _INF, -_INF, _NAN))
+    add(program, "ATAN2", list(pairs(sides, sides)))
+    for dtype in ("int8", "int16", "int32"):
+        info = np.iinfo(dtype)
+        ends = np.array([0, 1, -1, 7, -7, info.max, info.min, info.max // 3], dtype)
+        x, y = pairs(ends, ends)
+        is_defined = (y != 0) & ~((dtype == "int32") & (x == info.min) & (y == -1))
+        for operator in ("FLOOR_DIV", "FLOOR_MOD", *(("DIV",) if dtype == "int32" else ())):
+            add(program, operator, [x[is_defined], y[is_defined]])
+        if dtype == "int32":
+            for operator in ("MAXIMUM", "MINIMUM"):
+                add(program, operator, [x, y])
+    for dtype in _INTEGERS[:-1]:
+        info = np.iinfo(dtype)
+        values = np.array([info.max, info.min, 5, info.max, info.max // 3], dtype)
+        places = np.array([0, 1, 40, info.max, info.max - 3, info.min, 7, 31], dtype)
+        add(program, "RIGHT_SHIFT", list(pairs(values, places)))
+    return program
+
+
+_EXPONENTS: Final = (10, 3, 9, 0, 101, 31, 2, 2147483647)
+
+
+def scaled() -> Program:
+    """Quantised operators: halves, the lowest integer, and sums that do not fit."""
+    program = Program("scaled", "ends")
+    floats = np.array(
+        [0.125, -0.125, 0.375, -0.375, 0.0625, 40000, -40000, 1e8, -1e8, 7.3, -7.3], np.float32
+    )
+    for dtype in _SCALED:
+        info, zero = np.iinfo(dtype), {"int8": -5, "uint8": 122, "int16": 0}[dtype]
+        add(program, "QUANTIZE", [floats], dtype, quantized=Quantized((0.25,), zero))
+        ends = np.linspace(info.min, info.max, 700).round().astype(dtype)
+        scale, other = Quantized((0.03,), zero), Quantized((0.05,), zero + 3 * (zero != 0))
+        for alpha in (0.1, 0.5, 1.5, -0.5, 0.0):
+            value = given(program, ends, scale)
+            add(program, "LEAKY_RELU", [value], quantized=other, alpha=alpha)
+        # SUM of LiteRT for int8 and int16 reads what it has not written.
+        for operator in ("SUM", "MEAN") if dtype == "uint8" else ("MEAN",):
+            value = given(program, ends, scale)
+            axes = program.constant(np.zeros(0), "int32")
+            add(program, operator, [value, axes], quantized=other, keep_dims=True)
+        many = np.random.default_rng(0).integers(info.min, info.max, (3, 400)).astype(dtype)
+        value, axes = given(program, many, scale), program.constant([1], "int32")
+        for operator in ("SUM", "MEAN") if dtype == "uint8" else ("MEAN",):
+            sums = Quantized((10.0,), zero) if operator == "SUM" else scale
+            add(program, operator, [value, axes], shape=(3,), quantized=sums)
+        for sizes, options in _RESIZED:
+            image = np.random.default_rng(1).integers(info.min, info.max, sizes[:4], endpoint=True)
+            image[0, 0, 0] = info.min
+            value = given(program, image.astype(dtype), scale)
+            size = program.constant(sizes[4:], "int32")
+            shape = (sizes[0], *sizes[4:], sizes[3])
+            add(program, "RESIZE_BILINEAR", [value, size], "", shape, scale, **options)
+    least = numbers("int16")
+    add(program, "ABS", [given(program, least, Quantized((0.1,)))], quantized=Quantized((0.1,)))
+    add(program, "NEG", [given(program, least, Quantized((0.1,)))], quantized=Quantized((0.1,)))
+    value = given(program, numbers("int8"), Quantized((0.1,), 3))
+    add(program, "NEG", [value], quantized=Quantized((0.1,), 3))
+    positive = np.arange(1, 32000, 97).astype(np.int16)
+    for operator in ("LOG", "EXP"):
+        value = given(program, positive, Quantized((0.0003,)))
+        add(program, operator, [value], quantized=Quantized((0.0005,)))
+    return program
+
+
+_RESIZED: Final[tuple[tuple[tuple[int, ...], dict[str, bool]], ...]] = (
+    ((2, 3, 5, 2, 4, 7), {}),
+    ((2, 3, 3, 2, 6, 6), {"half_pixel_centers": True}),
+    ((2, 5, 5, 2, 9, 9), {"align_corners": True}),
+    ((1, 4, 1, 2, 13, 14), {"align_corners": True}),
+)
+
+
+def moved() -> Program:
+    """Slices, splits and scattered elements, with constants of unsigned integers."""
+    program = Program("moved", "ends")
+    x = np.arange(12, dtype=np.float32).reshape(2, 6)
+    for sizes in ([1, -1, 2], [-1, 4], [2, 3, -1]):
+        for dtype in ("float32", "int32", "uint8"):
+            values = [given(program, x.astype(dtype)), program.constant(sizes, "int32")]
+            values.append(program.constant(1, "int32"))
+            left = 6 - sum(sizes) - 1
+            rows = [(dtype, (2, left if size < 0 else size), PLAIN) for size in sizes]
+            program.returns(program.apply("SPLIT_V", values, *rows, num_splits=len(sizes)))
+    for begin, end, step, shape, masks in _SLICES:
+        for dtype in ("float32", "uint8"):
+            bounds = [program.constant(row, "int32") for row in (begin, end, step)]
+            names = ("begin_mask", "end_mask", "shrink_axis_mask")
+            masked: dict[str, Any] = dict(zip(names, masks, strict=True))
+            value = given(program, x.astype(dtype))
+            add(program, "STRIDED_SLICE", [value, *bounds], "", shape, **masked)
+    places = np.array([0, 1, 3, 4, -1, 7], np.int32)
+    for dtype in ("float32", "int32", "uint8", "int8", "bool"):
+        for axis, shape in ((-1, (6, 4)), (0, (4, 6))):
+            made = [program.constant(one, dtype, quantized=PLAIN) for one in (1, 0)]
+            operands = [places, program.constant(4, "int32"), *made]
+            add(program, "ONE_HOT", operands, dtype, shape, axis=axis)
+    for dtype in ("uint8", "int32"):
+        first, size = (program.constant(row, "int32") for row in ([[1], [4]], [6]))
+        default = program.constant(7, dtype, quantized=PLAIN)
+        operands = [first, size, given(program, np.array([3, 200], dtype)), default]
+        add(program, "SPARSE_TO_DENSE", operands, dtype, (6,))
+        whole = program.constant([9, 130, 255, 0], dtype, quantized=PLAIN)
+        part, start = given(program, np.array([5, 6], dtype)), given(program, places[1:2])
+        add(program, "DYNAMIC_UPDATE_SLICE", [whole, part, start], dtype, (4,))
+    return program
+
+
+_SLICES: Final[tuple[tuple[Any, Any, Any, Shape, tuple[int, int, int]], ...]] = (
+    ([0, 1], [2, 100], [1, 1], (2, 5), (0, 0, 0)),
+    ([0, 1], [0, 100], [1, 2], (2, 3), (1, 1, 0)),
+    ([0, -100], [2, 3], [1, 1], (2, 3), (0, 0, 0)),
+    ([0, 2], [1, 4], [1, 1], (2,), (1, 1, 1)),
+    ([1, 3], [2, 4], [1, 1], (6,), (3, 3, 1)),
+    ([1, 3], [2, 4], [1, 1], (1,), (2, 2, 2)),
+)
+
+
+FAMILIES: Final[dict[str, tuple[Callable[[], Program], float, str]]] = {
+    "casts": (lambda: casts(_TYPES), 0, ""),
+    "narrow casts": (lambda: casts(_TYPES, narrow=True), 0, "i64"),
+    "unary": (unary, 1e-6, ""),
+    "binary": (binary, 1e-5, ""),
+    "scaled": (scaled, 0, ""),
+    "moved": (moved, 0, ""),
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_operators_give_what_tflite_gives(name: str, tmp_path: Path) -> None:
+    make, rtol, narrow = FAMILIES[name]
+    check(make(), tmp_path, rtol, narrow)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+@pytest.mark.parametrize("count", [7, 400])
+def test_sums_are_those_of_integers(tmp_path: Path, dtype: str, count: int) -> None:
+    """Rounded once, and bounded; LiteRT's own SUM of these types reads what it has not written."""
+    program = Program("SUM", dtype)
+    info, zero = np.iinfo(dtype), -5 if dtype == "int8" else 0
+    x = np.random.default_rng(0).integers(info.min, info.max, (9, count)).astype(dtype)
+    x[0], x[1] = info.max, info.min
+    value, axes = given(program, x, Quantized((0.03,), zero)), program.constant([1], "int32")
+    add(program, "SUM", [value, axes], shape=(9,), quantized=Quantized((0.7,), zero))
+    path = tmp_path / "m.tflite"
+    path.write_bytes(program.data())
+    graph = tc.frontends.from_tflite(path)
+    (found,) = tc.run(graph, {"x0": x}, engine="numpy").outputs.values()
+    exact = (x.astype(np.int64) - zero).sum(1) * (np.float32(0.03) / np.float32(0.7)) + zero
+    assert np.abs(found - np.clip(exact, info.min, info.max)).max() <= 0.5 + 1e-3
+
+
+def in_loop(operator: str, *inputs: int) -> Program:
+    """Return a loop whose body has an operator of one tensor."""
+    program = next(loops())
+    condition, body = program.others
+    row = OperatorRow(operator, inputs, (5,))
+    program.others = [condition, replace(body, operators=[body.operators[0], row])]
+    program.arrays |= {"x0": np.array(2, np.int32), "x1": numbers("float32", _FLOATS[:6])}
+    program.arrays["x1"] = program.arrays["x1"].reshape(2, 3)
+    return program
+
+
+def test_operators_in_loops_and_of_open_sizes_are_corrected(tmp_path: Path) -> None:
+    check(in_loop("ROUND", 1), tmp_path)
+    program = Program("CAST", "open")
+    add(program, "CAST", [numbers("float32", _FLOATS[:6]).reshape(2, 3)], "uint8", in_data_type=0)
+    data = program.data()
+    results = expected(data, list(program.arrays.values()), tmp_path)
+    program.tensors = [replace(one, shape=(-1, 3)) for one in program.tensors]
+    path, lowered = tmp_path / "m.tflite", tmp_path / "m.tosa"
+    path.write_bytes(program.data())
+    tc.save(tc.frontends.from_tflite(path), lowered)
+    read = ReadOptions(input_shapes={"x0": (2, 3)})
+    (found,) = tc.run(lowered, program.arrays, engine="numpy", read=read).outputs.values()
+    np.testing.assert_array_equal(found.view(np.uint8), results[0])
+
+
+def test_custom_operators_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    program = Program("Custom", "named")
+    add(program, "SignalWindow", [np.zeros(3, np.float32)])
+    path = tmp_path / "m.tflite"
+    path.write_bytes(program.data())
+    with caplog.at_level("WARNING"):
+        tc.frontends.from_tflite(path)
+    assert "1 custom operator became CUSTOM of TOSA: SignalWindow" in caplog.text
+
+
+def refused() -> Iterator[tuple[str, Program]]:
+    """Iterate over operators whose lowering TOSA forbids, or which would be wrong."""
+    for operator, dtype in (("DIV", "int8"), ("MUL", "uint32"), ("MAXIMUM", "uint16")):
+        program = Program(operator, dtype)
+        x = np.arange(1, 7, dtype=dtype)
+        scale = Quantized((0.1,), 3) if dtype == "int8" else PLAIN
+        add(
+            program, operator, [given(program, x, scale), given(program, x, scale)], quantized=scale
+        )
+        yield operator, program
+    program = Program("CAST", "int64")
+    add(program, "CAST", [numbers("float32")], "int64", in_data_type=0, out_data_type=4)
+    yield "CAST", program
+    for operator in ("FLOOR_MOD", "POW"):
+        program = Program(operator, "open")
+        value = program.input("float32", (1, 3))
+        program.tensors[value.number] = replace(program.tensors[value.number], shape=(-1, 3))
+        add(program, operator, [value, value])
+        yield operator, program
+    yield "FLOOR_MOD", in_loop("FLOOR_MOD", 1, 1)
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_what_is_not_right_is_refused_by_name(number: int, tmp_path: Path) -> None:
+    operator, program = next(itertools.islice(refused(), number, None))
+    path = tmp_path / "m.tflite"
+    path.write_bytes(program.data())
+    with pytest.raises(tc.TosaConvertError, match=f"{operator} ") as caught:
+        tc.frontends.from_tflite(path)
+    assert caught.value.code == "not-lowered"
+    assert re.search(r"operator [01], which makes", str(caught.value))
