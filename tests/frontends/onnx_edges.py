@@ -640,7 +640,7 @@ def layers() -> Iterator[Case]:
 
 
 def all_cases() -> list[Case]:
-    makers = (casts, unary, clips, binary, shifts, powers, reductions, pools, quantised)
+    makers: Any = (casts, unary, clips, binary, shifts, powers, reductions, pools, quantised)
     makers += (quantised_otherwise, forms, choices, layers)
     with np.errstate(all="ignore"):
         return [case for make in makers for case in make()]
