@@ -249,7 +249,9 @@ def _lower(
 ) -> Any:
     """Lower a model. written: node -> its operator as the user wrote it."""
     inputs = [info.name for info in model.graph.input]
-    model = decompose_first(infer(model), weights)
+    model, refused = decompose_first(infer(model), weights)
+    if refused and cutter is None:
+        raise NotLoweredError(refused)
     # onnxruntime folds shapes that onnx infers, and computes others.
     folded = None if doubtful_nodes(model) else fold_with_onnxruntime(model, scratch, weights)
     if folded is not None and [info.name for info in folded.graph.input] == inputs:

@@ -76,12 +76,15 @@ def opset_of(model: Any) -> int:
     return max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=1)
 
 
-def decompose_first(model: Any, weights: Weights) -> Any:
-    """Decompose what onnxruntime would expand by a definition that overflows, in place."""
-    if any(node.op_type in _OVERFLOWING for node in model.graph.node):
-        _decompose_once(model, weights, {}, _OVERFLOWING)
-        return infer(model)
-    return model
+def decompose_first(model: Any, weights: Weights) -> tuple[Any, dict[Unlowered, int]]:
+    """Decompose what onnxruntime would expand badly, as `decompose` does."""
+    if all(node.op_type not in _OVERFLOWING for node in model.graph.node):
+        return model, {}
+    refused: dict[tuple[str, ...], Unlowered] = {}
+    _decompose_once(model, weights, refused, _OVERFLOWING)
+    # Another form may be that of a constant which is not computed yet.
+    found = Counter(row for row in refused.values() if row.reason != _OTHER_FORM)
+    return infer(model), found
 
 
 def _decompose_once(

@@ -91,8 +91,10 @@ def softplus(e: Decomposition) -> None:
 def sign(e: Decomposition) -> None:
     """Keep NaN; it has no order, and torch-mlir gives 0."""
     x = e.inputs[0]
-    if e.type(0) in (*integers.UNSIGNED, *integers.WIDE):
-        return e.result(e.cast(e.op("Not", e.op("Equal", x, e.like(0))), e.type(0)))
+    if e.type(0) in integers.UNSIGNED:
+        number = integers.widened(e, x, e.type(0))
+        one = e.op("Min", number, e.constant(1, np.int32))
+        return e.result(integers.as_bits(e, one, e.type(0)))
     kind = e.numpy_type()
     e.leave_if(kind.kind in "iub" or e.node.doc_string == integers.BITS, "it has no NaN")
     if kind.kind == "V" and e.opset < _COMPARES_BF16:
