@@ -14,7 +14,7 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.read import Input, foreign_operations, open_input, read_narrowed
 from tosa_convert.frontends.main_block import with_own_outputs, with_states
 from tosa_convert.frontends.partial.cut import Cut
-from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, NotLowered
+from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, NotLowered, Value
 from tosa_convert.frontends.process.request import Request
 from tosa_convert.frontends.source_places import line_of, name_of
 from tosa_convert.graph.dtypes import INT64
@@ -231,13 +231,16 @@ def _named(graph: Graph, interface: Interface, name: str) -> Graph:
 
 def _order(main: Block, interface: Interface) -> None:
     """Put inputs and outputs of a program and of its interface in the order of the model, in place."""
-    for order, *rows in (
+    if interface.cut is not None:
+        return
+    rows: list[tuple[list[int], list[str], list[Value]]] = [
         (interface.input_order, main.inputs, interface.inputs),
         (interface.output_order, main.outputs, interface.outputs),
-    ):
-        for row in rows:
-            if order and len(row) == len(order) and interface.cut is None:
-                row[:] = [row[position] for position in order]
+    ]
+    for order, names, values in rows:
+        if order and len(names) == len(values) == len(order):
+            names[:] = [names[position] for position in order]
+            values[:] = [values[position] for position in order]
 
 
 def _given_to_caller(main: Block, cut: Cut) -> dict[int, int]:
