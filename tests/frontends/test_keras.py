@@ -291,7 +291,7 @@ def _of_dictionaries() -> Any:
 
 
 def _own_class() -> Any:
-    class Own(keras.Model):  # type: ignore[misc]
+    class Own(keras.Model):
         def __init__(self) -> None:
             super().__init__()
             self.dense, self.rnn = keras.layers.Dense(2), keras.layers.LSTM(3)
