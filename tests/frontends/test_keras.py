@@ -258,3 +258,133 @@ def test_a_layer_that_the_child_does_not_know_is_an_error_in_a_file_and_not_in_p
         tc.frontends.from_keras(tmp_path / "m.keras")
     assert caught.value.code == "frontend-failed"
     assert tc.frontends.from_keras(model).main.inputs == ["x"]
+
+
+def _encoded_twice() -> Any:
+    encode = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)], name="enc")
+    second, first = (keras.Input(batch_shape=(1, 4), name=name) for name in "ba")
+    return keras.Model([second, first], [encode(second), encode(first)])
+
+
+def _of_words(*layers: Any) -> Any:
+    words = keras.Input(batch_shape=(1, 6), dtype="int32", name="words")
+    return keras.Sequential([words, keras.layers.Embedding(9, 4, mask_zero=True), *layers])
+
+
+def _both_ways(**options: Any) -> Any:
+    return keras.layers.Bidirectional(keras.layers.LSTM(3, return_sequences=True), **options)
+
+
+def _with_dropout(kind: str, **options: Any) -> Any:
+    layer = getattr(keras.layers, kind)(3, dropout=0.2, recurrent_dropout=0.1, **options)
+    return keras.Sequential([keras.Input(batch_shape=(1, 5, 4)), layer])
+
+
+def _returning_an_input() -> Any:
+    x = keras.Input((4,), name="x")
+    return keras.Model(x, [x, keras.layers.Dense(2)(x)])
+
+
+def _of_dictionaries() -> Any:
+    x, y = (keras.Input(batch_shape=(1, 4), name=name) for name in "xy")
+    return keras.Model({"z": x, "c": y}, {"u": x - y, "k": keras.layers.Dense(2)(y)})
+
+
+def _own_class() -> Any:
+    class Own(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense, self.rnn = keras.layers.Dense(2), keras.layers.LSTM(3)
+
+        def call(self, x: Any) -> Any:
+            return self.rnn(self.dense(x))
+
+    model = Own()
+    model(keras.ops.zeros((1, 5, 3)))
+    return model
+
+
+def _rotated() -> Any:
+    image = keras.Input(batch_shape=(1, 6, 6, 1), name="image")
+    return keras.Sequential([image, keras.layers.RandomRotation(0.1), keras.layers.Conv2D(2, 3)])
+
+
+MADE: dict[str, Any] = {
+    "one layer twice": _encoded_twice,
+    "states": lambda: keras.Sequential(
+        [keras.Input(batch_shape=(1, 5, 4)), keras.layers.LSTM(3, return_state=True, unroll=True)]
+    ),
+    "mask, concatenated": lambda: _of_words(_both_ways()),
+    "mask, summed, two layers": lambda: _of_words(_both_ways(merge_mode="sum"), _both_ways()),
+    "dropout of LSTM": lambda: _with_dropout("LSTM"),
+    "dropout of each step": lambda: _with_dropout("GRU", return_sequences=True),
+    "an input that is an output": _returning_an_input,
+    "dictionaries": _of_dictionaries,
+    "a class": _own_class,
+    "a random layer": _rotated,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MADE)
+def test_a_program_has_the_numbers_and_the_order_of_the_model(name: str) -> None:
+    keras.utils.set_random_seed(0)
+    model = MADE[name]()
+    graph = tc.frontends.from_keras(model, input_shapes={"x": (1, 4)} if "input" in name else None)
+    random = np.random.default_rng(0)
+    given = {}
+    for key in graph.main.inputs:
+        shape = graph.main.tensors[key].shape or ()
+        given[key] = random.standard_normal(shape).astype(np.float32)
+        if key == "words":
+            given[key] = np.array([[3, 1, 4, 1, 0, 0]], np.int32)
+    values = list(given.values())
+    asked: Any = values if len(values) > 1 else values[0]
+    if name == "dictionaries":
+        asked = {"c": given["y"], "z": given["x"]}
+    expected = keras.tree.flatten(model(asked, training=False))
+    found = tc.run(graph, given, engine="numpy").outputs
+    assert len(found) == len(expected)
+    for made, want in zip(found.values(), expected, strict=True):
+        np.testing.assert_allclose(made, np.asarray(want), atol=1e-5)
+    if name == "one layer twice":
+        assert (graph.main.inputs, graph.main.outputs) == (["b", "a"], ["enc", "enc_1"])
+
+
+@pytest.mark.slow
+def test_halves_are_judged_by_keras_and_not_by_tflite(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """TFLite and Keras agree on halves; a program that rounds them away from even must not pass."""
+    x = keras.Input(batch_shape=(1, 5), name="x")
+    keras.Model(x, keras.ops.round(x)).save(tmp_path / "m.keras")
+    np.save(tmp_path / "x.npy", np.array([[0.5, 1.5, 2.5, -0.5, 4.5]], np.float32))
+    words = [str(tmp_path / "m.keras"), "-o", str(tmp_path / "m.tosa"), "--check"]
+    code = run(verb("convert"), [*words, "-i", f"x={tmp_path / 'x.npy'}"])
+    said = capsys.readouterr().out
+    graph = tc.load(tmp_path / "m.tosa")
+    (found,) = tc.run(graph, {"x": np.load(tmp_path / "x.npy")}).outputs.values()
+    is_right = np.array_equal(found, [[0, 2, 2, 0, 4]])
+    assert code == int(not is_right), said
+
+
+@pytest.mark.slow
+def test_func_chooses_a_signature_of_a_saved_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tensorflow = pytest.importorskip("tensorflow")
+    spec = tensorflow.TensorSpec([2, 3], tensorflow.float32, name="e")
+    module = tensorflow.Module()
+    for name, factor in (("encode", 2.0), ("decode", 3.0)):
+        function = tensorflow.function(lambda e, by=factor: {"out": e * by}, [spec])
+        setattr(module, name, function)
+    signatures = {name: getattr(module, name) for name in ("encode", "decode")}
+    tensorflow.saved_model.save(module, str(tmp_path / "two"), signatures=signatures)
+    given = np.ones((2, 3), np.float32)
+    for name, factor in (("encode", 2.0), ("decode", 3.0)):
+        graph = tc.frontends.from_file(tmp_path / "two", func=name)
+        (found,) = tc.run(graph, {"e": given}, engine="numpy").outputs.values()
+        assert (found == factor).all()
+    with pytest.raises(tc.TosaConvertError, match="it has") as caught:
+        tc.frontends.from_file(tmp_path / "two", func="nosuch")
+    assert caught.value.code == "unknown-function"

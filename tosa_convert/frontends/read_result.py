@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tosa_convert import rewrites
 from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError, fail
 from tosa_convert.formats.read import Input, foreign_operations, open_input, read_narrowed
 from tosa_convert.frontends.main_block import with_own_outputs, with_states
 from tosa_convert.frontends.partial.cut import Cut
-from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, NotLowered
+from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, NotLowered, Value
 from tosa_convert.frontends.process.request import Request
 from tosa_convert.frontends.source_places import line_of, name_of, place_text
 from tosa_convert.graph.dtypes import INT64
@@ -265,14 +265,16 @@ def _named(graph: Graph, interface: Interface, name: str) -> Graph:
 
 def _order(main: Block, interface: Interface) -> None:
     """Put inputs and outputs of a program and of its interface in the order of the model, in place."""
-    orders: list[tuple[Sequence[int], list[list[Any]]]] = [
-        (interface.input_order, [main.inputs, interface.inputs]),
-        (interface.output_order, [main.outputs, interface.outputs]),
+    if interface.cut is not None:
+        return
+    rows: list[tuple[list[int], list[str], list[Value]]] = [
+        (interface.input_order, main.inputs, interface.inputs),
+        (interface.output_order, main.outputs, interface.outputs),
     ]
-    for order, rows in orders:
-        for row in rows:
-            if order and len(row) == len(order) and interface.cut is None:
-                row[:] = [row[position] for position in order]
+    for order, names, values in rows:
+        if order and len(names) == len(values) == len(order):
+            names[:] = [names[position] for position in order]
+            values[:] = [values[position] for position in order]
 
 
 def _given_to_caller(main: Block, cut: Cut) -> dict[int, int]:

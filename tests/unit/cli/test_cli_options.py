@@ -254,8 +254,8 @@ def test_a_mistyped_name_of_the_file_gets_a_suggestion(
     [
         ("nosuch.py", "cannot be read: No such file or directory [file-error]"),
         ("nosuch.tosa", "cannot be read: No such file or directory [file-error]"),
-        ("keras:m.keras", "are run as the TFLite model that they become"),
-        ("tensorflow:folder", "are run as the TFLite model that they become"),
+        ("keras:m.keras", "are run when they are converted"),
+        ("tensorflow:folder", "are run when they are converted"),
         ("onnxruntim:m.onnx", "did you mean onnxruntime?"),
     ],
 )

@@ -100,8 +100,8 @@ def lower(request: Request, folder: Path) -> Interface:
         with _quantised_layers(model, shown):
             interface = _lower(converter.convert, request, folder, command_for(fixed))
     order(interface, [tensor.name for tensor in getattr(model, "inputs", None) or []])
-    described = {"member": request.member, "users": request.users_folder}
-    describe(interface, folder, "keras", str(source), **described)
+    member, users = request.member, request.users_folder
+    describe(interface, folder, "keras", str(source), member=member, users=users)
     if interface.model and interface.outputs:
         tflite = read_tflite((folder / interface.model).read_bytes())
         add_source(interface, model, tflite, str(source), lines)
@@ -311,7 +311,7 @@ def describe(
             (interface.outputs, interface.output_order),
         )
     )
-    row: dict[str, object] = {
+    row: dict[str, Any] = {
         "kind": kind,
         "path": path,
         "func": func,

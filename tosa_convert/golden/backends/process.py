@@ -40,8 +40,8 @@ PACKAGES: Final = {
 }
 #: What `worker.py` runs models of Keras and TensorFlow with.
 _TENSORFLOW: Final = Path(__file__).with_name("tensorflow_model.py")
-#: Frontends whose models `convert --check` runs as TFLite.
-_MADE_INTO_TFLITE: Final = ("keras", "tensorflow")
+#: Frontends whose models `convert --check` alone runs.
+_ONLY_CONVERTED: Final = ("keras", "tensorflow")
 #: Characters of a line that says why a program was refused.
 _REFUSAL_CHARACTERS: Final = 400
 
@@ -190,8 +190,8 @@ def unknown_backend(text: str, consumers: Iterable[str]) -> TosaConvertError:
     where, name = f"--against {text}", text.partition(":")[0]
     if text.endswith((".py", *EXTENSIONS)):
         return fail("file-error", where, "cannot be read: No such file or directory")
-    if name in _MADE_INTO_TFLITE:
-        message = f"models for {name} are run as the TFLite model that they become"
+    if name in _ONLY_CONVERTED:
+        message = f"models for {name} are run when they are converted"
         hint = "tosa-flatbuffer-convert MODEL -o m.tosa --check, or --against tflite:MODEL.tflite"
         return fail("option-conflict", where, message, hint)
     choices = ("numpy", *PACKAGES, *consumers)
