@@ -16,7 +16,8 @@ from tosa_convert.cli.convert import convert
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.factory import write_factory
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered
-from tosa_convert.frontends.named.wanted import Wanted
+from tosa_convert.frontends.named import from_hf
+from tosa_convert.frontends.named.wanted import Wanted, imports_of
 from tosa_convert.frontends.process.python_file import assumed, call_factory
 from tosa_convert.frontends.recognize import Recognised, recognize
 from tosa_convert.frontends.table import FRONTENDS, LIBRARIES, on_route
@@ -235,3 +236,27 @@ class TestKeras:
 
     def test_an_unknown_name_is_refused_with_the_nearest(self) -> None:
         assert "did you mean MobileNet?" in code_of("keras:MobilNet")[1]
+
+
+def test_a_library_that_does_not_fit_torch_is_refused() -> None:
+    with (
+        pytest.raises(TosaConvertError, match="is installed and does not import") as caught,
+        imports_of("torchvision"),
+    ):
+        raise RuntimeError("operator torchvision::nms does not exist")
+    assert caught.value.code == "frontend-failed"
+
+
+def test_a_model_that_memory_does_not_hold_is_refused_before_it_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    monkeypatch.setattr(from_hf, "_memory", lambda: 2**20)
+    with torch.device("meta"):
+        small, large = torch.nn.Linear(8, 8), torch.nn.Linear(1 << 10, 1 << 10)
+    wanted = Wanted("hf", "large")
+    from_hf._refuse_too_large(small, wanted)
+    assert assumed.pop() == "hf:large: it has 72 parameters, 0.0 GiB in FP32"
+    with pytest.raises(TosaConvertError, match="it has 1,049,600 parameters") as caught:
+        from_hf._refuse_too_large(large, wanted)
+    assert caught.value.code == "frontend-failed"

@@ -105,3 +105,68 @@ def test_what_a_module_raises_has_the_line_of_the_user() -> None:
         tc.frontends.from_torch(Returns(lambda x: x @ x), (torch.ones(2, 3),))
     assert caught.value.code == "frontend-failed"
     assert "torch.export does not export it: RuntimeError" in str(caught.value)
+
+
+def _masked(x: Any) -> Any:
+    x = x.clone()
+    x[x > 0] *= 2
+    return x
+
+
+def _sized(x: Any) -> Any:
+    return torch.zeros(max(x[x > 0].shape[0], 3))
+
+
+def _branch(x: Any) -> Any:
+    return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (_masked, "aten.index.Tensor has no lowering to TOSA: the size of its result"),
+        (_sized, "aten.index.Tensor has no lowering to TOSA: the size of its result"),
+        (_branch, "torch.cond has no lowering to TOSA: torch-mlir has no control flow"),
+    ],
+)
+def test_what_depends_on_the_data_is_refused_by_name_and_line(function: Any, text: str) -> None:
+    with pytest.raises(tc.TosaConvertError, match=text) as caught:
+        tc.frontends.from_torch(Returns(function), [torch.randn(6)])
+    assert caught.value.code == "not-lowered"
+    assert "test_torch_export.py:" in caught.value.findings[0].where
+
+
+def test_indices_that_may_be_equal_and_remainders_are_warned_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def function(x: Any, i: Any, rows: Any) -> Any:
+        x = x.clone()
+        x[i] = rows
+        x[torch.tensor([1, 0])] = rows
+        x[torch.arange(2) + 1] = rows
+        return x.index_copy(0, i[:1], rows[:1]), x % 0.3, x % 0.5
+
+    class Puts(torch.nn.Module):
+        def forward(self, x: Any, i: Any, rows: Any) -> Any:
+            return function(x, i, rows)
+
+    arguments = [torch.randn(6, 2), torch.tensor([1, 2]), torch.randn(2, 2)]
+    tc.frontends.from_torch(Puts(), arguments, narrow="i64")
+    texts = [row.getMessage() for row in caplog.records]
+    (put,) = [text for text in texts if text.startswith("rows are put at indices")]
+    assert put.count("index_put") == 1
+    assert sum("no remainder of floating point" in text for text in texts) == 1
+
+
+def test_a_program_that_torch_does_not_write_names_its_operators() -> None:
+    from tosa_convert.frontends.torch.export import _no_file_form
+
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    twice = torch.library.custom_op("own_of_test::twice", doubled, mutates_args=())
+    twice.register_fake(torch.empty_like)
+    program = torch.export.export(Returns(lambda x: twice(x)), (torch.ones(2),))
+    error = _no_file_form(program, "Returns")
+    assert error.code == "not-lowered"
+    assert "own_of_test.twice" in str(error)

@@ -99,6 +99,8 @@ def test_damaged_text_and_the_choice_of_a_function(module: Path) -> None:
     (row,) = findings(module, RELU.replace("aten.relu", "aten.no_such_operator"))
     assert row[0] == "malformed-mlir"
     assert "no_such_operator" in row[2]
+    (row,) = findings(module, f'util.global private @w = "x"\n{RELU}')
+    assert (row[0], "the dialect util" in row[2]) == ("not-lowered", True)
     two = RELU + RELU.replace("@main", "@other")
     (row,) = findings(module, two.replace("@main", "@first"))
     assert row[0] == "ambiguous-function"

@@ -91,7 +91,29 @@ def others(x: Any) -> Any:
     )
 
 
-GROUPS = (constants, quotients, quantised, others)
+def placed(x: Any) -> Any:
+    """Put a number at indices of which several are equal, pad by less than nothing, quantise falsely."""
+    import torch
+
+    pad, rows = torch.nn.functional.pad, x.reshape(1, 24, 10)
+    index = (x[:12] + 120).to(torch.int64).reshape(3, 4) % 3
+    copy = x[:20].reshape(4, 5).clone()
+    copy[:, index[0]] = 7.0
+    scale = torch.arange(1.0, 25.0)
+    aten = torch.ops.aten
+    return (
+        torch.zeros(3, 6).scatter_(1, index, 1.0),
+        x[:20].reshape(4, 5).scatter(0, index, -1.0),
+        *(copy, pad(rows, (1, -1), mode="reflect"), pad(rows, (-2, 3), mode="replicate")),
+        aten.fake_quantize_per_tensor_affine(x * 0.3, 0.1, 3, -128, 127),
+        torch.fake_quantize_per_channel_affine(
+            rows[0] * 0.3, scale, torch.zeros(24, dtype=torch.int32), 0, -8, 7
+        ),
+        *(x * 0, x == x),
+    )
+
+
+GROUPS = (constants, quotients, quantised, others, placed)
 
 
 @pytest.fixture(scope="module")

@@ -58,6 +58,8 @@ def make_model(wanted: Wanted) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         if wanted.random_weights:
             # A class of its own and an automatic one differ in the name of what makes a model.
             make = getattr(kind, "_from_config", None) or kind.from_config
+            with torch.device("meta"):
+                _refuse_too_large(make(config, dtype=torch.float32), wanted)
             module = make(config, dtype=torch.float32)
         else:
             module = kind.from_pretrained(name, dtype=torch.float32)
@@ -69,6 +71,30 @@ def make_model(wanted: Wanted) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     if caching and module.can_generate():
         wanted.assume("no cache of keys and values is returned")
     return module, (), example_inputs(torch, module, wanted)
+
+
+def _refuse_too_large(module: Any, wanted: Wanted) -> None:
+    """Say how large the model will be, which has no memory yet; refuse what the machine does not hold.
+
+    Raises:
+        TosaConvertError: "frontend-failed".
+    """
+    count = sum(tensor.numel() for tensor in module.parameters())
+    size, memory = 4 * count / 2**30, _memory() / 2**30
+    text = f"it has {count:,} parameters, {size:.1f} GiB in FP32"
+    if size > memory > 0:
+        hint = "name a folder with a config.json of fewer layers or smaller ones"
+        message = f"{text}, and this machine has {memory:.1f} GiB of memory"
+        raise fail("frontend-failed", wanted.shown, message, hint)
+    wanted.assume(text)
+
+
+def _memory() -> int:
+    """Return the bytes of memory of this machine, 0 if the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows.
+        return 0
 
 
 def _configuration(transformers: Any, wanted: Wanted, name: str) -> Any:

@@ -117,10 +117,10 @@ class Wanted:
 
 @contextlib.contextmanager
 def imports_of(library: str) -> Iterator[None]:
-    """Refuse a library that is not installed, by the extra that has it.
+    """Refuse a library that is not installed, by the extra that has it, or that does not fit another.
 
     Raises:
-        TosaConvertError: "frontend-missing".
+        TosaConvertError: "frontend-missing"; "frontend-failed" if it is there and does not import.
     """
     try:
         yield
@@ -128,6 +128,13 @@ def imports_of(library: str) -> Iterator[None]:
         row = FRONTENDS[LIBRARIES[library]]
         message = f"{error.name} is not installed, and {row.reads} need it"
         raise fail("frontend-missing", library, message, row.install()) from None
+    except (ImportError, OSError, RuntimeError) as error:  # What a compiled part of it raises.
+        said = " ".join(str(error).split())[:_CHARACTERS]
+        message = f"{library} is installed and does not import: {type(error).__name__}: {said}"
+        hint = (
+            f"its release and that of torch may not fit: install the {library} made for this torch"
+        )
+        raise fail("frontend-failed", library, message, hint) from None
 
 
 def in_inference(torch: Any, module: Any, wanted: Wanted) -> Any:

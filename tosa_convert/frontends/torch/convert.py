@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+from torch._subclasses.fake_tensor import UnsupportedOperatorException
 from torch.export.graph_signature import InputKind
 
 from tosa_convert.frontends.examples import write_examples
@@ -51,12 +52,14 @@ from tosa_convert.frontends.torch.facts import (
     drop_checks,
     float_remarks,
     open_size_remarks,
+    remainder_remarks,
     remarks_of,
+    scatter_remarks,
     training_remarks,
 )
 from tosa_convert.frontends.torch.import_program import import_program
 from tosa_convert.frontends.torch.indexing import select_by_tensors, use_views_of_aten
-from tosa_convert.frontends.torch.integers import wrong_operators
+from tosa_convert.frontends.torch.integers import absent_types, wrong_operators
 from tosa_convert.frontends.torch.signature import (
     Signature,
     drop_numbers,
@@ -72,6 +75,10 @@ from tosa_convert.records import replace
 _ROUNDS: Final = 4
 _NO_TENSOR: Final = "it returns no tensor, and programs return nothing else"
 _RANDOM: Final = "it draws random numbers"
+#: Operators that take programs, as torch.export writes them.
+_BRANCHES: Final = frozenset(
+    ("cond", "while_loop", "scan", "associative_scan", "map_impl", "flex_attention")
+)
 _OBJECT: Final = "it is an object, and programs have tensors only"
 
 
@@ -87,6 +94,7 @@ def lower(request: Request, folder: Path) -> Interface:
     runnable = write_runnable(request, folder)
     program = load_program(request)
     dropped = drop_checks(program)
+    remarks = [*scatter_remarks(program), *remainder_remarks(program)]
     cutter = Cutter() if request.partial else None
     say_stage(folder, "torch-mlir lowers it")
     try:
@@ -108,6 +116,7 @@ def lower(request: Request, folder: Path) -> Interface:
             *training_remarks(program),
             *open_size_remarks(program),
             *float_remarks(program),
+            *remarks,
             *(f"{number}, which is not a tensor and is left out" for number in names.numbers),
             *(
                 f"the program writes to its input {name}: its new value is the output {_changed(name)}"
@@ -156,6 +165,10 @@ def lower_program(program: Any, cutter: Cutter | None = None) -> tuple[Any, Sign
         NotLoweredError: with every operator that is left, or that cannot be cut out.
     """
     merge_tied(program)
+    if refused := {**absent_types(program), **_control_flow(program)}:
+        raise NotLoweredError(refused)
+    if cutter is None and (refused := _data_dependent(program)):
+        raise NotLoweredError(refused)
     select_by_tensors(program)
     use_views_of_aten(program)
     weight_bytes = sum(tensor.nbytes for tensor in program.state_dict.values())
@@ -189,8 +202,7 @@ def lower_program(program: Any, cutter: Cutter | None = None) -> tuple[Any, Sign
             found = found or wrong
             break
     if cutter is None:
-        # What they are decomposed to says less than that their results have no size.
-        raise NotLoweredError(_data_dependent(program) or found)
+        raise NotLoweredError(found)
     return _lower_without(program, cutter, found, left)
 
 
@@ -208,7 +220,10 @@ def _decomposed(program: Any, table: dict[Any, Any]) -> tuple[Any, Signature, di
             refuse_complex_inputs(program)
             program = program.run_decompositions(composites())
             write_as_pairs(program)
-        decomposed = program.run_decompositions(table)  # A copy.
+        try:
+            decomposed = program.run_decompositions(table)  # A copy.
+        except UnsupportedOperatorException as error:
+            raise NotLoweredError(_not_traced(program, str(error.func))) from None
     wrong = {
         **_objects(decomposed),
         **_random_operators(decomposed),
@@ -263,6 +278,24 @@ def _effects(program: Any) -> dict[Unlowered, int]:
         for node in program.graph.nodes
         if node.op == "call_function" and node.target is torch.ops.higher_order.with_effects
     )
+
+
+def _control_flow(program: Any) -> dict[Unlowered, int]:
+    """Count the branches and loops on data, which torch-mlir's importer does not take."""
+    return Counter(
+        Unlowered(f"torch.{node.target}", locate(node), "torch-mlir has no control flow for TOSA")
+        for node in program.graph.nodes
+        if str(node.target) in _BRANCHES
+    )
+
+
+def _not_traced(program: Any, operator: str) -> dict[Unlowered, int]:
+    """Return the operator that torch cannot trace, at the first node whose name it begins with."""
+    nodes = (node for node in program.graph.nodes if node.op == "call_function")
+    names = ((node, str(node.target).rpartition(".")[0]) for node in nodes)
+    found = next((node for node, name in names if name and operator.startswith(name)), None)
+    where = locate(found) if found is not None else ""
+    return {Unlowered(operator, where, "torch has no shapes of its results"): 1}
 
 
 def _objects(program: Any) -> dict[Unlowered, int]:

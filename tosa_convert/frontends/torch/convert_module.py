@@ -39,6 +39,10 @@ from tosa_convert.frontends.torch.unlowered_report import report
 #: The module in the folder that runs for `--check`.
 _RUNS: Final = "module.mlir"
 _INLINE: Final = "builtin.module(inline,symbol-dce)"
+_WEIGHTS_OUTSIDE: Final = (
+    "iree-turbine wrote its weights as globals outside: export the module before its parameters are"
+    " externalised"
+)
 #: To the form of the torch dialect that has a lowering: from ONNX, from TorchScript, from torch.export.
 _FROM_ONNX: Final = "builtin.module(torch-onnx-to-torch-backend-pipeline)"
 _FROM_SCRIPT: Final = "builtin.module(torchscript-module-to-torch-backend-pipeline)"
@@ -97,13 +101,19 @@ def _read(request: Request, context: Any) -> Any:
     """Parse a module; its operations have the places in the file.
 
     Raises:
-        TosaConvertError: "malformed-mlir" with what MLIR says.
+        TosaConvertError: "malformed-mlir" with what MLIR says; "not-lowered" for another dialect.
     """
     try:
         return ir.Module.parseFile(request.source, context)
     except (ir.MLIRError, ValueError) as error:
         text = str(error).replace(request.source, request.shown)
         lines = [line for line in text.splitlines() if line.strip()]
+        if unknown := re.search(r"Dialect `(\w+)' not found", text):
+            message = (
+                f"it has operations of the dialect {unknown[1]}, which torch-mlir does not have"
+            )
+            hint = _WEIGHTS_OUTSIDE if unknown[1] == "util" else "write the module without them"
+            raise fail("not-lowered", request.shown, message, hint) from None
         said = "; ".join(lines[1:3] or lines[:1] or [type(error).__name__])
         message = f"torch-mlir's parser refuses it: {said}"
         hint = "a module of another release may have other operators: write it again with this one"

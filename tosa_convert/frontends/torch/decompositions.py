@@ -74,22 +74,32 @@ OWN: dict[Any, Decomposition] = {
     aten.cat.default: elementwise.joined,
     aten.fmax.default: partial(integers.extreme_without_nan, operator=torch.maximum),
     aten.fmin.default: partial(integers.extreme_without_nan, operator=torch.minimum),
-    aten.__lshift__.Scalar: integers.shift_left,
-    aten.__rshift__.Scalar: integers.shift_right,
+    **{
+        operator: partial(integers.shift, operator=aten.bitwise_left_shift.Tensor)
+        for operator in (aten.__lshift__.Scalar, aten.__lshift__.Tensor)
+    },
+    **{
+        operator: partial(integers.shift, operator=aten.bitwise_right_shift.Tensor)
+        for operator in (aten.__rshift__.Scalar, aten.__rshift__.Tensor)
+    },
+    aten.clamp.default: integers.clamp,
+    aten.leaky_relu.default: elementwise.leaky_relu,
+    aten.exp2.default: elementwise.power_of_two,
     aten.mm.default: integers.product_of_matrices,
     aten.bmm.default: integers.product_of_matrices,
     **{
         operator: integers.by_signed_numbers(operator, keeps_type=True)
         for operator in (
             *(aten.maximum.default, aten.minimum.default, aten.amax.default, aten.amin.default),
-            *(aten.clamp.default, aten.relu.default),
+            *(aten.clamp.Tensor, aten.relu.default, aten.neg.default, aten.abs.default),
+            *(aten.sign.default, aten.sgn.default, aten.max.default, aten.min.default),
         )
     },
     **{
         operator: integers.by_signed_numbers(operator, keeps_type=False)
         for operator in (
             *(aten.lt.Tensor, aten.le.Tensor, aten.gt.Tensor, aten.ge.Tensor),
-            *(aten.sum.default, aten.sum.dim_IntList),
+            *(aten.sum.default, aten.sum.dim_IntList, aten.div.Tensor, aten.reciprocal.default),
         )
     },
     **{
@@ -154,6 +164,10 @@ OWN: dict[Any, Decomposition] = {
     aten.linalg_cholesky.default: matrices.cholesky,
     aten.linalg_cholesky_ex.default: matrices.cholesky_and_report,
     aten._grouped_mm.default: matrices.product_of_groups,
+    aten.fake_quantize_per_tensor_affine.default: quantised.fake_quantize,
+    aten.fake_quantize_per_tensor_affine.tensor_qparams: quantised.fake_quantize,
+    aten.fake_quantize_per_channel_affine.default: quantised.fake_quantize_channels,
+    aten.scatter.value: indexing.scatter_number,
     aten.convolution.default: convolutions.convolution,
     aten.conv_tbc.default: convolutions.convolution_of_times,
     aten.convolution_backward.default: convolutions.gradients,

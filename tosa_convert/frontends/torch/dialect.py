@@ -17,7 +17,7 @@ from torch_mlir.dialects import func as func_dialect
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.passmanager import PassManager
 
-from tosa_convert.frontends.torch.row_gathers import gather_rows
+from tosa_convert.frontends.torch.repairs import repair
 from tosa_convert.records import dataclass
 
 #: torch-mlir's pipeline from the backend form of its dialect to TOSA.
@@ -95,7 +95,7 @@ def lower_or_list(module: Any, pipeline: str) -> None:
         NotLoweredError: with every operator that it does not convert.
     """
     if pipeline in (TO_TOSA, _WITHOUT_FOLDS):
-        gather_rows(module)
+        repair(module)
     if _crashes():
         raise NotLoweredError(list_unlowered(module, pipeline) or {_CRASH: 1})
     try:

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 import torch
 
 from tosa_convert.frontends.recipes import cumulate
 from tosa_convert.frontends.torch import integers
 
+#: The largest whole exponent that is written as products.
+_LARGEST_POWER: Final = 64
+
 
 def power(x: Any, exponent: Any) -> Any:
-    """Small whole powers as products: TOSA's POW is undefined for negative numbers."""
+    """Whole powers as products: TOSA's POW is undefined for negative numbers."""
     if isinstance(exponent, float) and not x.is_floating_point():
         return NotImplemented  # The result has another type.
-    products: dict[float, Callable[[], Any]] = {
-        1: x.clone,
-        2: lambda: x * x,
-        3: lambda: x * x * x,
-        4: lambda: (x * x) * (x * x),
-    }
-    if exponent in products:
-        return products[exponent]()
-    if x.is_floating_point() and -exponent in products:
-        return products[-exponent]().reciprocal()
-    return NotImplemented
+    if x.is_floating_point() and abs(exponent) == 0.5:
+        return torch.sqrt(x) if exponent > 0 else torch.rsqrt(x)
+    if exponent != int(exponent) or abs(exponent) > _LARGEST_POWER:
+        return NotImplemented
+    if exponent < 0:
+        return power(x, -exponent).reciprocal() if x.is_floating_point() else NotImplemented
+    if exponent < 2:
+        return x.clone() if exponent else torch.ones_like(x)
+    half = power(x, exponent // 2)
+    return half * half * x if exponent % 2 else half * half
 
 
 def compare_with_number(x: Any, number: Any, *, operator: Any) -> Any:
@@ -245,61 +247,92 @@ def _size_of_rows(x: Any, p: float) -> Any:
 
 def remainder_of_truncation(x: Any, y: Any) -> Any:
     """`fmod`: what is left of x after whole multiples of y, with the sign of x."""
-    if not (x.is_floating_point() or isinstance(y, float)):
-        return x - torch.div(x, y, rounding_mode="trunc") * y
-    size = y.abs() if torch.is_tensor(y) else abs(y)
-    left = x.abs() - torch.floor(x.abs() / size) * size
+    kind = torch.result_type(x, y)
+    x, y = _operands(x, y)
+    if not kind.is_floating_point:
+        return (x - torch.div(x, y, rounding_mode="trunc") * y).to(kind)
+    size = y.abs()
+    left = x.abs() - _product(torch.floor(x.abs() / size), size)
     # A quotient that was rounded to the next whole number is one too many or too few.
     left = torch.where(left < 0, left + size, left)
     left = torch.where(left >= size, left - size, left)
-    return torch.where(x < 0, -left, left)
+    return torch.where(x < 0, -left, left).to(kind)
 
 
 def divide_to_whole(x: Any, y: Any, *, rounding_mode: str | None = None) -> Any:
     """Lower `div` with a rounding mode; a plain quotient is one off at some multiples of y."""
-    if rounding_mode is None or not _is_inexact_quotient(x, y):
+    kind = torch.result_type(x, y)
+    if rounding_mode is None or kind is torch.bool:
         return NotImplemented
-    x, y = _promoted(x, y)
+    if rounding_mode == "trunc" and not kind.is_floating_point and kind.itemsize >= 4:
+        return NotImplemented  # It is INTDIV.
+    x, y = _operands(x, y)
+    if rounding_mode == "trunc" and not kind.is_floating_point:
+        return torch.div(x, y, rounding_mode="trunc").to(kind)
     if rounding_mode == "floor":
-        return _floor_quotient(x, y)
+        made = _floor_quotient(x, y)
+        return (made + (x - x) if kind.is_floating_point else made).to(kind)  # NaN for infinities.
     whole = _floor_quotient(x.abs(), y.abs())
-    return torch.where((x < 0) != (y < 0), -whole, whole)
+    return torch.where((x < 0) != (y < 0), -whole, whole).to(kind)
 
 
 def floor_divide(x: Any, y: Any) -> Any:
-    """Lower `//` of floating point; see `divide_to_whole`."""
+    """Lower `//`; see `divide_to_whole`."""
     return divide_to_whole(x, y, rounding_mode="floor")
 
 
 def remainder_of_floor(x: Any, y: Any) -> Any:
-    """Lower `%` of floats; a plain remainder is y, not 0, where the quotient is one too small."""
-    if not _is_inexact_quotient(x, y):
-        return NotImplemented
-    x, y = _promoted(x, y)
-    return x - _floor_quotient(x, y) * y
-
-
-def _is_inexact_quotient(x: Any, y: Any) -> bool:
-    """Return whether x / y is of floating point; quotients by powers of two are exact."""
-    if not torch.is_tensor(x) or not torch.result_type(x, y).is_floating_point:
-        return False
-    return torch.is_tensor(y) or (y != 0 and math.frexp(y)[0] not in (0.5, -0.5))
-
-
-def _promoted(x: Any, y: Any) -> tuple[Any, Any]:
-    """Return both operands as tensors of the type in which torch divides them."""
+    """Lower `%`; a plain remainder is y, not 0, where the quotient is one too small."""
     kind = torch.result_type(x, y)
+    if kind is torch.bool or not torch.is_tensor(x):
+        return NotImplemented
+    x, y = _operands(x, y)
+    if kind.is_floating_point:
+        return (x - _product(_floor_quotient(x, y), y)).to(kind)
+    left = x - torch.div(x, y, rounding_mode="trunc") * y
+    is_other_sign = torch.logical_and(left != 0, (left < 0) != (y < 0))
+    return (left + torch.where(is_other_sign, y, torch.zeros_like(y))).to(kind)
+
+
+def _operands(x: Any, y: Any) -> tuple[Any, Any]:
+    """Return both operands as tensors of the type in which they are divided."""
+    kind = torch.result_type(x, y)
+    wide = torch.float32 if kind.is_floating_point else torch.int32
+    kind = wide if kind.itemsize < wide.itemsize else kind
     if not torch.is_tensor(y):
         y = torch.full([1] * x.dim(), y, dtype=kind, device=x.device)
     return x.to(kind), y.to(kind)
 
 
+def _product(whole: Any, y: Any) -> Any:
+    """Multiply; no multiple of infinity is 0."""
+    return torch.where(whole == 0, torch.zeros_like(whole), whole * y)
+
+
 def _floor_quotient(x: Any, y: Any) -> Any:
-    """Round the quotient down, then move it to where its product with y is next below x."""
+    """Round the quotient down; of floating point move it to where its product with y is next below x."""
+    if not x.is_floating_point():
+        whole = torch.div(x, y, rounding_mode="trunc")
+        is_above = torch.logical_and(whole * y != x, (x < 0) != (y < 0))
+        return torch.where(is_above, ~(-whole), whole)  # One less; torch-mlir subtracts in 32 bits.
     size, part = y.abs(), torch.where(y < 0, -x, x)
     whole = torch.floor(part / size)
     whole = torch.where((whole + 1) * size <= part, whole + 1, whole)
-    return torch.where(whole * size > part, whole - 1, whole)
+    # Of a negative number and infinity it is -1.
+    is_above = torch.logical_or(whole * size > part, torch.logical_and(whole == 0, part < 0))
+    return torch.where(is_above, whole - 1, whole)
+
+
+def leaky_relu(x: Any, slope: float = 0.01) -> Any:
+    """Multiply what is negative, also where the slope is 0: infinities become NaN."""
+    return NotImplemented if slope else torch.where(x > 0, x, x - x)
+
+
+def power_of_two(x: Any) -> Any:
+    """`exp2`: POW is undefined for infinities and NaN."""
+    is_finite = x.abs() < math.inf
+    power = torch.pow(2.0, torch.where(is_finite, x, torch.zeros_like(x)))
+    return torch.where(is_finite, power, torch.exp(x))
 
 
 def dropout_of_inference(x: Any, p: float, train: bool | None) -> Any:

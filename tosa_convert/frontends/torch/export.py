@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
+from torch._export.serde.serialize import SerializeError
 from torch.export.graph_signature import TensorArgument
 from torch.utils import _pytree as pytree
 
@@ -27,6 +28,7 @@ from tosa_convert.frontends.torch.signature import (
     user_inputs,
 )
 from tosa_convert.frontends.torch.stand_ins import unknown_classes
+from tosa_convert.frontends.torch.unlowered_report import locate, place
 from tosa_convert.process.server import import_of_this_package
 
 _WITH_EXAMPLES: Final = (
@@ -129,8 +131,25 @@ def save_program(
     program = export_module(module, arguments, keywords)
     signature = program.module_call_graph[0].signature
     signature.out_spec = _with_plain_tuples(signature.out_spec)
-    torch.export.save(program, path)
+    try:
+        torch.export.save(program, path)
+    except SerializeError:
+        raise _no_file_form(program, type(module).__name__) from None
     return {TRUSTED: "yes", SIZE_NAMES: json.dumps(size_names(program))}
+
+
+def _no_file_form(program: Any, where: str) -> TosaConvertError:
+    """Return the error for a program that torch does not write as a file: it names other operators."""
+    plain = ("aten", "prims", "quantized_decomposed", "higher_order")
+    names = {
+        str(node.target).removesuffix(".default"): node
+        for node in program.graph.nodes
+        if node.op == "call_function" and getattr(node.target, "namespace", "aten") not in plain
+    }
+    operators = ", ".join(f"{name} ({place(locate(node))})" for name, node in names.items())
+    message = f"torch.export.save does not write it as a file: {operators or 'it says no operator'}"
+    hint = "convert it from a Python file with a function that returns the module: model.py:NAME"
+    return fail("not-lowered", where, message, hint)
 
 
 def _with_plain_tuples(tree: Any) -> Any:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, Final
 
+import torch
+
 from tosa_convert.frontends.torch.export import bounds_of, placeholder_values, size_names
-from tosa_convert.frontends.torch.signature import CHANGED_STATE
+from tosa_convert.frontends.torch.signature import CHANGED_STATE, HELD, held_tensor
 from tosa_convert.frontends.torch.unlowered_report import locate, place
 
 #: What operators call the argument that chooses between training and inference.
@@ -119,3 +123,94 @@ def changed_buffers(program: Any) -> list[str]:
         # Before, the signature of a program does not say it.
         signature = program.run_decompositions({}).graph_signature
     return [str(spec.target) for spec in signature.output_specs if spec.kind in CHANGED_STATE]
+
+
+#: Operators that become SCATTER: the position of their indices.
+_SCATTERS: Final = {"scatter": 2, "index_copy": 2, "index_put": 1}
+#: Operators whose elements are distinct if those of their first operand are, or that repeat all of them.
+_DISTINCT: Final = frozenset(
+    (
+        *("to", "_to_copy", "clone", "alias", "detach", "view", "reshape", "unsqueeze", "squeeze"),
+        *("slice", "flip", "add", "sub", "lift_fresh_copy", "contiguous", "flatten", "permute"),
+    )
+)
+
+
+def scatter_remarks(program: Any) -> list[str]:
+    """Warn of rows that are put at indices of which two may be equal: TOSA leaves that undefined."""
+    held = {
+        node: held_tensor(program, spec)
+        for node, spec in zip(
+            program.graph.find_nodes(op="placeholder"),
+            program.graph_signature.input_specs,
+            strict=False,
+        )
+        if spec.kind in HELD
+    }
+    places: Counter[str] = Counter()
+    for node in program.graph.nodes:
+        name, position = _name(node).removesuffix("_"), 0
+        if node.op != "call_function" or name not in _SCATTERS or len(node.args) < 3:
+            continue
+        position = _SCATTERS[name]
+        accumulates = name == "index_put" and True in node.args[3:]
+        indices = node.args[position]
+        given = [one for one in (indices if name == "index_put" else [indices]) if one is not None]
+        if accumulates or "reduce" in (*node.kwargs, node.target._overloadname):
+            continue
+        if _puts_one_number(node) or any(_is_distinct(one, held) for one in given):
+            continue
+        places[f"{name} {place(locate(node))}".strip()] += 1
+    if not places:
+        return []
+    return [
+        "rows are put at indices that the program computes or takes: TOSA leaves the result undefined"
+        f" where two are equal (torch takes one of the rows): {'; '.join(sorted(places))}"
+    ]
+
+
+def _name(node: Any) -> str:
+    return getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
+
+
+def _puts_one_number(node: Any) -> bool:
+    """Return whether all rows are one number, which may be put several times."""
+    value = node.args[2] if _name(node).startswith("index_put") else node.args[3]
+    value = getattr(value, "meta", {}).get("val", value)
+    return all(isinstance(size, int) and size == 1 for size in getattr(value, "shape", ()))
+
+
+def _is_distinct(node: Any, held: Mapping[Any, Any]) -> bool:
+    """Return whether the elements of an index are known to be distinct, or truth values."""
+    value = node.meta.get("val")
+    if value is None or value.dtype is torch.bool or _name(node) == "arange":
+        return True
+    if all(isinstance(size, int) for size in value.shape) and value.numel() <= 1:
+        return True
+    if node in held:
+        return bool(len(held[node].unique()) == held[node].numel())
+    others = [one for one in node.args[1:] if isinstance(one, torch.fx.Node)]
+    if _name(node) not in _DISTINCT or any(getattr(one.meta["val"], "shape", ()) for one in others):
+        return False
+    return _is_distinct(node.args[0], held)
+
+
+def remainder_remarks(program: Any) -> list[str]:
+    """Warn of remainders of floating point, which are exact for quotients that its digits hold only."""
+    places = {
+        place(locate(node))
+        for node in program.graph.nodes
+        if _name(node) in ("remainder", "fmod", "__mod__", "remainder_", "fmod_")
+        and node.meta["val"].is_floating_point()
+        and not (isinstance(node.args[1], (int, float)) and _is_power_of_two(node.args[1]))
+    }
+    if not places:
+        return []
+    return [
+        "TOSA has no remainder of floating point: that of the program is a product with the quotient,"
+        f" and wrong where this exceeds 2^24: {'; '.join(sorted(places))}"
+    ]
+
+
+def _is_power_of_two(number: float) -> bool:
+    return math.frexp(number)[0] in (0.5, -0.5)

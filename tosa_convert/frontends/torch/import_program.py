@@ -85,6 +85,8 @@ def fold_equal_elements(program: Any) -> None:
         if node.op != "call_function":
             continue
         packet = getattr(node.target, "overloadpacket", None)
+        if packet in (_aten.eq, _aten.mul):
+            _keep_nan(node, known)
         if packet in _FILLED:
             number = _FILLED[packet](node.args)
         elif packet in _MOVES and node.args[0] in known:
@@ -102,6 +104,33 @@ def fold_equal_elements(program: Any) -> None:
             known[node] = number
     graph.eliminate_dead_code()
     program.graph_module.recompile()
+
+
+def _keep_nan(node: Any, known: Mapping[Any, Any]) -> None:
+    """Write `x == x` and `x * 0` of floating point, in place, in a form that torch-mlir does not fold.
+
+    It makes True of the one and 0 of the other, also of infinities and NaN.
+    """
+    first, second = node.args[:2]
+    value = first.meta["val"]
+    if not value.is_floating_point():
+        return
+    if node.target is _aten.eq.Tensor and first is second:
+        with node.graph.inserting_before(node):
+            other = node.graph.call_function(_aten.ne.Tensor, (first, first))
+        other.meta = dict(node.meta)
+        node.target, node.args = _aten.logical_not.default, (other,)
+    elif node.target in (_aten.mul.Tensor, _aten.mul.Scalar):
+        for x, number in ((first, second), (second, first)):
+            given = getattr(x, "meta", {}).get("val")
+            is_zero = known.get(number, number if isinstance(number, (int, float)) else 1) == 0
+            if is_zero and x not in known and _is_like(given, node.meta["val"]):
+                node.target, node.args = _aten.sub.Tensor, (x, x)
+                return
+
+
+def _is_like(value: Any, other: Any) -> bool:
+    return value is not None and (value.dtype, value.shape) == (other.dtype, other.shape)
 
 
 def _numbers_held(program: Any) -> dict[Any, Any]:

@@ -273,10 +273,31 @@ def index_put(
             return NotImplemented
     elif count > table.shape[0]:
         made = _put_last(table, place, rows)
+    elif values.numel() == 1 and place.numel() * table.shape[0] <= _COMPARED:
+        hit = place.unsqueeze(0) == torch.arange(table.shape[0], device=x.device).unsqueeze(1)
+        made = torch.where(_any(hit).unsqueeze(1), rows[:1].to(table.dtype), table)
     else:
         made = torch.scatter(table, 0, place.unsqueeze(1).expand(count, width), rows)
     order = [*axes, *rest]
     return made.reshape(front.shape).permute(*(order.index(axis) for axis in range(x.dim())))
+
+
+def scatter_number(x: Any, dim: int, index: Any, number: Any) -> Any:
+    """Put a number wherever an index is: SCATTER takes each index once."""
+    size, dim = x.shape[dim] if x.dim() else 1, dim % x.dim() if x.dim() else 0
+    if not x.dim() or not index.numel() or index.numel() * size > _COMPARED:
+        return NotImplemented
+    hit = index.movedim(dim, -1).unsqueeze(-1) == torch.arange(size, device=x.device)
+    chosen = _any(hit.transpose(-1, -2)).movedim(-1, dim)
+    pads = [p for axis in reversed(range(x.dim())) for p in (0, x.shape[axis] - chosen.shape[axis])]
+    if any(pads):
+        chosen = torch.constant_pad_nd(chosen.to(torch.int32), pads) > 0
+    return torch.where(chosen, torch.full([1] * x.dim(), number, dtype=x.dtype), x)
+
+
+def _any(hit: Any) -> Any:
+    """Return whether a row has a true element."""
+    return hit.to(torch.int32).amax(-1) > 0
 
 
 def _put_last(table: Any, place: Any, rows: Any) -> Any:
@@ -287,10 +308,15 @@ def _put_last(table: Any, place: Any, rows: Any) -> Any:
     return torch.where((last >= 0).unsqueeze(1), rows[last.clamp(min=0)], table)
 
 
+def _fixed(size: Any) -> int:
+    """Return a size that is known, -1 for one that depends on the data."""
+    return size if isinstance(size, int) else -1
+
+
 def _masked_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool) -> Any:
     """`x[mask] = value` for one value, by a selection."""
     mask = indices[0]
-    if mask is None or len(indices) != 1 or values.numel() != 1:
+    if mask is None or len(indices) != 1 or any(size != 1 for size in map(_fixed, values.shape)):
         return NotImplemented
     mask = mask.reshape([*mask.shape, *[1] * (x.dim() - mask.dim())])
     value = values.reshape([1] * x.dim()).to(x.dtype)

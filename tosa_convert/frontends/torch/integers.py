@@ -33,6 +33,12 @@ _SIGN_DOES_NOT_MATTER: Final = frozenset(
     )
 )
 _WIDE: Final = torch.int32
+_FP32: Final = torch.float32
+_FP8: Final = (torch.float8_e4m3fn, torch.float8_e5m2)
+#: Whether this torch makes the largest E4M3 of what does not fit; others make NaN.
+_SATURATES: Final = bool(torch.tensor(1e3).to(torch.float8_e4m3fn).to(_FP32) == 448)
+#: Types of torch that neither TOSA nor torch-mlir has, or that torch-mlir takes for signed ones.
+_ABSENT: Final = frozenset(("uint16", "uint32", "uint64"))
 
 
 def by_signed_numbers(operator: Any, *, keeps_type: bool) -> Callable[..., Any]:
@@ -51,6 +57,14 @@ def by_signed_numbers(operator: Any, *, keeps_type: bool) -> Callable[..., Any]:
     return decomposed
 
 
+def clamp(x: Any, low: Any = None, high: Any = None) -> Any:
+    """Clamp uint8 to numbers, of which torch takes the low 8 bits."""
+    if not _is_unsigned(x):
+        return NotImplemented
+    bounds = [bound & 255 if isinstance(bound, int) else bound for bound in (low, high)]
+    return torch.clamp(_wide(x), *bounds).to(torch.result_type(x, 0 if low is None else low))
+
+
 def _is_unsigned(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.dtype == torch.uint8
 
@@ -67,18 +81,17 @@ def extreme_without_nan(x: Any, y: Any, *, operator: Any) -> Any:
     return torch.where(x != x, y, torch.where(y != y, x, operator(x, y)))
 
 
-def shift_left(x: Any, count: Any) -> Any:
-    """`<<` by a number, as a product."""
-    if not isinstance(count, int) or not 0 <= count < 31 or x.dtype == torch.uint8:
+def shift(x: Any, count: Any, *, operator: Any) -> Any:
+    """`<<` and `>>`, in 32 bits for those of fewer."""
+    kind = torch.result_type(x, count)
+    wide = _WIDE if kind.itemsize < _WIDE.itemsize else kind
+    if kind.is_floating_point or kind is torch.bool or not torch.is_tensor(x):
         return NotImplemented
-    return x * (1 << count)
-
-
-def shift_right(x: Any, count: Any) -> Any:
-    """`>>` by a number, as a quotient that is rounded down."""
-    if not isinstance(count, int) or not 0 <= count < 31 or x.dtype == torch.uint8:
-        return NotImplemented
-    return torch.div(x, 1 << count, rounding_mode="floor")
+    if not torch.is_tensor(count):
+        if not 0 <= count < 8 * kind.itemsize:
+            return NotImplemented
+        count = torch.full([1] * x.dim(), count, dtype=wide, device=x.device)
+    return operator(x.to(wide), count.to(wide)).to(kind)
 
 
 def product_of_matrices(x: Any, y: Any) -> Any:
@@ -90,19 +103,41 @@ def product_of_matrices(x: Any, y: Any) -> Any:
 
 
 def convert(x: Any, *, dtype: Any = None, **keywords: Any) -> Any:
-    """`aten._to_copy`: from uint8 by way of its low 8 bits, to uint8 by way of the signed number."""
+    """`aten._to_copy`: from uint8 by way of its low 8 bits, to uint8 by way of the signed number.
+
+    FP8 has conversions from and to other types of floating point only.
+    """
     if dtype is not None and x.dtype != dtype:
+        if dtype in _FP8:
+            number = x if x.is_floating_point() and x.dtype not in _FP8 else convert(x, dtype=_FP32)
+            if dtype is torch.float8_e4m3fn and _SATURATES:
+                number = torch.clamp(number, -448.0, 448.0)
+            return _PRIMS.convert_element_type(number, dtype)
+        if x.dtype in _FP8 and (not dtype.is_floating_point or dtype == torch.float64):
+            return convert(_convert(x, _FP32), dtype=dtype)
         if x.dtype == torch.uint8:
             return _convert(_PRIMS.convert_element_type(x, torch.int32) & 255, dtype)
         if dtype == torch.uint8:
-            number = _convert(x, torch.int32)
-            signed = ((number + 128) & 255) - 128
+            low = _convert(x, torch.int32) & 255
+            signed = torch.where(low > 127, low - 256, low)
             return _PRIMS.convert_element_type(signed, torch.uint8)
     return decomposition_table[_ATEN._to_copy.default](x, dtype=dtype, **keywords)
 
 
 def _convert(x: Any, dtype: Any) -> Any:
     return x if x.dtype == dtype else _PRIMS.convert_element_type(x, dtype)
+
+
+def absent_types(program: Any) -> dict[Unlowered, int]:
+    """Count the inputs and operators of a program that have or make integers that TOSA does not have."""
+    found: Counter[Unlowered] = Counter()
+    for node in program.graph.nodes:
+        kind = str(getattr(node.meta.get("val"), "dtype", "")).removeprefix("torch.")
+        if kind in _ABSENT and node.op in ("call_function", "placeholder"):
+            name = str(node.target) if node.op == "call_function" else f"the input {node.name}"
+            reason = f"TOSA has no {kind}; compute in int32 or int64, and convert outside"
+            found[Unlowered(name, locate(node), reason)] += 1
+    return found
 
 
 def wrong_operators(program: Any) -> dict[Unlowered, int]:

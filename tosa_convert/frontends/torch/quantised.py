@@ -73,6 +73,28 @@ def choose(
     return scale.to(torch.float64), zero_point.to(torch.int64)
 
 
+def fake_quantize(x: Any, scale: Any, zero_point: Any, *given: Any) -> Any:
+    """Quantise and dequantise.
+
+    given: the least and the greatest integer, and before them what may turn it off.
+    """
+    *switches, least, most = given
+    steps = torch.round(x * (1.0 / scale)) + zero_point
+    made = ((torch.clamp(steps, least, most) - zero_point) * scale).to(x.dtype)
+    for switch in switches:
+        made = torch.where(switch >= 1, made, x)
+    return made
+
+
+def fake_quantize_channels(
+    x: Any, scale: Any, zero_point: Any, axis: int, least: int, most: int
+) -> Any:
+    """Quantise and dequantise with a scale and a zero point for each channel."""
+    sizes = [1] * x.dim()
+    sizes[axis] = -1
+    return fake_quantize(x, scale.reshape(sizes), zero_point.reshape(sizes), least, most)
+
+
 def decompositions() -> dict[Any, Any]:
     """Return those whose operators torch knows: it registers them when a module is imported."""
     known, found = torch.ops.quantized_decomposed, {}

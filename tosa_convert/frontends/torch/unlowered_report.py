@@ -61,7 +61,8 @@ def place(location: str) -> str:
         >>> place('loc("conv_1")')
         'conv_1'
     """
-    frames = [(path, line) for path, line in _FRAME.findall(location)]
+    # Code that torch.fx wrote is in no file.
+    frames = [(path, line) for path, line in _FRAME.findall(location) if path[:1] != "<"]
     own = [frame for frame in frames if not re.search(r"[/\\](torch|executorch)[/\\]", frame[0])]
     if own or frames:
         path, line = (own or frames)[0]

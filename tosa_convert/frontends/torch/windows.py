@@ -60,12 +60,16 @@ def pad(x: Any, pad: Sequence[int], mode: str = "constant", value: Any = None) -
     """Join what is beyond the edges to the tensor, one axis after the other; torch gathers it."""
     if mode == "constant":
         return torch.constant_pad_nd(x, pad, value or 0)
-    if min(pad) < 0:
+    if min(pad) < 0 and mode == "circular":
         return NotImplemented
     for index in range(0, len(pad), 2):
         axis = x.dim() - 1 - index // 2
-        x = _beyond_edges(x, axis, pad[index], pad[index + 1], mode)
-    return x
+        front, back = pad[index], pad[index + 1]
+        x = _beyond_edges(x, axis, max(front, 0), max(back, 0), mode)
+        if min(front, back) < 0:  # It is cut off.
+            first = max(-front, 0)
+            x = x.narrow(axis, first, x.shape[axis] - first - max(-back, 0))
+    return x if any(one > 0 for one in pad) else x.clone()
 
 
 def _beyond_edges(x: Any, axis: int, front: int, back: int, mode: str) -> Any:

@@ -1,0 +1,288 @@
+"""Operators of torch at the ends of each element type: casts, signs, bounds, quotients and shifts.
+
+Eager torch says what is right. What is not equal is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+import tosa_convert as tc
+
+torch: Any = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("torch_mlir", reason="torch-mlir is not installed")
+
+from tosa_convert.frontends.torch import elementwise, integers  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+_F: Final = torch.nn.functional
+_INTEGERS: Final = ("uint8", "int8", "int16", "int32", "int64")
+_FLOATS: Final = ("float16", "bfloat16", "float32", "float64")
+_FP8: Final = ("float8_e4m3fn", "float8_e5m2")
+_ABSENT: Final = ("uint16", "uint32", "uint64")
+_INF: Final = float("inf")
+
+Operator = Callable[..., Any]
+#: Operators of one or two tensors of every type but BOOL.
+ALL: Final[dict[str, Operator]] = {
+    "neg": lambda x, y: -x,
+    "abs": lambda x, y: x.abs(),
+    "sign": lambda x, y: x.sign(),
+    "relu": lambda x, y: x.relu(),
+    "clamp_min": lambda x, y: x.clamp(min=2),
+    "clamp_max": lambda x, y: x.clamp(max=5),
+    "clamp": lambda x, y: x.clamp(1, 100),
+    "clamp_crossed": lambda x, y: x.clamp(5, 2),
+    "clamp_min_tensor": lambda x, y: torch.clamp(x, min=y),
+    "clamp_max_tensor": lambda x, y: torch.clamp(x, max=y),
+    "clamp_tensors": lambda x, y: torch.clamp(x, y, y),
+    "maximum": lambda x, y: torch.maximum(x, y),
+    "minimum": lambda x, y: torch.minimum(x, y),
+    "amax": lambda x, y: x.amax(0),
+    "amin": lambda x, y: x.amin(0),
+    "max": lambda x, y: x.max(),
+    "max_axis": lambda x, y: x.max(0).values,
+    "argmax": lambda x, y: torch.where(x == x, x, 0).argmax(),
+    "floor_divide": lambda x, y: x // 3,
+    "floor_divide_tensor": lambda x, y: x // y,
+    "truncating": lambda x, y: torch.div(x, 3, rounding_mode="trunc"),
+    "truncating_tensor": lambda x, y: torch.div(x, y, rounding_mode="trunc"),
+    "remainder": lambda x, y: _small(x) % 3,
+    "remainder_tensor": lambda x, y: _small(x) % y,
+    "fmod": lambda x, y: torch.fmod(_small(x), 3),
+    "fmod_tensor": lambda x, y: torch.fmod(_small(x), y),
+    "divide": lambda x, y: x / 3,
+    "divide_tensor": lambda x, y: x / y,
+    "less": lambda x, y: x < 3,
+    "equal": lambda x, y: x == x,
+    "where": lambda x, y: torch.where(x > 2, x, y),
+}
+SIGNED: Final[dict[str, Operator]] = {
+    "relu6": lambda x, y: _F.relu6(x),
+    "hardtanh": lambda x, y: _F.hardtanh(x, -1, 2),
+    "clamp_below": lambda x, y: x.clamp(min=-2),
+    "floor_divide_negative": lambda x, y: x // -3,
+    "remainder_negative": lambda x, y: _small(x) % -3,
+}
+WHOLE: Final[dict[str, Operator]] = {
+    "left": lambda x, y: x << 3,
+    "right": lambda x, y: x >> 7,
+    "left_tensor": lambda x, y: x << (x & 3),
+    "right_tensor": lambda x, y: x >> (x & 3),
+    "invert": lambda x, y: ~x,
+    "and": lambda x, y: x & y,
+}
+OF_FLOATS: Final[dict[str, Operator]] = {
+    "leaky": lambda x, y: _F.leaky_relu(x, 0.1),
+    "leaky_flat": lambda x, y: _F.leaky_relu(x, 0.0),
+    "elu": lambda x, y: _F.elu(x),
+    "hardsigmoid": lambda x, y: _F.hardsigmoid(x),
+    "softshrink": lambda x, y: _F.softshrink(x),
+    "hardshrink": lambda x, y: _F.hardshrink(x),
+    "times_zero": lambda x, y: x * 0,
+    "zero_times": lambda x, y: torch.zeros_like(x) * x,
+    "clamp_infinite": lambda x, y: x.clamp(-_INF, _INF),
+    "masked_softmax": lambda x, y: torch.softmax(torch.full_like(x, -_INF).relu() - x, 0),
+    "fifth_power": lambda x, y: x.clamp(-2, 2) ** 5,
+    "no_power": lambda x, y: x**0,
+    "root": lambda x, y: x.clamp(min=-9) ** 0.5,
+    "round": lambda x, y: x.round(),
+    "trunc": lambda x, y: x.trunc(),
+    "fmax": lambda x, y: torch.fmax(x, y),
+}
+#: Operator of each type that is refused -> what the error names.
+REFUSED: Final[dict[str, dict[str, str]]] = {
+    "int16": {"divide": "aten.div.Scalar"},
+    "uint8": {"argmax": "aten.argmax", "max_axis": "aten.max.dim"},
+}
+
+
+def _small(x: Any) -> Any:
+    """Leave out quotients that floating point does not hold, of which the program warns."""
+    return x.clamp(-60000, 60000) if x.dtype.is_floating_point else x
+
+
+def values(name: str) -> Any:
+    """Return the ends of a type, what is beside them, halves, infinities and NaN."""
+    kind = getattr(torch, name)
+    if name == "bool":
+        return torch.tensor([True, False, True, True])
+    if kind.is_floating_point:
+        halves = (0, 0.25, 0.5, 0.75, 1, 1.5, 2.5, 3.5, 127.5, 128, 200, 255, 300)
+        sizes = (*halves, 32767, 65504, 1e10, 2147483520, 2147483648, _INF)
+        found = torch.tensor(
+            [*sizes, *(-size for size in sizes), float("nan")], dtype=torch.float64
+        )
+        return (found[found.abs() < 300] if name in _FP8 else found).to(kind)
+    low, high = torch.iinfo(kind).min, torch.iinfo(kind).max
+    if name == "int64":  # What --narrow keeps.
+        low, high = -(2**31), 2**31 - 1
+    near = (0, 1, 2, 3, 7, 100, 127, -1, -3, -7, -128, 128, 200, 255, 256, 32768, -32769, 16777217)
+    ends = (low, low + 1, low // 2, high, high - 1, high // 2, high // 2 + 1)
+    return torch.tensor([*ends, *(one for one in near if low <= one <= high)], dtype=kind)
+
+
+def others(x: Any) -> Any:
+    """Return another operand: no zeros, and no -1, by which torch may not divide the least integer."""
+    y = torch.roll(x, 5)
+    y = torch.where(y == 0, torch.ones_like(y), y)
+    return y if x.dtype.is_floating_point else torch.where(y + 1 == 0, torch.full_like(y, 3), y)
+
+
+def convertible(x: Any, target: str) -> Any:
+    """Return the elements that torch defines in another type."""
+    kind = getattr(torch, target)
+    if not x.dtype.is_floating_point or kind.is_floating_point or kind is torch.bool:
+        return x
+    wide, limits = x.double(), torch.iinfo(kind)
+    most = min(limits.max, 2**31 - 1)
+    return x[(wide.trunc() >= max(limits.min, -(2**31))) & (wide.trunc() <= most)]
+
+
+def cells(name: str) -> dict[str, tuple[Operator, tuple[Any, Any]]]:
+    """Return each operator of a type, with its operands."""
+    x = values(name)
+    found: dict[str, tuple[Operator, tuple[Any, Any]]] = {}
+    for target in ("bool", *_INTEGERS, *_FLOATS, *_FP8):
+        if target != name:
+            part = convertible(x, target)
+            found[f"to_{target}"] = _cast(target), (part, part)
+    if name in ("bool", *_FP8):
+        return found
+    rows = dict(ALL)
+    rows |= {} if name == "uint8" else SIGNED
+    rows |= OF_FLOATS if name in _FLOATS else WHOLE
+    return found | {row: (function, (x, others(x))) for row, function in rows.items()}
+
+
+def _cast(target: str) -> Operator:
+    return lambda x, y: x.to(getattr(torch, target))
+
+
+class Program(torch.nn.Module):
+    """Computes several operators, each of operands of its own."""
+
+    def __init__(self, functions: list[Operator]) -> None:
+        super().__init__()
+        self.functions = functions
+
+    def forward(self, *operands: Any) -> Any:
+        pairs = zip(operands[::2], operands[1::2], strict=True)
+        return tuple(f(x, y) for f, (x, y) in zip(self.functions, pairs, strict=True))
+
+
+def array(tensor: Any) -> Any:
+    """Return a tensor of any type as numbers."""
+    kind = tensor.dtype
+    return tensor.double().numpy() if kind.is_floating_point else tensor.numpy()
+
+
+def lowered(rows: dict[str, tuple[Operator, tuple[Any, Any]]], narrow: str) -> dict[str, Any]:
+    """Lower one program of all rows, and run it; return its results by row."""
+    operands = [one for _, pair in rows.values() for one in pair]
+    module = Program([function for function, _ in rows.values()])
+    graph = tc.frontends.from_torch(module, operands, narrow=narrow)
+    assert not tc.validate(graph)
+    given = {}
+    for name, tensor in zip(graph.main.inputs, operands, strict=True):
+        wanted = np.dtype(graph.main.tensors[name].dtype.numpy)
+        is_bits = tensor.dtype is torch.uint8
+        given[name] = array(tensor).view(wanted) if is_bits else array(tensor).astype(wanted)
+    found = tc.run(graph, given, engine="numpy").outputs.values()
+    return dict(zip(rows, found, strict=True))
+
+
+def wrong(name: str, rows: dict[str, tuple[Operator, tuple[Any, Any]]], narrow: str) -> list[str]:
+    """Return the rows whose results are not those of eager torch."""
+    found, failed = lowered(rows, narrow), []
+    for row, (function, pair) in rows.items():
+        right, made = function(*pair), found[row]
+        if right.dtype is torch.uint8:
+            made = made.view(np.uint8)
+        expected = array(right)
+        if right.dtype is torch.int64:  # Narrowed, only what fits 32 bits is defined.
+            keep = np.abs(expected) < 2**31 if narrow else np.ones(expected.shape, bool)
+            made, expected = np.asarray(made)[keep], expected[keep]
+        if right.dtype is torch.float64:
+            expected = expected.astype(np.float32)
+        error = {torch.bfloat16: 1e-2, torch.float16: 1e-3}.get(right.dtype, 3e-6)
+        exact = not right.dtype.is_floating_point or row.startswith("to_")
+        relative, absolute = (0.0, 0.0) if exact else (error, 1e-6)
+        pair_of_arrays = made.astype(np.float64), expected.astype(np.float64)
+        with np.errstate(all="ignore"):
+            close = np.allclose(*pair_of_arrays, rtol=relative, atol=absolute, equal_nan=True)
+        if not close:
+            failed.append(f"{name} {row}: {made} for {expected}")
+    return failed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["bool", *_INTEGERS, *_FLOATS, *_FP8])
+def test_operators_equal_those_of_torch(name: str) -> None:
+    refused = REFUSED.get(name, {})
+    rows = {row: cell for row, cell in cells(name).items() if row not in refused}
+    assert not wrong(name, rows, "i64,f64")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(REFUSED))
+def test_other_operators_are_refused_by_name(name: str) -> None:
+    found = cells(name)
+    with pytest.raises(tc.TosaConvertError) as caught:
+        lowered({row: found[row] for row in REFUSED[name]}, "i64,f64")
+    assert {finding.code for finding in caught.value.findings} == {"not-lowered"}
+    assert all(text in str(caught.value) for text in REFUSED[name].values()), str(caught.value)
+
+
+@pytest.mark.slow
+def test_without_narrowing_int64_wraps_and_is_divided_exactly() -> None:
+    x = torch.tensor([-(2**63), -(2**63) + 1, 2**63 - 1, 2**62, 0, 1, -7])
+    names = (
+        "neg",
+        "abs",
+        "relu",
+        "clamp_min",
+        "floor_divide",
+        "remainder",
+        "fmod",
+        "left",
+        "right",
+    )
+    every = ALL | WHOLE
+    rows = {row: (every[row], (x, others(x))) for row in (*names, "maximum")}
+    assert not wrong("int64", rows, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", _ABSENT)
+def test_unsigned_types_that_tosa_does_not_have_are_refused(name: str) -> None:
+    kind = getattr(torch, name)
+    for x, function in (
+        (torch.tensor([1, 2], dtype=kind), lambda x, y: x.to(torch.int32)),
+        (torch.tensor([1, 2]), lambda x, y: x.to(kind).to(torch.int64)),
+    ):
+        with pytest.raises(tc.TosaConvertError, match=f"TOSA has no {name}") as caught:
+            lowered({"cast": (function, (x, x))}, "i64")
+        assert caught.value.code == "not-lowered"
+
+
+def test_quotients_and_casts_are_exact_in_torch_itself() -> None:
+    """Compute the forms that are lowered in torch: the cases above without the lowering."""
+    for name in ("int16", "int32", "float32"):
+        x = values(name)
+        y = others(x)
+        for function, own in (
+            (torch.remainder, elementwise.remainder_of_floor),
+            (torch.fmod, elementwise.remainder_of_truncation),
+            (torch.floor_divide, elementwise.floor_divide),
+        ):
+            made, right = own(_small(x), y), function(_small(x), y)
+            assert torch.equal(made.nan_to_num(7), right.nan_to_num(7)), (name, function)
+    wide = values("int32")
+    low = wide & 255
+    assert torch.equal(integers.convert(wide, dtype=torch.uint8).to(torch.int32) & 255, low)
