@@ -77,7 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     _refuse_blank(config)
     from tosa_convert.errors import TosaConvertError
-    from tosa_convert.golden.suite.settings import Qualification
+    from tosa_convert.qualify.suite.settings import Qualification
 
     try:
         Qualification(against=against, seeds=seeds or 0).require_backend()
@@ -146,7 +146,7 @@ def _is_named_case(parent: pytest.Collector, folder: Path) -> bool:
 
 
 def _is_case(folder: Path) -> bool:
-    from tosa_convert.golden.suite.run_cases import MODELS
+    from tosa_convert.qualify.suite.run_cases import MODELS
 
     if (folder / _OFFICIAL).exists():
         return True
@@ -280,9 +280,9 @@ class CaseItem(_Item):
 
     def runtest(self) -> None:
         """Run the case, and judge the answer as `suite` does."""
-        from tosa_convert.golden.suite.qualification import qualify_case
-        from tosa_convert.golden.suite.run_cases import run_case
-        from tosa_convert.golden.suite.settings import Qualification
+        from tosa_convert.qualify.suite.qualification import qualify_case
+        from tosa_convert.qualify.suite.run_cases import run_case
+        from tosa_convert.qualify.suite.settings import Qualification
 
         folder = self.path.parent
         against = self.config.getoption("--tosa-against")

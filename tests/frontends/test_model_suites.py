@@ -16,7 +16,7 @@ from frontends.onnx_files import node_test
 import tosa_convert as tc
 from tosa_convert.builder import Builder
 from tosa_convert.cli.main import run, verb
-from tosa_convert.golden.models.run_case import ModelAnswer, Settings, run_model_case
+from tosa_convert.qualify.models.run_case import ModelAnswer, Settings, run_model_case
 
 TFLITE = b"\x1c\0\0\0TFL3".ljust(64, b"\0")
 EVERY = ("tflite", "torch", "onnx")

@@ -37,11 +37,11 @@ from golden.operator_programs import (
 
 from tosa_convert.golden.accuracy.user_tolerances import Tolerances
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.bisection.bisect import bisect
-from tosa_convert.golden.bisection.result import Bisection
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.running.run_options import Engine
 from tosa_convert.graph import Graph
+from tosa_convert.qualify.bisection.bisect import bisect
+from tosa_convert.qualify.bisection.result import Bisection
 
 #: For an operator and an engine "" if the fault is found and named, else what is wrong; None if the
 #: operator cannot have it.

@@ -24,14 +24,14 @@ from tosa_convert.golden.arrays.slots import Slot, coerce
 from tosa_convert.golden.backends.isolated import Command
 from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.backends.runners import open_backend
-from tosa_convert.golden.bisection.bisect import bisect
-from tosa_convert.golden.bisection.cases import save_case
 from tosa_convert.golden.checking.check import check
-from tosa_convert.golden.reduction.reduce import Failure, reduce
 from tosa_convert.golden.running.random_inputs import draw
 from tosa_convert.golden.running.run import run
 from tosa_convert.graph import Graph
 from tosa_convert.graph.dtypes import DTYPES, DType
+from tosa_convert.qualify.bisection.bisect import bisect
+from tosa_convert.qualify.bisection.cases import save_case
+from tosa_convert.qualify.reduction.reduce import Failure, reduce
 
 X = {"x": np.array([3, -4, 0, 7], np.int32)}
 COPY = """

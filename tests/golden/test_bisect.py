@@ -21,12 +21,7 @@ from tosa_convert.golden.backends.isolated import Command
 from tosa_convert.golden.backends.other_model import OtherModel
 from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.backends.runners import Record, open_backend
-from tosa_convert.golden.bisection.align_steps import align
-from tosa_convert.golden.bisection.bisect import bisect
-from tosa_convert.golden.bisection.cases import save_case
 from tosa_convert.golden.checking.check import check
-from tosa_convert.golden.random_graphs import generate
-from tosa_convert.golden.reduction.reduce import reduce
 from tosa_convert.golden.running.intermediates import iterate_tensors
 from tosa_convert.golden.running.programs import as_graph, input_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
@@ -34,6 +29,11 @@ from tosa_convert.golden.running.run import run
 from tosa_convert.graph import BlockScale, Graph, dtype, operator
 from tosa_convert.graph.dtypes import BlockShape
 from tosa_convert.graph.extract import computed_tensors
+from tosa_convert.qualify.bisection.align_steps import align
+from tosa_convert.qualify.bisection.bisect import bisect
+from tosa_convert.qualify.bisection.cases import save_case
+from tosa_convert.qualify.random_graphs.generate import generate
+from tosa_convert.qualify.reduction.reduce import reduce
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 X = np.arange(24, dtype=np.int32).reshape(2, 3, 4) - 7

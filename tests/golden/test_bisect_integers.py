@@ -13,13 +13,13 @@ from golden.fault_bench.fault import At, FaultyMachine
 from tosa_convert.builder import Builder, Value
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.backends.runners import Record
-from tosa_convert.golden.bisection.bisect import bisect
 from tosa_convert.golden.running.intermediates import iterate_tensors
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph import Graph
 from tosa_convert.graph.extract import computed_tensors
+from tosa_convert.qualify.bisection.bisect import bisect
 
 _RNG = np.random.default_rng(7)
 _ZERO = -3

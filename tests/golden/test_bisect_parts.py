@@ -23,10 +23,10 @@ from tosa_convert.builder import Builder, Value
 from tosa_convert.errors import fail
 from tosa_convert.golden.arrays.by_name import Array, differing_elements
 from tosa_convert.golden.backends.other_model import part_of
-from tosa_convert.golden.bisection.bisect import bisect
-from tosa_convert.golden.bisection.result import Bisection
 from tosa_convert.golden.running.run import run
 from tosa_convert.graph import Block, Graph, Operator
+from tosa_convert.qualify.bisection.bisect import bisect
+from tosa_convert.qualify.bisection.result import Bisection
 from tosa_convert.reference.scaled_tensors import Value as AnyValue
 from tosa_convert.reference.scaled_tensors import plain
 

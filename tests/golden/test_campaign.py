@@ -23,10 +23,12 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.backends.adapters import ADAPTERS, Adapter
 from tosa_convert.golden.backends.isolated import ProgramCommand
 from tosa_convert.golden.backends.process import Machine
-from tosa_convert.golden.campaign import detours
-from tosa_convert.golden.campaign import observe as observe_module
-from tosa_convert.golden.campaign.detours import DETOURS, exchanged, with_detour, with_fixed_inputs
-from tosa_convert.golden.campaign.findings import (
+from tosa_convert.golden.running.programs import input_slots
+from tosa_convert.golden.running.run_options import Engine
+from tosa_convert.qualify.campaign import detours
+from tosa_convert.qualify.campaign import observe as observe_module
+from tosa_convert.qualify.campaign.detours import DETOURS, exchanged, with_detour, with_fixed_inputs
+from tosa_convert.qualify.campaign.findings import (
     _seen_from,
     known_causes,
     known_key,
@@ -34,25 +36,23 @@ from tosa_convert.golden.campaign.findings import (
     reduced_finding,
     save_finding,
 )
-from tosa_convert.golden.campaign.observe import (
+from tosa_convert.qualify.campaign.observe import (
     Consumer,
     Observation,
     observe,
     says_nothing,
     telling_part,
 )
-from tosa_convert.golden.campaign.restructure import (
+from tosa_convert.qualify.campaign.restructure import (
     SHAPES,
     with_branch,
     with_computed_shape,
     with_free_constants,
     with_padding_outside,
 )
-from tosa_convert.golden.campaign.run import Campaign, run_campaign
-from tosa_convert.golden.campaign.trials import Source, Trial, make_trial, part_of_model
-from tosa_convert.golden.running.programs import input_slots
-from tosa_convert.golden.running.run_options import Engine
-from tosa_convert.golden.suite.journal import Answer
+from tosa_convert.qualify.campaign.run import Campaign, run_campaign
+from tosa_convert.qualify.campaign.trials import Source, Trial, make_trial, part_of_model
+from tosa_convert.qualify.suite.journal import Answer
 from tosa_convert.records import replace
 
 #: Numbers of programs in which each detour is possible somewhere.
@@ -388,7 +388,8 @@ def test_an_exception_of_this_package_is_a_finding_and_ends_no_campaign(
         work = tmp_path / stage
         monkeypatch.setattr(f"tosa_convert.golden.campaign.{stage}", spoilt)
         monkeypatch.setattr(
-            "tosa_convert.cli.run_suite.on_local_processes", lambda *_, **__: in_this_process
+            "tosa_convert.qualify.verbs.run_suite.on_local_processes",
+            lambda *_, **__: in_this_process,
         )
         assert run(verb("fuzz"), [*words, "--work", str(work)]) == 1
         said = capsys.readouterr().out

@@ -20,8 +20,8 @@ from tosa_convert.golden.backends.runners import open_backend
 from tosa_convert.golden.checking.check import check as check_arrays
 from tosa_convert.golden.running.programs import input_arrays, input_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
-from tosa_convert.golden.suite.run_cases import run_case
 from tosa_convert.graph import Graph
+from tosa_convert.qualify.suite.run_cases import run_case
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 

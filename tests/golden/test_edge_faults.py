@@ -12,10 +12,10 @@ import pytest
 from tosa_convert.builder import Builder, Value
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.backends.other_model import part_of
-from tosa_convert.golden.bisection.bisect import bisect
 from tosa_convert.golden.checking.check import check, edge_sets, seeded_inputs
 from tosa_convert.graph import Graph
 from tosa_convert.graph.model import Block, Operator
+from tosa_convert.qualify.bisection.bisect import bisect
 from tosa_convert.reference.evaluate import Machine
 
 #: Changes the result of an operator, given its operands.

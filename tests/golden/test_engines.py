@@ -20,11 +20,11 @@ from tosa_convert.cli.main import verb
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.arrays.npz import load_npz
 from tosa_convert.golden.running import reference_model_process, work
-from tosa_convert.golden.suite.qualification import qualify_case
-from tosa_convert.golden.suite.run_cases import run_case
-from tosa_convert.golden.suite.settings import Qualification
 from tosa_convert.graph import Graph
 from tosa_convert.process.child import Ended
+from tosa_convert.qualify.suite.qualification import qualify_case
+from tosa_convert.qualify.suite.run_cases import run_case
+from tosa_convert.qualify.suite.settings import Qualification
 
 NUMPY = golden.RunOptions(engine="numpy")
 #: What a run gives that does not take place.
@@ -86,7 +86,7 @@ def test_without_the_reference_model_numpy_reduces_programs(
         )
         return Ended(int(any(op.spec.name == "FFT2D" for op in main.operators)), "bad")
 
-    monkeypatch.setattr("tosa_convert.golden.reduction.reduce.run_command", judge)
+    monkeypatch.setattr("tosa_convert.qualify.reduction.reduce.run_command", judge)
     tc.save(b.graph(), tmp_path / "m.tosa")
     words = [str(tmp_path / "m.tosa"), "--random", "1", "--command", "true {model} {inputs}"]
     words += ["--expect-exit", "1", "--expect-text", "bad", "--work", str(tmp_path / "work")]

@@ -38,8 +38,6 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import save_npz
 from tosa_convert.golden.arrays.slots import Slot
 from tosa_convert.golden.backends.runners import Record
-from tosa_convert.golden.bisection.bisect import bisect
-from tosa_convert.golden.bisection.result import Bisection
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.running import reference_model_process
 from tosa_convert.golden.running.run import run
@@ -47,6 +45,8 @@ from tosa_convert.golden.running.run_options import Engine, RunOptions
 from tosa_convert.graph import Graph, Operator, dtype
 from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.opset import OPERATORS, VARIABLE_WRITE
+from tosa_convert.qualify.bisection.bisect import bisect
+from tosa_convert.qualify.bisection.result import Bisection
 
 pytestmark = pytest.mark.usefixtures("refmodel", "engine")
 X = inputs("TANH")

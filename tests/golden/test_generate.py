@@ -12,14 +12,14 @@ import tosa_convert as tc
 from tosa_convert import api, golden
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden import random_graphs
-from tosa_convert.golden.random_graphs import NOT_GENERATED, RULES, generate
-from tosa_convert.golden.random_graphs.builder import SCALED_RULES
 from tosa_convert.golden.running import reference_model_process
 from tosa_convert.graph import Graph
 from tosa_convert.graph.opset import OPERATORS
 from tosa_convert.graph.versions import V1_0
 from tosa_convert.io.formats import Format
+from tosa_convert.qualify.random_graphs import generate as random_graphs
+from tosa_convert.qualify.random_graphs.builder import SCALED_RULES
+from tosa_convert.qualify.random_graphs.generate import NOT_GENERATED, RULES, generate
 
 
 def data(seed: int, operators: int = 30) -> bytes:
@@ -208,7 +208,7 @@ def test_an_unknown_operator_is_refused() -> None:
 
 
 def test_the_generator_imports_only_the_graph_the_rules_and_the_builder() -> None:
-    allowed = ("graph", "rules", "builder", "errors", "records", "golden.random_graphs")
+    allowed = ("graph", "rules", "builder", "errors", "records", "qualify.random_graphs.generate")
     for path in Path(random_graphs.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tosa_convert"):

@@ -20,14 +20,14 @@ import tosa_convert as tc
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import read_npy
-from tosa_convert.golden.suite import descriptor
-from tosa_convert.golden.suite.descriptor import read_descriptor
-from tosa_convert.golden.suite.engine import answered
-from tosa_convert.golden.suite.journal import STATUSES, Answer, Journal
-from tosa_convert.golden.suite.qualification import qualify_case
-from tosa_convert.golden.suite.report import junit, read_baseline, read_expected, verdict
-from tosa_convert.golden.suite.run_cases import run_case
-from tosa_convert.golden.suite.settings import Qualification
+from tosa_convert.qualify.suite import descriptor
+from tosa_convert.qualify.suite.descriptor import read_descriptor
+from tosa_convert.qualify.suite.engine import answered
+from tosa_convert.qualify.suite.journal import STATUSES, Answer, Journal
+from tosa_convert.qualify.suite.qualification import qualify_case
+from tosa_convert.qualify.suite.report import junit, read_baseline, read_expected, verdict
+from tosa_convert.qualify.suite.run_cases import run_case
+from tosa_convert.qualify.suite.settings import Qualification
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 POSIX = pytest.mark.skipif(os.name != "posix", reason="pipes and links as POSIX has them")
@@ -171,7 +171,7 @@ def test_one_bad_case_is_its_own_failure(
 def test_a_defect_of_ours_costs_one_case(
     case: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    from tosa_convert.golden.suite import run_cases
+    from tosa_convert.qualify.suite import run_cases
 
     def broken(*_: object) -> None:
         raise ZeroDivisionError("nothing")

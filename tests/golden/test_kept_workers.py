@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from golden.official_cases import make_suite
 
-from tosa_convert.golden.suite.journal import Answer
-from tosa_convert.golden.suite.qualification import qualify_case
-from tosa_convert.golden.suite.settings import Qualification
+from tosa_convert.qualify.suite.journal import Answer
+from tosa_convert.qualify.suite.qualification import qualify_case
+from tosa_convert.qualify.suite.settings import Qualification
 
 pytestmark = [
     pytest.mark.usefixtures("refmodel"),

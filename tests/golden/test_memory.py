@@ -15,10 +15,10 @@ from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.npz import load_npz, save_npz
 from tosa_convert.golden.backends.other_model import OtherModel
 from tosa_convert.golden.backends.runners import Record, Runner, open_backend
-from tosa_convert.golden.bisection.bisect import bisect
 from tosa_convert.golden.running.intermediates import iterate_tensors, save_to_folder
 from tosa_convert.golden.running.programs import as_graph
 from tosa_convert.graph import Graph
+from tosa_convert.qualify.bisection.bisect import bisect
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 MIB = 1 << 20

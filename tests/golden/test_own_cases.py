@@ -15,9 +15,9 @@ from golden.official_cases import X, make_suite
 import tosa_convert as tc
 from tosa_convert.cli import main
 from tosa_convert.golden.arrays.npz import load_npz, save_npz
-from tosa_convert.golden.suite.engine import _spread
-from tosa_convert.golden.suite.journal import Answer
-from tosa_convert.golden.suite.report import Baseline, slowdowns
+from tosa_convert.qualify.suite.engine import _spread
+from tosa_convert.qualify.suite.journal import Answer
+from tosa_convert.qualify.suite.report import Baseline, slowdowns
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 

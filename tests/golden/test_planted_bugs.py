@@ -19,10 +19,10 @@ from golden.fault_bench.fault import At, FaultyMachine
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.campaign.trials import Source, Trial, make_trial
 from tosa_convert.golden.checking.check import check
 from tosa_convert.graph import Operator
 from tosa_convert.graph.dtypes import RoundingMode
+from tosa_convert.qualify.campaign.trials import Source, Trial, make_trial
 
 #: Processor seconds in which a campaign has to find a bug.
 SECONDS: Final = 600.0

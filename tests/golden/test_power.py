@@ -17,22 +17,22 @@ from tosa_convert.builder import Builder as ProgramBuilder
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.scratch import scratch_folder
-from tosa_convert.golden.detection.changes import Change, Place, places
-from tosa_convert.golden.detection.honest_noise import measure_noise
-from tosa_convert.golden.detection.power import smallest
-from tosa_convert.golden.detection.rerun import Rerun
-from tosa_convert.golden.detection.results import (
+from tosa_convert.graph import Graph, dtype
+from tosa_convert.graph.dtypes import RoundingMode
+from tosa_convert.graph.extract import computed_tensors, extract, touches_variables
+from tosa_convert.graph.model import Operator
+from tosa_convert.graph.opset import IDENTITY
+from tosa_convert.qualify.detection.changes import Change, Place, places
+from tosa_convert.qualify.detection.honest_noise import measure_noise
+from tosa_convert.qualify.detection.power import smallest
+from tosa_convert.qualify.detection.rerun import Rerun
+from tosa_convert.qualify.detection.results import (
     ChangePower,
     Power,
     TensorPower,
     Threshold,
     number_text,
 )
-from tosa_convert.graph import Graph, dtype
-from tosa_convert.graph.dtypes import RoundingMode
-from tosa_convert.graph.extract import computed_tensors, extract, touches_variables
-from tosa_convert.graph.model import Operator
-from tosa_convert.graph.opset import IDENTITY
 
 EVERYTHING = Place("all", None, 1)
 EXAMPLE = "examples/digits_cnn.mlirbc"

@@ -15,15 +15,15 @@ from tosa_convert import golden
 from tosa_convert.builder import Builder
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import load_npz
-from tosa_convert.golden.random_graphs import generate
-from tosa_convert.golden.reduction.reduce import reduce
-from tosa_convert.golden.reduction.shrinking import Cut, Shrinker, size
-from tosa_convert.golden.reduction.simplifying import Candidate, Simplifier
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
 from tosa_convert.graph import Graph
 from tosa_convert.graph.extract import computed_tensors, extract
 from tosa_convert.graph.model import DYNAMIC
+from tosa_convert.qualify.random_graphs.generate import generate
+from tosa_convert.qualify.reduction.reduce import reduce
+from tosa_convert.qualify.reduction.shrinking import Cut, Shrinker, size
+from tosa_convert.qualify.reduction.simplifying import Candidate, Simplifier
 from tosa_convert.rules.public import find_violations
 
 CONVOLUTION: Any = {"pad": (0, 0, 0, 0), "stride": (1, 1), "dilation": (1, 1)}

@@ -17,8 +17,6 @@ from tosa_convert.golden.arrays.npz import load_npz
 from tosa_convert.golden.arrays.slots import Slot, match
 from tosa_convert.golden.backends.other_model import OtherModel
 from tosa_convert.golden.backends.runners import Record
-from tosa_convert.golden.bisection.bisect import bisect
-from tosa_convert.golden.bisection.cases import save_case
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.running.intermediates import iterate_tensors, not_collected
 from tosa_convert.golden.running.programs import as_graph, input_slots
@@ -26,6 +24,8 @@ from tosa_convert.golden.running.run import run
 from tosa_convert.graph import Graph, Operator, Region, dtype, operator, verify
 from tosa_convert.graph.dtypes import NanPropagationMode
 from tosa_convert.graph.from_numpy import constant_of
+from tosa_convert.qualify.bisection.bisect import bisect
+from tosa_convert.qualify.bisection.cases import save_case
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 X = np.arange(6, dtype=np.int32).reshape(1, 2, 3)

@@ -22,15 +22,15 @@ import tosa_convert as tc
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import save_npz
-from tosa_convert.golden.random_graphs import generate
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
 from tosa_convert.golden.running.run import run
-from tosa_convert.golden.suite import run_cases
-from tosa_convert.golden.suite.engine import on_executor, on_local_processes, run_all
-from tosa_convert.golden.suite.journal import Answer, Journal
-from tosa_convert.golden.suite.report import junit, summary, verdict
-from tosa_convert.golden.suite.run_cases import find_cases, run_case
+from tosa_convert.qualify.random_graphs.generate import generate
+from tosa_convert.qualify.suite import run_cases
+from tosa_convert.qualify.suite.engine import on_executor, on_local_processes, run_all
+from tosa_convert.qualify.suite.journal import Answer, Journal
+from tosa_convert.qualify.suite.report import junit, summary, verdict
+from tosa_convert.qualify.suite.run_cases import find_cases, run_case
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 

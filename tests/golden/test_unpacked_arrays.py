@@ -21,7 +21,7 @@ from tosa_convert.cli.check_model import check_model
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays import npz
 from tosa_convert.golden.arrays.npz import load_npz, save_npz, stored_arrays
-from tosa_convert.golden.models.find_cases import inputs_of
+from tosa_convert.qualify.models.find_cases import inputs_of
 
 Run = Callable[..., tuple[int, str]]
 #: Bytes that an array of the archives takes, and that a command may take.

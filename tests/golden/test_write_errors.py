@@ -25,10 +25,10 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import load_npz, save_npz
 from tosa_convert.golden.arrays.scratch import OutputFolder, npy_pieces
 from tosa_convert.golden.backends.runners import Record
-from tosa_convert.golden.bisection.result import Case, Divergence
 from tosa_convert.golden.running.intermediates import Intermediate, save_to_folder
 from tosa_convert.graph import Graph
 from tosa_convert.graph.dtypes import DTYPES, DType
+from tosa_convert.qualify.bisection.result import Case, Divergence
 
 X = np.array([3, -4, 0, 7], np.int32)
 #: Calls that fail on a full disk. Python cannot start a child process if the others fail.

@@ -15,7 +15,7 @@ from unit.building import example
 import tosa_convert as tc
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.backends.runners import open_folder
-from tosa_convert.golden.suite.official_case import case_inputs, read_case
+from tosa_convert.qualify.suite.official_case import case_inputs, read_case
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="links and pipes as POSIX has them")
 

@@ -30,13 +30,13 @@ from measure.refusing_lines import refusing_lines
 import tosa_convert as tc
 from tosa_convert.builder import Builder
 from tosa_convert.builder.block_editor import BlockEditor
-from tosa_convert.golden.campaign.detours import with_block
-from tosa_convert.golden.campaign.restructure import with_computed_shape, with_free_constants
-from tosa_convert.golden.random_graphs import NOT_GENERATED, RULES, generate
 from tosa_convert.graph import Graph
 from tosa_convert.graph.dtypes import V1_0
 from tosa_convert.graph.model import DYNAMIC, Region
 from tosa_convert.graph.opset import OPERATORS, AttributeValue, OperatorSpec, operator
+from tosa_convert.qualify.campaign.detours import with_block
+from tosa_convert.qualify.campaign.restructure import with_computed_shape, with_free_constants
+from tosa_convert.qualify.random_graphs.generate import NOT_GENERATED, RULES, generate
 from tosa_convert.records import replace
 from tosa_convert.rules.infer import infer
 from tosa_convert.rules.public import find_violations, needs

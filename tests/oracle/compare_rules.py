@@ -36,13 +36,13 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.running import numpy_engine
 from tosa_convert.golden.running.programs import output_slots
 from tosa_convert.golden.running.run_options import RunOptions
-from tosa_convert.golden.suite.official_case import (
+from tosa_convert.qualify.suite.official_case import (
     OfficialCase,
     case_inputs,
     read_case,
     run_reference,
 )
-from tosa_convert.golden.suite.run_cases import find_cases
+from tosa_convert.qualify.suite.run_cases import find_cases
 
 #: Elements of a tensor of which some change, at most; the others stay as they are.
 MOST = 64

@@ -27,7 +27,7 @@ from unit.building import graph, op, tensor
 
 import tosa_convert as tc
 from tosa_convert.formats.bindings.packages import Bindings
-from tosa_convert.golden.random_graphs import RULES, generate
+from tosa_convert.qualify.random_graphs.generate import RULES, generate
 
 pytestmark = [
     pytest.mark.oracle,

@@ -11,7 +11,7 @@ from oracle import official_suite
 from rewrites.programs import assert_same_bits, rewritten, with_constants
 
 import tosa_convert as tc
-from tosa_convert.golden.suite.official_case import case_inputs, read_case
+from tosa_convert.qualify.suite.official_case import case_inputs, read_case
 
 pytestmark = [
     pytest.mark.oracle,

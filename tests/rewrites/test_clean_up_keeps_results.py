@@ -9,9 +9,9 @@ from rewrites.frozen import frozen
 from rewrites.programs import assert_same_bits, rewritten
 
 import tosa_convert as tc
-from tosa_convert.golden.random_graphs import RULES
 from tosa_convert.golden.running.programs import input_arrays
 from tosa_convert.graph import Graph
+from tosa_convert.qualify.random_graphs.generate import RULES
 from tosa_convert.rewrites import names_of
 
 #: Operators that clean-up folds and merges; programs of these alone give it more to do.

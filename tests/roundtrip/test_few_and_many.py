@@ -36,12 +36,12 @@ from tosa_convert.formats.mlir.text.numbers import (
     ordinary_bytes,
 )
 from tosa_convert.formats.mlir.text.print.elements import _memory
-from tosa_convert.golden.random_graphs import generate
 from tosa_convert.graph import DTYPES, Constant, Graph, Operator, compare, dtype
 from tosa_convert.graph.constant import address_of
 from tosa_convert.graph.lazy_numpy import FEW
 from tosa_convert.graph.opset import operator
 from tosa_convert.io.options import DEFAULT_LIMITS
+from tosa_convert.qualify.random_graphs.generate import generate
 from tosa_convert.rules.families.core import first_outside
 from tosa_convert.rules.operator_view import OperatorView
 from tosa_convert.rules.values import TensorType

@@ -15,9 +15,9 @@ import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.builder import Builder
 from tosa_convert.builder.calls import APART
-from tosa_convert.golden.random_graphs import RULES
 from tosa_convert.graph import Graph, dtype
 from tosa_convert.graph.opset import OPERATORS
+from tosa_convert.qualify.random_graphs.generate import RULES
 
 
 def refusal(call: Any, *args: Any, **kwargs: Any) -> tc.Finding:

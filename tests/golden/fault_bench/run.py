@@ -34,11 +34,11 @@ from golden.fault_bench.rows import all_faults
 from oracle.comparison_main import PACKAGE, digest_of
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.bisection.bisect import bisect
-from tosa_convert.golden.bisection.result import Bisection
 from tosa_convert.golden.checking.check import check, edge_sets, seeded_inputs
 from tosa_convert.golden.running.run_options import Engine
 from tosa_convert.graph import Graph
+from tosa_convert.qualify.bisection.bisect import bisect
+from tosa_convert.qualify.bisection.result import Bisection
 
 #: The share of the faults that must be found, and named.
 REQUIRED: Final = 0.97

@@ -16,8 +16,8 @@ from golden.fault_bench.rows import all_faults, files, sample
 from golden.fault_bench.run import inputs_of, judge, unfit
 
 from tosa_convert.builder import Builder
-from tosa_convert.golden.bisection.bisect import bisect
 from tosa_convert.golden.checking.check import check
+from tosa_convert.qualify.bisection.bisect import bisect
 
 FAULTS = all_faults()
 SAMPLE = sample()

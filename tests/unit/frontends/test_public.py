@@ -11,7 +11,7 @@ from frontends.tflite_models import TensorRow, model
 
 import tosa_convert as tc
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.models.find_cases import files_of_model, find_cases
+from tosa_convert.qualify.models.find_cases import files_of_model, find_cases
 
 TFLITE = model([TensorRow("x", "float32", (2,))], [], [0], [0])
 

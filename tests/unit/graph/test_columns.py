@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from unit.building import branching, counting, example, op, shape, tensor
 from unit.building import graph as program
 
-from tosa_convert.golden.random_graphs import generate
 from tosa_convert.graph import (
     Block,
     BlockScale,
@@ -37,6 +36,7 @@ from tosa_convert.graph.columns import (
 )
 from tosa_convert.graph.dtypes import BlockShape, NanPropagationMode
 from tosa_convert.graph.opset import OPERATORS, AttributeSpec, OperatorSpec
+from tosa_convert.qualify.random_graphs.generate import generate
 from tosa_convert.rules.columns import is_valid
 from tosa_convert.rules.validate import Validator
 from tosa_convert.rules.values import TypeTable

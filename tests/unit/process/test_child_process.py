@@ -14,7 +14,6 @@ import pytest
 
 from tosa_convert.api import save
 from tosa_convert.golden.arrays.npz import save_npz
-from tosa_convert.golden.random_graphs import generate
 from tosa_convert.golden.running.programs import input_arrays
 from tosa_convert.process.child import (
     STDERR_BYTES,
@@ -23,6 +22,7 @@ from tosa_convert.process.child import (
     last_words,
     run_child,
 )
+from tosa_convert.qualify.random_graphs.generate import generate
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 

@@ -19,12 +19,12 @@ from tosa_convert.formats.mlir import constants
 from tosa_convert.formats.mlir.bytecode import decode
 from tosa_convert.formats.mlir.read.module import read_file
 from tosa_convert.formats.mlir.write.module import encode_module
-from tosa_convert.golden.random_graphs import RULES, generate
 from tosa_convert.graph import DTYPES, Constant, DType, Graph, Tensor, compare, dtype, verify
 from tosa_convert.graph.dtypes import BlockShape
 from tosa_convert.graph.model import BlockScale
 from tosa_convert.graph.packing import pack
 from tosa_convert.io.options import ReadOptions, WriteOptions
+from tosa_convert.qualify.random_graphs.generate import RULES, generate
 
 PLAIN = [row for row in DTYPES if row.name != "MXINT8"]
 

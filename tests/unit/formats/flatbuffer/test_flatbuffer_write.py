@@ -19,10 +19,10 @@ from tosa_convert.formats.flatbuffer.read import read
 from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.formats.json.write import write as write_json
 from tosa_convert.formats.wire.layout import TABLES
-from tosa_convert.golden.random_graphs import generate
 from tosa_convert.graph import Graph, Tensor, compare, dtype
 from tosa_convert.graph.columns import BlockColumns
 from tosa_convert.graph.verify import refuse_unsound
+from tosa_convert.qualify.random_graphs.generate import generate
 
 KEYS = st.lists(st.text("abc", max_size=2), max_size=8)
 

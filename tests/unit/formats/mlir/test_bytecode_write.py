@@ -24,10 +24,10 @@ from tosa_convert.formats.mlir.names import NAME_ATTRIBUTE
 from tosa_convert.formats.mlir.write import columns
 from tosa_convert.formats.mlir.write.function import FunctionWriter
 from tosa_convert.formats.mlir.write.module import encode_module
-from tosa_convert.golden.random_graphs import RULES, generate
 from tosa_convert.graph import Constant, Graph, Operator, compare
 from tosa_convert.graph.versions import lowest_version
 from tosa_convert.io.options import BYTECODE_VERSIONS, Constants, Names, WriteOptions
+from tosa_convert.qualify.random_graphs.generate import RULES, generate
 
 FLOATS = np.arange(300, dtype="<f4").tobytes()
 

@@ -9,8 +9,8 @@ import pytest
 import tosa_convert as tc
 from tosa_convert.formats.mlir.bytecode import operations
 from tosa_convert.formats.mlir.read import columns
-from tosa_convert.golden.random_graphs import generate
 from tosa_convert.io.options import Names
+from tosa_convert.qualify.random_graphs.generate import generate
 
 
 def outcome(data: bytes, names: Names) -> str:

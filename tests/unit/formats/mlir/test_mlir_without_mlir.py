@@ -34,10 +34,10 @@ from tosa_convert.formats.mlir.locations import LocationReader
 from tosa_convert.formats.mlir.read.module import read_file
 from tosa_convert.formats.mlir.write.locations import LocationWriter
 from tosa_convert.formats.mlir.write.module import encode_module
-from tosa_convert.golden.random_graphs import RULES, generate
 from tosa_convert.graph import Graph, compare
 from tosa_convert.graph.versions import lowest_version
 from tosa_convert.io.options import ReadOptions
+from tosa_convert.qualify.random_graphs.generate import RULES, generate
 
 
 def file_of(file: bytes) -> BytecodeFile:

@@ -1,0 +1,420 @@
+"""The search on a backend that computes: each operator by itself, and the program as a whole.
+
+An operator gets golden operands first. Where the backend refuses it as a part, and where all operators
+are right in this way and the program is wrong, it is judged on the operands that the backend had itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.golden.accuracy.comparison import Comparison
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.scratch import scratch_folder
+from tosa_convert.golden.backends.runners import Runner
+from tosa_convert.golden.checking.check import compare_with, reference_outputs, run_and_compare
+from tosa_convert.golden.running.control_flow import ITERATIONS, region_runs, why_not_runnable
+from tosa_convert.golden.running.intermediates import Batch
+from tosa_convert.golden.running.programs import input_slots
+from tosa_convert.golden.running.variable_states import STATE_PREFIX, writes_variables
+from tosa_convert.graph.extract import extract
+from tosa_convert.qualify.bisection.own_values import own_values
+from tosa_convert.qualify.bisection.result import Bisection, Case, Divergence
+from tosa_convert.qualify.bisection.search import Search
+from tosa_convert.qualify.bisection.single_operators import (
+    REFUSED,
+    Group,
+    Judged,
+    Operators,
+    smallest_group,
+)
+from tosa_convert.qualify.bisection.whole_program import WholeProgram, changed_keys, repeated
+
+#: What is said of an operator whose results depend on other runs.
+AFTER_OTHERS: Final = (
+    "its results depend on the run before, and are right if that had the same operands"
+)
+
+
+class RunnerSearch(Search):
+    """Searches on a backend that computes; see `Search`."""
+
+    is_region = False
+    #: Operators that no part could judge.
+    unjudged: AbstractSet[int] = frozenset()
+
+    def search(self, backend: Runner) -> Bisection:
+        """Judge each operator by itself, and explain the outputs if none is wrong."""
+        self.judge_operators(backend)
+        if self.operators.refused and (self.find_all or self.result.first is None):
+            self.judge_refused(backend)
+        outputs = self.result.outputs
+        if outputs is not None and not outputs.ok:
+            if self.result.first is None:
+                self.explain_outputs(backend)
+            elif self.find_all:
+                self.judge_own_values(backend)
+        elif self.result.first is None and outputs is not None and not self.is_region:
+            self.judge_after_other_runs(backend)
+        self.note_what_inherits()
+        return self.result
+
+    def search_region(self, backend: Runner) -> Bisection:
+        """Search a region, whose outputs are not judged yet."""
+        self.is_region = True
+        if not self.graph.main.outputs:
+            return self.search(backend)
+        own = self.operators
+        tolerances = own.tolerances.restricted_to([*self.graph.main.outputs])
+        with scratch_folder() as folder:
+            self.first, self.result.outputs = run_and_compare(
+                self.graph, own.inputs, backend, tolerances, own.options, folder
+            )
+            return self.search(backend)
+
+    def judge_operators(self, backend: Runner) -> None:
+        """Judge each operator by itself."""
+        for batch in self.operators.golden(self.operators.computed):
+            names = [name for _, name in batch.tensors]
+            with scratch_folder() as folder:
+                wrong: dict[int, Judged] = {}
+                for judged in self.operators.judge_runner(backend, batch, names, folder):
+                    self.refuse_missing(judged.comparison, backend)
+                    self.result.compared += len(judged.comparison.tensors)
+                    wrong |= self.wrong_operators(judged)
+                for index in sorted(wrong):
+                    self.add(self.examined(backend, index, batch, folder, wrong[index]))
+                    if not self.find_all:
+                        others = sorted(wrong.keys() - self.named())
+                        self.result.suspects = list(map(self.path, others))
+                        return
+            if self.progress is not None:
+                self.progress(batch.tensors[-1][0] + 1, len(self.graph.main.operators))
+
+    def refuse_missing(self, comparison: Comparison, backend: Runner) -> None:
+        if comparison.missing:
+            message = f"it did not return the tensor {comparison.missing[0]!r}"
+            raise fail("backend-failed", backend.name, message)
+
+    def examined(
+        self, backend: Runner, index: int, batch: Batch, folder: Path, judged: Judged | None
+    ) -> Divergence:
+        """Describe the divergence of an operator: it runs alone, more than once.
+
+        judged: the group in which it was wrong; None if its results changed from run to run there.
+        """
+        group = self.operators.group_of([index])
+        alone = self.case(backend, group, batch)
+        if alone is not None and not alone[1] and not alone[0].comparison.ok:
+            operator = self.graph.main.operators[index]
+            inner = self.search_regions(backend, index, batch) if operator.spec.regions else None
+            return inner or self.divergence([index], alone[0], "by-itself")
+        if judged is not None and (alone is None or not alone[1]):
+            found = self.beside_others(
+                backend, index, batch, folder, judged.group, is_right_alone=alone is not None
+            )
+            if found is not None:
+                return found
+        case = None if alone is None else alone[0]
+        if judged is not None and (case is None or case.comparison.ok):
+            case = self.seen(index, judged, batch)
+        assert case is not None
+        return self.divergence([index], case, "nondeterministic")
+
+    def case(self, backend: Runner, group: Group, batch: Batch) -> tuple[Case, set[str]] | None:
+        """Run a group more than once.
+
+        Return it as a case, and the keys of results that change from run to run; None if the backend
+        refuses it.
+        """
+        names, cuts = group.names, list(group.cuts)
+        part = extract(self.graph, names, cuts)
+        needed = {slot.key: batch.golden[slot.key] for slot in input_slots(part)}
+        given = {**self.operators.inputs, **needed}
+        try:
+            actual, other, changing = repeated(backend, self.graph, names, given, cuts)
+        except TosaConvertError as error:
+            if error.code != REFUSED:
+                raise
+            return None
+        expected = {key: batch.golden[key] for key in self.operators.keys(names)}
+        comparison = self.operators.judge(part, needed, expected, actual)
+        if comparison.ok and changing:
+            actual = other
+            comparison = self.operators.judge(part, needed, expected, actual)
+        return Case(part, needed, expected, actual, comparison), changing
+
+    def seen(self, index: int, judged: Judged, batch: Batch) -> Case:
+        """Return an operator as a case with the wrong results that it had among others, once."""
+        group = self.operators.group_of([index])
+        part = extract(self.graph, group.names, list(group.cuts))
+        needed = {slot.key: batch.golden[slot.key] for slot in input_slots(part)}
+        expected = {key: batch.golden[key] for key in self.operators.keys(group.names)}
+        actual = {key: judged.actual[key] for key in expected if key in judged.actual}
+        comparison = self.operators.judge(part, needed, expected, actual)
+        return Case(part, needed, expected, actual, comparison)
+
+    def beside_others(
+        self,
+        backend: Runner,
+        index: int,
+        batch: Batch,
+        folder: Path,
+        group: Group,
+        *,
+        is_right_alone: bool,
+    ) -> Divergence | None:
+        """Describe the divergence of an operator that is wrong only beside others; None if it varies."""
+
+        def is_wrong(group: Group) -> bool:
+            try:
+                judged = self.operators.run_group(backend, group, batch.golden, folder)
+            except TosaConvertError as error:
+                if error.code != REFUSED:
+                    raise
+                return False
+            return index in self.wrong_operators(judged)
+
+        if not is_wrong(group):
+            return None
+        group = smallest_group(self.operators, index, group, is_wrong)
+        indices = {i for between in group.indices.values() for i in between}
+        found = self.case(backend, group, batch)
+        if found is None or found[1] or found[0].comparison.ok or len(indices) < 2:
+            return None
+        if is_right_alone:
+            return self.divergence(sorted(indices), found[0], "in-context")
+        note = f"{self.path(index)} was judged beside others: the backend refuses it alone"
+        self.result.notes.append(note)
+        return self.divergence([index], found[0], "by-itself")
+
+    def search_regions(self, backend: Runner, index: int, batch: Batch) -> Divergence | None:
+        """Find the wrong operator inside an operator with regions, each region given golden values."""
+        op = self.graph.main.operators[index]
+        path = self.path(index)
+        reason = why_not_runnable(self.graph, op)
+        own = self.operators
+        try:
+            for region in region_runs(self.graph, index, batch.golden, options=own.options):
+                operators = Operators(
+                    region.graph, region.inputs, own.tolerances, own.options, own.batch_bytes
+                )
+                runner = backend.inside(op.outputs[0], region.attribute)
+                inner = RunnerSearch(operators).search_region(runner)
+                if inner.first is not None:
+                    self.result.notes += inner.notes
+                    for place, text in inner.refused.items():
+                        self.result.refused[f"{path} {region.label} {place}"] = text
+                    rows = tuple(
+                        (i, f"{path} {region.label} {inner_path}", location, text)
+                        for i, inner_path, location, text in inner.first.operators
+                    )
+                    inside = ((op.outputs[0], region.attribute), *inner.first.inside)
+                    return Divergence(rows, inner.first.case, inside, inner.first.kind)
+        except TosaConvertError as error:
+            reason = reason or str(error.findings[0])
+        reason = reason or (
+            f"no operator of its regions is wrong by itself in {ITERATIONS} iterations"
+        )
+        self.result.notes.append(f"{path} is named as a whole: {reason}")
+        return None
+
+    def judge_refused(self, backend: Runner) -> None:
+        """Judge the operators that the backend refuses alone, in the whole program or larger parts."""
+        own = self.operators
+        self.result.refused |= {self.path(i): text for i, text in own.refused.items()}
+        unjudged = set(own.refused)
+        with scratch_folder() as folder:
+            groups = [own.group_of([index]) for index in sorted(unjudged)]
+            results = {name for group in groups for name in group.names}
+            wanted = results.union(*(group.cuts for group in groups))
+            recorded = own_values(own, backend, wanted, self.first, folder)
+            for batch in own.judge_record(recorded, results):
+                for judged in batch:
+                    single = {
+                        own.producers[n] for n, row in judged.group.indices.items() if row[1:]
+                    }
+                    self.result.compared += len(judged.comparison.tensors)
+                    for index in sorted(self.wrong_operators(judged)):
+                        if index not in single:
+                            self.add(self.recorded_divergence(judged, index, recorded))
+                            if not self.find_all:
+                                return
+                    unjudged -= {own.producers[name] for name in judged.group.names} - single
+            self.judge_in_larger_parts(backend, unjudged, folder)
+        self.unjudged = unjudged
+        if unjudged:
+            some = ", ".join(self.path(index) for index in sorted(unjudged)[:12])
+            more = f", and {len(unjudged) - 12} more" if len(unjudged) > 12 else ""
+            note = f"not judged by themselves, as every part with them was refused: {some}{more}"
+            self.result.notes.append(note)
+
+    def judge_in_larger_parts(self, backend: Runner, unjudged: set[int], folder: Path) -> None:
+        """Judge operators in parts that begin earlier; remove them from `unjudged`."""
+        search = WholeProgram(self.operators, backend, folder) if unjudged else None
+        for index in sorted(unjudged):
+            assert search is not None
+            found = search.in_larger_part(index)
+            if found is None:
+                continue
+            indices, case = found
+            unjudged.discard(index)
+            self.result.compared += len(case.comparison.tensors)
+            if not case.comparison.ok:
+                doubtful = [i for i in indices if i in self.operators.refused]
+                self.add(self.divergence(doubtful, case, "by-itself"))
+                if not self.find_all:
+                    return
+
+    def explain_outputs(self, backend: Runner) -> None:
+        """Explain wrong outputs of a program whose operators are all right by themselves."""
+        graph, operators = self.graph, self.operators
+        assert self.result.outputs is not None
+        self.refuse_missing(self.result.outputs, backend)
+        names = list(dict.fromkeys(graph.main.outputs))
+        later, _, changing = repeated(backend, graph, names, operators.inputs, [])
+        if changing:
+            self.add(self.changing(backend))
+            return
+        if changed_keys(self.first, later):
+            if self.compared_again(later).ok:
+                makers = {operators.producers[name] for name in self.failing_tensors()}
+                self.add(self.divergence(sorted(makers), self.whole_case(self.first), "first-run"))
+                return
+            note = "the first run gave other results than those after it, which are wrong, too"
+            self.result.notes.append(note)
+        in_whole = self.judge_own_values(backend)
+        if self.result.first is not None:
+            return
+        keys = [tensor.name for tensor in self.result.outputs.failures]
+        wrong = self.failing_tensors()
+        with scratch_folder() as folder:
+            search = WholeProgram(operators, backend, folder)
+            found = search.explain(wrong, names, operators.refused) if wrong else None
+        if found is not None:
+            self.add(self.divergence(found.indices, found.case, found.kind))
+            self.result.notes += [found.note] if found.note else []
+            return
+        states = [key.removeprefix(STATE_PREFIX) for key in keys if key.startswith(STATE_PREFIX)]
+        self.add(in_whole or self.as_a_whole(states, later))
+
+    def compared_again(self, answer: Mapping[str, Array]) -> Comparison:
+        """Judge the outputs of a later run."""
+        own = self.operators
+        golden = reference_outputs(self.graph, own.inputs, own.options)
+        tolerances = own.tolerances.restricted_to([*golden])
+        return compare_with(self.graph, own.inputs, golden, answer, tolerances, own.options)
+
+    def judge_own_values(self, backend: Runner) -> Divergence | None:
+        """Judge the operators on the operands that the backend has when it runs the whole program.
+
+        Return the first that is wrong there, and right when it runs alone on the same operands.
+        """
+        in_whole = None
+        done = self.named()
+        with scratch_folder() as folder:
+            recorded = own_values(
+                self.operators, backend, self.operators.computed, self.first, folder
+            )
+            for batch in self.operators.judge_record(recorded):
+                wrong: dict[int, Judged] = {}
+                for judged in batch:
+                    wrong |= self.wrong_operators(judged)
+                for index in sorted(wrong.keys() - done):
+                    found = self.recorded_divergence(wrong[index], index, recorded)
+                    if len(found.operators) > 1:
+                        continue
+                    group = self.operators.group_of([index])
+                    case = self.operators.alone(backend, group, found.case.inputs)
+                    if case is None or not case.comparison.ok:
+                        self.add(self.divergence([index], case or found.case, "by-itself"))
+                        if not self.find_all:
+                            return None
+                    elif in_whole is None:
+                        in_whole = self.divergence([index], found.case, "in-context")
+        return in_whole
+
+    def changing(self, backend: Runner) -> Divergence:
+        """Find the first operator whose results change from run to run, or else the outputs' makers."""
+        for batch in self.operators.golden(self.operators.computed):
+            for group in self.operators.groups(
+                [name for _, name in batch.tensors], self.operators.computed
+            ):
+                found = self.case(backend, group, batch)
+                changed = set() if found is None else found[1]
+                indices = {self.operators.producers[self.operators.tensor(key)] for key in changed}
+                if found is not None and indices:
+                    judged = Judged(group, found[0].comparison, {}, found[0].found)
+                    with scratch_folder() as folder:
+                        return self.examined(backend, min(indices), batch, folder, judged)
+        outputs = {self.operators.producers[name] for name in self.failing_tensors()}
+        return self.divergence(sorted(outputs), self.whole_case(self.first), "nondeterministic")
+
+    def judge_after_other_runs(self, backend: Runner) -> None:
+        """Find an operator whose results depend on the operands of the run before."""
+        own, names = self.operators, list(dict.fromkeys(self.graph.main.outputs))
+        after = self.after_other_operands(backend, Group(names), own.inputs)
+        if after is None or not changed_keys(self.first, after):
+            return
+        for batch in own.golden(own.computed):
+            for group in own.groups([name for _, name in batch.tensors], own.computed):
+                part = extract(self.graph, group.names, list(group.cuts))
+                given = {slot.key: batch.golden[slot.key] for slot in input_slots(part)}
+                found = self.after_other_operands(backend, group, {**own.inputs, **given})
+                if found is None:
+                    continue
+                expected = {key: batch.golden[key] for key in own.keys(group.names)}
+                comparison = own.judge(part, given, expected, found)
+                judged = Judged(group, comparison, given, found)
+                for index in sorted(self.wrong_operators(judged)):
+                    self.result.notes.append(AFTER_OTHERS)
+                    case = self.seen(index, judged, batch)
+                    self.add(self.divergence([index], case, "nondeterministic"))
+                    return
+
+    def after_other_operands(
+        self, backend: Runner, group: Group, given: Mapping[str, Array]
+    ) -> dict[str, Array] | None:
+        """Run a group on other operands, and return what it gives for these ones after that.
+
+        None if the backend refuses it. The first run may fail: the operands are anything.
+        """
+        names, cuts = group.names, list(group.cuts)
+        turned = {key: _turned(array) for key, array in given.items()}
+        with contextlib.suppress(TosaConvertError), scratch_folder() as folder:
+            backend.compute(self.graph, names, turned, cuts, folder)
+        try:
+            with scratch_folder() as folder:
+                answer = backend.compute(self.graph, names, given, cuts, folder)
+                return {key: answer[key] for key in answer}
+        except TosaConvertError as error:
+            if error.code != REFUSED:
+                raise
+            return None
+
+    def as_a_whole(self, states: list[str], actual: Mapping[str, Array]) -> Divergence:
+        """Wrong states whose tensors are right, or outputs that are wrong only all at once."""
+        writes = [
+            index
+            for index, op in enumerate(self.graph.main.operators)
+            if writes_variables(self.graph, op, states)
+        ]
+        case = self.whole_case(actual)
+        if states and not self.failing_tensors():
+            written = [n for i in writes for n in self.graph.main.operators[i].inputs]
+            doubtful = self.unjudged & {*self.needed(written)}
+            return self.divergence(sorted({*writes, *doubtful}), case, "by-itself")
+        return self.divergence(self.needed(self.failing_tensors()), case, "in-context")
+
+
+def _turned(array: Array) -> Array:
+    """Return an array with its elements in the opposite order, or zeros if that is the same."""
+    turned = np.ascontiguousarray(array.reshape(-1)[::-1]).reshape(array.shape)
+    return turned if turned.tobytes() != array.tobytes() else np.zeros_like(array)

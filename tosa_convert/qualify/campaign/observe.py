@@ -1,0 +1,209 @@
+"""What a consumer does with a program: the verdict, and what failures of one cause have in common."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+import traceback
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden.accuracy.comparison import Comparison
+from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.backends.kept_workers import KeptWorkers
+from tosa_convert.golden.backends.other_model import REFERENCE_MODEL
+from tosa_convert.golden.backends.process import Machine
+from tosa_convert.golden.backends.runners import Backend, backend_on
+from tosa_convert.golden.checking.check import backend_outputs, check_outputs
+from tosa_convert.golden.running.run_options import Engine, RunOptions
+from tosa_convert.graph.model import Block, Graph, Operator
+from tosa_convert.graph.opset import CONST, CONST_SHAPE
+from tosa_convert.qualify.campaign.trials import Source, Trial, make_trial
+from tosa_convert.qualify.suite.journal import Answer, Status
+from tosa_convert.records import dataclass
+
+#: The codes of a consumer's failures -> the status of the trial.
+_STATUS: Final[dict[str, Status]] = {"backend-failed": "crashed", "backend-refused": "refused"}
+#: ... of the reference model where it is the consumer, and another engine computes the reference.
+_STATUS_OF_MODEL: Final[dict[str, Status]] = {
+    "refmodel-failed": "crashed",
+    "refmodel-refused": "refused",
+}
+#: What a compiler says whose own verifier refuses what it made of a program: no refusal.
+#: What SPIR-V refuses, the levels, profiles and extensions of TOSA, such as variables and operands that
+#: are no constants, may be limits of the target.
+_INVALID_IR: Final = re.compile(
+    r"error: (?:\S+:\d+:\d+: )?(internal error|"
+    r"'(?!spirv\.|tosa\.variable)[\w.]+' op (?!illegal|unsupported|'|failed to emulate|"
+    r"expected compile))"
+)
+#: What differs between messages of one cause: names in quotes, files, values of MLIR, numbers.
+_VARIABLE: Final = (
+    (re.compile(r"0x[0-9a-fA-F]+"), "N"),
+    (re.compile(r"(?:/[\w.@+-]+)+"), "FILE"),
+    (re.compile(r"%[\w#.$-]+"), "%"),
+    (re.compile(r"tensor<[^>]*>"), "TENSOR"),
+    (re.compile(r"dense(?:_resource)?<[^>]*>"), "DENSE"),
+    (re.compile(r"\b(?:b?f|[us]?i)\d+(?:E\d+M\d+\w*)?\b"), "TYPE"),
+    (re.compile(r"(?<=__hoisted_tensor)\w+"), ""),
+    (re.compile(r"\d+"), "N"),
+    (re.compile(r"\bN (input|output|file)s\b"), r"N \1"),
+    # Of the reference model: further assertions, and operands.
+    (re.compile(r"(ASSERTION AT [^/;]*[^/; ]) ?[/;].*"), r"\1"),
+)
+#: What stands for them.
+_PLACE: Final = re.compile(r"N|\b(?:FILE|TENSOR|DENSE|TYPE)\b|%")
+#: In the line of a message that says what is wrong.
+_TELLING: Final = re.compile(r"[Ee]rror: |Assertion|LLVM ERROR|UNREACHABLE")
+#: A message that only names the signal.
+_SILENT: Final = re.compile(
+    r"ended with (?:SIG\w+(?:, and wrote nothing to stderr|: no message)|the code -N)"
+)
+#: What LLVM's programs say of every crash.
+_NOISE: Final = re.compile(
+    r"Stack dump:|Program arguments:|Please report issues|Diagnostics:$|Error code: "
+)
+_GROUP_CHARACTERS: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Observation(Answer):
+    """The outcome of a trial.
+
+    group: what failures of one cause have in common. made: how the program was made.
+    """
+
+    group: str = ""
+    made: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """What is tried. against: as for `check`. python: the Python that has its packages."""
+
+    against: str
+    timeout: float
+    engine: Engine = "auto"
+
+
+def run_trial(name: str, source: Source, consumer: Consumer, key: str = "") -> Observation:
+    """Return what the consumer, whose fingerprint is `key`, does with the program of a number."""
+    start = time.monotonic()
+    try:
+        trial = make_trial(source, int(name))
+    except TosaConvertError as error:
+        return Observation(name, "not-run", str(error))
+    except Exception as error:  # a defect of this package: the campaign goes on
+        status, message, group = _own_error(error)
+        return Observation(name, status, message, key=key, group=group)
+    status, message, group = observe(trial, consumer)
+    seconds = round(time.monotonic() - start, 4)
+    return Observation(name, status, message, seconds, key=key, group=group, made=trial.made)
+
+
+def observe(trial: Trial, consumer: Consumer) -> tuple[Status, str, str]:
+    """Return the verdict on a program, the text, and the group of its failure.
+
+    What the reference refuses to compute is "not-run". "error": this package failed, not the consumer.
+    """
+    try:
+        options = RunOptions(timeout=consumer.timeout, engine=consumer.engine)
+        backend = _backend(trial, consumer)
+        found = check_outputs(trial.graph, trial.inputs, backend, NO_TOLERANCES, options)
+    except TosaConvertError as error:
+        codes = _STATUS
+        if (consumer.against, consumer.engine) == (REFERENCE_MODEL, "numpy"):
+            codes = _STATUS | _STATUS_OF_MODEL
+        status = codes.get(error.code, "not-run")
+        said = str(error)
+        if status == "refused" and _INVALID_IR.search(said):
+            status = "crashed"
+        return status, said, f"{status}: {_essence(error)}" if status != "not-run" else ""
+    except Exception as error:  # of this package: a backend's are TosaConvertErrors
+        return _own_error(error)
+    if found.ok:
+        return "pass", "", ""
+    return "wrong", str(found), f"wrong: {_wrong_operators(trial.graph, found)}"
+
+
+def _own_error(error: Exception) -> tuple[Status, str, str]:
+    """Return an exception that this package should not raise, as `observe` returns a failure."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{type(error).__name__} in {last.name} of {Path(last.filename).name}"
+    return "error", "".join(traceback.format_exception(error)), f"error: {place}"
+
+
+def _backend(trial: Trial, consumer: Consumer) -> Backend:
+    machine = Machine(sys.executable, consumer.timeout, _kept())
+    return backend_on(machine, consumer.against, trial.graph, trial.inputs)
+
+
+def computed(trial: Trial, consumer: Consumer, folder: Path) -> dict[str, Array]:
+    """Return the outputs that a consumer computes, by name; `folder` is an empty one."""
+    backend = _backend(trial, consumer)
+    return dict(backend_outputs(trial.graph, trial.inputs, backend, folder))
+
+
+@cache
+def _kept() -> KeptWorkers:
+    """Return the processes that this one keeps, which have imported a consumer's packages."""
+    return KeptWorkers()
+
+
+def _essence(error: TosaConvertError) -> str:
+    """Return a consumer's message without what differs from program to program."""
+    said = error.findings[0].message.splitlines()
+    lines = [line for line in said if not _NOISE.search(line)]
+    telling = (line for line in lines if _TELLING.search(line) and "raise " not in line)
+    text = next(telling, lines[-1] if lines else "")
+    for pattern, replacement in _VARIABLE:
+        text = pattern.sub(replacement, text)
+    return " ".join(text.split())[:_GROUP_CHARACTERS]
+
+
+def says_nothing(group: str) -> bool:
+    """Return whether a consumer died without a word: its other defects end in the same way.
+
+    Example:
+        >>> says_nothing("crashed: it ended with SIGSEGV, and wrote nothing to stderr")
+        True
+    """
+    return bool(_SILENT.search(group))
+
+
+def telling_part(group: str) -> str:
+    """Return the longest part of a group's message that is the same in all programs.
+
+    Example:
+        >>> telling_part("crashed: Assertion failed at N: rank < N")
+        'Assertion failed at '
+        >>> telling_part("crashed: it takes INTN where the program takes INTN")
+        ' where the program takes I'
+    """
+    said = group.partition(": ")[2]
+    return max(_PLACE.split(said), key=len)
+
+
+def _wrong_operators(graph: Graph, found: Comparison) -> str:
+    """Return the operators whose results are wrong, with their element types."""
+    names = {row.name for row in found.tensors if not row.ok}
+    producers = [op for op in graph.main.operators if names & set(op.outputs)]
+    return described(graph.main, producers) or ", ".join(sorted(names))
+
+
+def described(block: Block, operators: list[Operator]) -> str:
+    """Return operators with the element types of their first operands and results, without constants."""
+    texts = set()
+    for op in operators:
+        if op.spec not in (CONST, CONST_SHAPE):
+            types = [
+                tensor.dtype.name
+                for name in (*op.inputs[:1], *op.outputs[:1])
+                if (tensor := block.tensors.get(name)) is not None
+            ]
+            texts.add(f"{op.spec.name} {' to '.join(dict.fromkeys(types))}".strip())
+    return ", ".join(sorted(texts))

@@ -1,0 +1,353 @@
+"""The public function `power`: how small a wrong number `check` and `bisect` report.
+
+A change is put into a tensor, and the operators behind it run again. The verdicts are those of `check`
+and `bisect`: their criteria are made once for the inputs, and each change is compared with them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from tosa_convert.golden.accuracy.comparison import compare_tensor
+from tosa_convert.golden.accuracy.criteria import Check, Criterion, criterion_for
+from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES, Tolerances
+from tosa_convert.golden.accuracy.verdict import checks_for
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.scratch import scratch_folder, subfolder
+from tosa_convert.golden.arrays.slots import slots
+from tosa_convert.golden.checking.check import reference_outputs, seeded_inputs
+from tosa_convert.golden.running.intermediates import BATCH_BYTES, select, tensors_in_runs
+from tosa_convert.golden.running.programs import AS_IT_IS, as_graph, input_arrays
+from tosa_convert.golden.running.run_options import TIMEOUT, Engine, RunOptions
+from tosa_convert.golden.running.variable_states import STATE_PREFIX, with_variables
+from tosa_convert.golden.running.work import Progress
+from tosa_convert.graph.extract import extract
+from tosa_convert.graph.model import Graph, counted, operator_path, quoted
+from tosa_convert.io.options import ReadKeywords, ReadOptions, takes_keywords
+from tosa_convert.qualify.bisection.single_operators import Operators
+from tosa_convert.qualify.detection.changes import STEPS, Change, Kind, Place, has_sizes, places
+from tosa_convert.qualify.detection.honest_noise import Noise, measure_noise
+from tosa_convert.qualify.detection.rerun import Rerun
+from tosa_convert.qualify.detection.results import ChangePower, Power, TensorPower, Threshold
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+from tosa_convert.records import replace
+
+#: Tensors that are changed unless the caller says otherwise.
+MOST_TENSORS: Final = 250
+
+
+@takes_keywords(ReadKeywords)
+def power(
+    program: Any,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    random: int | None = None,
+    seeds: int = 1,
+    patterns: Sequence[str] = ("*",),
+    max_tensors: int = MOST_TENSORS,
+    variables: Mapping[str, Any] | None = None,
+    tolerances: Tolerances = NO_TOLERANCES,
+    timeout: float = TIMEOUT,
+    engine: Engine = "auto",
+    progress: Progress | None = None,
+    read: ReadOptions = AS_IT_IS,
+    **options: Unpack[ReadKeywords],
+) -> Power:
+    """Measure the smallest changes of a program's tensors that `check` and `bisect` report.
+
+    Of each tensor one element, one channel (all elements with one last index) and all elements are
+    changed: the program runs again from there, in numpy, and `check` judges its outputs and `bisect`
+    the tensor itself. Sizes are found to a factor of 1.1. Beside each size is that of the noise: the
+    smallest change whose effect is larger than the errors of correct implementations, which are
+    measured in runs of their own.
+
+    Args:
+        program: anything that `golden.run` takes.
+        inputs: an array for each input, by name, in exactly its element type and shape.
+        random: a seed, 0 or more, for inputs that are not given.
+        seeds: how many seeds from that of `random` on, each for inputs that are not given.
+        patterns: of the names of tensors, such as `layer_1*`.
+        max_tensors: how many tensors are changed, spread evenly over those that match.
+        variables: initial states by name; the others start as the program says.
+        tolerances: for tensors by name, instead of the rules, as `check` and `bisect` take them.
+        timeout: seconds for one run.
+        engine: what computes the reference; see `RunOptions`.
+        progress: called for each seed with how many tensors are done, and how many there are.
+        read: how to read a file or module, as a value.
+        options: how to read it, as keywords: those of `tosa_convert.load`.
+
+    Returns:
+        What is seen of each tensor, in the order of operators.
+
+    Raises:
+        TosaConvertError: as `golden.check`; `undefined-name` for a pattern that no tensor matches;
+            `unsupported-operator` for a CUSTOM operator.
+
+    Example:
+        >>> from tosa_convert import golden
+        >>> graph = golden.generate(seed=2, operators=3, kinds=["ABS"])
+        >>> found = golden.power(graph, random=1, engine="numpy")
+        >>> [row.changes[0].bisect.reported for row in found.tensors]
+        [1.0, 1.0, 1.0]
+    """
+    graph = with_variables(as_graph(program, read, options), variables or {})
+    run_options = RunOptions(timeout=timeout, engine=engine)
+    if random is None or seeds == 1:
+        sets = [("", input_arrays(graph, inputs, random))]
+    else:
+        given = inputs or {}
+        sets = [
+            (name, input_arrays(graph, arrays))
+            for name, arrays in seeded_inputs(graph, dict(given), random, seeds, ())
+        ]
+    return power_of_runs(
+        graph,
+        sets,
+        patterns=patterns,
+        max_tensors=max_tensors,
+        tolerances=tolerances,
+        options=run_options,
+        progress=progress,
+    )
+
+
+def power_of_runs(
+    graph: Graph,
+    sets: Iterable[tuple[str, Mapping[str, Array]]],
+    *,
+    patterns: Sequence[str],
+    max_tensors: int,
+    tolerances: Tolerances,
+    options: RunOptions,
+    progress: Progress | None = None,
+) -> Power:
+    """Measure as `power` does, with inputs that each have a name."""
+    matching = select(graph, patterns)
+    block = graph.main
+    able = [name for _, name in matching if has_sizes(block.tensors[name].dtype)]
+    count = min(len(able), max_tensors)
+    chosen = [able[i] for i in sorted({round(i) for i in np.linspace(0, len(able) - 1, count)})]
+    notes = []
+    if len(chosen) < len(able):
+        notes.append(f"{len(chosen)} of {len(able)} tensors were changed, spread evenly")
+    if inner := len(tensors_in_runs(graph)):
+        notes.append(f"{counted(inner, 'tensor')} in regions of control flow were left out")
+    found: dict[str, list[TensorPower]] = {}
+    for label, inputs in sets:
+        with scratch_folder() as folder:
+            bench = _Bench(graph, inputs, label, tolerances, options, folder)
+            notes += [note for note in bench.notes if note not in notes]
+            for position, name in enumerate(chosen):
+                found.setdefault(name, []).append(bench.tensor(name))
+                if progress is not None:
+                    progress(position + 1, len(chosen))
+    return Power(tuple(map(_joined, found.values())), tuple(notes))
+
+
+def _joined(rows: Sequence[TensorPower]) -> TensorPower:
+    """Join what several inputs show of a tensor."""
+    worst = max(rows, key=lambda row: row.noise)
+    return replace(worst, changes=tuple(change for row in rows for change in row.changes))
+
+
+#: Returns whether a change of this number is reported; None if the program does not run with it.
+_Verdict = Callable[[int], bool | None]
+
+
+def smallest(verdict: _Verdict, start: int, low: int, high: int) -> int | None:
+    """Return the smallest number from `low` to `high` that is reported; None if there is none.
+
+    The search goes from `start` by powers of two until it has passed the border, and then halves what
+    is between. What does not run is above the border.
+    """
+    number, step = min(max(start, low), high), STEPS
+    if verdict(number) is False:
+        while verdict(number) is False:
+            if number == high:
+                return None
+            below, number, step = number, min(high, number + step), 2 * step
+        border = number
+    else:
+        border, below = number, low - 1
+        while border > low:
+            number, step = max(low, border - step), 2 * step
+            if verdict(number) is False:
+                below = number
+                break
+            border = number
+    while border - below > 1:
+        middle = (border + below) // 2
+        if verdict(middle) is False:
+            below = middle
+        else:
+            border = middle
+    return border if verdict(border) else None
+
+
+class _Bench:
+    """A program on one set of inputs: a run, the criteria of its outputs, and their noise."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        inputs: Mapping[str, Array],
+        label: str,
+        tolerances: Tolerances,
+        options: RunOptions,
+        folder: Any,
+    ) -> None:
+        self.graph, self.inputs, self.label = graph, dict(inputs), label
+        self.tolerances, self.options, self.folder = tolerances, options, folder
+        self.rerun = Rerun(graph, self.inputs, subfolder(folder, "run"), options.timeout)
+        self.operators = Operators(graph, inputs, tolerances, options, BATCH_BYTES)
+        self.golden = reference_outputs(graph, self.inputs, options)
+        outputs = subfolder(folder, "outputs")
+        checks, self.notes = checks_for(
+            graph, self.golden, self.inputs, self.golden, outputs, tolerances, options
+        )
+        self.criteria = {
+            key: self._criterion(key, array, checks) for key, array in self.golden.items()
+        }
+        self.before = self.rerun.results()
+        wrong = [
+            key
+            for key, array in self.before.items()
+            if key in self.criteria
+            and not compare_tensor(key, self.golden[key], array, self.criteria[key]).ok
+        ]
+        if wrong:
+            where = f"{label}: " if label else ""
+            text = f"{where}check fails without a change, at {', '.join(map(quoted, wrong))}"
+            self.notes = (*self.notes, f"{text}: what it reports of changes says nothing")
+        states = set(self.rerun.states.values())
+        wanted = {*graph.main.outputs, *states}
+        self.honest = measure_noise(self.rerun.graph, self.inputs, wanted, options.timeout)
+        self._noise = {
+            STATE_PREFIX + state: self.honest.noises.get(name)
+            for state, name in self.rerun.states.items()
+        } | {name: self.honest.noises.get(name) for name in graph.main.outputs}
+        self._starts: dict[tuple[str, Kind], float] = {}
+
+    def _criterion(self, key: str, array: Array, checks: Mapping[str, Check]) -> Criterion:
+        return criterion_for(key, array.dtype, self.tolerances, checks.get(key))
+
+    def tensor(self, name: str) -> TensorPower:
+        """Measure what is seen of a tensor."""
+        index = self.operators.producers[name]
+        operator, tensor = self.graph.main.operators[index], self.graph.main.tensors[name]
+        row, array = tensor.dtype, np.ascontiguousarray(self.rerun.array(name))
+        own, noise = self._judge_alone(name, index)
+        changes = []
+        for place in places(array.shape, zlib.crc32(name.encode())) if array.size else ():
+            change = Change(array, row, place)
+            changes.append(
+                ChangePower(
+                    self.label,
+                    place.kind,
+                    place.position(array.shape),
+                    change.place.sign,
+                    change.unit,
+                    self._at_outputs(name, change),
+                    self._by_itself(name, change, own, noise),
+                )
+            )
+        unit = Change(array, row, Place("all", None, 1)).unit if array.size else 1.0
+        wide = np.abs(array.astype(np.float64))
+        return TensorPower(
+            name,
+            operator_path("", index, operator).strip(),
+            operator.location,
+            row.name,
+            array.shape,
+            self.honest.largest.get(name, 0.0) / unit,
+            unit,
+            float(wide.max(initial=0.0, where=np.isfinite(wide))),
+            tuple(changes),
+        )
+
+    def _judge_alone(self, name: str, index: int) -> tuple[Criterion, Noise]:
+        """Return the criterion by which `bisect` judges a tensor, and its noise."""
+        cuts, _ = self.operators.operands(index, self.operators.computed)
+        part = extract(self.graph, [name], cuts)
+        given = dict(self.inputs)
+        for cut in cuts:
+            given |= {s.key: self.rerun.array(s.key) for s in slots(self.graph.main, cut)}
+        array = self.rerun.array(name)
+        folder = subfolder(self.folder, f"part{len(list(self.folder.iterdir()))}")
+        checks, notes = checks_for(
+            part, [name], given, {name: array}, folder, self.tolerances, self.options
+        )
+        self.notes = (*self.notes, *notes)
+        noise = measure_noise(part, given, {name}, self.options.timeout).noises[name]
+        return self._criterion(name, array, checks), noise
+
+    def _by_itself(self, name: str, change: Change, own: Criterion, noise: Noise) -> Threshold:
+        """Find the smallest change of a tensor that is reported where it is."""
+
+        def is_reported(number: int) -> bool:
+            return not compare_tensor(name, change.array, change.applied(number), own).ok
+
+        def is_above_noise(number: int) -> bool:
+            return noise.is_exceeded(change.array, change.applied(number))
+
+        least = smallest(is_above_noise, 0, change.low, change.high)
+        found = smallest(is_reported, 0 if least is None else least, change.low, change.high)
+        return _threshold(change, found, least)
+
+    def _at_outputs(self, name: str, change: Change) -> Threshold:
+        """Find the smallest change of a tensor that the outputs show."""
+        # By size: small integers have several numbers.
+        known: dict[float, tuple[bool, bool] | None] = {}
+
+        def verdicts(number: int) -> tuple[bool, bool] | None:
+            size = change.size(number)
+            if size not in known:
+                results = self.rerun.changed_results(name, change.applied(number))
+                known[size] = None if results is None else self._judge(results)
+            return known[size]
+
+        def verdict(position: int) -> _Verdict:
+            def of(number: int) -> bool | None:
+                both = verdicts(number)
+                return None if both is None else both[position]
+
+            return of
+
+        key = name, change.place.kind
+        start = change.number(self._starts.get(key, self.honest.largest.get(name, 0.0)))
+        least = smallest(verdict(1), start, change.low, change.high)
+        found = smallest(verdict(0), start if least is None else least, change.low, change.high)
+        if least is not None and found is not None and found < least:
+            # A larger change can have a smaller effect, and the two searches met different borders.
+            least = smallest(verdict(1), found, change.low, change.high)
+        if least is not None:
+            self._starts[key] = change.size(least)
+        return _threshold(change, found, least)
+
+    def _judge(self, results: Mapping[str, Array]) -> tuple[bool, bool]:
+        """Return whether `check` reports changed outputs, and whether they are above the noise."""
+        known = [key for key in results if key in self.criteria]
+        is_reported = any(
+            not compare_tensor(key, self.golden[key], results[key], self.criteria[key]).ok
+            for key in known
+        )
+        is_above = any(
+            noise.is_exceeded(self.before[key], results[key])
+            if (noise := self._noise.get(key)) is not None
+            else not np.array_equal(self.before[key], results[key])
+            for key in known
+        )
+        return is_reported, is_above
+
+
+def _threshold(change: Change, found: int | None, least: int | None) -> Threshold:
+    reported, noise = (
+        None if number is None else change.size(number) / change.unit for number in (found, least)
+    )
+    return Threshold(reported, noise)

@@ -1,0 +1,256 @@
+"""One case of a suite of models: lowered, exported, compared."""
+
+from __future__ import annotations
+
+import functools
+import math
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.formats.write import dumps, stamp
+from tosa_convert.frontends.examples import WANTED
+from tosa_convert.frontends.lower_model import FrontendOptions, Lowered, lowered
+from tosa_convert.frontends.process.request import CONSTANTS
+from tosa_convert.frontends.process.run import packages_of, server_of
+from tosa_convert.frontends.recognize import recognize
+from tosa_convert.frontends.table import FRONTENDS, missing
+from tosa_convert.frontends.unlowered_error import operator_and_count
+from tosa_convert.golden.accuracy.comparison import Comparison
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.npz import save_npz
+from tosa_convert.golden.arrays.scratch import scratch_folder
+from tosa_convert.golden.backends.kept_workers import KeptWorkers
+from tosa_convert.golden.backends.process import Machine
+from tosa_convert.golden.models.compare_model import compare_model
+from tosa_convert.golden.running.programs import shapes_of_inputs
+from tosa_convert.io import log
+from tosa_convert.io.options import Narrow, ReadOptions
+from tosa_convert.process.server import KeptProcess
+from tosa_convert.qualify.models.find_cases import inputs_of, is_node_test, short_name, source_of
+from tosa_convert.qualify.models.node_test import (
+    NodeTest,
+    compare_node_test,
+    operator_of,
+    read_node_test,
+)
+from tosa_convert.qualify.models.onnx_files import NoTensorError
+from tosa_convert.qualify.suite.journal import Answer, Status, used_by
+from tosa_convert.records import dataclass, field, replace
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAnswer(Answer):
+    """What became of a case.
+
+    The status is "pass"; "wrong" if an output differs; "refused" if it does not lower, or cannot be
+    written; "crashed" if the converter ended or took too long; "not-run" for what this machine or TOSA
+    does not have; "error" if the outputs could not be compared. `operator` is what the case tests,
+    `types` its frontend.
+
+    lowered: the converter made a program. exported: it was written as a flatbuffer.
+    operators: of the program's main block.
+    largest_error: the largest difference of an element from the framework's; None if unknown.
+    not_lowered: operator -> how often it occurs in the model.
+    constants: inputs of a node test that became constants.
+    """
+
+    lowered: bool = False
+    exported: bool = False
+    operators: int = 0
+    largest_error: float | None = None
+    not_lowered: Mapping[str, int] = field(default_factory=dict)
+    constants: int = 0
+
+    @property
+    def equal(self) -> bool:
+        """Return whether the program gives what the framework gives."""
+        return self.status == "pass"
+
+    def further(self) -> dict[str, Any]:
+        """Return what the JSON says of a case besides what it says of every suite's."""
+        names = ("lowered", "exported", "equal", "operators", "largest_error", "not_lowered")
+        return {name: getattr(self, name) for name in (*names, "constants")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How cases are run.
+
+    frontends: names of the table of frontends.
+    python: the Python that has the frameworks; by default this one.
+    narrow: element types to convert.
+    timeout: seconds for one run of a converter, a framework or the reference model.
+    """
+
+    frontends: tuple[str, ...]
+    python: str = ""
+    narrow: tuple[Narrow, ...] = ()
+    timeout: float = 60.0
+
+    def require_packages(self) -> None:
+        """Raise TosaConvertError("frontend-missing") if a frontend cannot run, before the first case."""
+        found = {row.frontend: row for row in packages_of(self.python, timeout=self.timeout)}
+        findings = [
+            finding
+            for name in self.frontends
+            for finding in missing(FRONTENDS[name], found[name].missing, self.python)
+        ]
+        if findings:
+            raise TosaConvertError(findings)
+
+
+def run_model_case(root: str, name: str, *, settings: Settings) -> ModelAnswer:
+    """Run one case, from the model to the verdict; every failure is an answer."""
+    start = time.monotonic()
+    kind, source = source_of(Path(root), name)
+    path = Path(source)
+    group = short_name(name)
+    try:
+        if is_node_test(path):
+            group = operator_of(path)
+            found = _node_test(name, path, settings)
+        else:
+            found = _model(name, source, settings)
+    except TosaConvertError as error:
+        found = ModelAnswer(name, "error", str(error))
+    seconds = round(time.monotonic() - start, 3)
+    return replace(found, operator=group, types=kind, seconds=seconds)
+
+
+def _model(name: str, source: str, settings: Settings) -> ModelAnswer:
+    machine = Machine(settings.python or sys.executable, settings.timeout, _KEPT)
+
+    def compare(found: Lowered) -> Comparison:
+        beside = inputs_of(Path(source), shapes_of_inputs(found.graph))
+        return compare_model(
+            found.graph,
+            name.partition("/")[0],
+            found.model,
+            given={},
+            examples={**found.examples, **beside},
+            seed=None,
+            machine=machine,
+        )
+
+    found = _one(name, source, settings, compare, options=WANTED)
+    return replace(found, **used_by(machine.used))
+
+
+def _node_test(name: str, folder: Path, settings: Settings) -> ModelAnswer:
+    """Run a test of ONNX as it is, and if it does not lower, with sizes and axes as constants."""
+    try:
+        test = read_node_test(folder)
+    except NoTensorError as error:
+        return ModelAnswer(name, "not-run", f"TOSA has no such value: {error}")
+    found = _attempt(name, test, {}, settings)
+    if found.lowered and found.status in ("pass", "wrong"):
+        return found
+    if constants := test.constants():
+        again = _attempt(name, test, constants, settings)
+        came_further = again.lowered > found.lowered or found.status == "crashed"
+        if again.status in ("pass", "wrong") or came_further:
+            return replace(again, constants=len(constants))
+    return found
+
+
+def _attempt(
+    name: str, test: NodeTest, constants: Mapping[str, Array], settings: Settings
+) -> ModelAnswer:
+    shapes: dict[str, tuple[int | str, ...]] = {
+        key: array.shape
+        for key, array in test.inputs.items()
+        if key in test.model.open_inputs and key not in constants
+    }
+    with scratch_folder() as scratch:
+        options: dict[str, str] = {}
+        if constants:
+            path = scratch / "constants.npz"
+            save_npz(path, {key: _storable(array) for key, array in constants.items()})
+            options = {CONSTANTS: str(path)}
+        return _one(
+            name,
+            str(test.path),
+            settings,
+            lambda found: compare_node_test(test, found.graph, constants, settings.timeout),
+            shapes=shapes,
+            options=options,
+        )
+
+
+#: Of this worker process, or thread of it.
+_KEPT: Final = KeptWorkers()
+
+
+@functools.cache
+def _server(name: str, python: str) -> KeptProcess | None:
+    """Return the process that imports a frontend once for all cases of this worker.
+
+    It ends with the worker.
+    """
+    return server_of(name, python)
+
+
+def _storable(array: Array) -> Array:
+    return array.view(f"V{array.dtype.itemsize}") if array.dtype.kind == "V" else array
+
+
+def _one(
+    name: str,
+    source: str,
+    settings: Settings,
+    compare: Callable[[Lowered], Comparison],
+    *,
+    shapes: Mapping[str, tuple[int | str, ...]] | None = None,
+    options: Mapping[str, str] | None = None,
+) -> ModelAnswer:
+    """Lower, export and compare one model."""
+    answer = ModelAnswer(name, "error")
+    wanted = FrontendOptions(
+        python=settings.python,
+        timeout=settings.timeout,
+        read=ReadOptions(narrow=settings.narrow, input_shapes=dict(shapes or {}), copy=True),
+        options=options or {},
+        server=_server(name.partition("/")[0], settings.python),
+    )
+    try:
+        model = recognize(source)
+        if model is None:
+            raise fail("unrecognised-input", source, "no frontend reads it")
+        with log.warnings_off(), lowered(model, wanted) as found:
+            count = len(found.graph.main.operators)
+            answer = replace(answer, lowered=True, operators=count)
+            dumps(stamp(found.graph), "tosa")
+            answer = replace(answer, exported=True)
+            result = compare(found)
+    except TosaConvertError as error:
+        rows = filter(None, map(operator_and_count, error.findings))
+        status = _status(error, is_exported=answer.exported)
+        return replace(answer, status=status, message=str(error), not_lowered=dict(rows))
+    return replace(
+        answer,
+        status="pass" if result.ok else "wrong",
+        message=result.what_is_wrong,
+        outputs=len(result.tensors),
+        low_precision=result.low_precision,
+        largest_error=_largest_error(result),
+    )
+
+
+def _status(error: TosaConvertError, *, is_exported: bool) -> Status:
+    code = error.code
+    if code in ("frontend-missing", "missing-backend", "missing-refmodel"):
+        return "not-run"
+    if code == "frontend-failed":
+        return "crashed"
+    return "error" if is_exported else "refused"
+
+
+def _largest_error(result: Comparison) -> float | None:
+    """Return the largest absolute error, or None if an element differs from every number."""
+    errors = [row.needed_atol for row in result.tensors if not row.problem]
+    largest = max(errors, default=None) if len(errors) == len(result.tensors) else None
+    return largest if largest is not None and math.isfinite(largest) else None

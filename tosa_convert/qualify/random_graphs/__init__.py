@@ -1,0 +1,1 @@
+"""`generate`: random valid programs."""

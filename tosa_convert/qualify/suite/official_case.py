@@ -1,0 +1,361 @@
+"""A case of the official test suite: its program, its inputs, its reference and its verdict.
+
+As in the official runner, the reference is the reference model in FP64, each output is judged by the
+rule that the descriptor states for it, and inputs that have no file are generated. Outputs in blocks
+with scales are judged by the official verifier's program, all others by `official_modes`, which is equal
+to it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.errors import fail
+from tosa_convert.golden.accuracy.official_modes import Compliance, parse_compliance
+from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.scratch import write_scratch
+from tosa_convert.golden.arrays.slots import Slot, load_npy, save_npy, slot_file
+from tosa_convert.golden.running import numpy_engine, reference_model_process
+from tosa_convert.golden.running.programs import Program, input_slots, load_program, output_slots
+from tosa_convert.golden.running.run_graph import level_argument, link_or_copy
+from tosa_convert.golden.running.run_options import Level, RunOptions
+from tosa_convert.graph.model import Block, Graph, Operator
+from tosa_convert.process.child import describe_exit
+from tosa_convert.qualify.suite.descriptor import (
+    NAME,
+    case_file,
+    described_run,
+    generate_data,
+    read_descriptor,
+)
+from tosa_convert.records import dataclass
+
+_VERIFIER: Final = "tosa_verify"
+#: Its exit code for a result that the rules refuse; 1 means that it could not judge.
+_NOT_COMPLIANT: Final = 2
+#: Operators that say nothing about what a program tests.
+_CONSTANTS: Final = ("CONST", "CONST_SHAPE")
+
+
+@dataclass(frozen=True, slots=True)
+class OfficialCase:
+    """A case that was read. description: its `desc.json`. source: the file of its program."""
+
+    folder: Path
+    description: dict[str, Any]
+    program: Program
+    source: Path
+
+    @property
+    def graph(self) -> Graph:
+        """Return the program."""
+        return self.program.graph
+
+    @property
+    def is_expected_to_fail(self) -> bool:
+        """Return whether the program breaks a rule that an implementation must find."""
+        return bool(self.description.get("expected_failure"))
+
+    @property
+    def rules(self) -> dict[str, dict[str, Any]]:
+        """Return the rows of `meta.compliance.tensors`."""
+        rows = self.description.get("meta", {}).get("compliance", {}).get("tensors", {})
+        return dict(rows)
+
+    def rule(self, name: str) -> Compliance:
+        """Return the rule of `meta.compliance.tensors` for an output.
+
+        Raises TosaConvertError("file-error") for a damaged one.
+        """
+        row = self.rules[name]
+        try:
+            return parse_compliance(
+                dict(row, data_type="INT64") if row["data_type"] == "SHAPE" else row
+            )
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            message = f"not a test descriptor: the rule of {name!r:.80} is damaged: {error!r:.200}"
+            raise fail("file-error", str(self.folder / NAME), message) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The reference's outputs in FP64 and their bounds, in the files of a folder.
+
+    arrays, bounds: by key of the output. The bounds are empty unless the descriptor asks for them.
+    """
+
+    folder: Path
+    arrays: dict[str, Array]
+    bounds: dict[str, Array]
+
+
+def read_case(folder: Path) -> OfficialCase:
+    """Read the case in a folder.
+
+    Raises:
+        TosaConvertError: what is wrong with its descriptor or its program.
+    """
+    description = read_descriptor(folder)
+    source = case_file(folder, description["tosa_file"])
+    case = OfficialCase(folder, description, load_program(source, is_sound=False), source)
+    for name, row in case.rules.items():
+        if not _has_scale(row):
+            case.rule(name)
+    return case
+
+
+def operator_and_type(case: OfficialCase) -> tuple[str, str]:
+    """Return the operator that a case tests, and the element type of its first operand or result."""
+    name = str(case.description.get("test_details", {}).get("operator", ""))
+    found = [op for op in case.graph.main.operators if op.spec.name == name]
+    if not found:
+        found = [op for op in case.graph.main.operators if op.spec.name not in _CONSTANTS]
+        name = name or (found[0].spec.name if found else "none")
+    return name, _first_type(case.graph.main, found[0]) if found else "none"
+
+
+def tested_by(graph: Graph) -> tuple[str, str, list[str]]:
+    """Return the operator of a program, its element type, and what the program covers.
+
+    A program of several operators is a network: it covers each of them with each type, such as
+    "CONV2D INT8".
+
+    Example:
+        >>> from tosa_convert import golden
+        >>> tested_by(golden.generate(seed=3, operators=3, kinds=["CEIL", "ABS"], types=["FP32"]))
+        ('network', '', ['ABS FP32', 'CEIL FP32'])
+    """
+    pairs = {
+        (op.spec.name, _first_type(block, op))
+        for _, block in graph.blocks()
+        for op in block.operators
+        if op.spec.name not in _CONSTANTS
+    }
+    if len(pairs) == 1:
+        return (*pairs.pop(), [])
+    return "network", "", [f"{operator} {types}" for operator, types in sorted(pairs)]
+
+
+def _first_type(block: Block, op: Operator) -> str:
+    """Return the element type of an operator's first operand or result that is a tensor."""
+    for tensor in (*op.inputs, *op.outputs):
+        row = block.tensors.get(tensor)
+        if row is not None:
+            return str(row.dtype) if row.scale is None else f"MX {row.dtype}"
+    return "shape"
+
+
+def case_inputs(case: OfficialCase) -> dict[str, Array]:
+    """Return the arrays of a case's inputs by key: from its files, else generated.
+
+    Raises TosaConvertError("input-mismatch") for an input that has neither.
+    """
+    description = case.description
+    files = dict(zip(description["ifm_name"], description["ifm_file"], strict=True))
+    data_gen = description.get("meta", {}).get("data_gen", {})
+    arrays = {}
+    for slot in input_slots(case.graph):
+        is_scale = slot.key != slot.tensor
+        stem = files.get(slot.tensor, "").removesuffix(".npy")
+        path = case_file(case.folder, slot_file(stem, slot))
+        if slot.tensor in files and os.path.exists(path):
+            arrays[slot.key] = load_npy(path, slot)
+        else:
+            name = slot.tensor + "_scale" if is_scale else slot.tensor
+            arrays[slot.key] = generate_data(data_gen, name, slot)
+    return arrays
+
+
+def run_reference(
+    case: OfficialCase, inputs: Mapping[str, Array], folder: Path, level: str, options: RunOptions
+) -> Reference:
+    """Run a case's program as it is in FP64.
+
+    Args:
+        case: the case.
+        inputs: its inputs by key.
+        folder: an empty folder, in which the results stay.
+        level: "8k" or "none".
+        options: the engine, and the seconds for the run.
+
+    Raises:
+        TosaConvertError: "refmodel-refused", "refmodel-failed", "refmodel-timeout".
+    """
+    if options.uses_numpy:
+        return _run_on_numpy(case, inputs, folder, level, options.timeout)
+    wanted, outs = input_slots(case.graph), output_slots(case.graph)
+    for slot in wanted:
+        save_npy(folder / _file(wanted, slot, "in"), slot, inputs[slot.key])
+    description = described_run(
+        {
+            **case.description,
+            "ifm_name": list(dict.fromkeys(slot.tensor for slot in wanted)),
+            "ofm_name": list(dict.fromkeys(slot.tensor for slot in outs)),
+        }
+    )
+    link_or_copy(case.source, folder / "model.tosa")
+    write_scratch(folder / "desc.json", [json.dumps(description).encode()])
+    command = [
+        str(reference_model_process.locate()),
+        "--test_desc=desc.json",
+        "--output_dir=.",
+        level_argument(case.graph, "8k" if level == "8k" else "none"),
+        "--precise_mode=1",
+    ]
+    ended = reference_model_process.run(command, folder, options.timeout)
+    missing = [s.key for s in outs if not (folder / _file(outs, s, "out")).exists()]
+    if ended.code or missing:
+        code = "refmodel-refused" if ended.code > 0 else "refmodel-failed"
+        said = " / ".join(ended.stderr.strip().splitlines()[:3])
+        raise fail(code, str(case.source), f"the reference {describe_exit(ended.code)}: {said}")
+    arrays = {s.key: load_npy(folder / _file(outs, s, "out"), s) for s in outs}
+    bounds = {}
+    for slot in outs:
+        path = folder / ("bounds_" + _file(outs, slot, "out"))
+        if path.exists():
+            bounds[slot.key] = load_npy(path, slot)
+    return Reference(folder, arrays, bounds)
+
+
+def _run_on_numpy(
+    case: OfficialCase, inputs: Mapping[str, Array], folder: Path, level: str, timeout: float
+) -> Reference:
+    """Run a case's program in FP64 on numpy; see `run_reference`."""
+    with_bounds = bool(case.description.get("test_requirements", {}).get("bounds_file_required"))
+    limit: Level = "8k" if level == "8k" else "none"
+    options = RunOptions(
+        precise=True, bounds=with_bounds, level=limit, timeout=timeout, engine="numpy"
+    )
+    found = numpy_engine.compute(case.graph, inputs, options)
+    return Reference(folder, found.outputs, found.bounds)
+
+
+def problems(
+    case: OfficialCase, reference: Reference, found: Mapping[str, Array]
+) -> dict[str, str]:
+    """Return why the official rules refuse arrays, by output; empty if they accept all of them.
+
+    found: the backend's arrays by key, in the types of the outputs.
+    """
+    result = {}
+    outs = output_slots(case.graph)
+    for slot in outs:
+        if slot.key not in found:
+            result[slot.key] = "there is no result"
+    by_verifier: dict[str, list[Slot]] = {}
+    scales = {str(row["scale_tensor_name"]) for row in case.rules.values() if _has_scale(row)}
+    for slot in outs:
+        if slot.key in result:
+            continue
+        row = case.rules.get(slot.tensor)
+        if row is None:
+            result[slot.key] = "the descriptor has no rule for it"
+        elif _has_scale(row):
+            by_verifier.setdefault(slot.tensor, []).append(slot)
+        elif slot.tensor in scales:
+            owner = next(n for n, r in case.rules.items() if r.get("scale_tensor_name") == slot.key)
+            by_verifier.setdefault(owner, []).append(slot)
+        elif row["mode"] == "FROM_BLOCK":
+            by_verifier.setdefault(slot.tensor, []).append(slot)
+        else:
+            bounds = reference.bounds.get(slot.key)
+            text = case.rule(slot.tensor).problem(
+                reference.arrays[slot.key], bounds, found[slot.key]
+            )
+            if text:
+                far = _largest_difference(reference.arrays[slot.key], found[slot.key])
+                result[slot.key] = f"{text}{far} [{row['mode']}]"
+    for name, slots in by_verifier.items():
+        if text := _verified(case, reference, found, name, slots):
+            result[name] = text
+    return result
+
+
+def _largest_difference(wanted: Array, given: Array) -> str:
+    """Return how far an array of the same shape is from the reference."""
+    if wanted.shape != given.shape or not wanted.size or wanted.dtype == np.bool_:
+        return ""
+    with np.errstate(all="ignore"):
+        error = np.abs(given.astype(np.float64) - wanted.astype(np.float64))
+    error = np.where(np.isfinite(error), error, -1.0)
+    index = np.unravel_index(int(error.argmax()), error.shape)
+    place = [int(i) for i in index]
+    return (
+        f"; the largest finite error is {error[index]:.6g} at {place}" if error[index] > 0 else ""
+    )
+
+
+def _has_scale(row: Mapping[str, Any]) -> bool:
+    return "scale_tensor_name" in row
+
+
+def _verified(
+    case: OfficialCase,
+    reference: Reference,
+    found: Mapping[str, Array],
+    name: str,
+    slots: list[Slot],
+) -> str:
+    """Return what the official verifier says about an output, with its scales if it has them."""
+    outs = output_slots(case.graph)
+    folder = reference.folder
+    results, references, bounds = [], [], []
+    for slot in slots:
+        if found[slot.key].shape != slot.shape or found[slot.key].dtype != slot.dtype.numpy:
+            array = found[slot.key]
+            return f"expected {slot}, found {array.dtype}{list(array.shape)}"
+        file = _file(outs, slot, "out")
+        save_npy(folder / f"found_{file}", slot, found[slot.key])
+        results.append(f"found_{file}")
+        references.append(file)
+        if (folder / f"bounds_{file}").exists():
+            bounds.append(f"bounds_{file}")
+    program = reference_model_process.locate().with_name(_VERIFIER)
+    command = [
+        str(program),
+        "--test_desc=desc.json",
+        f"--ofm_name={name}",
+        "--imp_result_file=" + ",".join(results),
+        "--ref_result_file=" + ",".join(references),
+    ]
+    if bounds:
+        command.append("--bnd_result_file=" + ",".join(bounds))
+    try:
+        ended = reference_model_process.run(command, folder, 60.0)
+    except FileNotFoundError:
+        hint = "it comes with tosa-tools, beside the reference model"
+        raise fail("missing-refmodel", str(program), "it is not installed", hint) from None
+    if ended.code == 0:
+        return ""
+    if ended.code != _NOT_COMPLIANT:
+        text = " / ".join(ended.stderr.strip().splitlines()[:3])
+        raise fail("refmodel-failed", name, f"the verifier {describe_exit(ended.code)}: {text}")
+    return _first_difference(reference, found, slots) + f" [{case.rules[name]['mode']}]"
+
+
+def _first_difference(reference: Reference, found: Mapping[str, Array], slots: list[Slot]) -> str:
+    """Return the elements that differ, for a message; the verifier's own text is only a verdict."""
+    parts = []
+    for slot in slots:
+        with np.errstate(all="ignore"):
+            given, wanted = found[slot.key].astype(np.float64), reference.arrays[slot.key]
+            differs = (given != wanted) & ~(np.isnan(given) & np.isnan(wanted))
+        where = np.argwhere(differs)
+        if len(where):
+            index = tuple(int(i) for i in where[0])
+            parts.append(
+                f"{slot.key}: {len(where)} of {given.size} elements are not the reference's, the "
+                f"first at {list(index)}: expected {wanted[index]}, found {given[index]}"
+            )
+    return "the official verifier refuses it; " + "; ".join(parts)
+
+
+def _file(slots: list[Slot], slot: Slot, prefix: str) -> str:
+    tensors = list(dict.fromkeys(s.tensor for s in slots))
+    return slot_file(f"{prefix}{tensors.index(slot.tensor)}", slot)

@@ -1,0 +1,358 @@
+"""Qualifies a backend: runs cases of the official test suite on it, and judges each by its own rules."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Final
+
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden.accuracy.comparison import Comparison
+from tosa_convert.golden.arrays.by_name import Array, LazyArrays
+from tosa_convert.golden.arrays.npz import load_npz
+from tosa_convert.golden.arrays.scratch import scratch_folder, subfolder
+from tosa_convert.golden.arrays.slots import unpacked
+from tosa_convert.golden.backends.fingerprint import of_backend, of_file_at_hand
+from tosa_convert.golden.backends.isolated import Command, PythonFile, with_slot_types
+from tosa_convert.golden.backends.kept_workers import KeptWorkers
+from tosa_convert.golden.backends.other_model import OtherModel, refuse_same_engine
+from tosa_convert.golden.backends.process import Machine
+from tosa_convert.golden.backends.runners import (
+    Backend,
+    Record,
+    backend_on,
+    open_folder,
+)
+from tosa_convert.golden.checking.check import (
+    backend_outputs,
+    compare_with,
+    edge_sets,
+    reference_outputs,
+    seeded_inputs,
+)
+from tosa_convert.golden.edges.edge_inputs import seeds_of_sets
+from tosa_convert.golden.running.programs import (
+    Program,
+    input_arrays,
+    input_slots,
+    load_program,
+    output_slots,
+)
+from tosa_convert.graph.model import Graph
+from tosa_convert.process.child import Used
+from tosa_convert.qualify.suite.failures import Failed, reduced, remove_kept
+from tosa_convert.qualify.suite.journal import Answer, Outcome, Status, used_by
+from tosa_convert.qualify.suite.official_case import (
+    OfficialCase,
+    case_inputs,
+    operator_and_type,
+    problems,
+    read_case,
+    run_reference,
+    tested_by,
+)
+from tosa_convert.qualify.suite.run_cases import model_of
+from tosa_convert.qualify.suite.settings import (
+    Qualification,
+    files_qualified,
+    why_not_allowed,
+    why_not_selected,
+)
+from tosa_convert.records import replace
+
+#: Codes that say that a file of the case cannot be used.
+_DAMAGED: Final = ("file-error", "unsafe-path")
+#: Of this worker process, or thread of it.
+_KEPT: Final = KeptWorkers()
+Results = Mapping[str, Array]
+
+
+def qualify_case(root: str, name: str, *, settings: Qualification) -> Answer:
+    """Run one case on a backend.
+
+    The status is "pass"; "wrong" if the rules refuse a result; "refused" if the backend does not
+    support the program; "crashed" if it gave no result; "not-run" with the reason; "error" if the case
+    is damaged.
+    """
+    start = time.monotonic()
+    folder = Path(os.path.normpath(Path(root, name).absolute()))
+    operator = types = ""
+    covers: Sequence[str] = ()
+    machine = Machine(settings.python or sys.executable, settings.timeout, _KEPT)
+    outcome = Outcome("error")
+    if settings.keep is not None:
+        remove_kept(settings.keep, name, folder)
+    try:
+        if (folder / "desc.json").exists():
+            case = read_case(folder)
+            operator, types = operator_and_type(case)
+            outcome = Outcome("not-run")
+            outcome = _official_case(case, name, settings, machine)
+        else:
+            program = load_program(model_of(folder))
+            shapes = {slot.key: slot.shape for slot in input_slots(program.graph)}
+            inputs = input_arrays(program.graph, load_npz(folder / "inputs.npz", shapes))
+            operator, types, covers = tested_by(program.graph)
+            outcome = Outcome("not-run")
+            outcome = _saved_case(program, inputs, folder, name, settings, machine)
+    except TosaConvertError as error:
+        status = "error" if error.code in _DAMAGED else outcome.status
+        outcome = Outcome(status, str(error))
+    seconds = round(time.monotonic() - start, 4)
+    used = used_by(machine.used)
+    known = {*_files_of_backend(settings.against), *files_qualified(root, name, settings=settings)}
+    read = {path: of_file_at_hand(path) for path in sorted(machine.read - known)}
+    status, message, outputs, said = outcome
+    answer = Answer(name, status, message, seconds, outputs, operator, types, low_precision=said)
+    return replace(answer, covers=covers, read=read, **used)
+
+
+@functools.cache
+def _files_of_backend(against: str) -> frozenset[str]:
+    """Return the files of a backend that decide every answer, as `of_backend` has them."""
+    return frozenset(of_backend(against))
+
+
+def _saved_case(
+    program: Program,
+    inputs: dict[str, Array],
+    folder: Path,
+    name: str,
+    settings: Qualification,
+    machine: Machine,
+) -> Outcome:
+    """Judge a case with a program and `inputs.npz`, as `check --save` writes it, like `check`."""
+    if reason := why_not_allowed(program.graph, settings):
+        return Outcome("not-run", reason)
+    keep = None if settings.keep is None else settings.keep / name
+    against = settings.against
+    if os.path.isdir(against):
+        against = str(Path(against, name))
+        if not os.path.isdir(against):
+            return Outcome("not-run", f"{settings.against} has no results of it")
+    graph, failed = (
+        program.graph,
+        Failed(name, model_of(folder), keep, settings.command_for(folder)),
+    )
+    backend = backend_on(machine, against, graph, inputs, keep=keep)
+    options = settings.run_options
+    refuse_same_engine(backend, options)
+
+    def judged(arrays: dict[str, Array], scratch: Path) -> tuple[Comparison, Results, Results]:
+        expected = reference_outputs(graph, arrays, options)
+        found = _timed(backend, machine, lambda: backend_outputs(graph, arrays, backend, scratch))
+        result = compare_with(graph, arrays, expected, found, settings.tolerances, options)
+        return result, expected, found
+
+    with scratch_folder() as scratch:
+        try:
+            result, expected, found = judged(inputs, scratch)
+        except TosaConvertError as error:
+            failed.keep(inputs, str(error))
+            return Outcome(_failed(error), str(error))
+        message = result.what_is_wrong
+        if (
+            not result.ok
+            and settings.reduce
+            and keep is not None
+            and not isinstance(backend, Record)
+        ):
+            smallest, text = reduced(
+                inputs, _in_folder(lambda *given: judged(*given)[0].what_is_wrong)
+            )
+            message += text
+            failed.keep(smallest, message)
+        elif not result.ok:
+            # Results of a file are read here, before the file is removed.
+            shown = {key: found[key] for key in expected if key in found}
+            failed.keep(inputs, message, expected, shown)
+    if not result.ok:
+        return Outcome("wrong", message, len(result.tensors))
+    passed = Outcome("pass", "", len(result.tensors), result.low_precision)
+    return _on_further_inputs(graph, backend, machine, settings, failed, passed)
+
+
+def _in_folder(
+    wrong_on: Callable[[dict[str, Array], Path], str],
+) -> Callable[[dict[str, Array]], str]:
+    """Return what says what is wrong on inputs, in a folder of its own; "" for other failures."""
+
+    def text(arrays: dict[str, Array]) -> str:
+        with scratch_folder() as folder:
+            try:
+                return wrong_on(arrays, folder)
+            except TosaConvertError:
+                return ""
+
+    return text
+
+
+def _on_further_inputs(
+    graph: Graph,
+    backend: Backend,
+    machine: Machine,
+    settings: Qualification,
+    failed: Failed,
+    passed: Outcome,
+) -> Outcome:
+    """Judge a program that is right on its own inputs on those of seeds, like `check`.
+
+    Inputs for which the reference gives no result are left out.
+    """
+    options = settings.run_options
+    further = [
+        (kind, own)
+        for seed, kind in product(range(settings.seeds), settings.kinds)
+        for own in (seeds_of_sets(graph, seed) if kind == "edges" else (seed,))
+    ]
+    for kind, own in further:
+        make = edge_sets if kind == "edges" else seeded_inputs
+        with scratch_folder() as scratch:
+            try:
+                ((name, arrays),) = make(graph, {}, own, 1, ())
+                expected = reference_outputs(graph, arrays, options)
+            except TosaConvertError:
+                continue
+            try:
+                found = backend_outputs(graph, arrays, backend, scratch)
+                result = compare_with(graph, arrays, expected, found, settings.tolerances, options)
+            except TosaConvertError as error:
+                message = f"{name}: {error}"
+                failed.keep(arrays, message)
+                return Outcome(_failed(error), message, passed.outputs)
+            said = passed.low_precision or result.low_precision
+            passed = Outcome("pass", "", passed.outputs + len(result.tensors), said)
+            if not result.ok:
+                message = f"{name}: {result.what_is_wrong}"
+                shown = {key: found[key] for key in expected if key in found}
+                failed.keep(arrays, message, expected, shown)
+                return Outcome("wrong", message, passed.outputs)
+    return passed
+
+
+def _timed(backend: Backend, machine: Machine, run: Callable[[], Results]) -> Results:
+    """Run a backend. Of one in this process the time is taken here."""
+    if not isinstance(backend, OtherModel):
+        return run()
+    start, before = time.monotonic(), time.process_time()
+    found = run()
+    seconds, processor = time.monotonic() - start, time.process_time() - before
+    machine.used.append(Used(round(seconds, 4), round(processor, 4)))
+    return found
+
+
+def _official_case(
+    case: OfficialCase, name: str, settings: Qualification, machine: Machine
+) -> Outcome:
+    if reason := why_not_selected(case, settings):
+        return Outcome("not-run", reason)
+    inputs = case_inputs(case)
+    keep = None if settings.keep is None else settings.keep / name
+    failed = Failed(name, case.source, keep, settings.command_for(case.folder))
+    backend = _open(case, name, inputs, settings, keep, machine)
+    if backend is None:
+        return Outcome("not-run", f"{settings.against} has no results of it")
+    refuse_same_engine(backend, settings.run_options)
+    with scratch_folder() as folder:
+        reference = None
+        if not case.is_expected_to_fail:
+            own = subfolder(folder, "reference")
+            reference = run_reference(case, inputs, own, settings.level, settings.run_options)
+        try:
+            own = subfolder(folder, "backend")
+            found = _timed(backend, machine, lambda: _found(case, backend, inputs, own))
+        except TosaConvertError as error:
+            status = _failed(error)
+            if status == "refused" and case.is_expected_to_fail:
+                return Outcome("pass")
+            failed.keep(inputs, str(error))
+            return Outcome(status, str(error))
+        if reference is None:
+            message = "expected to be refused, and it gave results"
+            return Outcome("wrong", message, len(found))
+        wrong = problems(case, reference, found)
+        if not wrong:
+            passed = Outcome("pass", "", len(reference.arrays))
+            return _on_further_inputs(case.graph, backend, machine, settings, failed, passed)
+        message = _listed(wrong)
+        if settings.reduce and keep is not None and not isinstance(backend, Record):
+
+            def wrong_on(arrays: dict[str, Array], folder: Path) -> str:
+                own = subfolder(folder, "reference")
+                golden = run_reference(case, arrays, own, settings.level, settings.run_options)
+                given = _found(case, backend, arrays, subfolder(folder, "backend"))
+                return _listed(problems(case, golden, given))
+
+            smallest, text = reduced(inputs, _in_folder(wrong_on))
+            message += text
+            failed.keep(smallest, message)
+        else:
+            failed.keep(inputs, message, reference.arrays, found)
+        return Outcome("wrong", message, len(reference.arrays))
+
+
+def _listed(wrong: Mapping[str, str]) -> str:
+    return "\n".join(f"{key}: {text}" for key, text in wrong.items())
+
+
+def _failed(error: TosaConvertError) -> Status:
+    if error.code == "backend-refused":
+        return "refused"
+    if error.code in ("backend-failed", "file-error"):
+        return "crashed"
+    raise error
+
+
+def _open(
+    case: OfficialCase,
+    name: str,
+    inputs: Mapping[str, Array],
+    settings: Qualification,
+    keep: Path | None,
+    machine: Machine,
+) -> Backend | None:
+    """Open the backend for one case. Return None if a folder of results has none for it."""
+    if os.path.isdir(settings.against):
+        results = Path(settings.against, name)
+        return _recorded(case, results) if results.is_dir() else None
+    backend = backend_on(machine, settings.against, case.graph, inputs, keep=keep)
+    if isinstance(backend, (Command, PythonFile)):
+        backend.original = case.program.flatbuffer
+    return backend
+
+
+def _recorded(case: OfficialCase, folder: Path) -> Record:
+    """Return the results in a folder: `.npy` files named as the tensors, or as the descriptor has it."""
+    arrays = open_folder(folder)
+    names: dict[str, str] = {}
+    files = zip(case.description["ofm_name"], case.description["ofm_file"], strict=True)
+    stems = {name: Path(file).stem for name, file in files}
+    for slot in output_slots(case.graph):
+        suffix = "" if slot.key == slot.tensor else "_scale"
+        for stem in (slot.key, slot.tensor + suffix, stems.get(slot.tensor, "") + suffix):
+            if stem in arrays:
+                names[slot.key] = stem
+                break
+    slots = {slot.key: slot for slot in output_slots(case.graph)}
+    return Record(
+        str(folder),
+        LazyArrays(names, lambda key: unpacked(slots[key], arrays[names[key]])),
+    )
+
+
+def _found(
+    case: OfficialCase, backend: Backend, inputs: Mapping[str, Array], folder: Path
+) -> dict[str, Array]:
+    """Return what a backend gives for the outputs of a case."""
+    slots = {slot.key: slot for slot in output_slots(case.graph)}
+    if isinstance(backend, Record):
+        answer: Mapping[str, Array] = with_slot_types(backend.arrays, slots)
+    else:
+        names = list(dict.fromkeys(case.graph.main.outputs))
+        answer = backend.compute(case.graph, names, inputs, [], folder)
+    return {key: answer[key] for key in slots if key in answer}

@@ -1,0 +1,167 @@
+"""`generate`: random valid graphs, as models or as cases for `suite`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from tosa_convert.cli.command import Verb
+from tosa_convert.cli.messages import note
+from tosa_convert.cli.option import NamesFile
+from tosa_convert.cli.shared_options import names_from, option
+from tosa_convert.errors import printable
+
+if TYPE_CHECKING:
+    from tosa_convert.graph.model import Graph
+    from tosa_convert.io.formats import Format
+
+
+#: Operators that are generated as others need them.
+_CONSTANTS: Final = ("CONST", "CONST_SHAPE")
+
+
+def _operators() -> Iterable[str]:
+    """Return the names of the operators that can be generated."""
+    from tosa_convert.qualify.random_graphs.generate import RULES
+
+    return sorted(RULES)
+
+
+def _without_constants(joined: Callable[..., str], *arguments: Any) -> str:
+    """Return the operators of --only without those of constants, which a backend's list has."""
+    given = joined(*arguments)
+    found = [name for name in given.split(",") if name not in _CONSTANTS]
+    if given and not found:
+        raise click.UsageError(f"--only {given}: a program needs other operators, too")
+    return ",".join(found)
+
+
+def _types() -> Iterable[str]:
+    """Return the names of the element types."""
+    from tosa_convert.graph.dtypes import DTYPES
+
+    return [row.name for row in DTYPES]
+
+
+def program_options(*, old: Sequence[str] = ()) -> Callable[[Any], Any]:
+    """Return the decorator that gives a verb the options of random programs.
+
+    old: earlier spellings of --size.
+    """
+    size = option(
+        "--size",
+        "operators",
+        type=click.IntRange(1),
+        default=20,
+        metavar="N",
+        old=old,
+        help="Operators in each program, constants not counted; 20 by default.",
+    )
+    names = names_from(lambda: [*_operators(), *_CONSTANTS], absent="")
+    only = option(
+        "--only",
+        more="They are operators; CONST and CONST_SHAPE, of which each takes as many as it needs, may "
+        "be among them.",
+        **{**names, "callback": functools.partial(_without_constants, names["callback"])},
+    )
+    profile = option("--profile", more="Programs need no others. By default all.")
+    types = option(
+        "--types",
+        metavar="NAMES",
+        help="Element types of inputs and of what operators compute, such as INT8,INT32; by default "
+        "all. Constants have the types that their operator needs.",
+        **names_from(_types),
+    )
+    level = option("--level", more="Programs keep to 8k, which is the default, also with none.")
+    scaled = option(
+        "--scaled",
+        is_flag=True,
+        help="Tensors may be block-scaled and hold their scales (MX). The reference model does not run "
+        "all operators on them.",
+    )
+    return lambda command: size(only(profile(types(level(scaled(command))))))
+
+
+@click.command("generate", cls=Verb)
+@option("--seed", required=True)
+@option(
+    "--count",
+    excludes=("--to",),
+    type=click.IntRange(1),
+    metavar="N",
+    help="Write N cases into the folder -o, for SEED, SEED + 1, ...",
+)
+@option("--edges", needs=("--count",), more="They are in the cases.")
+@option(
+    "--like",
+    multiple=True,
+    metavar="MODEL",
+    type=NamesFile(),
+    excludes=("--only", "--profile", "--types", "--level", "--scaled"),
+    help="Programs are parts of this model. They are random, with --size operators of it at most, and "
+    "with edits that keep what they compute; may be repeated.",
+)
+@program_options(old=("--operators",))
+@option("--output", required=True, more="With --count it is a folder.")
+@option("--to", more="Standard output is a flatbuffer.")
+def generate(
+    seed: int,
+    operators: int,
+    count: int | None,
+    like: tuple[str, ...],
+    only: str,
+    profile: str | None,
+    types: str | None,
+    level: str | None,
+    scaled: bool,
+    output: str,
+    to: Format | None,
+    edges: bool,
+) -> int:
+    """Write a random valid program, or a folder of cases for `suite`.
+
+    A case is a folder with `model.tosa` and random `inputs.npz`, or edge inputs.
+    """
+    from pathlib import Path
+
+    from tosa_convert import api, golden
+    from tosa_convert.cli.load_graph import save_graph
+    from tosa_convert.golden.arrays.npz import npz_pieces
+    from tosa_convert.golden.arrays.scratch import OutputFolder
+    from tosa_convert.io.files import STANDARD
+    from tosa_convert.qualify.campaign.trials import program_like
+
+    kinds = list(filter(None, only.split(","))) or None
+
+    def made(seed: int) -> Graph:
+        if like:
+            return program_like(like[seed % len(like)], seed, operators)
+        return golden.generate(
+            seed,
+            operators,
+            kinds=kinds,
+            profile=profile,
+            types=types.split(",") if types else None,
+            level=level or "8k",
+            scaled=scaled,
+        )
+
+    if count is None:
+        save_graph(made(seed), output, to)
+        return 0
+    if output == STANDARD:
+        raise click.UsageError("--count writes a folder: -o DIR")
+    for number in range(seed, seed + count):
+        graph = made(number)
+        if edges:
+            inputs = golden.edge_inputs(graph, number)
+        else:
+            inputs = golden.input_arrays(graph, None, random=number)
+        with OutputFolder(Path(output) / f"seed{number}") as folder:
+            folder.write("model.tosa", api.encode(graph))
+            folder.write("inputs.npz", npz_pieces(inputs))
+    note(f"{count} cases in {printable(output)}")
+    return 0
