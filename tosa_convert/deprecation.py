@@ -43,13 +43,6 @@ def deprecated(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Let a function warn each time that it is called.
 
-    Args:
-        name: the public name, as in the table.
-        table: the table.
-
-    Raises:
-        KeyError: the table does not have the name.
-
     Example:
         >>> row = Deprecation(
         ...     since="0.2.0", announced="2027-03-31", removal="2028-03-31", instead="golden.run"

@@ -17,10 +17,6 @@ def install_command(extra: str, python: str = "") -> str:
 
     That is a checkout, a repository or an archive, or else the package index. Source: `direct_url.json`,
     which pip writes for all but the index (PyPA's "Recording the Direct URL Origin").
-
-    Args:
-        extra: as in the `optional-dependencies` of pyproject.toml.
-        python: the Python to install into; by default that of the `pip` on the path.
     """
     from pathlib import Path  # takes as long as three modules of ours
 

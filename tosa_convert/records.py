@@ -69,11 +69,7 @@ class _Field:
 
 
 def _dataclass(cls: type | None = None, /, **flags: bool) -> Any:
-    """Make a class a record of its annotated attributes, as `dataclasses.dataclass` does.
-
-    Raises:
-        TypeError: a flag or a class that only `dataclasses` knows.
-    """
+    """Make a class a record of its annotated attributes, as `dataclasses.dataclass` does."""
     if unknown := flags.keys() - _CLASS:
         raise TypeError(f"dataclass: {', '.join(sorted(unknown))} is not supported")
     return (lambda it: _record(it, flags)) if cls is None else _record(cls, flags)

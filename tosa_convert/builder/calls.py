@@ -226,7 +226,6 @@ class _Call:
         return items
 
     def listed(self, row: OperandSpec, given: Any) -> list[Any]:
-        """Return the operands of a list."""
         if isinstance(given, (str, Value, np.ndarray)) or not isinstance(given, Sequence):
             raise arguments.wrong(self.label(row.name), given, "a sequence of operands")
         return [self.item(row, item) for item in given]

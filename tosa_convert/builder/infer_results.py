@@ -38,13 +38,6 @@ def choices_of_operand(
 ) -> tuple[DType, ...]:
     """Return the element types that an array can have as an operand, the earliest version's first.
 
-    Args:
-        spec: The operator.
-        operands: The types of its tensor operands, UNKNOWN for numbers.
-        position: Which of them to find the type of.
-        attributes: The attributes that are known.
-        results: The types of the first results, as far as they are asked for.
-
     Example:
         >>> from tosa_convert.graph.dtypes import dtype
         >>> from tosa_convert.graph.opset import operator
@@ -198,17 +191,7 @@ class Inference:
     def results(
         self, draft: Operator, inputs: Sequence[ValueType], dtypes: Sequence[Element] = ()
     ) -> Inferred:
-        """Return the types of an operator's results, and the attributes that follow from types.
-
-        Args:
-            draft: The operator, with the operands and attributes of its row, and without results.
-            inputs: The types of its operands.
-            dtypes: The element types of its first results, where its operands leave a choice.
-
-        Raises:
-            TosaConvertError: "invalid-operator" with a finding for each rule that is broken;
-                "option-conflict" if its operands leave a choice.
-        """
+        """Return the types of an operator's results, and the attributes that follow from types."""
         needed, count = READ_POSITIONS.get(draft.spec, ()), len(inputs)
         types = tuple(
             type_ if index - count in needed else self.without_data(type_)
@@ -330,17 +313,6 @@ def element_of_number(
 
     It is not chosen where it decides the type of the result and the other operands have no bearing on
     it, as the condition of SELECT has none on what is selected.
-
-    Args:
-        draft: The operator, with its attributes.
-        row: The row of the operand.
-        known: The types of the tensor operands, UNKNOWN for numbers.
-        position: Which of them to find the type of.
-        dtypes: The types of the first results, as far as they are asked for.
-        path: Makes the path of the operator.
-
-    Raises:
-        TosaConvertError: "option-conflict" if the operands leave a choice.
     """
     first = next((one for one in known if one != UNKNOWN), None)
     types = list(known)

@@ -92,9 +92,6 @@ class Variable:
 def dtype_of(given: DTypeLike) -> DType:
     """Return the element type that a user names.
 
-    Raises:
-        TosaConvertError: "unsupported-dtype".
-
     Example:
         >>> dtype_of("fp32"), dtype_of("i8"), dtype_of(np.int32)
         (FP32, INT8, INT32)

@@ -20,15 +20,7 @@ if TYPE_CHECKING:
 
 
 def check_model(graph: Graph, name: str, found: Lowered, options: ConvertOptions) -> Comparison:
-    """Compare a model with its program as the options ask for.
-
-    Args:
-        graph: the program as it is written.
-        name: the model's frontend.
-        found: what its converter made.
-        options: `arrays` and `random` are the inputs; `python` has the framework, and `engine` computes
-            the program.
-    """
+    """Compare a model with its program as the options ask for."""
     by_old_name = dict(zip(found.graph.main.inputs, graph.main.inputs, strict=True))
     inputs, outputs = graph.main.inputs, graph.main.outputs
     return compare_model(

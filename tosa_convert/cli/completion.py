@@ -57,13 +57,7 @@ def tensors_of(graph: Graph) -> Iterable[str]:
 
 
 def complete_tensors(names_of: Callable[[Graph], Iterable[str]], before: str = "") -> Completer:
-    """Return what completes names of the program on the command line.
-
-    Args:
-        names_of: the names.
-        before: the sign between a name and its value, such as "="; without one, the names are a list
-            that is separated by commas. What follows it is completed as the option's type says.
-    """
+    """Return what completes names of the program on the command line."""
 
     def complete(
         ctx: click.Context, param: click.Parameter, incomplete: str

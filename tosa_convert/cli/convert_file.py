@@ -99,9 +99,6 @@ def output_format(output: str, options: ConvertOptions, like: Format = "tosa") -
     """Return the format of an output file: what --to says, or its extension, or the direction.
 
     like: the format of standard output.
-
-    Raises:
-        TosaConvertError: "unknown-format"; "option-conflict" if it is not of the direction asked for.
     """
     if options.to is not None:
         return options.to
@@ -152,15 +149,7 @@ def inside(folder: str, source: str, file_format: Format) -> str:
 def convert_opened(
     opened: Input, output: str, file_format: Format, options: ConvertOptions, context: Any = None
 ) -> None:
-    """Convert an opened input into a file.
-
-    Args:
-        opened: the input.
-        output: the file, or "-".
-        file_format: its format.
-        options: those of `convert`.
-        context: an ir.Context to parse MLIR in; by default a new one.
-    """
+    """Convert an opened input into a file."""
     if output == STANDARD:
         refuse_terminal(file_format)
     write_options = applicable(opened.format, opened.where, file_format, options)
@@ -176,11 +165,7 @@ def write_output(
     write_options: WriteOptions,
     options: ConvertOptions,
 ) -> None:
-    """Write a file, with a bar on a terminal if it takes long; "-" is standard output.
-
-    Raises:
-        TosaConvertError: "unsupported-by-reader" if the program of --for does not read it.
-    """
+    """Write a file, with a bar on a terminal if it takes long; "-" is standard output."""
     graph = for_reader(graph, file_format, options)
     _refuse_unread(graph, file_format, options)
     if output == STANDARD:

@@ -194,11 +194,7 @@ def _refuse_direction(model: Recognised, source: str, options: ConvertOptions) -
 
 
 def _refuse_with_parts(output: str | None, options: ConvertOptions) -> None:
-    """Refuse the options that several programs cannot have.
-
-    Raises:
-        click.UsageError: there is no output file. TosaConvertError: "option-conflict".
-    """
+    """Refuse the options that several programs cannot have."""
     if output is None:
         raise click.UsageError("--partial writes several files: name the output with -o FILE")
     for given, flag in (

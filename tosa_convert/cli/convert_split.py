@@ -29,11 +29,7 @@ _EMPTY: Final = re.compile(rb"(?:\s|//[^\n]*)*\Z")
 
 
 def convert_parts(opened: Input, source: str, output: str | None, options: ConvertOptions) -> int:
-    """Convert each part of a text; one that fails does not stop the others. Return the exit code.
-
-    Raises:
-        TosaConvertError: "option-conflict" for an input that is no MLIR text.
-    """
+    """Convert each part of a text; one that fails does not stop the others. Return the exit code."""
     refuse_inapplicable({"split_input_file"}, opened.where, read_from=opened.format)
     if not SPLIT_MARKER.search(opened.data):
         convert_one(opened, source, output, options)

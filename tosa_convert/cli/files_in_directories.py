@@ -126,14 +126,7 @@ def outcomes(
     sources: Sequence[Path],
     processes: int,
 ) -> Generator[Result | FileFailure, None, None]:
-    """Do the jobs; yields the result of each, in order, or the reason why it failed.
-
-    Args:
-        work: does a job.
-        jobs: its arguments.
-        sources: the input of each job.
-        processes: how many to use; 0 for the number that is fastest.
-    """
+    """Do the jobs; yields the result of each, in order, or the reason why it failed."""
     processes = processes or _default_processes(sources)
     attempted = functools.partial(attempt, work)
     if processes == 1:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 def frontend_names() -> Iterable[str]:
-    """Return the names of all frontends."""
     from tosa_convert.frontends.table import FRONTENDS
 
     return FRONTENDS

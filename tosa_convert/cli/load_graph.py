@@ -33,9 +33,6 @@ def load_graph(path: str, options: ReadOptions = _READ_OPTIONS) -> Graph:
     """Load the program in a file.
 
     MLIR gets the lowest TOSA version that expresses it, or the one it is for.
-
-    Raises:
-        TosaConvertError: as `tosa_convert.load` does.
     """
     return load_input(path, options)[0]
 

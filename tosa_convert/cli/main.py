@@ -79,7 +79,6 @@ class _AllVerbs(Verbs):
 
 
 def verb(name: str) -> click.Command:
-    """Return the command of a verb."""
     command: click.Command = getattr(importlib.import_module(VERBS[name]), name)
     return command
 
@@ -118,14 +117,7 @@ def _run(command: click.Command, arguments: list[str] | None, own_process: bool)
 def usage_error_of(
     message: str, verb_name: str, words: Sequence[str], *, alone: bool
 ) -> TosaConvertError:
-    """Return the error of a command line whose parts are right, and that cannot be done.
-
-    Args:
-        message: the reason.
-        verb_name: the verb.
-        words: the command line after the verb.
-        alone: the verb is a command of its own, as `tosa-flatbuffer-convert` is.
-    """
+    """Return the error of a command line whose parts are right, and that cannot be done."""
     from click.utils import _detect_program_name
 
     program, command = _detect_program_name(), verb(verb_name)

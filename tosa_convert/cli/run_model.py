@@ -256,12 +256,7 @@ def _run_until(
 
 
 def save_arrays(path: str, arrays: Mapping[str, Array]) -> None:
-    """Write arrays by name into an `.npz` file, or one into an `.npy` file; "-" is standard output.
-
-    Raises:
-        TosaConvertError: "option-conflict" for several arrays in an `.npy` file, and for any other
-            extension than `.npz`; a name may have none.
-    """
+    """Write arrays by name into an `.npz` file, or one into an `.npy` file; "-" is standard output."""
     extension = os.path.splitext(path)[1].lower()
     if extension not in ("", ".npz", ".npy"):
         message = f"arrays are written as .npz or .npy, found {printable(extension)}"

@@ -40,9 +40,6 @@ _SIZE: Final = "[0-9]{1,10}|[?]|[A-Za-wyz_][A-Za-wyz_0-9]{0,63}"
 def parsed(given: Iterable[str]) -> dict[str, tuple[int | str, ...]]:
     """Parse the shapes that `NAME=1x2x3` texts give, by name.
 
-    Raises:
-        click.UsageError: a text has another form, or a name occurs twice.
-
     Example:
         >>> parsed(["x=Bx2x?", "a=b=4", "B=8"])
         {'x': ('B', 2, '?'), 'a=b': (4,), 'B': (8,)}

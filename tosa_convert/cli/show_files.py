@@ -128,14 +128,7 @@ def _show_programs(opened: Input, names: list[str], others: list[str], view: Vie
 def shown_model(
     path: str, read: ReadOptions, data: memoryview | None, flags: Sequence[str]
 ) -> ShownModel | None:
-    """Describe a model of a framework; None for another file.
-
-    Args:
-        path: the file, or STANDARD.
-        read: how programs are read; what a model does not have is refused.
-        data: standard input, if that is the file.
-        flags: options that were given and that only programs have.
-    """
+    """Describe a model of a framework; None for another file."""
     is_described = True
     if data is None:
         model = recognize(path)

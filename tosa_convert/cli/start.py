@@ -111,12 +111,7 @@ def _main(verb_name: str, words: list[str]) -> NoReturn:
 
 
 def exit_code(verb_name: str, words: list[str]) -> int:
-    """Do what a command line asks for and return its exit code.
-
-    Args:
-        verb_name: the verb if the words do not begin with it.
-        words: the command line. It is that of this process if it is not plain.
-    """
+    """Do what a command line asks for and return its exit code."""
     from tosa_convert.cli.ending import before_own_work, exit_code_of
     from tosa_convert.cli.plain import plain_call
 

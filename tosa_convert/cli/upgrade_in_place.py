@@ -14,11 +14,7 @@ from tosa_convert.errors import TosaConvertError, fail, printable
 
 
 def main(paths: Sequence[str]) -> int:
-    """Rewrite each file of an older release.
-
-    Returns:
-        1 if a file was rewritten, so that the commit stops; the exit code of an error; otherwise 0.
-    """
+    """Rewrite each file of an older release."""
     codes = [0]
     for path in paths:
         try:
@@ -33,12 +29,7 @@ def main(paths: Sequence[str]) -> int:
 
 
 def upgrade_in_place(path: str) -> bool:
-    """Rewrite a flatbuffer of an older release. Return whether it was one.
-
-    Raises:
-        TosaConvertError: what is wrong with the file; "option-conflict" for an old program that is not
-            one flatbuffer: a rewritten text would lose its comments.
-    """
+    """Rewrite a flatbuffer of an older release. Return whether it was one."""
     from tosa_convert.api import save
     from tosa_convert.formats.read import open_input, read_as_stored
     from tosa_convert.io.options import ReadOptions

@@ -68,12 +68,6 @@ def diagnose(
 ) -> list[Diagnosis]:
     """Find for each program whether it reads a file, from the facts of `readers`.
 
-    Args:
-        graph: the program in the file. If `verify` does not find it sound, nothing more is said about
-            it, except for programs that do not check it.
-        stored: how the file stores it.
-        readers: names that `reader_named` knows, such as "iree==3.2"; None for all.
-
     Example:
         >>> import tosa_convert as tc
         >>> graph = tc.load("digits_cnn.tosa")

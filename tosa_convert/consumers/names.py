@@ -61,9 +61,6 @@ def reader_named(text: str, option: str = "for") -> Consumer:
     Of several releases that begin with the given version, the newest counts; without a version that is
     the newest of all.
 
-    Raises:
-        TosaConvertError: "option-conflict" for a program, accelerator or release that is not known.
-
     Example:
         >>> row = reader_named("iree==3.2")
         >>> row.release, row.dialect

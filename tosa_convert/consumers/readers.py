@@ -366,12 +366,7 @@ def listed_formats(row: Consumer) -> str:
 
 
 def options_for(row: Consumer, file_format: Format, options: WriteOptions) -> WriteOptions:
-    """Return the options that write a file in a form that a program reads.
-
-    Raises:
-        TosaConvertError: "option-conflict" if the program does not read this format, or not the
-            requested form of weights.
-    """
+    """Return the options that write a file in a form that a program reads."""
     if file_format not in row.formats:
         raise fail(
             "option-conflict",
@@ -390,18 +385,6 @@ def options_for(row: Consumer, file_format: Format, options: WriteOptions) -> Wr
 
 def weights_for(consumer: str, weights: Weights) -> Weights:
     """Return the form of the weights for a program.
-
-    Args:
-        consumer: A name of `CONSUMERS`.
-        weights: The requested form, or "auto".
-
-    Returns:
-        The requested form; for "auto" the only form that the program reads, or "auto" if it reads
-        several.
-
-    Raises:
-        TosaConvertError: "option-conflict" if the program does not read the requested form, or is
-            not in `CONSUMERS`.
 
     Example:
         >>> weights_for("vela", "auto"), weights_for("tosa-opt", "auto")

@@ -119,10 +119,6 @@ def name_in(state: str, mlir: str) -> str:
 def state_of(month: str, option: str = "dialect") -> str:
     """Return the state of the dialect in a month.
 
-    Raises:
-        TosaConvertError: "option-conflict" for anything but a month since January 2022, and for one
-            after that of the newest release that was tried.
-
     Example:
         >>> state_of("2023-07"), state_of("2026-10") == STATES[-1]
         ('2023-05', True)

@@ -75,17 +75,7 @@ class Input(NamedTuple):
 
 
 def open_input(source: Source, options: ReadOptions = _READ_OPTIONS, *, where: str = "") -> Input:
-    """Open a source: return its bytes and their format.
-
-    Args:
-        source: a path, a buffer, or a binary file, which is read from its current position.
-        options: `copy` and `limits` are used.
-        where: how messages name the input; by default its path or the file's name.
-
-    Raises:
-        TypeError: the source is neither a path nor an object with bytes.
-        TosaConvertError: "file-error", "too-large", "empty-input" or "unrecognised-input".
-    """
+    """Open a source: return its bytes and their format."""
     path, limit = "", options.limits.input_bytes
     if isinstance(source, (str, os.PathLike)):
         name = os.fsdecode(source)
@@ -139,12 +129,7 @@ def load(source: Source, options: ReadOptions = _READ_OPTIONS) -> Graph:
 
 
 def read(opened: Input, options: ReadOptions = _READ_OPTIONS) -> Graph:
-    """Read the graph of an opened input. Options that do not apply to its format must have been refused.
-
-    Args:
-        opened: the input.
-        options: how to read it.
-    """
+    """Read the graph of an opened input. Options that do not apply to its format must have been refused."""
     return _with_shapes(_read_file(opened, options), options, opened)
 
 
@@ -158,12 +143,7 @@ def read_narrowed(opened: Input, options: ReadOptions) -> tuple[Graph, Narrowing
 
 
 def read_upgraded(opened: Input, options: ReadOptions) -> tuple[Graph, Upgrade]:
-    """Read the graph of an input as a program of an older TOSA. Also returns what was changed in it.
-
-    Args:
-        opened: the input.
-        options: how to read it. Values that regions of MLIR use from outside are passed in, too.
-    """
+    """Read the graph of an input as a program of an older TOSA. Also returns what was changed in it."""
     from tosa_convert.eras.older_to_current.record import Upgrade
 
     upgrade = Upgrade(is_old=True)
@@ -172,12 +152,7 @@ def read_upgraded(opened: Input, options: ReadOptions) -> tuple[Graph, Upgrade]:
 
 
 def read_module(module_or_func: Any, options: ReadOptions = _READ_OPTIONS) -> Graph:
-    """Read the graph of a function of an MLIR module.
-
-    Args:
-        module_or_func: a module, a func.func, or the operation of either, of any bindings.
-        options: how to read it.
-    """
+    """Read the graph of a function of an MLIR module."""
     from tosa_convert.formats.bindings.read import read as read_function
 
     with garbage_collection_paused():
@@ -357,11 +332,7 @@ def foreign_operations(opened: Input) -> list[ForeignOperation]:
 
 
 def annotate(opened: Input) -> Annotation:
-    """Describe each byte of a `.tosa` file with its field; the file may be damaged.
-
-    Raises:
-        TosaConvertError: "option-conflict" for another format.
-    """
+    """Describe each byte of a `.tosa` file with its field; the file may be damaged."""
     if opened.format != "tosa":
         message = (
             f"its bytes cannot be shown: it is {FORMATS[opened.format]}, not a TOSA flatbuffer"
@@ -402,11 +373,7 @@ def with_weights(graph: Graph, path: str, options: ReadOptions, *, checked: bool
 
 
 def types_of_weights(folder: str | os.PathLike[str]) -> dict[str, DType]:
-    """Return the element type of each file in a folder of weights; {} if the folder has no manifest.
-
-    Raises:
-        TosaConvertError: "malformed-weights", "unsafe-path" or "file-error".
-    """
+    """Return the element type of each file in a folder of weights; {} if the folder has no manifest."""
     import pathlib
 
     from tosa_convert.formats.weights.folder import manifest_of

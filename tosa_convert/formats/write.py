@@ -61,10 +61,6 @@ def stamp(graph: Graph, tosa_version: str = "") -> Graph:
     """Return the graph with the requested TOSA version, or the one that it already has.
 
     What 1.1 added is written in forms of 1.0 if all of it has one, and that is logged.
-
-    Raises:
-        TosaConvertError: "version-too-low" with a finding for each operator and tensor that the
-            version cannot express, "option-conflict" for an unknown version.
     """
     from tosa_convert.errors import TosaConvertError
     from tosa_convert.graph.verify import verify
@@ -95,9 +91,6 @@ def encode(
     """Iterate over the pieces of a `.tosa` file, in order, for a graph that `verify` accepts.
 
     Constants are views of their buffers. columns: those that `refuse_unsound` returned.
-
-    Raises:
-        TosaConvertError: "too-large" if the graph does not fit the format.
     """
     from tosa_convert.formats.flatbuffer.write import plan
 
@@ -109,12 +102,7 @@ def encode(
 
 
 def _encode_080(graph: Graph, options: WriteOptions) -> Iterator[Any]:
-    """Iterate over the pieces of a `.tosa` file of the older version that the options ask for.
-
-    Raises:
-        TosaConvertError: "unsupported-by-reader" for what the version does not have; "option-conflict"
-            for another version, or for weights that it cannot store.
-    """
+    """Iterate over the pieces of a `.tosa` file of the older version that the options ask for."""
     if options.dialect != OLDER_TOSA:
         raise fail(
             "option-conflict",
@@ -156,12 +144,7 @@ def _warn_of_target(graph: Graph) -> None:
 def render(
     graph: Graph, file_format: Format, options: WriteOptions = _WRITE_OPTIONS
 ) -> Iterable[Any]:
-    """Return the content of a file, all of it in one piece of storage.
-
-    Raises:
-        TosaConvertError: the graph is not sound or not valid, or does not fit the format;
-            "option-conflict" for weights that would be stored beside the file.
-    """
+    """Return the content of a file, all of it in one piece of storage."""
     refuse_weights(file_format, options.weights)
     if _size_beside(graph, file_format, options.weights) is not None:
         message = "the weights would be stored in a folder beside the file, and there is no file"
@@ -264,11 +247,7 @@ def _paused(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def to_module(graph: Graph, context: Any, options: WriteOptions = _WRITE_OPTIONS) -> Any:
-    """Convert the graph to an `ir.Module` in the given context.
-
-    Raises:
-        TosaConvertError: the graph is not sound or not valid, or MLIR's verifier refuses the module.
-    """
+    """Convert the graph to an `ir.Module` in the given context."""
     from tosa_convert.formats.bindings.packages import bindings_of
     from tosa_convert.formats.bindings.write import write
 
@@ -306,12 +285,7 @@ def save(
     options: WriteOptions = _WRITE_OPTIONS,
     progress: Progress | None = None,
 ) -> None:
-    """Write a graph to a file, which is replaced as a whole.
-
-    Raises:
-        TosaConvertError: the graph is not sound or not valid, or does not fit the format;
-            "option-conflict", "file-error" or "verification-failed". The old file is left as it was.
-    """
+    """Write a graph to a file, which is replaced as a whole."""
     target = os.fsdecode(path)
     refuse_unknown("to", file_format, WRITTEN)
     refuse_weights(file_format, options.weights)

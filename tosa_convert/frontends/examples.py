@@ -32,11 +32,7 @@ def write_examples(request: Request, folder: Path, arrays: list[Any]) -> None:
 
 
 def read_examples(folder: Path, inputs: list[str]) -> dict[str, Any]:
-    """Read the examples that a converter wrote, by the names of the program's inputs.
-
-    Raises:
-        TosaConvertError: "frontend-failed" for a damaged file.
-    """
+    """Read the examples that a converter wrote, by the names of the program's inputs."""
     path = folder / EXAMPLES_FILE
     if not path.exists():
         return {}

@@ -25,14 +25,7 @@ def {member}():
 def write_factory(
     model: Recognised, shapes: Mapping[str, tuple[int, ...]], folder: Path, *, random_weights: bool
 ) -> Recognised:
-    """Write the file into a folder; return the model as one that it makes.
-
-    Args:
-        model: a model of a library.
-        shapes: input -> its sizes, or the name of a size -> its value.
-        folder: where the file goes.
-        random_weights: make the model from its configuration alone.
-    """
+    """Write the file into a folder; return the model as one that it makes."""
     path = folder / f"{model.library}_model.py"
     code = _CODE.format(
         library=model.library,

@@ -55,9 +55,6 @@ class GraphDefHeader(NamedTuple):
 def read_graph_def(data: memoryview) -> GraphDefHeader:
     r"""Read the main graph; functions in its library are left out.
 
-    Raises:
-        ValueError: the data is damaged.
-
     Example:
         >>> read_graph_def(memoryview(b"\n\x10\n\1x\x12\x0bPlaceholder")).inputs
         [('x', '', None)]

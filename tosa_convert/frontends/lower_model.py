@@ -95,12 +95,7 @@ def lowered(model: Recognised, options: FrontendOptions = _OPTIONS) -> Iterator[
 
 
 def lowered_in_parts(model: Recognised, options: FrontendOptions = _OPTIONS) -> Graph | Parts:
-    """Lower a model to its program; or to its parts, if operators do not lower.
-
-    Raises:
-        TosaConvertError: "not-lowered" with the operators that do not lower and cannot be cut out;
-            "option-conflict" for JAX; what else converting a model raises.
-    """
+    """Lower a model to its program; or to its parts, if operators do not lower."""
     if model.frontend == "jax":
         message = "operators are not cut out of functions of JAX"
         hint = "split the function in Python, and convert its parts"
@@ -127,11 +122,7 @@ def lowered_in_parts(model: Recognised, options: FrontendOptions = _OPTIONS) -> 
 
 
 def _with_factory(model: Recognised, options: FrontendOptions, folder: Path) -> Recognised:
-    """Return a model of a library as one that a Python file makes; other models as they are.
-
-    Raises:
-        TosaConvertError: "option-conflict" for random weights of a model that has its own.
-    """
+    """Return a model of a library as one that a Python file makes; other models as they are."""
     if model.library:
         from tosa_convert.frontends.factory import write_factory
 
@@ -189,11 +180,7 @@ def _size(model: Recognised) -> int:
 def _without(
     request: Request, interface: Interface, folder: Path, rows: list[NotLowered]
 ) -> Request:
-    """Return the request for the TFLite model without the operators that stayed.
-
-    Raises:
-        TosaConvertError: "not-lowered" for those that cannot be cut out.
-    """
+    """Return the request for the TFLite model without the operators that stayed."""
     from tosa_convert.frontends import unlowered_error as leftovers
 
     known = {number for number, _ in request.cut}

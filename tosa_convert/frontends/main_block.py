@@ -30,10 +30,6 @@ def with_main(graph: Graph, block: Block) -> Graph:
 def with_own_outputs(graph: Graph, kept: Collection[int] = ()) -> Graph:
     """Add an IDENTITY for each result that is an argument or an earlier result.
 
-    Args:
-        graph: the program, which is not changed.
-        kept: positions of results that stay what they are.
-
     Example:
         >>> from tosa_convert.builder import Builder
         >>> b = Builder()
@@ -64,18 +60,7 @@ def with_own_outputs(graph: Graph, kept: Collection[int] = ()) -> Graph:
 
 
 def with_states(graph: Graph, interface: Interface, folder: Path) -> Graph:
-    """Make each state of a converter a variable, in place of argument and result.
-
-    Args:
-        graph: the program as it was lowered; it is not changed.
-        interface: its `states`.
-        folder: has `state.npz` with their values before the first call. Types that numpy does not have
-            are there as opaque bytes.
-
-    Raises:
-        TosaConvertError: "frontend-failed" if a state has no value or another size;
-            "value-out-of-range" if its value does not fit a type that was narrowed.
-    """
+    """Make each state of a converter a variable, in place of argument and result."""
     arrays = _arrays(folder / STATE_FILE)
     main = graph.main
     block = replace(main, operators=list(main.operators), tensors=dict(main.tensors))

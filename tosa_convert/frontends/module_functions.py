@@ -18,7 +18,6 @@ _NAMED: Final = re.compile(r'loc\("([^"]+)"\)')
 
 
 def functions(module: Any) -> list[Any]:
-    """Return the functions of a module."""
     return [held.operation for held in module.body.operations if held.operation.name == "func.func"]
 
 
@@ -35,11 +34,7 @@ def is_public(ir: Any, function: Any) -> bool:
 
 
 def choose_function(ir: Any, module: Any, request: Request) -> str:
-    """Return the name of the function that is converted: by default @main, or the only public one.
-
-    Raises:
-        TosaConvertError: "ambiguous-function", or "unknown-function".
-    """
+    """Return the name of the function that is converted: by default @main, or the only public one."""
     rows = functions(module)
     names = [symbol(ir, function) for function in rows]
     public = [symbol(ir, function) for function in rows if is_public(ir, function)]
@@ -82,18 +77,7 @@ def unique(names: list[str]) -> list[str]:
 
 
 def set_argument_types(ir: Any, function: Any, request: Request, retype: Any) -> None:
-    """Give arguments the sizes that a request has for them, by name or by `arg0`, `arg1`, ...
-
-    Args:
-        ir: of the bindings.
-        function: whose arguments change, in place.
-        request: has the sizes.
-        retype: returns a type with other sizes; it raises ValueError for another rank.
-
-    Raises:
-        TosaConvertError: "unknown-argument" for sizes of no argument; "option-conflict" for sizes that
-            do not fit.
-    """
+    """Give arguments the sizes that a request has for them, by name or by `arg0`, `arg1`, ..."""
     block = function.regions[0].blocks[0]
     kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     known = {f"arg{position}": position for position in range(len(block.arguments))}

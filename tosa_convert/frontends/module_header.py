@@ -60,10 +60,6 @@ class ModuleHeader(NamedTuple):
 def read_module_header(text: str, func: str, where: str) -> ModuleHeader:
     """Describe a function: by default @main, or the only public one.
 
-    Raises:
-        TosaConvertError: "unknown-function" or "ambiguous-function".
-        ValueError: the text is damaged.
-
     Example:
         >>> head = "func.func @f(%x: tensor<?x2xf32>) -> tensor<2xi1> {"
         >>> read_module_header(head, "", "m.mlir").inputs

@@ -16,9 +16,6 @@ _MOST_BYTES: Final = 10
 def fields(data: bytes | memoryview) -> Iterator[tuple[int, Value]]:
     """Iterate over the number and the value of each field, in the order of the data.
 
-    Raises:
-        ValueError: the data is not a protocol buffer.
-
     Example:
         >>> [(number, value) for number, value in fields(bytes([0x08, 0x96, 0x01]))]
         [(1, 150)]

@@ -37,19 +37,7 @@ _NO_INTERFACE: Final = Interface()
 
 
 def finish(request: Request, interface: Interface, folder: Path, options: ReadOptions) -> Graph:
-    """Read the program of a converter, with the framework's names and with states as variables.
-
-    Args:
-        request: what the converter was asked for.
-        interface: what it returned.
-        folder: where it wrote the module.
-        options: `full_paths`, `narrow` and `exact` apply.
-
-    Raises:
-        TosaConvertError: "not-lowered" with every operator that stayed in the framework's dialect;
-            "frontend-failed" if the program does not have the inputs and outputs that the converter
-            names; what reading a module raises.
-    """
+    """Read the program of a converter, with the framework's names and with states as variables."""
     for remark in interface.remarks:
         log.warning("%s", remark)
     if interface.not_lowered:
@@ -76,11 +64,7 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
 
 
 def refuse_forbidden(graph: Graph, source: str, interface: Interface = _NO_INTERFACE) -> None:
-    """Refuse a program that TOSA forbids, by the names of the model's operators.
-
-    Raises:
-        TosaConvertError: "not-lowered" for each operator that TOSA forbids; what `verify` finds.
-    """
+    """Refuse a program that TOSA forbids, by the names of the model's operators."""
     columns = refuse_unsound(graph)
     rows = list(islice(Validator(graph, columns=columns).findings(), MAX_FINDINGS))
     if rows:

@@ -30,22 +30,12 @@ def is_summed_by_group(groups: int, sums: int) -> bool:
     RESHAPE: the products of the convolution, and 4 operators for any number of groups. One for each
     group takes 2 * groups + 1 operators. One CONV2D with zeros outside of the groups takes `groups`
     times the products and the weights, and an infinite element would be NaN in other groups.
-
-    Args:
-        groups: how many groups there are.
-        sums: how many elements the sums of the single channels have.
     """
     return groups > FEW_GROUPS and sums <= _SUMS
 
 
 def cumulate(x: V, size: int, combine: Callable[[V, V], V], moved: Callable[[V, int], V]) -> V:
     """Combine each element along an axis with all before it, in as many steps as the size has bits.
-
-    Args:
-        x: the elements.
-        size: how many there are along the axis.
-        combine: combines two values, of which the second has the earlier elements.
-        moved: moves elements on by a count, with the neutral element where nothing came from.
 
     Example:
         >>> cumulate([1, 2, 3, 4], 4, lambda x, y: [a + b for a, b in zip(x, y)],
@@ -68,13 +58,6 @@ def reduce_by_halves(
 ) -> V:
     """Combine one half of an axis with the other, until one element is left.
 
-    Args:
-        x: the elements.
-        size: how many there are along the axis.
-        combine: combines two values of one shape.
-        part: takes the elements from a position to another along the axis.
-        join: puts values one after the other along the axis.
-
     Example:
         >>> reduce_by_halves([3, 1, 2], 3, lambda x, y: [a * b for a, b in zip(x, y)],
         ...                  lambda x, start, stop: x[start:stop], lambda parts: sum(parts, []))
@@ -90,15 +73,7 @@ def reduce_by_halves(
 
 
 def scatter_rows(b: Builder, table: Value, places: Value, rows: Value, columns: int = 1) -> Value:
-    """Replace rows of a table at places that all differ; return it in the shape [1, K, columns].
-
-    Args:
-        b: writes the operators.
-        table: K rows, in any shape.
-        places: W positions, in the shape [1, W].
-        rows: the W new rows, in any shape.
-        columns: the elements of a row.
-    """
+    """Replace rows of a table at places that all differ; return it in the shape [1, K, columns]."""
     flat, update = (
         b.reshape(value, (1, math.prod(value.shape or ()) // columns, columns))
         for value in (table, rows)

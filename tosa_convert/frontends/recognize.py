@@ -38,15 +38,6 @@ def is_file(model: Recognised) -> bool:
 def recognize(source: str) -> Recognised | None:
     """Return the model that a path names, or None if it is not one.
 
-    Args:
-        source: a file, a folder with a SavedModel, `file.py:NAME` for a model, a factory or a
-            function in a Python file, or `LIBRARY:NAME` for a model that a library makes, unless there
-            is a file of that name.
-
-    Raises:
-        TosaConvertError: "option-conflict" if it is not clear which framework a Python file uses;
-            "unrecognised-input" for a library that is misspelt, or without a name of a model.
-
     Example:
         >>> recognize("examples/digits_cnn.mlirbc") is None
         True

@@ -21,11 +21,6 @@ _LINE: Final = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):')
 def with_places(graph: Graph, places: Mapping[str, str], *, has_full_paths: bool) -> Graph:
     """Make places in the source the locations of the graph's operators.
 
-    Args:
-        graph: the program, whose operators are changed.
-        places: name of a tensor -> the location of what makes it, with the folders of its file.
-        has_full_paths: whether the folders stay.
-
     Example:
         >>> from tosa_convert.builder import Builder
         >>> b = Builder("main")

@@ -229,13 +229,6 @@ def model_kinds() -> str:
 def on_route(name: str, via: str = "") -> Frontend:
     """Return the frontend that lowers a model: the one that recognised it, or another route.
 
-    Args:
-        name: the frontend that recognised the model.
-        via: the route that was asked for, or `extension:NAME`; "" for the frontend itself.
-
-    Raises:
-        TosaConvertError: "option-conflict" if the route does not exist, or starts at another frontend.
-
     Example:
         >>> on_route("torch", "litert-torch").extra
         'litert-torch'
@@ -257,9 +250,6 @@ def on_route(name: str, via: str = "") -> Frontend:
 def refuse_func(name: str, func: str | None, where: str) -> None:
     """Refuse the choice of a signature for a frontend whose models have none.
 
-    Raises:
-        TosaConvertError: "option-conflict".
-
     Example:
         >>> refuse_func("tflite", "serving_default", "m.tflite")
     """
@@ -271,9 +261,6 @@ def refuse_func(name: str, func: str | None, where: str) -> None:
 
 def frontend(name: str) -> Frontend:
     """Return the frontend of a name, or that of an extension.
-
-    Raises:
-        TosaConvertError: "option-conflict" if there is none.
 
     Example:
         >>> frontend("tflite").extra
@@ -293,13 +280,7 @@ def frontend(name: str) -> Frontend:
 
 
 def missing(row: Frontend, absent: list[str], python: str = "") -> list[Finding]:
-    """Return the findings for packages of a frontend that are not installed.
-
-    Args:
-        row: the frontend.
-        absent: the distributions.
-        python: the Python that does not have them; by default the one that runs this.
-    """
+    """Return the findings for packages of a frontend that are not installed."""
     return [
         Finding(
             "frontend-missing",

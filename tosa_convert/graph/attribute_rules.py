@@ -60,7 +60,6 @@ def attribute_problems(
 
 
 def attribute_problem(row: AttributeSpec, value: object) -> str:
-    """Return the problem with the value of an attribute, or ""."""
     expected = row.enum if row.kind == "enum" else _PYTHON_TYPE[row.kind]
     assert expected is not None
     if not isinstance(value, expected) or (row.kind == "i32" and isinstance(value, bool)):

@@ -129,9 +129,6 @@ def extract_region(graph: Graph, name: str) -> Graph:
     """Return a region as a separate graph, with the regions that its operators run.
 
     The region and its block get the names of the graph's main ones, which some readers expect.
-
-    Raises:
-        TosaConvertError: "undefined-name".
     """
     for region in graph.regions:
         if region.name == name:

@@ -33,14 +33,6 @@ def constant_of(array: npt.NDArray[Any], element: DType) -> Constant:
 
     It is padded as `tosa-opt` pads it.
 
-    Args:
-        array: Elements of any numpy or ml_dtypes type whose values the element type can hold; codes
-            from -128 to 127 for MXINT8. Floating-point numbers are rounded to the nearest.
-        element: The element type.
-
-    Raises:
-        ValueError: An element is outside of the range of the element type, or not an integer.
-
     Example:
         >>> constant_of(np.array([1, -2, 3]), dtype("INT4"))
         Constant(3 x INT4, unpacked)

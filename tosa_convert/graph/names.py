@@ -16,15 +16,6 @@ def unused_name(
 ) -> str:
     """`wanted`, or the first of wanted_1, wanted_2, ... that is not taken.
 
-    Args:
-        wanted: the preferred name.
-        taken: names that are in use, as `fold` makes them. The result is not added to it.
-        separator: what comes between the name and the number.
-        first: the first number to try.
-        fold: makes equal what counts as the same name, such as `str.lower` for names of files.
-        numbers: the last number tried for each name. Pass the same dictionary each time to name many
-            equal things in linear time; `taken` must then only grow.
-
     Example:
         >>> unused_name("x", {"x", "x_1"})
         'x_2'

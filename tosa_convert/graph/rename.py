@@ -74,11 +74,6 @@ def rename_in_order(graph: Graph, input_names: Sequence[str], output_names: Sequ
     A value that would get two names keeps the first, two values of one name are told apart by a number,
     and a value between inputs and outputs that has one of the names gets another one.
 
-    Args:
-        graph: the program, which is not changed.
-        input_names: a name for each argument of the main block, in order; "" keeps the one it has.
-        output_names: a name for each result, in the same way.
-
     Example:
         >>> import tosa_convert as tc
         >>> graph = tc.load("digits_cnn.tosa")

@@ -14,12 +14,7 @@ Part = Literal["data", "scale_data"]
 
 
 def replace_data(graph: Graph, rows: Iterable[tuple[Block, str, Part, Constant | None]]) -> Graph:
-    """Return the graph with other data of some tensors.
-
-    Args:
-        graph: The graph, which is not changed.
-        rows: For each its block, the tensor's name, which part of it is replaced, and the new data.
-    """
+    """Return the graph with other data of some tensors."""
     changed: dict[int, dict[str, Tensor]] = {}
     for block, name, part, data in rows:
         tensors = changed.setdefault(id(block), {})

@@ -69,11 +69,7 @@ def verify(graph: Graph) -> list[Finding]:
 
 
 def refuse_unsound(graph: Graph) -> dict[str, BlockColumns]:
-    """Raise TosaConvertError with the findings of `verify`, if it has any.
-
-    Returns:
-        The columns of large blocks, by the names of their regions, for the next steps.
-    """
+    """Raise TosaConvertError with the findings of `verify`, if it has any."""
     findings, columns = _check(graph)
     if findings:
         raise TosaConvertError(findings)

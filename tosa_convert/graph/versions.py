@@ -180,12 +180,7 @@ def _types(block: Block, operator: Operator) -> Types:
 
 
 def incompatibility(min_reader: SoftwareVersion | None, used_features: int) -> str:
-    """Return the reason why a file must not be read, or "".
-
-    Args:
-        min_reader: The lowest release of the schema that a reader of the file must support.
-        used_features: The compatibility features that the file uses, as a bit set.
-    """
+    """Return the reason why a file must not be read, or ""."""
     if min_reader is not None:
         needed = (min_reader.major, min_reader.minor, min_reader.micro)
         if needed > (MIN_READER.major, MIN_READER.minor, MIN_READER.micro):

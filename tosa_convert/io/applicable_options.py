@@ -156,17 +156,7 @@ def refuse_inapplicable(
     read_from: Form | None = None,
     written_as: Form | None = None,
 ) -> None:
-    """Refuse the given options that have no effect on this input and output, all of them at once.
-
-    Args:
-        given: keywords of the options whose value is not the default.
-        where: the file that the message begins with.
-        read_from: the input's form; None if nothing is read.
-        written_as: the output's form; None if nothing is written.
-
-    Raises:
-        TosaConvertError: "option-conflict", with a finding for each such option.
-    """
+    """Refuse the given options that have no effect on this input and output, all of them at once."""
     findings = Findings(len(OPTIONS) + 1)
     for row in OPTIONS.values():
         if row.name in given and read_from not in row.inputs and written_as not in row.outputs:
@@ -177,11 +167,7 @@ def refuse_inapplicable(
 
 
 def refuse_weights(file_format: Format, weights: Weights) -> None:
-    """Refuse a storage of constants that the format does not have.
-
-    Raises:
-        TosaConvertError: "option-conflict".
-    """
+    """Refuse a storage of constants that the format does not have."""
     choices, reason = WEIGHTS_OF[file_format]
     if weights not in choices:
         message = f'weights="{weights}" does not apply to {FORMATS[file_format]}: {reason}'

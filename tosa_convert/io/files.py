@@ -67,10 +67,6 @@ def map_file(path: PathLike, *, copy: bool = False, limit: int = sys.maxsize) ->
     by a rename, as `replace_file` does, is safe.
 
     limit: bytes that are read of a pipe or a device, which has no size of its own.
-
-    Raises:
-        TosaConvertError: "file-error"; "unrecognised-input" for a directory that holds a model;
-            "too-large".
     """
     refuse_invalid_path(path)
     try:
@@ -137,14 +133,6 @@ def refuse_irregular(path: PathLike) -> None:
 def path_below(folder: PathLike, name: object, where: str) -> str:
     """Find a regular file that another file names; return its path, with links resolved.
 
-    Args:
-        folder: the folder in which the naming file is.
-        name: what it says; it must be text, and lead to a place below the folder.
-        where: the naming file, for messages.
-
-    Raises:
-        TosaConvertError: "unsafe-path" for any other place; "file-error".
-
     Example:
         >>> path_below("cases", "../../etc/passwd", "desc.json")
         Traceback (most recent call last):
@@ -193,14 +181,6 @@ def plain_reason(error: Exception) -> str:
 
 def parse_json(data: bytes | bytearray | memoryview | str, where: str, expected: str) -> Any:
     """Return the value of a JSON text that a program writes and a user may have edited.
-
-    Args:
-        data: the text.
-        where: its place, for messages.
-        expected: what it should be, such as "a test descriptor".
-
-    Raises:
-        TosaConvertError: "file-error" for a text that is not JSON in UTF-8 or nests too deep.
 
     Example:
         >>> parse_json("[" * 100_000, "state.json", "a state of reduce")
@@ -376,19 +356,6 @@ def replace_file(
 
     Follows symbolic links and keeps the permissions of an existing file, and its owner and group where
     the system permits it. Writes directly into a pipe or a device.
-
-    Args:
-        path: The file.
-        pieces: Its new content.
-        check: Called with the path of the complete temporary file before it is renamed. An exception
-            that it raises cancels the write.
-        progress: Called with the number of bytes written so far, at least every `WRITE_BYTES`.
-
-    Returns:
-        The number of bytes.
-
-    Raises:
-        TosaConvertError: "file-error".
 
     Example:
         >>> replace_file("notes.txt", [b"first ", b"second"])

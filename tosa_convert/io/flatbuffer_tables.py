@@ -18,11 +18,7 @@ class FlatbufferError(ValueError):
 
 
 def root_table(data: bytes | bytearray | memoryview) -> Table:
-    """Return the table at the root of a flatbuffer.
-
-    Raises:
-        FlatbufferError: as every function of the table, if the buffer is damaged.
-    """
+    """Return the table at the root of a flatbuffer."""
     view = memoryview(data)
     (start,) = _unpacked("<I", view, 0)
     return Table(view, start, _Budget(_FREE_BYTES + _BYTES_PER_BYTE * len(view)))

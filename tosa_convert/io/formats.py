@@ -178,14 +178,6 @@ _BEGINS_GRAPH_DEF: Final = re.compile(
 def sniff(data: memoryview, where: str) -> Format:
     """Detect the format of an input, from its first bytes.
 
-    Args:
-        data: The input.
-        where: Its path, for messages.
-
-    Raises:
-        TosaConvertError: "empty-input", or "unrecognised-input" with a hint where the input is a
-            model of another framework.
-
     Example:
         >>> sniff(memoryview(b"func.func @main() { return }"), "m.mlir")
         'mlir'
@@ -332,9 +324,6 @@ def refuse_model_directory(path: str | os.PathLike[str]) -> None:
 
 def of_path(path: str | os.PathLike[str]) -> Format:
     """Return the format of an output, from its extension.
-
-    Raises:
-        TosaConvertError: "unknown-format".
 
     Example:
         >>> of_path("model.tosa"), of_path("MODEL.BC")

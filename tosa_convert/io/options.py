@@ -124,9 +124,6 @@ def limits_of(given: LimitsLike) -> Limits:
 
     given: a mapping's names may have hyphens, as on the command line, or underscores.
 
-    Raises:
-        TosaConvertError: "option-conflict" for a name that does not exist or a value out of range.
-
     Example:
         >>> limits_of({"input-bytes": 100}) == Limits(input_bytes=100)
         True
@@ -293,9 +290,6 @@ def _values_of(options: type, keywords: Mapping[str, Any]) -> dict[str, Any]:
 def parse_limit(text: str) -> tuple[str, int]:
     """`NAME=N` of the command line as a name and a number.
 
-    Raises:
-        TosaConvertError: "option-conflict" for any other text.
-
     Example:
         >>> parse_limit("json-depth=10")
         ('json-depth', 10)
@@ -382,10 +376,6 @@ def takes_keywords(keywords: Any, **defaults: Any) -> Callable[[_Function], _Fun
     """Give a function that takes `**options: Unpack[keywords]` the signature that lists them.
 
     `inspect.signature`, `help` and completion show it, and `refuse_unexpected` reads it.
-
-    Args:
-        keywords: a TypedDict.
-        defaults: those of keywords that are fields neither of `ReadOptions` nor of `WriteOptions`.
     """
     import inspect
 

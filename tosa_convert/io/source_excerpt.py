@@ -23,11 +23,6 @@ def excerpt_of(text_line: str | bytes, column: int) -> str:
     The excerpt is safe to print: tabs become spaces, and control characters become "?". A line that
     is too wide for `WIDTH` columns is shortened around the caret. Wide characters count twice.
 
-    Args:
-        text_line: the line without its end. Bytes are decoded as UTF-8, and a byte that is not
-            UTF-8 is shown as "?".
-        column: the position in the line, from 1; in bytes if the line is bytes, else in characters.
-
     Example:
         >>> print(excerpt_of('"rank": -1', 9))
         "rank": -1
@@ -50,12 +45,7 @@ def excerpt_of(text_line: str | bytes, column: int) -> str:
 
 
 def excerpt_at(text: memoryview, offset: int) -> str:
-    """Return the excerpt of the line that holds the byte at `offset` of a UTF-8 text.
-
-    Args:
-        text: the whole text. Only a few hundred bytes around the offset are read.
-        offset: the byte to mark, from 0 to the length of the text.
-    """
+    """Return the excerpt of the line that holds the byte at `offset` of a UTF-8 text."""
     before = bytes(text[max(0, offset - _WINDOW) : offset]).rpartition(b"\n")[2]
     after = bytes(text[offset : offset + _WINDOW]).partition(b"\n")[0]
     return excerpt_of(before + after, len(before) + 1)

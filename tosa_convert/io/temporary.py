@@ -37,16 +37,6 @@ def create_locked(path: str | os.PathLike[str], create: Callable[[], T]) -> tupl
     """Create a temporary file or folder, and lock it, once what killed writes left there is gone.
 
     Another write may remove it as a leftover before it is locked. Then it is created again.
-
-    Args:
-        path: where it is created.
-        create: creates it; the result of a file is its descriptor.
-
-    Returns:
-        What `create` returned, and what `release` takes.
-
-    Raises:
-        OSError: from `create`.
     """
     remove_left(os.path.dirname(path))
     while True:

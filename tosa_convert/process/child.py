@@ -83,25 +83,6 @@ def run_child(
     A new session has no terminal, so Ctrl-C reaches the child only through us: any exception here kills
     the session. The child leaves no core file (Linux).
 
-    Args:
-        command: the program and its arguments.
-        timeout: seconds of wall-clock time, after which the session is killed.
-        memory: bytes of memory that one process of the session may take, besides files that it maps; the
-            session is killed after that (Linux). 0 for any number.
-        folder: the working folder; ours by default.
-        environment: the environment variables; ours by default.
-        input_bytes: what the child reads from stdin.
-        inherit_stderr: let the child write to our stderr instead of returning what it writes.
-        with_stdout: return what it writes to stdout among what it writes to stderr; by default it is
-            discarded.
-        when_started: called once when the child has been started.
-
-    Returns:
-        How it ended. A timeout and too much memory are not exceptions.
-
-    Raises:
-        OSError: the program cannot be started.
-
     Example:
         >>> import sys
         >>> run_child([sys.executable, "-c", "raise SystemExit('no')"], timeout=60).stderr.strip()
@@ -409,12 +390,7 @@ def _shortened(line: str) -> str:
 
 
 def limit_this_process(*, memory: int | None = None, cpu_seconds: int | None = None) -> None:
-    """Limit this process, as far as the system enforces it, and let it leave no core file.
-
-    Args:
-        memory: bytes of address space (Linux).
-        cpu_seconds: seconds of processor time (POSIX); the process then gets SIGXCPU.
-    """
+    """Limit this process, as far as the system enforces it, and let it leave no core file."""
     if sys.platform == "win32":
         return
     import resource

@@ -41,19 +41,6 @@ def run_jobs(
     """Yield the index and the result of each job as it is done.
 
     Close the iterator (`contextlib.closing`) to end all workers, also after an exception.
-
-    Args:
-        function: does a job; it is pickled by name unless `fork`. What it raises ends everything.
-        jobs: its arguments, which are pickled.
-        processes: the number of workers.
-        on_death: makes the result of a job whose worker died of it, from the job and the exit code
-            (minus the number of a signal). A new worker goes on with the other jobs.
-        fork: start workers by forking this process, which takes a millisecond; only for a process that
-            has no threads. Otherwise they are started anew.
-
-    Raises:
-        RuntimeError: a job raised an exception (the text has its traceback), or a worker cannot start.
-        KeyboardInterrupt: a worker was asked to end, as a terminal asks all of them on Ctrl-C.
     """
     step = max(1, min(len(jobs) // (4 * processes), MOST_AT_A_TIME))
     waiting = deque(

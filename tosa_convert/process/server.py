@@ -100,15 +100,7 @@ class KeptProcess:
         arguments: Sequence[str] | None = None,
         with_stdout: bool = True,
     ) -> Ended:
-        """Do the job of a folder, if the process `can_start`.
-
-        Args:
-            folder: the job's working folder; it gets OUTPUT_FILE.
-            timeout: seconds that the job may take.
-            memory: bytes that it may take; 0 for any number.
-            arguments: what `sys.argv` has after the program; by default the folder.
-            with_stdout: keep what it writes to stdout, too.
-        """
+        """Do the job of a folder, if the process `can_start`."""
         if not self.can_start() or self.process is None:
             return Ended(1)
         job = {
@@ -202,10 +194,6 @@ def serve(prepare: Callable[[], bool], work: Callable[[], object]) -> int:
     """Prepare once, and do a job in a fork of this process for each line of stdin.
 
     The answer to each is a line on stdout. Before the first one, READY is written there.
-
-    Args:
-        prepare: imports what the jobs need; False if they need a process each.
-        work: does a job in its folder, with its arguments in `sys.argv`; returns the exit code.
     """
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     nothing = os.open(os.devnull, os.O_RDWR)

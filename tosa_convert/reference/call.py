@@ -187,16 +187,7 @@ class UndefinedResult(TosaConvertError):
 
 
 def refuse_undefined(call: Call, wrong: Any, what: str) -> None:
-    """Refuse data for which TOSA does not define the result.
-
-    Args:
-        call: the operator.
-        wrong: whether each element is such data.
-        what: the rule that it breaks.
-
-    Raises:
-        UndefinedResult: "refmodel-refused", as by the reference model.
-    """
+    """Refuse data for which TOSA does not define the result."""
     if np.any(wrong):
         message = f"for this data TOSA does not define the result: {what}"
         error = UndefinedResult(Finding("refmodel-refused", call.spec.name, message))

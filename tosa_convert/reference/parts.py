@@ -82,12 +82,7 @@ def _bytes_of(result: Type) -> int:
 
 
 def compute_in_parts(call: Call, function: Operation) -> Array | None:
-    """Return the result of an operator on elements, in its type; None if it is another or small.
-
-    Args:
-        call: the operator.
-        function: what it computes, in any type that holds the values.
-    """
+    """Return the result of an operator on elements, in its type; None if it is another or small."""
     # RESCALE, whose other operands can have an element for each channel, computes parts by itself.
     is_rescale = call.spec.name == "RESCALE"
     count = call.spec.elementwise or int(is_rescale)
@@ -214,16 +209,7 @@ def reduce_in_parts(
     is_turned: bool = True,
     size: int = PART,
 ) -> Array:
-    """Return an array with one element along an axis.
-
-    Args:
-        array: any array with at least one axis.
-        axis: the axis that is reduced.
-        reduce: returns an array without the axis of this number.
-        kind: the numpy type of the result.
-        size: elements that are reduced at a time, unless rows are turned.
-        is_turned: let `reduce` work across a short axis instead of along it, in the type of the result.
-    """
+    """Return an array with one element along an axis."""
     axis %= array.ndim
     sizes = array.shape
     count, inner = sizes[axis], math.prod(sizes[axis + 1 :])

@@ -22,13 +22,7 @@ class Products:
     """
 
     def __init__(self, largest: int | None, right: Array, point: int = 0) -> None:
-        """Choose the type.
-
-        Args:
-            largest: the greatest absolute value of the left operands; None for floating point.
-            right: the matrix.
-            point: the zero point of the matrix.
-        """
+        """Choose the type."""
         self._count = terms = right.shape[-2]
         self._is_integer = largest is not None
         self._largest_sum = 0

@@ -58,18 +58,7 @@ def scales_type(tensor: Tensor) -> Type:
 def compute_scaled(
     call: Call, values: Sequence[Value], function: Operation, scales: Type | None, where: str
 ) -> Any:
-    """Return the result of an operator with a tensor that holds its scales.
-
-    Args:
-        call: the operator; its operands are not used.
-        values: its operands.
-        function: what it computes of plain tensors.
-        scales: the type of the scales of its result; None if that is a plain tensor.
-        where: the path of the operator.
-
-    Raises:
-        TosaConvertError: "unsupported-operator" for operators whose result TOSA does not define.
-    """
+    """Return the result of an operator with a tensor that holds its scales."""
     if scales is None:
         return function(with_numbers(call, values))
     (target,) = call.results

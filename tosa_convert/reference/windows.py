@@ -169,15 +169,7 @@ def _convolve_depthwise(call: Call) -> Array:
 
 
 def _depthwise_rows(call: Call, kind: np.dtype[Any], phases: int, summed: int, beside: int) -> int:
-    """Return how many rows of a result are computed at a time; blocks are of about the same size.
-
-    Args:
-        call: the operator.
-        kind: the type that it is computed in.
-        phases: parts of a line of the image of which one is in memory at a time.
-        summed: bytes of the sums of a row.
-        beside: bytes that all rows share.
-    """
+    """Return how many rows of a result are computed at a time; blocks are of about the same size."""
     image = call.raw("input")
     height, _, channels, multiplier = call.raw("weight").shape
     size = image.shape[2] * channels * (1 + multiplier * (multiplier > 1)) * kind.itemsize

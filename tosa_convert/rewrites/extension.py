@@ -19,11 +19,7 @@ _MOST: Final = 100
 
 
 def extension_rewrite(name: str) -> OperatorRewrite:
-    """Return the rewrite of an extension, whose module is imported.
-
-    Raises:
-        TosaConvertError: "option-conflict" if the extension cannot be used.
-    """
+    """Return the rewrite of an extension, whose module is imported."""
     extension = find_extension("rewrites", name)
     try:
         module = importlib.import_module(extension.module)

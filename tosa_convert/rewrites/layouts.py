@@ -219,7 +219,6 @@ class _Moving:
         return bool(op.outputs) and op.outputs[0] in self.moved
 
     def run(self) -> Block:
-        """Return the block."""
         edit, layouts = self.edit, self.layouts
         given = layouts.block.operators
         for index, (op, before) in enumerate(zip(edit.visit(), given, strict=True)):

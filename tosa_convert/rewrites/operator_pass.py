@@ -68,11 +68,7 @@ class OperatorPass:
         return edit.finish()
 
     def _change(self, op: Operator, edit: BlockEditor) -> tuple[str, str] | None:
-        """Apply the first rule that changes an operator.
-
-        Returns:
-            Its name, and what it did; None if no rule does.
-        """
+        """Apply the first rule that changes an operator."""
         edit.begin(op)
         for name, rule in self.rules[op.spec]:
             what = rule(op, edit)
@@ -82,11 +78,7 @@ class OperatorPass:
 
 
 def replace_by_value(edit: BlockEditor, op: Operator, value: str, what: str) -> str | None:
-    """Use another value instead of the only result of an operator.
-
-    Returns:
-        What was done, as it is given; None if the value cannot replace the result.
-    """
+    """Use another value instead of the only result of an operator."""
     (result,) = op.outputs
     if edit.can_stand_for(value, result):
         edit.substitute(value, result)

@@ -96,11 +96,7 @@ def names_of(*names: str) -> tuple[str, ...]:
 
 
 def rows_of(names: Sequence[str]) -> list[Rewrite]:
-    """Return the rewrites of these names in the order in which they run; those of extensions are last.
-
-    Raises:
-        TosaConvertError: "option-conflict" for a rewrite that does not exist.
-    """
+    """Return the rewrites of these names in the order in which they run; those of extensions are last."""
     known = (*(row.name for row in REWRITES), *GROUPS)
     for name in names:
         if not isinstance(name, str) or not is_extension(name):

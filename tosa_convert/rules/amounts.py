@@ -70,10 +70,6 @@ def product(sizes: Iterable[Size]) -> Amount:
 def multiply_accumulates(operator: Operator, block: Block) -> Amount | None:
     """Return the multiply-accumulates of an operator, or None if its row does not count them.
 
-    Args:
-        operator: an operator of any graph; it need not be one that TOSA allows.
-        block: its block, which has the shapes. If sizes are unknown, the number is a lower bound.
-
     Example:
         >>> import tosa_convert as tc
         >>> block = tc.load("digits_cnn.tosa").main

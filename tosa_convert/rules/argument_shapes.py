@@ -24,15 +24,6 @@ def resolved(
     A symbol stands for one size wherever it occurs. It gets its value from a declared size in its
     position, or from an entry of its own: `{"x": ("B", 3), "y": ("B", 4), "B": (8,)}`. A symbol without
     a value leaves its dimensions open.
-
-    Args:
-        graph: The program.
-        shapes: Argument -> sizes. An argument goes by its name, or by its position: `arg0`, `arg1`, ...
-        aliases: Further names of arguments -> their positions.
-
-    Raises:
-        TosaConvertError: "unknown-argument" or "unsupported-shape" with a finding for each shape that
-            does not fit.
     """
     return _Arguments(graph, aliases or {}).resolved(shapes)
 

@@ -16,11 +16,7 @@ _OPENINGS: Final = {"Check that ": "", "Refuse ": "no "}
 
 
 def sentence(check: Check) -> str:
-    """Return what a check asks for: its docstring without "Check that" and the full stop.
-
-    Raises:
-        ValueError: if its docstring begins with other words, or if there is none.
-    """
+    """Return what a check asks for: its docstring without "Check that" and the full stop."""
     text = (check.__doc__ or "").partition("\n")[0].partition(". ")[0].removesuffix(".")
     for opening, instead in _OPENINGS.items():
         if text.startswith(opening):

@@ -53,21 +53,7 @@ class _Run:
 
 
 def infer(graph: Graph, arguments: Mapping[str, tuple[int, ...]], *, judges: bool = True) -> Graph:
-    """Return the program with new shapes for its arguments, and for all values that follow from them.
-
-    Args:
-        graph: A sound program: `verify` finds nothing in it. It does not change.
-        arguments: Argument -> its sizes in elements, DYNAMIC where unknown. They must fit the declared
-            shapes, as `argument_shapes.resolved` checks.
-        judges: Refuse what TOSA forbids; if not, it keeps its shapes.
-
-    Returns:
-        A program that shares operators and data with the given one.
-
-    Raises:
-        TosaConvertError: "invalid-operator" with a finding for each operator that TOSA forbids with
-            these shapes; "too-large" if regions are nested too deeply.
-    """
+    """Return the program with new shapes for its arguments, and for all values that follow from them."""
     return _Inference(graph, judges=judges).graph_with(arguments)
 
 
@@ -98,9 +84,6 @@ def refuse_impossible_symbols(
 
     The sizes that occur in the program, small ones and large ones are tried. An operator needs the size
     that is the only one it allows.
-
-    Raises:
-        TosaConvertError: "unsupported-shape" with a finding for each symbol.
     """
     findings = Findings()
     blocks = [block for _, block in graph.blocks()]

@@ -74,10 +74,6 @@ def violations(view: OperatorView, level: Level) -> Iterator[Violation]:
     `nesting_violations` has the depth of control flow.
 
     What is not known violates nothing. The names of the rules begin with "level-".
-
-    Args:
-        view: The operator, whose rules hold.
-        level: A level of `LEVELS`.
     """
     yield from _value_violations(view, level)
     family = view.spec.family
@@ -195,10 +191,6 @@ def nesting_violations(graph: Graph, level: Level) -> Iterator[DeepOperator]:
 
     An operator of the main graph has depth 1. A region that several operators run counts at the
     greatest depth.
-
-    Args:
-        graph: A program that `verify` accepts: no region runs itself.
-        level: A level of `LEVELS`.
     """
     depths = _depths(graph)
     regions = {region.name: region for region in graph.regions}

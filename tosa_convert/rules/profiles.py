@@ -125,10 +125,6 @@ def parse(text: str) -> frozenset[str]:
 
     Upper and lower case mean the same.
 
-    Raises:
-        TosaConvertError: "option-conflict" with a finding for each unknown name, and for each
-            extension whose profile is not listed.
-
     Example:
         >>> sorted(parse("pro-int, EXT-INT16"))
         ['EXT-INT16', 'PRO-INT']
@@ -241,13 +237,6 @@ def least(
 
     One profile is less than two, and PRO-INT is preferred to PRO-FP.
 
-    Args:
-        requirements: Those of a program.
-        version: The TOSA version of the target.
-
-    Returns:
-        The names, or None if the version does not allow the program.
-
     Example:
         >>> import tosa_convert as tc
         >>> listed(least(requirements(tc.load("digits_cnn.tosa"))))
@@ -301,11 +290,6 @@ def misfits(
 
     Those that no target of the version has are left out: `graph.versions.version_findings` names them.
 
-    Args:
-        graph: The program.
-        names: The profiles and extensions of the target.
-        version: Its TOSA version.
-
     Example:
         >>> import tosa_convert as tc
         >>> for misfit in misfits(tc.load("digits_cnn.tosa"), parse("PRO-INT")):
@@ -350,10 +334,6 @@ def _alternatives(needs: tuple[Need, ...]) -> str:
 
 def check_target(target: Target, version: tuple[int, int] = V1_1) -> Iterator[Finding]:
     """Report what is wrong with a target: names that TOSA lacks, at all or in a version.
-
-    Args:
-        target: Such as a module carries.
-        version: The TOSA version of the target.
 
     Example:
         >>> for finding in check_target(Target("8K", ("PRO-INT",), ("EXT-BF16", "EXT-INT64")), (1, 0)):

@@ -92,9 +92,6 @@ class Needs(NamedTuple):
 def needs(graph: Graph) -> Needs:
     """Return the least target that has a program.
 
-    Args:
-        graph: a program of which `validate` reports nothing.
-
     Example:
         >>> import tosa_convert as tc
         >>> needs(tc.load("digits_cnn.tosa"))

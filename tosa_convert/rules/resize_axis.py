@@ -17,12 +17,6 @@ RATIO: Final = 16
 def distance(size: int, numerator: int, offset: int, border: int) -> int:
     """Return the distance from the first to the last position, in elements times the numerator.
 
-    Args:
-        size: elements of the image along the axis.
-        numerator: of the scale.
-        offset: of the first position, in numerators.
-        border: how far the last position is beyond the last element, in numerators.
-
     Example:
         >>> distance(4, 2, 0, 1)
         7

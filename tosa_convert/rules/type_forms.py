@@ -136,7 +136,6 @@ class Form:
 
     @cached_property
     def rows(self) -> dict[Key, TypeRow]:
-        """Return all rows by their keys."""
         rows: dict[Key, TypeRow] = {}
         for line in self.lines:
             self._add_line(rows, *line)
@@ -330,7 +329,6 @@ def _type_texts(cell: str) -> frozenset[str]:
 
 @cache
 def forms(spec: OperatorSpec) -> tuple[Form, ...]:
-    """Return the forms of an operator."""
     found: dict[str, Form] = {}
     form: Form
     for part in spec.types.split(";"):

@@ -56,15 +56,6 @@ def match(
 ) -> TypeRow | None:
     """Return the row that has the types of an operator.
 
-    Args:
-        spec: Its row in the operator table.
-        inputs: The types of its operands, in order.
-        outputs: The types of its results, in order.
-        attributes: Its attributes.
-
-    Returns:
-        The row, or None if TOSA does not allow these types together; `mismatch` says why.
-
     Example:
         >>> from tosa_convert.graph.dtypes import dtype
         >>> from tosa_convert.graph.opset import operator

@@ -99,14 +99,6 @@ def downgrade_graph(graph: Graph, form: Form) -> Graph:
 
     It is for writers only: its operators do not have the operands of today. The graph itself is not
     changed.
-
-    Args:
-        graph: a sound program of today.
-        form: the form.
-
-    Raises:
-        TosaConvertError: "unsupported-by-reader", with a finding for each operator and tensor that has
-            no such form.
     """
     findings = list(missing(graph, form))
     regions = []

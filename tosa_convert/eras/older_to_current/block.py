@@ -23,15 +23,7 @@ def upgrade_block(
     upgrade: Upgrade,
     refuse: Refuse,
 ) -> None:
-    """Give a block the operators of today that its operators are, and their new values.
-
-    Args:
-        block: has the values.
-        items: operators of today and old operations, in order.
-        unsigned: the names of tensors whose type was unsigned.
-        upgrade: what changes is noted in it.
-        refuse: is called for each operation that cannot be upgraded, which is then left out.
-    """
+    """Give a block the operators of today that its operators are, and their new values."""
     editor = Editor(block, unsigned, upgrade)
     for item in items:
         done, editor.operators = editor.operators, []

@@ -16,13 +16,7 @@ _UNKNOWN_OPERATOR: Final = re.compile(r"unregistered operation '(tosa\.[^']+)' f
 
 
 def diagnostics(bindings: Bindings, error: Exception, where: str) -> TosaConvertError:
-    """MLIR's error as ours, with one finding for each diagnostic.
-
-    Args:
-        bindings: The bindings that raised the error.
-        error: Their MLIRError.
-        where: The place to report if MLIR reports none.
-    """
+    """MLIR's error as ours, with one finding for each diagnostic."""
     reported = getattr(error, "error_diagnostics", None) or []
     rows = [(plain_location(str(row.location)), str(row.message)) for row in reported]
     return TosaConvertError(

@@ -20,19 +20,7 @@ _READ_OPTIONS: Final = ReadOptions()
 
 @refused_by_bindings()
 def read(module_or_func: Any, options: ReadOptions = _READ_OPTIONS) -> Graph:
-    """Read the graph of one function of a module, through the bytecode that MLIR writes of it.
-
-    Args:
-        module_or_func: a module, a func.func, or the operation of either, of any MLIR bindings. With a
-            function, its module is read for variables and for the TOSA version.
-        options: as for `mlir.read.module.read_module`.
-
-    Returns:
-        The graph. Its constants are views of memory that the module's context owns.
-
-    Raises:
-        TosaConvertError: everything that cannot be carried: operators, types, attributes.
-    """
+    """Read the graph of one function of a module, through the bytecode that MLIR writes of it."""
     bindings = bindings_of(module_or_func)
     operation = operation_of(bindings, module_or_func)
     if operation.name not in (MODULE, FUNCTION):

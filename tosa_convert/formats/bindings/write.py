@@ -34,26 +34,7 @@ def write(
     limits: Limits = DEFAULT_LIMITS,
     columns: Mapping[str, BlockColumns] = NO_COLUMNS,
 ) -> Any:
-    """Convert the graph to a module with one function, @main or the name of the first region.
-
-    Args:
-        graph: a sound graph: `verify` finds nothing in it.
-        bindings: the bindings of `context`.
-        context: the ir.Context to which the module will belong.
-        names: "retain" keeps names that reading would not generate anyway, as discardable attributes
-            (tosa.tensor_name, tosa.regions). "generate" keeps those of arguments and results only, as
-            tosa-opt does.
-        constants: "auto" shares the memory of large constants with the graph's buffers, which then live
-            as long as the context. "dense" copies all. "resource" shares all constants that can be.
-        limits: `location_depth` is the nesting at which a location becomes a name.
-        columns: see `encode_module`.
-
-    Returns:
-        The ir.Module.
-
-    Raises:
-        TosaConvertError: MLIR cannot express the graph, or its verifier refuses it ("malformed-mlir").
-    """
+    """Convert the graph to a module with one function, @main or the name of the first region."""
     options = WriteOptions(names=names, constants=constants, limits=limits)
 
     def module(context: Any, *, by_path: bool = False) -> Any:

@@ -377,7 +377,6 @@ class Builder:
 
 
 def as_array(numbers: Positions) -> Numbers:
-    """Return numbers as an array."""
     if isinstance(numbers, range):
         return np.arange(numbers.start, numbers.stop, numbers.step, dtype=np.int64)
     return np.asarray(numbers, np.int64)

@@ -64,20 +64,6 @@ def read(
     """Read a TOSA flatbuffer. The graph's constants are views of `buffer`.
 
     A file of TOSA 0.80 is read, too; its operators are expressed as those of 1.0.
-
-    Args:
-        buffer: the file's bytes: any object with the buffer protocol. A mapped file must not change
-            while the graph is used.
-        where: the file's name, for messages.
-        upgrade: what changes in a file of TOSA 0.80 is noted in it; None to log a summary.
-        limits: `flatbuffer_memory` and `flatbuffer_memory_per_byte` bound the memory of the graph.
-
-    Raises:
-        TosaConvertError: all findings of the first stage that has any, at most MAX_FINDINGS. The
-            stages are the file's structure ("malformed-flatbuffer"), its version
-            ("unsupported-version"), and then operators, tensors and shapes ("unsupported-operator",
-            "malformed-operator", "malformed-tensor", "data-length", "missing-data",
-            "duplicate-name").
     """
     view = memoryview(buffer).cast("B")
     if limits.flatbuffer_memory >= DEFAULT_LIMITS.flatbuffer_memory:
@@ -113,12 +99,7 @@ def _read_old(view: memoryview, limits: Limits, upgrade: Upgrade | None) -> Grap
 
 
 def addresses_of_data_after(buffer: memoryview, limits: Limits = DEFAULT_LIMITS) -> set[int]:
-    """Return the addresses in memory of the data that tensors have after the flatbuffer.
-
-    Args:
-        buffer: a file that `read` accepts.
-        limits: as for `read`.
-    """
+    """Return the addresses in memory of the data that tensors have after the flatbuffer."""
     is_few = limits.flatbuffer_memory >= DEFAULT_LIMITS.flatbuffer_memory
     few = offsets_of_data_after(buffer) if is_few else None
     if few is not None:

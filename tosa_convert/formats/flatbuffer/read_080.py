@@ -62,20 +62,7 @@ _FLOAT_FIELDS: Final = ("min_fp", "max_fp", "pad_const_fp")
 def read(
     buffer: memoryview, limits: Limits = DEFAULT_LIMITS, upgrade: Upgrade | None = None
 ) -> Graph:
-    """Read a file of TOSA 0.80. Constants are views of `buffer`, except those in another form.
-
-    Args:
-        buffer: the file's bytes. They may be hostile.
-        limits: as for `flatbuffer.read.read`.
-        upgrade: what changes is noted in it.
-
-    Returns:
-        The graph, in the lowest version that expresses it.
-
-    Raises:
-        TosaConvertError: "malformed-flatbuffer" for the structure of the file; "cannot-upgrade" for an
-            operator that has no form today; other codes for tensors and operators, all of them at once.
-    """
+    """Read a file of TOSA 0.80. Constants are views of `buffer`, except those in another form."""
     reader = _Reader(Columns(buffer, limits, _ALL), Upgrade() if upgrade is None else upgrade)
     graph = reader.graph()
     graph.version = lowest_version(graph)

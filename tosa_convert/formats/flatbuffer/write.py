@@ -63,22 +63,7 @@ def plan(
     out_of_line: bool | None = None,
     columns: Mapping[str, BlockColumns] = NO_COLUMNS,
 ) -> Plan:
-    """Lay out a graph that `verify` accepts.
-
-    Args:
-        graph: the program. Its constants are neither copied nor changed.
-        producer: the software that the file names as its writer.
-        out_of_line: store the tensors' data after the flatbuffer, at the `offset` and `size` of each
-            tensor; by default only if the file would otherwise reach 2 GiB.
-        columns: those that `graph.verify.refuse_unsound` returned. The graph must not have changed.
-
-    Returns:
-        The file, to be written piece by piece.
-
-    Raises:
-        TosaConvertError: "too-large" if the file does not fit the format; "value-out-of-range" for a
-            name that cannot be encoded as UTF-8.
-    """
+    """Lay out a graph that `verify` accepts."""
     if not out_of_line:
         result = _Writer(graph, producer, columns, out_of_line=False).plan()
         if result.size < SIZE_LIMIT:

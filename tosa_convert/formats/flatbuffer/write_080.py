@@ -44,11 +44,7 @@ _FLOAT: Final = struct.Struct("<f")
 
 
 def plan(graph: Graph) -> Plan:
-    """Lay out a program that `upgrade.form_080` has brought to the form of TOSA 0.80.
-
-    Raises:
-        TosaConvertError: "too-large" if the file would have 2 GiB or more.
-    """
+    """Lay out a program that `upgrade.form_080` has brought to the form of TOSA 0.80."""
     result = _Writer().plan(graph)
     if result.size >= SIZE_LIMIT:
         message = f"the file would have {result.size} bytes, a flatbuffer ends at {SIZE_LIMIT}"

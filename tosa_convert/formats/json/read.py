@@ -59,16 +59,6 @@ def read(buffer: Any, where: str = "", limits: Limits = DEFAULT_LIMITS) -> Graph
 
     Beyond JSON, comments, unquoted keys, commas after the last member and a byte order mark are
     accepted; a null field is an absent one.
-
-    Args:
-        buffer: the text: any object with the buffer protocol.
-        where: the file's name, for messages.
-        limits: `json_depth` bounds how deeply lists and objects are nested.
-
-    Raises:
-        TosaConvertError: all independent findings, at most MAX_FINDINGS. Each has its line and column
-            (in bytes), the path of the field, and the line itself with a caret. The codes are
-            "malformed-json" and those of `flatbuffer.read`.
     """
     with memoryview(buffer) as whole, whole.cast("B") as view:
         reader = _Reader(view, limits)

@@ -59,18 +59,7 @@ _NAMES: Final = {row.code: tuple(a.name for a in row.attributes) for row in OPER
 
 
 def write(graph: Graph, producer: SoftwareVersion) -> Iterator[bytes]:
-    """Write a graph that `verify` accepts as JSON.
-
-    Args:
-        graph: the program.
-        producer: the software that the file names as its writer.
-
-    Yields:
-        The file's bytes in order.
-
-    Raises:
-        TosaConvertError: "value-out-of-range" for a name that cannot be encoded as UTF-8.
-    """
+    """Write a graph that `verify` accepts as JSON."""
     gathered: list[str] = []
     size = 0
     for piece in _Writer(graph, producer).pieces():

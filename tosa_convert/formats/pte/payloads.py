@@ -71,15 +71,6 @@ def vgf_payload(data: memoryview, where: str, func: str | None = None) -> memory
     """Return the VGF file in a `.pte` file; it shares the bytes.
 
     What else is in the file is logged: other payloads, and operators that no delegate runs.
-
-    Args:
-        data: the file.
-        where: its name, for messages.
-        func: the name of a payload, if several are VGF files.
-
-    Raises:
-        TosaConvertError: "malformed-pte"; "ambiguous-function" and "unknown-function";
-            "unsupported-operator" if no payload is a VGF file.
     """
     program = _read(data, where)
     listing = ", ".join(map(str, program.payloads)) or "no delegates"

@@ -63,11 +63,7 @@ class Container:
 
 
 def read_container(data: memoryview, where: str) -> Container:
-    """Read a VGF file. Modules and constants share its bytes.
-
-    Raises:
-        TosaConvertError: "malformed-vgf" with the section that is damaged.
-    """
+    """Read a VGF file. Modules and constants share its bytes."""
     sections = {name: _section(data, name, at, where) for name, at in _SECTIONS.items()}
     try:
         rows = _tables(sections["module table"], 0)

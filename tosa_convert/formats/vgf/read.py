@@ -43,18 +43,8 @@ _VALUE: Final = "value_"
 def read_vgf(data: memoryview, where: str, func: str | None = None) -> Graph:
     """Read the graph of a VGF file or a SPIR-V module; its constants share the file's bytes.
 
-    Args:
-        data: the file.
-        where: its name, for messages.
-        func: the name of a segment, or of an entry point of a module, if it has several graphs.
-
     Names of inputs and outputs are those of the file. A value that one segment computes and another
     reads has the same name in both.
-
-    Raises:
-        TosaConvertError: "malformed-vgf"; "ambiguous-function" and "unknown-function";
-            "unsupported-operator" for instructions of other sets; "missing-data" for a module with
-            constants in another file.
     """
     container = _container(data, where)
     return read_segment(container, _segment(container, where, func), where)

@@ -101,11 +101,6 @@ class Module:
 
 
 def read_module(words: memoryview, where: str) -> Module:
-    """Read a module.
-
-    Raises:
-        TosaConvertError: "malformed-vgf" with the word at which it is damaged.
-    """
     if len(words) < 4 * _HEADER_WORDS or struct.unpack_from("<I", words)[0] != _MAGIC:
         raise malformed(where, "its module is not SPIR-V")
     numbers = np.frombuffer(words, "<u4").tolist()

@@ -41,11 +41,7 @@ def files_to_map() -> int:
 
 
 def size_of(folder: Path, name: str) -> int:
-    """Return the bytes of a file in the folder; a link is followed if it stays there.
-
-    Raises:
-        TosaConvertError: "missing-data", "unsafe-path" or "file-error".
-    """
+    """Return the bytes of a file in the folder; a link is followed if it stays there."""
     where = os.fspath(folder / name)
     try:
         status = os.lstat(_followed(folder, name))
@@ -110,11 +106,7 @@ def manifest_of(folder: Path, limits: Limits = DEFAULT_LIMITS) -> list[manifest.
 
 
 def _own_files(folder: Path) -> list[str]:
-    """Return the files of a folder that is to be replaced, which tosa-convert has written.
-
-    Raises:
-        TosaConvertError: "foreign-folder" if it has other files or is not a directory.
-    """
+    """Return the files of a folder that is to be replaced, which tosa-convert has written."""
     if not folder.is_dir():
         raise fail("foreign-folder", os.fspath(folder), "not a directory", "choose another name")
     names = os.listdir(folder)
@@ -142,9 +134,6 @@ def replacing(folder: Path) -> Iterator[Path]:
 
     Where the system supports it, the two are exchanged in one step. Otherwise the old folder is moved
     away first, and moved back if the new one cannot take its place. Follows symbolic links.
-
-    Raises:
-        TosaConvertError: "foreign-folder" before anything is changed; "file-error".
     """
     target, lock = Path(os.path.realpath(folder)), -1
     try:

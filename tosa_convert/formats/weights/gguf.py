@@ -57,11 +57,7 @@ _MOST_DIMENSIONS: Final = 8
 
 
 def read(data: memoryview, where: str, limits: Limits) -> Contents:
-    """Read the table of a file. The arrays share its bytes, but for block-scaled ones.
-
-    Raises:
-        TosaConvertError: "malformed-weights" with the offset in bytes.
-    """
+    """Read the table of a file. The arrays share its bytes, but for block-scaled ones."""
     return _Reader(data, where).contents()
 
 

@@ -97,11 +97,7 @@ def _add(keys: bytearray, entries: bytearray, key: str, storage: bytes, kind: in
 
 
 def read(data: memoryview, where: str, limits: Limits) -> Contents:
-    """Read the table of an archive. The arrays share its bytes.
-
-    Raises:
-        TosaConvertError: "malformed-weights" with the offset in bytes.
-    """
+    """Read the table of an archive. The arrays share its bytes."""
     if len(data) < _HEADER.size:
         raise damaged(where, 0, f"it has {len(data)} bytes, its header has {_HEADER.size}")
     magic, major, minor, _, following, _, count, *places = _HEADER.unpack_from(data)

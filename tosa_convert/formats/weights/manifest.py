@@ -82,16 +82,7 @@ def dump(entries: Iterable[Entry], producer: str) -> bytes:
 
 
 def load(text: bytes, where: str, *, has_keys: bool = False) -> list[Entry]:
-    """Read the entries of a manifest. No file and no part of a tensor occurs twice in them.
-
-    Args:
-        text: The bytes of the manifest.
-        where: Its path, for messages.
-        has_keys: `file` is the key of an array, and not the name of a file.
-
-    Raises:
-        TosaConvertError: "malformed-weights" or "unsafe-path", with all findings.
-    """
+    """Read the entries of a manifest. No file and no part of a tensor occurs twice in them."""
     content = _parsed(text, where)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise fail("malformed-weights", where, f"not a {FORMAT} manifest", _HINT)

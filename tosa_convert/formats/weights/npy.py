@@ -96,18 +96,7 @@ def blocks(constant: Constant) -> Iterator[memoryview]:
 
 
 def array(file: memoryview, where: str, row: DType, shape: tuple[int, ...]) -> memoryview:
-    """Read the elements of an `.npy` file, which must hold an array of this type and shape.
-
-    Args:
-        file: The bytes of the file.
-        where: Its path, for messages.
-        row: The element type of the constant.
-        shape: The shape of the constant.
-
-    Raises:
-        TosaConvertError: "malformed-weights" for a file that is damaged or not little-endian and in C
-            order; "mismatched-weights" for another type or shape.
-    """
+    """Read the elements of an `.npy` file, which must hold an array of this type and shape."""
     found = _read_header(file, where)
     if found.fortran_order:
         message = "the array is in Fortran order, expected C order"
@@ -215,9 +204,6 @@ def constant(
 
     checked: check the elements. If not, INT4 is not packed either, and the constant is only to be looked
         at: the upper bits of its bytes need not be 0.
-
-    Raises:
-        TosaConvertError: "value-out-of-range" or "int4-minus-8".
     """
     if row is _INT48 or (row is INT4 and checked):
         packed = bytearray()

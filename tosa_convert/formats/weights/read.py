@@ -47,21 +47,6 @@ def read(
     Large files are mapped into memory: they must not be truncated while the graph is in use, but
     `write` can replace the folder. INT4 and INT48 are packed, since a program has them in another
     form.
-
-    Args:
-        graph: The program.
-        path: What `write` has written, or a file of another program: a file without our manifest has the
-            constants whose names are its keys.
-        accept_changed: Accept arrays whose checksum differs from the one in the manifest. Checksums
-            are not computed then. Types, shapes, lengths and ranges are checked nevertheless.
-        checked: Check the values. If not, neither values nor checksums are read, and the graph is only
-            to be looked at.
-        copy: Read the files instead of mapping them.
-        limits: Bounds the size of the manifest.
-
-    Raises:
-        TosaConvertError: The findings of the first step that has any: the manifest, the manifest
-            against the graph, the files, their checksums, their values.
     """
     require_graphs(graph)
     path = Path(path)

@@ -68,11 +68,7 @@ def pieces(items: Sequence[Item], manifest: bytes) -> Iterator[bytes | memoryvie
 
 
 def read(data: memoryview, where: str, limits: Limits) -> Contents:
-    """Read the header of a file. The arrays share its bytes.
-
-    Raises:
-        TosaConvertError: "malformed-weights" with the offset in bytes.
-    """
+    """Read the header of a file. The arrays share its bytes."""
     if len(data) < _LENGTH.size:
         raise damaged(where, 0, f"it has {len(data)} bytes, its header begins with {_LENGTH.size}")
     (size,) = _LENGTH.unpack_from(data)

@@ -22,11 +22,6 @@ def strip(graph: Graph, *, keep_parameters: bool = True) -> Graph:
 
     The zeros take no memory. In a file they take as much room as the weights did.
 
-    Args:
-        graph: The program.
-        keep_parameters: Keep the constants named above. Without them, the program is still valid for
-            its format, but compilers can refuse a shift or a multiplier of 0.
-
     Example:
         >>> import tosa_convert as tc
         >>> graph = strip(tc.load("digits_cnn.tosa"))

@@ -48,22 +48,6 @@ def write(
 
     Data is converted block by block, whatever form it has. A folder that this function has written
     before, or a file, is replaced as a whole, once the new one is complete.
-
-    Args:
-        graph: The program, which `verify` finds sound.
-        path: The folder or file; its parent must exist.
-        form: A row of `WEIGHT_FILES` that is written.
-        larger_than: Only constants of more bytes than this, counted as in a flatbuffer, are written.
-            Shape values always stay in the graph.
-        only_parameters: Leave in the graph what a parameter of IREE cannot be: variables, block-scaled
-            constants, and those whose values operators need when they are compiled.
-        producer: The program to name in the manifest.
-        progress: Called after each block.
-
-    Raises:
-        TosaConvertError: "foreign-folder" if the folder has other files in it; "file-error";
-            "duplicate-name" for two blocks of one name; "unsupported-shape" for a rank that an
-            `.npy` file cannot have.
     """
     selected = list(_selected(graph, larger_than, only_parameters))
     _check(graph, selected, most=npy.MAX_RANK if form == "npy" else None)

@@ -56,9 +56,6 @@ def lower_complex(
     """Return the results of an equation with complex numbers.
 
     run: lowers a jaxpr, as of `Walk`.
-
-    Raises:
-        NotLowered: the primitive does not take complex numbers.
     """
     name = equation.primitive.name
     rule = _RULES.get(name) or (_by_parts if name in _BY_PARTS else None)

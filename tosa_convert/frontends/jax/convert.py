@@ -67,11 +67,7 @@ def lower(request: Request, folder: Path) -> Interface:
 
 
 def made_function(path: Path, request: Request) -> tuple[Callable[..., Any], Arguments]:
-    """Return what a factory in a Python file returns: a function, and its example arguments.
-
-    Raises:
-        TosaConvertError: "frontend-failed" if it returns something else.
-    """
+    """Return what a factory in a Python file returns: a function, and its example arguments."""
     use_cpu()
     member = request.member
     made = call_factory(path, member, request.users_folder)
@@ -134,11 +130,7 @@ def not_lowered(function: Callable[..., Any], rows: Sequence[NotLowered]) -> Tos
 def arguments_of(
     args: Sequence[Any], kwargs: Mapping[str, Any] | None, names: Sequence[str] | None
 ) -> Arguments:
-    """Return the example arguments of a function.
-
-    Raises:
-        TosaConvertError: "option-conflict" for another number of names.
-    """
+    """Return the example arguments of a function."""
     args = tuple_of_arguments(args, "args")
     if names is not None and len(names) != len(args):
         message = f"found {len(names)} names for {len(args)} arguments"

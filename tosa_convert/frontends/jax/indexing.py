@@ -176,16 +176,7 @@ def indexed(
     index_map: Sequence[int],
     batching: tuple[Sequence[int], Sequence[int]],
 ) -> Indexed:
-    """Return the positions of windows.
-
-    Args:
-        s: The block.
-        indices: Where windows start; its last dimension is the vector of an index.
-        shape: The shape of the array that is indexed.
-        window: The size of a window along each of its dimensions.
-        index_map: The dimension of each element of the vector.
-        batching: Dimensions of the array, and of the indices, that are batches of both.
-    """
+    """Return the positions of windows."""
     of_array, of_indices = batching
     partial = tuple(
         k for k in range(len(shape)) if k in index_map or k in of_array or window[k] != shape[k]

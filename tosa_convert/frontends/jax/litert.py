@@ -76,11 +76,7 @@ class TfliteModel:
 
 
 def tflite_model(traced: Traced) -> TfliteModel | list[NotLowered]:
-    """Return the TFLite model of a function, or the operators and states that prevent it.
-
-    Raises:
-        TosaConvertError: "frontend-failed" if litert-converter fails and does not say at what.
-    """
+    """Return the TFLite model of a function, or the operators and states that prevent it."""
     if states := list(_changed_states(traced)):
         return states
     inputs = [f"in{index}" for index in range(len(traced.inputs))]
@@ -194,11 +190,7 @@ def _row(name: str, places: list[Place], reason: str, hint: str) -> NotLowered:
 
 
 def _illegal(text: str) -> list[NotLowered]:
-    """Return the operations that the converter's message names.
-
-    Raises:
-        TosaConvertError: "frontend-failed" if it names none.
-    """
+    """Return the operations that the converter's message names."""
     rows = [
         NotLowered(
             operator=found["name"],

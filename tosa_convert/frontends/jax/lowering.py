@@ -88,20 +88,7 @@ def lower_function(
     names_of_results: Sequence[str] | None = None,
     walk: Walk | None = None,
 ) -> Lowered:
-    """Lower a function for arguments of given types and shapes.
-
-    Args:
-        function: what `jax.jit` takes, or a module of nnx, whose state becomes variables.
-        arguments: as of `trace`, like the others.
-        names: the names of the positional arguments.
-        shapes: shapes of arguments.
-        has_full_paths: whether locations have the folders of files.
-        names_of_results: by default their keys.
-        walk: what lowers the equations, if it is not a plain `Walk`.
-
-    Raises:
-        TosaConvertError: as `trace`.
-    """
+    """Lower a function for arguments of given types and shapes."""
     traced = trace(function, arguments, names, shapes)
     for port, name in zip(traced.outputs, names_of_results or (), strict=bool(names_of_results)):
         port.name = name
@@ -119,18 +106,7 @@ def trace(
     names: Sequence[str] | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> Traced:
-    """Have JAX trace a function.
-
-    Args:
-        function: what `jax.jit` takes, or a module of nnx.
-        arguments: its example arguments.
-        names: the names of the positional arguments; by default those of the function's parameters.
-        shapes: name of an array among the arguments -> its shape instead of the example's.
-
-    Raises:
-        TosaConvertError: "unknown-argument" for a shape of no argument. What the function itself raises
-            when JAX traces it is passed on.
-    """
+    """Have JAX trace a function."""
     given = list(names) if names is not None else _parameter_names(function, arguments.positional)
     # JAX orders the arrays of keywords by name.
     arguments = arguments._replace(keywords=dict(sorted(arguments.keywords.items())))

@@ -112,11 +112,7 @@ def name_of(state: State, index: int) -> str:
 
 
 def changes(state: State, jaxpr: Any) -> list[bool]:
-    """Return whether a call changes each array of a module's state.
-
-    Raises:
-        TosaConvertError: "frontend-failed" if a call makes further state.
-    """
+    """Return whether a call changes each array of a module's state."""
     count = len(state.names)
     after = jaxpr.outvars[len(jaxpr.outvars) - count :]
     if len(after) != count or len(jax.tree.leaves(state.tree)) != count:

@@ -26,11 +26,7 @@ from tosa_convert.frontends.recipes import reduce_by_halves
 
 
 def _merged(a: Array, axes: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Return the sizes of an array after merging neighbours that are all reduced, or all kept.
-
-    Returns:
-        The sizes, and which of them are reduced.
-    """
+    """Return the sizes of an array after merging neighbours that are all reduced, or all kept."""
     sizes: list[int] = []
     kinds: list[bool] = []
     for axis, size in enumerate(a.shape):

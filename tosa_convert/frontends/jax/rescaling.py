@@ -47,15 +47,7 @@ def is_rescaled(scales: npt.NDArray[np.float64]) -> bool:
 
 
 def rescale(array: Any, scales: tuple[float, ...], axis: int, zero: int, dtype: Any) -> Any:
-    """Have JAX trace `round(array * scale) + zero`, saturated.
-
-    Args:
-        array: of INT32.
-        scales: one, or one for each index of the axis.
-        axis: a dimension of the array.
-        zero: the zero point of the result.
-        dtype: the element type of the result, int8 or, if `zero` is 0, int16.
-    """
+    """Have JAX trace `round(array * scale) + zero`, saturated."""
     return _RESCALE.bind(array, scales=scales, axis=axis, zero=zero, dtype=np.dtype(dtype))
 
 

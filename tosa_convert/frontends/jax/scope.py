@@ -58,9 +58,6 @@ class NotLowered(Exception):
 def carrier(dtype: Any) -> np.dtype[Any]:
     """Return the numpy type whose TOSA counterpart holds the bits of an element type of JAX.
 
-    Raises:
-        NotLowered: TOSA has none.
-
     Example:
         >>> carrier(np.dtype("uint8")), carrier(np.dtype("float32"))
         (dtype('int8'), dtype('float32'))
@@ -263,14 +260,7 @@ class Scope:
         )
 
     def apply(self, name: str, operands: Sequence[Array], kind: Any, **attributes: Any) -> Array:
-        """Add an operator of whole arrays.
-
-        Args:
-            name: The function of the builder.
-            operands: Its tensors.
-            kind: The element type of the result in JAX.
-            attributes: Its attributes, and operands that are shapes.
-        """
+        """Add an operator of whole arrays."""
         function = getattr(self.builder, name)
         return self.array(function(*map(self.whole, operands), **attributes), kind)
 

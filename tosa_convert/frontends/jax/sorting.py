@@ -34,14 +34,7 @@ def sort(step: Step) -> list[Array]:
 
 
 def sort_by(arrays: Sequence[Any], axis: int, comes_before: Callable[..., Any]) -> Sequence[Any]:
-    """Have JAX trace a stable sort of arrays by a function.
-
-    Args:
-        arrays: arrays of one shape.
-        axis: the dimension along which they are sorted.
-        comes_before: whether the elements of a place come before those of another: takes two
-            numbers for each array.
-    """
+    """Have JAX trace a stable sort of arrays by a function."""
     numbers = [jax.ShapeDtypeStruct((), array.dtype) for array in arrays for _ in range(2)]
     compare = jax.make_jaxpr(comes_before)(*numbers)
     found: Sequence[Any] = _SORT_BY.bind(*arrays, axis=axis, compare=compare)

@@ -109,12 +109,7 @@ def lower(request: Request, folder: Path) -> Interface:
 
 
 def _signatures(tensorflow: Any, folder: Path, request: Request) -> list[str]:
-    """Return the signatures of a SavedModel, the one that is converted first.
-
-    Raises:
-        TosaConvertError: "frontend-failed" if it has no signature; "unknown-function" if it has none of
-            the name that is asked for.
-    """
+    """Return the signatures of a SavedModel, the one that is converted first."""
     shown = request.shown or str(folder)
     names = list(tensorflow.saved_model.load(str(folder)).signatures)
     if not names:
@@ -150,10 +145,6 @@ def _of_graph_def(tensorflow: Any, source: Path, request: Request) -> Any:
     """Return the converter of a frozen GraphDef.
 
     Its placeholders are the inputs, and what no other node takes are the outputs.
-
-    Raises:
-        TosaConvertError: "unrecognised-input" for a damaged file; "frontend-failed" for a graph with
-            variables, whose values are elsewhere.
     """
     from google.protobuf.message import DecodeError
 
@@ -334,15 +325,7 @@ def name_outputs(interface: Interface, names: Sequence[str]) -> None:
 def add_source(
     interface: Interface, model: Any, tflite: TfliteFile, file: str, lines: Mapping[int, int]
 ) -> None:
-    """Add what the user calls the outputs and the operators to the interface of a TFLite model.
-
-    Args:
-        interface: gets the names of outputs, and the location of what makes each tensor.
-        model: the Keras model.
-        tflite: the facts of the TFLite model.
-        file: the user's file.
-        lines: those of layers, as of `layer_lines`.
-    """
+    """Add what the user calls the outputs and the operators to the interface of a TFLite model."""
     layers = {layer.name: layer for layer in _layers(model)}
     made_by = {}
     name_outputs(interface, _output_names(model))

@@ -31,10 +31,6 @@ def fix_sizes(model: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
     The model itself is returned if none of its open sizes is given, or if sizes contradict it, which is
     found later. A class with a `call` of its own, whose sizes TFLite would compute, is called with an
     input of the sizes for which it was built; dictionaries of inputs and outputs become lists.
-
-    Args:
-        model: a keras.Model.
-        shapes: input, or `arg0` for the first one, -> its sizes.
     """
     import keras
 
@@ -75,9 +71,6 @@ def prepared(model: Any) -> Iterator[None]:
 
     TFLite writes a step into the sequence by slices of computed sizes, which TOSA does not have, and
     Keras draws the seeds of dropout in inference, too.
-
-    Raises:
-        TosaConvertError: "not-lowered" for a layer that computes something else then.
     """
     import keras
 

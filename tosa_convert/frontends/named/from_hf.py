@@ -36,11 +36,6 @@ def make_model(wanted: Wanted) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
 
     The name is that of a folder or of a model on the hub; with random weights it may also be a type of
     model, such as `bert`, which has the configuration that transformers has for it.
-
-    Raises:
-        TosaConvertError: "frontend-missing"; "frontend-failed" for an unknown name or task, a class
-            that transformers does not have for the task, or weights that cannot be had;
-            "unknown-argument" or "option-conflict" for shapes.
     """
     with imports_of("hf"):
         import torch
@@ -74,11 +69,7 @@ def make_model(wanted: Wanted) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
 
 
 def _refuse_too_large(module: Any, wanted: Wanted) -> None:
-    """Say how large the model will be, which has no memory yet; refuse what the machine does not hold.
-
-    Raises:
-        TosaConvertError: "frontend-failed".
-    """
+    """Say how large the model will be; refuse what the machine does not hold."""
     count = sum(tensor.numel() for tensor in module.parameters())
     size, memory = 4 * count / 2**30, _memory() / 2**30
     text = f"it has {count:,} parameters, {size:.1f} GiB in FP32"

@@ -14,12 +14,7 @@ _INPUT: Final = "image"
 
 
 def make_model(wanted: Wanted) -> Any:
-    """Return a model of keras.applications with an input of fixed sizes.
-
-    Raises:
-        TosaConvertError: "frontend-missing"; "frontend-failed" for an unknown name, or weights that
-            cannot be had; "unknown-argument" or "option-conflict" for shapes.
-    """
+    """Return a model of keras.applications with an input of fixed sizes."""
     with imports_of("keras"):
         import keras
     known = {

@@ -15,12 +15,7 @@ from tosa_convert.frontends.named.wanted import (
 
 
 def make_model(wanted: Wanted) -> tuple[Any, tuple[Any, ...]]:
-    """Return a model of timm and an image of the size that its configuration names.
-
-    Raises:
-        TosaConvertError: "frontend-missing"; "frontend-failed" for an unknown name, or weights that
-            cannot be had; "unknown-argument" or "option-conflict" for shapes.
-    """
+    """Return a model of timm and an image of the size that its configuration names."""
     with imports_of("timm"):
         import timm as library
         import torch

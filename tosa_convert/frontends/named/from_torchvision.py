@@ -22,12 +22,7 @@ _FLOW: Final = 128
 
 
 def make_model(wanted: Wanted) -> tuple[Any, tuple[Any, ...]]:
-    """Return a model of torchvision and images of the size that its weights were trained with.
-
-    Raises:
-        TosaConvertError: "frontend-missing"; "frontend-failed" for an unknown name, or weights that
-            cannot be had; "unknown-argument" or "option-conflict" for shapes.
-    """
+    """Return a model of torchvision and images of the size that its weights were trained with."""
     with imports_of("torchvision"):
         import torch
         from torchvision import models

@@ -24,10 +24,6 @@ def example_inputs(torch: Any, module: Any, wanted: Wanted) -> dict[str, Any]:
 
     They are the main input of its class and those that the model does not run without: masks, the
     tokens of a decoder, the image beside a text.
-
-    Raises:
-        TosaConvertError: "frontend-failed" for a main input that is none of these; "unknown-argument"
-            or "option-conflict" for shapes.
     """
     config, main = module.config, module.main_input_name
     taken = inspect.signature(module.forward).parameters

@@ -45,11 +45,7 @@ class Wanted:
         assumed.append(f"{self.shown}: {text}")
 
     def shape(self, name: str, default: Sequence[int]) -> tuple[int, ...]:
-        """Return the sizes of an input: those that were asked for, or the default with a remark.
-
-        Raises:
-            TosaConvertError: "option-conflict" for another number of sizes.
-        """
+        """Return the sizes of an input: those that were asked for, or the default with a remark."""
         text = "x".join(map(str, default))
         if name not in self.shapes:
             self.assume(f"the input {name} is {text}; --input-shape {name}=... changes it")
@@ -62,11 +58,7 @@ class Wanted:
         return found
 
     def size(self, name: str, default: int) -> int:
-        """Return a size that several inputs share, by its name: "batch", "sequence".
-
-        Raises:
-            TosaConvertError: "option-conflict" for several numbers.
-        """
+        """Return a size that several inputs share, by its name: "batch", "sequence"."""
         if name not in self.shapes:
             return default
         self.used.add(name)
@@ -77,11 +69,7 @@ class Wanted:
         return found[0]
 
     def refuse_unused(self, inputs: Iterable[str], sizes: Iterable[str] = ("batch",)) -> None:
-        """Refuse shapes of what the model does not have.
-
-        Raises:
-            TosaConvertError: "unknown-argument".
-        """
+        """Refuse shapes of what the model does not have."""
         unknown = sorted(self.shapes.keys() - self.used)
         if unknown:
             message = f"no input or size is called {', '.join(unknown)}"
@@ -97,11 +85,7 @@ class Wanted:
 
     @contextlib.contextmanager
     def made(self) -> Iterator[None]:
-        """Say that the library does not make the model, or has no trained weights for it.
-
-        Raises:
-            TosaConvertError: "frontend-failed" for what the library raises inside the block.
-        """
+        """Say that the library does not make the model, or has no trained weights for it."""
         try:
             yield
         except TosaConvertError:
@@ -117,11 +101,7 @@ class Wanted:
 
 @contextlib.contextmanager
 def imports_of(library: str) -> Iterator[None]:
-    """Refuse a library that is not installed, by the extra that has it, or that does not fit another.
-
-    Raises:
-        TosaConvertError: "frontend-missing"; "frontend-failed" if it is there and does not import.
-    """
+    """Refuse a library that is not installed, by the extra that has it, or that does not fit another."""
     try:
         yield
     except ModuleNotFoundError as error:

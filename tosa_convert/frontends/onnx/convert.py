@@ -91,11 +91,7 @@ def lower(request: Request, folder: Path) -> Interface:
 
 
 def checked(source: Path, shown: str) -> tuple[Any, Weights]:
-    """Load the model of a file, and its weights.
-
-    Raises:
-        TosaConvertError: "unrecognised-input" for a damaged file.
-    """
+    """Load the model of a file, and its weights."""
     try:
         model, weights = load(source)
     except DecodeError as error:
@@ -134,9 +130,6 @@ def refuse_invalid(source: Path, shown: str) -> None:
     """Refuse a model that onnx's checker refuses.
 
     Called when the model does not lower: many models that the checker refuses do.
-
-    Raises:
-        TosaConvertError: "unrecognised-input" with what the checker says.
     """
     try:
         onnx.checker.check_model(source, full_check=True)
@@ -208,18 +201,7 @@ def lower_model(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     cutter: Cutter | None = None,
 ) -> Any:
-    """Lower a model to a module of TOSA with the function `main`.
-
-    Args:
-        model: without the data of its large tensors, so that one over 2 GiB can be copied.
-        weights: that data.
-        scratch: a folder for files that the module may refer to.
-        shapes: sizes for inputs with dimensions that are not fixed.
-        cutter: cuts out the operators that do not lower; None to refuse them.
-
-    Raises:
-        NotLoweredError: with every operator that does not lower, or that cannot be cut out.
-    """
+    """Lower a model to a module of TOSA with the function `main`."""
     if shapes:
         set_shapes(model, shapes)
     if all(row.domain not in ("", "ai.onnx") for row in model.opset_import):
@@ -346,12 +328,7 @@ def _of_torch(row: Unlowered, *, kinds: Mapping[str, str]) -> Unlowered:
 
 
 def set_shapes(model: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Fix the sizes of inputs in place; a dimension that has a name gets one size everywhere.
-
-    Raises:
-        TosaConvertError: "unknown-argument" for a name that no input has, "option-conflict" for sizes
-            that contradict the model.
-    """
+    """Fix the sizes of inputs in place; a dimension that has a name gets one size everywhere."""
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = {info.name: info for info in model.graph.input if info.name not in constants}
     for name in shapes:

@@ -35,12 +35,7 @@ _OTHER_FORM: Final = "it does not have the operands, shapes or attributes that O
 
 
 def decompose(model: Any, weights: Weights) -> tuple[Any, dict[Unlowered, int]]:
-    """Apply every decomposition, compute constants and infer shapes; also return what is refused.
-
-    Args:
-        model: not used any more by the caller.
-        weights: the data of its large tensors.
-    """
+    """Apply every decomposition, compute constants and infer shapes; also return what is refused."""
     # Why a node stays, by its outputs: only in the end is it known that no round helps.
     refused: dict[tuple[str, ...], Unlowered] = {}
     adopt(model)
@@ -166,11 +161,7 @@ def _replacement(node: Any, values: Values, opset: int, prefix: str) -> list[Any
 
 
 def _of_another_domain(node: Any, values: Values, opset: int, prefix: str) -> list[Any]:
-    """Return the nodes that replace an operator that ONNX does not define.
-
-    Raises:
-        RefusedError: for every other; torch-mlir does not import it.
-    """
+    """Return the nodes that replace an operator that ONNX does not define."""
     own = MICROSOFT.get(node.op_type) if node.domain == DOMAIN else None
     if own is None:
         raise RefusedError("ONNX does not define it")

@@ -39,11 +39,6 @@ def fold_with_onnxruntime(model: Any, folder: Path, weights: Weights) -> Any | N
 
     They compute constants and shapes, inline functions, and fold BatchNormalization into convolutions.
     Tensors that they do not change stay in the files where they are.
-
-    Args:
-        model: without the data of its large tensors.
-        folder: where the result may be written; `weights` gets its files.
-        weights: the data of the large tensors.
     """
     path = folder / "folded.onnx"
     if _optimised(model, path, weights.folder):
@@ -82,15 +77,7 @@ def _optimised(model: Any, path: Path, weights: Path, *, data_file: str = "") ->
 
 
 def _optimise(model: Any, path: Path, weights: Path, data_file: str) -> bool:
-    """Have onnxruntime write the optimised model.
-
-    Args:
-        model: without the data of its large tensors.
-        path: where it is written.
-        weights: the folder with the data.
-        data_file: a file for all large tensors beside the model; "": those that stay as they are stay
-            where they are, and the others are written into the model.
-    """
+    """Have onnxruntime write the optimised model."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

@@ -84,14 +84,7 @@ def inlined(node: Any, function: Any, prefix: str) -> list[Any]:
 def copied(
     nodes: Iterable[Any], names: dict[str, str], prefix: str, given: Mapping[str, Any] | None = None
 ) -> list[Any]:
-    """Copy the nodes of a body. Values that they make get a prefix, and are added to `names`.
-
-    Args:
-        nodes: the nodes, in order.
-        names: names of the body -> names outside of it. Others stay as they are.
-        prefix: what the names of values begin with.
-        given: the attributes to which the nodes may refer.
-    """
+    """Copy the nodes of a body. Values that they make get a prefix, and are added to `names`."""
     found = []
     for inner in nodes:
         node = _bound(inner, names, given or {})

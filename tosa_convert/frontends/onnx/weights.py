@@ -59,12 +59,7 @@ class Weights:
         self._own: dict[str, Path] = {}
 
     def bytes_of(self, tensor: Any) -> Array:
-        """Return the data of a tensor as bytes, a view of the mapped file.
-
-        Raises:
-            TosaConvertError: "missing-data" if the file does not have it, "unsafe-path" if it is not in
-                the model's folder.
-        """
+        """Return the data of a tensor as bytes, a view of the mapped file."""
         entries = _entries(tensor)
         data = self._file(entries.get("location", ""), tensor.name)
         start = _whole(entries.get("offset", "0"))
@@ -123,11 +118,7 @@ class Weights:
 
 
 def load(path: Path) -> tuple[Any, Weights]:
-    """Load a model without the data of its large tensors, and the files that have it.
-
-    Raises:
-        TosaConvertError: "missing-data" or "unsafe-path" for external data that is not in its place.
-    """
+    """Load a model without the data of its large tensors, and the files that have it."""
     real = path.resolve()
     model = _without_data(_mapped(real), real.name)
     weights = Weights(real.parent)
@@ -155,12 +146,7 @@ def _mapped(path: Path) -> Array:
 
 
 def _without_data(data: Array, location: str) -> Any:
-    """Parse the model of a file, whose large tensors refer to that file.
-
-    Args:
-        data: the file.
-        location: how tensors refer to it.
-    """
+    """Parse the model of a file, whose large tensors refer to that file."""
     try:
         pieces = _of_model(data.data, location)
     except ValueError:

@@ -29,17 +29,7 @@ _ELEMENTS: Final[Mapping[str, str]] = {
 
 
 def joined(whole: Whole, folder: Path, options: ReadOptions, frontend: str) -> Graph:
-    """Join the programs of parts into one.
-
-    Args:
-        whole: the parts, and which values they exchange.
-        folder: has their files, and `constants.npz` if there are constants.
-        options: how the files are read.
-        frontend: for messages.
-
-    Raises:
-        TosaConvertError: "frontend-failed" if the parts do not fit one another; what reading raises.
-    """
+    """Join the programs of parts into one."""
     graphs = [
         read(open_input(folder / part.file, options, where=part.file), options)
         for part in whole.parts

@@ -88,13 +88,7 @@ class Parts:
         return [step for step in self.steps if isinstance(step, OperatorStep)]
 
     def interface(self, files: Sequence[str], constants: str | None, source: str) -> dict[str, Any]:
-        """Return what has to be known to run the parts, for a JSON file.
-
-        Args:
-            files: the name of each program's file.
-            constants: that of the .npz file with the constants; None if there are none.
-            source: the model.
-        """
+        """Return what has to be known to run the parts, for a JSON file."""
         names = iter(files)
         steps = [
             {
@@ -134,15 +128,6 @@ def parts_of(graph: Graph, cut: Cut, source: str) -> Parts:
 
     A value is computed as early as the operators that it depends on allow, so that there is at most one
     program more than operators follow one another.
-
-    Args:
-        graph: the program, with the arguments and results that `cut` says; it is not changed.
-        cut: what was cut out.
-        source: the model, for messages.
-
-    Raises:
-        TosaConvertError: "not-lowered" if the program has variables, which several programs cannot
-            share.
     """
     _refuse_states(graph, cut, source)
     return _Partition(graph, cut).parts()

@@ -176,11 +176,7 @@ class Interface:
 
     @classmethod
     def from_json(cls, text: str) -> Interface:
-        """Return the interface of a JSON text that `to_json` made.
-
-        Raises:
-            ValueError, TypeError, KeyError: it is another text.
-        """
+        """Return the interface of a JSON text that `to_json` made."""
         row = json.loads(text)
         if not row:
             raise ValueError("it is empty")

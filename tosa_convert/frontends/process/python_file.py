@@ -37,9 +37,6 @@ def call_factory(path: Path, member: str, users_folder: str = "") -> Any:
     The file can import what is beside it. No compiled copies are written, and none of the file itself is
     read: a copy is taken for current if the file was changed in the second in which it was made. Random
     numbers are seeded, so that the runtime that calls the file for `--check` makes the same weights.
-
-    Raises:
-        TosaConvertError: "frontend-failed" if the file has no such function, or raises.
     """
     own = os.getcwd()
     os.chdir(users_folder or own)
@@ -51,11 +48,7 @@ def call_factory(path: Path, member: str, users_folder: str = "") -> Any:
 
 
 def tuple_of_arguments(arguments: Any, where: str) -> tuple[Any, ...]:
-    """Return example arguments as a tuple. An array that is not in one is the only argument.
-
-    Raises:
-        TosaConvertError: "frontend-failed" for a dictionary, or what is not several arguments.
-    """
+    """Return example arguments as a tuple. An array that is not in one is the only argument."""
     if hasattr(arguments, "shape"):
         return (arguments,)
     if isinstance(arguments, Mapping) or not isinstance(arguments, Iterable):

@@ -78,11 +78,7 @@ _hints: Final[Callable[[Any], dict[str, Any]]] = cache(get_type_hints)
 
 
 def restored(kind: type[_T], row: Any) -> _T:
-    """Return a dataclass from what JSON makes of its `dataclasses.asdict`.
-
-    Raises:
-        ValueError, TypeError, KeyError: the row is of something else.
-    """
+    """Return a dataclass from what JSON makes of its `dataclasses.asdict`."""
     if not isinstance(row, dict):
         raise TypeError(f"found {type(row).__name__}, expected the fields of {kind.__name__}")
     hints = _hints(kind)
@@ -113,9 +109,6 @@ def numeric_shapes(given: Mapping[str, tuple[int | str, ...]]) -> dict[str, tupl
     """Return the shapes with a number for each symbol.
 
     Entries that only give a symbol its value are left out.
-
-    Raises:
-        TosaConvertError: "option-conflict" for sizes that stay open: a framework gets numbers.
 
     Example:
         >>> numeric_shapes({"x": ("B", 3), "B": (8,)})

@@ -66,26 +66,7 @@ def run_converter(
     when_started: Callable[[], object] | None = None,
     server: KeptProcess | None = None,
 ) -> Interface:
-    """Lower a model in a child process.
-
-    Args:
-        request: the model and how to lower it.
-        folder: an empty folder, which gets `program.mlirbc` and what else the converter writes.
-        python: the Python that has the framework; by default this one.
-        timeout: seconds of wall-clock time.
-        memory: bytes that the converter may take (Linux); 0 for any number.
-        when_started: called as soon as the child runs, for what this process can do meanwhile.
-        server: the process for models of this frontend and this Python, if there is one; it does not
-            call `when_started`.
-
-    Returns:
-        What the converter says of the program.
-
-    Raises:
-        TosaConvertError: "frontend-missing" if a package or `python` is missing; "frontend-failed" if
-            the converter refused the model, crashed, took too much memory, or did not end in time; what
-            the converter itself found wrong, such as "unknown-argument".
-    """
+    """Lower a model in a child process."""
     name = request.frontend
     frontend(name)  # refused here, before a process is started
     (folder / REQUEST_FILE).write_text(request.to_json(), encoding="utf-8")
@@ -110,11 +91,7 @@ def run_converter(
 
 
 def packages_of(python: str = "", *, timeout: float = 60) -> list[Installed]:
-    """Return the packages of every frontend in a Python; by default in this one.
-
-    Raises:
-        TosaConvertError: "frontend-missing" if it cannot be started, "frontend-failed" if it fails.
-    """
+    """Return the packages of every frontend in a Python; by default in this one."""
     if not python:
         return all_installed()
     with temporary_folder("tosa-frontend-") as name:

@@ -34,11 +34,7 @@ _HEX: Final = re.compile(r'dense<"0x([0-9A-Fa-f]*)">')
 
 
 def dtype_of(kind: Any) -> Any:
-    """Return the element type of a type of MLIR, such as `tensor<4xf32>` or `f32`.
-
-    Raises:
-        NotLowered: JAX does not have it.
-    """
+    """Return the element type of a type of MLIR, such as `tensor<4xf32>` or `f32`."""
     element = str(kind.element_type if hasattr(kind, "element_type") else kind)
     name = _DTYPES.get(element)
     if name is None or not hasattr(jnp, name.replace("bool", "bool_")):
@@ -47,11 +43,7 @@ def dtype_of(kind: Any) -> Any:
 
 
 def shape_of(kind: Any) -> tuple[int, ...]:
-    """Return the shape of a tensor type.
-
-    Raises:
-        NotLowered: a dimension is not known.
-    """
+    """Return the shape of a tensor type."""
     shaped = ir.RankedTensorType(kind)
     if not shaped.has_static_shape:
         raise NotLowered(f"the type {kind} has unknown sizes", "set them with --input-shape")

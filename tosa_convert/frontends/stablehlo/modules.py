@@ -43,16 +43,7 @@ _MOST_NUMBERS: Final = 64
 
 
 def read_module(data: bytes, where: str, context: Any) -> Any:
-    """Parse a module.
-
-    Args:
-        data: the content of the file.
-        where: its name, for messages.
-        context: of JAX, which has the dialects.
-
-    Raises:
-        TosaConvertError: "malformed-mlir" with what MLIR says; "unsupported-dtype" for quantised types.
-    """
+    """Parse a module."""
     try:
         return _parsed(data, context)
     except (ir.MLIRError, ValueError, UnicodeDecodeError) as error:
@@ -174,16 +165,7 @@ def _keep_type(function: Any, argument: Any, kind: Any) -> None:
 
 
 def refined(module: Any, request: Request) -> Any:
-    """Return a module with the sizes of arguments set, and those of all other tensors inferred.
-
-    Args:
-        module: the module.
-        request: has the sizes of @main, by names of arguments or positions such as `arg0`.
-
-    Raises:
-        TosaConvertError: "unknown-argument" for sizes of no argument; "invalid-shape" for what does
-            not fit.
-    """
+    """Return a module with the sizes of arguments set, and those of all other tensors inferred."""
     (function,) = [row for row in functions(module) if symbol(ir, row) == MAIN]
     arguments = function.regions[0].blocks[0].arguments
     kinds = [argument.type for argument in arguments]

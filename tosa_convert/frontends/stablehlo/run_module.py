@@ -110,13 +110,6 @@ def evaluate(read: Callable[[Any], Any], arrays: Sequence[Any]) -> list[Any]:
     """Evaluate @main of a module with the interpreter.
 
     At an operation that it does not know it ends the process.
-
-    Args:
-        read: makes the module in a context.
-        arrays: the arguments.
-
-    Raises:
-        ValueError: types that numpy does not have.
     """
     with make_ir_context() as context, ir.Location.unknown():
         stablehlo.register_interpreter_dialect(context)

@@ -52,17 +52,6 @@ def complete_program(
     """Add decompositions and corrections to the program; return the warnings of reading it.
 
     A program in which operators of other dialects stayed is left as it is.
-
-    Args:
-        decomposed: the operators that are added, if there are any.
-        corrections: the lowerings that are corrected.
-        request: `narrow` applies.
-        folder: has the program.
-        file: the name of the converted file, for locations.
-        func: the function of the program; "" for the only one.
-
-    Raises:
-        TosaConvertError: "not-lowered" for a lowering that cannot be corrected; what reading raises.
     """
     options = ReadOptions(
         func=func or None,
@@ -111,11 +100,7 @@ def with_unsigned_bits(graph: Graph) -> Graph:
 
 
 def with_corrections(graph: Graph, wanted: Sequence[Wanted], source: str) -> Graph:
-    """Return the graph with these lowerings corrected, wherever they are.
-
-    Raises:
-        TosaConvertError: "not-lowered" for those whose lowering does not have the known form.
-    """
+    """Return the graph with these lowerings corrected, wherever they are."""
     changes = {one.name: one.row.change for one in wanted if one.row.change is not None}
     graph = change_blocks(graph, lambda _, block: _changed(block, changes))
     left: list[Wanted] = []
@@ -188,16 +173,7 @@ def _rewritten(block: Block, rows: Mapping[str, Wanted], left: dict[str, Wanted]
 
 
 def with_decompositions(graph: Graph, decomposed: Decomposed, file: str) -> Graph:
-    """Return the graph with the decompositions of the operators that were cut out.
-
-    Args:
-        graph: the program, with the arguments and results that the cut says; it is not changed.
-        decomposed: the operators.
-        file: the name of the model's file, for locations.
-
-    Raises:
-        TosaConvertError: "unrecognised-input" for an operator whose operands do not fit one another.
-    """
+    """Return the graph with the decompositions of the operators that were cut out."""
     main, cut = graph.main, decomposed.cut
 
     def value(place: int) -> str:

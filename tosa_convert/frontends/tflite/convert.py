@@ -83,11 +83,7 @@ def lower_file(path: Path, request: Request, folder: Path) -> Interface:
 
 
 def _interface(path: Path, request: Request, folder: Path) -> Interface:
-    """Lower the model in a file, and return what `lower_file` returns.
-
-    Raises:
-        DamagedError: the model is damaged. RuntimeError: the converter fails.
-    """
+    """Lower the model in a file, and return what `lower_file` returns."""
     data = map_file(path)
     model = read_tflite(data, request.func)
     chosen: bytes | memoryview = data
@@ -208,14 +204,6 @@ def _write_program(
     meanwhile: Callable[[], object],
 ) -> list[NotLowered]:
     """Write the program of a model; returns the operators that it fails with, which are left out.
-
-    Args:
-        model: the facts of what is converted, which may be a part of the model.
-        data: the whole model.
-        path: the file that is converted.
-        shapes: sizes of inputs, by the names of their tensors.
-        folder: where the program is written.
-        meanwhile: what this process does while the converter works in a fork.
 
     Raises RuntimeError if the converter fails and not because of one operator.
     """

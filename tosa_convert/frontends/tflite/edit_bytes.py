@@ -99,10 +99,6 @@ def with_first_subgraph(data: bytes | memoryview, number: int) -> bytes:
     """Return a model's bytes with a subgraph as the first one, and without signatures.
 
     The converter's main function is that of the first subgraph; the two change places.
-
-    Raises:
-        TosaConvertError: "option-conflict" if an operator calls one of the two.
-        DamagedError: the list of subgraphs is damaged.
     """
     root = root_table(data)
     codes = [
@@ -141,11 +137,7 @@ def _remove_signatures(changed: bytearray, root: Table) -> None:
 
 
 def without_operators(data: bytes | memoryview, rest: TfliteFile) -> bytes:
-    """Cut the main subgraph of a model down to the inputs, outputs and operators of `rest`.
-
-    Raises:
-        DamagedError: the model has no inputs or no outputs.
-    """
+    """Cut the main subgraph of a model down to the inputs, outputs and operators of `rest`."""
     changed = bytearray(data)
     root = root_table(data)
     main = next(root.tables(_SUBGRAPHS))
@@ -169,11 +161,7 @@ def without_operators(data: bytes | memoryview, rest: TfliteFile) -> bytes:
 
 
 def in_order(data: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
-    """Return a model with arguments and results in a given order; its only signature names them.
-
-    Raises:
-        TosaConvertError: "frontend-failed" if the signature has other names.
-    """
+    """Return a model with arguments and results in a given order; its only signature names them."""
     model = read_tflite(data)
     found = [model.input_name(tensor) for tensor in model.inputs]
     changed = bytearray(data)

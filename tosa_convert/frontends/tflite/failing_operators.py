@@ -25,14 +25,7 @@ _STDERR: Final = 2
 def failing_operators(
     model: TfliteFile, data: bytes | memoryview, path: Path, convert: Callable[[Path], object]
 ) -> list[NotLowered]:
-    """Find the operators with which the converter fails, each tried alone.
-
-    Args:
-        model: the facts of the model.
-        data: its bytes.
-        path: a file that may be written.
-        convert: the converter; it raises RuntimeError if it fails.
-    """
+    """Find the operators with which the converter fails, each tried alone."""
     rows = []
     for operator in model.operators:
         operands = [number for number in operator.inputs if number >= 0]

@@ -166,17 +166,7 @@ class TfliteFile:
 
 
 def read_tflite(data: bytes | memoryview, signature: str = "") -> TfliteFile:
-    """Read the facts of a model.
-
-    Args:
-        data: its bytes.
-        signature: the key of the one whose subgraph is read; "" for the first subgraph.
-
-    Raises:
-        TosaConvertError: "unknown-function" if the model has no such signature.
-        DamagedError: an offset leads out of the file, a number does not name anything, or a constant has
-            another size than its shape.
-    """
+    """Read the facts of a model."""
     try:
         return _model(root_table(data), signature)
     except DamagedError:
@@ -187,11 +177,7 @@ def read_tflite(data: bytes | memoryview, signature: str = "") -> TfliteFile:
 
 @contextlib.contextmanager
 def expected_form(model: TfliteFile, index: int, name: str) -> Iterator[None]:
-    """Around code that takes operands and options of an operator for granted.
-
-    Raises:
-        DamagedError: the code found them otherwise.
-    """
+    """Around code that takes operands and options of an operator for granted."""
     try:
         yield
     except (LookupError, ValueError, ArithmeticError, struct.error) as error:
@@ -259,7 +245,6 @@ def _subgraph(model: Table, number: int) -> TfliteFile:
 
 
 def _signature_of(model: Table, key: str) -> Table:
-    """Return the signature of a key."""
     rows = {row.text(2): row for row in model.tables(7)}
     if key not in rows:
         names = ", ".join(map(repr, rows)) or "none"

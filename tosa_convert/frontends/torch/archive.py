@@ -66,17 +66,7 @@ _TOO_LARGE: Final = "a file in it is larger than the archive"
 
 
 def load_archive(path: Path, shown: str, *, trusted: bool = False) -> Any:
-    """Load the program of a `.pt2` file.
-
-    Args:
-        path: the file.
-        shown: how messages name it.
-        trusted: whether code of the file may run.
-
-    Raises:
-        TosaConvertError: "frontend-failed" if loading it would run code; "unrecognised-input" if it is
-            damaged, or torch does not load it.
-    """
+    """Load the program of a `.pt2` file."""
     try:
         if not trusted:
             _refuse_code(path, shown)
@@ -167,11 +157,7 @@ def _plain_values_only() -> Iterator[None]:
 
 
 def _refuse_code(path: Path, shown: str) -> None:
-    """Refuse an archive with code, whatever its members are called.
-
-    Raises:
-        TosaConvertError: "frontend-failed". ValueError, zipfile.BadZipFile and others: it is damaged.
-    """
+    """Refuse an archive with code, whatever its members are called."""
     size = path.stat().st_size
     with zipfile.ZipFile(path) as archive:
         rows = archive.infolist()

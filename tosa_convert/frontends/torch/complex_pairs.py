@@ -52,11 +52,7 @@ def refuse_complex_inputs(program: Any) -> None:
 
 
 def write_as_pairs(program: Any) -> None:
-    """Rewrite the complex tensors of a decomposed program in place.
-
-    Raises:
-        NotLoweredError: with every operator and output that cannot be rewritten.
-    """
+    """Rewrite the complex tensors of a decomposed program in place."""
     _Writer(program).write()
 
 

@@ -156,13 +156,6 @@ def lower_program(program: Any, cutter: Cutter | None = None) -> tuple[Any, Sign
     """Lower a program to a module of TOSA with the function `main`; also return its signature.
 
     What torch-mlir does not lower is decomposed by torch where torch can, and tried again.
-
-    Args:
-        program: the exported program.
-        cutter: cuts out the operators that are left then; None to refuse them.
-
-    Raises:
-        NotLoweredError: with every operator that is left, or that cannot be cut out.
     """
     merge_tied(program)
     if refused := {**absent_types(program), **_control_flow(program)}:
@@ -242,15 +235,7 @@ def _decomposed(program: Any, table: dict[Any, Any]) -> tuple[Any, Signature, di
 def _lower_without(
     program: Any, cutter: Cutter, found: dict[Unlowered, int], left: dict[Unlowered, int]
 ) -> tuple[Any, Signature]:
-    """Lower a program without the operators that do not lower; return the module and the names.
-
-    Args:
-        program: the exported program.
-        cutter: cuts them out.
-        found: those of the program as it is.
-        left: those that were left after every decomposition; they have the locations of the operators
-            that they came from.
-    """
+    """Lower a program without the operators that do not lower; return the module and the names."""
     places = {row.location for row in left}
     help_of = (row.operator for row in found if row.location not in places)
     table = {

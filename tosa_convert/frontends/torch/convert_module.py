@@ -98,11 +98,7 @@ def lower(request: Request, folder: Path) -> Interface:
 
 
 def _read(request: Request, context: Any) -> Any:
-    """Parse a module; its operations have the places in the file.
-
-    Raises:
-        TosaConvertError: "malformed-mlir" with what MLIR says; "not-lowered" for another dialect.
-    """
+    """Parse a module; its operations have the places in the file."""
     try:
         return ir.Module.parseFile(request.source, context)
     except (ir.MLIRError, ValueError) as error:
@@ -158,16 +154,7 @@ def _element(kind: Any) -> str:
 
 
 def _lower(module: Any, cutter: Cutter | None, *, resized: bool) -> None:
-    """Lower a module in place.
-
-    Args:
-        module: the module, with one function.
-        cutter: cuts out the operators that do not lower; None to refuse them.
-        resized: whether the sizes of arguments were changed.
-
-    Raises:
-        NotLoweredError: with every operator that does not lower, or that cannot be cut out.
-    """
+    """Lower a module in place."""
     is_onnx = any(operator_name(row).startswith("onnx.") for row in list_operations(module))
     first = _FROM_ONNX if is_onnx else _FROM_SCRIPT if _is_script(module) else _FROM_TORCH
     if cutter is not None:

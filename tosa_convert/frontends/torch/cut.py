@@ -49,15 +49,10 @@ class Cutter:
 
     @property
     def function(self) -> Any:
-        """Return the function."""
         return self.module.body.operations[0].operation
 
     def lower(self, pipeline: str) -> None:
-        """Run a pipeline that converts operators, without those that it does not convert.
-
-        Raises:
-            NotLoweredError: with the operators that cannot be cut out.
-        """
+        """Run a pipeline that converts operators, without those that it does not convert."""
         for _ in range(_ROUNDS):
             try:
                 lower_or_list(self.module, pipeline)

@@ -90,9 +90,6 @@ def lower_or_list(module: Any, pipeline: str) -> None:
     """Run a pipeline that converts operators.
 
     A failed conversion leaves the module as it was before the pass, so that its operators can be tried.
-
-    Raises:
-        NotLoweredError: with every operator that it does not convert.
     """
     if pipeline in (TO_TOSA, _WITHOUT_FOLDS):
         repair(module)

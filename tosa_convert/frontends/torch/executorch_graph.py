@@ -117,12 +117,7 @@ def names_of(node: Any) -> list[str]:
 
 
 def read_graph(program: Any, bounds: Sequence[Boundary]) -> Reading:
-    """Find the delegates and the nodes that stay in torch.
-
-    Args:
-        program: the edge program after lowering.
-        bounds: its arguments and results, whose quantise and dequantise operators are left out.
-    """
+    """Find the delegates and the nodes that stay in torch."""
     reading = Reading()
     around = {bound.value for bound in bounds if bound.scale} | {
         bound.node.name for bound in bounds if bound.scale

@@ -91,11 +91,7 @@ class _View(io.RawIOBase):
 
 
 def read_pt2(data: memoryview) -> TorchHeader:
-    """Read what a program of torch.export has.
-
-    Raises:
-        ValueError: it is damaged, or of a torch that writes it in another form.
-    """
+    """Read what a program of torch.export has."""
     try:
         with zipfile.ZipFile(_View(data)) as archive:
             name = next((row for row in archive.namelist() if row.endswith(_MEMBER)), "")

@@ -47,13 +47,6 @@ def import_program(program: Any, cutter: Cutter | None = None) -> Any:
     """Import a program as a module of torch-mlir's dialect in backend form, with the function `main`.
 
     The module's weights are views of the tensors of the program, which must outlive it.
-
-    Args:
-        program: the exported program.
-        cutter: cuts out the operators that torch-mlir does not know; None to refuse them.
-
-    Raises:
-        NotLoweredError: with these operators.
     """
     hooks = FxImporterHooks()
     hooks.resolve_literal = _SharedLiterals().resolve

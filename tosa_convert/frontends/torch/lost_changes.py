@@ -22,9 +22,6 @@ def refuse_lost_changes(
     """Refuse a module that gives its arguments other tensors than it returns.
 
     It is called, on copies, if an argument is an object, a list or a dictionary; its state stays.
-
-    Raises:
-        TosaConvertError: "not-lowered" with the arguments.
     """
     given = (tuple(arguments), dict(keywords))
     if not any(map(_can_change, (*given[0], *given[1].values()))):

@@ -76,17 +76,7 @@ class MappedWeights(NamedTuple):
 
 
 def map_weights(path: Path, folder: Path, shown: str) -> MappedWeights:
-    """Map the large weights of a file, and those that are beside it.
-
-    Args:
-        path: the `.pt2` file. Weights that it lacks are in the `.safetensors` file of the same name.
-        folder: where the copy is written.
-        shown: how messages name the file.
-
-    Raises:
-        TosaConvertError: "mismatched-weights" if they are neither in the file nor beside it, or if
-            types or shapes differ; "malformed-weights".
-    """
+    """Map the large weights of a file, and those that are beside it."""
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
         config, rows = _rows(archive, _CONFIG)
@@ -141,11 +131,7 @@ def _rows(archive: zipfile.ZipFile, config: str) -> tuple[str, dict[str, Any]]:
 def _of_archive(
     path: Path, found: Mapping[str, tuple[dict[str, Any], zipfile.ZipInfo]]
 ) -> dict[str, Any]:
-    """Return views of the members of an archive; those of one member share its memory.
-
-    Raises:
-        ValueError: a weight lies outside of its member.
-    """
+    """Return views of the members of an archive; those of one member share its memory."""
     data = _mapped(path)
     shared: dict[str, Any] = {}
     tensors = {}

@@ -19,12 +19,7 @@ _NAMED: Final = re.compile(r'loc\("([^"]*)"')
 def report(
     found: Mapping[Unlowered, int], advise: Callable[[str], str] | None = None
 ) -> list[NotLowered]:
-    """Return one entry for each operator and reason, in the order of the program.
-
-    Args:
-        found: the operators.
-        advise: what else the framework knows to help with an operator; "" for nothing.
-    """
+    """Return one entry for each operator and reason, in the order of the program."""
     rows: dict[tuple[str, str], NotLowered] = {}
     for unlowered, count in found.items():
         key = unlowered.operator, unlowered.reason

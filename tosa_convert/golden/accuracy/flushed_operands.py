@@ -33,16 +33,7 @@ class _Flushing(Machine):
 def flushed_results(
     graph: Graph, inputs: Mapping[str, Array], wanted: Container[str]
 ) -> dict[str, Array]:
-    """Return tensors of the main block in FP64 that read subnormal numbers as zeros.
-
-    Args:
-        graph: the program.
-        inputs: an array for each of its inputs.
-        wanted: names of tensors.
-
-    Returns:
-        By name; empty if no input or constant has a subnormal number, or if the program does not run.
-    """
+    """Return tensors of the main block in FP64 that read subnormal numbers as zeros."""
     block = graph.main
     given = [(name, inputs[name]) for name in block.inputs if name in inputs]
     constants = (

@@ -141,13 +141,6 @@ def function_errors(
 
     Some bounds of TOSA grow with the operand: SIN of 60 in FP16 may be 3, and TANH of 60,000 may be -1,
     which no implementation gives. Where a function is 1 it may err as much as where it becomes 1.
-
-    Args:
-        operator: the function.
-        rule: what TOSA allows it.
-        exact: its results in FP64.
-        bounds: their bounds, if the rule has any.
-        dtype: the element type.
     """
     kind = operator.spec.name
     with np.errstate(all="ignore"):

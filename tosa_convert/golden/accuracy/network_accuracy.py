@@ -54,24 +54,7 @@ def measure(
     timeout: float = 0.0,
     batch: int = 0,
 ) -> dict[str, Spread]:
-    """Measure the spread of tensors of the main block.
-
-    Args:
-        graph: the program.
-        inputs: an array for each of its inputs.
-        wanted: names of tensors.
-        timeout: seconds for each run; 0 for no limit.
-        batch: another number means other random errors.
-
-    Returns:
-        The spread of each; that of the scales of a tensor which holds them is under "NAME/scale".
-        A run whose errors move an index out of range ends, and does not count. If most end, the tensors
-        from there on are measured by runs that move no operands of operators that decide; these go on
-        with indices that are in the range.
-
-    Raises:
-        TosaConvertError: "refmodel-failed" if the exact run is not defined; "refmodel-timeout".
-    """
+    """Measure the spread of tensors of the main block."""
     result: dict[str, Spread] = {}
     for moves in (True, False):
         machines = _machines(graph, batch)
@@ -111,15 +94,6 @@ def independent_runs(
 
     The errors of these runs are drawn independently of those that `measure` draws, and nothing moves the
     operands of operators that decide: each is what one correct implementation may compute.
-
-    Args:
-        graph: the program.
-        inputs: an array for each of its inputs.
-        batch: another number means other random errors.
-        timeout: seconds for each run; 0 for no limit.
-
-    Raises:
-        TosaConvertError: as `measure`.
     """
     machines = _machines(graph, _INDEPENDENT + batch)
     end = time.monotonic() + timeout * len(machines)

@@ -66,14 +66,7 @@ class Compliance:
     dot_product: DotProduct | None = None
 
     def problem(self, reference: Array, bounds: Array | None, actual: Array) -> str:
-        """Return why the official verifier refuses an array, or "".
-
-        Args:
-            reference: the result of the reference model; float64, from a run in FP64, unless the
-                dtype is an integer.
-            bounds: the tensor of its bounds mode, for the modes that need it.
-            actual: the array to judge, in the dtype's own numpy type.
-        """
+        """Return why the official verifier refuses an array, or ""."""
         if actual.shape != reference.shape:
             return f"expected shape {list(reference.shape)}, found {list(actual.shape)}"
         if actual.dtype != self.dtype.numpy:

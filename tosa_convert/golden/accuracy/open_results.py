@@ -55,16 +55,7 @@ def chooses_zeros(block: Block, operator: Operator, operands: Sequence[Value]) -
 def open_tensors(
     graph: Graph, inputs: Mapping[str, Array], golden: Mapping[str, Array]
 ) -> frozenset[str]:
-    """Return the tensors of the main block that depend on a result which TOSA leaves open.
-
-    Args:
-        graph: the program.
-        inputs: an array for each of its inputs.
-        golden: its outputs. The sign of a zero is looked for if one has an infinity.
-
-    Returns:
-        Names; none if the program does not run.
-    """
+    """Return the tensors of the main block that depend on a result which TOSA leaves open."""
     block = graph.main
     kinds = {op.spec.name for _, own in graph.blocks() for op in own.operators}
     has_zeros = not kinds.isdisjoint(_CHOOSING) and not kinds.isdisjoint(_SHOWS_SIGN)

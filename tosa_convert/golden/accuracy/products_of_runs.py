@@ -41,18 +41,7 @@ _MOST: Final = 2.0**30
 def results_of_runs(
     block: Block, operator: Operator, operands: Sequence[Sequence[Value]], exact: Array
 ) -> dict[int, Array]:
-    """Return the results of runs whose operands differ in one factor from those of the exact run.
-
-    Args:
-        block: the operator's.
-        operator: any operator; the result is empty if it adds no products, or of block-scaled tensors.
-        operands: of each run, the first of which is exact; what runs share is one array.
-        exact: the result of the exact run, in FP64.
-
-    Returns:
-        By the number of the run. One that is not there has to be computed by itself: several of its
-        operands differ, or a difference is large or not finite.
-    """
+    """Return the results of runs whose operands differ in one factor from those of the exact run."""
     factors = SUMS_OF_PRODUCTS.get(operator.spec.name, {})
     found: dict[int, Array] = {}
     if any(isinstance(value, Scaled) for value in operands[0]):

@@ -155,16 +155,7 @@ def _in_short(reached: Array) -> Reached:
 def exact_elements(
     graph: Graph, inputs: Mapping[str, Array], names: Iterable[str]
 ) -> dict[str, Array]:
-    """Return which elements of tensors no error reaches, of those that have some beside others.
-
-    Args:
-        graph: the program.
-        inputs: an array for each of its inputs.
-        names: tensors of the main block.
-
-    Returns:
-        By name; empty if the program does not run.
-    """
+    """Return which elements of tensors no error reaches, of those that have some beside others."""
     block = graph.main
     makers = {name: op for op in block.operators for name in op.outputs}
     wanted = [name for name in names if _may_mix(graph, makers, name)]

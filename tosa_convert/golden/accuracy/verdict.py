@@ -70,22 +70,7 @@ def judge(
     at: Mapping[str, tuple[str, str]] | None = None,
     notes: tuple[str, ...] = (),
 ) -> Comparison:
-    """Compare tensors of a graph's main block with the golden ones.
-
-    Args:
-        graph: the program that both sides computed.
-        inputs: an array for each of its inputs.
-        golden: the tensors' arrays in their own types, from the reference model.
-        actual: those of the backend.
-        tolerances: for tensors by name, instead of the rules.
-        options: how the reference model runs.
-        at: operator and location by tensor, if not those of the graph.
-        notes: for the report.
-
-    Returns:
-        The comparison of each tensor of `golden`. If the reference model does not run in FP64, a
-        note says so, and the tensors are compared within a tolerance.
-    """
+    """Compare tensors of a graph's main block with the golden ones."""
     compared = [key for key in golden if key in actual]
     places = origins(graph) if at is None else at
     with scratch_folder() as folder:

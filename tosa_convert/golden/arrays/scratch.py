@@ -38,12 +38,7 @@ def file_errors(path: PathLike, hint: str = "") -> Iterator[None]:
 
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[Path]:
-    """Make a temporary folder that is removed after the `with` block.
-
-    Raises:
-        TosaConvertError: `file-error` if it cannot be created, or if the block raises an OSError:
-            nothing but the files of this folder is touched there without handling of its own.
-    """
+    """Make a temporary folder that is removed after the `with` block."""
     folder = new_scratch_folder()
     try:
         with scratch_errors(folder):

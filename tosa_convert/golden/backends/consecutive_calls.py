@@ -33,22 +33,7 @@ def call_in_a_row(
     machine: Machine,
     folder: Path,
 ) -> list[Mapping[str, Array]]:
-    """Return a model's outputs, and the states of its variables, after each of several calls.
-
-    Args:
-        software: one of WITH_STATES.
-        original: the model.
-        graph: its program.
-        calls: the inputs of each call, by name.
-        machine: where the software runs, all calls in one run.
-        folder: an empty one, which has the results.
-
-    Returns:
-        Arrays by name; states as `variable:NAME`, without those that the model does not have.
-
-    Raises:
-        TosaConvertError: "missing-backend", "backend-failed".
-    """
+    """Return a model's outputs, and the states of its variables, after each of several calls."""
     slots = input_slots(graph)
     given = [inputs[slot.key] for inputs in calls for slot in slots]
     asked = {"calls": len(calls), "states": list(variables_of(graph))}

@@ -70,17 +70,7 @@ def by_position(
     name: str,
     changed: Sequence[Callable[..., Array]] = (),
 ) -> LazyArrays:
-    """Return a model's outputs by the names that the program has for them.
-
-    Args:
-        graph: the program.
-        outputs: their readers in order, which get the expected shape as `read_npy` does.
-        name: of the software.
-        changed: the inputs that the model writes to, which may be the program's last outputs.
-
-    Raises:
-        TosaConvertError: "backend-failed".
-    """
+    """Return a model's outputs by the names that the program has for them."""
     # A program may return a tensor twice.
     wanted = [slot for output in graph.main.outputs for slot in slots(graph.main, output)]
     if len(wanted) == len(outputs) + len(changed):

@@ -58,16 +58,7 @@ def write_files_read() -> None:
 
 
 def prepare(software: str, load_file: Callable[[], object]) -> bool:
-    """Import what the runs of some software need, before this process forks for each of them.
-
-    Args:
-        software: one of FORKED.
-        load_file: imports the user's file, for "python".
-
-    Returns:
-        Whether it may be forked: not if the user's file has started threads, which a fork does not have,
-        or keeps files, sockets or devices open, which forks would share.
-    """
+    """Import what the runs of some software need, before this process forks for each of them."""
     for names in _IMPORTED[software]:
         _import_first(names)
     if software != "python":

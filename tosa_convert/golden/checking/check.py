@@ -283,18 +283,7 @@ class CheckPlan:
 def check_inputs(
     graph: Graph, inputs: Mapping[str, Array], name: str, opener: OpenBackend, plan: CheckPlan
 ) -> Comparison:
-    """Compare a program with a backend on one set of inputs.
-
-    Args:
-        graph: the program.
-        inputs: an array for each of its inputs.
-        name: of the folder that saves them.
-        opener: the backend.
-        plan: how they are checked.
-
-    Raises:
-        TosaConvertError: as `check`; "option-conflict" if recorded results are to be repeated.
-    """
+    """Compare a program with a backend on one set of inputs."""
     backend = opener(inputs)
     if plan.repeat > 1 and isinstance(backend, Record) and backend.files is None:
         message = "recorded results cannot be computed again"
@@ -428,17 +417,7 @@ def edge_sets(
 def calibration_inputs(
     graph: Graph, path: Path, given: Mapping[str, Array]
 ) -> Iterator[tuple[str, dict[str, Array]]]:
-    """Iterate over the samples of an `.npz` file whose arrays have samples as their first dimension.
-
-    Args:
-        graph: the program.
-        path: the file, with arrays by the names of inputs.
-        given: arrays of the inputs that the file does not have.
-
-    Raises:
-        TosaConvertError: "file-error", and "input-mismatch" for an array that is not a number of
-            samples of its input.
-    """
+    """Iterate over the samples of an `.npz` file whose arrays have samples as their first dimension."""
     arrays = dict(stored_arrays(path))
     slots = {slot.key: slot for slot in input_slots(graph)}
     findings = Findings()

@@ -34,21 +34,7 @@ def check_seeds(
     *,
     edges: bool = True,
 ) -> dict[str, Comparison]:
-    """Check a program on random inputs of the first seeds, and on their edge inputs.
-
-    Args:
-        program: anything that `golden.run` takes.
-        against: the text that names a backend.
-        count: of seeds.
-        note: called with the reason if a seed has no edge inputs.
-        edges: with edge inputs, if the backend takes them.
-
-    Returns:
-        The comparisons by the names of the inputs, such as "edges-1000".
-
-    Raises:
-        TosaConvertError: as `check`.
-    """
+    """Check a program on random inputs of the first seeds, and on their edge inputs."""
     graph = as_graph(program, AS_IT_IS)
     edges = edges and bool(input_slots(graph)) and takes_edge_inputs(against)
     results: dict[str, Comparison] = {}

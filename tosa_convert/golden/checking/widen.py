@@ -36,10 +36,6 @@ def widened(graph: Graph) -> Graph:
     """Return a program with tensors, constants and accumulators of FP32 in place of shorter floats.
 
     Constants are converted exactly. A CAST between types that become one is an IDENTITY.
-
-    Raises:
-        TosaConvertError: "option-conflict" for block-scaled tensors, CUSTOM operators, and a program
-            that has nothing to widen.
     """
     findings = Findings()
     is_any = False

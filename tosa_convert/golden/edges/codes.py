@@ -47,7 +47,6 @@ def codes_of(array: Array, row: DType) -> Array:
 
 
 def elements_of(codes: Array, row: DType) -> Array:
-    """Return the elements that have these codes."""
     target: np.dtype[Any] = row.numpy
     if not row.is_float:
         narrow = codes.astype(np.int8) if row.name == "INT4" else codes

@@ -125,11 +125,7 @@ class Elements:
 
 
 def moved_ids(block: Block, operator: Operator, operands: Sequence[Array]) -> tuple[Array, Array]:
-    """Return for each element of the result of an operator that moves elements where it is from.
-
-    Returns:
-        The position of the operand, -1 for none; and the element of the operand.
-    """
+    """Return for each element of the result of an operator that moves elements where it is from."""
     spec = operator.spec
     count = len(operands)
     offset = 0

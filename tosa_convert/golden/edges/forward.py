@@ -35,16 +35,7 @@ class Run:
 def run_forward(
     graph: Graph, inputs: Mapping[str, Array], watch: Callable[[Step], None] | None = None
 ) -> Run:
-    """Run a program on numpy.
-
-    Args:
-        graph: the program.
-        inputs: an array for each of its inputs.
-        watch: called after each operator, also inside of regions.
-
-    Returns:
-        The values, or where the run ended because TOSA does not define a result.
-    """
+    """Run a program on numpy."""
     result = Run(dict(inputs))
     keeps = kept_bytes(graph) <= KEPT_BYTES
     outputs: dict[str, Array] = {}

@@ -32,13 +32,7 @@ _EXACT_BITS: Final = 24
 
 
 def edges_of(call: Call, result: Array, positions: Collection[int]) -> Masks:
-    """Iterate over the edges of an operator: a label, and a mask of elements that are there.
-
-    Args:
-        call: the operator with its operands.
-        result: its first result.
-        positions: of the operands that are not constant.
-    """
+    """Iterate over the edges of an operator: a label, and a mask of elements that are there."""
     if call.spec.accuracy == "operand":
         yield from _INDICES(call)
         return

@@ -35,17 +35,7 @@ def send_back(
     positions: Sequence[int],
     generator: np.random.Generator,
 ) -> list[tuple[int, Demand]]:
-    """Return demands on operands that make elements of the result what is wanted, as far as possible.
-
-    Args:
-        block: that of the operator.
-        operator: the operator.
-        call: the same with its operands.
-        result: what it computed of them.
-        demand: what is wanted of its first result.
-        positions: of the operands that can change.
-        generator: of random numbers.
-    """
+    """Return demands on operands that make elements of the result what is wanted, as far as possible."""
     if not positions or not len(demand.ids):
         return []
     if moves(operator):

@@ -35,17 +35,7 @@ def undefined_elements(graph: Graph, index: int, values: Mapping[str, Array]) ->
 def sources(
     graph: Graph, name: str, ids: Array, values: Mapping[str, Array]
 ) -> dict[str, Array] | None:
-    """Return the elements of inputs that elements of a tensor are made of.
-
-    Args:
-        graph: the program.
-        name: of the tensor.
-        ids: its elements.
-        values: the values of a run.
-
-    Returns:
-        Elements by the name of the input; None if an operator on the way mixes elements.
-    """
+    """Return the elements of inputs that elements of a tensor are made of."""
     block = graph.main
     masks: dict[str, Array] = {name: ids}
     for op in reversed(block.operators):

@@ -124,16 +124,7 @@ def edge_array(
     *,
     special: bool = True,
 ) -> Array:
-    """Return an array of random values and of values at the edges of its type.
-
-    Args:
-        slot: the input.
-        seed: with the name of the input, it decides the values.
-        rank: the highest one of a value; RANDOM gives what `random_array` does.
-        limit: lowest and highest value, of an index or by the user's wish.
-        usual: the same of random values.
-        special: with infinities and NaN.
-    """
+    """Return an array of random values and of values at the edges of its type."""
     array = random_array(slot, seed, limit or usual)
     row = slot.dtype
     if rank == RANDOM or not array.size or row.name == "BOOL":

@@ -73,28 +73,6 @@ def compare_model(
     """Compare a model's outputs in its framework with those of its program on the reference model.
 
     A model with states is called CALLS times, and its states are compared after each call.
-
-    Args:
-        graph: the program.
-        name: the model's frontend.
-        model: what the framework runs: a file, or `file.py:NAME`.
-        given: arrays of inputs.
-        examples: arrays of the other inputs, as far as there are any. Floating point whose elements are
-            all equal says nothing, and is left out.
-        seed: of random arrays for inputs that are not given; by default 0, after the examples.
-        machine: where the framework runs; its time limit is also that of the reference.
-        scales: of the inputs and outputs that are integers where the model of torch has numbers. Numbers
-            that are given for such an input are quantised. The framework gets the numbers of the
-            integers, and its outputs are quantised; they may be STEPS integers away, because torch
-            computes between its quantise operators in floating point.
-        engine: what computes the program; see `RunOptions`.
-
-    Returns:
-        The comparison, as `check` makes it. Elements that fail are accepted where torch in FP32 is as
-        far from torch in FP64 as the program is; a note of their output says so.
-
-    Raises:
-        TosaConvertError: "option-conflict" if the framework has no runtime here; what `check` raises.
     """
     runtime = frontend(name).runtime
     if not runtime:

@@ -31,16 +31,7 @@ def excused(
     name: str,
     compared: Callable[[dict[str, Array]], Comparison],
 ) -> Comparison:
-    """Judge outputs that fail again, without the elements at which the framework itself errs as much.
-
-    Args:
-        found: the comparison of the program with the framework.
-        program: its outputs.
-        framework: those of the framework in FP32, as the model has it.
-        exact: those of the framework in FP64.
-        name: of the framework.
-        compared: compares the program with other outputs.
-    """
+    """Judge outputs that fail again, without the elements at which the framework itself errs as much."""
     failing = {
         row.name: _excusable(program[row.name], framework[row.name], exact[row.name])
         for row in found.failures

@@ -47,18 +47,7 @@ def definition(kind: str) -> str:
 
 
 def compute(graph: Graph, inputs: Mapping[str, Array], options: RunOptions) -> Computed:
-    """Return what a program gives.
-
-    Args:
-        graph: the program.
-        inputs: an array for each input, in its type and shape.
-        options: `precise`, `bounds`, `level` and `timeout` apply.
-
-    Raises:
-        TosaConvertError: "refmodel-timeout", "unsupported-shape", "input-mismatch" for an index that
-            is outside of a tensor, "unsupported-operator" for a CUSTOM operator; what TOSA forbids in
-            the program if numpy cannot compute it, else "refmodel-failed".
-    """
+    """Return what a program gives."""
     start = time.monotonic()
     if options.level != "none":
         _refuse_exceeded_level(graph, options.level)

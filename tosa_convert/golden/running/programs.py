@@ -38,17 +38,7 @@ class Program:
 
 
 def load_program(source: Any, read: ReadOptions = AS_IT_IS, *, is_sound: bool = True) -> Program:
-    """Load a program from anything that can be read.
-
-    Args:
-        source: a Graph, a Program, a path, bytes, or a module of any MLIR bindings. MLIR gets the
-            lowest TOSA version that expresses it.
-        read: how to read files and modules.
-        is_sound: refuse a program that `verify` does. Some official tests break its rules on purpose.
-
-    Raises:
-        TosaConvertError: what is wrong with the source.
-    """
+    """Load a program from anything that can be read."""
     if isinstance(source, Program):
         return source
     if isinstance(source, Graph):
@@ -93,12 +83,7 @@ def as_graph(
 
 
 def reading(read: ReadOptions, options: Mapping[str, Any]) -> ReadOptions:
-    """Return how to read: as keywords say, those of `tosa_convert.load`, or as a value of them does.
-
-    Raises:
-        TypeError: there is no such keyword.
-        TosaConvertError: "option-conflict" if both are given.
-    """
+    """Return how to read: as keywords say, those of `tosa_convert.load`, or as a value of them does."""
     if not options:
         return read
     refuse_unexpected(api.load, options)

@@ -28,11 +28,7 @@ _NAME: Final = "tosa_reference_model"
 
 
 def locate() -> Path:
-    """Find the reference model: that of $TOSA_REFERENCE_MODEL, of tosa-tools, or one on PATH.
-
-    Raises:
-        TosaConvertError: "missing-refmodel".
-    """
+    """Find the reference model: that of $TOSA_REFERENCE_MODEL, of tosa-tools, or one on PATH."""
     named = os.environ.get(ENVIRONMENT)
     if named:
         if os.path.isfile(named) and os.access(named, os.X_OK):
@@ -76,16 +72,7 @@ def _installed(path: str) -> Path:
 
 
 def run(command: list[str], folder: Path, timeout: float) -> Ended:
-    """Run the reference model in a folder; whatever it started ends with it.
-
-    Args:
-        command: the program, from `locate`, and its arguments.
-        folder: the working folder.
-        timeout: seconds that the run may take.
-
-    Raises:
-        TosaConvertError: "refmodel-timeout".
-    """
+    """Run the reference model in a folder; whatever it started ends with it."""
     environment = _environment(command[0])
     ended = run_again_if_killed(
         lambda: run_child(command, timeout=timeout, folder=folder, environment=environment)

@@ -26,21 +26,7 @@ def own_values(
     first: Mapping[str, Array],
     folder: Path,
 ) -> LazyArrays:
-    """Run a program with its intermediate results as further outputs.
-
-    Args:
-        operators: those of the program.
-        backend: what runs it.
-        wanted: the tensors to ask for.
-        first: the outputs of the program as it is, for a backend that gives nothing else.
-        folder: where the results are stored, which are read from there.
-
-    Returns:
-        The results by key, and the outputs, as far as the backend gives them.
-
-    Raises:
-        TosaConvertError: as `Runner.compute`, but for what the backend refuses or fails at.
-    """
+    """Run a program with its intermediate results as further outputs."""
     outputs = list(dict.fromkeys(operators.graph.main.outputs))
     names = [name for _, name in operators.order if name in wanted and name not in outputs]
     pending = list(operators.split(names)) or [[]]

@@ -311,17 +311,7 @@ class Operators:
 def smallest_group(
     operators: Operators, index: int, group: Group, is_wrong: Callable[[Group], bool]
 ) -> Group:
-    """Leave out operators of a group as long as one of them is wrong beside the others.
-
-    Args:
-        operators: those of the program.
-        index: the operator that is wrong.
-        group: operators that are independent of one another, among them this one.
-        is_wrong: whether its results are wrong in a run of a group.
-
-    Returns:
-        The group that was found: none of its other operators can be left out.
-    """
+    """Leave out operators of a group as long as one of them is wrong beside the others."""
     others = list(dict.fromkeys(operators.producers[name] for name in group.names))
     others.remove(index)
     size = len(others)

@@ -114,16 +114,7 @@ class WholeProgram:
     def explain(
         self, wrong: list[str], outputs: list[str], doubtful: Container[int]
     ) -> Found | None:
-        """Find the smallest part that is wrong, and say why.
-
-        Args:
-            wrong: the wrong outputs.
-            outputs: all outputs. They are asked for together if the wrong ones alone are right.
-            doubtful: operators that are not known to be right by themselves.
-
-        Returns:
-            What was found; None if no run of the program or of a part of it is wrong.
-        """
+        """Find the smallest part that is wrong, and say why."""
         whole: Cut = (tuple(wrong), ())
         shrinker = Shrinker(self.graph, self.fails)
         if not shrinker.fails(whole):

@@ -183,7 +183,6 @@ def with_branch(graph: Graph, choose: random.Random) -> Changed | None:
 
 
 def names_of(regions: list[Region]) -> list[str]:
-    """Return the names of regions."""
     return [region.name for region in regions]
 
 

@@ -74,17 +74,7 @@ class HonestRuns:
 def measure_noise(
     graph: Graph, inputs: Mapping[str, Array], wanted: Collection[str], timeout: float
 ) -> HonestRuns:
-    """Measure how far independent runs are from the exact one.
-
-    Args:
-        graph: the program.
-        inputs: an array for each of its inputs.
-        wanted: names of tensors of the main block.
-        timeout: seconds for each run.
-
-    Raises:
-        TosaConvertError: as `network_accuracy.measure`.
-    """
+    """Measure how far independent runs are from the exact one."""
     found = HonestRuns()
     kept: dict[str, list[Array]] = {}
     for batch in range(_BATCHES):

@@ -113,10 +113,6 @@ class Rerun:
 
         Operators run again only if an operand differs; what comes out as before ends there. So does
         what an earlier change of this tensor also came to: many sizes become one step of a RESCALE.
-
-        Returns:
-            The arrays by key; None if the program does not run on this data: an index is out of
-            range, or a sum does not fit its type.
         """
         if name != self._latest:
             self._latest, self._seen = name, {}

@@ -46,12 +46,7 @@ class Cases:
 
 
 def find_cases(given: Sequence[str], frontends: Collection[str]) -> Cases:
-    """Find the cases in files and below folders, for these frontends.
-
-    Raises:
-        TosaConvertError: "option-conflict" for a frontend that does not exist;
-            "unrecognised-input" if there is no case.
-    """
+    """Find the cases in files and below folders, for these frontends."""
     findings: list[Finding] = []
     for name in frontends:
         try:

@@ -69,12 +69,7 @@ def operator_of(folder: Path) -> str:
 
 
 def read_node_test(folder: Path) -> NodeTest:
-    """Read the test of a folder, with its first set of inputs and outputs.
-
-    Raises:
-        NoTensorError: an input or output is not a tensor, or has a type that TOSA does not have.
-        TosaConvertError: "file-error".
-    """
+    """Read the test of a folder, with its first set of inputs and outputs."""
     path = folder / NODE_TEST_MODEL
     model = read_model(path)
     if model.not_tensors:
@@ -99,18 +94,7 @@ def _arrays(folder: Path, what: str) -> list[Array]:
 def compare_node_test(
     test: NodeTest, graph: Graph, constants: Iterable[str], timeout: float
 ) -> Comparison:
-    """Compare what a test's program gives on the reference model with what ONNX expects.
-
-    Args:
-        test: the test.
-        graph: its program.
-        constants: the inputs that the program has as constants.
-        timeout: seconds for one run of the reference model.
-
-    Raises:
-        TosaConvertError: "frontend-failed" if the program has other inputs or outputs; what `check`
-            raises.
-    """
+    """Compare what a test's program gives on the reference model with what ONNX expects."""
     left = set(constants)
     given = [array for name, array in test.inputs.items() if name not in left]
     slots, results = input_slots(graph), output_slots(graph)

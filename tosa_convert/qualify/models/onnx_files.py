@@ -56,12 +56,7 @@ class NoTensorError(ValueError):
 
 
 def read_tensor(path: Path) -> Array:
-    """Read the array of a file with a TensorProto.
-
-    Raises:
-        NoTensorError: it has elements that TOSA does not have.
-        TosaConvertError: "file-error" for a file that cannot be read or is damaged.
-    """
+    """Read the array of a file with a TensorProto."""
     data = map_file(path)
     try:
         return _tensor(data)
@@ -139,11 +134,7 @@ class OnnxModel:
 
 
 def read_model(path: Path) -> OnnxModel:
-    """Read what an ONNX file says.
-
-    Raises:
-        TosaConvertError: "file-error" for a file that cannot be read or is damaged.
-    """
+    """Read what an ONNX file says."""
     try:
         found = read_onnx(map_file(path))
     except ValueError as error:

@@ -262,14 +262,7 @@ class RandomBuilder:
     # -- operators -------------------------------------------------------------------------------
 
     def emit(self, op: str, *operands: Any, bound: int = 0, **keywords: Any) -> list[Tensor]:
-        """Append an operator; returns its results that are tensors.
-
-        Args:
-            op: The operator.
-            operands: Its operands: tensors, lists of them, or what the builder's function takes.
-            bound: The bound of the results' integer elements.
-            keywords: Its attributes, further operands, and the type of the result.
-        """
+        """Append an operator; returns its results that are tensors."""
         self.count_operator()
         function = getattr(self.build, op.lower())
         made = function(*map(_value, operands), **{k: _value(v) for k, v in keywords.items()})

@@ -346,7 +346,6 @@ class _Reducer:
             save_npz(self.folder / data, candidate.arrays)
 
     def _run_command(self, candidate: Candidate) -> Ended:
-        """Run the command on a candidate."""
         model, data = self.folder / "candidate.tosa", self.folder / "candidate.npz"
         self._write(model.name, data.name, candidate)
         paths = {"{model}": str(model.resolve()), "{inputs}": str(data.resolve())}

@@ -202,11 +202,6 @@ def reduce_data(
     Halves of these elements are tried first, then smaller parts, until no single element can be zero
     or the runs are used up. Scales of block-scaled inputs stay as they are.
 
-    Args:
-        inputs: the arrays by key, on which the case fails.
-        is_failing: runs the case on other arrays.
-        runs: how often it may be called.
-
     Example:
         >>> given = {"x": np.arange(1, 65)}
         >>> found = reduce_data(given, lambda arrays: arrays["x"][37] != 0)

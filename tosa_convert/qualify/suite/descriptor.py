@@ -61,11 +61,7 @@ _ABSENT: Final = object()
 
 
 def read_descriptor(folder: Path) -> dict[str, Any]:
-    """Read the descriptor of a case, whose fields have the types that official tests give them.
-
-    Raises:
-        TosaConvertError: "file-error".
-    """
+    """Read the descriptor of a case, whose fields have the types that official tests give them."""
     path = folder / NAME
     content = read_json(path, "a test descriptor")
     if not isinstance(content, dict):
@@ -140,17 +136,7 @@ def _library() -> Any:
 
 
 def generate_data(data_gen: dict[str, Any], name: str, slot: Slot) -> Array:
-    """Generate the data of one input.
-
-    Args:
-        data_gen: `meta.data_gen` of a descriptor.
-        name: the input's name in it.
-        slot: the element type and shape of the result.
-
-    Raises:
-        TosaConvertError: "missing-refmodel" without the library, "input-mismatch" if the descriptor
-            does not say how to make the data.
-    """
+    """Generate the data of one input."""
     where = f'input "{name}"'
     if name not in data_gen.get("tensors", {}):
         raise fail(

@@ -89,15 +89,7 @@ def run_plan(
     resume: bool = False,
     progress: Callable[[int], None] = lambda answered: None,
 ) -> tuple[list[Answer], int]:
-    """Get the answer of each case, and how many are those of an earlier run.
-
-    Args:
-        plan: what is run.
-        folder: has the answers of earlier runs, and gets all.
-        run_cases: `on_local_processes(...)` or `on_executor(...)`.
-        resume: keep the answers of a complete run, too.
-        progress: called with the number of cases that have an answer.
-    """
+    """Get the answer of each case, and how many are those of an earlier run."""
     key = functools.partial(_key, decided=digest(plan.decides), files=plan.files)
 
     def kept(earlier: dict[str, Answer]) -> list[Answer]:
@@ -155,15 +147,7 @@ def run_all(
     *,
     progress: Callable[[Answer], None] = lambda answer: None,
 ) -> None:
-    """Run the cases that have no answer in the journal.
-
-    Args:
-        names: the cases.
-        run_cases: `on_local_processes(...)` or `on_executor(...)`.
-        journal: gets the answers.
-        function: runs a case, such as `run_case` for a folder, or what `qualify_with` returns.
-        progress: called with each new answer.
-    """
+    """Run the cases that have no answer in the journal."""
     waiting = [name for name in names if name not in journal.answers]
     with contextlib.closing(run_cases(function, waiting)) as answers:
         for answer in answers:

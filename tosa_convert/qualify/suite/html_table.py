@@ -139,13 +139,7 @@ def backend_page(root: Path, settings: Qualification) -> Page:
 
 
 def html_report(run: Verdict, page: Page, target: Path) -> Iterator[bytes]:
-    """Iterate over the report in pieces.
-
-    Args:
-        run: the answers.
-        page: what was run.
-        target: the file that is written; links are relative to its folder.
-    """
+    """Iterate over the report in pieces."""
     cells: dict[tuple[str, str], list[Answer]] = defaultdict(list)
     for answer in run.answers:
         for pair in _covered(answer):

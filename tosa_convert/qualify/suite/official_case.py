@@ -96,11 +96,6 @@ class Reference:
 
 
 def read_case(folder: Path) -> OfficialCase:
-    """Read the case in a folder.
-
-    Raises:
-        TosaConvertError: what is wrong with its descriptor or its program.
-    """
     description = read_descriptor(folder)
     source = case_file(folder, description["tosa_file"])
     case = OfficialCase(folder, description, load_program(source, is_sound=False), source)
@@ -175,18 +170,7 @@ def case_inputs(case: OfficialCase) -> dict[str, Array]:
 def run_reference(
     case: OfficialCase, inputs: Mapping[str, Array], folder: Path, level: str, options: RunOptions
 ) -> Reference:
-    """Run a case's program as it is in FP64.
-
-    Args:
-        case: the case.
-        inputs: its inputs by key.
-        folder: an empty folder, in which the results stay.
-        level: "8k" or "none".
-        options: the engine, and the seconds for the run.
-
-    Raises:
-        TosaConvertError: "refmodel-refused", "refmodel-failed", "refmodel-timeout".
-    """
+    """Run a case's program as it is in FP64."""
     if options.uses_numpy:
         return _run_on_numpy(case, inputs, folder, level, options.timeout)
     wanted, outs = input_slots(case.graph), output_slots(case.graph)

@@ -81,12 +81,7 @@ class Verdict:
 
 
 def read_expected(path: Path) -> list[Expected]:
-    """Read the expected failures of a file. Each line is a pattern and a reason; `#` begins a comment.
-
-    Raises:
-        TosaConvertError: "file-error"; "option-conflict" with a finding for each line that has no
-            reason.
-    """
+    """Read the expected failures of a file. Each line is a pattern and a reason; `#` begins a comment."""
     try:
         with open_regular(path) as file:
             lines = file.read().decode().splitlines()

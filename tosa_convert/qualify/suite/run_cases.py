@@ -40,11 +40,7 @@ MODELS: Final = ("case.tosa", "model.tosa", "test.tosa")
 
 
 def find_cases(root: Path) -> list[str]:
-    """Find the cases below a folder. Return their paths in it, sorted.
-
-    Raises:
-        TosaConvertError: "unrecognised-input" if there are none.
-    """
+    """Find the cases below a folder. Return their paths in it, sorted."""
     names = [
         os.path.relpath(folder, root)
         for folder, names in walk(root)

@@ -10,7 +10,6 @@ from tosa_convert.rules.families.core import OperatorRules, Rules
 
 @cache
 def rules_of(spec: OperatorSpec) -> OperatorRules:
-    """Return the rules of an operator."""
     return _rules_of_family(spec.family)[spec.name]
 
 

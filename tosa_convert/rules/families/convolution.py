@@ -79,7 +79,6 @@ class _Convolution:
         return sizes_of(view.shape(self.weight_name), self.rank)
 
     def kernel_sizes(self, view: OperatorView) -> tuple[int, ...]:
-        """Return the sizes of the kernel."""
         return self.weight(view)[self.kernel : self.kernel + len(self.names)]
 
     def axes(self, view: OperatorView) -> list[Axis]:

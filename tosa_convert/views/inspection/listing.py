@@ -125,7 +125,6 @@ def operator_rows(graph: Graph, wanted: Wanted = everything) -> Iterator[Operato
 
 
 def operator_rows_of(region: Region, block: Block) -> Iterator[OperatorRow]:
-    """Iterate over the operators of a block."""
     for index, operator in enumerate(block.operators):
         yield OperatorRow(
             region.name,

@@ -35,10 +35,6 @@ def peak_activations(block: Block) -> Amount:
     A tensor is in use from the operator that computes it to the last one that reads it; inputs from
     the start, outputs to the end. An operator's operands and results are in use together: nothing is
     computed in place, and RESHAPE copies. Constants and variables are not counted.
-
-    Returns:
-        A lower bound if sizes are unknown, or if the block has operators that run regions, whose
-        activations come on top.
     """
     end = len(block.operators)
     last: dict[str, int] = dict.fromkeys(block.inputs, -1)

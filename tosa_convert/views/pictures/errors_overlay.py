@@ -55,26 +55,12 @@ class Overlay:
 
 
 def read_result(path: PathLike) -> Any:
-    """Read a file that `check --json`, `bisect --json`, `power --json` or `suite --json-report` wrote.
-
-    Raises:
-        TosaConvertError: "file-error" if it cannot be read, or is not such a result.
-    """
+    """Read a file that `check --json`, `bisect --json`, `power --json` or `suite --json-report` wrote."""
     return parse_json(map_file(path, limit=JSON_BYTES), os.fspath(path), _RESULT)
 
 
 def overlay(diagram: Diagram, result: Any, where: str = "") -> Overlay:
-    """Return the errors of the nodes of a diagram.
-
-    Args:
-        diagram: of the program.
-        result: what `read_result` returned.
-        where: the name of the file, for errors.
-
-    Raises:
-        TosaConvertError: "file-error" if it is not a result; "option-conflict" if nothing in it is
-            about the program.
-    """
+    """Return the errors of the nodes of a diagram."""
     try:
         found = _rows(diagram, result)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:

@@ -318,13 +318,6 @@ class BlockChanges:
 def in_order(values: Sequence[int], weights: Sequence[int]) -> list[bool]:
     """Find which elements belong to the heaviest increasing subsequence.
 
-    Args:
-        values: distinct numbers from 0 on, in any order.
-        weights: of each element, above 0.
-
-    Returns:
-        For each element whether it is part of the subsequence.
-
     Example:
         >>> in_order([2, 0, 1], [1, 1, 1])
         [False, True, True]

@@ -86,7 +86,6 @@ class Flow:
         return len(self.kinds)
 
     def value(self, name: str) -> Tensor | ShapeValue | None:
-        """Return the tensor or shape of a name, or None."""
         return self.block.tensors.get(name) or self.block.shapes.get(name)
 
     def result_names(self, node: int) -> tuple[str, ...]:

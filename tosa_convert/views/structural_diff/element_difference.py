@@ -36,10 +36,6 @@ class ElementDifference:
 def element_difference(left: Constant, right: Constant) -> ElementDifference | None:
     """Return how the elements of two constants differ, or None if all are equal bit for bit.
 
-    Args:
-        left: a constant in any form.
-        right: a constant of the same element type and number of elements.
-
     Example:
         >>> from tosa_convert.graph import dtype
         >>> left = Constant(dtype("INT8"), 4, bytes([1, 2, 3, 4]))

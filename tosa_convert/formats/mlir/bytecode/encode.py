@@ -210,15 +210,7 @@ class Encoder:
     def attributes_of(
         self, operation: str, own: Pairs, discardable: Pairs = (), *, unique: bool = False
     ) -> tuple[int, bytes]:
-        """Encode the attributes of an operation: what it has, as HAS_ flags, and the indices of these.
-
-        Args:
-            operation: its name.
-            own: the attributes that its definition in MLIR has; a version with native properties has
-                them there.
-            discardable: its other attributes.
-            unique: no operation has an equal dictionary.
-        """
+        """Encode the attributes of an operation: what it has, as HAS_ flags, and the indices of these."""
         if self.version < code.HAS_NATIVE_PROPERTIES:
             pairs = (*own, *discardable)
             return (
@@ -259,13 +251,7 @@ class Encoder:
     def add_resource(
         self, name: str | bytes, data: Data | None = None, alignment: int = 1
     ) -> bytes:
-        """Add a resource and return its encoded index.
-
-        Args:
-            name: no other resource has it.
-            data: None declares the resource only.
-            alignment: of the data in the file, in bytes: a power of two.
-        """
+        """Add a resource and return its encoded index."""
         self.resources.append(Resource(self.string(name), data, alignment))
         return self.numbers[len(self.resources) - 1]
 

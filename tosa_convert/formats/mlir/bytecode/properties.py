@@ -161,12 +161,7 @@ class PropertyTable:
 
 
 def encode_properties(operation: str, attributes: Mapping[str, bytes]) -> bytes:
-    """Encode an operation's blob in the current layout; nothing if its definition has no attributes.
-
-    Args:
-        operation: its name, one of LAYOUTS.
-        attributes: the encoded numbers of the attributes that it has, all of its definition.
-    """
+    """Encode an operation's blob in the current layout; nothing if its definition has no attributes."""
     slots: list[bytes] = []
     for slot in LAYOUTS[operation][0]:
         number = attributes.get(slot.name)
@@ -186,14 +181,7 @@ IsOfKind = Callable[[int, str], bool]
 def fitting_properties(
     layouts: tuple[Layout, ...], blob: Cursor, attribute_count: int, is_of_kind: IsOfKind
 ) -> list[Properties]:
-    """Return the different contents of a blob by the layouts that fit it.
-
-    Args:
-        layouts: those that the blob's operation may have.
-        blob: a cursor at the start of the blob, whose end is the blob's.
-        attribute_count: how many attributes the file has.
-        is_of_kind: tells whether an attribute is of the kind of a slot.
-    """
+    """Return the different contents of a blob by the layouts that fit it."""
     start = blob.at
     fitting: list[Properties] = []
     for layout in layouts:
@@ -334,15 +322,6 @@ def custom_names(
     Three strings in the order of their names: the blob does not tell which. Other operations of the
     file do: the shift of a multiplication became i8 with the new names, and an axis was i64 only with
     the old ones.
-
-    Args:
-        found: the attributes by the names of today.
-        dating: attributes of other operations, with their names.
-        where: the file, for messages.
-        is_new: whether the program has the names of today, if it is known.
-
-    Raises:
-        TosaConvertError: "cannot-upgrade" if the file does not tell.
     """
     if is_new is not None:
         return found if is_new else {_OLD_CUSTOM[today]: index for today, index in found.items()}

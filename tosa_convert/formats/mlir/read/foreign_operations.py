@@ -24,11 +24,7 @@ class ForeignOperation(NamedTuple):
 
 
 def foreign_operations(data: memoryview, where: str = "") -> list[ForeignOperation]:
-    """Find all operations of a bytecode file that are not TOSA's, in order, with those of regions.
-
-    Raises:
-        TosaConvertError: "malformed-mlir".
-    """
+    """Find all operations of a bytecode file that are not TOSA's, in order, with those of regions."""
     bytecode = Bytecode(read_sections(data, where))
     locations = LocationReader(bytecode)
     foreign = {
@@ -85,9 +81,6 @@ _BELOW: Final = frozenset(
 
 def lowering_hint(operator: str) -> str:
     """Return the hint for an operator of another dialect.
-
-    Args:
-        operator: Its name in MLIR, or the name of its dialect.
 
     Example:
         >>> lowering_hint("linalg.matmul")

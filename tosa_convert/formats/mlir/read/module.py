@@ -32,21 +32,7 @@ def read_file(
     upgrade: Upgrade | None = None,
     narrowing: Narrowing | None = None,
 ) -> Graph:
-    """Read the graph of a bytecode file of any version of the format; see `read_module`.
-
-    Args:
-        data: the content of the file. It may be hostile.
-        where: the file, for messages.
-        options: as for `read_module`.
-        upgrade: as for `read_module`.
-        narrowing: as for `read_module`.
-
-    Returns:
-        The graph. Its large constants are views of `data`.
-
-    Raises:
-        TosaConvertError: "malformed-mlir" with a byte offset, and the codes of `read_module`.
-    """
+    """Read the graph of a bytecode file of any version of the format; see `read_module`."""
     return read_module(Bytecode(read_sections(data, where)), options, upgrade, narrowing)
 
 
@@ -57,19 +43,7 @@ def read_text(
     upgrade: Upgrade | None = None,
     narrowing: Narrowing | None = None,
 ) -> Graph:
-    """Read the graph of MLIR text of any release; see `read_module`.
-
-    Args:
-        data: the text. It may be hostile.
-        path: the file that it is the content of, or "".
-        options: as for `read_module`; `limits` bounds the nesting of brackets.
-        upgrade: as for `read_module`.
-        narrowing: as for `read_module`.
-
-    Raises:
-        TosaConvertError: "malformed-mlir" with line, column and the line itself, and the codes of
-            `read_module`.
-    """
+    """Read the graph of MLIR text of any release; see `read_module`."""
     from tosa_convert.formats.mlir.text.parse.module import parse
     from tosa_convert.formats.mlir.text.parse.source_text import quoting
 
@@ -108,24 +82,7 @@ def read_module(
     upgrade: Upgrade | None = None,
     narrowing: Narrowing | None = None,
 ) -> Graph:
-    """Read the graph of one function of a module.
-
-    Args:
-        bytecode: a builtin.module, or a func.func on its own.
-        options: `func`, `names`, `dialect`, `full_paths`, `narrow` and `pass_captured` apply. Every
-            tensor that narrowing changes and every value that is passed in is logged; a value that does
-            not fit is a finding.
-        upgrade: what changes in a program of an older release is noted in it; None to log a summary.
-        narrowing: is made of `options`, and notes what it changes; None to log that.
-
-    Returns:
-        The graph. Its version is the one that the module asks for (tosa.target_env), else the lowest
-        that expresses it. Its target is the module's. Its large constants are views of the bytecode's
-        data.
-
-    Raises:
-        TosaConvertError: everything that cannot be carried: operators, types, attributes.
-    """
+    """Read the graph of one function of a module."""
     noted = upgrade
     if options.dialect:
         from tosa_convert.eras.dialect_states import OPERANDS, OPERATOR_NAMES, state_of

@@ -70,17 +70,7 @@ class Selection(NamedTuple):
 
 
 def select(bytecode: Bytecode, func: str | None) -> Selection:
-    """Select the function of a module to read.
-
-    Args:
-        bytecode: a builtin.module, or a func.func on its own.
-        func: the name of the function, with or without "@". None selects the only function with a body,
-            or the only public one.
-
-    Raises:
-        TosaConvertError: "foreign-operator" for an operation of another kind, "unknown-function" if no
-            function with a body has the name, "no-function" if there is no function with a body.
-    """
+    """Select the function of a module to read."""
     use_common_names(bytecode)
     operations = _top_level(bytecode)
     LocationReader(bytecode)([bytecode.root.location, *(item.location for item in operations)])

@@ -17,12 +17,7 @@ _COMPARED: Final = 8
 
 
 def warn_of_regions(graph: Graph, written: Counter[str]) -> None:
-    """Log which regions a module does not hold as the graph does.
-
-    Args:
-        graph: the program.
-        written: how often a region of each name is in the module.
-    """
+    """Log which regions a module does not hold as the graph does."""
     unrun = [quoted(region.name) for region in unrun_regions(graph)]
     copied = [f"{quoted(name)} ({count} copies)" for name, count in written.items() if count > 1]
     if unrun:
@@ -43,13 +38,6 @@ def merge_copies(regions: list[Region], noted: Mapping[str, str]) -> list[Region
     A region is a copy of an earlier one for which the same name was noted, if the two are equal except
     for locations, which in text may be its own lines. A pass may have changed one of them: then both
     stay. Operators that ran a copy run an equal region, so the program is the same.
-
-    Args:
-        regions: the graph's, each before those that its operators run. Their names are unique.
-        noted: the names that an earlier import noted for regions, by the names that they have now.
-
-    Returns:
-        The regions that remain, under the names noted for them unless another has the name.
     """
     originals: dict[str, list[Region]] = {}
     merged: dict[str, str] = {}

@@ -46,10 +46,6 @@ def is_float(element: str) -> bool:
 def float_text(bits: int, element: str) -> str:
     """Format a floating-point number: six digits where they are exact, else more, else its bits.
 
-    Args:
-        bits: the number's bits, unsigned.
-        element: its type in MLIR's words, such as "bf16".
-
     Source: printFloatValue in MLIR's AsmPrinter.cpp, which prints by LLVM's APFloat.
     """
     value = _value_of(bits, element)
@@ -202,19 +198,7 @@ def ordinary_bytes(tokens: Sequence[bytes], element: str) -> bytes | None:
 
 
 def bits_of(tokens: Sequence[bytes], element: str) -> npt.NDArray[Any]:
-    """Return the bits of numbers.
-
-    Args:
-        tokens: the numbers as the text has them, without letters but those of hexadecimal numbers, of
-            exponents, and of `true` and `false`; blanks around them do not matter.
-        element: their type in MLIR's words, for which `is_number` holds.
-
-    Returns:
-        An array of `stored_type(element)`.
-
-    Raises:
-        BadNumber: a token is not a number of this type, or does not fit.
-    """
+    """Return the bits of numbers."""
     if is_float(element):
         return _floats(tokens, element)
     return _integers(tokens, element)

@@ -54,19 +54,7 @@ def encode_module(
     columns: Mapping[str, BlockColumns] = NO_COLUMNS,
     state: str = "",
 ) -> EncodedModule:
-    """Encode the graph as a module with one function. It must be sound: `graph.verify` finds nothing.
-
-    Args:
-        graph: the program.
-        options: `names`, `constants`, `bytecode_version`, `function_op` and `limits` apply.
-        embed: the bytecode has the data of resources; see `ConstantWriter`.
-        by_path: locate operators by their path in the graph, for messages, instead of their location.
-        columns: those that `graph.verify.refuse_unsound` returned. The graph must not have changed.
-        state: that of an older dialect, to which `eras.current_to_older` has brought the graph; or "".
-
-    Raises:
-        TosaConvertError: for what MLIR cannot express; "option-conflict" for variables in a subgraph.
-    """
+    """Encode the graph as a module with one function. It must be sound: `graph.verify` finds nothing."""
     # Each operator may have a location, a name and a dictionary.
     expected = 4 * sum(len(block.operators) for _, block in graph.blocks())
     encoder = Encoder(expected, options.bytecode_version)

@@ -48,14 +48,7 @@ class _Step(NamedTuple):
 def _for_each_parameter(
     e: Decomposition, state: int, step: Callable[[_Step, list[str]], list[str]]
 ) -> None:
-    """Apply a step to every parameter.
-
-    Args:
-        e: the node; its inputs are the rate, the count of steps, then all parameters, their gradients,
-            and `state` further lists.
-        state: how many values are kept of a parameter from one step to the next.
-        step: maps a parameter, its gradient and state to its new value and state.
-    """
+    """Apply a step to every parameter."""
     parts = state + 2
     count, left = divmod(len(e.inputs) - 2, parts)
     e.leave_if(bool(left), "a parameter lacks its gradient or state")

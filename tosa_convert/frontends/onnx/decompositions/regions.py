@@ -108,17 +108,7 @@ def _unrolled(
     results: list[str],
     part: str,
 ) -> tuple[list[Any], list[str], list[list[str]]]:
-    """Unroll a body; return its nodes, the last carried values, and the rows of each scanned one.
-
-    Args:
-        e: the node.
-        graph: the body.
-        count: how often it runs.
-        carried: the first values that it carries from one iteration to the next.
-        arguments: gives the inputs of an iteration, by its number and the carried values.
-        results: the outputs of the body: the carried ones, then those that are scanned.
-        part: what an iteration is called in names.
-    """
+    """Unroll a body; return its nodes, the last carried values, and the rows of each scanned one."""
     rows: list[list[str]] = [[] for _ in results[len(carried) :]]
     nodes: list[Any] = []
     for iteration in range(count):

@@ -86,7 +86,6 @@ def activation_bounds(model: TfliteFile, operator: TfliteOperator) -> Bounds | N
 
 
 def clamp(write: Writer, bounds: Bounds, value: str, result: str) -> None:
-    """Write a CLAMP of a value to bounds."""
     import numpy as np
 
     from tosa_convert.graph.constant import ELEMENT_BYTES

@@ -105,12 +105,7 @@ CORRECTIONS: Final = {
 
 
 def cut_out(model: TfliteFile, chosen: Sequence[tuple[int, str]]) -> tuple[TfliteFile, Cut]:
-    """Cut some operators out of a model; return the facts of the rest, and what was cut out.
-
-    Args:
-        model: the facts of the whole model; it is not changed.
-        chosen: the number and the name of each operator.
-    """
+    """Cut some operators out of a model; return the facts of the rest, and what was cut out."""
     names = dict(chosen)
     gone = [operator for operator in model.operators if operator.index in names]
     made = {operator.index: _values(model, operator) for operator in gone}
@@ -196,9 +191,6 @@ def without_decomposed(model: TfliteFile) -> tuple[TfliteFile, Decomposed | None
     """Cut out the operators that are decomposed.
 
     Return the facts of the model without them, and these; None if there are none.
-
-    Args:
-        model: the facts of the whole model; it is not changed.
     """
     found = ((one.index, _facts(model, one)) for one in model.operators)
     facts = {index: one for index, one in found if is_found(one)}
@@ -260,13 +252,7 @@ def _wide_unsigned(model: TfliteFile, operator: Operator) -> Refused | None:
 
 
 def find_corrections(model: TfliteFile) -> Iterator[Wanted]:
-    """Find the lowerings of a model, and of subgraphs that it calls, that the converter writes wrongly.
-
-    Raises:
-        DamagedError: an operator has other operands or options than in TFLite.
-        TosaConvertError: "not-lowered" if operators of several subgraphs make tensors of one name, and
-            are not corrected alike.
-    """
+    """Find what the converter lowers wrongly of a model and of subgraphs that it calls."""
     found: dict[str, list[Wanted]] = {}
     for number, part in reached(model).items():
         graph = model if number == model.subgraph else part

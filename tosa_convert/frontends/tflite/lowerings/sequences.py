@@ -156,16 +156,7 @@ def run_steps(
     *,
     backwards: bool = False,
 ) -> Value:
-    """Apply a step to each part of the rows, and keep the states; return the rows of the results.
-
-    Args:
-        b: the builder of the main region.
-        rows: [steps * batch, 1, 1, elements].
-        steps: how many there are.
-        states: those of the step, in its order.
-        step: builds a step.
-        backwards: whether the last step comes first.
-    """
+    """Apply a step to each part of the rows, and keep the states; return the rows of the results."""
     variables = [one.declare(b) for one in states]
     values = []
     for one, variable in zip(states, variables, strict=True):

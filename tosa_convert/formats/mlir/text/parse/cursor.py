@@ -256,13 +256,7 @@ class Aliases:
         return name in self.known
 
     def resolve(self, name: bytes, at: int, parse: Callable[[], Value]) -> Value:
-        """Return the value of an alias.
-
-        Args:
-            name: the alias with its `#` or `!`.
-            at: where it is used.
-            parse: parses the definition, which is then next.
-        """
+        """Return the value of an alias."""
         cursor = self.cursor
         known = self.known.get(name, -1)
         if isinstance(known, tuple):

@@ -76,13 +76,7 @@ class LocationParser:
         return self.encoder.attributes(head + numbers[int(line)] + numbers[int(column)])
 
     def ending(self, at: int, start: int, end: int) -> bytes | None:
-        """Return the location of an operation in a line that ends with it, or None for a rare one.
-
-        Args:
-            at: where the name of the operation begins, which has the location if the line has none.
-            start: where the location begins, after a blank.
-            end: where it ends, which is `start` if the line has none.
-        """
+        """Return the location of an operation in a line that ends with it, or None for a rare one."""
         if start == end:
             return self.here(at)
         cursor, known = self.cursor, None

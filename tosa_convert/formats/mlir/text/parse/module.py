@@ -76,21 +76,7 @@ def parse(
     function: str | None = "",
     pass_captured: bool = False,
 ) -> list[Data]:
-    """Parse a text into bytecode, in pieces; large constants are pieces of their own.
-
-    Args:
-        data: the text. It may be hostile.
-        path: the file that it is the content of, or "".
-        limits: `text_depth` bounds the nesting of brackets, `text_parts` the length of lists.
-        packed_bools: whether booleans in hexadecimal are packed, if it is known.
-        function: the only function that is read, or None for the only public one. The text is parsed no
-            further than to the findings that refuse it. "" parses all of it.
-        pass_captured: values that regions use from outside are no findings.
-
-    Raises:
-        TosaConvertError: "malformed-mlir" with the line and column of the first error, "too-large" for
-            what is nested too deeply and for lists that are too long.
-    """
+    """Parse a text into bytecode, in pieces; large constants are pieces of their own."""
     cursor = TextCursor(data, path, limits.text_depth, limits.text_parts)
     # Each line may have an operation and a location.
     encoder = Encoder(2 * cursor.source.lines())

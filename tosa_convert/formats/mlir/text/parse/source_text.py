@@ -166,12 +166,7 @@ def argument_names(data: memoryview, function: str) -> list[str]:
 
 @contextmanager
 def quoting(data: memoryview, path: str = "") -> Iterator[None]:
-    """Let errors that are raised inside, at positions in MLIR text, quote the line.
-
-    Args:
-        data: The text. Bytecode has no lines, so its errors stay as they are.
-        path: The file that the text is the content of, or "".
-    """
+    """Let errors that are raised inside, at positions in MLIR text, quote the line."""
     try:
         yield
     except TosaConvertError as error:

@@ -47,12 +47,7 @@ def integer_text(raw: bytes | memoryview, element: str) -> str:
 
 
 def element_texts(data: memoryview, element: str) -> list[str]:
-    """Format every element, from the bytes that MLIR has in memory; one of i1 takes a byte.
-
-    Args:
-        data: the elements; those below 8 bits take a byte each.
-        element: the element type in MLIR's words.
-    """
+    """Format every element, from the bytes that MLIR has in memory; one of i1 takes a byte."""
     width = element_bytes(element)
     raws = [data[at : at + width] for at in range(0, len(data), width)]
     if is_float(element):

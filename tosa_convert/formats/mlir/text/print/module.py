@@ -51,17 +51,7 @@ def write(
     columns: Mapping[str, BlockColumns] = NO_COLUMNS,
     state: str = "",
 ) -> Iterator[bytes]:
-    """Iterate over the pieces of the text, which do not grow with the constants.
-
-    Args:
-        graph: a sound graph: `verify` finds nothing in it.
-        options: those of `encode_module` and of `module_text` apply.
-        columns: see `encode_module`.
-        state: see there, too; the text for an older MLIR is generic.
-
-    Raises:
-        TosaConvertError: MLIR cannot express the graph.
-    """
+    """Iterate over the pieces of the text, which do not grow with the constants."""
     pieces = encode_module(graph, options, columns=columns, state=state).pieces
     return module_text(Bytecode(sections_in_pieces(pieces)), options, older=bool(state))
 
@@ -69,15 +59,7 @@ def write(
 def module_text(
     bytecode: Bytecode, options: WriteOptions = _WRITE_OPTIONS, *, older: bool = False
 ) -> Iterator[bytes]:
-    """Iterate over the text of a module, in pieces.
-
-    Args:
-        bytecode: the module, such as `encode_module` writes it: every region has one block.
-        options: `generic`, `locations` and `elide` apply. A text without some constants cannot be read
-            back.
-        older: print in generic form what every release of MLIR reads: all attributes of an operation
-            in one dictionary, and booleans in lists.
-    """
+    """Iterate over the text of a module, in pieces."""
     return _Printer(bytecode, options, older=older).pieces()
 
 
