@@ -41,9 +41,8 @@ if TYPE_CHECKING:
     from tosa_convert.errors import Finding, TosaConvertError
     from tosa_convert.golden import bisect, check, generate, reduce, run
     from tosa_convert.graph.compare import compare
-    from tosa_convert.graph.extract import extract
+    from tosa_convert.graph.derived import extract, rename
     from tosa_convert.graph.model import Graph
-    from tosa_convert.graph.rename import rename
     from tosa_convert.graph.verify import verify
     from tosa_convert.io.options import Limits
     from tosa_convert.views.inspection.summary import summarize
@@ -97,9 +96,9 @@ _PUBLIC = {
     "tosa_convert.errors": ("Finding", "TosaConvertError"),
     "tosa_convert.golden": ("bisect", "check", "generate", "reduce", "run"),
     "tosa_convert.graph.compare": ("compare",),
-    "tosa_convert.graph.extract": ("extract",),
+    "tosa_convert.graph.derived": ("extract",),
     "tosa_convert.graph.model": ("Graph",),
-    "tosa_convert.graph.rename": ("rename",),
+    "tosa_convert.graph.derived": ("rename",),
     "tosa_convert.graph.verify": ("verify",),
     "tosa_convert.views.inspection.summary": ("summarize",),
     "tosa_convert.io.options": ("Limits",),

@@ -194,7 +194,7 @@ def export_tosa_func_to_flatbuffer(
     """
     from tosa_convert.formats import read as reading
     from tosa_convert.formats import write as writing
-    from tosa_convert.graph.rename import rename
+    from tosa_convert.graph.derived import rename
 
     refuse_unexpected(export_tosa_func_to_flatbuffer, options)
     path = None if path is None else os.fsdecode(path)

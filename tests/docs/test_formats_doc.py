@@ -13,8 +13,8 @@ from docs.test_links import WIDTH
 
 from tosa_convert.consumers.readers import CONSUMERS
 from tosa_convert.graph import DTYPES, OPERATORS, Constant, DType
+from tosa_convert.graph.constant import pack
 from tosa_convert.graph.dtypes import V1_0
-from tosa_convert.graph.packing import pack
 from tosa_convert.io.formats import EXTENSIONS, READ_ONLY
 
 DOCUMENT = "docs/formats.md"

@@ -36,7 +36,7 @@ EDITS: Final[tuple[Edit, ...]] = (
         "table MatMulTAttribute {}\n",
         "table MatMulTAttribute {}\n\ntable RoundEvenAttribute {}\n",
     ),
-    ("tosa_convert/graph/operators_1_1.py", "\n)\n", f"\n{ROW}"),
+    ("tosa_convert/graph/operators.py", "\n)\n", f"\n{ROW}"),
     (
         "tosa_convert/reference/elementwise.py",
         "OPERATIONS: Final[dict[str, Operation]] = {\n",

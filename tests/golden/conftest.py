@@ -19,7 +19,7 @@ from tosa_convert.graph import (
     dtype,
     operator,
 )
-from tosa_convert.graph.from_numpy import constant_of
+from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.versions import V1_1_DRAFT
 
 

@@ -18,8 +18,8 @@ from golden.honest_backends import HonestBackend
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.slots import Slot
 from tosa_convert.graph import Block, Graph, Operator, Region, dtype, operator
+from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.dtypes import NanPropagationMode
-from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.opset import VARIABLE_WRITE
 from tosa_convert.reference.scaled_tensors import Value, plain
 

@@ -27,8 +27,8 @@ from tosa_convert.golden.running.programs import as_graph, input_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
 from tosa_convert.golden.running.run import run
 from tosa_convert.graph import BlockScale, Graph, dtype, operator
+from tosa_convert.graph.derived import computed_tensors
 from tosa_convert.graph.dtypes import BlockShape
-from tosa_convert.graph.extract import computed_tensors
 from tosa_convert.qualify.bisection.align_steps import align
 from tosa_convert.qualify.bisection.bisect import bisect
 from tosa_convert.qualify.bisection.cases import save_case

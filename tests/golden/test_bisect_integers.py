@@ -18,7 +18,7 @@ from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph import Graph
-from tosa_convert.graph.extract import computed_tensors
+from tosa_convert.graph.derived import computed_tensors
 from tosa_convert.qualify.bisection.bisect import bisect
 
 _RNG = np.random.default_rng(7)

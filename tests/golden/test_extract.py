@@ -11,7 +11,8 @@ from unit.building import region, tensor
 from tosa_convert import golden
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import Graph, Operator, dtype, operator, verify
-from tosa_convert.graph.extract import (
+from tosa_convert.graph.constant import constant_of
+from tosa_convert.graph.derived import (
     computed_tensors,
     extract,
     extract_from,
@@ -21,7 +22,6 @@ from tosa_convert.graph.extract import (
     touches_variables,
     unrun_regions,
 )
-from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.versions import V1_0
 
 

@@ -43,7 +43,7 @@ from tosa_convert.golden.running import reference_model_process
 from tosa_convert.golden.running.run import run
 from tosa_convert.golden.running.run_options import Engine, RunOptions
 from tosa_convert.graph import Graph, Operator, dtype
-from tosa_convert.graph.from_numpy import constant_of
+from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.opset import OPERATORS, VARIABLE_WRITE
 from tosa_convert.qualify.bisection.bisect import bisect
 from tosa_convert.qualify.bisection.result import Bisection

@@ -18,8 +18,8 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.scratch import scratch_folder
 from tosa_convert.graph import Graph, dtype
+from tosa_convert.graph.derived import computed_tensors, extract, touches_variables
 from tosa_convert.graph.dtypes import RoundingMode
-from tosa_convert.graph.extract import computed_tensors, extract, touches_variables
 from tosa_convert.graph.model import Operator
 from tosa_convert.graph.opset import IDENTITY
 from tosa_convert.qualify.detection.changes import Change, Place, places

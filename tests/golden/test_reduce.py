@@ -18,7 +18,7 @@ from tosa_convert.golden.arrays.npz import load_npz
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import random_inputs
 from tosa_convert.graph import Graph
-from tosa_convert.graph.extract import computed_tensors, extract
+from tosa_convert.graph.derived import computed_tensors, extract
 from tosa_convert.graph.model import DYNAMIC
 from tosa_convert.qualify.random_graphs.generate import generate
 from tosa_convert.qualify.reduction.reduce import reduce

@@ -22,8 +22,8 @@ from tosa_convert.golden.running.intermediates import iterate_tensors, not_colle
 from tosa_convert.golden.running.programs import as_graph, input_slots
 from tosa_convert.golden.running.run import run
 from tosa_convert.graph import Graph, Operator, Region, dtype, operator, verify
+from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.dtypes import NanPropagationMode
-from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.qualify.bisection.bisect import bisect
 from tosa_convert.qualify.bisection.cases import save_case
 

@@ -24,8 +24,8 @@ from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.random_inputs import draw, random_inputs
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph import Graph, Operator, dtype, operator
+from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.dtypes import DTYPES, DType
-from tosa_convert.graph.from_numpy import constant_of
 
 X = np.array([3, -4, 0, 7], np.int32)
 

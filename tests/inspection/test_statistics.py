@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pytest
 
 from tosa_convert.graph import Constant, dtype
+from tosa_convert.graph.constant import BLOCK
 from tosa_convert.graph.dtypes import DTYPES, DType
-from tosa_convert.graph.packing import BLOCK
 from tosa_convert.views.inspection.statistics import (
     BINS,
     FEW,

@@ -62,7 +62,7 @@ from tosa_convert.golden.arrays.slots import SCALE_SUFFIX
 from tosa_convert.golden.running.programs import Program, input_arrays, input_slots
 from tosa_convert.golden.running.run_graph import Result, run_program, with_outputs
 from tosa_convert.golden.running.run_options import RunOptions
-from tosa_convert.graph.extract import extract
+from tosa_convert.graph.derived import extract
 from tosa_convert.graph.model import Graph, Operator
 from tosa_convert.rules.amounts import multiply_accumulates
 

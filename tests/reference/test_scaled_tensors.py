@@ -15,8 +15,8 @@ from tosa_convert.golden.running.programs import Program, input_arrays
 from tosa_convert.golden.running.run_graph import run_program
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph import Block, BlockScale, Graph, Operator, Region, Tensor, dtype, operator
+from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.dtypes import BLOCK_SCALE, BLOCK_SCALED, BlockShape, BlockSize, DType
-from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.versions import V1_1_DRAFT
 from tosa_convert.reference.call import Precision
 from tosa_convert.reference.evaluate import Machine

@@ -22,7 +22,7 @@ from tosa_convert.graph import (
     operator,
     verify,
 )
-from tosa_convert.graph.from_numpy import constant_of
+from tosa_convert.graph.constant import constant_of
 from tosa_convert.rewrites import Report, apply
 
 Arrays = Mapping[str, npt.NDArray[Any]]

@@ -14,7 +14,7 @@ from rewrites.programs import kinds, program, rewritten, run
 import tosa_convert as tc
 from tosa_convert.builder import Builder, Value
 from tosa_convert.graph import Graph, Tensor
-from tosa_convert.graph.from_numpy import constant_of
+from tosa_convert.graph.constant import constant_of
 from tosa_convert.rewrites import tied_weights
 from tosa_convert.rewrites.table import EXACT
 

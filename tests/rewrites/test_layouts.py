@@ -15,7 +15,7 @@ from rewrites.programs import assert_same_bits, kinds, program, rewritten, run
 import tosa_convert as tc
 from tosa_convert.builder import Builder, Value
 from tosa_convert.graph import Block, Graph, Operator, ShapeValue, dtype
-from tosa_convert.graph.from_numpy import constant_of
+from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.opset import AttributeValue
 from tosa_convert.rewrites.minimum_cut import NEVER, MinimumCut
 

@@ -10,8 +10,8 @@ import pytest
 from rewrites.programs import kinds, rewritten, run, single
 
 import tosa_convert as tc
+from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.dtypes import NanPropagationMode, dtype
-from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import Operator
 from tosa_convert.graph.opset import CONST
 

@@ -11,7 +11,7 @@ from roundtrip.graphs import blocks
 
 import tosa_convert as tc
 from tosa_convert.graph import OPERATORS, Graph, Region
-from tosa_convert.graph.extract import unrun_regions
+from tosa_convert.graph.derived import unrun_regions
 from tosa_convert.graph.versions import V1_1_DRAFT
 
 _SPECS = [row for row in OPERATORS if row.regions] * 2

@@ -8,8 +8,8 @@ import numpy as np
 from rules.networks import BIASES, CHANNELS, KERNELS
 
 from tosa_convert.graph import Block, Graph, Operator, Region, Tensor, dtype, operator
+from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.dtypes import DType, RoundingMode
-from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.opset import AttributeValue
 from tosa_convert.graph.versions import V1_0
 

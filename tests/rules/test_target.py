@@ -11,8 +11,7 @@ from unit.building import example
 import tosa_convert as tc
 from tosa_convert.formats.bindings.packages import Bindings
 from tosa_convert.formats.mlir import target_env
-from tosa_convert.graph.model import Version
-from tosa_convert.graph.target import Target
+from tosa_convert.graph.model import Target, Version
 from tosa_convert.rules.profiles import BY_MLIR, CAPABILITIES, check_target
 
 FULL = Target("8K", ("PRO-INT", "PRO-FP"), ("EXT-INT16", "EXT-MX-FP8E4M3"))

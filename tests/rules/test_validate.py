@@ -12,7 +12,7 @@ from tosa_convert.consumers.readers import CONSUMERS
 from tosa_convert.errors import CODES, MAX_FINDINGS
 from tosa_convert.graph import Graph, Operator, ShapeValue, Tensor
 from tosa_convert.graph.dtypes import NanPropagationMode
-from tosa_convert.graph.target import Target
+from tosa_convert.graph.model import Target
 from tosa_convert.graph.versions import V1_0, V1_1_DRAFT, lowest_version
 from tosa_convert.rules.infer import infer
 from tosa_convert.rules.public import TARGET_CODES, needs

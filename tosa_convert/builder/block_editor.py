@@ -14,9 +14,9 @@ from tosa_convert.builder.values import DTypeLike, dtype_of
 from tosa_convert.errors import fail, refuse_unknown
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import DType
-from tosa_convert.graph.locations import UNKNOWN_LOCATION
 from tosa_convert.graph.model import (
     DYNAMIC,
+    UNKNOWN_LOCATION,
     Block,
     Operator,
     ShapeValue,

@@ -13,11 +13,11 @@ from tosa_convert.builder import arguments
 from tosa_convert.builder.infer_results import Inference, new_value
 from tosa_convert.builder.values import Data, Value
 from tosa_convert.errors import Findings, fail
-from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.constant import Constant, constant_of, dtype_of_array
+from tosa_convert.graph.derived import unused_name
 from tosa_convert.graph.dtypes import DType
-from tosa_convert.graph.from_numpy import constant_of, dtype_of_array
-from tosa_convert.graph.locations import UNKNOWN_LOCATION
 from tosa_convert.graph.model import (
+    UNKNOWN_LOCATION,
     Block,
     Operator,
     Region,
@@ -26,7 +26,6 @@ from tosa_convert.graph.model import (
     operator_path,
     quoted,
 )
-from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.value_rules import tensor_problems
 from tosa_convert.records import NamedTuple, replace
 from tosa_convert.rules.values import TypeTable, ValueType

@@ -12,11 +12,10 @@ import numpy.typing as npt
 
 from tosa_convert.builder.values import Data, DTypeLike, dtype_of
 from tosa_convert.errors import fail
-from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.constant import Constant, constant_of
+from tosa_convert.graph.derived import unused_name
 from tosa_convert.graph.dtypes import INT64, DType
-from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import Block, Operator, ShapeValue, Tensor, element_value, quoted
-from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, OperatorSpec
 
 #: Larger buffers are not read to find out whether all elements are equal, in bytes.

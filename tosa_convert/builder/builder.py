@@ -12,6 +12,7 @@ from tosa_convert.builder.block_state import all_or_nothing
 from tosa_convert.builder.operators import Operators
 from tosa_convert.builder.values import Data, DTypeLike, Value, Variable, dtype_of
 from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.graph.derived import unused_name
 from tosa_convert.graph.model import (
     Block,
     Graph,
@@ -22,7 +23,6 @@ from tosa_convert.graph.model import (
     in_usual_order,
     quoted,
 )
-from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import (
     VARIABLE_READ,
     VARIABLE_WRITE,

@@ -15,7 +15,6 @@ from tosa_convert.builder.block_state import all_or_nothing
 from tosa_convert.builder.infer_results import UNKNOWN, Known, element_of_number
 from tosa_convert.builder.values import DTypeLike, Value, dtype_of
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.graph.attribute_rules import attribute_problem
 from tosa_convert.graph.constant import ELEMENT_BYTES
 from tosa_convert.graph.dtypes import BLOCK_SCALE, BlockSize, DType
 from tosa_convert.graph.model import Operator
@@ -25,6 +24,7 @@ from tosa_convert.graph.opset import (
     OperandSpec,
     OperatorSpec,
 )
+from tosa_convert.graph.value_rules import attribute_problem
 from tosa_convert.rules.types import Element
 from tosa_convert.rules.values import ShapeType, TensorType
 from tosa_convert.rules.verdict import element_of

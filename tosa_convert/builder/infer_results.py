@@ -11,10 +11,10 @@ from typing import Final, NoReturn
 
 from tosa_convert.builder.values import dtype_of
 from tosa_convert.errors import Findings, TosaConvertError, fail
-from tosa_convert.graph.attribute_rules import attribute_problem, name_problems
 from tosa_convert.graph.dtypes import BlockShape, DType
 from tosa_convert.graph.model import BlockScale, Operator, ShapeValue, Tensor
 from tosa_convert.graph.opset import AttributeValue, OperandSpec, OperatorSpec
+from tosa_convert.graph.value_rules import attribute_problem, name_problems
 from tosa_convert.records import NamedTuple
 from tosa_convert.rules.families.core import Violation
 from tosa_convert.rules.operator_view import OperatorView

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tosa_convert.errors import fail
+from tosa_convert.graph.constant import dtype_of_array
 from tosa_convert.graph.dtypes import DTYPES, DType
-from tosa_convert.graph.from_numpy import dtype_of_array
 from tosa_convert.graph.model import Block
 from tosa_convert.records import dataclass
 from tosa_convert.rules.values import ShapeType, Size, TensorType, ValueType

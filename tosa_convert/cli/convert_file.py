@@ -239,7 +239,7 @@ def _read(opened: Input, options: ConvertOptions, context: Any) -> Graph:
 def renamed(graph: Graph, options: ConvertOptions) -> Graph:
     """Return the graph with the names that the options give to arguments and results."""
     if options.input_names or options.output_names:
-        from tosa_convert.graph.rename import rename
+        from tosa_convert.graph.derived import rename
 
         graph = rename(graph, options.input_names, options.output_names)
     return graph

@@ -45,7 +45,7 @@ def extract(model: str, outputs: tuple[str, ...], inputs: tuple[str, ...], **giv
 
     from tosa_convert.cli.load_graph import edit_file
     from tosa_convert.cli.standard_streams import STDIN
-    from tosa_convert.graph.extract import extract as cut
+    from tosa_convert.graph.derived import extract as cut
     from tosa_convert.io.files import STANDARD
 
     def part(graph: Graph) -> Graph:

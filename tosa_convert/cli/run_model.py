@@ -40,7 +40,7 @@ from tosa_convert.golden.running.run_options import Engine, RunOptions, chosen_e
 from tosa_convert.golden.running.variable_states import STATE_PREFIX, state_slots, with_variables
 from tosa_convert.golden.running.variable_states import variables_of as declared_variables
 from tosa_convert.golden.running.work import estimate_seconds
-from tosa_convert.graph.extract import extract
+from tosa_convert.graph.derived import extract
 from tosa_convert.graph.model import Graph, counted, quoted
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.io.files import STANDARD, replace_file

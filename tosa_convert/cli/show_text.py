@@ -15,8 +15,7 @@ from tosa_convert.cli.text_columns import (
     statistics_cells,
 )
 from tosa_convert.errors import grouped, printable
-from tosa_convert.graph.locations import UNLOCATED
-from tosa_convert.graph.model import counted
+from tosa_convert.graph.model import UNLOCATED, counted
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, WEIGHT_FILES
 from tosa_convert.rules.amounts import Amount
 from tosa_convert.views.inspection.listing import (

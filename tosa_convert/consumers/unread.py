@@ -22,8 +22,7 @@ from tosa_convert.eras.current_to_older.program import (
 from tosa_convert.eras.dialect_states import state_of
 from tosa_convert.errors import Finding
 from tosa_convert.graph.dtypes import ResizeMode
-from tosa_convert.graph.locations import located
-from tosa_convert.graph.model import DYNAMIC, Block, Operator, operator_path, quoted
+from tosa_convert.graph.model import DYNAMIC, Block, Operator, located, operator_path, quoted
 from tosa_convert.io import log
 from tosa_convert.records import replace
 from tosa_convert.rules.operator_view import OperatorView

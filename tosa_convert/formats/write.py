@@ -117,7 +117,7 @@ def _encode_080(graph: Graph, options: WriteOptions) -> Iterator[Any]:
         raise fail("option-conflict", "weights", message, "use embedded")
     from tosa_convert.eras.current_to_older.program import downgrade_graph, form_080
     from tosa_convert.formats.flatbuffer.write_080 import plan
-    from tosa_convert.graph.locations import UNLOCATED
+    from tosa_convert.graph.model import UNLOCATED
 
     _warn_of_target(graph)
     located = sum(
@@ -350,7 +350,7 @@ def _refuse_unverifiable(
         raise fail("option-conflict", path, message, "leave out verify")
     if file_format == "tosa":
         return
-    from tosa_convert.graph.extract import unrun_regions
+    from tosa_convert.graph.derived import unrun_regions
     from tosa_convert.graph.model import quoted
 
     unrun = [quoted(region.name) for region in unrun_regions(graph)]

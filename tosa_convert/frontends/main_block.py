@@ -13,10 +13,9 @@ import numpy as np
 
 from tosa_convert.errors import fail
 from tosa_convert.frontends.process.interface import STATE_FILE, Interface, State
-from tosa_convert.graph.constant import Constant
-from tosa_convert.graph.from_numpy import constant_of
+from tosa_convert.graph.constant import Constant, constant_of
+from tosa_convert.graph.derived import unused_name
 from tosa_convert.graph.model import Block, Graph, Operator, Tensor
-from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import IDENTITY, VARIABLE_READ, VARIABLE_WRITE
 from tosa_convert.records import replace
 

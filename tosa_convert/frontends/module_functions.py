@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tosa_convert.errors import fail
 from tosa_convert.frontends.process.request import Request
-from tosa_convert.graph.names import unused_name
+from tosa_convert.graph.derived import unused_name
 
 MAIN: Final = "main"
 #: The location of an argument that has a name.

@@ -18,10 +18,10 @@ from tosa_convert.frontends.partial.cut import Cut
 from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, NotLowered, Value
 from tosa_convert.frontends.process.request import Request
 from tosa_convert.frontends.source_places import line_of, name_of, place_text
+from tosa_convert.graph.derived import rename_in_order
 from tosa_convert.graph.dtypes import INT64
 from tosa_convert.graph.model import Block, Graph, counted
 from tosa_convert.graph.opset import VARIABLE_READ
-from tosa_convert.graph.rename import rename_in_order
 from tosa_convert.graph.static_shapes import open_inputs
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.io import log

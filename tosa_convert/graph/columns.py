@@ -13,7 +13,6 @@ from functools import cache
 from itertools import chain, compress, count
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from tosa_convert.graph.attribute_rules import attribute_problems
 from tosa_convert.graph.dtypes import INT4
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import MAX_RANK, Block, Operator, ShapeValue, Tensor, element_count
@@ -25,7 +24,7 @@ from tosa_convert.graph.opset import (
     VARIABLE_READ,
     VARIABLE_WRITE,
 )
-from tosa_convert.graph.value_rules import shape_problems, tensor_problems
+from tosa_convert.graph.value_rules import attribute_problems, shape_problems, tensor_problems
 from tosa_convert.records import NamedTuple, dataclass
 
 if TYPE_CHECKING:

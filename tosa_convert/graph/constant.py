@@ -8,14 +8,78 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, Final, SupportsIndex
 
-from tosa_convert.graph.dtypes import INT4, DType, dtype
+from tosa_convert.graph.dtypes import DTYPES, INT4, DType, dtype
 from tosa_convert.graph.lazy_numpy import FEW, np
-from tosa_convert.graph.packing import BLOCK, pack, sign_extend, unpack
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+
+# -- elements below 8 bits: one byte for each in memory, packed without gaps in a file -------------
+# The least significant bits come first: element 0 of a 4-bit type is the low nibble of byte 0,
+# and four 6-bit elements take three bytes.
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Bytes = npt.NDArray[np.uint8]
+
+
+#: Elements that are converted at a time; a multiple of 4, so that each block ends on a byte.
+BLOCK = 1 << 20
+
+
+def pack(elements: Bytes, bits: int) -> Bytes:
+    """Pack the low `bits` bits of each element into ceil(n * bits / 8) bytes; bits is 4 or 6.
+
+    Example:
+        >>> pack(np.array([1, 2, 15], np.uint8), 4).tobytes().hex()
+        '210f'
+    """
+    if bits == 4:
+        packed = np.zeros((len(elements) + 1) // 2, np.uint8)
+        np.bitwise_and(elements[0::2], 0x0F, out=packed)
+        high = np.left_shift(elements[1::2], 4, dtype=np.uint8)
+        packed[: len(elements) // 2] |= high
+        return packed
+    if bits == 6:
+        low = elements & 0x3F
+        quads = np.zeros((len(elements) + 3) // 4 * 4, np.uint32)
+        quads[: len(elements)] = low
+        quads = quads.reshape(-1, 4)
+        words = quads[:, 0] | quads[:, 1] << 6 | quads[:, 2] << 12 | quads[:, 3] << 18
+        stream = words.astype("<u4").view(np.uint8).reshape(-1, 4)[:, :3].reshape(-1)
+        return stream[: (len(elements) * 6 + 7) // 8]
+    raise ValueError(f"elements of {bits} bits are not packed")
+
+
+def unpack(packed: Bytes, bits: int, count: int) -> Bytes:
+    """Return the first `count` elements, one byte for each with the upper bits 0; reverses `pack`."""
+    if bits == 4:
+        elements = np.empty(len(packed) * 2, np.uint8)
+        np.bitwise_and(packed, 0x0F, out=elements[0::2])
+        np.right_shift(packed, 4, out=elements[1::2])
+        return elements[:count]
+    if bits == 6:
+        triples = np.zeros((len(packed) + 2) // 3 * 3, np.uint8)
+        triples[: len(packed)] = packed
+        wide = triples.reshape(-1, 3).astype(np.uint32)
+        words = wide[:, 0] | wide[:, 1] << 8 | wide[:, 2] << 16
+        quads: Bytes = np.stack([words >> shift & 0x3F for shift in (0, 6, 12, 18)], axis=1).astype(
+            np.uint8
+        )
+        return quads.reshape(-1)[:count]
+    raise ValueError(f"elements of {bits} bits are not packed")
+
+
+def sign_extend(elements: npt.NDArray[Any], bits: int) -> npt.NDArray[np.int8]:
+    """Return the two's complement values of elements in the low `bits` bits of bytes."""
+    shift = 8 - bits
+    extended: npt.NDArray[np.int8] = (elements.astype(np.uint8) << shift).view(np.int8) >> shift
+    return extended
+
 
 #: A file has an element as an attribute, such as a bound of CLAMP, in this many bytes.
 ELEMENT_BYTES = 8
@@ -345,3 +409,94 @@ def _restored(
 ) -> Constant:
     """Return a Constant from its pickle."""
     return Constant(dtype, count, data, unpacked=unpacked, splat=splat, padding=padding)
+
+
+# -- constants from numpy arrays -------------------------------------------------------------------
+
+#: Element types whose arrays hold codes: numpy and ml_dtypes have no type of their own for them.
+_CODES: Final = frozenset({"MXINT8"})
+
+
+def dtype_of_array(array: npt.NDArray[Any]) -> DType | None:
+    """Return the element type that an array's own type stands for; None if TOSA does not have it.
+
+    Example:
+        >>> dtype_of_array(np.zeros(2, np.float32)), dtype_of_array(np.zeros(2, np.float64))
+        (FP32, None)
+    """
+    return _BY_NUMPY.get(array.dtype.name)
+
+
+def constant_of(array: npt.NDArray[Any], element: DType) -> Constant:
+    """Convert an array's elements to constant data of an element type, in row-major order.
+
+    It is padded as `tosa-opt` pads it.
+
+    Example:
+        >>> constant_of(np.array([1, -2, 3]), dtype("INT4"))
+        Constant(3 x INT4, unpacked)
+        >>> constant_of(np.array([200]), dtype("INT8"))
+        Traceback (most recent call last):
+        ValueError: 200 does not fit INT8
+    """
+    data = _data_of(np.ascontiguousarray(array).reshape(-1), element)
+    data.padding = data.usual_padding
+    return data
+
+
+def _data_of(flat: npt.NDArray[Any], element: DType) -> Constant:
+    if element.is_float:
+        if flat.dtype != element.numpy:
+            flat = _rounded(flat.astype(np.float64), element)
+    elif element is _BOOL:
+        if flat.dtype != np.bool_ and not np.isin(flat, (0, 1)).all():
+            raise ValueError("BOOL holds only true and false")
+        flat = flat.astype(np.bool_)
+    else:
+        _refuse_values_beyond(flat, element)
+    if element is _INT48:
+        octets = flat.astype("<i8").view(np.uint8).reshape(-1, 8)[:, :6]
+        return Constant(element, flat.size, np.ascontiguousarray(octets).reshape(-1))
+    if element.is_packed:
+        codes = flat.astype(np.int8) if not element.is_float else flat
+        mask = (1 << element.bits) - 1
+        return Constant(element, flat.size, codes.view(np.uint8) & mask, unpacked=True)
+    if flat.dtype != element.numpy:
+        flat = flat.astype(element.numpy)
+    little = flat.astype(flat.dtype.newbyteorder("<"), copy=False)
+    return Constant(element, flat.size, little.view(np.uint8))
+
+
+def _rounded(flat: npt.NDArray[Any], element: DType) -> npt.NDArray[Any]:
+    """Round values to the nearest elements. A finite value is not rounded to infinity or a far limit."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = flat.astype(element.numpy)
+        back = rounded.astype(np.float64)
+        # Types without infinity round what is too large to NaN or to their largest element.
+        largest = np.abs(np.float64(1e300).astype(element.numpy).astype(np.float64))
+        wrong = (np.isnan(flat) != np.isnan(back)) | (np.isinf(flat) != np.isinf(back))
+        if np.isfinite(largest):
+            wrong |= np.abs(flat) > largest
+    if wrong.any():
+        raise ValueError(f"{flat[wrong.argmax()].item()} does not fit {element}")
+    return rounded
+
+
+def _refuse_values_beyond(flat: npt.NDArray[Any], element: DType) -> None:
+    if flat.dtype.kind == "i" and 8 * flat.dtype.itemsize <= element.bits:
+        return
+    high = (1 << element.bits - 1) - 1
+    low = -high - 1
+    is_integer = np.issubdtype(flat.dtype, np.integer) or flat.dtype == object
+    wide = flat if is_integer else flat.astype(np.float64)
+    outside = (wide < low) | (wide > high)
+    if wide.dtype == np.float64:
+        outside |= wide != np.trunc(wide)
+    if outside.any():
+        (value,) = flat[[outside.argmax()]].tolist()
+        raise ValueError(f"{value} does not fit {element}")
+
+
+_BY_NUMPY: Final = {
+    row.numpy_name: row for row in reversed(DTYPES) if row.name not in {"INT48", *_CODES}
+}

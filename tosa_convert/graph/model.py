@@ -6,6 +6,7 @@ order, and tensors and shapes that operators refer to by name. Names are unique 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
@@ -15,8 +16,39 @@ from tosa_convert.errors import fail
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import BlockShape, DType
 from tosa_convert.graph.opset import AttributeValue, OperatorSpec
-from tosa_convert.graph.target import Target
 from tosa_convert.records import NamedTuple, dataclass, field
+
+# --------------------------------------------------------------------------------------------------
+# the target environment that a program names: what it is written for, besides the TOSA version.
+
+
+class Target(NamedTuple):
+    """A target environment; its TOSA version is that of the graph.
+
+    level: "8K" or "NONE".
+    profiles: such as ("PRO-INT",), in order.
+    extensions: such as ("EXT-INT16", "EXT-CONTROLFLOW"), in order.
+
+    The names need not be known: `spec.target.check` says which are not.
+
+    Example:
+        >>> print(Target("8K", ("PRO-INT",), ("EXT-INT16",)))
+        PRO-INT,EXT-INT16 at level 8K
+    """
+
+    level: str
+    profiles: tuple[str, ...]
+    extensions: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Return its profiles and extensions."""
+        return frozenset((*self.profiles, *self.extensions))
+
+    def __str__(self) -> str:
+        names = ",".join((*self.profiles, *self.extensions)) or "no profile"
+        return f"{names} at level {self.level}"
+
 
 #: The size of a dynamic dimension.
 DYNAMIC: Final = -1
@@ -496,3 +528,54 @@ def require_graphs(*values: object) -> None:
                 f"found {type(value).__name__}, expected a Graph, as tosa_convert.load returns it"
             )
             raise TypeError(message)
+
+
+# -- locations of operators, which are texts as MLIR prints them, in messages ----------------------
+
+#: The location that a program read from MLIR has where nothing is known.
+UNKNOWN_LOCATION: Final = "loc(unknown)"
+#: Texts of the location of an operator that has none.
+UNLOCATED: Final = ("", UNKNOWN_LOCATION)
+#: A position in a file, as locations of MLIR have it. Those of bytecode are in line 0.
+_FILE_POSITION: Final = re.compile(r'"([^"\\]{1,4096})":([1-9]\d{0,8}):(\d{1,9})')
+#: A location that begins with a name, as those of tensors do. MLIR escapes bytes in hexadecimal.
+_NAMED: Final = re.compile(r'loc\("((?:[^"\\]|\\.)*)"[()]')
+_ESCAPED: Final = re.compile(rb"\\(?:([0-9A-Fa-f]{2})|(.))", re.DOTALL)
+
+
+def located(path: str, operator: Operator) -> str:
+    """Return an operator's path behind its location, whose line and column editors can open.
+
+    Example:
+        >>> from tosa_convert.graph.opset import operator
+        >>> from tosa_convert.graph.model import Operator
+        >>> exp = Operator(operator("EXP"), ("x",), ("y",), {}, 'loc("f.mlir":2:8)')
+        >>> print(located('region "f" block "main" operator #0 EXP', exp))
+        f.mlir:2:8: region "f" block "main" operator #0 EXP
+    """
+    location = operator.location
+    if location in UNLOCATED:
+        return path
+    match = _FILE_POSITION.search(location)
+    if match is None or not match[1].isprintable():
+        return f"{location}: {path}"
+    position = f"{match[1]}:{match[2]}:{match[3]}"
+    is_all = location == f"loc({match[0]})"
+    return f"{position}: {path}" if is_all else f"{position}: {location}: {path}"
+
+
+def name_in_location(location: str) -> str:
+    """Return the name with which a location begins, such as that of the framework's tensor; "" without.
+
+    Example:
+        >>> name_in_location('loc("add_1"("m.tflite":0:0))'), name_in_location('loc("f.mlir":2:8)')
+        ('add_1', '')
+    """
+    match = _NAMED.match(location)
+    if match is None:
+        return ""
+
+    def character(found: re.Match[bytes]) -> bytes:
+        return bytes([int(found[1], 16)]) if found[1] else found[2]
+
+    return _ESCAPED.sub(character, match[1].encode()).decode(errors="replace")

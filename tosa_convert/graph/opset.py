@@ -17,9 +17,7 @@ from tosa_convert.graph.dtypes import (
     RoundingMode,
     dtype,
 )
-from tosa_convert.graph.operator_row import Row
-from tosa_convert.graph.operators_1_0 import ROWS_1_0
-from tosa_convert.graph.operators_1_1 import ROWS_1_1
+from tosa_convert.graph.operators import ROWS_1_0, ROWS_1_1, Row
 from tosa_convert.records import NamedTuple, dataclass
 
 #: The value of an attribute in a Graph.

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.derived import unused_name
 from tosa_convert.graph.dtypes import INT64
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator, ShapeValue, Tensor
-from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, operator
 
 #: Operator -> the position of the operand in which MLIR accepts -1 as "what remains".

@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import Finding, Findings, TosaConvertError
-from tosa_convert.graph.attribute_rules import attribute_problems, name_problems
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.lazy_numpy import FEW
 from tosa_convert.graph.model import (
@@ -34,7 +33,13 @@ from tosa_convert.graph.opset import (
     VARIABLE_READ,
     VARIABLE_WRITE,
 )
-from tosa_convert.graph.value_rules import Problem, shape_problems, tensor_problems
+from tosa_convert.graph.value_rules import (
+    Problem,
+    attribute_problems,
+    name_problems,
+    shape_problems,
+    tensor_problems,
+)
 
 if TYPE_CHECKING:
     from tosa_convert.graph.columns import BlockColumns

@@ -14,13 +14,13 @@ from typing import Final
 
 from tosa_convert.errors import Finding
 from tosa_convert.graph.dtypes import BY_CODE, V1_1, DType
-from tosa_convert.graph.locations import located
 from tosa_convert.graph.model import (
     Block,
     Graph,
     Operator,
     SoftwareVersion,
     Version,
+    located,
     operator_path,
 )
 

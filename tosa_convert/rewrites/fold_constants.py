@@ -20,9 +20,8 @@ import numpy.typing as npt
 
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.constant import Constant, constant_of
 from tosa_convert.graph.dtypes import INT64, DType, dtype
-from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import Operator, Tensor, element_value
 from tosa_convert.graph.opset import OPERATORS as ALL_OPERATORS
 from tosa_convert.graph.opset import operator

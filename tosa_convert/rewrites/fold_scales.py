@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tosa_convert.builder.block_editor import BlockEditor
+from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.dtypes import dtype
-from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import DYNAMIC, Operator
 from tosa_convert.graph.opset import operator
 from tosa_convert.records import NamedTuple, replace
@@ -26,12 +26,17 @@ from tosa_convert.rewrites.tied_weights import Tables
 
 Array = npt.NDArray[Any]
 
-_ADD, _SUB, _MUL = OPERATORS = tuple(map(operator, ("ADD", "SUB", "MUL")))
+_ADD: Final = operator("ADD")
+_SUB: Final = operator("SUB")
+_MUL: Final = operator("MUL")
+OPERATORS: Final = (_ADD, _SUB, _MUL)
 _FP32: Final = dtype("FP32")
 _DEPTHWISE: Final = operator("DEPTHWISE_CONV2D")
-_MATMUL, _RESHAPE, _REDUCE_SUM, _SLICE, _TRANSPOSE = map(
-    operator, ("MATMUL", "RESHAPE", "REDUCE_SUM", "SLICE", "TRANSPOSE")
-)
+_MATMUL: Final = operator("MATMUL")
+_RESHAPE: Final = operator("RESHAPE")
+_REDUCE_SUM: Final = operator("REDUCE_SUM")
+_SLICE: Final = operator("SLICE")
+_TRANSPOSE: Final = operator("TRANSPOSE")
 #: Operator that sums products -> the axes of its weights that are output channels.
 _CHANNELS: Final = {
     operator("CONV2D"): (0,),

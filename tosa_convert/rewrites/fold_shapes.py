@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from tosa_convert.builder.block_editor import BlockEditor
+from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.dtypes import INT64
-from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import Operator
 from tosa_convert.graph.opset import OPERATORS as ALL_OPERATORS
 from tosa_convert.rules.operator_view import OperatorView

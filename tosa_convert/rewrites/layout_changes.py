@@ -9,8 +9,7 @@ from typing import Final
 import numpy as np
 
 from tosa_convert.builder.block_editor import BlockEditor
-from tosa_convert.graph.constant import Constant
-from tosa_convert.graph.from_numpy import constant_of
+from tosa_convert.graph.constant import Constant, constant_of
 from tosa_convert.graph.model import DYNAMIC, Block, Operator
 from tosa_convert.graph.opset import AttributeValue, operator
 

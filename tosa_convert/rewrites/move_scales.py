@@ -13,15 +13,18 @@ from typing import Final
 import numpy as np
 
 from tosa_convert.builder.block_editor import BlockEditor
+from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.dtypes import dtype
-from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import DYNAMIC, Operator
 from tosa_convert.graph.opset import operator
 from tosa_convert.records import NamedTuple
 from tosa_convert.rewrites.fold_scales import FEW_BYTES, is_safe
 
-_MATMUL, _MUL = OPERATORS = tuple(map(operator, ("MATMUL", "MUL")))
-_ADD, _RSQRT = map(operator, ("ADD", "RSQRT"))
+_MATMUL: Final = operator("MATMUL")
+_MUL: Final = operator("MUL")
+OPERATORS: Final = (_MATMUL, _MUL)
+_ADD: Final = operator("ADD")
+_RSQRT: Final = operator("RSQRT")
 _MOVERS: Final = tuple(map(operator, ("RESHAPE", "SLICE", "TRANSPOSE")))
 _FP32: Final = dtype("FP32")
 #: The largest number that scales, and the largest that is added; the reciprocals are the least. So

@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 
 from tosa_convert.builder.block_editor import BlockEditor
+from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.dtypes import DType, dtype
-from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import DYNAMIC, Operator
 from tosa_convert.graph.opset import IDENTITY, operator
 from tosa_convert.rewrites.operator_pass import replace_by_value

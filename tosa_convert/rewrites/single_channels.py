@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tosa_convert.builder.block_editor import BlockEditor
-from tosa_convert.graph.from_numpy import constant_of
+from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.model import DYNAMIC, Operator
 from tosa_convert.graph.opset import operator
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tosa_convert.graph.extract import touches_variables, unrun_regions
+from tosa_convert.graph.derived import touches_variables, unrun_regions
 from tosa_convert.graph.model import Block, Graph, Operator, Region, block_path
 from tosa_convert.graph.opset import OPERATORS, VARIABLE_READ, VARIABLE_WRITE, operator
 from tosa_convert.records import replace

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from tosa_convert.errors import Findings
 from tosa_convert.graph.dtypes import V1_0, V1_1, RoundingMode
-from tosa_convert.graph.locations import located
-from tosa_convert.graph.model import operator_path
-from tosa_convert.graph.target import Target
+from tosa_convert.graph.model import Target, located, operator_path
 from tosa_convert.records import NamedTuple
 from tosa_convert.rules.types import Element, Need, match
 

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import Finding
-from tosa_convert.graph.locations import located
-from tosa_convert.graph.model import block_path, operator_path, quoted
+from tosa_convert.graph.model import block_path, located, operator_path, quoted
 from tosa_convert.rules.values import TensorType, TypeTable
 
 if TYPE_CHECKING:

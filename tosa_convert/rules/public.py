@@ -16,8 +16,7 @@ from tosa_convert.rules.verdict import Verdict, judge
 
 if TYPE_CHECKING:
     from tosa_convert.graph.columns import BlockColumns
-    from tosa_convert.graph.model import Graph, Version
-    from tosa_convert.graph.target import Target
+    from tosa_convert.graph.model import Graph, Target, Version
     from tosa_convert.rules.levels import Level
     from tosa_convert.rules.operator_view import OperatorView
 

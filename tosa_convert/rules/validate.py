@@ -7,8 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from tosa_convert.errors import Finding
-from tosa_convert.graph.locations import located
-from tosa_convert.graph.model import block_path, operator_path
+from tosa_convert.graph.model import block_path, located, operator_path
 from tosa_convert.rules.families.core import Violation, dashed
 from tosa_convert.rules.operator_view import OperatorView
 from tosa_convert.rules.program import program_findings

@@ -17,8 +17,8 @@ from tosa_convert.golden.running.numpy_engine import compute
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.golden.running.variable_states import STATE_PREFIX
 from tosa_convert.graph import Graph, Region
+from tosa_convert.graph.derived import extract
 from tosa_convert.graph.dtypes import DType
-from tosa_convert.graph.extract import extract
 
 #: A backend is wrong in a network if an output is this far off, by its largest element.
 _GROSS = 0.02

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tosa_convert.graph import constant, packing
-from tosa_convert.graph.constant import Constant
+from tosa_convert.graph import constant
+from tosa_convert.graph import constant as packing
+from tosa_convert.graph.constant import Constant, constant_of, dtype_of_array, pack
 from tosa_convert.graph.dtypes import DTYPES, DType, dtype
-from tosa_convert.graph.from_numpy import constant_of, dtype_of_array
-from tosa_convert.graph.packing import pack
 
 
 def random_bytes(row: DType, count: int) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from unit.building import op
 
-from tosa_convert.graph.locations import located, name_in_location
+from tosa_convert.graph.model import located, name_in_location
 
 
 @pytest.mark.parametrize(

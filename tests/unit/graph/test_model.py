@@ -25,11 +25,9 @@ from tosa_convert.graph import (
     dtype,
     verify,
 )
+from tosa_convert.graph.derived import Part, extract, rename, replace_data
 from tosa_convert.graph.dtypes import BlockShape, NanPropagationMode
-from tosa_convert.graph.extract import extract
 from tosa_convert.graph.model import BlockScale, element_value, quoted, require_graphs, sizes
-from tosa_convert.graph.rename import rename
-from tosa_convert.graph.replace_data import Part, replace_data
 from tosa_convert.io.files import map_file
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tosa_convert.graph import Constant, constant, dtype, packing
-from tosa_convert.graph.packing import pack, sign_extend, unpack
+from tosa_convert.graph import Constant, constant, dtype
+from tosa_convert.graph import constant as packing
+from tosa_convert.graph.constant import pack, sign_extend, unpack
 
 
 def by_hand(elements: list[int], bits: int) -> bytes:

@@ -12,8 +12,7 @@ import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import verify
-from tosa_convert.graph.extract import extract
-from tosa_convert.graph.rename import rename_in_order
+from tosa_convert.graph.derived import extract, rename_in_order
 
 
 def program() -> tc.Graph:

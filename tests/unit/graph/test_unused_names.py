@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tosa_convert.graph.names import unused_name
+from tosa_convert.graph.derived import unused_name
 
 NAMES = st.sampled_from(["a", "A", "a_1", "a_2", "A_1", "b", ""])
 

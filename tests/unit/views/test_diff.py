@@ -16,9 +16,8 @@ from unit.graph.test_compare import renamed
 import tosa_convert as tc
 from tosa_convert.builder import Builder, Value
 from tosa_convert.graph import Constant, Graph, SoftwareVersion, Tensor, dtype, operator
-from tosa_convert.graph.model import Operator
-from tosa_convert.graph.packing import BLOCK
-from tosa_convert.graph.target import Target
+from tosa_convert.graph.constant import BLOCK
+from tosa_convert.graph.model import Operator, Target
 from tosa_convert.graph.versions import V1_1_DRAFT
 from tosa_convert.views.structural_diff.block_changes import in_order
 from tosa_convert.views.structural_diff.changes import Change

@@ -36,13 +36,13 @@ from tosa_convert.eras.older_to_current.old_operation import (
 from tosa_convert.eras.table import DOWNGRADES, Downgrade
 from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.graph.dtypes import INT4, DType
-from tosa_convert.graph.locations import located
 from tosa_convert.graph.model import (
     Block,
     Graph,
     Operator,
     Region,
     block_path,
+    located,
     operator_path,
     quoted,
 )

@@ -30,9 +30,8 @@ from tosa_convert.eras.older_to_current.old_operation import (
     WrittenValue,
 )
 from tosa_convert.eras.rules.convolution import zero_point_operand
-from tosa_convert.graph.constant import ELEMENT_BYTES, Constant
+from tosa_convert.graph.constant import ELEMENT_BYTES, Constant, constant_of
 from tosa_convert.graph.dtypes import INT8, INT32, DType, NanPropagationMode, RoundingMode, dtype
-from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import Operator, Tensor, element_value
 
 _INT16: Final = dtype("INT16")

@@ -26,9 +26,8 @@ from tosa_convert.formats.wire.layout_080 import (
     OPERATORS,
     UNSIGNED,
 )
-from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.constant import Constant, constant_of
 from tosa_convert.graph.dtypes import DType, ResizeMode, dtype
-from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import (
     Block,

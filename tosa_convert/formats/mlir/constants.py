@@ -24,10 +24,10 @@ from tosa_convert.formats.mlir.bytecode.attributes import (
 from tosa_convert.formats.mlir.bytecode.format import DENSE_STRINGS
 from tosa_convert.formats.mlir.types import TypeReader, TypeWriter, ValueType, is_stored_as
 from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.derived import unused_name
 from tosa_convert.graph.dtypes import INT64, DType, dtype
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import Operator, ShapeValue, Tensor
-from tosa_convert.graph.names import unused_name
 from tosa_convert.io.options import Constants
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, Final
 
 from tosa_convert.formats.mlir.quoting import STRING, unquote
-from tosa_convert.graph.names import unused_name
+from tosa_convert.graph.derived import unused_name
 
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.decode import Bytecode

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from tosa_convert.graph.model import Version
-from tosa_convert.graph.target import Target
+from tosa_convert.graph.model import Target, Version
 from tosa_convert.graph.versions import BY_NAME
 from tosa_convert.records import NamedTuple
 

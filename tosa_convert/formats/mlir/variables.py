@@ -18,8 +18,8 @@ from tosa_convert.formats.mlir.constants import ConstantReader
 from tosa_convert.formats.mlir.locations import LocationReader, Report
 from tosa_convert.formats.mlir.names import NAME_ATTRIBUTE, text_of
 from tosa_convert.formats.mlir.types import TypeReader
+from tosa_convert.graph.derived import unused_name
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Tensor, operator_path
-from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import IDENTITY, VARIABLE
 
 if TYPE_CHECKING:

@@ -19,12 +19,11 @@ from tosa_convert.formats.vgf.container import (
 )
 from tosa_convert.formats.vgf.instructions import INSTRUCTIONS, SET
 from tosa_convert.graph.constant import ELEMENT_BYTES, Constant
+from tosa_convert.graph.derived import rename_in_order, unused_name
 from tosa_convert.graph.dtypes import dtype
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import Block, Graph, Operator, Region, ShapeValue, Tensor
-from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import AttributeSpec, AttributeValue, operator
-from tosa_convert.graph.rename import rename_in_order
 from tosa_convert.graph.versions import V1_0
 from tosa_convert.io import log
 from tosa_convert.records import dataclass, field

@@ -21,9 +21,9 @@ from typing import Any, Final, get_args
 
 from tosa_convert.errors import Findings, fail
 from tosa_convert.formats.weights.npy import MAX_RANK
+from tosa_convert.graph.derived import Part
 from tosa_convert.graph.dtypes import DTYPES
 from tosa_convert.graph.model import block_path, quoted
-from tosa_convert.graph.replace_data import Part
 from tosa_convert.records import dataclass
 
 NAME: Final = "manifest.json"

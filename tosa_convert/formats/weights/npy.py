@@ -20,10 +20,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.constant import BLOCK, Constant, pack
 from tosa_convert.graph.dtypes import DTYPES, INT4, DType, dtype
 from tosa_convert.graph.lazy_numpy import np
-from tosa_convert.graph.packing import BLOCK, pack
 from tosa_convert.graph.value_rules import INT4_HINT, INT4_MINUS_8
 from tosa_convert.records import NamedTuple
 

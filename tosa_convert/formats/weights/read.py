@@ -17,10 +17,10 @@ from tosa_convert.formats.weights.archives import READERS
 from tosa_convert.formats.weights.folder import files_to_map, manifest_of, size_of, view
 from tosa_convert.formats.weights.manifest import NAME, Entry, load
 from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.derived import Part, replace_data
 from tosa_convert.graph.dtypes import DType, dtype
 from tosa_convert.graph.model import Block, Graph, Tensor, quoted, require_graphs
 from tosa_convert.graph.opset import CONST
-from tosa_convert.graph.replace_data import Part, replace_data
 from tosa_convert.graph.value_rules import INT4_HINT, INT4_MINUS_8
 from tosa_convert.io import log
 from tosa_convert.io.files import map_file

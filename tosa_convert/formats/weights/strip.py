@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.derived import Part, replace_data
 from tosa_convert.graph.model import Block, Graph, Operator, require_graphs
-from tosa_convert.graph.replace_data import Part, replace_data
 
 
 def strip(graph: Graph, *, keep_parameters: bool = True) -> Graph:

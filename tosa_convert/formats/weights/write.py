@@ -17,9 +17,8 @@ from tosa_convert.formats.weights.folder import replacing
 from tosa_convert.formats.weights.manifest import Entry
 from tosa_convert.formats.weights.strip import compile_time
 from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.derived import Part, replace_data, unused_name
 from tosa_convert.graph.model import Block, Graph, SoftwareVersion, Tensor, block_path, quoted
-from tosa_convert.graph.names import unused_name
-from tosa_convert.graph.replace_data import Part, replace_data
 from tosa_convert.io.files import replace_file, write_pieces
 from tosa_convert.io.options import WeightForm
 from tosa_convert.io.temporary import Retried

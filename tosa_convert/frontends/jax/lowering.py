@@ -27,8 +27,8 @@ from tosa_convert.frontends.jax.scope import (
 from tosa_convert.frontends.jax.walk import Problem, Walk, is_key
 from tosa_convert.frontends.main_block import with_own_outputs
 from tosa_convert.frontends.process.interface import Value
+from tosa_convert.graph.derived import rename_in_order
 from tosa_convert.graph.model import Graph
-from tosa_convert.graph.rename import rename_in_order
 from tosa_convert.records import NamedTuple, dataclass, field
 
 _NUMBERS: Final = (bool, int, float, complex)

@@ -11,11 +11,10 @@ import numpy as np
 from tosa_convert.errors import fail
 from tosa_convert.formats.read import open_input, read
 from tosa_convert.frontends.process.interface import CONSTANTS_FILE, Part, Value, Whole
-from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.constant import Constant, constant_of
+from tosa_convert.graph.derived import unused_name
 from tosa_convert.graph.dtypes import DTYPES, DType, dtype
-from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import Block, Graph, Operator, Region, ShapeValue, Tensor, Version
-from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.records import replace

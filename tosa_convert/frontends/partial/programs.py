@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.frontends.partial.cut import Cut, CutOperator, Operand
-from tosa_convert.graph.extract import extract_from
+from tosa_convert.graph.derived import extract_from
 from tosa_convert.graph.model import Graph, Tensor
 from tosa_convert.graph.opset import CONST
 from tosa_convert.records import dataclass, replace

@@ -30,8 +30,8 @@ from tosa_convert.frontends.tflite.lowerings.lowering import Given, OtherFormErr
 from tosa_convert.frontends.tflite.lowerings.writer import Writer
 from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
 from tosa_convert.frontends.tflite.read import TfliteFile
+from tosa_convert.graph.derived import unused_name
 from tosa_convert.graph.model import Block, Graph, Operator, Region
-from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, IDENTITY
 from tosa_convert.io import log
 from tosa_convert.io.options import ReadOptions, WriteOptions

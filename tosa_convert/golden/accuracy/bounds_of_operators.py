@@ -12,8 +12,8 @@ import numpy as np
 from tosa_convert.golden.accuracy.error_bounds import EXACT, FLOATS, Rule, products_on_the_way
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.running.variable_states import writes_variables
+from tosa_convert.graph.derived import extract_region, reachable, touches_variables
 from tosa_convert.graph.dtypes import DType, RoundingMode
-from tosa_convert.graph.extract import extract_region, reachable, touches_variables
 from tosa_convert.graph.model import Block, Graph, Operator, Tensor
 from tosa_convert.graph.opset import operator as row_of
 from tosa_convert.records import replace

@@ -14,7 +14,7 @@ import numpy as np
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.graph.extract import extract, reachable
+from tosa_convert.graph.derived import extract, reachable
 from tosa_convert.graph.model import Block, Graph, Operator, element_value
 from tosa_convert.records import dataclass, field
 from tosa_convert.reference.evaluate import Machine

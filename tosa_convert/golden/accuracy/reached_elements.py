@@ -19,7 +19,7 @@ from tosa_convert.golden.accuracy.error_bounds import EXACT, is_subnormal, same_
 from tosa_convert.golden.accuracy.implementation_errors import rounded
 from tosa_convert.golden.accuracy.open_results import undefined_integers
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.graph.extract import extract, touches_variables
+from tosa_convert.graph.derived import extract, touches_variables
 from tosa_convert.graph.model import Graph, Operator, operator_path
 from tosa_convert.graph.opset import CONST
 from tosa_convert.records import dataclass, field, replace

@@ -37,8 +37,8 @@ from tosa_convert.golden.running.variable_states import (
     variables_of,
     with_final_states,
 )
+from tosa_convert.graph.derived import extract
 from tosa_convert.graph.dtypes import BLOCK_SCALE
-from tosa_convert.graph.extract import extract
 from tosa_convert.graph.model import Block, Graph, operator_path
 from tosa_convert.records import replace
 

@@ -16,9 +16,9 @@ import numpy as np
 from tosa_convert.errors import Finding, TosaConvertError, fail, suggest
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.scratch import incomplete_file, write_npy
+from tosa_convert.graph.constant import pack, unpack
 from tosa_convert.graph.dtypes import INT4, INT64, DType, dtype
 from tosa_convert.graph.model import Block, ShapeValue, Tensor, quoted
-from tosa_convert.graph.packing import pack, unpack
 from tosa_convert.records import dataclass
 
 #: Appended to the name of a block-scaled tensor: the name of its scales.

@@ -13,7 +13,7 @@ from tosa_convert.golden.running.programs import Program, as_graph, input_slots
 from tosa_convert.golden.running.run_graph import run_in_folder, run_program
 from tosa_convert.golden.running.run_options import Engine, RunOptions
 from tosa_convert.golden.running.variable_states import STATE_PREFIX, variables_of
-from tosa_convert.graph.extract import extract_from, extract_region
+from tosa_convert.graph.derived import extract_from, extract_region
 from tosa_convert.graph.model import Graph
 
 #: The backend that runs programs by the definitions of `tosa_convert.reference`.

@@ -14,8 +14,7 @@ from tosa_convert.errors import Findings, fail
 from tosa_convert.frontends.tflite.read import DamagedError, TfliteFile, read_tflite
 from tosa_convert.golden.arrays.slots import Slot, slots
 from tosa_convert.golden.running.programs import input_slots, output_slots
-from tosa_convert.graph.locations import name_in_location
-from tosa_convert.graph.model import Graph, quoted
+from tosa_convert.graph.model import Graph, name_in_location, quoted
 from tosa_convert.io.files import map_file
 from tosa_convert.records import dataclass
 

@@ -12,17 +12,9 @@ from tosa_convert.errors import Findings, fail
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.backends.other_model import NUMPY, OtherModel
 from tosa_convert.golden.backends.runners import Backend, Record
+from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.dtypes import FP32, DType
-from tosa_convert.graph.from_numpy import constant_of
-from tosa_convert.graph.model import (
-    Block,
-    Graph,
-    Operator,
-    Region,
-    Tensor,
-    operator_path,
-    quoted,
-)
+from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor, operator_path, quoted
 from tosa_convert.graph.opset import IDENTITY
 from tosa_convert.records import replace
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.graph.extract import computed_tensors
+from tosa_convert.graph.derived import computed_tensors
 from tosa_convert.graph.model import Graph
 from tosa_convert.records import dataclass, field
 from tosa_convert.reference.call import Step

@@ -15,7 +15,7 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.slots import Slot, slots
 from tosa_convert.golden.running.run_graph import run_graph
 from tosa_convert.golden.running.run_options import DEFAULT_RUN, RunOptions
-from tosa_convert.graph.extract import (
+from tosa_convert.graph.derived import (
     computed_tensors,
     extract_region,
     reachable,

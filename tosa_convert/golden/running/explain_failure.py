@@ -12,8 +12,8 @@ from typing import Final
 
 from tosa_convert.errors import Finding
 from tosa_convert.golden.running.random_inputs import indexed, integer_inputs
-from tosa_convert.graph.locations import UNLOCATED
 from tosa_convert.graph.model import (
+    UNLOCATED,
     Block,
     Graph,
     Operator,

@@ -30,9 +30,14 @@ from tosa_convert.golden.running.numpy_engine import compute_steps
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.run_graph import execute, run_graph, write_model
 from tosa_convert.golden.running.run_options import DEFAULT_RUN, RunOptions
-from tosa_convert.graph.extract import computed_tensors, extract, extract_from, last_uses
+from tosa_convert.graph.derived import (
+    computed_tensors,
+    extract,
+    extract_from,
+    last_uses,
+    unused_name,
+)
 from tosa_convert.graph.model import Block, Graph, Operator, operator_path, require_graphs
-from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.records import dataclass
 from tosa_convert.reference.call import Inside

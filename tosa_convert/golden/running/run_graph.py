@@ -41,7 +41,7 @@ from tosa_convert.golden.running.variable_states import (
     without_unused_variables,
 )
 from tosa_convert.golden.running.work import Work
-from tosa_convert.graph.extract import reachable
+from tosa_convert.graph.derived import reachable
 from tosa_convert.graph.model import Block, Graph, Region
 from tosa_convert.graph.shown import Shown, arrays_text
 from tosa_convert.graph.verify import verify

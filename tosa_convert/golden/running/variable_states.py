@@ -8,10 +8,9 @@ from typing import Any, Final
 from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.slots import Slot, coerce, slots
-from tosa_convert.graph.extract import reachable
-from tosa_convert.graph.from_numpy import constant_of
+from tosa_convert.graph.constant import constant_of
+from tosa_convert.graph.derived import reachable, unused_name
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor
-from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import VARIABLE_READ, VARIABLE_WRITE
 from tosa_convert.records import replace
 

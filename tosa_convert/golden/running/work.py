@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from tosa_convert.graph.extract import reachable
+from tosa_convert.graph.derived import reachable
 from tosa_convert.graph.model import Block, Graph, Operator
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.rules.amounts import multiply_accumulates

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.graph.extract import computed_tensors
+from tosa_convert.graph.derived import computed_tensors
 from tosa_convert.graph.model import Graph
 
 #: Elements of an array that its fingerprint holds.

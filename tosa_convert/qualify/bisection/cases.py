@@ -10,7 +10,7 @@ from tosa_convert.golden.arrays.npz import npz_pieces
 from tosa_convert.golden.arrays.scratch import OutputFolder
 from tosa_convert.golden.backends.other_model import OtherModel
 from tosa_convert.golden.backends.runners import Backend, Record
-from tosa_convert.graph.extract import extract_from
+from tosa_convert.graph.derived import extract_from
 from tosa_convert.io.files import PathLike
 from tosa_convert.qualify.bisection.result import Divergence
 

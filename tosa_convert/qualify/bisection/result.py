@@ -7,8 +7,7 @@ from typing import Any, Final, Literal
 from tosa_convert.errors import printable
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.graph.locations import UNLOCATED
-from tosa_convert.graph.model import Graph, counted
+from tosa_convert.graph.model import UNLOCATED, Graph, counted
 from tosa_convert.graph.shown import Shown
 from tosa_convert.records import dataclass, field
 

@@ -9,7 +9,7 @@ from tosa_convert.golden.checking.check import reference_outputs
 from tosa_convert.golden.running.explain_failure import signature
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.work import Progress
-from tosa_convert.graph.extract import extract, needed_operators
+from tosa_convert.graph.derived import extract, needed_operators
 from tosa_convert.graph.model import operator_path
 from tosa_convert.qualify.bisection.result import Bisection, Case, Divergence, Kind
 from tosa_convert.qualify.bisection.single_operators import Group, Judged, Operators

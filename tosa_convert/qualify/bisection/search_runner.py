@@ -24,7 +24,7 @@ from tosa_convert.golden.running.control_flow import ITERATIONS, region_runs, wh
 from tosa_convert.golden.running.intermediates import Batch
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.variable_states import STATE_PREFIX, writes_variables
-from tosa_convert.graph.extract import extract
+from tosa_convert.graph.derived import extract
 from tosa_convert.qualify.bisection.own_values import own_values
 from tosa_convert.qualify.bisection.result import Bisection, Case, Divergence
 from tosa_convert.qualify.bisection.search import Search

@@ -24,7 +24,7 @@ from tosa_convert.golden.running.intermediates import BATCH_TENSORS, Batch, batc
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.run_graph import run_in_folder
 from tosa_convert.golden.running.run_options import RunOptions
-from tosa_convert.graph.extract import computed_tensors, extract
+from tosa_convert.graph.derived import computed_tensors, extract
 from tosa_convert.graph.model import Graph
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE_READ, VARIABLE_WRITE
 from tosa_convert.qualify.bisection.result import Case

@@ -22,7 +22,7 @@ from tosa_convert.golden.arrays.slots import Slot, slots
 from tosa_convert.golden.backends.other_model import part_of
 from tosa_convert.golden.backends.runners import Runner
 from tosa_convert.golden.running.programs import input_slots
-from tosa_convert.graph.extract import computed_tensors, extract, needed_operators
+from tosa_convert.graph.derived import computed_tensors, extract, needed_operators
 from tosa_convert.graph.model import Graph
 from tosa_convert.qualify.bisection.result import Case, Kind
 from tosa_convert.qualify.bisection.single_operators import REFUSED, Group, Operators

@@ -17,8 +17,8 @@ from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.running.programs import input_slots
+from tosa_convert.graph.derived import unused_name
 from tosa_convert.graph.model import Block, Graph, Operator, Region
-from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, operator
 from tosa_convert.graph.versions import lowest_version
 from tosa_convert.qualify.campaign.detours import is_usual, with_block

@@ -12,7 +12,7 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.slots import SCALE_SUFFIX
 from tosa_convert.golden.edges.edge_inputs import find_edge_inputs
 from tosa_convert.golden.running.programs import as_graph, input_arrays
-from tosa_convert.graph.extract import extract_from
+from tosa_convert.graph.derived import extract_from
 from tosa_convert.graph.model import Graph
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.qualify.campaign.detours import exchanged, with_detour, with_fixed_inputs

@@ -25,7 +25,7 @@ from tosa_convert.golden.running.programs import AS_IT_IS, as_graph, input_array
 from tosa_convert.golden.running.run_options import TIMEOUT, Engine, RunOptions
 from tosa_convert.golden.running.variable_states import STATE_PREFIX, with_variables
 from tosa_convert.golden.running.work import Progress
-from tosa_convert.graph.extract import extract
+from tosa_convert.graph.derived import extract
 from tosa_convert.graph.model import Graph, counted, operator_path, quoted
 from tosa_convert.io.options import ReadKeywords, ReadOptions, takes_keywords
 from tosa_convert.qualify.bisection.single_operators import Operators

@@ -18,7 +18,7 @@ from tosa_convert.golden.running.variable_states import (
     variables_of,
     with_final_states,
 )
-from tosa_convert.graph.extract import touches_variables
+from tosa_convert.graph.derived import touches_variables
 from tosa_convert.graph.model import Graph, Operator, operator_path
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE_READ, VARIABLE_WRITE
 from tosa_convert.reference.evaluate import Machine

@@ -15,9 +15,8 @@ import numpy as np
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.slots import slots
-from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.constant import Constant, constant_of
 from tosa_convert.graph.dtypes import INT64
-from tosa_convert.graph.from_numpy import constant_of
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Region, Tensor
 from tosa_convert.graph.opset import AttributeValue
 from tosa_convert.graph.static_shapes import make_placeholders_static

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from tosa_convert.graph.constant import BLOCK
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import DYNAMIC
-from tosa_convert.graph.packing import BLOCK
 from tosa_convert.rules.families.core import (
     Check,
     OperatorRules,

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import Finding
 from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.derived import Part, replace_data
 from tosa_convert.graph.dtypes import BY_CODE as DTYPE_BY_CODE
 from tosa_convert.graph.dtypes import INT4
 from tosa_convert.graph.model import MAX_RANK, ShapeValue, counted, require_graphs
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.graph.opset import operator as row_of
-from tosa_convert.graph.replace_data import Part, replace_data
 from tosa_convert.graph.shown import Shown
 from tosa_convert.records import dataclass
 from tosa_convert.rules.amounts import Amount, multiply_accumulates, total
@@ -22,8 +22,7 @@ from tosa_convert.rules.values import shape_text
 from tosa_convert.views.inspection.memory import peak_activations
 
 if TYPE_CHECKING:
-    from tosa_convert.graph.model import Block, Graph, SoftwareVersion, Tensor, Version
-    from tosa_convert.graph.target import Target
+    from tosa_convert.graph.model import Block, Graph, SoftwareVersion, Target, Tensor, Version
 
 #: Bytes of a constant up to which `summarize` lets rules read its elements.
 _READ_BYTES: Final = 1 << 20

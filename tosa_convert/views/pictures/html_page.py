@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.graph.dtypes import dtype
-from tosa_convert.graph.locations import UNLOCATED
+from tosa_convert.graph.model import UNLOCATED
 from tosa_convert.rules.amounts import Amount, multiply_accumulates
 from tosa_convert.views.inspection.statistics import statistics
 from tosa_convert.views.pictures.box_text import box_size, group_lines, group_size

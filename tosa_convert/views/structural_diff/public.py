@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tosa_convert.graph.compare import compare
-from tosa_convert.graph.extract import unrun_regions
+from tosa_convert.graph.derived import unrun_regions
 from tosa_convert.graph.model import Graph, Region, counted, require_graphs, value_text
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.records import replace

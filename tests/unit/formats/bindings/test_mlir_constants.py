@@ -20,9 +20,9 @@ from tosa_convert.formats.mlir.bytecode import decode
 from tosa_convert.formats.mlir.read.module import read_file
 from tosa_convert.formats.mlir.write.module import encode_module
 from tosa_convert.graph import DTYPES, Constant, DType, Graph, Tensor, compare, dtype, verify
+from tosa_convert.graph.constant import pack
 from tosa_convert.graph.dtypes import BlockShape
 from tosa_convert.graph.model import BlockScale
-from tosa_convert.graph.packing import pack
 from tosa_convert.io.options import ReadOptions, WriteOptions
 from tosa_convert.qualify.random_graphs.generate import RULES, generate
 

@@ -9,8 +9,8 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.mlir.bytecode.attributes import SymbolAttr, TensorType, Type
 from tosa_convert.formats.mlir.bytecode.operations import Operation
 from tosa_convert.formats.mlir.read.select_function import signature_of
+from tosa_convert.graph.derived import unused_name
 from tosa_convert.graph.model import Operator
-from tosa_convert.graph.names import unused_name
 from tosa_convert.records import dataclass, field, replace
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from tosa_convert.formats.mlir.read.operator import ANY_NUMBER, OperatorReader
 from tosa_convert.formats.mlir.read.scope import CapturedValues, PendingRegion, Scope
 from tosa_convert.formats.mlir.read.select_function import bodies_of, signature_of
 from tosa_convert.formats.mlir.types import ValueType
+from tosa_convert.graph.derived import unused_name
 from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor
-from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import (
     IDENTITY,
     VARIABLE,

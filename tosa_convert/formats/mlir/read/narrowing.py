@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from tosa_convert.formats.mlir.read.scope import Scope
 from tosa_convert.graph.constant import Constant
+from tosa_convert.graph.derived import unused_name
 from tosa_convert.graph.dtypes import BY_MLIR, INT32, INT64, DType, dtype
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import Operator, Tensor
-from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, operator
 from tosa_convert.io.options import Narrow
 

@@ -23,7 +23,6 @@ from tosa_convert.formats.mlir.names import (
 from tosa_convert.formats.mlir.read.narrowing import WIDTH_MATTERS, Narrowing
 from tosa_convert.formats.mlir.read.scope import CapturedValues, PendingRegion, RegionNames, Scope
 from tosa_convert.formats.mlir.types import TypeReader, ValueType
-from tosa_convert.graph.attribute_rules import attribute_problem
 from tosa_convert.graph.model import Block, BlockScale, Operator, Region, ShapeValue, Tensor
 from tosa_convert.graph.opset import (
     BY_MLIR,
@@ -35,6 +34,7 @@ from tosa_convert.graph.opset import (
     OperatorSpec,
     operator,
 )
+from tosa_convert.graph.value_rules import attribute_problem
 from tosa_convert.io import log
 from tosa_convert.io.options import ReadOptions
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from tosa_convert.formats.mlir.bytecode import operations
 from tosa_convert.formats.mlir.bytecode.operations import Operation
+from tosa_convert.graph.derived import unused_name
 from tosa_convert.graph.model import (
     Block,
     Operator,
@@ -22,7 +23,6 @@ from tosa_convert.graph.model import (
     counted,
     in_usual_order,
 )
-from tosa_convert.graph.names import unused_name
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, operator
 from tosa_convert.records import dataclass, field, replace
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tosa_convert.graph.compare import compare
-from tosa_convert.graph.extract import unrun_regions
+from tosa_convert.graph.derived import unrun_regions
 from tosa_convert.graph.model import Graph, Operator, Region, quoted
 from tosa_convert.graph.versions import V1_1_DRAFT
 from tosa_convert.io import log

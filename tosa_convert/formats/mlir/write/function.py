@@ -25,14 +25,7 @@ from tosa_convert.formats.mlir.names import (
 from tosa_convert.formats.mlir.types import TypeWriter
 from tosa_convert.formats.mlir.write.locations import LocationWriter
 from tosa_convert.formats.mlir.write.region_body import ONE, Body, ResultTypes, terminating
-from tosa_convert.graph.model import (
-    Block,
-    Graph,
-    Operator,
-    Tensor,
-    block_path,
-    operator_path,
-)
+from tosa_convert.graph.model import Block, Graph, Operator, Tensor, block_path, operator_path
 from tosa_convert.graph.opset import (
     CONST,
     CONST_SHAPE,

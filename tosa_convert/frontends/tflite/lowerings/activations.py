@@ -88,9 +88,8 @@ def activation_bounds(model: TfliteFile, operator: TfliteOperator) -> Bounds | N
 def clamp(write: Writer, bounds: Bounds, value: str, result: str) -> None:
     import numpy as np
 
-    from tosa_convert.graph.constant import ELEMENT_BYTES
+    from tosa_convert.graph.constant import ELEMENT_BYTES, constant_of
     from tosa_convert.graph.dtypes import NanPropagationMode
-    from tosa_convert.graph.from_numpy import constant_of
 
     element = write.tensors[value].dtype
     low, high = (

@@ -1,20 +1,64 @@
-"""The operators of TOSA 1.0: everything that is said of a single operator, as data.
-
-A row owns the facts of its operator: `opset.py` reads its texts, and all other parts ask the row instead
-of listing names. Names and attributes are those of schema/tosa.fbs; operands and results are those of
-the TOSA dialect of MLIR, in its order. Tests compare the rows with both.
-
-Sources of the element types: the compliance table of LLVM's TOSA dialect, the dialect's operator
-definitions, and the requirements that the official tests state; docs/conformance.md has what is newer.
-Source of the accuracy: the descriptors of the official tests, which follow the chapter on accuracy of
-the TOSA specification.
-"""
+"""The operators of TOSA 1.0 and 1.1: everything that is said of a single operator, as rows of data."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from tosa_convert.graph.operator_row import Row
+from tosa_convert.records import NamedTuple
+
+# -- what the row of an operator says, as texts that `opset.py` reads ------------------------------
+
+
+class Row(NamedTuple):
+    """An operator, as texts.
+
+    name: the name in TOSA.
+    family: that of the operators that have similar rules, and that pictures show alike.
+    operands: their names, in order, and after "->" those of the results, unless that is one `output`.
+        `x` stands for exactly one, `x?` for at most one, and `x*` for any number.
+        After a colon: `shape`, a !tosa.shape; `const`, a tensor whose elements verifiers and compilers
+        read; `index`, `shift`, `divisor` or `positive`, the numbers that it is to hold. After "=":
+        the number that stands for an operand that is left out.
+    types: the element types that it takes together: forms, each with its lines, separated by ";".
+        A form, such as `T T -> T`, has the types of the tensors in order, without those of
+        !tosa.shape. `T`, `U` and `A` stand for types, `Z(T)` for the type of T's zero point, `...`
+        for any further values, and `name=A` for an attribute that belongs to the types.
+        A line, such as `1.1 INT+INT16 | i8:i32 i16:i64`, says what types need: the version, if it is
+        not the operator's; one profile, or one of several (`INT/FP`); extensions. Types are those of
+        T, U and A, in the order in which the form names them, with a colon between them, a comma
+        between alternatives and a blank between rows. What a type needs by itself is not repeated:
+        BF16, INT4, INT48, INT64, the FP8 and the MX types need extensions.
+    attributes: their names, in the order of the schema; after a colon the length of a list.
+    accuracy: how floating-point results may differ from exact ones, if the operands are exact:
+        "exact"; "operand", as the operand whose elements are moved; "none", no rule of TOSA; the name
+        of a formula of golden/accuracy; or a bound such as "ulp 2", and after ";" others for single
+        types. It begins with "inexact:" if implementations compute different results of equal operands.
+    multiply_accumulates: the dimensions of the result and of the two operands that are multiplied. A
+        letter stands for the same size wherever it is, (CM) for a product, "." for what does not
+        count. The number is the product of all letters. Or, after "?", why the number is not known.
+    elementwise: how many operands, from the first one on, are broadcast to the shape of the result;
+        by default all but constants in the families "elementwise" and "activation", and none in others.
+    is_step: whether a floating-point result is the same for near operands, and jumps between them.
+    commutes: whether the first two operands may be exchanged.
+    since: the TOSA version and the state of the dialect that added it; "" for 1.0 and the first state.
+    old_names: names in older states of the dialect, oldest first, each with the state that ended it.
+    encoded_as: the operator whose code a file has; different attribute tables tell the two apart.
+    """
+
+    name: str
+    family: str
+    operands: str
+    types: str
+    attributes: str = ""
+    accuracy: str = "exact"
+    multiply_accumulates: str = ""
+    elementwise: int | None = None
+    is_step: bool = False
+    commutes: bool = False
+    since: str = ""
+    old_names: str = ""
+    encoded_as: str = ""
+
 
 # -- operands and attributes that several operators have -------------------------------------------
 
@@ -369,4 +413,141 @@ ROWS_1_0: Final = (
         old_names="variable.read:2025-04",
     ),
     Row("CONST_SHAPE", "constant", "-> output:shape", "->; INT/FP |", since="1.0 2025-02"),
+)
+
+
+# -- the operators that TOSA 1.1 added, as in `operators_1_0.py` -----------------------------------
+
+_SHAPE: Final = "input:shape -> output:shape"
+_SHAPES: Final = "input1:shape input2:shape -> output:shape"
+_ONLY_SHAPES: Final = "->; INT/FP+SHAPE |"
+
+#: In the order of enum Op of the schema: their codes follow those of TOSA 1.0.
+ROWS_1_1: Final = (
+    Row(
+        "MATMUL_T_BLOCK_SCALED",
+        "matmul",
+        "a_data a_scale b_data b_scale -> output_data",
+        "T S T S -> f32; FP | in:e8m0",
+        "block_size",
+        SUM,
+        "output_data=NIJ a_data=NIK b_data=.JK",
+        since="1.1 2025-11",
+    ),
+    Row(
+        "CAST_FROM_BLOCK_SCALED",
+        "block_conversion",
+        "input_data input_scale -> output_data",
+        "T S -> U; FP | in:e8m0:f32,bf16",
+        "block_size",
+        "ulp 1",
+        since="1.1 2025-11",
+    ),
+    Row(
+        "CAST_TO_BLOCK_SCALED",
+        "block_conversion",
+        "input_data -> output_data output_scale",
+        "T -> U S; FP | f32,bf16:in:e8m0",
+        "block_size",
+        "ulp 1; FP8E4M3 ulp 2",
+        since="1.1 2025-11",
+    ),
+    Row(
+        "DIM",
+        "shape",
+        "input1 -> output:shape",
+        "T ->; INT/FP+SHAPE | b i64; INT+SHAPE | i8 i16 i32; FP+SHAPE | float f8 mx in e8m0",
+        "axis",
+        since="1.1 2026-01",
+    ),
+    Row("CONCAT_SHAPE", "shape", "input*:shape -> output:shape", _ONLY_SHAPES, since="1.1 2026-02"),
+    Row("ADD_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-01"),
+    Row("SUB_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-01"),
+    Row("MUL_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-01"),
+    Row(
+        "SLICE_SHAPE",
+        "shape",
+        "input:shape start:const size:const -> output:shape",
+        "i32 i32 ->; INT/FP+SHAPE |",
+        since="1.1 2026-02",
+    ),
+    Row("EXP2_SHAPE", "shape", _SHAPE, _ONLY_SHAPES, since="1.1 2026-02"),
+    Row("LOG2_CEIL_SHAPE", "shape", _SHAPE, _ONLY_SHAPES, since="1.1 2026-02"),
+    Row("LOG2_FLOOR_SHAPE", "shape", _SHAPE, _ONLY_SHAPES, since="1.1 2026-02"),
+    Row("MAX_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-02"),
+    Row("MIN_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-02"),
+    Row("MOD_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-02"),
+    Row("DIV_CEIL_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-01"),
+    Row("DIV_FLOOR_SHAPE", "shape", _SHAPES, _ONLY_SHAPES, since="1.1 2026-01"),
+    Row(
+        "ASSERT_EQUAL_SHAPE",
+        "shape",
+        "input1:shape input2:shape ->",
+        _ONLY_SHAPES,
+        "allow_broadcast",
+        since="1.1 2026-02",
+    ),
+    Row(
+        "CONV2D_BLOCK_SCALED",
+        "convolution",
+        "input_data input_scale weight_data weight_scale bias pad:shape stride:shape dilation:shape",
+        "T S T S f32 -> f32; FP+MXFP-CONV | inf:e8m0",
+        "block_size",
+        SUM,
+        "output=NPQO weight_data=OKLC input_data=N..C",
+        since="1.1 2026-02",
+    ),
+    Row(
+        "MAX_POOL2D_ADAPTIVE",
+        "pooling",
+        "input kernel:shape stride:shape pad:shape",
+        POOLED,
+        "nan_mode",
+        since="1.1 2026-05",
+    ),
+    Row(
+        "AVG_POOL2D_ADAPTIVE",
+        "pooling",
+        f"{POOL} kernel:shape stride:shape pad:shape",
+        ACCUMULATED,
+        "acc_type",
+        SUM,
+        since="1.1 2026-05",
+    ),
+    Row(
+        "RESHAPE_BLOCK_SCALED",
+        "block_layout",
+        "input input_scale? new_value_shape:shape -> output output_scale?",
+        "T -> T; INT/FP | b i64; INT | i8 i16 i32; FP | float f8; T S -> T S; FP | in:e8m0",
+        "block_size",
+        since="1.1 2026-05",
+    ),
+    Row(
+        "ROW_GATHER_BLOCK_SCALED",
+        "block_layout",
+        "values values_scale? indices:index row_count:const -> output output_scale?",
+        "T U i32 -> T; INT/FP | b,i8,i16,i32:i32,i64 i64:i64; FP | float,f8:i32,i64; "
+        "T S U i32 -> T S; FP | in:e8m0:i32,i64",
+        "block_size",
+        since="1.1 2026-05",
+    ),
+    Row(
+        "ROW_GATHER",
+        "gather",
+        "values indices:index row_count:const",
+        "T U i32 -> T; INT/FP | b,i8,i16,i32,i64:i32,i64; FP | float,f8,mx:i32,i64",
+        accuracy="operand",
+        since="1.1 2026-08",
+    ),
+    Row(
+        "MATMUL_T",
+        "matmul",
+        MATMUL,
+        "T U Z(T) Z(U) -> A; INT | i8:i8:i32 i16:i16:i48; "
+        "FP | f16:f16:f16 float,f8,mx:float,f8,mx:f32; "
+        "FP | bf16,f8,mx:f16,bf16,f8,mx:bf16 f16:bf16,f8,mx:bf16",
+        accuracy=SUM,
+        multiply_accumulates="output=NIJ a=NIK b=.JK",
+        since="1.1 2026-08",
+    ),
 )
