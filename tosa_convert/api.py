@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from tosa_convert.errors import refuse_unknown
 from tosa_convert.formats.read import Source, form_of_weights, weights_folder
 from tosa_convert.formats.write import AnyPath, encode, producer, stamp
-from tosa_convert.io.applicable_options import refuse_inapplicable
 from tosa_convert.io.files import PathLike, Progress, refuse_same_file
 from tosa_convert.io.formats import FORMATS, Format, of_path
 from tosa_convert.io.options import (
@@ -26,6 +25,7 @@ from tosa_convert.io.options import (
     WriteOptions,
     given_options,
     limits_of,
+    refuse_inapplicable,
     refuse_unexpected,
     takes_keywords,
 )

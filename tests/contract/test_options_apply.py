@@ -14,8 +14,7 @@ from unit.building import graph, op, tensor
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
 from tosa_convert.graph import Graph
-from tosa_convert.io.applicable_options import OPTIONS
-from tosa_convert.io.options import ReadOptions, WriteOptions, given_options
+from tosa_convert.io.options import OPTIONS, ReadOptions, WriteOptions, given_options
 
 FORMATS: Final = ("mlir", "mlirbc", "tosa", "json")
 MLIR: Final = {"mlir", "mlirbc"}

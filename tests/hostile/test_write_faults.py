@@ -32,8 +32,14 @@ from tosa_convert.cli.main import run, verb
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.weights.write import write as write_weights
 from tosa_convert.graph import Graph
-from tosa_convert.io.files import GATHER_BYTES, replace_file
-from tosa_convert.io.temporary import hold, release, remove_left, temporary_path
+from tosa_convert.io.files import (
+    GATHER_BYTES,
+    hold,
+    release,
+    remove_left,
+    replace_file,
+    temporary_path,
+)
 
 OLD, NEW = b"old" * 1000, b"new" * 5000
 
@@ -514,7 +520,7 @@ def test_what_a_killed_write_left_does_not_fill_the_disk(
     else:
         left.write_bytes(bytes(12_000))
     disk = SmallDisk(tmp_path, 20_000)
-    monkeypatch.setattr("tosa_convert.io.temporary._write", disk.write)
+    monkeypatch.setattr("tosa_convert.io.files._write", disk.write)
     if form == "a folder of weights":
         write_weights(program(1), target)
     else:
@@ -525,7 +531,7 @@ def test_what_a_killed_write_left_does_not_fill_the_disk(
 def test_a_full_disk_is_an_error_where_nothing_is_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tosa_convert.io.temporary._write", SmallDisk(tmp_path, 4000).write)
+    monkeypatch.setattr("tosa_convert.io.files._write", SmallDisk(tmp_path, 4000).write)
     with pytest.raises(TosaConvertError, match="No space left") as caught:
         replace_file(tmp_path / "m.tosa", [NEW])
     assert caught.value.code == "file-error"

@@ -18,20 +18,21 @@ from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.read import Input, quoting, read
 from tosa_convert.formats.write import save, stamp
 from tosa_convert.io import log
-from tosa_convert.io.applicable_options import refuse_inapplicable, refuse_weights
-from tosa_convert.io.files import (
-    STANDARD,
-    file_error,
-    refuse_same_file,
-)
+from tosa_convert.io.files import STANDARD, file_error, refuse_same_file
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, Format, of_path
-from tosa_convert.io.options import ReadOptions, WriteOptions, given_options
+from tosa_convert.io.options import (
+    ReadOptions,
+    WriteOptions,
+    given_options,
+    refuse_inapplicable,
+    refuse_weights,
+)
 from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
     from tosa_convert.golden.running.run_options import Engine
     from tosa_convert.graph.model import Graph
-    from tosa_convert.io.applicable_options import Form
+    from tosa_convert.io.options import Form
 
 
 @dataclass(slots=True, kw_only=True, eq=False, repr=False)

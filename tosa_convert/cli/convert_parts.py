@@ -13,8 +13,7 @@ from tosa_convert.cli.messages import note
 from tosa_convert.errors import printable
 from tosa_convert.formats.write import stamp
 from tosa_convert.graph.model import Graph
-from tosa_convert.io.files import file_error, replace_file
-from tosa_convert.io.temporary import create_locked, release, temporary_path
+from tosa_convert.io.files import create_locked, file_error, release, replace_file, temporary_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -19,9 +19,9 @@ from tosa_convert.cli.files_in_directories import report_failure
 from tosa_convert.cli.messages import UsageError, note, say
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.read import Input
-from tosa_convert.io.applicable_options import refuse_inapplicable
 from tosa_convert.io.files import STANDARD, refuse_same_file
 from tosa_convert.io.formats import Format
+from tosa_convert.io.options import refuse_inapplicable
 from tosa_convert.io.source_excerpt import SPLIT_MARKER
 
 #: What a part without operations consists of.

@@ -12,7 +12,6 @@ from tosa_convert.cli.ending import is_out_of_memory, out_of_memory
 from tosa_convert.cli.messages import EXIT_BUG, UsageError, report_bug, say
 from tosa_convert.errors import Finding, TosaConvertError, fail, printable
 from tosa_convert.formats.read import Input
-from tosa_convert.io.applicable_options import refuse_inapplicable
 from tosa_convert.io.files import STANDARD, map_file, walk
 from tosa_convert.io.formats import (
     EXTENSIONS,
@@ -22,7 +21,7 @@ from tosa_convert.io.formats import (
     model_kind,
     sniff,
 )
-from tosa_convert.io.options import ReadOptions, given_options
+from tosa_convert.io.options import ReadOptions, given_options, refuse_inapplicable
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,15 +10,9 @@ from tosa_convert.cli.messages import UsageError
 from tosa_convert.cli.standard_streams import STDIN, standard_data
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.read import Input, open_input, read
-from tosa_convert.io.applicable_options import refuse_inapplicable
-from tosa_convert.io.files import (
-    STANDARD,
-    refuse_same_file,
-    standard_output,
-    write_standard_output,
-)
+from tosa_convert.io.files import STANDARD, refuse_same_file, standard_output, write_standard_output
 from tosa_convert.io.formats import FORMATS, Format, of_path
-from tosa_convert.io.options import ReadOptions, WriteOptions, given_options
+from tosa_convert.io.options import ReadOptions, WriteOptions, given_options, refuse_inapplicable
 from tosa_convert.records import replace
 from tosa_convert.remedies import with_file
 

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.io import files, temporary
+from tosa_convert.io import files
+from tosa_convert.io import files as temporary
 from tosa_convert.io.files import gathered, map_file, replace_file, same_file, write_pieces
 
 POSIX = pytest.mark.skipif(

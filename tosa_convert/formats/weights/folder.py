@@ -14,9 +14,16 @@ from typing import Any, Final
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.weights import manifest
-from tosa_convert.io.files import REGULAR_FLAGS, file_error, path_below, sync_folder
+from tosa_convert.io.files import (
+    REGULAR_FLAGS,
+    create_locked,
+    file_error,
+    path_below,
+    release,
+    sync_folder,
+    temporary_path,
+)
 from tosa_convert.io.options import DEFAULT_LIMITS, Limits
-from tosa_convert.io.temporary import create_locked, release, temporary_path
 
 #: Smaller files are read, larger ones are mapped: a mapping costs a page and two system calls.
 MAP_BYTES: Final = 1 << 16

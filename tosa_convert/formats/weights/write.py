@@ -19,9 +19,8 @@ from tosa_convert.formats.weights.strip import compile_time
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.derived import Part, replace_data, unused_name
 from tosa_convert.graph.model import Block, Graph, SoftwareVersion, Tensor, block_path, quoted
-from tosa_convert.io.files import replace_file, write_pieces
+from tosa_convert.io.files import Retried, replace_file, write_pieces
 from tosa_convert.io.options import WeightForm
-from tosa_convert.io.temporary import Retried
 from tosa_convert.records import dataclass
 
 #: Called with the bytes written so far and the bytes of all elements.

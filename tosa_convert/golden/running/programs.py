@@ -17,8 +17,12 @@ from tosa_convert.golden.running.variable_states import state_slots
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, require_graphs
 from tosa_convert.graph.static_shapes import has_open_sizes
 from tosa_convert.graph.verify import refuse_unsound
-from tosa_convert.io.applicable_options import refuse_inapplicable
-from tosa_convert.io.options import ReadOptions, given_options, refuse_unexpected
+from tosa_convert.io.options import (
+    ReadOptions,
+    given_options,
+    refuse_inapplicable,
+    refuse_unexpected,
+)
 from tosa_convert.records import dataclass
 from tosa_convert.rules.infer import settled
 
