@@ -15,7 +15,7 @@ from tosa_convert.frontends.process.interface import INTERFACE_FILE
 from tosa_convert.frontends.process.request import REQUEST_FILE, Request
 from tosa_convert.frontends.process.run import can_serve, server_of
 from tosa_convert.frontends.table import FRONTENDS
-from tosa_convert.process.server import OUTPUT_FILE, KeptProcess
+from tosa_convert.process.workers import OUTPUT_FILE, KeptProcess
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks")
 

@@ -24,7 +24,7 @@ from tosa_convert.frontends.process.run import server_of
 from tosa_convert.frontends.recognize import recognize
 from tosa_convert.golden.models.compare_model import as_slot
 from tosa_convert.io.options import ReadOptions
-from tosa_convert.process.server import KeptProcess
+from tosa_convert.process.workers import KeptProcess
 
 pytestmark = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("onnx", "onnxruntime", "torch_mlir")),

@@ -132,7 +132,7 @@ def outcomes(
         yield from map(attempted, jobs)
         return
     from tosa_convert.cli.own_process import may_fork
-    from tosa_convert.process.pool import run_jobs
+    from tosa_convert.process.workers import run_jobs
 
     done: dict[int, Result | FileFailure] = {}
     following = 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tosa_convert.frontends.recognize import Recognised
-from tosa_convert.process.server import import_of_this_package
+from tosa_convert.process.workers import import_of_this_package
 
 _MEMBER: Final = "make"
 _CODE: Final = """

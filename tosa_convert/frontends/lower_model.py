@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tosa_convert.frontends.partial.cut import Cut
     from tosa_convert.frontends.partial.programs import Parts
     from tosa_convert.graph.model import Graph
-    from tosa_convert.process.server import KeptProcess
+    from tosa_convert.process.workers import KeptProcess
 
 #: Conversions of one model, each of which cuts out what the one before left.
 _ROUNDS: Final = 5

@@ -14,8 +14,8 @@ import pytest
 from unit.pool_jobs import Job, Outcome, died, work
 from unit.process.test_child_process import ends, wait_for
 
-from tosa_convert.process import pool as process_pool
-from tosa_convert.process.pool import run_jobs
+from tosa_convert.process import workers as process_pool
+from tosa_convert.process.workers import run_jobs
 
 #: Forked workers, where the system has fork, and spawned workers.
 both = pytest.mark.parametrize("fork", [True, False] if sys.platform == "linux" else [False])
@@ -137,7 +137,7 @@ def test_workers_end_when_their_parent_is_killed(fork: bool, tmp_path: Path) -> 
     code = (
         f"import sys; sys.path[:] = {sys.path!r}\n"
         "from unit.pool_jobs import died, work\n"
-        "from tosa_convert.process.pool import run_jobs\n"
+        "from tosa_convert.process.workers import run_jobs\n"
         f"list(run_jobs(work, {jobs!r}, processes=2, on_death=died, fork={fork}))"
     )
     parent = subprocess.Popen([sys.executable, "-c", code])

@@ -29,7 +29,7 @@ from tosa_convert.frontends.process.interface import (
 from tosa_convert.frontends.process.python_file import assumed
 from tosa_convert.frontends.process.request import REQUEST_FILE, Request
 from tosa_convert.frontends.table import Frontend, absent, all_installed, frontend
-from tosa_convert.process.server import serve
+from tosa_convert.process.workers import serve
 
 #: The first argument for a process that lowers many models.
 SERVE: Final = "--serve"

@@ -21,7 +21,7 @@ from tosa_convert.process.child import (
     run_child,
     temporary_folder,
 )
-from tosa_convert.process.server import KeptProcess, can_fork, command_with_this_package
+from tosa_convert.process.workers import KeptProcess, can_fork, command_with_this_package
 
 #: For the temporary files of a process of one model, in its folder.
 TEMPORARY_FOLDER: Final = "temporary"

@@ -29,7 +29,7 @@ from tosa_convert.frontends.torch.signature import (
 )
 from tosa_convert.frontends.torch.stand_ins import unknown_classes
 from tosa_convert.frontends.torch.unlowered_report import locate, place
-from tosa_convert.process.server import import_of_this_package
+from tosa_convert.process.workers import import_of_this_package
 
 _WITH_EXAMPLES: Final = (
     "write a function that returns the module with example arguments, from which torch takes types and"

@@ -14,13 +14,13 @@ from typing import Final
 
 from tosa_convert.golden.backends.fingerprint import files_of_python, of_files
 from tosa_convert.golden.backends.warm_up import FORKED
-from tosa_convert.process.server import KeptProcess, can_fork, command_with_this_package
+from tosa_convert.process.workers import KeptProcess, can_fork, command_with_this_package
 from tosa_convert.records import dataclass
 
 #: What such a process does. The backend's own imports must not find this package.
 _SERVE: Final = """
 from tosa_convert.golden.backends.warm_up import prepare, record_files, write_files_read
-from tosa_convert.process.server import serve
+from tosa_convert.process.workers import serve
 for name in [name for name in sys.modules if name.partition(".")[0] == "tosa_convert"]:
     del sys.modules[name]
 source, software, model = arguments

@@ -29,7 +29,7 @@ from tosa_convert.golden.models.compare_model import compare_model
 from tosa_convert.golden.running.programs import shapes_of_inputs
 from tosa_convert.io import log
 from tosa_convert.io.options import Narrow, ReadOptions
-from tosa_convert.process.server import KeptProcess
+from tosa_convert.process.workers import KeptProcess
 from tosa_convert.qualify.models.find_cases import inputs_of, is_node_test, short_name, source_of
 from tosa_convert.qualify.models.node_test import (
     NodeTest,

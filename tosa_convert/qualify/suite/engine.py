@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from tosa_convert.golden.backends.fingerprint import digest, of_file_at_hand, of_files
 from tosa_convert.process.child import describe_exit
-from tosa_convert.process.pool import run_jobs
+from tosa_convert.process.workers import run_jobs
 from tosa_convert.qualify.suite.html_table import Page
 from tosa_convert.qualify.suite.journal import Answer, Journal
 from tosa_convert.qualify.suite.report import SKIPPED, Verdict
