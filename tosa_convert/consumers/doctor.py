@@ -11,8 +11,8 @@ from typing import Final, Literal
 from tosa_convert.consumers.names import every_reader, reader_named
 from tosa_convert.consumers.readers import CONSUMERS, Consumer, Form, listed_formats
 from tosa_convert.consumers.unread import adapted, program_findings
-from tosa_convert.eras.current_to_older.program import has_form_of
 from tosa_convert.eras.dialect_states import BYTECODE, state_of
+from tosa_convert.eras.downgrade import has_form_of
 from tosa_convert.errors import Finding
 from tosa_convert.graph.model import Graph, counted
 from tosa_convert.graph.opset import CONST, CONST_SHAPE

@@ -13,13 +13,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from tosa_convert.consumers.names import other_variants
-from tosa_convert.eras.current_to_older.program import (
-    dialect_form,
-    form_080,
-    missing,
-    older_findings,
-)
 from tosa_convert.eras.dialect_states import state_of
+from tosa_convert.eras.downgrade import dialect_form, form_080, missing, older_findings
 from tosa_convert.errors import Finding
 from tosa_convert.graph.dtypes import ResizeMode
 from tosa_convert.graph.model import DYNAMIC, Block, Operator, located, operator_path, quoted

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from tosa_convert.eras.current_to_older.editor import DowngradeEditor
 from tosa_convert.eras.dialect_states import OPERANDS, OPERATOR_NAMES, SHAPES
-from tosa_convert.eras.older_to_current.editor import Editor
-from tosa_convert.eras.older_to_current.old_operation import OldOperation
-from tosa_convert.eras.rules import convolution, data_layout, elementwise, resize
+from tosa_convert.eras.old_operations import DowngradeEditor, Editor, OldOperation
+from tosa_convert.eras.rules import convolution, data_layout, elementwise
+from tosa_convert.eras.rules import data_layout as resize
 from tosa_convert.graph.model import Operator, Tensor
 from tosa_convert.graph.opset import BY_MLIR
 from tosa_convert.records import NamedTuple

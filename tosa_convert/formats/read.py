@@ -24,7 +24,7 @@ from tosa_convert.records import NamedTuple, replace
 from tosa_convert.remedies import with_file
 
 if TYPE_CHECKING:
-    from tosa_convert.eras.older_to_current.record import Upgrade
+    from tosa_convert.eras.old_operations import Upgrade
     from tosa_convert.formats.flatbuffer.annotate import Annotation as Annotation
     from tosa_convert.formats.mlir.read.foreign_operations import ForeignOperation
     from tosa_convert.formats.mlir.read.narrowing import Narrowing as Narrowing
@@ -149,7 +149,7 @@ def read_narrowed(opened: Input, options: ReadOptions) -> tuple[Graph, Narrowing
 
 def read_upgraded(opened: Input, options: ReadOptions) -> tuple[Graph, Upgrade]:
     """Read the graph of an input as a program of an older TOSA. Also returns what was changed in it."""
-    from tosa_convert.eras.older_to_current.record import Upgrade
+    from tosa_convert.eras.old_operations import Upgrade
 
     upgrade = Upgrade(is_old=True)
     options = replace(options, pass_captured=opened.is_mlir)
@@ -279,7 +279,7 @@ def read_as_stored(
     opened: Input, options: ReadOptions = _READ_OPTIONS
 ) -> tuple[Graph, tuple[Storage, ...], bool]:
     """`read_with_storage`, and whether the file has the form of an older TOSA, which is not logged."""
-    from tosa_convert.eras.older_to_current.record import Upgrade
+    from tosa_convert.eras.old_operations import Upgrade
 
     upgrade = Upgrade()
     found = read_with_storage(opened, options, upgrade)

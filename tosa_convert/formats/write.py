@@ -72,7 +72,7 @@ def stamp(graph: Graph, tosa_version: str = "") -> Graph:
     version = BY_NAME[tosa_version] if tosa_version else graph.version
     findings = list(version_findings(graph, version))
     if findings and version == V1_0 and not verify(graph):
-        from tosa_convert.eras.current_to_older.version_1_0 import in_forms_of_1_0
+        from tosa_convert.eras.downgrade import in_forms_of_1_0
 
         other, changed = in_forms_of_1_0(graph)
         if next(version_findings(other, version), None) is None:
@@ -116,7 +116,7 @@ def _encode_080(graph: Graph, options: WriteOptions) -> Iterator[Any]:
             f'weights="{options.weights}": a file of TOSA {OLDER_TOSA} stores its weights inside'
         )
         raise fail("option-conflict", "weights", message, "use embedded")
-    from tosa_convert.eras.current_to_older.program import downgrade_graph, form_080
+    from tosa_convert.eras.downgrade import downgrade_graph, form_080
     from tosa_convert.formats.flatbuffer.write_080 import plan
     from tosa_convert.graph.model import UNLOCATED
 
@@ -187,7 +187,7 @@ def _render_sound(
         return write_json(graph, producer())
     state = _older_state(options)
     if state:
-        from tosa_convert.eras.current_to_older.program import dialect_form, downgrade_graph
+        from tosa_convert.eras.downgrade import dialect_form, downgrade_graph
 
         graph, columns = downgrade_graph(graph, dialect_form(state)), {}
     if file_format == "mlirbc":

@@ -17,7 +17,7 @@ from unit.building import counting
 import tosa_convert as tc
 from tosa_convert.builder import Builder
 from tosa_convert.cli.main import run, verb
-from tosa_convert.eras.current_to_older.program import form_080
+from tosa_convert.eras.downgrade import form_080
 from tosa_convert.formats.read import open_input, read_upgraded
 from tosa_convert.formats.wire.layout_080 import DTYPES, OPERATORS
 from tosa_convert.graph.dtypes import DTYPES as TYPES_OF_TODAY

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from tosa_convert.eras.current_to_older.editor import DowngradeEditor
 from tosa_convert.eras.dialect_states import (
     BF16_ACCUMULATORS,
     FOUR_OUT_PADS,
@@ -12,19 +11,18 @@ from tosa_convert.eras.dialect_states import (
     POOL_ACCUMULATORS,
     SHAPES,
 )
-from tosa_convert.eras.older_to_current.editor import (
+from tosa_convert.eras.old_operations import (
+    DowngradeEditor,
     Editor,
+    Integers,
+    OldOperation,
     Refused,
+    WrittenValue,
+    ZeroPoints,
     flag,
     integers,
     resolved,
     zero_point,
-)
-from tosa_convert.eras.older_to_current.old_operation import (
-    Integers,
-    OldOperation,
-    WrittenValue,
-    ZeroPoints,
 )
 from tosa_convert.graph.dtypes import INT32, DType, dtype
 from tosa_convert.graph.model import DYNAMIC, Operator, Tensor

@@ -1,21 +1,32 @@
-"""Operators that move data: their sizes are values of shapes today, and permutations attributes."""
+"""Operators that move data, and RESIZE: sizes, permutations and scales in the forms that they had."""
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 import numpy as np
 
-from tosa_convert.eras.current_to_older.editor import DowngradeEditor
-from tosa_convert.eras.dialect_states import SHAPES
-from tosa_convert.eras.older_to_current.editor import (
+from tosa_convert.eras.dialect_states import RESIZE_SCALES, SHAPES
+from tosa_convert.eras.old_operations import (
+    DowngradeEditor,
     Editor,
+    Floats,
+    Integer,
+    Integers,
+    OldOperation,
+    OldValue,
     Refused,
+    WrittenValue,
+    integer,
     integers,
+    member,
     resolved,
 )
-from tosa_convert.eras.older_to_current.old_operation import Integers, OldOperation
 from tosa_convert.eras.rules.convolution import zero_point_operand
-from tosa_convert.graph.dtypes import INT32, INT64
-from tosa_convert.graph.model import DYNAMIC, INT32_MAX, Operator, element_count
+from tosa_convert.graph.dtypes import INT32, INT64, ResizeMode
+from tosa_convert.graph.model import DYNAMIC, INT32_MAX, Operator, Tensor, element_count
+from tosa_convert.rules.resize_axis import LARGEST_NUMERATOR, ResizeAxis
 
 
 def pad(edit: Editor, old: OldOperation) -> None:
@@ -139,3 +150,152 @@ def _with_shapes(edit: Editor, old: OldOperation, name: str, **shapes: tuple[int
     stem = old.outputs[0]
     operands = [edit.const_shape(sizes, name=f"{stem}_{what}") for what, sizes in shapes.items()]
     edit.emit(name, [*old.inputs[:1], *operands], results=old.outputs)
+
+
+# -- RESIZE: scales as attributes, and the form of 2022 with strides and a shift -------------------
+
+
+def resize(edit: Editor, old: OldOperation) -> None:
+    """Scale, offset and border become operands."""
+    result, image = edit.result(old), edit.operand(old, 0)
+    if "scale" in old.attributes:
+        scale, offset, border = (
+            integers(old, name, length)
+            for name, length in (("scale", 4), ("offset", 2), ("border", 2))
+        )
+    else:
+        edit.note("stride and shift became scale, offset and border")
+        scale, offset, border = _from_stride(edit, old, image, result)
+    stem = old.outputs[0]
+    operands = [
+        edit.const_shape(sizes, name=f"{stem}_{name}")
+        for name, sizes in (("scale", scale), ("offset", offset), ("border", border))
+    ]
+    mode = member(old, "mode", ResizeMode)
+    edit.emit("RESIZE", [old.inputs[0], *operands], {"mode": mode}, results=old.outputs)
+
+
+def _from_stride(
+    edit: Editor, old: OldOperation, image: Tensor, result: Tensor
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Scale, offset and border of the form of 2022."""
+    before = edit.rank(image)
+    if "output_size" in old.attributes and len(before) == 4:
+        edit.settle(result, (before[0], *integers(old, "output_size", 2), before[3]))
+    after = edit.rank(result)
+    if len(before) != 4 or len(after) != 4:
+        raise Refused("its input or result is not of rank 4")
+    if DYNAMIC in (*before[1:3], *after[1:3]):
+        raise Refused("the size of its input or result is not known, and the border needs it")
+    scale: tuple[int, ...] = ()
+    offset: tuple[int, ...] = ()
+    border: tuple[int, ...] = ()
+    for axis in range(2):
+        size, new_size = before[axis + 1], after[axis + 1]
+        if image.dtype.is_float:
+            upper, lower, start = _fraction(old, axis, size, new_size)
+        else:
+            # Not reduced: a bilinear result is multiplied by the numerators.
+            shift = integer(old, "shift")
+            if not 0 <= shift < 31:
+                raise Refused(f"its shift is {shift}, expected 0 to 30")
+            upper = 1 << shift
+            lower, start = integers(old, "stride", 2)[axis], integers(old, "offset", 2)[axis]
+        scale += upper, lower
+        offset += (start,)
+        border += (ResizeAxis.between(size, new_size, upper, lower, start).border,)
+    return scale, offset, border
+
+
+def _fraction(old: OldOperation, axis: int, size: int, new_size: int) -> tuple[int, int, int]:
+    """Return the scale of one axis as a fraction, and the offset in its numerator's unit.
+
+    A stride of FP32 is the reciprocal of the scale. It may be a fraction that was rounded.
+    """
+    stride, start = (_floats(old, name)[axis] for name in ("stride_fp", "offset_fp"))
+    if not (math.isfinite(stride) and math.isfinite(start)) or stride <= 0:
+        raise Refused(f"its stride is {stride} and its offset {start}")
+    exact, exact_start = Fraction(stride), Fraction(start)
+    upper = math.lcm(exact.denominator, exact_start.denominator)
+    if upper <= LARGEST_NUMERATOR:
+        return upper, int(exact * upper), int(exact_start * upper)
+    candidates = [Fraction(size, new_size)]
+    if size > 1 and new_size > 1:
+        candidates.append(Fraction(size - 1, new_size - 1))
+    for candidate in candidates:
+        upper = candidate.denominator
+        if np.float32(float(candidate)) != np.float32(stride) or upper > LARGEST_NUMERATOR:
+            continue
+        if (exact_start * upper).denominator != 1:
+            upper = math.lcm(upper, exact_start.denominator)
+        if upper <= LARGEST_NUMERATOR:
+            return upper, int(candidate * upper), int(exact_start * upper)
+    raise Refused(f"its stride {stride} is not a fraction of small numbers")
+
+
+def _floats(old: OldOperation, name: str) -> list[float]:
+    value = old.attributes.get(name)
+    if not isinstance(value, list) or len(value) != 2:
+        raise Refused(f"its attribute {name} is not a list of two numbers")
+    if not all(isinstance(item, float) for item in value):
+        raise Refused(f"its attribute {name} is not a list of two numbers")
+    return [item for item in value if isinstance(item, float)]
+
+
+def downgrade_resize(edit: DowngradeEditor, op: Operator) -> None:
+    """Convert to the older form: the inverse of `resize`."""
+    scale, offset, border = (
+        edit.sizes(name, what)
+        for name, what in zip(op.inputs[1:], ("scale", "offset", "border"), strict=True)
+    )
+    own = edit.attributes(op)
+    if edit.state >= RESIZE_SCALES:
+        lists = {"scale": scale, "offset": offset, "border": border}
+        own |= {name: Integers(values, 64) for name, values in lists.items()}
+    else:
+        own |= _as_strides(edit, op, scale, offset)
+    edit.downgrade(op, own, op.inputs[:1])
+
+
+def _as_strides(
+    edit: DowngradeEditor, op: Operator, scale: tuple[int, ...], offset: tuple[int, ...]
+) -> dict[str, WrittenValue]:
+    """Return the form of 2022. The border follows from the sizes."""
+    image, result = (edit.rank(name) for name in (op.inputs[0], op.outputs[0]))
+    if DYNAMIC in (*image[1:3], *result[1:3]):
+        raise Refused("the size of its input or result is not known, and output_size is one")
+    upper, lower = scale[::2], scale[1::2]
+    is_float = edit.tensors[op.inputs[0]].dtype.is_float
+    shift, strides, starts = 0, (0, 0), (0, 0)
+    fractions = [(0.0, 0.0), (0.0, 0.0)]
+    if is_float:
+        fractions = [
+            (float(np.float32(down / up)), float(np.float32(start / up)))
+            for up, down, start in zip(upper, lower, offset, strict=True)
+        ]
+    else:
+        shift = upper[0].bit_length() - 1
+        if upper != (1 << shift,) * 2:
+            raise Refused(f"the numerators of its scale are {upper}, expected equal powers of two")
+        strides, starts = (lower[0], lower[1]), (offset[0], offset[1])
+    (stride_y, start_y), (stride_x, start_x) = fractions
+    if is_float:
+        listed: dict[str, OldValue] = {
+            "stride_fp": [stride_y, stride_x],
+            "offset_fp": [start_y, start_x],
+        }
+        old = OldOperation("tosa.resize", (), (), listed)
+        for axis in range(2):
+            read = _fraction(old, axis, image[axis + 1], result[axis + 1])
+            if read[1] * upper[axis] != lower[axis] * read[0]:
+                raise Refused("its scale is not the same as a number of FP32")
+            if read[2] * upper[axis] != offset[axis] * read[0]:
+                raise Refused("its offset is not the same as a number of FP32")
+    return {
+        "output_size": Integers(result[1:3], 64),
+        "stride": Integers(strides, 64),
+        "offset": Integers(starts, 64),
+        "shift": Integer(shift, 32),
+        "stride_fp": Floats((stride_y, stride_x)),
+        "offset_fp": Floats((start_y, start_x)),
+    }

@@ -6,28 +6,26 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.eras.current_to_older.editor import DowngradeEditor
 from tosa_convert.eras.dialect_states import (
     CUSTOM_CONFIG,
     NARROW_SHIFTS,
     OPERATOR_NAMES,
     UNSIGNED_FLAGS,
 )
-from tosa_convert.eras.older_to_current.editor import (
+from tosa_convert.eras.old_operations import (
+    DowngradeEditor,
     Editor,
+    Integer,
+    Integers,
+    OldOperation,
     Refused,
+    WrittenValue,
     flag,
     integer,
     integers,
     member,
     number,
     text,
-)
-from tosa_convert.eras.older_to_current.old_operation import (
-    Integer,
-    Integers,
-    OldOperation,
-    WrittenValue,
 )
 from tosa_convert.eras.rules.convolution import zero_point_operand
 from tosa_convert.graph.constant import ELEMENT_BYTES, Constant, constant_of

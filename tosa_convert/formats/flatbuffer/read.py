@@ -37,7 +37,7 @@ from tosa_convert.io.options import DEFAULT_LIMITS, Limits
 from tosa_convert.records import replace
 
 if TYPE_CHECKING:
-    from tosa_convert.eras.older_to_current.record import Upgrade
+    from tosa_convert.eras.old_operations import Upgrade
     from tosa_convert.formats.flatbuffer.columns import Columns, Positions
 
 #: Fields of a tensor that most tensors leave empty.
@@ -87,7 +87,7 @@ def read(
 
 
 def _read_old(view: memoryview, limits: Limits, upgrade: Upgrade | None) -> Graph:
-    from tosa_convert.eras.older_to_current.record import Upgrade
+    from tosa_convert.eras.old_operations import Upgrade
     from tosa_convert.formats.flatbuffer.read_080 import read as read_080
     from tosa_convert.io import log
 

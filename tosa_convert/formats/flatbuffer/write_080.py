@@ -9,12 +9,7 @@ import struct
 from copy import copy
 from typing import TYPE_CHECKING, Any, Final
 
-from tosa_convert.eras.older_to_current.old_operation import (
-    Integer,
-    Integers,
-    OlderOperator,
-    ZeroPoints,
-)
+from tosa_convert.eras.old_operations import Integer, Integers, OlderOperator, ZeroPoints
 from tosa_convert.errors import fail
 from tosa_convert.formats.flatbuffer.builder import Builder, Interner, Plan, Reference
 from tosa_convert.formats.flatbuffer.write import SIZE_LIMIT

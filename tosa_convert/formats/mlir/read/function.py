@@ -34,8 +34,7 @@ from tosa_convert.io import log
 from tosa_convert.io.options import ReadOptions
 
 if TYPE_CHECKING:
-    from tosa_convert.eras.older_to_current.old_operation import OldOperation
-    from tosa_convert.eras.older_to_current.record import Upgrade
+    from tosa_convert.eras.old_operations import OldOperation, Upgrade
     from tosa_convert.formats.mlir.read.calls import Calls
     from tosa_convert.formats.mlir.read.old_operations import OldOperations
 
@@ -452,7 +451,7 @@ class FunctionReader:
 
     def _old_operations(self) -> OldOperations:
         if self.old is None:
-            from tosa_convert.eras.older_to_current.record import Upgrade
+            from tosa_convert.eras.old_operations import Upgrade
             from tosa_convert.formats.mlir.read.old_operations import OldOperations
 
             if self.upgrade is None:

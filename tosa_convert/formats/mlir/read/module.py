@@ -20,7 +20,7 @@ from tosa_convert.io import log
 from tosa_convert.io.options import ReadOptions
 
 if TYPE_CHECKING:
-    from tosa_convert.eras.older_to_current.record import Upgrade
+    from tosa_convert.eras.old_operations import Upgrade
 
 _READ_OPTIONS: Final = ReadOptions()
 
@@ -86,7 +86,7 @@ def read_module(
     noted = upgrade
     if options.dialect:
         from tosa_convert.eras.dialect_states import OPERANDS, OPERATOR_NAMES, state_of
-        from tosa_convert.eras.older_to_current.record import Upgrade
+        from tosa_convert.eras.old_operations import Upgrade
 
         state = state_of(options.dialect)
         bytecode.has_operator_names = state >= OPERATOR_NAMES

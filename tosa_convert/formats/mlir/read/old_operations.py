@@ -10,10 +10,9 @@ import struct
 from collections.abc import Iterable
 from typing import Final
 
-from tosa_convert.eras.older_to_current.block import upgrade_block
-from tosa_convert.eras.older_to_current.old_operation import OldOperation, OldValue
-from tosa_convert.eras.older_to_current.record import Upgrade
+from tosa_convert.eras.old_operations import OldOperation, OldValue, Upgrade
 from tosa_convert.eras.table import RULES, is_old
+from tosa_convert.eras.upgrade import upgrade_block
 from tosa_convert.formats.mlir.bytecode.attributes import (
     DenseArrayAttr,
     ScalarAttr,

@@ -21,7 +21,7 @@ from tosa_convert.eras.dialect_states import (
     VARIABLE_SYMBOLS,
     name_in,
 )
-from tosa_convert.eras.older_to_current.old_operation import (
+from tosa_convert.eras.old_operations import (
     Element,
     Floats,
     Integer,

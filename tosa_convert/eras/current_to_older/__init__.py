@@ -1,1 +1,0 @@
-"""Write programs in the form of older releases."""

@@ -1,1 +1,0 @@
-"""Bring operations of older releases to the current form."""
