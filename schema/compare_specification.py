@@ -19,10 +19,8 @@ from xml.etree.ElementTree import Element as Xml
 from tosa_convert.graph.dtypes import BLOCK_SCALED, DTYPES
 from tosa_convert.graph.opset import OPERATORS, VARIABLE, OperatorSpec
 from tosa_convert.graph.versions import BY_NAME
-from tosa_convert.rules.levels import LEVELS
-from tosa_convert.rules.profiles import CAPABILITIES, EXTENSIONS, PROFILES
-from tosa_convert.rules.type_forms import EXTENSIONS_OF_TYPES, forms
-from tosa_convert.rules.types import rows
+from tosa_convert.rules.profiles import CAPABILITIES, EXTENSIONS, LEVELS, PROFILES
+from tosa_convert.rules.types import EXTENSIONS_OF_TYPES, forms, rows
 
 #: Element -> the elements in it. Those whose value is None may hold anything.
 _CHILDREN: Final[dict[str, str | None]] = {

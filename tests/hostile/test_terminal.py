@@ -18,7 +18,7 @@ from tosa_convert.cli.main import VERBS, run, verb
 from tosa_convert.errors import Finding, TosaConvertError, printable
 from tosa_convert.golden.checking.seeds import bisect_command
 from tosa_convert.io.log import collected_warnings, warning
-from tosa_convert.rules.open_sizes import Cause
+from tosa_convert.rules.infer import Cause
 
 #: ESC, a C1 control, a direction mark, a line end that forges a finding, and a line separator.
 EVIL = "e\x1b[31m\x9b2J\u202e\nerror: forged\u2028"

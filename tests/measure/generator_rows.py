@@ -41,8 +41,8 @@ from tosa_convert.records import replace
 from tosa_convert.rules.infer import infer
 from tosa_convert.rules.public import find_violations, needs
 from tosa_convert.rules.types import TypeRow, element_text, match, rows
+from tosa_convert.rules.validate import element_of
 from tosa_convert.rules.values import TypeTable
-from tosa_convert.rules.verdict import element_of
 
 #: Operators of a program.
 _SIZE: Final = 2

@@ -22,10 +22,8 @@ import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.graph import Block, Graph
 from tosa_convert.rules.families.core import ResultShape, known
-from tosa_convert.rules.operator_view import OperatorView
-from tosa_convert.rules.validate import Validator
-from tosa_convert.rules.values import ShapeType, TensorType, ValueType
-from tosa_convert.rules.verdict import judge
+from tosa_convert.rules.validate import Validator, judge
+from tosa_convert.rules.values import OperatorView, ShapeType, TensorType, ValueType
 
 _SUFFIXES: Final = frozenset({".tosa", ".mlir", ".mlirbc", ".json"})
 #: Part of the name of an official test, and the rule that it breaks. The reference model refuses it too:

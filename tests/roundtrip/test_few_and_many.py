@@ -43,8 +43,7 @@ from tosa_convert.graph.opset import operator
 from tosa_convert.io.options import DEFAULT_LIMITS
 from tosa_convert.qualify.random_graphs.generate import generate
 from tosa_convert.rules.families.core import first_outside
-from tosa_convert.rules.operator_view import OperatorView
-from tosa_convert.rules.values import TensorType
+from tosa_convert.rules.values import OperatorView, TensorType
 
 #: Modules that treat few things in another way than many.
 HAVE_BOTH = {
@@ -59,7 +58,7 @@ HAVE_BOTH = {
     "formats.mlir.write.locations",
     "graph.constant",
     "rules.families.core",
-    "rules.operator_view",
+    "rules.values",
 }
 #: The thresholds of blocks, by module.
 BLOCKS = ("graph.verify", "formats.mlir.bytecode.operations")

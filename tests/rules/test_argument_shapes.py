@@ -7,7 +7,7 @@ from unit.building import graph, op, shape, tensor
 
 import tosa_convert as tc
 from tosa_convert.graph import Graph
-from tosa_convert.rules.argument_shapes import open_symbols, resolved
+from tosa_convert.rules.infer import open_symbols, resolved
 
 D = -1
 

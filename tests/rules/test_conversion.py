@@ -10,9 +10,8 @@ from rules.operator_examples import broken_rules, inferred, less_known, view
 
 from tosa_convert.graph import Constant
 from tosa_convert.graph.dtypes import RoundingMode
-from tosa_convert.rules.operator_view import OperatorView
-from tosa_convert.rules.values import TensorType
-from tosa_convert.rules.verdict import judge_shapes
+from tosa_convert.rules.validate import judge_shapes
+from tosa_convert.rules.values import OperatorView, TensorType
 
 CAST: Final = {"input": "INT8[2,3]", "output": "INT32[2,3]"}
 RESCALE: Final[dict[str, Any]] = {

@@ -12,8 +12,8 @@ from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT32, NanPropagationMode, dtype
 from tosa_convert.graph.model import Block, Operator, Tensor
 from tosa_convert.graph.opset import operator
+from tosa_convert.rules.validate import judge_shapes
 from tosa_convert.rules.values import TensorType, TypeTable
-from tosa_convert.rules.verdict import judge_shapes
 
 UNARY: Final = (
     "ABS BITWISE_NOT CEIL CLZ COS ERF EXP FLOOR LOG LOGICAL_NOT RECIPROCAL RSQRT SIGMOID SIN TANH"

@@ -12,9 +12,8 @@ import tosa_convert as tc
 from tosa_convert.builder import Builder
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.dtypes import INT32
-from tosa_convert.rules.operator_view import OperatorView
-from tosa_convert.rules.values import TensorType
-from tosa_convert.rules.verdict import judge_shapes
+from tosa_convert.rules.validate import judge_shapes
+from tosa_convert.rules.values import OperatorView, TensorType
 
 GATHER: Final = {"values": "INT8[2,4,3]", "indices": "INT32[2,5]", "output": "INT8[2,5,3]"}
 EXAMPLES: Final[dict[str, dict[str, Any]]] = {
@@ -107,9 +106,9 @@ def test_indices_of_one_value_take_no_memory(batches: int, count: int, rules: se
 def test_repeated_indices_are_found_in_every_block_of_batches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from tosa_convert.rules.families import gather
+    from tosa_convert.rules.families import movement
 
-    monkeypatch.setattr(gather, "BLOCK", 4)
+    monkeypatch.setattr(movement, "BLOCK", 4)
     good = "0 1 1 0 2 3 3 2 0 3"
     example = {"values_in": "INT8[5,4,3]", "input": "INT8[5,2,3]"}
     assert broken_rules("SCATTER", {**example, "indices": f"INT32[5,2]={good}"}) == set()
@@ -154,9 +153,9 @@ def test_a_broken_rule_is_named(name: str, changes: dict[str, Any], rules: set[s
 
 
 def test_sizes_are_inferred_from_whichever_operand_has_them() -> None:
-    gather = {"values": "INT8[?,4,3]", "indices": "INT32[2,5]"}
-    assert inferred("GATHER", gather) == ((2, 5, 3),)
-    assert inferred("GATHER", gather | {"values": "INT8[*]"}) == ((2, 5, -1),)
+    movement = {"values": "INT8[?,4,3]", "indices": "INT32[2,5]"}
+    assert inferred("GATHER", movement) == ((2, 5, 3),)
+    assert inferred("GATHER", movement | {"values": "INT8[*]"}) == ((2, 5, -1),)
     scatter = {"values_in": "INT8[*]", "indices": "INT32[?,5]", "input": "INT8[2,5,3]"}
     assert inferred("SCATTER", scatter) == ((2, -1, 3),)
 

@@ -12,8 +12,7 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import Graph, Operator, ShapeValue
 from tosa_convert.graph.static_shapes import make_placeholders_static
 from tosa_convert.graph.verify import refuse_unsound
-from tosa_convert.rules.infer import infer, refuse_impossible_symbols
-from tosa_convert.rules.open_sizes import causes
+from tosa_convert.rules.infer import causes, infer, refuse_impossible_symbols
 
 D = -1
 

@@ -8,7 +8,7 @@ from unit.building import branching, counting, example, graph, op, region, shape
 from tosa_convert import dumps, load, validate
 from tosa_convert.graph import Graph, ShapeValue, Tensor
 from tosa_convert.graph.versions import V1_1_DRAFT
-from tosa_convert.rules.program import program_findings
+from tosa_convert.rules.validate import program_findings
 from tosa_convert.rules.values import TensorType, TypeTable
 
 

@@ -8,7 +8,7 @@ import pytest
 from rules.operator_examples import broken_rules, inferred, less_known
 
 from tosa_convert.graph.dtypes import ResizeMode
-from tosa_convert.rules.resize_axis import ResizeAxis
+from tosa_convert.rules.families.images import ResizeAxis
 
 #: Twice as high, and half as wide.
 RESIZE: Final[dict[str, Any]] = {

@@ -14,9 +14,8 @@ from tosa_convert.reference.call import Call
 from tosa_convert.reference.movement import OPERATIONS
 from tosa_convert.rules.families.core import ResultShape
 from tosa_convert.rules.families.shapes import ARITHMETIC
-from tosa_convert.rules.operator_view import OperatorView
-from tosa_convert.rules.values import ShapeType, TensorType, ValueType
-from tosa_convert.rules.verdict import Verdict, judge
+from tosa_convert.rules.validate import Verdict, judge
+from tosa_convert.rules.values import OperatorView, ShapeType, TensorType, ValueType
 
 Sizes = tuple[int | None, ...]
 

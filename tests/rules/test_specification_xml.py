@@ -12,8 +12,7 @@ import pytest
 
 from tosa_convert.graph.dtypes import DType, dtype
 from tosa_convert.graph.opset import OPERATORS, OperatorSpec
-from tosa_convert.rules.levels import LEVELS
-from tosa_convert.rules.profiles import EXTENSIONS, PROFILES
+from tosa_convert.rules.profiles import EXTENSIONS, LEVELS, PROFILES
 from tosa_convert.rules.types import rows
 
 SCRIPT = Path(__file__).parents[2] / "schema" / "compare_specification.py"

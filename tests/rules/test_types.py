@@ -18,8 +18,7 @@ from tosa_convert.graph.dtypes import (
 from tosa_convert.graph.model import Block, BlockScale, Graph, Operator, Region, Tensor
 from tosa_convert.graph.opset import OPERATORS, OperatorSpec, operator
 from tosa_convert.graph.versions import V1_1_DRAFT, lowest_version
-from tosa_convert.rules.type_forms import forms
-from tosa_convert.rules.types import Element, Need, TypeMismatch, match, mismatch, rows
+from tosa_convert.rules.types import Element, Need, TypeMismatch, forms, match, mismatch, rows
 
 
 def types(text: str) -> list[Element]:

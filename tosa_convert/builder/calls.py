@@ -26,8 +26,8 @@ from tosa_convert.graph.opset import (
 )
 from tosa_convert.graph.value_rules import attribute_problem
 from tosa_convert.rules.types import Element
+from tosa_convert.rules.validate import element_of
 from tosa_convert.rules.values import ShapeType, TensorType
-from tosa_convert.rules.verdict import element_of
 
 #: Operators that have methods of their own, or none: values and regions are not operands.
 APART: Final = frozenset(row.name for row in OPERATORS if row.family in ("constant", "control"))

@@ -20,9 +20,8 @@ from tosa_convert.graph.dtypes import ResizeMode
 from tosa_convert.graph.model import DYNAMIC, Block, Operator, located, operator_path, quoted
 from tosa_convert.io import log
 from tosa_convert.records import replace
-from tosa_convert.rules.operator_view import OperatorView
-from tosa_convert.rules.values import TypeTable
-from tosa_convert.rules.verdict import judge
+from tosa_convert.rules.validate import judge
+from tosa_convert.rules.values import OperatorView, TypeTable
 
 if TYPE_CHECKING:
     from tosa_convert.consumers.readers import Consumer

@@ -451,9 +451,7 @@ def with_shapes(
     from tosa_convert.formats.mlir.names import Namer
     from tosa_convert.graph.static_shapes import make_placeholders_static
     from tosa_convert.graph.verify import refuse_unsound
-    from tosa_convert.rules.argument_shapes import resolved
-    from tosa_convert.rules.infer import infer, refuse_impossible_symbols
-    from tosa_convert.rules.open_sizes import causes
+    from tosa_convert.rules.infer import causes, infer, refuse_impossible_symbols, resolved
 
     refuse_unsound(graph)
     namer = Namer()

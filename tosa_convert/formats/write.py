@@ -164,8 +164,8 @@ def _refuse_wrong(graph: Graph, written_as: Form, options: WriteOptions) -> dict
 
     columns = refuse_unsound(graph)
     if options.validate and written_as != "json" and options.elide is None:
+        from tosa_convert.rules.infer import undefined_shapes
         from tosa_convert.rules.public import refuse_invalid
-        from tosa_convert.rules.undefined_shapes import undefined_shapes
 
         refuse_invalid(graph, columns)
         for finding in undefined_shapes(graph):

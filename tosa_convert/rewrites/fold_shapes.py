@@ -14,9 +14,8 @@ from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.dtypes import INT64
 from tosa_convert.graph.model import Operator
 from tosa_convert.graph.opset import OPERATORS as ALL_OPERATORS
-from tosa_convert.rules.operator_view import OperatorView
-from tosa_convert.rules.values import ShapeType, TensorType, ValueType
-from tosa_convert.rules.verdict import judge_shapes
+from tosa_convert.rules.validate import judge_shapes
+from tosa_convert.rules.values import OperatorView, ShapeType, TensorType, ValueType
 
 OPERATORS: Final = tuple(spec for spec in ALL_OPERATORS if spec.family == "shape")
 

@@ -19,10 +19,9 @@ from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator
 from tosa_convert.graph.opset import CONST, AttributeValue, OperatorSpec, operator
 from tosa_convert.records import dataclass, field, replace
 from tosa_convert.rewrites.report import Recorder
-from tosa_convert.rules.levels import LEVELS
-from tosa_convert.rules.operator_view import OperatorView
-from tosa_convert.rules.values import TypeTable
-from tosa_convert.rules.verdict import judge_shapes
+from tosa_convert.rules.profiles import LEVELS
+from tosa_convert.rules.validate import judge_shapes
+from tosa_convert.rules.values import OperatorView, TypeTable
 
 Shape = tuple[int, ...]
 #: A run of neighbouring dimensions: the first one, and the one after the last.

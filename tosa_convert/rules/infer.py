@@ -6,29 +6,201 @@ operators running it pass. A loop's state keeps the sizes that no iteration chan
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from tosa_convert.errors import Findings, TosaConvertError, fail
+from tosa_convert.errors import Finding, Findings, TosaConvertError, fail, suggest
+from tosa_convert.graph.dtypes import V1_1
 from tosa_convert.graph.model import (
     DYNAMIC,
+    INT32_MAX,
     Block,
     Graph,
     Operator,
     Region,
+    Tensor,
+    block_path,
+    counted,
     element_count,
     operator_path,
+    quoted,
 )
 from tosa_convert.graph.opset import operator
-from tosa_convert.graph.static_shapes import PLACEHOLDERS, make_placeholders_static, open_inputs
+from tosa_convert.graph.static_shapes import (
+    PLACEHOLDERS,
+    is_open,
+    make_placeholders_static,
+    open_inputs,
+)
+from tosa_convert.graph.verify import verify
 from tosa_convert.records import dataclass, field, replace
-from tosa_convert.rules.argument_shapes import GivenSize, open_symbols, resolved
-from tosa_convert.rules.families.core import ResultShape, common_shape
-from tosa_convert.rules.operator_view import OperatorView
-from tosa_convert.rules.validate import finding
-from tosa_convert.rules.values import ShapeType, Size, TensorType, TypeTable, ValueType
-from tosa_convert.rules.verdict import Verdict, judge, judge_shapes
+from tosa_convert.rules.families.core import ResultShape, Violation, common_shape, listing
+from tosa_convert.rules.validate import Validator, Verdict, finding, judge, judge_shapes
+from tosa_convert.rules.values import (
+    OperatorView,
+    ShapeType,
+    Size,
+    TensorType,
+    TypeTable,
+    ValueType,
+    shape_text,
+)
+
+if TYPE_CHECKING:
+    from tosa_convert.graph.model import Version
+
+
+# -- the shapes that a user gives for the arguments of a program -----------------------------------
+
+#: The size of a dimension: a number, or a symbol such as "B"; "?" leaves the dimension open.
+GivenSize = int | str
+OPEN: Final = "?"
+
+
+def resolved(
+    graph: Graph,
+    shapes: Mapping[str, tuple[GivenSize, ...]],
+    aliases: Mapping[str, int] | None = None,
+) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each argument that is given one, by the argument's name.
+
+    A symbol stands for one size wherever it occurs. It gets its value from a declared size in its
+    position, or from an entry of its own: `{"x": ("B", 3), "y": ("B", 4), "B": (8,)}`. A symbol without
+    a value leaves its dimensions open.
+    """
+    return _Arguments(graph, aliases or {}).resolved(shapes)
+
+
+def open_symbols(
+    graph: Graph,
+    shapes: Mapping[str, tuple[GivenSize, ...]],
+    aliases: Mapping[str, int] | None = None,
+) -> list[str]:
+    """Return the symbols to which `resolved` gives no value, in their order."""
+    arguments = _Arguments(graph, aliases or {})
+    arguments.resolved(shapes)
+    names = [size for sizes in shapes.values() for size in sizes if isinstance(size, str)]
+    return [name for name in dict.fromkeys(names) if name != OPEN and name not in arguments.values]
+
+
+class _Arguments:
+    """The arguments of one program."""
+
+    def __init__(self, graph: Graph, aliases: Mapping[str, int]) -> None:
+        self.block: Block = graph.main
+        self.where = block_path(graph.regions[0].name, self.block.name)
+        names = self.block.inputs
+        self.positions = {f"arg{index}": index for index in range(len(names))}
+        self.positions |= {name: index for name, index in aliases.items() if index < len(names)}
+        self.positions |= {name: index for index, name in enumerate(names)}
+        self.findings: list[Finding] = []
+        #: The values of symbols, and what gave them.
+        self.values: dict[str, tuple[int, str]] = {}
+
+    def resolved(self, shapes: Mapping[str, tuple[GivenSize, ...]]) -> dict[str, tuple[int, ...]]:
+        """See `resolved`."""
+        symbols = {
+            size
+            for key, sizes in shapes.items()
+            if key in self.positions
+            for size in sizes
+            if isinstance(size, str) and size != OPEN
+        }
+        chosen: dict[str, tuple[GivenSize, ...]] = {}
+        for key, sizes in shapes.items():
+            if key in self.positions:
+                name = self.block.inputs[self.positions[key]]
+                if name in chosen:
+                    self.refuse("unsupported-shape", f'argument "{key}": it has a shape already')
+                elif self.fits(key, name, sizes):
+                    chosen[name] = sizes
+            elif key in symbols:
+                self.bind_alone(key, sizes)
+            else:
+                names = [f'"{name}"' for name in self.block.inputs]
+                hint = suggest(f'"{key}"', names, "arguments: " + ", ".join(names))
+                self.refuse("unknown-argument", f'no argument is called "{key}"', hint)
+        for name, sizes in chosen.items():
+            self.bind_declared(name, sizes)
+        if self.findings:
+            raise TosaConvertError(self.findings)
+        return {name: tuple(self.size(size) for size in sizes) for name, sizes in chosen.items()}
+
+    def size(self, size: GivenSize) -> int:
+        """Return a size as an integer: DYNAMIC for one that stays open."""
+        if isinstance(size, int):
+            return size
+        return self.values[size][0] if size in self.values else DYNAMIC
+
+    def refuse(self, code: str, message: str, hint: str = "") -> None:
+        """Note a finding."""
+        self.findings.append(Finding(code, self.where, message, hint))
+
+    def bind(self, symbol: str, value: int, source: str) -> None:
+        """Give a symbol its value."""
+        known, known_source = self.values.setdefault(symbol, (value, source))
+        if known != value:
+            self.refuse(
+                "unsupported-shape",
+                f'the size "{symbol}" is {known} by {known_source} and {value} by {source}',
+            )
+
+    def bind_alone(self, symbol: str, sizes: tuple[GivenSize, ...]) -> None:
+        """Bind a symbol to the value of its own entry."""
+        if len(sizes) == 1 and isinstance(sizes[0], int) and 0 <= sizes[0] <= INT32_MAX:
+            self.bind(symbol, sizes[0], "the value given")
+        else:
+            found = _text(sizes)
+            self.refuse(
+                "unsupported-shape", f'the size "{symbol}" is given as {found}, expected one number'
+            )
+
+    def bind_declared(self, name: str, sizes: tuple[GivenSize, ...]) -> None:
+        """Bind symbols to values from the sizes that an argument declares."""
+        declared = self.block.tensors[name].shape
+        for size, own in zip(sizes, declared or (), strict=False):
+            if isinstance(size, str) and size != OPEN and own != DYNAMIC:
+                self.bind(size, own, f'argument "{name}"')
+
+    def fits(self, key: str, name: str, sizes: tuple[GivenSize, ...]) -> bool:
+        """Return whether an argument can have these sizes; if not, note the reason."""
+        problem = _mismatch(self.block.tensors.get(name), sizes)
+        if problem:
+            self.refuse("unsupported-shape", f'argument "{key}": {problem}')
+        return not problem
+
+
+def _mismatch(tensor: Tensor | None, sizes: tuple[GivenSize, ...]) -> str:
+    """Return why an argument cannot have these sizes, or ""."""
+    if tensor is None:
+        return "it is a shape, not a tensor"
+    shape = _text(sizes)
+    numbers = [size for size in sizes if isinstance(size, int)]
+    wrong = [size for size in sizes if isinstance(size, str) and not _is_symbol(size)]
+    if wrong:
+        return f'the shape {shape} has the size {wrong[0]!r}, expected a number, a symbol or "?"'
+    if any(size < 0 for size in numbers):
+        return f"the shape {shape} has a negative size"
+    if any(size > INT32_MAX for size in numbers):
+        return f"the shape {shape} has a dimension over {INT32_MAX}"
+    if tensor.shape is None:
+        return ""
+    if len(tensor.shape) != len(sizes) or any(
+        isinstance(given, int) and declared not in (DYNAMIC, given)
+        for declared, given in zip(tensor.shape, sizes, strict=True)
+    ):
+        return f"the shape {shape} does not fit its shape {shape_text(tensor.shape)}"
+    return ""
+
+
+def _is_symbol(size: str) -> bool:
+    return size == OPEN or size.isidentifier()
+
+
+def _text(sizes: tuple[GivenSize, ...]) -> str:
+    return f"[{', '.join(map(str, sizes))}]"
+
 
 #: The deepest nesting of regions that is followed. TOSA's own limit is 6 at level 8K.
 MAX_NESTING: Final = 256
@@ -371,3 +543,138 @@ def _with_types(block: Block, types: Mapping[str, ValueType]) -> Block:
     # `make_placeholders_static` replaces operators and their operands.
     operators = [replace(operator) for operator in block.operators]
     return replace(block, tensors=tensors, shapes=dict(block.shapes), operators=operators)
+
+
+# --------------------------------------------------------------------------------------------------
+# unknown sizes: those that stay after inference and why, and those that a version does not have.
+
+#: Most names that one line lists.
+_NAMED = 4
+
+
+@dataclass(slots=True)
+class Cause:
+    """Why sizes stay unknown.
+
+    reason: the argument or operator with which the unknown sizes begin.
+    tensors: the names of the tensors that stay dynamic because of it. outputs: those of them that are
+        results of the program, with their open dimensions.
+    """
+
+    reason: str
+    tensors: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        hidden = len(self.tensors) - _NAMED
+        names = ", ".join(map(quoted, self.tensors[:_NAMED]))
+        more = f" and {hidden} more" if hidden > 0 else ""
+        verb = "stays" if len(self.tensors) == 1 else "stay"
+        count = counted(len(self.tensors), "tensor")
+        text = f"{self.reason}; {count} {verb} dynamic: {names}{more}"
+        return text + (f"; of the results: {', '.join(self.outputs)}" if self.outputs else "")
+
+
+def causes(graph: Graph) -> list[Cause]:
+    """Return the causes of unknown sizes, in the order of the program, each with all that it affects.
+
+    A tensor whose sizes have several causes is listed with the first one.
+    """
+    return [cause for where, block in graph.blocks() for cause in _causes_in(where, block)]
+
+
+def version_findings(graph: Graph, version: Version) -> Iterator[Finding]:
+    """Yield a finding for each tensor with unknown sizes if the version has only static shapes.
+
+    Source: MLIR refuses them for TOSA 1.0, at level 8K.
+    """
+    if (version.major, version.minor) >= V1_1:
+        return
+    for where, block in graph.blocks():
+        for name, tensor in block.tensors.items():
+            if is_open(tensor):
+                yield Finding(
+                    "version-too-low",
+                    f"{where} tensor {quoted(name)}",
+                    f"unknown sizes need TOSA {V1_1[0]}.{V1_1[1]}; {version} does not have them",
+                )
+
+
+def _causes_in(where: str, block: Block) -> list[Cause]:
+    found: list[Cause] = []
+    cause_of: dict[str, Cause] = {}
+
+    def add(name: str, cause: Cause) -> None:
+        cause_of[name] = cause
+        cause.tensors.append(name)
+        if name in block.outputs:
+            cause.outputs.append(f"{quoted(name)} in {_dimensions(block.tensors[name])}")
+
+    open_tensors = {name for name, tensor in block.tensors.items() if is_open(tensor)}
+    for name in block.inputs:
+        if name in open_tensors:
+            tensor = block.tensors[name]
+            found.append(
+                Cause(f"{where} input {quoted(name)} has no size in {_dimensions(tensor)}")
+            )
+            add(name, found[-1])
+    for index, operator in enumerate(block.operators):
+        results = [name for name in operator.outputs if name in open_tensors]
+        if not results:
+            continue
+        source = next((cause_of[name] for name in operator.inputs if name in cause_of), None)
+        if source is None:
+            path = operator_path(where, index, operator)
+            source = Cause(f"{path}: the sizes of its result do not follow from its operands")
+            found.append(source)
+        for name in results:
+            add(name, source)
+    return found
+
+
+def _dimensions(tensor: Tensor) -> str:
+    if tensor.shape is None:
+        return "any dimension, because its rank is unknown"
+    positions = [str(index) for index, size in enumerate(tensor.shape) if size == DYNAMIC]
+    return f"dimension{'s' if len(positions) > 1 else ''} {' and '.join(positions)}"
+
+
+# -- operators that compute shapes of values for which TOSA does not define the result -------------
+# TOSA's shapes have no negative sizes; MLIR calls the quotient of one undefined, and programs
+# differ in what they compute.
+
+_DIVISIONS: Final = frozenset({"DIV_CEIL_SHAPE", "DIV_FLOOR_SHAPE", "MOD_SHAPE"})
+_LOGARITHMS: Final = frozenset({"LOG2_CEIL_SHAPE", "LOG2_FLOOR_SHAPE"})
+_RULE: Final = "undefined"
+
+
+def undefined_shapes(graph: Graph) -> list[Finding]:
+    """Return a finding for each division of a negative value, in a program that `verify` accepts."""
+    if not _has(graph, _DIVISIONS):
+        return []
+    found = Validator(graph, _judge).findings()
+    return [row for row in found if row.rule.endswith(f"-{_RULE}")]
+
+
+def endless_logarithms(graph: Graph) -> list[Finding]:
+    """Return why a logarithm of a sound program has no value: runtimes may search for it without end."""
+    if not _has(graph, _LOGARITHMS) or verify(graph):
+        return []
+    rules = {f"{name.lower().replace('_', '-')}-value" for name in _LOGARITHMS}
+    found = [row for row in Validator(graph).findings() if row.rule in rules]
+    return found or undefined_shapes(graph)
+
+
+def _has(graph: Graph, names: frozenset[str]) -> bool:
+    return any(op.spec.name in names for _, block in graph.blocks() for op in block.operators)
+
+
+def _judge(view: OperatorView) -> Verdict:
+    verdict = judge(view)
+    if view.spec.name not in _DIVISIONS or verdict.violations:
+        return verdict
+    sizes = (*view.sizes("input1"), *view.sizes("input2"))
+    if not any(size is not None and size < 0 for size in sizes):
+        return verdict
+    message = f"TOSA does not define it for negative values: {listing(view)}"
+    return Verdict((Violation(_RULE, message, "values of 0 or more"),), verdict.results)

@@ -10,15 +10,13 @@ from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError, refuse_
 from tosa_convert.graph.model import MAX_RANK, Block, operator_path, quoted, require_graphs
 from tosa_convert.graph.verify import verify
 from tosa_convert.records import NamedTuple, replace
-from tosa_convert.rules.program import unused_values
-from tosa_convert.rules.validate import Validator, finding
-from tosa_convert.rules.verdict import Verdict, judge
+from tosa_convert.rules.validate import Validator, Verdict, finding, judge, unused_values
 
 if TYPE_CHECKING:
     from tosa_convert.graph.columns import BlockColumns
     from tosa_convert.graph.model import Graph, Target, Version
-    from tosa_convert.rules.levels import Level
-    from tosa_convert.rules.operator_view import OperatorView
+    from tosa_convert.rules.profiles import Level
+    from tosa_convert.rules.values import OperatorView
 
 #: The codes of findings about a target: TOSA allows the program.
 TARGET_CODES: Final = frozenset(
@@ -98,8 +96,7 @@ def needs(graph: Graph) -> Needs:
     """
     from tosa_convert.graph.static_shapes import has_open_sizes
     from tosa_convert.graph.versions import V1_1_DRAFT, lowest_version, version_name
-    from tosa_convert.rules.levels import LEVELS
-    from tosa_convert.rules.profiles import EXTENSIONS, PROFILES, least, requirements
+    from tosa_convert.rules.profiles import EXTENSIONS, LEVELS, PROFILES, least, requirements
 
     names = least(requirements(graph))
     assert names is not None, "the latest version has all types, with both profiles"
@@ -136,7 +133,7 @@ def _own_target(
 
 
 def _level(name: str) -> Level:
-    from tosa_convert.rules.levels import LEVELS
+    from tosa_convert.rules.profiles import LEVELS
 
     refuse_unknown("level", name.lower(), [level.mlir for level in LEVELS.values()])
     return LEVELS[name.upper()]
@@ -144,7 +141,7 @@ def _level(name: str) -> Level:
 
 def _level_findings(graph: Graph, level: Level) -> Iterator[Finding]:
     """Report the findings of a sound graph, those of a level included."""
-    from tosa_convert.rules.levels import input_findings, nesting_violations, violations
+    from tosa_convert.rules.profiles import input_findings, nesting_violations, violations
 
     def judge_for_level(view: OperatorView) -> Verdict:
         verdict = judge(view)
@@ -166,7 +163,7 @@ def _targets(
 
     targets = [version_findings(graph, version or graph.version)]
     if version is not None:
-        from tosa_convert.rules.open_sizes import version_findings as unknown_sizes
+        from tosa_convert.rules.infer import version_findings as unknown_sizes
 
         targets.append(unknown_sizes(graph, version))
     if profile is not None:

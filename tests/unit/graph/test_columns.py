@@ -37,10 +37,8 @@ from tosa_convert.graph.columns import (
 from tosa_convert.graph.dtypes import BlockShape, NanPropagationMode
 from tosa_convert.graph.opset import OPERATORS, AttributeSpec, OperatorSpec
 from tosa_convert.qualify.random_graphs.generate import generate
-from tosa_convert.rules.columns import is_valid
-from tosa_convert.rules.validate import Validator
+from tosa_convert.rules.validate import Validator, is_valid, judge
 from tosa_convert.rules.values import TypeTable
-from tosa_convert.rules.verdict import judge
 
 
 def accepted(graph: Graph) -> bool:

@@ -47,7 +47,7 @@ from tosa_convert.graph.shown import Shown, arrays_text
 from tosa_convert.graph.verify import verify
 from tosa_convert.io.files import map_file
 from tosa_convert.records import dataclass, field, replace
-from tosa_convert.rules.undefined_shapes import endless_logarithms
+from tosa_convert.rules.infer import endless_logarithms
 
 _LEVELS: Final[dict[Level, str]] = {"none": "NONE", "8k": "EIGHTK"}
 #: The exit code of the model if a file would exceed the process's limit on file sizes.

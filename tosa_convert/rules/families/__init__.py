@@ -18,25 +18,25 @@ def _rules_of_family(family: str) -> Rules:
         case "elementwise" | "activation" | "reduction":
             from tosa_convert.rules.families.elementwise import RULES
         case "layout":
-            from tosa_convert.rules.families.data_layout import RULES
+            from tosa_convert.rules.families.movement import RULES
         case "gather":
-            from tosa_convert.rules.families.gather import RULES
+            from tosa_convert.rules.families.movement import RULES
         case "conversion":
-            from tosa_convert.rules.families.conversion import RULES
+            from tosa_convert.rules.families.elementwise import RULES
         case "convolution":
-            from tosa_convert.rules.families.convolution import RULES
+            from tosa_convert.rules.families.products import RULES
         case "pooling":
-            from tosa_convert.rules.families.window import RULES
+            from tosa_convert.rules.families.images import RULES
         case "matmul":
-            from tosa_convert.rules.families.matmul import RULES
+            from tosa_convert.rules.families.products import RULES
         case "fft":
-            from tosa_convert.rules.families.fft import RULES
+            from tosa_convert.rules.families.products import RULES
         case "resize":
-            from tosa_convert.rules.families.resize import RULES
+            from tosa_convert.rules.families.images import RULES
         case "block_layout" | "block_conversion":
             from tosa_convert.rules.families.block_scaled import RULES
         case "constant":
-            from tosa_convert.rules.families.constants import RULES
+            from tosa_convert.rules.families.elementwise import RULES
         case "control":
             from tosa_convert.rules.families.control_flow import RULES
         case _:  # "shape"

@@ -22,10 +22,9 @@ from tosa_convert.rules.families.core import (
     rank_between,
     single,
 )
-from tosa_convert.rules.families.gather import indices_are_rows, row_count
-from tosa_convert.rules.families.window import sizes_of
-from tosa_convert.rules.operator_view import OperatorView
-from tosa_convert.rules.values import Shape, shape_text
+from tosa_convert.rules.families.images import sizes_of
+from tosa_convert.rules.families.movement import indices_are_rows, row_count
+from tosa_convert.rules.values import OperatorView, Shape, shape_text
 
 
 def block_size(view: OperatorView) -> int:

@@ -20,8 +20,7 @@ from tosa_convert.rules.families.core import (
     first_shape,
     known,
 )
-from tosa_convert.rules.operator_view import OperatorView
-from tosa_convert.rules.values import ShapeType, TensorType, TypeTable, ValueType
+from tosa_convert.rules.values import OperatorView, ShapeType, TensorType, TypeTable, ValueType
 
 #: What checks a region of an operator.
 RegionCheck = Callable[[OperatorView, tuple[str, Block]], Iterator[Violation]]

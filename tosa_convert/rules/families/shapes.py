@@ -22,8 +22,7 @@ from tosa_convert.rules.families.core import (
     listing,
     rank_between,
 )
-from tosa_convert.rules.operator_view import OperatorView
-from tosa_convert.rules.values import ShapeType, Size, shape_text
+from tosa_convert.rules.values import OperatorView, ShapeType, Size, shape_text
 
 #: The values of a !tosa.shape are integers of 64 bits.
 _LEAST: Final = -(1 << 63)

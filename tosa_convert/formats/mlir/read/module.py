@@ -122,8 +122,7 @@ def read_module(
     if upgrade is None and reader.upgrade:
         log.warning("%s", reader.upgrade.summary())
     if leaves_sizes_open(graph, reader.reader.types) and not options.input_shapes:
-        from tosa_convert.rules.infer import settled
-        from tosa_convert.rules.open_sizes import causes
+        from tosa_convert.rules.infer import causes, settled
 
         open_graph, graph = graph, settled(graph)
         for cause in causes(graph) if graph is not open_graph else ():

@@ -9,7 +9,7 @@ from tosa_convert.frontends.tflite.lowerings.arithmetic import OFFSETS
 from tosa_convert.frontends.tflite.lowerings.lowering import Correction, Group, OtherFormError
 from tosa_convert.frontends.tflite.read import Operator, TfliteFile, operator_name
 from tosa_convert.records import NamedTuple, replace
-from tosa_convert.rules.resize_axis import ResizeAxis
+from tosa_convert.rules.families.images import ResizeAxis
 
 if TYPE_CHECKING:
     from tosa_convert.frontends.tflite.lowerings.writer import Writer

@@ -1,4 +1,4 @@
-"""Convolutions."""
+"""Sums of products: convolutions, matrix products, Fourier transforms."""
 
 from __future__ import annotations
 
@@ -21,23 +21,17 @@ from tosa_convert.rules.families.core import (
     Violation,
     agree,
     known,
+    listing,
     merged,
     rank,
     zero_point,
 )
-from tosa_convert.rules.families.window import (
-    Axis,
-    at_least,
-    axes,
-    length,
-    numbers,
-    sizes_of,
-)
-from tosa_convert.rules.operator_view import OperatorView
+from tosa_convert.rules.families.images import Axis, at_least, axes, length, numbers, sizes_of
+from tosa_convert.rules.values import OperatorView
 
 _PLANE: Final = ("height", "width")
 _SPACE: Final = ("depth", "height", "width")
-_ZERO_POINTS: Final = (zero_point("input_zp"), zero_point("weight_zp"))
+_CONVOLUTION_ZERO_POINTS: Final = (zero_point("input_zp"), zero_point("weight_zp"))
 
 
 class _Convolution:
@@ -149,7 +143,7 @@ class _Convolution:
                 at_least("stride", 1),
                 at_least("dilation", 1),
                 self.kernel_positions,
-                *_ZERO_POINTS,
+                *_CONVOLUTION_ZERO_POINTS,
             ),
             self.dimensions,
         )
@@ -210,7 +204,7 @@ class _TransposedConvolution(_Convolution):
                 *self.shared_checks(),
                 at_least("stride", 1),
                 self.out_pad_range,
-                *_ZERO_POINTS,
+                *_CONVOLUTION_ZERO_POINTS,
             ),
             self.dimensions,
         )
@@ -261,10 +255,144 @@ def _with_scales(view: OperatorView, name: str) -> tuple[int, ...]:
     return sizes_of(data_shape(data, scales, block_size(view)), 4)
 
 
-RULES: Final[Rules] = {
+_CONVOLUTIONS: Final[Rules] = {
     "CONV2D": _Convolution(_PLANE).rules(),
     "CONV3D": _Convolution(_SPACE).rules(),
     "DEPTHWISE_CONV2D": _Convolution(_PLANE, kernel=0).rules(),
     "TRANSPOSE_CONV2D": _TransposedConvolution(_PLANE).rules(),
     "CONV2D_BLOCK_SCALED": _BlockScaledConvolution().rules(),
 }
+
+
+# -- products of matrices --------------------------------------------------------------------------
+
+_MATMUL_DIMENSIONS: Final = ("batch", "height", "width")
+
+
+class _Product:
+    """How an operator lays out its operands: [N, H, C], and [N, C, W] or the transposed [D, W, C].
+
+    suffix: of the names of both operands. is_transposed: b is transposed, and D is N or 1.
+    """
+
+    def __init__(self, suffix: str, *, is_transposed: bool) -> None:
+        self.a, self.b = f"a{suffix}", f"b{suffix}"
+        self.is_transposed = is_transposed
+        self.columns, self.channels = (1, 2) if is_transposed else (2, 1)
+
+    def sizes(self, view: OperatorView, name: str) -> tuple[int, ...]:
+        """Return the sizes of an operand, also those that only its scales have."""
+        shape = view.shape(name)
+        if name.endswith("_data"):
+            scales = view.shape(name.replace("_data", "_scale"))
+            shape = data_shape(shape, scales, block_size(view))
+        return sizes_of(shape, 3)
+
+    def same_batch(self, view: OperatorView) -> Iterator[Violation]:
+        """Check that the batch sizes are equal, or that of the transposed operand is 1."""
+        expected, found = self.sizes(view, self.a)[0], self.sizes(view, self.b)[0]
+        if agree(expected, found) or (self.is_transposed and found == 1):
+            return
+        yield Violation(
+            "batch",
+            f"batch size {found} of {self.b}, and {expected} of {self.a}",
+            f"{expected} or 1" if self.is_transposed else str(expected),
+        )
+
+    def same_channels(self, view: OperatorView) -> Iterator[Violation]:
+        """Check that rows of one operand are as long as columns of the other."""
+        expected, found = self.sizes(view, self.a)[2], self.sizes(view, self.b)[self.channels]
+        if not agree(expected, found):
+            yield Violation(
+                "channels",
+                f"dimension {self.channels} of {self.b} is {found}, "
+                f"and dimension 2 of {self.a} is {expected}",
+                str(expected),
+            )
+
+    def infer(self, view: OperatorView) -> tuple[ResultShape, ...]:
+        """Infer the result's shape."""
+        batch, height, _ = self.sizes(view, self.a)
+        other = self.sizes(view, self.b)
+        if not self.is_transposed or other[0] != 1:
+            batch = merged(batch, other[0])
+        return ((batch, height, other[self.columns]),)
+
+    def rules(self, ranks: tuple[Check, ...] = (), checks: tuple[Check, ...] = ()) -> OperatorRules:
+        """Return the row of an operator with these conditions of its further operands."""
+        return OperatorRules(
+            self.infer,
+            (rank(self.a, 3), rank(self.b, 3), *ranks),
+            (self.same_batch, self.same_channels, *checks),
+            _MATMUL_DIMENSIONS,
+        )
+
+
+_MATMUL_ZERO_POINTS: Final = (zero_point("a_zp"), zero_point("b_zp"))
+_SCALES: Final = (
+    whole_blocks("a_data"),
+    whole_blocks("b_data"),
+    scales_of("a_data", "a_scale"),
+    scales_of("b_data", "b_scale"),
+)
+
+_MATRIX_PRODUCTS: Final[Rules] = {
+    "MATMUL": _Product("", is_transposed=False).rules(checks=_MATMUL_ZERO_POINTS),
+    "MATMUL_T": _Product("", is_transposed=True).rules(checks=_MATMUL_ZERO_POINTS),
+    "MATMUL_T_BLOCK_SCALED": _Product("_data", is_transposed=True).rules(
+        (divides_into_blocks, rank("a_scale", 3), rank("b_scale", 3)), _SCALES
+    ),
+}
+
+
+# -- fourier transforms ----------------------------------------------------------------------------
+
+_FFT_DIMENSIONS: Final = ("batch", "height", "width")
+
+
+def _sizes(view: OperatorView) -> tuple[int, ...]:
+    """Return the sizes of the input, whose real and imaginary parts have one shape."""
+    parts = [sizes_of(view.shape(row.name), 3) for row, _ in view.operands()]
+    return tuple(merged(*sizes) for sizes in zip(*parts, strict=True))
+
+
+def powers_of_two(view: OperatorView) -> Iterator[Violation]:
+    """Check that height and width are powers of two."""
+    for name, size in zip(_FFT_DIMENSIONS[1:], _sizes(view)[1:], strict=True):
+        if known(size) and (size < 1 or size & (size - 1)):
+            yield Violation(f"{name}-power-of-two", f"{name} is {size}", "a power of two")
+
+
+def same_shape(view: OperatorView) -> Iterator[Violation]:
+    """Check that the real and the imaginary part have one shape."""
+    real, imaginary = view.shape("input_real"), view.shape("input_imag")
+    if real is None or imaginary is None or all(map(agree, real, imaginary)):
+        return
+    yield Violation("input-shapes", f"operands have different shapes: {listing(view)}", "one shape")
+
+
+def _infer_complex(view: OperatorView) -> tuple[ResultShape, ...]:
+    sizes = _sizes(view)
+    return sizes, sizes
+
+
+def _infer_real(view: OperatorView) -> tuple[ResultShape, ...]:
+    batch, height, width = _sizes(view)
+    sizes = (batch, height, width // 2 + 1 if known(width) else DYNAMIC)
+    return sizes, sizes
+
+
+_FOURIER_TRANSFORMS: Final[Rules] = {
+    "FFT2D": OperatorRules(
+        _infer_complex,
+        (rank("input_real", 3), rank("input_imag", 3)),
+        (powers_of_two, same_shape),
+        _FFT_DIMENSIONS,
+    ),
+    "RFFT2D": OperatorRules(
+        _infer_real, (rank("input_real", 3),), (powers_of_two,), _FFT_DIMENSIONS
+    ),
+}
+
+
+RULES: Final[Rules] = {**_CONVOLUTIONS, **_MATRIX_PRODUCTS, **_FOURIER_TRANSFORMS}
