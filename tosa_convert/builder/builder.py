@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.builder import arguments
-from tosa_convert.builder.block_state import all_or_nothing
+from tosa_convert.builder import values
+from tosa_convert.builder.block_builder import all_or_nothing
 from tosa_convert.builder.operators import Operators
 from tosa_convert.builder.values import Data, DTypeLike, Value, Variable, dtype_of
 from tosa_convert.errors import TosaConvertError, fail
@@ -94,15 +94,15 @@ class Builder(Operators):
             >>> builder.variable("state", "fp32", (1, 8), initial=0)
             Variable(state: FP32 [1, 8])
         """
-        if not arguments.text("variable() argument name", name):
-            raise arguments.wrong("variable() argument name", name, "a name")
+        if not values.text("variable() argument name", name):
+            raise values.wrong("variable() argument name", name, "a name")
         if name in self._variables:
             message = f"there is a variable {quoted(name)} already"
             raise fail("duplicate-name", self._where(), message, "pass another name")
         element = dtype_of(dtype)
-        sizes = arguments.integers("variable() argument shape", shape)
+        sizes = values.integers("variable() argument shape", shape)
         tensor = Tensor("", element, sizes, variable=True, variable_name=name)
-        if not arguments.static(sizes):
+        if not values.static(sizes):
             message = f"variable {quoted(name)} has the shape {list(sizes)}"
             raise fail("unsupported-shape", self._where(), message, "its sizes must be known")
         if initial is not None:
@@ -132,7 +132,7 @@ class Builder(Operators):
         """
         source = Value(self._of_variable(variable), variable.type, self._block)
         (value,) = self._apply(
-            VARIABLE_READ, [source], {}, names=arguments.names("read() argument name", name)
+            VARIABLE_READ, [source], {}, names=values.names("read() argument name", name)
         )
         return value
 
@@ -168,7 +168,7 @@ class Builder(Operators):
 
     def _filled(self, method: str, argument: str, data: Data, shape: tuple[int, ...]) -> Any:
         """Return the data of a variable in its shape; one number is for all elements."""
-        array = arguments.array(f"{method}() argument {argument}", data)
+        array = values.array(f"{method}() argument {argument}", data)
         if array.shape not in ((), shape):
             raise fail(
                 "data-length",
@@ -227,10 +227,10 @@ class Builder(Operators):
             >>> y.shape
             (4,)
         """
-        inputs = arguments.values("cond_if() argument inputs", inputs)
+        inputs = values.values("cond_if() argument inputs", inputs)
         if isinstance(condition, (bool, np.bool_)):
             condition = self.const(np.asarray(condition))
-        arguments.value("cond_if() argument condition", condition)
+        values.value("cond_if() argument condition", condition)
         attributes: dict[str, AttributeValue] = {}
         types: list[ValueType] = []
         for key, body in (("then_graph", then_graph), ("else_graph", else_graph)):
@@ -271,7 +271,7 @@ class Builder(Operators):
             >>> y.shape
             ()
         """
-        inputs = arguments.values("while_loop() argument inputs", inputs)
+        inputs = values.values("while_loop() argument inputs", inputs)
         attributes: dict[str, AttributeValue] = {}
         attributes["cond_graph"], _ = self._build_region(
             "while_loop", "cond_graph", cond_graph, inputs
@@ -314,25 +314,25 @@ class Builder(Operators):
             >>> builder.custom([x], [("fp32", (4,))], operator_name="GELU", domain_name="acme")
             (Value(custom: FP32 [4]),)
         """
-        operands = arguments.values("custom() argument inputs", inputs)
+        operands = values.values("custom() argument inputs", inputs)
         types: list[ValueType] = [
             self._inference.table.tensor(
-                dtype_of(kind), arguments.shape("custom() argument results", shape)
+                dtype_of(kind), values.shape("custom() argument results", shape)
             )
             for kind, shape in results
         ]
         if not isinstance(implementation_attrs, bytes):
             label = "custom() argument implementation_attrs"
-            raise arguments.wrong(label, implementation_attrs, "bytes")
+            raise values.wrong(label, implementation_attrs, "bytes")
         attributes: dict[str, AttributeValue] = {
-            "operator_name": arguments.text("custom() argument operator_name", operator_name),
-            "domain_name": arguments.text("custom() argument domain_name", domain_name),
+            "operator_name": values.text("custom() argument operator_name", operator_name),
+            "domain_name": values.text("custom() argument domain_name", domain_name),
             "implementation_attrs": implementation_attrs,
         }
         for value in operands:
             self._refuse_foreign(value)
         draft = Operator(_CUSTOM, tuple(value.name for value in operands), (), attributes)
-        return self._add(draft, types, arguments.names("custom() argument name", name))
+        return self._add(draft, types, values.names("custom() argument name", name))
 
     # -- the program -----------------------------------------------------------------------------
 
@@ -402,11 +402,11 @@ class Builder(Operators):
             self._refuse_foreign(value)
             given.append(inner._argument(value))
         if not callable(body):
-            raise arguments.wrong(f"{method}() argument {argument}", body, "a function")
+            raise values.wrong(f"{method}() argument {argument}", body, "a function")
         returned = body(inner, *given)
         results = (returned,) if isinstance(returned, Value) else returned
         label = f"{method}(): the result of {argument}"
-        inner.output(*arguments.values(label, results))
+        inner.output(*values.values(label, results))
         inner._is_finished = True
         return name, [inner._type_of(output) for output in inner._block.outputs]
 
@@ -443,4 +443,4 @@ class Builder(Operators):
         if violations:
             self._inference.refuse(draft, violations)
         label = f"{spec.name.lower()}() argument name"
-        return self._add(draft, types, arguments.names(label, name))
+        return self._add(draft, types, values.names(label, name))

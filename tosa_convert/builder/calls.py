@@ -8,12 +8,10 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from tosa_convert.builder import arguments
-from tosa_convert.builder.arguments import default_of, has_default
-from tosa_convert.builder.block_builder import BlockBuilder
-from tosa_convert.builder.block_state import all_or_nothing
+from tosa_convert.builder import values
+from tosa_convert.builder.block_builder import BlockBuilder, all_or_nothing
 from tosa_convert.builder.infer_results import UNKNOWN, Known, element_of_number
-from tosa_convert.builder.values import DTypeLike, Value, dtype_of
+from tosa_convert.builder.values import DTypeLike, Value, default_of, dtype_of, has_default
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.graph.constant import ELEMENT_BYTES
 from tosa_convert.graph.dtypes import BLOCK_SCALE, BlockSize, DType
@@ -126,7 +124,7 @@ class _Call:
         attributes = self.attributes()
         operands = self.operands(attributes)
         self.finish(attributes, operands)
-        names = arguments.names(self.label("name"), self.given.get("name", ""))
+        names = values.names(self.label("name"), self.given.get("name", ""))
         results = self.builder._apply(self.spec, operands, attributes, self.dtypes, names)
         if not results:
             return None
@@ -151,12 +149,10 @@ class _Call:
             found = (dtype_of(given),)  # type: ignore[arg-type]
         most = sum(not row.is_shape for row in self.spec.results)
         if len(found) > most:
-            raise arguments.wrong(self.label("dtype"), given, f"at most {most} element types")
+            raise values.wrong(self.label("dtype"), given, f"at most {most} element types")
         if self.given.get("scaled"):
             if not found:
-                raise arguments.wrong(
-                    self.label("dtype"), given, "the type of block-scaled elements"
-                )
+                raise values.wrong(self.label("dtype"), given, "the type of block-scaled elements")
             return ((found[0], BLOCK_SCALE),)
         return found
 
@@ -168,7 +164,7 @@ class _Call:
         for row in self.spec.attributes:
             given = self.given[row.name]
             if row.kind != "element" and (given is not None or default_of(row) is not None):
-                value = arguments.attribute(self.label(row.name), row, given)
+                value = values.attribute(self.label(row.name), row, given)
                 problem = attribute_problem(row, value)
                 if problem:
                     raise fail("malformed-operator", self.path(), f"{row.name}: {problem}")
@@ -192,9 +188,9 @@ class _Call:
 
     def element_bytes(self, name: str, operand: Value) -> bytes:
         """Return the bytes of an element of an operand's type, such as `min_val` of CLAMP."""
-        array = arguments.array(self.label(name), self.given[name])
+        array = values.array(self.label(name), self.given[name])
         if array.size != 1:
-            raise arguments.wrong(self.label(name), self.given[name], "one number")
+            raise values.wrong(self.label(name), self.given[name], "one number")
         data = self.constant(name, array, operand.dtype).elements().tobytes()
         return bytes(data).ljust(ELEMENT_BYTES, b"\0")
 
@@ -227,7 +223,7 @@ class _Call:
 
     def listed(self, row: OperandSpec, given: Any) -> list[Any]:
         if isinstance(given, (str, Value, np.ndarray)) or not isinstance(given, Sequence):
-            raise arguments.wrong(self.label(row.name), given, "a sequence of operands")
+            raise values.wrong(self.label(row.name), given, "a sequence of operands")
         return [self.item(row, item) for item in given]
 
     def item(self, row: OperandSpec, given: Any) -> Any:
@@ -236,14 +232,14 @@ class _Call:
             if isinstance(given.type, ShapeType) is row.is_shape:
                 return given
             expected = "a shape: sizes, or a value of const_shape()" if row.is_shape else "a tensor"
-            raise arguments.wrong(self.label(row.name), given, expected)
+            raise values.wrong(self.label(row.name), given, expected)
         if row.is_shape:
-            return self.builder.const_shape(arguments.integers(self.label(row.name), given))
+            return self.builder.const_shape(values.integers(self.label(row.name), given))
         if given is None:
             if row.default is None:
-                raise arguments.wrong(self.label(row.name), given, "a value, an array or numbers")
+                raise values.wrong(self.label(row.name), given, "a value, an array or numbers")
             return np.array([row.default], np.int8)
-        array = arguments.array(self.label(row.name), given)
+        array = values.array(self.label(row.name), given)
         if isinstance(given, np.ndarray) and not row.is_constant:
             return self.of_array(row, given)
         return array

@@ -1,8 +1,11 @@
-"""What the functions of a builder take and return."""
+"""Values of a builder, and Python arguments of its functions as values."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import IntEnum
+from inspect import Parameter
+from operator import index
 from typing import Any, Final
 
 import numpy as np
@@ -10,8 +13,9 @@ import numpy.typing as npt
 
 from tosa_convert.errors import fail
 from tosa_convert.graph.constant import dtype_of_array
-from tosa_convert.graph.dtypes import DTYPES, DType
-from tosa_convert.graph.model import Block
+from tosa_convert.graph.dtypes import DTYPES, DType, RoundingMode
+from tosa_convert.graph.model import DYNAMIC, Block
+from tosa_convert.graph.opset import AttributeSpec, AttributeValue, OperandSpec, OperatorSpec
 from tosa_convert.records import dataclass
 from tosa_convert.rules.values import ShapeType, Size, TensorType, ValueType
 
@@ -126,3 +130,163 @@ def _of_numpy(given: np.dtype[Any] | type[Any] | None) -> DType | None:
 Operand = Value | Data
 #: A !tosa.shape operand as users give it: a value, or the sizes of a constant.
 Sizes = Value | Sequence[int]
+
+
+# --------------------------------------------------------------------------------------------------
+# python arguments of a builder's functions as the values that a program has, and what stands for
+# none.
+# An argument of a wrong Python type is a `TypeError` that names it, what was found and what was
+# expected. What TOSA forbids is a `TosaConvertError`.
+
+#: The longest text of an argument in a message.
+_MOST_SHOWN: Final = 80
+
+
+def wrong(label: str, given: object, expected: str) -> TypeError:
+    """Return the error for an argument of a wrong Python type.
+
+    label: such as "add() argument input2".
+    """
+    text = repr(given)
+    if len(text) > _MOST_SHOWN:
+        text = f"{text[:_MOST_SHOWN]}..."
+    return TypeError(f"{label}: found {text} ({type(given).__name__}), expected {expected}")
+
+
+def integer(label: str, given: Any) -> int:
+    """Return an integer. A float is not one, even if it has no fraction."""
+    if isinstance(given, (bool, np.bool_)):
+        raise wrong(label, given, "an integer")
+    try:
+        return index(given)
+    except TypeError:
+        raise wrong(label, given, "an integer") from None
+
+
+def integers(label: str, given: Any) -> tuple[int, ...]:
+    """Return a sequence of integers, such as the sizes of a shape, as a tuple."""
+    if isinstance(given, (str, bytes, Value)) or not isinstance(given, Iterable):
+        raise wrong(label, given, "a sequence of integers")
+    return tuple(integer(label, item) for item in given)
+
+
+def shape(label: str, given: Any) -> tuple[int, ...] | None:
+    """Return the sizes of a tensor, DYNAMIC where unknown; None for an unknown rank."""
+    return None if given is None else integers(label, given)
+
+
+def text(label: str, given: Any) -> str:
+    """Return an argument that must be a string."""
+    if not isinstance(given, str):
+        raise wrong(label, given, "a string")
+    return given
+
+
+def names(label: str, given: Any) -> tuple[str, ...]:
+    """Return the names of results: one string or several; none for the empty string."""
+    if isinstance(given, str):
+        return (given,) if given else ()
+    if not isinstance(given, Iterable):
+        raise wrong(label, given, "a string or a sequence of strings")
+    return tuple(text(label, item) for item in given)
+
+
+def values(label: str, given: Any) -> tuple[Value, ...]:
+    """Return a sequence of values as a tuple; one value is not a sequence."""
+    if isinstance(given, (str, Value)) or not isinstance(given, Iterable):
+        raise wrong(label, given, "a sequence of values of the builder")
+    return tuple(value(label, item) for item in given)
+
+
+def value(label: str, given: Any) -> Value:
+    """Return an argument that must be a value of a builder."""
+    if not isinstance(given, Value):
+        raise wrong(label, given, "a value of the builder, such as input() or const() returns")
+    return given
+
+
+def array(label: str, given: Data) -> npt.NDArray[Any]:
+    """Return data as an array of real numbers or truth values."""
+    try:
+        made = np.asarray(given)
+    except (ValueError, TypeError, OverflowError):
+        made = np.asarray(None)
+    # "V" are the types of ml_dtypes.
+    if made.dtype.kind not in "biufV" or (made.dtype.kind == "V" and made.dtype.names):
+        raise wrong(label, given, "numbers: an array, or nested sequences of equal lengths")
+    return made
+
+
+def attribute(label: str, row: AttributeSpec, given: Any) -> AttributeValue:
+    """Return the value of an attribute of any kind but "element"."""
+    if row.enum is not None:
+        return _member(label, row.enum, given)
+    return _OF_KIND[row.kind](label, given)
+
+
+def _member(label: str, enum: type[IntEnum], given: Any) -> IntEnum:
+    """Return a member of an enum, given as itself, by its name or by its value."""
+    if isinstance(given, str) and given.upper() in enum.__members__:
+        return enum[given.upper()]
+    if isinstance(given, int) and not isinstance(given, bool) and given in set(enum):
+        return enum(given)
+    choices = ", ".join(member.name for member in enum)
+    raise wrong(label, given, f"one of {choices}")
+
+
+def _flag(label: str, given: Any) -> bool:
+    if not isinstance(given, (bool, np.bool_)):
+        raise wrong(label, given, "True or False")
+    return bool(given)
+
+
+_OF_KIND: Final[dict[str, Callable[[str, Any], AttributeValue]]] = {
+    "i32": integer,
+    "i32s": integers,
+    "bool": _flag,
+    "dtype": lambda label, given: dtype_of(given),
+    "string": text,
+}
+
+
+def static(sizes: Sequence[int] | None) -> bool:
+    """Return whether all sizes of a shape are known."""
+    return sizes is not None and DYNAMIC not in sizes
+
+
+#: Attributes with a default that the operator table does not give them: one value for all elements.
+_EVERY_ELEMENT: Final = {"pad": 0, "out_pad": 0, "stride": 1, "dilation": 1}
+#: The defaults of other attributes. None: it follows from the operands.
+_DEFAULTS: Final[dict[str, Any]] = {
+    **dict.fromkeys(("per_channel", "input_unsigned", "output_unsigned", "inverse"), False),
+    **dict.fromkeys(("allow_broadcast", "round"), False),
+    "scale32": True,
+    "rounding_mode": RoundingMode.SINGLE_ROUND,
+    "acc_type": None,
+    "block_size": None,
+}
+
+
+def has_default(row: OperandSpec) -> bool:
+    """Return whether an operand may be left out."""
+    return row.arity == "?" or row.default is not None
+
+
+def default_of(row: AttributeSpec) -> Any:
+    """Return the value of an attribute that is left out; `Parameter.empty` if it must be given."""
+    if row.optional:
+        return row.default
+    if row.name in _EVERY_ELEMENT and row.length > 0:
+        return (_EVERY_ELEMENT[row.name],) * row.length
+    return _DEFAULTS.get(row.name, Parameter.empty)
+
+
+def complete_attributes(
+    spec: OperatorSpec, given: Mapping[str, AttributeValue]
+) -> dict[str, AttributeValue]:
+    """Return attributes in the order of the operator's row, with the defaults of those left out."""
+    if not spec.attributes and not given:
+        return {}
+    found = {row.name: given.get(row.name, default_of(row)) for row in spec.attributes}
+    known = {name: value for name, value in found.items() if value not in (None, Parameter.empty)}
+    return {**known, **given}

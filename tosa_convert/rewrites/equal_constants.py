@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tosa_convert.builder.block_editor import BlockEditor
-from tosa_convert.builder.block_values import constant_key
+from tosa_convert.builder.block_editor import BlockEditor, constant_key
 from tosa_convert.graph.model import Operator
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, operator
 
