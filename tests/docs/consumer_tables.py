@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from docs.zoo_tables import ZOO
 
-from tosa_convert.consumers.names import reader_named
+from tosa_convert.consumers.readers import reader_named
 
 CONSUMERS = ZOO / "consumers.json"
 READERS = ZOO.parent / "tests" / "oracle" / "readers.json"

@@ -13,8 +13,7 @@ from docs import consumer_tables, finding_tables, reference_tables, refusal_tabl
 from docs.consumer_tables import OURS, SHOWN, THEIRS
 from oracle import compare_doctor
 
-from tosa_convert.consumers.names import reader_named
-from tosa_convert.consumers.readers import READERS
+from tosa_convert.consumers.readers import READERS, reader_named
 
 Row = dict[str, Any]
 

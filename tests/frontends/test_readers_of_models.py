@@ -11,8 +11,7 @@ from oracle.small_programs import programs
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
-from tosa_convert.consumers.names import reader_named
-from tosa_convert.consumers.readers import READERS
+from tosa_convert.consumers.readers import READERS, reader_named
 
 TFLITE = b"\x1c\0\0\0TFL3".ljust(64, b"\0")
 PROGRAMS = dict(programs())

@@ -34,7 +34,7 @@ from oracle.official_suite import cases
 import tosa_convert as tc
 from tosa_convert.cli.doctor import stored_program
 from tosa_convert.consumers.doctor import Diagnosis, diagnose
-from tosa_convert.consumers.names import reader_named
+from tosa_convert.consumers.readers import reader_named
 from tosa_convert.formats.read import open_input, read_as_stored
 from tosa_convert.golden import generate
 from tosa_convert.graph import Graph

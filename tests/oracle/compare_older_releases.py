@@ -30,8 +30,7 @@ from oracle.compare_eras import program
 from oracle.every_operator import examples
 
 import tosa_convert as tc
-from tosa_convert.consumers.names import reader_named
-from tosa_convert.consumers.readers import Consumer
+from tosa_convert.consumers.readers import Consumer, reader_named
 from tosa_convert.eras.dialect_states import BYTECODE, state_of
 from tosa_convert.formats.read import open_input, read_upgraded
 from tosa_convert.io.formats import Format

@@ -12,8 +12,7 @@ from tosa_convert.cli.load_graph import (
 )
 from tosa_convert.cli.messages import UsageError
 from tosa_convert.cli.progress import ProgressDisplay
-from tosa_convert.consumers.names import reader_named
-from tosa_convert.consumers.readers import options_for
+from tosa_convert.consumers.readers import options_for, reader_named
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.read import Input, quoting, read
 from tosa_convert.formats.write import save, stamp

@@ -9,8 +9,7 @@ import click
 from tosa_convert.cli.command import Verb
 from tosa_convert.cli.option import ReadPath
 from tosa_convert.cli.shared_options import add_options, option
-from tosa_convert.consumers.names import every_reader, reader_named
-from tosa_convert.consumers.readers import READERS
+from tosa_convert.consumers.readers import READERS, every_reader, reader_named
 from tosa_convert.errors import printable
 
 if TYPE_CHECKING:

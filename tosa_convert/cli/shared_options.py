@@ -17,8 +17,7 @@ from tosa_convert.cli.completion import (
 )
 from tosa_convert.cli.messages import note
 from tosa_convert.cli.option import ArrayFile, Folder, NamesFile, Option, ReadPath, WritePath
-from tosa_convert.consumers.names import every_reader, reader_named
-from tosa_convert.consumers.readers import releases
+from tosa_convert.consumers.readers import every_reader, reader_named, releases
 from tosa_convert.errors import refuse_unknown
 from tosa_convert.extensions import is_extension
 from tosa_convert.io.formats import WRITTEN

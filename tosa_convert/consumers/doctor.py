@@ -8,8 +8,14 @@ from itertools import islice
 from pathlib import PurePath
 from typing import Final, Literal
 
-from tosa_convert.consumers.names import every_reader, reader_named
-from tosa_convert.consumers.readers import CONSUMERS, Consumer, Form, listed_formats
+from tosa_convert.consumers.readers import (
+    CONSUMERS,
+    Consumer,
+    Form,
+    every_reader,
+    listed_formats,
+    reader_named,
+)
 from tosa_convert.consumers.unread import adapted, program_findings
 from tosa_convert.eras.dialect_states import BYTECODE, state_of
 from tosa_convert.eras.downgrade import has_form_of

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from tosa_convert.consumers.names import other_variants
+from tosa_convert.consumers.readers import other_variants
 from tosa_convert.eras.dialect_states import state_of
 from tosa_convert.eras.downgrade import dialect_form, form_080, missing, older_findings
 from tosa_convert.errors import Finding

@@ -67,7 +67,7 @@ def validate(
     require_graphs(graph)
     also: list[Iterable[Finding]] = []
     for name in [for_reader] if isinstance(for_reader, str) else for_reader or ():
-        from tosa_convert.consumers.names import reader_named
+        from tosa_convert.consumers.readers import reader_named
         from tosa_convert.consumers.unread import program_findings
 
         reader = reader_named(name, "for_reader")

@@ -20,8 +20,13 @@ from tosa_convert.cli import doctor as verdicts
 from tosa_convert.cli.doctor import stored_program
 from tosa_convert.cli.main import run, tosa_flatbuffer, verb
 from tosa_convert.consumers.doctor import StoredProgram, diagnose
-from tosa_convert.consumers.names import reader_named
-from tosa_convert.consumers.readers import CONSUMERS, OTHER_CONSUMERS, READERS, VARIANTS
+from tosa_convert.consumers.readers import (
+    CONSUMERS,
+    OTHER_CONSUMERS,
+    READERS,
+    VARIANTS,
+    reader_named,
+)
 from tosa_convert.formats.read import open_input, read_with_storage
 from tosa_convert.graph import OPERATORS
 from tosa_convert.graph.dtypes import BY_CODE

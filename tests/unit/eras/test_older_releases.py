@@ -12,8 +12,7 @@ from unit.building import example
 import tosa_convert as tc
 from tosa_convert.builder import Builder
 from tosa_convert.cli.main import run, verb
-from tosa_convert.consumers.names import reader_named
-from tosa_convert.consumers.readers import READERS, releases
+from tosa_convert.consumers.readers import READERS, reader_named, releases
 from tosa_convert.eras.dialect_states import OPERATORS, RENAMED, STATES, state_of
 from tosa_convert.eras.table import RULES
 from tosa_convert.formats.read import open_input, read_upgraded
