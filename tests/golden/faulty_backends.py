@@ -21,7 +21,7 @@ from tosa_convert.graph import Block, Graph, Operator, Region, dtype, operator
 from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.dtypes import NanPropagationMode
 from tosa_convert.graph.opset import VARIABLE_WRITE
-from tosa_convert.reference.scaled_tensors import Value, plain
+from tosa_convert.reference.block_scaled import Value, plain
 
 SHAPE = (1, 4, 8)
 TARGET = 'loc("target")'

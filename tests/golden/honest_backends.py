@@ -23,9 +23,9 @@ from tosa_convert.golden.backends.other_model import part_of
 from tosa_convert.golden.running.variable_states import STATE_PREFIX
 from tosa_convert.graph import Block, Graph, Operator
 from tosa_convert.graph.dtypes import FP16, DType
+from tosa_convert.reference.block_scaled import Scaled, Value, plain
 from tosa_convert.reference.call import Inside, Precision, Step, is_float
 from tosa_convert.reference.evaluate import Machine
-from tosa_convert.reference.scaled_tensors import Scaled, Value, plain
 
 Order = Literal["forwards", "backwards", "pairs", "random"]
 #: More terms than this are added in groups, whose sums are exact.

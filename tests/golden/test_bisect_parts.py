@@ -27,8 +27,8 @@ from tosa_convert.golden.running.run import run
 from tosa_convert.graph import Block, Graph, Operator
 from tosa_convert.qualify.bisection.bisect import bisect
 from tosa_convert.qualify.bisection.result import Bisection
-from tosa_convert.reference.scaled_tensors import Value as AnyValue
-from tosa_convert.reference.scaled_tensors import plain
+from tosa_convert.reference.block_scaled import Value as AnyValue
+from tosa_convert.reference.block_scaled import plain
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 FIRST, SECOND = 'loc("first")', 'loc("second")'

@@ -17,7 +17,7 @@ from tosa_convert.golden.accuracy.spreads import (
     spread_of_scales,
 )
 from tosa_convert.graph import Block, Operator, Tensor, dtype, operator
-from tosa_convert.reference.scaled_tensors import Scaled
+from tosa_convert.reference.block_scaled import Scaled
 
 INF, NAN = math.inf, math.nan
 

@@ -14,8 +14,8 @@ from unit.building import counting
 from tosa_convert.builder import Builder
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.graph import OPERATORS, Graph
+from tosa_convert.reference.elementwise import error_function
 from tosa_convert.reference.evaluate import OPERATIONS, Machine
-from tosa_convert.reference.tabled_functions import error_function
 
 NAMES = {
     "bool": "BOOL",

@@ -17,7 +17,7 @@ from tosa_convert.golden.running.programs import input_arrays
 from tosa_convert.graph import OPERATORS
 from tosa_convert.graph.dtypes import dtype as element
 from tosa_convert.reference import call as reference_call
-from tosa_convert.reference import conversion, parts, pooling, reductions, windows
+from tosa_convert.reference import conversion, images, parts, reductions, windows
 from tosa_convert.reference.evaluate import OPERATIONS, Machine
 
 #: Operators that are computed in parts, and those whose parts are blocks of rows.
@@ -37,7 +37,7 @@ def test_parts_have_the_numbers_of_the_whole(kind: str, monkeypatch: pytest.Monk
         inputs = input_arrays(graph, None, seed)
         whole = Machine(graph).run(inputs)
         with monkeypatch.context() as changed:
-            for module in (parts, conversion, pooling, reductions, windows):
+            for module in (parts, conversion, images, reductions, windows):
                 few = lambda call, each, most, seed=seed, **_: max(1, min(most, 1 + seed % 3))  # noqa: E731
                 changed.setattr(module, "affordable", few)
             for module, name in (
@@ -45,7 +45,7 @@ def test_parts_have_the_numbers_of_the_whole(kind: str, monkeypatch: pytest.Monk
                 (parts, "_TURNED_BYTES"),
                 (conversion, "PART"),
                 (reductions, "PART"),
-                (pooling, "PART"),
+                (images, "PART"),
                 (windows, "_COPIED_BYTES"),
                 (windows, "_SUMMED_BYTES"),
                 (windows, "_WEIGHTS"),

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from tosa_convert.builder import Builder
-from tosa_convert.reference import elementwise, parts, tabled_functions
+from tosa_convert.reference import elementwise, parts
+from tosa_convert.reference import elementwise as tabled_functions
+from tosa_convert.reference.elementwise import TABLED
 from tosa_convert.reference.evaluate import Machine
-from tosa_convert.reference.tabled_functions import TABLED
 
 #: The largest error in units in the last place of FP32, of which the rounding alone is 0.5.
 LARGEST = {"ERF": 0.75, "EXP": 0.501, "LOG": 0.82, "SIGMOID": 0.501, "TANH": 0.52}

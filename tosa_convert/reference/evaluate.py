@@ -19,12 +19,21 @@ from tosa_convert.reference import (
     block_scaled,
     conversion,
     elementwise,
+    images,
     movement,
-    pooling,
     reductions,
     windows,
 )
-from tosa_convert.reference.block_scaled import numbers_of
+from tosa_convert.reference.block_scaled import (
+    SCALE_SUFFIX,
+    Scaled,
+    Value,
+    by_key,
+    compute_scaled,
+    numbers_of,
+    plain,
+    scales_type,
+)
 from tosa_convert.reference.bounds import BOUNDS
 from tosa_convert.reference.call import (
     Array,
@@ -40,15 +49,6 @@ from tosa_convert.reference.call import (
     store,
 )
 from tosa_convert.reference.parts import compute_in_parts
-from tosa_convert.reference.scaled_tensors import (
-    SCALE_SUFFIX,
-    Scaled,
-    Value,
-    by_key,
-    compute_scaled,
-    plain,
-    scales_type,
-)
 
 #: Operator -> the function that computes it. Control flow, constants and variables are not among them.
 OPERATIONS: Final[dict[str, Operation]] = {
@@ -56,7 +56,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     **conversion.OPERATIONS,
     **elementwise.OPERATIONS,
     **movement.OPERATIONS,
-    **pooling.OPERATIONS,
+    **images.OPERATIONS,
     **reductions.OPERATIONS,
     **windows.OPERATIONS,
 }

@@ -20,9 +20,9 @@ from tosa_convert.golden.backends.other_model import part_of
 from tosa_convert.golden.running.variable_states import STATE_PREFIX
 from tosa_convert.graph import Block, Graph, Operator
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
+from tosa_convert.reference.block_scaled import Scaled, Value
 from tosa_convert.reference.call import Inside
 from tosa_convert.reference.evaluate import Machine
-from tosa_convert.reference.scaled_tensors import Scaled, Value
 
 __all__ = ["TARGET", "At", "Fault", "FaultyMachine", "Scaled", "Value", "at_target", "faulty"]
 

@@ -15,9 +15,9 @@ from tosa_convert.golden.accuracy.open_results import chooses_zeros, undefined_i
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.model import Block, Operator
 from tosa_convert.records import dataclass, field
+from tosa_convert.reference.block_scaled import Scaled, Value, plain
 from tosa_convert.reference.call import integer_limits
 from tosa_convert.reference.evaluate import Machine
-from tosa_convert.reference.scaled_tensors import Scaled, Value, plain
 
 #: Runs with errors.
 RUNS: Final = 6

@@ -12,8 +12,8 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Graph, Operator
 from tosa_convert.records import dataclass
+from tosa_convert.reference.block_scaled import Scaled, Value
 from tosa_convert.reference.evaluate import Machine
-from tosa_convert.reference.scaled_tensors import Scaled, Value
 
 
 @dataclass(slots=True)

@@ -21,9 +21,9 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.graph.model import Block, Operator
 from tosa_convert.records import NamedTuple, replace
+from tosa_convert.reference.block_scaled import Value, plain, with_numbers
 from tosa_convert.reference.bounds import BOUNDS
 from tosa_convert.reference.evaluate import call_of
-from tosa_convert.reference.scaled_tensors import Value, plain, with_numbers
 
 #: Bits of the element types in which nothing is computed: what is stored in them is rounded.
 _NARROW: Final = 8

@@ -14,8 +14,8 @@ from tosa_convert.golden.accuracy.reached_elements import ReachedElements
 from tosa_convert.golden.accuracy.spreads import spread_of
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.model import Block, Operator, operator_path
+from tosa_convert.reference.block_scaled import Scaled, Value, plain
 from tosa_convert.reference.evaluate import Machine
-from tosa_convert.reference.scaled_tensors import Scaled, Value, plain
 
 #: How many times their spread the operands of an operator that decides are moved.
 _MOVED_BY: Final = 6.0

@@ -40,8 +40,8 @@ from tosa_convert.golden.arrays.slots import SCALE_SUFFIX
 from tosa_convert.graph.model import Block, Graph, Operator, operator_path
 from tosa_convert.graph.opset import CONST, VARIABLE_READ, VARIABLE_WRITE
 from tosa_convert.records import replace
+from tosa_convert.reference.block_scaled import Scaled, Value, plain
 from tosa_convert.reference.evaluate import Machine
-from tosa_convert.reference.scaled_tensors import Scaled, Value, plain
 
 #: The first batch of independent runs: `measure` is asked for lower ones.
 _INDEPENDENT: Final = 1000

@@ -17,8 +17,8 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.derived import extract, reachable
 from tosa_convert.graph.model import Block, Graph, Operator, element_value
 from tosa_convert.records import dataclass, field
+from tosa_convert.reference.block_scaled import Value, plain
 from tosa_convert.reference.evaluate import Machine
-from tosa_convert.reference.scaled_tensors import Value, plain
 
 #: Operators that return one of several numbers -> how many operands have these.
 _CHOOSING: Final = {

@@ -17,9 +17,9 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.dtypes import FP32
 from tosa_convert.graph.model import Block, Operator
 from tosa_convert.records import replace
+from tosa_convert.reference.block_scaled import Scaled, Value, plain
 from tosa_convert.reference.call import Call, Type
 from tosa_convert.reference.evaluate import OPERATIONS, call_of
-from tosa_convert.reference.scaled_tensors import Scaled, Value, plain
 
 #: Operators of two factors; for each factor, the axis along which operands of several runs are put
 #: together, and that of the result.

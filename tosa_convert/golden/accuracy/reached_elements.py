@@ -23,8 +23,8 @@ from tosa_convert.graph.derived import extract, touches_variables
 from tosa_convert.graph.model import Graph, Operator, operator_path
 from tosa_convert.graph.opset import CONST
 from tosa_convert.records import dataclass, field, replace
+from tosa_convert.reference.block_scaled import Scaled, Value, plain
 from tosa_convert.reference.evaluate import OPERATIONS, Machine, call_of
-from tosa_convert.reference.scaled_tensors import Scaled, Value, plain
 
 #: Whether errors reach all elements of a tensor, none, or which of them.
 Reached = bool | Array

@@ -13,8 +13,8 @@ from tosa_convert.golden.accuracy.error_bounds import FLOATS, kinds_of, parts_of
 from tosa_convert.golden.accuracy.reached_elements import Reached
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph.model import Block
+from tosa_convert.reference.block_scaled import Scaled, Value, plain
 from tosa_convert.reference.call import is_float
-from tosa_convert.reference.scaled_tensors import Scaled, Value, plain
 
 #: The weight of an element's neighbours in its spread: its own has few runs.
 _NEIGHBOURS: Final = 0.25

@@ -9,8 +9,8 @@ import numpy as np
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.edges.elements import Elements, has_elements, moved_ids, moves
 from tosa_convert.graph.model import Block, Graph, Operator
+from tosa_convert.reference.block_scaled import plain
 from tosa_convert.reference.evaluate import Machine, call_of
-from tosa_convert.reference.scaled_tensors import plain
 
 
 def operands_of(graph: Graph, operator: Operator, values: Mapping[str, Array]) -> list[Array]:

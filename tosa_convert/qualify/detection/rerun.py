@@ -21,8 +21,8 @@ from tosa_convert.golden.running.variable_states import (
 from tosa_convert.graph.derived import touches_variables
 from tosa_convert.graph.model import Graph, Operator, operator_path
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE_READ, VARIABLE_WRITE
+from tosa_convert.reference.block_scaled import SCALE_SUFFIX, Scaled, Value, by_key, plain
 from tosa_convert.reference.evaluate import Machine
-from tosa_convert.reference.scaled_tensors import SCALE_SUFFIX, Scaled, Value, by_key, plain
 
 #: Codes of errors of data for which TOSA defines no result.
 _UNDEFINED: Final = ("input-mismatch", "refmodel-refused")
