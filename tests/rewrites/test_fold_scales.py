@@ -15,7 +15,7 @@ import tosa_convert as tc
 from tosa_convert.builder import Builder, Value
 from tosa_convert.graph import Graph, Tensor
 from tosa_convert.graph.constant import constant_of
-from tosa_convert.rewrites import tied_weights
+from tosa_convert.rewrites import scales
 from tosa_convert.rewrites.table import EXACT
 
 NAME = "fold-scales"
@@ -162,14 +162,14 @@ def test_weights_of_another_number_of_channels_stay() -> None:
 
 def test_each_constant_is_looked_at_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """To find a weight that is stored once with its transpose; not all of them for each product."""
-    layers, usual = 30, tied_weights._rows
+    layers, usual = 30, scales._rows
     looks: list[str] = []
 
     def look(tensor: Tensor) -> object:
         looks.append(tensor.name)
         return usual(tensor)
 
-    monkeypatch.setattr(tied_weights, "_rows", look)
+    monkeypatch.setattr(scales, "_rows", look)
 
     def build(b: Builder) -> Value:
         x = b.input("x", "fp32", (1, 4, 32))

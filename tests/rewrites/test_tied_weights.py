@@ -15,7 +15,7 @@ import tosa_convert as tc
 from tosa_convert.builder import Builder, Value
 from tosa_convert.graph import Graph
 from tosa_convert.rewrites.fold_constants import MOST_BYTES
-from tosa_convert.rewrites.tied_weights import LEAST_BYTES
+from tosa_convert.rewrites.scales import LEAST_BYTES
 
 NAME = "tied-weights"
 Array = npt.NDArray[Any]

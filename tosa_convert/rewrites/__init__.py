@@ -3,8 +3,8 @@
 `apply` rewrites a graph and reports what it changed; `REWRITES` is the table of all rewrites.
 """
 
+from tosa_convert.rewrites.operator_pass import Change, Report
 from tosa_convert.rewrites.public import Rewritten, apply, names_of
-from tosa_convert.rewrites.report import Change, Report
 from tosa_convert.rewrites.table import CLEAN_UP, REPAIR, REWRITES, Rewrite
 
 __all__ = [

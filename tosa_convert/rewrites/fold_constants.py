@@ -28,6 +28,8 @@ from tosa_convert.graph.opset import operator
 from tosa_convert.records import NamedTuple
 from tosa_convert.reference.call import Call, Type, store
 from tosa_convert.reference.evaluate import OPERATIONS as DEFINITIONS
+from tosa_convert.rules.validate import judge_shapes
+from tosa_convert.rules.values import OperatorView, ShapeType, TensorType, ValueType
 
 Array = npt.NDArray[Any]
 
@@ -47,7 +49,7 @@ _UNFOLDED: Final = frozenset(
 _OF_FAMILIES: Final = tuple(
     row for row in ALL_OPERATORS if row.family in _FAMILIES and row.name not in _UNFOLDED
 )
-OPERATORS: Final = (
+FOLDED: Final = (
     *_EXACT,
     *(row for row in _OF_FAMILIES if not row.is_inexact and row not in _EXACT),
 )
@@ -96,7 +98,7 @@ class _Operand(NamedTuple):
         return np.ascontiguousarray(self.data.elements()).view(kind).reshape(self.type.shape)
 
 
-def rewrite(op: Operator, edit: BlockEditor) -> str | None:
+def fold_constant(op: Operator, edit: BlockEditor) -> str | None:
     """Put the constant that an operator computes in place of it, or return None."""
     return _folded(op, edit, _computed)
 
@@ -295,3 +297,42 @@ def with_numbers(op: Operator, element: DType) -> dict[str, object]:
         if row.kind == "element" and isinstance(raw, bytes):
             values[row.name] = element_value(raw, element)
     return values
+
+
+# -- operators on shapes whose operands are known become CONST_SHAPE; assertions that hold go ------
+# TOSA's rules for shapes say what each computes. An operator that they forbid stays, for
+# `validate`.
+
+ON_SHAPES: Final = tuple(spec for spec in ALL_OPERATORS if spec.family == "shape")
+
+
+def fold_shape(op: Operator, edit: BlockEditor) -> str | None:
+    """Return the constant that an operator on shapes computes, or None."""
+    inputs = []
+    for name in op.inputs:
+        known = _known(name, edit)
+        if known is None:
+            return None
+        inputs.append(known)
+    verdict = judge_shapes(OperatorView(op, tuple(inputs), ()))
+    if verdict.results is None:
+        return None  # it breaks a rule
+    if not op.outputs:
+        edit.remove(op)
+        return f"{op.spec} holds"
+    (sizes,) = verdict.results
+    rank = edit.shapes[op.outputs[0]].rank
+    if sizes is None or len(sizes) != rank or any(size is None for size in sizes):
+        return None
+    data = constant_of(np.array(sizes, np.int64), INT64)
+    edit.replace_by_constant(op, data)
+    return f"{op.spec} became a constant"
+
+
+def _known(name: str, edit: BlockEditor) -> ValueType | None:
+    """Return the type of an operand with its values; None if it is a shape that is not known."""
+    if name in edit.shapes:
+        sizes = edit.sizes_of(name)
+        return None if sizes is None else ShapeType(len(sizes), sizes)
+    tensor = edit.tensors[name]
+    return TensorType(tensor.dtype, tensor.shape, None, edit.data_of(name))

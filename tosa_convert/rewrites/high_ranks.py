@@ -18,7 +18,7 @@ from tosa_convert.builder.edit import change_blocks
 from tosa_convert.graph.model import DYNAMIC, Block, Graph, Operator
 from tosa_convert.graph.opset import CONST, AttributeValue, OperatorSpec, operator
 from tosa_convert.records import dataclass, field, replace
-from tosa_convert.rewrites.report import Recorder
+from tosa_convert.rewrites.operator_pass import Recorder
 from tosa_convert.rules.profiles import LEVELS
 from tosa_convert.rules.validate import judge_shapes
 from tosa_convert.rules.values import OperatorView, TypeTable

@@ -8,22 +8,24 @@ compute, and moves move integers. What is quantised from something else is round
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
-from typing import Final
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from math import prod
+from typing import Any, Final
 
 import numpy as np
 
 from tosa_convert.builder.block_editor import BlockEditor
 from tosa_convert.builder.edit import change_blocks
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.graph.dtypes import FP32, INT8, INT32
+from tosa_convert.graph.dtypes import FP32, INT8, INT32, RoundingMode
 from tosa_convert.graph.model import Block, Graph, Operator
 from tosa_convert.graph.opset import operator
+from tosa_convert.records import NamedTuple
 from tosa_convert.reference.call import Call, Type, store
 from tosa_convert.reference.evaluate import OPERATIONS as DEFINITIONS
 from tosa_convert.rewrites.fold_constants import with_numbers
-from tosa_convert.rewrites.integer_sums import FACTORS, MOST, MOVES, Emit, SumPlans, Sums
+from tosa_convert.rewrites.operator_pass import Recorder
 from tosa_convert.rewrites.quantised_patterns import (
     HIGH,
     LOW,
@@ -33,9 +35,382 @@ from tosa_convert.rewrites.quantised_patterns import (
     array_of,
     clamp_bounds,
     dequantised,
+    made_by,
     quantised,
+    sides,
 )
-from tosa_convert.rewrites.report import Recorder
+
+# -- tensors of FP32 as sums of INT32 with scales: what is computed of dequantised tensors ---------
+
+#: Operators that move elements, or choose the greatest of them.
+MOVES: Final = frozenset(("MAX_POOL2D", "PAD", "RESHAPE", "REVERSE", "SLICE", "TRANSPOSE"))
+#: Those of them that move INT32 with a scale for each channel.
+_MOVES_CHANNELS: Final = frozenset(("RESHAPE", "TRANSPOSE"))
+#: Operator that sums products -> the axes of its weights that are output channels.
+_CHANNELS: Final = {
+    "CONV2D": (0,),
+    "CONV3D": (0,),
+    "DEPTHWISE_CONV2D": (2, 3),
+    "MATMUL": (2,),
+}
+#: The largest factor of a RESCALE, and the smallest, that 31 bits hold.
+FACTORS: Final = (2.0**-30, 2.0**20)
+#: Sums stay below this, before and after a RESCALE.
+MOST: Final = 2.0**30
+#: Bits below those of two integers with which they are added in one scale.
+_FINER: Final = 20
+#: Emits the operators of a value, and returns its name.
+Emit = Callable[[], str]
+
+
+class Operand(NamedTuple):
+    """Describe a tensor of INT8 whose integers i mean scales * (i - zero)."""
+
+    emit: Emit
+    scales: Array
+    zero: int
+
+
+class Sums(NamedTuple):
+    """Describe a tensor of INT32: integers times scales. No integer is above `bound`."""
+
+    emit: Emit
+    scales: Array
+    bound: float
+
+
+class SumPlans:
+    """Plan tensors as sums of integers; emit nothing before a plan is complete."""
+
+    def __init__(self, edit: BlockEditor) -> None:
+        self.edit = edit
+        self._operands: dict[str, Operand | None] = {}
+
+    def shape_of(self, name: str) -> tuple[int, ...]:
+        return self.edit.tensors[name].shape or ()
+
+    def move(self, op: Operator, plan: Emit, target: Quantised | Dequantised) -> Emit | None:
+        """Plan an operator that moves elements, of a tensor of integers."""
+        edit, others = self.edit, list(op.inputs[1:])
+        if op.spec.name == "PAD":
+            number = edit.number_of(others[1])
+            if isinstance(target, Dequantised):
+                padded = target.zero if number == 0 else None
+            else:
+                padded = None
+                if number is not None:
+                    padded = int(target.integers(np.array([number], np.float32))[0])
+            if padded is None:
+                return None
+            others = others[:1]
+            return lambda: edit.emit(
+                "PAD", [plan(), *others, edit.constant([padded], INT8)], op.attributes
+            )
+        return lambda: edit.emit(op.spec, [plan(), *others], op.attributes)
+
+    def rescale(self, value: str, factors: Array, zero: int, dtype: Any, given: int = 0) -> str:
+        fractions, exponents = np.frexp(factors)
+        multipliers = np.rint(fractions * 2.0**31).astype(np.int64)
+        above = multipliers == 1 << 31
+        multipliers, exponents = np.where(above, 1 << 30, multipliers), exponents + above
+        edit = self.edit
+        return edit.emit(
+            "RESCALE",
+            [
+                value,
+                edit.constant(multipliers, INT32),
+                edit.constant(31 - exponents, INT8),
+                edit.constant([given], edit.tensors[value].dtype),
+                edit.constant([zero], dtype),
+            ],
+            {
+                "scale32": True,
+                "rounding_mode": RoundingMode.SINGLE_ROUND,
+                "per_channel": len(factors) > 1,
+                "input_unsigned": False,
+                "output_unsigned": False,
+            },
+            dtype=dtype,
+        )
+
+    # -- operands ------------------------------------------------------------------------------------
+
+    def operand(self, name: str) -> Operand | None:
+        """Plan a dequantised tensor, moved or not, as integers."""
+        if name not in self._operands:
+            self._operands[name] = self._planned(name)
+        return self._operands[name]
+
+    def _planned(self, name: str) -> Operand | None:
+        found = dequantised(self.edit, name)
+        if found is not None:
+            return Operand(lambda: found.value, found.scales.astype(np.float64), found.zero)
+        op = self.edit.producers.get(name)
+        inner = self.operand(op.inputs[0]) if op is not None and op.spec.name in MOVES else None
+        scales = self._moved_scales(op, inner.scales) if op is not None and inner else None
+        if op is None or inner is None or scales is None:
+            return None
+        move = self.move(op, inner.emit, Dequantised("", inner.scales, inner.zero))
+        return Operand(cache(move), scales, inner.zero) if move is not None else None
+
+    def _moved_scales(self, op: Operator, scales: Array) -> Array | None:
+        """Return the scales of what an operator moved; None if they are not along axes any more."""
+        given, made = self.shape_of(op.inputs[0]), self.shape_of(op.outputs[0])
+        if scales.size == 1:
+            return scales.reshape((1,) * len(made))
+        if op.spec.name == "TRANSPOSE":
+            perms = op.attributes["perms"]
+            assert isinstance(perms, tuple)
+            return scales.transpose(perms)
+        if op.spec.name == "SLICE":
+            start, size = (self.edit.sizes_of(one) for one in op.inputs[1:])
+            if start is None or size is None:
+                return None
+            part = tuple(
+                slice(first, first + count) if several > 1 else slice(None)
+                for first, count, several in zip(start, size, scales.shape, strict=True)
+            )
+            return scales[part]
+        if op.spec.name != "RESHAPE" or 0 in given:
+            return None
+        first = next(axis for axis, size in enumerate(scales.shape) if size > 1)
+        # The same axes from the last on, cut in another way.
+        for left in range(first, -1, -1):
+            for axis in range(len(made) + 1):
+                if prod(made[:axis]) == prod(given[:left]):
+                    whole = np.broadcast_to(scales[(0,) * left], given[left:])
+                    return _narrowed(whole.reshape(*[1] * axis, *made[axis:]))
+        return None
+
+    def sums(self, name: str) -> Sums | None:
+        """Plan a tensor of FP32 as sums of INT32."""
+        op = self.edit.producers.get(name)
+        if op is None:
+            return None
+        kind = op.spec.name
+        if kind in _CHANNELS:
+            return self._products(op)
+        if kind in _MOVES_CHANNELS:
+            return self._moved_sums(op)
+        if kind == "CAST":
+            return self._cast_product(op)
+        if kind == "AVG_POOL2D":
+            return self._average(op)
+        if kind == "REDUCE_SUM":
+            return self._reduced(op)
+        if kind in ("ADD", "SUB", "MUL"):
+            for one, other in sides(op):
+                number = array_of(self.edit, other)
+                if number is not None:
+                    is_first = one == op.inputs[0]
+                    return (
+                        self._with_constant(op, one, number) if kind != "SUB" or is_first else None
+                    )
+            return self._of_two(op)
+        return None
+
+    def _products(self, op: Operator) -> Sums | None:
+        """Plan a convolution or a product of matrices."""
+        edit, name = self.edit, op.outputs[0]
+        x, weights = self.operand(op.inputs[0]), self.operand(op.inputs[1])
+        if (
+            x is None
+            or weights is None
+            or x.scales.size != 1
+            or edit.tensors[name].dtype is not FP32
+        ):
+            return None
+        if any(edit.number_of(one) != 0 for one in op.inputs[-2:]):
+            return None
+        axes, shape = _CHANNELS[op.spec.name], self.shape_of(op.inputs[1])
+        if any(size > 1 and axis not in axes for axis, size in enumerate(weights.scales.shape)):
+            return None
+        channels = prod(shape[axis] for axis in axes)
+        sizes = [shape[axis] if axis in axes else 1 for axis in range(len(shape))]
+        scales = np.broadcast_to(weights.scales, sizes).reshape(-1) * float(x.scales.reshape(-1)[0])
+        bound = prod(shape) // channels * 255.0 * 255.0
+        if op.spec.name == "MATMUL":
+            bound = shape[1] * 255.0 * 255.0
+        bias: Array | None = None
+        if op.spec.name != "MATMUL":
+            given = self._constant(op.inputs[2])
+            if given is None:
+                return None
+            wide = np.rint(np.broadcast_to(given.astype(np.float64), (channels,)) / scales)
+            bound += float(np.abs(wide).max(initial=0))
+            if not bound < MOST:
+                return None
+            bias = wide.astype(np.int32)
+        if not bound < MOST:
+            return None
+        attributes = {**op.attributes}
+        if "acc_type" in attributes:
+            attributes["acc_type"] = INT32
+
+        @cache
+        def emit() -> str:
+            operands = [x.emit(), weights.emit()]
+            if bias is not None:
+                operands.append(edit.constant(bias, INT32))
+            operands += [edit.constant([zero], INT8) for zero in (x.zero, weights.zero)]
+            return edit.emit(op.spec, operands, attributes, dtype=INT32)
+
+        along = _narrowed(scales.reshape(*[1] * (len(self.shape_of(name)) - 1), channels))
+        return Sums(emit, along, bound)
+
+    def _constant(self, name: str) -> Array | None:
+        """Return the elements of a constant, or of a part of one."""
+        part = made_by(self.edit, name, "SLICE")
+        if part is None:
+            return array_of(self.edit, name)
+        whole = array_of(self.edit, part.inputs[0])
+        return self._moved_scales(part, whole) if whole is not None else None
+
+    def _cast_product(self, op: Operator) -> Sums | None:
+        """Plan a CAST of a product of matrices of INT8, which torch-mlir makes itself."""
+        edit, name = self.edit, op.inputs[0]
+        before = made_by(edit, name, "RESHAPE")
+        product = made_by(edit, before.inputs[0] if before else name, "MATMUL")
+        if product is None or edit.tensors[product.inputs[0]].dtype is not INT8:
+            return None
+        bound = self.shape_of(product.inputs[0])[2] * 255.0 * 255.0
+        ones = np.ones((1,) * len(self.shape_of(name)))
+        return Sums(lambda: name, ones, bound) if bound < MOST else None
+
+    def _moved_sums(self, op: Operator) -> Sums | None:
+        sums = self.sums(op.inputs[0])
+        scales = self._moved_scales(op, sums.scales) if sums is not None else None
+        if sums is None or scales is None:
+            return None
+        others = op.inputs[1:]
+        emit = cache(lambda: self.edit.emit(op.spec, [sums.emit(), *others], op.attributes))
+        return Sums(emit, scales, sums.bound)
+
+    def _wide(self, name: str) -> Sums | None:
+        """Plan a dequantised tensor as INT32 less its zero point."""
+        found = self.operand(name)
+        if found is None:
+            return None
+        edit = self.edit
+
+        @cache
+        def emit() -> str:
+            integers = found.emit()
+            wide = edit.emit("CAST", [integers], like=integers, dtype=INT32)
+            if not found.zero:
+                return wide
+            return edit.emit("SUB", [wide, edit.number(found.zero, like=wide)])
+
+        return Sums(emit, found.scales, 255.0)
+
+    def _reduced(self, op: Operator) -> Sums | None:
+        """Plan a sum along an axis, of sums or of a dequantised tensor."""
+        inner = self.sums(op.inputs[0]) or self._wide(op.inputs[0])
+        axis = op.attributes["axis"]
+        assert isinstance(axis, int)
+        if inner is None or inner.scales.shape[axis] != 1:
+            return None
+        bound = inner.bound * self.shape_of(op.inputs[0])[axis]
+        if bound >= MOST:
+            return None
+        emit = cache(lambda: self.edit.emit(op.spec, [inner.emit()], op.attributes))
+        return Sums(emit, inner.scales, bound)
+
+    def _average(self, op: Operator) -> Sums | None:
+        """Plan an average of windows inside of the image as sums of them."""
+        x, name = self.operand(op.inputs[0]), op.outputs[0]
+        if x is None or x.scales.size != 1 or op.attributes["pad"] != (0, 0, 0, 0):
+            return None
+        kernel, edit = op.attributes["kernel"], self.edit
+        assert isinstance(kernel, tuple)
+        channels, count = self.shape_of(name)[3], prod(kernel)
+        if count * 255.0 >= MOST:
+            return None
+
+        @cache
+        def emit() -> str:
+            ones = edit.constant(np.ones((*kernel, channels, 1)), INT8)
+            bias = edit.constant([0] * channels, INT32)
+            zeros = [edit.constant([zero], INT8) for zero in (x.zero, 0)]
+            attributes = {
+                "pad": (0, 0, 0, 0),
+                "stride": op.attributes["stride"],
+                "dilation": (1, 1),
+                "local_bound": False,
+                "acc_type": INT32,
+            }
+            operands = [x.emit(), ones, bias, *zeros]
+            return edit.emit("DEPTHWISE_CONV2D", operands, attributes, dtype=INT32)
+
+        return Sums(emit, x.scales / count, count * 255.0)
+
+    def _with_constant(self, op: Operator, name: str, number: Array) -> Sums | None:
+        """Plan sums to which a constant is added, or that it multiplies."""
+        inner = self.sums(name)
+        if inner is None:
+            inner = self._wide(name) if op.spec.name == "MUL" else self._finer(name)
+        if inner is None or self.shape_of(name) != self.shape_of(op.outputs[0]):
+            return None
+        edit, wide = self.edit, number.astype(np.float64)
+        if op.spec.name == "MUL":
+            if number.size != 1 or not 0 < wide.reshape(-1)[0] < np.inf:
+                return None
+            return Sums(inner.emit, inner.scales * wide.reshape(-1)[0], inner.bound)
+        with np.errstate(all="ignore"):
+            bias = np.rint(wide / inner.scales)
+        bound = inner.bound + float(np.abs(bias).max(initial=0))
+        if not bound < MOST:
+            return None
+        emit = cache(
+            lambda: edit.emit(op.spec, [inner.emit(), edit.constant(bias.astype(np.int32), INT32)])
+        )
+        return Sums(emit, inner.scales, bound)
+
+    def _finer(self, name: str, scale: float = 0.0) -> Sums | None:
+        """Plan a dequantised tensor as INT32 in a scale so fine that sums in it are not rounded again.
+
+        scale: that of the tensor with which it is added, if that is the larger one.
+        """
+        found = self.operand(name)
+        if found is None or found.scales.size != 1:
+            return None
+        own = float(found.scales.reshape(-1)[0])
+        unit = max(own, scale) * 2.0**-_FINER
+        if own / unit < FACTORS[0]:
+            return None
+        emit = cache(
+            lambda: self.rescale(found.emit(), np.array([own / unit]), 0, INT32, found.zero)
+        )
+        rank = len(self.shape_of(name))
+        return Sums(emit, np.full((1,) * rank, unit), 255.0 * own / unit + 1)
+
+    def _of_two(self, op: Operator) -> Sums | None:
+        """Plan the sum, the difference or the product of two dequantised tensors."""
+        a, b = (self.operand(one) for one in op.inputs[:2])
+        if a is None or b is None or a.scales.size != 1 or b.scales.size != 1:
+            return None
+        edit, rank = self.edit, len(self.shape_of(op.outputs[0]))
+        scales = [float(one.scales.reshape(-1)[0]) for one in (a, b)]
+        if op.spec.name == "MUL":
+            wide = [self._wide(one) for one in op.inputs[:2]]
+            emit = cache(lambda: edit.emit("MUL", [one.emit() for one in wide if one is not None]))
+            return Sums(emit, np.full((1,) * rank, scales[0] * scales[1]), 255.0 * 255.0)
+        one, other = (self._finer(name, max(scales)) for name in op.inputs[:2])
+        if one is None or other is None:
+            return None
+        first, second = one.emit, other.emit
+        add = cache(lambda: edit.emit(op.spec, [first(), second()]))
+        return Sums(add, one.scales, one.bound + other.bound)
+
+
+def _narrowed(scales: Array) -> Array:
+    """Return scales with one index for each axis along which they do not differ."""
+    for axis, size in enumerate(scales.shape):
+        first = scales.take([0], axis) if size else scales
+        if size > 1 and (scales == first).all():
+            scales = first
+    return scales
+
 
 NAME: Final = "integers"
 _CAST: Final = operator("CAST")
