@@ -8,7 +8,7 @@ from tosa_convert.graph import Tensor, dtype
 from tosa_convert.graph.dtypes import BLOCK_SCALE, BlockShape
 from tosa_convert.graph.model import BlockScale
 from tosa_convert.rules.amounts import Amount
-from tosa_convert.views.inspection.memory import peak_activations, tensor_bytes
+from tosa_convert.views.inspection.summary import peak_activations, tensor_bytes
 
 
 def int8(name: str, count: int) -> Tensor:

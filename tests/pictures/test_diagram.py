@@ -7,11 +7,9 @@ from pictures.programs import network
 from unit.building import branching, example, graph, op, tensor
 
 from tosa_convert.graph import OPERATORS, Graph
-from tosa_convert.views.pictures.build_diagram import build_diagram
-from tosa_convert.views.pictures.colors import COLORS, FAMILIES, family_of
-from tosa_convert.views.pictures.diagram import ENTRY, EXIT, Diagram
+from tosa_convert.views.pictures.diagram import ENTRY, EXIT, Diagram, build_diagram, scopes_of
 from tosa_convert.views.pictures.html_page import asset
-from tosa_convert.views.pictures.scopes import scopes_of
+from tosa_convert.views.pictures.static_formats import COLORS, FAMILIES, family_of
 
 
 def titles(diagram: Diagram, group: int = 0) -> list[str]:

@@ -9,9 +9,8 @@ from pictures.programs import network
 from unit.building import branching, graph, op, tensor
 
 from tosa_convert.graph import Graph
-from tosa_convert.views.pictures.build_diagram import build_diagram
-from tosa_convert.views.pictures.layers import Rows, lay_out
-from tosa_convert.views.pictures.placement import place
+from tosa_convert.views.pictures.diagram import build_diagram
+from tosa_convert.views.pictures.placement import Rows, lay_out, place
 
 pytestmark = pytest.mark.usefixtures("_layout")
 

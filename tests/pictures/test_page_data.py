@@ -15,7 +15,7 @@ from unit.views.test_diff_values import scaled
 import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.graph import Graph
-from tosa_convert.views.pictures import build_diagram
+from tosa_convert.views.pictures import diagram
 
 pytestmark = pytest.mark.usefixtures("_layout")
 
@@ -69,9 +69,9 @@ def test_an_operator_has_its_findings_its_work_and_the_groups_of_its_regions() -
 
 
 def test_many_items_of_a_group_are_shown_in_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build_diagram, "_MOST_ITEMS", 20)
-    monkeypatch.setattr(build_diagram, "_RANGE", 8)
-    made = build_diagram.build_diagram(network(40), "auto")
+    monkeypatch.setattr(diagram, "_MOST_ITEMS", 20)
+    monkeypatch.setattr(diagram, "_RANGE", 8)
+    made = diagram.build_diagram(network(40), "auto")
     whole, *ranges = made.groups
     assert whole.items == [~number for number in range(1, 7)]
     assert [row.label for row in ranges] == [

@@ -19,9 +19,8 @@ import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.graph import Graph
 from tosa_convert.views import pictures
-from tosa_convert.views.pictures.build_diagram import build_diagram
-from tosa_convert.views.pictures.layers import lay_out
-from tosa_convert.views.pictures.placement import place
+from tosa_convert.views.pictures.diagram import build_diagram
+from tosa_convert.views.pictures.placement import lay_out, place
 
 pytestmark = pytest.mark.usefixtures("_layout")
 

@@ -13,8 +13,8 @@ from tosa_convert.cli.shared_options import add_options, option
 from tosa_convert.errors import printable
 
 if TYPE_CHECKING:
+    from tosa_convert.views.pictures.diagram import Scopes
     from tosa_convert.views.pictures.public import ReportFormat
-    from tosa_convert.views.pictures.scopes import Scopes
 
 
 @click.command(

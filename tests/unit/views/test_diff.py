@@ -20,8 +20,7 @@ from tosa_convert.graph.constant import BLOCK
 from tosa_convert.graph.model import Operator, Target
 from tosa_convert.graph.versions import V1_1_DRAFT
 from tosa_convert.views.structural_diff.block_changes import in_order
-from tosa_convert.views.structural_diff.changes import Change
-from tosa_convert.views.structural_diff.element_difference import element_difference
+from tosa_convert.views.structural_diff.changes import Change, element_difference
 
 
 def layers(count: int, *, equal: bool = False) -> Graph:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from tosa_convert.graph.dtypes import DType
 from tosa_convert.records import dataclass, field
 from tosa_convert.rules.amounts import Amount, multiply_accumulates
-from tosa_convert.views.inspection.memory import tensor_bytes
 from tosa_convert.views.inspection.statistics import Statistics, statistics
-from tosa_convert.views.inspection.summary import ValueSummary, summary_of
+from tosa_convert.views.inspection.summary import ValueSummary, summary_of, tensor_bytes
 
 if TYPE_CHECKING:
     from tosa_convert.graph.constant import Constant

@@ -15,9 +15,9 @@ from tosa_convert.graph.dtypes import dtype
 from tosa_convert.graph.model import UNLOCATED
 from tosa_convert.rules.amounts import Amount, multiply_accumulates
 from tosa_convert.views.inspection.statistics import statistics
-from tosa_convert.views.pictures.box_text import box_size, group_lines, group_size
-from tosa_convert.views.pictures.colors import family_of
+from tosa_convert.views.pictures.diagram import box_size, group_lines, group_size
 from tosa_convert.views.pictures.placement import METRICS
+from tosa_convert.views.pictures.static_formats import family_of
 
 if TYPE_CHECKING:
     from tosa_convert.errors import Finding
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tosa_convert.views.inspection.summary import Summary
     from tosa_convert.views.pictures.diagram import Diagram, Node, Value
     from tosa_convert.views.pictures.errors_overlay import Overlay
-    from tosa_convert.views.pictures.layers import Rows
+    from tosa_convert.views.pictures.placement import Rows
 
 #: Constants of at most so many elements are listed; of larger ones the report has statistics.
 _LISTED: Final = 64

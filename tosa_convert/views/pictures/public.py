@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, get_args, overl
 from tosa_convert.errors import fail, refuse_unknown
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.io.files import PathLike, replace_file
-from tosa_convert.views.pictures.build_diagram import build_diagram
+from tosa_convert.views.pictures.diagram import SCOPES, Scopes, build_diagram
 from tosa_convert.views.pictures.errors_overlay import overlay, read_result
-from tosa_convert.views.pictures.layers import lay_out
-from tosa_convert.views.pictures.scopes import SCOPES, Scopes
+from tosa_convert.views.pictures.placement import lay_out
 
 if TYPE_CHECKING:
     from tosa_convert.graph.model import Graph
@@ -159,17 +158,17 @@ def _pieces(
     graph: Graph, diagram: Diagram, to: ReportFormat, errors: Overlay | None, title: str
 ) -> Iterable[str]:
     if to == "dot":
-        from tosa_convert.views.pictures.dot import dot
+        from tosa_convert.views.pictures.static_formats import dot
 
         return dot(title, diagram, errors)
     if to == "model-explorer":
-        from tosa_convert.views.pictures.node_data import error_node_data, work_node_data
+        from tosa_convert.views.pictures.static_formats import error_node_data, work_node_data
 
         data = work_node_data(graph) if errors is None else error_node_data(diagram, errors)
         return [json.dumps(data, indent=1, allow_nan=False) + "\n"]
     rows = lay_out(diagram)
     if to == "svg":
-        from tosa_convert.views.pictures.svg import svg
+        from tosa_convert.views.pictures.static_formats import svg
 
         return svg(title, diagram, rows, errors)
     from tosa_convert.views.inspection.summary import summarize

@@ -9,11 +9,10 @@ from tosa_convert.graph.derived import unrun_regions
 from tosa_convert.graph.model import Graph, Region, counted, require_graphs, value_text
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.records import replace
-from tosa_convert.views.structural_diff.block_changes import BlockChanges, Compared
+from tosa_convert.views.structural_diff.alignment import Program, RegionPairs
+from tosa_convert.views.structural_diff.block_changes import BlockChanges, Compared, Partners
 from tosa_convert.views.structural_diff.changes import Change, Detail, Diff, Item, alone
-from tosa_convert.views.structural_diff.keys import Keys
-from tosa_convert.views.structural_diff.operator_details import Partners
-from tosa_convert.views.structural_diff.regions import Program, RegionPairs
+from tosa_convert.views.structural_diff.dataflow import Keys
 
 
 def diff(

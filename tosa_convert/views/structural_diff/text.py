@@ -9,8 +9,7 @@ from typing import Final
 from tosa_convert.errors import printable
 from tosa_convert.graph.model import Block, Graph, counted, value_text
 from tosa_convert.records import dataclass
-from tosa_convert.views.structural_diff.changes import Change, Detail, Diff
-from tosa_convert.views.structural_diff.element_difference import ElementDifference
+from tosa_convert.views.structural_diff.changes import Change, Detail, Diff, ElementDifference
 
 #: Changes that follow from others are listed up to this number.
 SHOWN_FOLLOWING: Final = 3
