@@ -127,8 +127,8 @@ class Phases:
 def export_phases(source: str, target: str) -> dict[str, float]:
     """Return the time of each phase of an export, in seconds."""
     from tosa_convert import api
+    from tosa_convert.formats.bindings.modules import bytecode_of
     from tosa_convert.formats.bindings.packages import default_bindings
-    from tosa_convert.formats.bindings.write_bytecode import bytecode_of
     from tosa_convert.formats.flatbuffer.write import plan
     from tosa_convert.formats.mlir.read.module import read_module
     from tosa_convert.graph.verify import verify
@@ -152,8 +152,8 @@ def export_phases(source: str, target: str) -> dict[str, float]:
 def import_phases(source: str) -> dict[str, float]:
     """Return the time of each phase of an import, in seconds."""
     import tosa_convert as tc
+    from tosa_convert.formats.bindings.modules import write
     from tosa_convert.formats.bindings.packages import default_bindings
-    from tosa_convert.formats.bindings.write import write
     from tosa_convert.formats.flatbuffer import read as _read
     from tosa_convert.graph.verify import verify
 
@@ -174,7 +174,7 @@ def import_phases(source: str) -> dict[str, float]:
 def export_memory(source: str, target: str) -> dict[str, int]:
     """Resident memory once the module is parsed, and the most while it is exported, in bytes."""
     import tosa_convert as tc
-    from tosa_convert.formats.bindings import read as _read
+    from tosa_convert.formats.bindings import modules as _read
     from tosa_convert.formats.flatbuffer import write as _write
 
     assert _write
@@ -195,7 +195,7 @@ def export_memory(source: str, target: str) -> dict[str, int]:
 def import_memory(source: str) -> dict[str, int]:
     """Return the growth of resident memory during an import, by kind of page, in bytes."""
     import tosa_convert as tc
-    from tosa_convert.formats.bindings import write as _write
+    from tosa_convert.formats.bindings import modules as _write
     from tosa_convert.formats.bindings.packages import default_bindings
 
     assert _write

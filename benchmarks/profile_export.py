@@ -28,8 +28,8 @@ import inputs
 from report import show
 
 from tosa_convert import api
+from tosa_convert.formats.bindings.modules import bytecode_of, capture
 from tosa_convert.formats.bindings.packages import Bindings, default_bindings
-from tosa_convert.formats.bindings.write_bytecode import bytecode_of, capture
 from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.formats.mlir.read.module import read_module
 from tosa_convert.graph.verify import verify

@@ -340,7 +340,7 @@ def strip_weights(graph: Graph, *, keep_parameters: bool = True) -> Graph:
         >>> bool(stripped.main.tensors["layer_8"].data.numpy().any())
         False
     """
-    from tosa_convert.formats.weights.strip import strip
+    from tosa_convert.formats.weights.write import strip
 
     return strip(graph, keep_parameters=keep_parameters)
 

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Final
 
 import tosa_convert as tc
+from tosa_convert.formats.bindings.modules import write
 from tosa_convert.formats.bindings.packages import default_bindings
-from tosa_convert.formats.bindings.write import write
 from tosa_convert.graph import Graph, lowest_version
 
 #: The fastest file system for temporary files.

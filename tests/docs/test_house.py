@@ -220,7 +220,7 @@ def test_no_floor_imports_one_above_it() -> None:
         (
             "graph",
             "graph.model",
-            "def f():\n    from tosa_convert.formats.bindings.read import read",
+            "def f():\n    from tosa_convert.formats.bindings.modules import read",
         ),
         (
             "formats.mlir",

@@ -27,8 +27,8 @@ from oracle.module_readers import PACKAGES, ModuleReader
 from oracle.outside_tools import Refused, TosaOpt
 
 import tosa_convert as tc
+from tosa_convert.formats.bindings.modules import read
 from tosa_convert.formats.bindings.packages import Bindings, default_bindings
-from tosa_convert.formats.bindings.read import read
 from tosa_convert.formats.mlir.bytecode.format import NEWEST_VERSION
 from tosa_convert.graph import Graph
 

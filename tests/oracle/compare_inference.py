@@ -25,9 +25,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from oracle import comparison_main
 
 import tosa_convert as tc
+from tosa_convert.formats.bindings.modules import read, write
 from tosa_convert.formats.bindings.packages import Bindings, default_bindings
-from tosa_convert.formats.bindings.read import read
-from tosa_convert.formats.bindings.write import write
 from tosa_convert.graph import Block, Graph, Tensor
 from tosa_convert.graph.model import DYNAMIC
 from tosa_convert.rules.infer import infer

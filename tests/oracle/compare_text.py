@@ -32,7 +32,7 @@ from oracle.module_readers import IREE, TORCH, ModuleReader
 from oracle.outside_tools import Refused, TosaOpt
 
 import tosa_convert as tc
-from tosa_convert.formats.bindings.read import read
+from tosa_convert.formats.bindings.modules import read
 from tosa_convert.graph import Graph
 
 PRINTED: Final = "tosa-opt prints our bytecode"

@@ -32,7 +32,7 @@ from oracle.module_readers import IREE, PACKAGES, TORCH
 from oracle.outside_tools import Refused, TosaOpt
 
 import tosa_convert as tc
-from tosa_convert.formats.bindings.read import read
+from tosa_convert.formats.bindings.modules import read
 from tosa_convert.formats.mlir.bytecode.format import HAS_NATIVE_PROPERTIES
 from tosa_convert.formats.mlir.write.module import encode_module
 from tosa_convert.graph import Graph

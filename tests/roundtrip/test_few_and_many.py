@@ -25,9 +25,13 @@ from unit.graph.test_verify import zoo
 
 import tosa_convert as tc
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.formats.flatbuffer.read import addresses_of_data_after, read
-from tosa_convert.formats.flatbuffer.read_few import offsets_of_data_after, read_few
-from tosa_convert.formats.mlir.booleans import read_boolean_bytes, read_booleans, write_booleans
+from tosa_convert.formats.flatbuffer.read import (
+    addresses_of_data_after,
+    offsets_of_data_after,
+    read,
+    read_few,
+)
+from tosa_convert.formats.mlir.constants import read_boolean_bytes, read_booleans, write_booleans
 from tosa_convert.formats.mlir.text.numbers import (
     BadNumber,
     _bits_of,
@@ -35,7 +39,7 @@ from tosa_convert.formats.mlir.text.numbers import (
     bits_of,
     ordinary_bytes,
 )
-from tosa_convert.formats.mlir.text.print.elements import _memory
+from tosa_convert.formats.mlir.text.print.attributes import _memory
 from tosa_convert.graph import DTYPES, Constant, Graph, Operator, compare, dtype
 from tosa_convert.graph.constant import address_of
 from tosa_convert.graph.lazy_numpy import FEW
@@ -48,14 +52,14 @@ from tosa_convert.rules.values import OperatorView, TensorType
 #: Modules that treat few things in another way than many.
 HAVE_BOTH = {
     "formats.flatbuffer.builder",
-    "formats.flatbuffer.read_few",
+    "formats.flatbuffer.read",
     "formats.flatbuffer.write",
-    "formats.mlir.booleans",
+    "formats.mlir.constants",
     "formats.mlir.bytecode.sections",
-    "formats.mlir.bytecode.varint",
+    "formats.mlir.bytecode.cursor",
     "formats.mlir.locations",
-    "formats.mlir.text.print.elements",
-    "formats.mlir.write.locations",
+    "formats.mlir.text.print.attributes",
+    "formats.mlir.write.region_body",
     "graph.constant",
     "rules.families.core",
     "rules.values",

@@ -10,7 +10,7 @@ from unit.building import example
 
 import tosa_convert as tc
 from tosa_convert.formats.bindings.packages import Bindings
-from tosa_convert.formats.mlir import target_env
+from tosa_convert.formats.mlir import types
 from tosa_convert.graph.model import Target, Version
 from tosa_convert.rules.profiles import BY_MLIR, CAPABILITIES, check_target
 
@@ -37,7 +37,7 @@ def test_the_names_of_mlir_are_those_of_the_table() -> None:
             f"#tosa.target_env<level = none, profiles = [{lists['profiles']}], "
             f"extensions = [{lists['extensions']}]>"
         )
-        target = target_env.read(text).target
+        target = types.read(text).target
         assert target is not None
         assert row.name in target.names <= CAPABILITIES.keys()
 
@@ -45,9 +45,9 @@ def test_the_names_of_mlir_are_those_of_the_table() -> None:
 @pytest.mark.parametrize("version", [Version(1, 0), DRAFT], ids=str)
 @pytest.mark.parametrize("target", [FULL, Target("NONE", ("PRO-FP",), ("EXT-BF16",))], ids=str)
 def test_the_text_of_a_target_is_read_back(target: Target, version: Version) -> None:
-    text = target_env.text_of(target, version)
+    text = types.text_of(target, version)
     assert text is not None
-    assert target_env.read(text) == (version, target)
+    assert types.read(text) == (version, target)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_the_text_of_a_target_is_read_back(target: Target, version: Version) -> 
     ],
 )
 def test_text_of_another_form_is_no_target(text: str) -> None:
-    assert target_env.read(text).target is None
+    assert types.read(text).target is None
 
 
 def test_mlir_preserves_the_target_and_the_exact_version(tmp_path: Path) -> None:
@@ -80,9 +80,7 @@ def test_mlir_reads_the_target_that_is_written(bindings: Bindings, tmp_path: Pat
     tc.save(graph, tmp_path / "m.mlirbc")
     context = bindings.new_context()
     module = bindings.ir.Module.parse((tmp_path / "m.mlirbc").read_bytes(), context)
-    assert (
-        target_env.read(str(module.operation.attributes["tosa.target_env"])).target == graph.target
-    )
+    assert types.read(str(module.operation.attributes["tosa.target_env"])).target == graph.target
 
 
 @pytest.mark.parametrize("suffix", [".tosa", ".json"])

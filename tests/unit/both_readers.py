@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.flatbuffer import read as reading
-from tosa_convert.formats.flatbuffer.read_few import offsets_of_data_after, read_few
+from tosa_convert.formats.flatbuffer.read import offsets_of_data_after, read_few
 from tosa_convert.graph import Graph, compare
 from tosa_convert.graph.constant import address_of
 from tosa_convert.io.options import DEFAULT_LIMITS

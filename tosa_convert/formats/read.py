@@ -26,8 +26,8 @@ from tosa_convert.remedies import with_file
 if TYPE_CHECKING:
     from tosa_convert.eras.old_operations import Upgrade
     from tosa_convert.formats.flatbuffer.annotate import Annotation as Annotation
-    from tosa_convert.formats.mlir.read.foreign_operations import ForeignOperation
-    from tosa_convert.formats.mlir.read.narrowing import Narrowing as Narrowing
+    from tosa_convert.formats.mlir.read.scope import Narrowing as Narrowing
+    from tosa_convert.formats.mlir.read.select_function import ForeignOperation
     from tosa_convert.graph.constant import Constant
     from tosa_convert.graph.dtypes import DType
     from tosa_convert.graph.model import Graph, Tensor
@@ -140,7 +140,7 @@ def read(opened: Input, options: ReadOptions = _READ_OPTIONS) -> Graph:
 
 def read_narrowed(opened: Input, options: ReadOptions) -> tuple[Graph, Narrowing]:
     """Read the graph of an MLIR module, and what narrowing changed in it, which is not logged."""
-    from tosa_convert.formats.mlir.read.narrowing import Narrowing
+    from tosa_convert.formats.mlir.read.scope import Narrowing
 
     narrowing = Narrowing(options.narrow)
     graph = _read_file(opened, options, narrowing=narrowing)
@@ -158,7 +158,7 @@ def read_upgraded(opened: Input, options: ReadOptions) -> tuple[Graph, Upgrade]:
 
 def read_module(module_or_func: Any, options: ReadOptions = _READ_OPTIONS) -> Graph:
     """Read the graph of a function of an MLIR module."""
-    from tosa_convert.formats.bindings.read import read as read_function
+    from tosa_convert.formats.bindings.modules import read as read_function
 
     with garbage_collection_paused():
         return _with_shapes(read_function(module_or_func, options), options)
@@ -218,7 +218,7 @@ def quoted(findings: Iterable[Finding], opened: Input) -> tuple[Finding, ...]:
     found = [replace(row, hint=with_file(row.hint, path) if path else row.hint) for row in findings]
     if opened.format != "mlir":
         return tuple(found)
-    from tosa_convert.formats.mlir.text.parse.source_text import SourceText
+    from tosa_convert.formats.mlir.text.parse.cursor import SourceText
 
     return SourceText(opened.data, path).of_operators(found)
 
@@ -331,7 +331,7 @@ def programs(opened: Input) -> tuple[list[str], list[str]]:
 
 def foreign_operations(opened: Input) -> list[ForeignOperation]:
     """Return the operations of an MLIR bytecode file that are not TOSA's, in order."""
-    from tosa_convert.formats.mlir.read.foreign_operations import foreign_operations as find
+    from tosa_convert.formats.mlir.read.select_function import foreign_operations as find
 
     return find(opened.data, opened.where)
 
@@ -381,8 +381,7 @@ def types_of_weights(folder: str | os.PathLike[str]) -> dict[str, DType]:
     """Return the element type of each file in a folder of weights; {} if the folder has no manifest."""
     import pathlib
 
-    from tosa_convert.formats.weights.folder import manifest_of
-    from tosa_convert.formats.weights.manifest import NAME
+    from tosa_convert.formats.weights.folder import NAME, manifest_of
     from tosa_convert.graph.dtypes import dtype
 
     if not os.path.isfile(os.path.join(folder, NAME)):
@@ -435,7 +434,7 @@ def _with_shapes(graph: Graph, options: ReadOptions, opened: Input | None = None
         return graph
     names: list[str] = []
     if opened is not None and opened.format == "mlir":
-        from tosa_convert.formats.mlir.text.parse.source_text import argument_names
+        from tosa_convert.formats.mlir.text.parse.cursor import argument_names
 
         names = argument_names(opened.data, graph.regions[0].name)
     return with_shapes(graph, options.input_shapes, names)

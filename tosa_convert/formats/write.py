@@ -117,7 +117,7 @@ def _encode_080(graph: Graph, options: WriteOptions) -> Iterator[Any]:
         )
         raise fail("option-conflict", "weights", message, "use embedded")
     from tosa_convert.eras.downgrade import downgrade_graph, form_080
-    from tosa_convert.formats.flatbuffer.write_080 import plan
+    from tosa_convert.formats.flatbuffer.tosa_080 import plan
     from tosa_convert.graph.model import UNLOCATED
 
     _warn_of_target(graph)
@@ -249,8 +249,8 @@ def _paused(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 def to_module(graph: Graph, context: Any, options: WriteOptions = _WRITE_OPTIONS) -> Any:
     """Convert the graph to an `ir.Module` in the given context."""
+    from tosa_convert.formats.bindings.modules import write
     from tosa_convert.formats.bindings.packages import bindings_of
-    from tosa_convert.formats.bindings.write import write
 
     columns = _refuse_wrong(graph, "module", options)
     with garbage_collection_paused():

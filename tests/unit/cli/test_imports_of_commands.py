@@ -108,7 +108,7 @@ CONVERSIONS = {
         "m.tosa",
         {"formats.mlir.write", "formats.flatbuffer.read"},
     ),
-    "flatbuffer-to-bytecode": ("flatbuffer", "m.mlirbc", {"formats.mlir.read.function"}),
+    "flatbuffer-to-bytecode": ("flatbuffer", "m.mlirbc", {"formats.mlir.read.module"}),
 }
 
 

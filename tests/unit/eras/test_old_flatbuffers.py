@@ -12,7 +12,7 @@ from unit.outside_flatbuffer import write
 
 import tosa_convert as tc
 from tosa_convert.eras.old_operations import Upgrade
-from tosa_convert.formats.flatbuffer import read_080
+from tosa_convert.formats.flatbuffer import tosa_080
 from tosa_convert.formats.flatbuffer.columns import Columns
 
 INT8, UINT8, INT32, FP32, BF16, BOOL = 4, 2, 6, 8, 11, 1
@@ -337,9 +337,9 @@ def test_an_identity_of_a_variable_reads_or_writes_it() -> None:
 def test_tables_are_charged() -> None:
     def used(count: int) -> int:
         rows = [{"name": f"{index:03}", "shape": [], "type": FP32} for index in range(count)]
-        columns = Columns(memoryview(block_of([], [*X_AND_Y, *rows])), IN_COLUMNS, read_080._ALL)
+        columns = Columns(memoryview(block_of([], [*X_AND_Y, *rows])), IN_COLUMNS, tosa_080._ALL)
         before = columns.budget
-        read_080._Reader(columns, Upgrade()).graph()
+        tosa_080._Reader(columns, Upgrade()).graph()
         return before - columns.budget
 
     # 600 for the table, and what a name of three characters and its entries take.

@@ -12,7 +12,7 @@ import pytest
 import tosa_convert as tc
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.formats.bindings.packages import Bindings, default_bindings, installed
-from tosa_convert.formats.mlir.text.parse.source_text import SourceText, quoting
+from tosa_convert.formats.mlir.text.parse.cursor import SourceText, quoting
 
 SYNTAX = """func.func @f(%x: tensor<2xf32>) {
 \t%0 = tosa.abs %y : (tensor<2xf32>) -> tensor<2xf32>

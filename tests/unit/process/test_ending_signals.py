@@ -80,7 +80,7 @@ def test_an_interrupt_at_the_start_of_a_callback_is_raised_afterwards(
 
 
 def test_an_interrupt_while_mlir_hands_bytecode_over_is_not_lost(torch_mlir: Any) -> None:
-    from tosa_convert.formats.bindings.write_bytecode import capture
+    from tosa_convert.formats.bindings.modules import capture
 
     context = torch_mlir.new_context()
     module = torch_mlir.ir.Module.parse(TEXT, context)

@@ -12,8 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.formats.json.cursor import Stop
-from tosa_convert.formats.json.values import FieldReaders, Scanner
+from tosa_convert.formats.json.values import FieldReaders, Scanner, Stop
 from tosa_convert.formats.wire import lift
 from tosa_convert.formats.wire.layout import ATTRIBUTES, ENUMS, ROOT, TABLES
 from tosa_convert.formats.wire.lift import DEFAULTS

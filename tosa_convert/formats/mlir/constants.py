@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from tosa_convert.formats.mlir.booleans import read_boolean_bytes, read_booleans, write_booleans
 from tosa_convert.formats.mlir.bytecode.attributes import (
     Attribute,
     DenseAttr,
@@ -26,7 +25,7 @@ from tosa_convert.formats.mlir.types import TypeReader, TypeWriter, ValueType, i
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.derived import unused_name
 from tosa_convert.graph.dtypes import INT64, DType, dtype
-from tosa_convert.graph.lazy_numpy import np
+from tosa_convert.graph.lazy_numpy import FEW, np
 from tosa_convert.graph.model import Operator, ShapeValue, Tensor
 from tosa_convert.io.options import Constants
 
@@ -35,8 +34,62 @@ if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.encode import Encoder
     from tosa_convert.formats.mlir.bytecode.operations import Operation
     from tosa_convert.formats.mlir.locations import Report
-    from tosa_convert.formats.mlir.read.narrowing import Narrowing
-    from tosa_convert.formats.mlir.read.scope import Scope
+    from tosa_convert.formats.mlir.read.scope import Narrowing, Scope
+
+
+# -- constants of booleans in MLIR: bits, or bytes, of which every one but 0 is true ---------------
+# Constants in the graph have a byte for each boolean, and the bytes of a TOSA file stay as they
+# are.
+
+_BOOL: Final = dtype("BOOL")
+
+
+def read_booleans(data: memoryview, count: int) -> Constant | None:
+    """Booleans of a dense attribute: one byte if all are equal, else bits, or bytes in newer releases.
+
+    None if the data is too long or too short.
+    """
+    if len(data) == 1 and (count == 1 or data[0] in (0, 0xFF)):
+        return Constant(_BOOL, count, bytes([data[0] != 0]), splat=True)
+    if len(data) == (count + 7) // 8:
+        if count < FEW:
+            # Fast path of unpackbits; equal by test test_few_booleans_are_read_and_written_as_many
+            bits = int.from_bytes(data, "little")
+            return Constant(_BOOL, count, bytes(bits >> index & 1 for index in range(count)))
+        raw = np.frombuffer(data, np.uint8)
+        return Constant(_BOOL, count, np.unpackbits(raw, count=count, bitorder="little"))
+    return read_boolean_bytes(data) if len(data) == count else None
+
+
+def read_boolean_bytes(data: memoryview) -> Constant:
+    """Booleans that have a byte each. Other bytes than 0 and 1 become 1, which MLIR writes for them."""
+    if len(data) < FEW:
+        # Fast path of the arrays; equal by test test_few_booleans_are_read_and_written_as_many
+        is_plain = max(data, default=0) <= 1
+        return Constant(_BOOL, len(data), data if is_plain else bytes(map(bool, data)))
+    raw = np.frombuffer(data, np.uint8)
+    if len(raw) and raw.max() > 1:
+        raw = (raw != 0).view(np.uint8)
+    return Constant(_BOOL, len(raw), raw)
+
+
+def write_booleans(data: Constant) -> bytes | memoryview:
+    """Return the bits of a dense attribute, or one byte if all booleans are equal."""
+    splat = data.uniform()
+    if data.count < FEW:
+        # Fast path of packbits; equal by test test_few_booleans_are_read_and_written_as_many
+        values = data.values()
+        if values and all(values):
+            return b"\xff"
+        bits = sum(value << index for index, value in enumerate(values))
+        return bits.to_bytes((len(values) + 7) // 8, "little") if bits or not values else b"\0"
+    truths = (data.elements() if splat is None else np.frombuffer(splat, np.uint8)) != 0
+    if truths.size and truths.all():
+        return b"\xff"
+    if truths.size and not truths.any():
+        return b"\0"
+    return np.packbits(truths.reshape(-1), bitorder="little").data
+
 
 #: A frontend may leave plain constants of another dialect.
 ARITH_CONSTANT: Final = "arith.constant"
@@ -60,7 +113,6 @@ _SCALES: Final = r"!tosa\.block_scaled<[^,>]*, \{([^}]*)\}>"
 _E8M0: Final = dtype("FP8UE8M0")
 #: NaN among the scales: MLIR takes hexadecimal digits for the bits of a double, although it prints 0xFF.
 _NAN_TEXT: Final = "0x7FF8000000000000"
-_BOOL: Final = dtype("BOOL")
 _MXINT8: Final = dtype("MXINT8")
 
 

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Final
 
 from tosa_convert.errors import Findings, TosaConvertError, fail
 from tosa_convert.formats.mlir.bytecode import format as code
-from tosa_convert.formats.mlir.bytecode.varint import decode_varint
-from tosa_convert.formats.mlir.quoting import STRING, quote, unescape, unquote
+from tosa_convert.formats.mlir.bytecode.cursor import decode_varint
+from tosa_convert.formats.mlir.names import STRING, quote, unescape, unquote
 from tosa_convert.graph.lazy_numpy import FEW, np
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from tosa_convert.formats.mlir.bytecode.decode import Bytecode
+    from tosa_convert.formats.mlir.bytecode.operation_columns import Numbers
     from tosa_convert.formats.mlir.bytecode.operations import Operation
-    from tosa_convert.formats.mlir.bytecode.varint_columns import Numbers
 
 
 #: A printed location takes at most this many characters: parts may be shared, many times over.
@@ -96,7 +96,7 @@ class LocationReader:
     def together(self, indices: Numbers) -> list[str]:
         """Return the texts of many locations, whose indices are those of attributes."""
         # Fast path of `_text`; equal by test test_plain_locations_equal_parsed_ones
-        from tosa_convert.formats.mlir.bytecode.varint_columns import varints_at
+        from tosa_convert.formats.mlir.bytecode.operation_columns import varints_at
 
         bytecode, words = self.bytecode, self._words
         starts = np.frombuffer(bytecode.starts, np.int64)
@@ -126,7 +126,7 @@ class LocationReader:
 
     @cached_property
     def _words(self) -> npt.NDArray[np.uint32]:
-        from tosa_convert.formats.mlir.bytecode.varint_columns import words_of
+        from tosa_convert.formats.mlir.bytecode.operation_columns import words_of
 
         return words_of(self.bytecode.bytes)
 

@@ -25,7 +25,7 @@ from tosa_convert.graph.opset import IDENTITY, VARIABLE
 if TYPE_CHECKING:
     from tosa_convert.formats.mlir.bytecode.decode import Bytecode
     from tosa_convert.formats.mlir.bytecode.operations import Operation
-    from tosa_convert.formats.mlir.read.narrowing import Narrowing
+    from tosa_convert.formats.mlir.read.scope import Narrowing
 
 
 #: Globals of IREE; what no operation writes is a constant.
@@ -110,8 +110,8 @@ def fixed_globals(declared: Iterable[Bytecode]) -> dict[str, str]:
 
 def used_globals(function: Bytecode, declared: list[Operation]) -> list[Operation]:
     """Find the ml_program.global that a function reads or writes; frontends declare others, too."""
-    from tosa_convert.formats.mlir.read.foreign_operations import operations_named
     from tosa_convert.formats.mlir.read.operator import OF_GLOBALS
+    from tosa_convert.formats.mlir.read.select_function import operations_named
 
     numbers = {number for number, name in enumerate(function.names) if name in OF_GLOBALS}
     used = set()

@@ -5,11 +5,14 @@ Names of tensors are not in it; locations are, if it was written with them.
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Callable, Iterator
 from typing import Final
 
+import numpy.typing as npt
+
 from tosa_convert.errors import Findings, fail
-from tosa_convert.formats.vgf import spirv
 from tosa_convert.formats.vgf.container import (
     MAGIC,
     Container,
@@ -17,16 +20,264 @@ from tosa_convert.formats.vgf.container import (
     malformed,
     read_container,
 )
-from tosa_convert.formats.vgf.instructions import INSTRUCTIONS, SET
 from tosa_convert.graph.constant import ELEMENT_BYTES, Constant
 from tosa_convert.graph.derived import rename_in_order, unused_name
-from tosa_convert.graph.dtypes import dtype
+from tosa_convert.graph.dtypes import DType, dtype
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import Block, Graph, Operator, Region, ShapeValue, Tensor
-from tosa_convert.graph.opset import AttributeSpec, AttributeValue, operator
+from tosa_convert.graph.opset import (
+    OPERATORS,
+    AttributeSpec,
+    AttributeValue,
+    OperatorSpec,
+    operator,
+)
 from tosa_convert.graph.versions import V1_0
 from tosa_convert.io import log
-from tosa_convert.records import dataclass, field
+from tosa_convert.records import NamedTuple, dataclass, field
+
+# --------------------------------------------------------------------------------------------------
+# the instructions of the extended set TOSA.001000.1: their operators, and the order of
+# attributes.
+# Facts of the set's grammar: an instruction has the number of its operator in the schema less
+# one, and its operands are the operator's attributes, and then the operator's operands. Of the
+# attributes only the accumulator has another place: before `local_bound`.
+
+SET: Final = "TOSA.001000.1"
+#: ARGMAX is the first instruction and RESCALE the last.
+_COUNT: Final = 66
+
+
+class Instruction(NamedTuple):
+    """An instruction: its operator, and the names of its attributes in their order."""
+
+    spec: OperatorSpec
+    attributes: tuple[str, ...]
+
+
+def _attributes(spec: OperatorSpec) -> tuple[str, ...]:
+    names = [row.name for row in spec.attributes]
+    if "acc_type" in names and "local_bound" in names:
+        names.remove("local_bound")
+        names.insert(names.index("acc_type") + 1, "local_bound")
+    return tuple(names)
+
+
+_BY_CODE: Final = {spec.code: spec for spec in OPERATORS if spec.encoded_as in ("", spec.name)}
+#: By number.
+INSTRUCTIONS: Final = tuple(
+    Instruction(spec, _attributes(spec)) for spec in (_BY_CODE[1 + n] for n in range(_COUNT))
+)
+
+
+# -- SPIR-V modules: their instructions, types and constants, as far as graphs use them ------------
+# Numbers of instructions, and the order of their operands: the SPIR-V specification,
+# SPV_ARM_tensors and SPV_ARM_graph.
+
+_MAGIC: Final = 0x07230203
+_HEADER_WORDS: Final = 5
+#: Instructions by number; others are skipped.
+STRING, IMPORT, EXTENDED, CONSTANT_TRUE, CONSTANT_FALSE = 7, 11, 12, 41, 42
+CONSTANT, COMPOSITE, NULL, SPEC_CONSTANT, REPLICATED = 43, 44, 46, 50, 4461
+TYPE_BOOL, TYPE_INT, TYPE_FLOAT, TYPE_ARRAY, TYPE_TENSOR = 20, 21, 22, 28, 4163
+TYPE_STRUCT, DECORATE, EXTRACT = 30, 71, 81
+GRAPH_CONSTANT, ENTRY_POINT, GRAPH = 4181, 4182, 4183
+GRAPH_INPUT, GRAPH_OUTPUT, GRAPH_END = 4184, 4185, 4186
+#: The decoration that says the binding of a variable.
+_BINDING: Final = 33
+#: The most sizes of a tensor, and the most numbers of a list, that a damaged file may ask for.
+_MOST_RANK: Final = 64
+_MOST_NUMBERS: Final = 256
+_BODY: Final = frozenset((GRAPH_INPUT, GRAPH_OUTPUT, EXTENDED, EXTRACT))
+#: Formats of floating point: its bits, and the word after them if there is one -> element type.
+_FLOATS: Final = {
+    (32, None): "FP32",
+    (16, None): "FP16",
+    (16, 0): "BF16",
+    (8, 4214): "FP8E4M3",
+    (8, 4215): "FP8E5M2",
+}
+#: Integers of 64 bits are the 48 bits of TOSA 1.0.
+_INTEGERS: Final = {8: "INT8", 16: "INT16", 32: "INT32", 64: "INT48"}
+
+
+class Type(NamedTuple):
+    """A type: of tensors, of arrays of one dimension, and of numbers, which have shape ().
+
+    shape: None if a module gives the rank only, or nothing.
+    width: bits of an element.
+    """
+
+    element: DType
+    shape: tuple[int, ...] | None
+    width: int
+
+    def __str__(self) -> str:
+        sizes = "of unknown rank" if self.shape is None else str(list(self.shape))
+        return f"{self.element} {sizes}"
+
+    def elements(self) -> int:
+        """Return the number of elements; ValueError if it is not known."""
+        if self.shape is None or min(self.shape, default=0) < 0:
+            raise ValueError("a constant of unknown size")
+        return math.prod(self.shape)
+
+
+@dataclass(slots=True)
+class Value:
+    """A constant of a module.
+
+    numbers: its elements, or one that all have; None if it is one of the container, `stored`.
+    """
+
+    type: Type
+    numbers: npt.NDArray[np.int64] | None
+    stored: int = 0
+
+
+@dataclass(slots=True)
+class Module:
+    """What a module defines, by id.
+
+    sets: extended instruction sets. structs: the types of several results.
+    entry_points: the name under which a graph is run -> its id, and those of its inputs and outputs.
+    bindings: the binding of an input or output.
+    bodies: the instructions of its graphs, in order: number and words.
+    after: instructions of extended sets behind the graphs.
+    """
+
+    strings: dict[int, str] = field(default_factory=dict)
+    sets: dict[int, str] = field(default_factory=dict)
+    types: dict[int, Type] = field(default_factory=dict)
+    structs: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    values: dict[int, Value] = field(default_factory=dict)
+    entry_points: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    bindings: dict[int, int] = field(default_factory=dict)
+    bodies: dict[int, list[tuple[int, tuple[int, ...]]]] = field(default_factory=dict)
+    after: list[tuple[int, ...]] = field(default_factory=list)
+
+
+def read_module(words: memoryview, where: str) -> Module:
+    if len(words) < 4 * _HEADER_WORDS or struct.unpack_from("<I", words)[0] != _MAGIC:
+        raise malformed(where, "its module is not SPIR-V")
+    numbers = np.frombuffer(words, "<u4").tolist()
+    module = Module()
+    graph, at = 0, _HEADER_WORDS
+    while at < len(numbers):
+        number, length = numbers[at] & 0xFFFF, numbers[at] >> 16
+        operands = tuple(numbers[at + 1 : at + length])
+        if length == 0 or len(operands) != length - 1:
+            raise malformed(where, f"its module is cut off at word {at}")
+        try:
+            if number == GRAPH:
+                graph = operands[1]
+                module.bodies[graph] = []
+            elif number == GRAPH_END:
+                graph = 0
+            elif graph and number in _BODY:
+                module.bodies[graph].append((number, operands))
+            elif number == EXTENDED:
+                module.after.append(operands)
+            else:
+                _define(module, number, operands)
+        except (LookupError, ValueError, OverflowError) as error:
+            message = f"instruction {number} at word {at} of its module is damaged: {error}"
+            raise malformed(where, message) from None
+        at += length
+    return module
+
+
+def _define(module: Module, number: int, words: tuple[int, ...]) -> None:
+    match number:
+        case _ if number == STRING:
+            module.strings[words[0]] = text_of(words[1:])
+        case _ if number == IMPORT:
+            module.sets[words[0]] = text_of(words[1:])
+        case _ if number == ENTRY_POINT:
+            name = text_of(words[1:])
+            module.entry_points[name] = (words[0], *words[2 + len(name.encode()) // 4 :])
+        case _ if number == DECORATE and words[1] == _BINDING:
+            module.bindings[words[0]] = words[2]
+        case _ if number == TYPE_BOOL:
+            module.types[words[0]] = Type(dtype("BOOL"), (), 8)
+        case _ if number == TYPE_INT:
+            module.types[words[0]] = Type(dtype(_INTEGERS[words[1]]), (), words[1])
+        case _ if number == TYPE_FLOAT:
+            name = _FLOATS[words[1], words[2] if len(words) > 2 else None]
+            module.types[words[0]] = Type(dtype(name), (), words[1])
+        case _ if number == TYPE_STRUCT:
+            module.structs[words[0]] = words[1:]
+        case _ if number in (TYPE_ARRAY, TYPE_TENSOR):
+            module.types[words[0]] = _shaped(module, number, words)
+        case _ if number in (CONSTANT, SPEC_CONSTANT, CONSTANT_TRUE, CONSTANT_FALSE):
+            kind = module.types[words[0]]
+            bits = words[2] | words[3] << 32 if len(words) > 3 else sum(words[2:3])
+            bits = (
+                int(number == CONSTANT_TRUE) if number in (CONSTANT_TRUE, CONSTANT_FALSE) else bits
+            )
+            module.values[words[1]] = Value(kind, np.array(_signed(bits, kind)))
+        case _ if number in (COMPOSITE, REPLICATED):
+            parts = [numbers_of(module.values[word]) for word in words[2:]]
+            kind = module.types[words[0]]
+            module.values[words[1]] = Value(kind, _joined(parts, kind))
+        case _ if number == NULL:
+            module.values[words[1]] = Value(module.types[words[0]], np.zeros((), np.int64))
+        case _ if number == GRAPH_CONSTANT:
+            module.values[words[1]] = Value(module.types[words[0]], None, words[2])
+
+
+def _shaped(module: Module, number: int, words: tuple[int, ...]) -> Type:
+    element = module.types[words[1]]
+    if number == TYPE_ARRAY:
+        return element._replace(shape=(int(numbers_of(module.values[words[2]]).reshape(())),))
+    if len(words) > 3:
+        return element._replace(shape=listed(module.values[words[3]]))
+    rank = int(numbers_of(module.values[words[2]]).reshape(())) if len(words) > 2 else -1
+    if rank > _MOST_RANK:
+        raise ValueError(f"a tensor of rank {rank}")
+    return element._replace(shape=None if rank < 0 else (-1,) * rank)
+
+
+def numbers_of(value: Value) -> npt.NDArray[np.int64]:
+    if value.numbers is None:
+        raise ValueError("a constant of the container stands for a number")
+    return value.numbers
+
+
+def listed(value: Value) -> tuple[int, ...]:
+    """Return the numbers of a list, such as sizes; ValueError for more than a program has."""
+    count = value.type.elements()
+    if count > _MOST_NUMBERS:
+        raise ValueError(f"a list of {count} numbers")
+    return tuple(np.broadcast_to(numbers_of(value), (count,)).tolist())
+
+
+def _joined(parts: list[npt.NDArray[np.int64]], kind: Type) -> npt.NDArray[np.int64]:
+    """Return the elements of a composite: of numbers, or of composites with fewer dimensions."""
+    if len(parts) == 1 and parts[0].ndim == 0:
+        return parts[0]
+    return np.concatenate([np.broadcast_to(part, part.shape or (1,)) for part in parts])
+
+
+def _signed(bits: int, kind: Type) -> int:
+    """Return an integer as a number; floating point stays bits, of which `bytes_of` makes elements."""
+    bits &= (1 << kind.width) - 1
+    is_negative = kind.element.name.startswith("INT") and bits >> (kind.width - 1)
+    return bits - (1 << kind.width) if is_negative else bits if bits < 1 << 63 else bits - (1 << 64)
+
+
+def text_of(words: tuple[int, ...]) -> str:
+    """Return a literal text, which ends with a zero."""
+    data = struct.pack(f"<{len(words)}I", *words)
+    return data[: data.index(0)].decode(errors="replace")
+
+
+def bytes_of(value: Value) -> bytes:
+    """Return the elements of a constant of the module, one for a splat, as a `.tosa` file has them."""
+    width = 6 if value.type.element.name == "INT48" else value.type.width // 8
+    numbers = np.ascontiguousarray(numbers_of(value).reshape(-1).astype("<i8"))
+    return numbers.view(np.uint8).reshape(-1, 8)[:, :width].tobytes()
+
 
 _CONST: Final = operator("CONST")
 _CONST_SHAPE: Final = operator("CONST_SHAPE")
@@ -53,7 +304,7 @@ def _container(data: memoryview, where: str) -> Container:
     """Return what a file holds; a module alone has a segment for each entry point."""
     if bytes(data[: len(MAGIC)]) == MAGIC:
         return read_container(data, where)
-    module = spirv.read_module(data, where)
+    module = read_module(data, where)
     names = list(module.entry_points)
     segments = [Segment(name, number, True, (), (), {}, ()) for number, name in enumerate(names)]
     outside = (value for value in module.values.values() if value.numbers is None)
@@ -69,7 +320,7 @@ def read_segment(container: Container, segment: Segment, where: str) -> Graph:
     """Read the graph of a segment; see `read_vgf`."""
     if segment.module >= len(container.modules):
         raise malformed(where, f"segment {segment.name!r} names a module that it does not have")
-    module = spirv.read_module(container.modules[segment.module], where)
+    module = read_module(container.modules[segment.module], where)
     reader = _Reader(container, segment, module, where)
     return reader.graph()
 
@@ -123,7 +374,7 @@ class _Reader:
 
     container: Container
     segment: Segment
-    module: spirv.Module
+    module: Module
     where: str
     block: Block = field(default_factory=lambda: Block(_MAIN))
     names: dict[int, str] = field(default_factory=dict)
@@ -139,10 +390,10 @@ class _Reader:
         body, interface = self._body()
         self.locations = dict(_locations(self.module))
         steps: dict[int, Callable[[tuple[int, ...]], None]] = {
-            spirv.GRAPH_INPUT: self._input,
-            spirv.EXTENDED: self._operator,
-            spirv.EXTRACT: self._part,
-            spirv.GRAPH_OUTPUT: self._output,
+            GRAPH_INPUT: self._input,
+            EXTENDED: self._operator,
+            EXTRACT: self._part,
+            GRAPH_OUTPUT: self._output,
         }
         for number, words in body:
             try:
@@ -193,7 +444,7 @@ class _Reader:
         self.names[made] = self.several[source][index]
 
     def _number(self, word: int) -> int:
-        return int(spirv.numbers_of(self.module.values[word]).reshape(()))
+        return int(numbers_of(self.module.values[word]).reshape(()))
 
     def _operator(self, words: tuple[int, ...]) -> None:
         kind, made, used, number = words[:4]
@@ -231,10 +482,10 @@ class _Reader:
     def _attribute(self, row: AttributeSpec, word: int) -> AttributeValue:
         value = self.module.values[word]
         if row.kind == "element":
-            return spirv.bytes_of(value).ljust(ELEMENT_BYTES, b"\0")
-        found = spirv.numbers_of(value)
+            return bytes_of(value).ljust(ELEMENT_BYTES, b"\0")
+        found = numbers_of(value)
         if row.kind == "i32s":
-            return spirv.listed(value)
+            return listed(value)
         number = int(found.reshape(()))
         if row.kind == "bool":
             return bool(number)
@@ -244,7 +495,7 @@ class _Reader:
 
     # -- tensors and constants -------------------------------------------------------------------
 
-    def _tensor(self, wanted: str, kind: spirv.Type, data: Constant | None = None) -> str:
+    def _tensor(self, wanted: str, kind: Type, data: Constant | None = None) -> str:
         name = unused_name(wanted, self.block.tensors, numbers=self.numbers)
         self.block.tensors[name] = Tensor(name, kind.element, kind.shape, data)
         return name
@@ -259,8 +510,8 @@ class _Reader:
             self.constants[key] = made(self.module.values[word])
         return self.constants[key]
 
-    def _shape(self, value: spirv.Value) -> str:
-        sizes = np.array(spirv.listed(value), "<i8")
+    def _shape(self, value: Value) -> str:
+        sizes = np.array(listed(value), "<i8")
         rank = len(sizes)
         name = unused_name("shape", self.block.shapes, numbers=self.numbers)
         data = Constant(dtype("INT64"), rank, sizes.tobytes())
@@ -268,15 +519,15 @@ class _Reader:
         self._add(Operator(_CONST_SHAPE, (), (name,)))
         return name
 
-    def _constant(self, value: spirv.Value) -> str:
+    def _constant(self, value: Value) -> str:
         name = self._tensor("const", value.type, self._data(value))
         self._add(Operator(_CONST, (), (name,)))
         return name
 
-    def _data(self, value: spirv.Value) -> Constant:
+    def _data(self, value: Value) -> Constant:
         element, count = value.type.element, value.type.elements()
         if value.numbers is not None:
-            data = spirv.bytes_of(value)
+            data = bytes_of(value)
             is_splat = len(data) == element.element_bytes and count != 1
             return Constant(element, count, data, splat=is_splat)
         place = self.segment.constants[value.stored]
@@ -297,7 +548,7 @@ def _names_of(word: str, given: list[str], count: int) -> list[str]:
     return [f"{word}_{index}" for index in range(count)]
 
 
-def _locations(module: spirv.Module) -> Iterator[tuple[int, str]]:
+def _locations(module: Module) -> Iterator[tuple[int, str]]:
     """Iterate over the instructions whose operation in the source is known, with its location."""
     for words in module.after:
         if len(words) < 6 or (module.sets.get(words[2]), words[3]) != (

@@ -12,10 +12,16 @@ from typing import Any, Final, TypeVar
 
 from tosa_convert.errors import Findings, TosaConvertError, fail
 from tosa_convert.formats.weights import npy
-from tosa_convert.formats.weights.archive import Contents, Stored, is_packed, stored_kind
-from tosa_convert.formats.weights.archives import READERS
-from tosa_convert.formats.weights.folder import files_to_map, manifest_of, size_of, view
-from tosa_convert.formats.weights.manifest import NAME, Entry, load
+from tosa_convert.formats.weights.archives import READERS, Contents, Stored, is_packed, stored_kind
+from tosa_convert.formats.weights.folder import (
+    NAME,
+    Entry,
+    files_to_map,
+    load,
+    manifest_of,
+    size_of,
+    view,
+)
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.derived import Part, replace_data
 from tosa_convert.graph.dtypes import DType, dtype

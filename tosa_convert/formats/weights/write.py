@@ -10,18 +10,92 @@ from pathlib import Path
 from typing import Final
 
 from tosa_convert.errors import Findings
-from tosa_convert.formats.weights import manifest, npy
-from tosa_convert.formats.weights.archive import Item
-from tosa_convert.formats.weights.archives import WRITERS, Writer
-from tosa_convert.formats.weights.folder import replacing
-from tosa_convert.formats.weights.manifest import Entry
-from tosa_convert.formats.weights.strip import compile_time
+from tosa_convert.formats.weights import folder, npy
+from tosa_convert.formats.weights.archives import WRITERS, Item, Writer
+from tosa_convert.formats.weights.folder import Entry, replacing
 from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.derived import Part, replace_data, unused_name
-from tosa_convert.graph.model import Block, Graph, SoftwareVersion, Tensor, block_path, quoted
+from tosa_convert.graph.model import (
+    Block,
+    Graph,
+    Operator,
+    SoftwareVersion,
+    Tensor,
+    block_path,
+    quoted,
+    require_graphs,
+)
 from tosa_convert.io.files import Retried, replace_file, write_pieces
 from tosa_convert.io.options import WeightForm
 from tosa_convert.records import dataclass
+
+# -- A program without its weights, to attach to a bug report --------------------------------------
+
+
+def strip(graph: Graph, *, keep_parameters: bool = True) -> Graph:
+    """Return the graph with zeros for its weights.
+
+    Shapes and element types stay, and `graph` is not changed.
+
+    Kept are shape values, and with `keep_parameters` the constants that only serve as a zero point,
+    shift, multiplier, row count, slice bound or padding value: readers need their values, and most
+    fix them at compile time. Every other constant is replaced, however small: weights, biases,
+    tables, scales, and the initial values of variables. Names and locations are not changed; they
+    can say something about the model, too.
+
+    The zeros take no memory. In a file they take as much room as the weights did.
+
+    Example:
+        >>> import tosa_convert as tc
+        >>> graph = strip(tc.load("digits_cnn.tosa"))
+        >>> any(data.numpy().any() for _, data in graph.constants())
+        False
+    """
+    require_graphs(graph)
+    return replace_data(graph, _zeroed(graph, keep_parameters))
+
+
+def _zeroed(graph: Graph, keep_parameters: bool) -> Iterator[tuple[Block, str, Part, Constant]]:
+    for _, block in graph.blocks():
+        kept = _parameters(block) if keep_parameters else frozenset()
+        for name, tensor in block.tensors.items():
+            if tensor.data is not None and name not in kept:
+                yield block, name, "data", _zeros(tensor.data)
+            if tensor.scale is not None and tensor.scale.data is not None:
+                yield block, name, "scale_data", _zeros(tensor.scale.data)
+
+
+def compile_time(block: Block) -> frozenset[str]:
+    """Return the names of the tensors whose values an operator needs when it is compiled."""
+    return frozenset(
+        name
+        for op in block.operators
+        for index, name in enumerate(op.inputs)
+        if _is_parameter(op, index)
+    )
+
+
+def _parameters(block: Block) -> frozenset[str]:
+    """Return the names of the tensors that operators use as parameters and as nothing else."""
+    others = set(block.outputs)
+    for op in block.operators:
+        others.update(name for index, name in enumerate(op.inputs) if not _is_parameter(op, index))
+    return compile_time(block) - others
+
+
+def _is_parameter(op: Operator, index: int) -> bool:
+    count = len(op.inputs)
+    fewest, most = op.spec.operand_range()
+    if count < fewest or (most is not None and count > most):
+        return False
+    row = op.spec.operand(index, count)
+    return row.is_constant or row.name == "pad_const"
+
+
+def _zeros(data: Constant) -> Constant:
+    zero = bytes(data.dtype.element_bytes)
+    return Constant(data.dtype, data.count, zero, splat=True, padding=data.padding)
+
 
 #: Called with the bytes written so far and the bytes of all elements.
 Progress = Callable[[int, int], None]
@@ -67,8 +141,8 @@ def write(
                 for row in selected
                 for name in (names.name(row.tensor.name, row.part),)
             ]
-            text = manifest.dump(entries, by or "")
-            _write_file(fresh / manifest.NAME, iter((memoryview(text),)))
+            text = folder.dump(entries, by or "")
+            _write_file(fresh / folder.NAME, iter((memoryview(text),)))
     else:
         _write_archive(WRITERS[form], os.fspath(path), selected, by or "", report)
     return _without(graph, selected)
@@ -102,7 +176,7 @@ def _write_archive(
         for piece in writer.elements(item):
             digest.update(piece)
         entries.append(rows[item.key].entry(item.key, digest.hexdigest()))
-    text = manifest.dump(entries, producer)
+    text = folder.dump(entries, producer)
 
     def pieces() -> Iterator[bytes | memoryview]:
         for piece in writer.pieces(items, text):
@@ -197,7 +271,7 @@ class _FileNames:
 
     def name(self, tensor: str, part: Part) -> str:
         stem = _UNSAFE.sub("_", tensor)[:NAME_LENGTH].lstrip(".+-").rstrip(".")
-        if not stem or manifest.is_device(stem):
+        if not stem or folder.is_device(stem):
             stem = f"_{stem}"
         if part == "scale_data":
             stem += ".scale"

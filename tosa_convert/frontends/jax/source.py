@@ -8,7 +8,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any, Final
 
-from tosa_convert.formats.mlir.quoting import quote
+from tosa_convert.formats.mlir.names import quote
 from tosa_convert.records import NamedTuple
 
 #: Packages whose files are not the user's.

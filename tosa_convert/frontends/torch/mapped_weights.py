@@ -22,8 +22,7 @@ from torch._export.serde.schema import Layout, ScalarType
 from torch._export.serde.serialize import deserialize_scalar_type
 
 from tosa_convert.errors import Findings, fail
-from tosa_convert.formats.weights.archive import Stored
-from tosa_convert.formats.weights.safetensors import read
+from tosa_convert.formats.weights.archives import Stored, read_safetensors
 from tosa_convert.io.files import map_file
 from tosa_convert.io.options import Limits
 from tosa_convert.records import NamedTuple
@@ -194,7 +193,7 @@ def _arrays(beside: Path, lacking: Mapping[str, Any], shown: str) -> Mapping[str
     if not beside.is_file():
         message = f"{len(lacking)} of its weights are not in it: {examples}"
         raise fail("mismatched-weights", shown, message, f"put them beside it, as {beside.name}")
-    found = read(map_file(str(beside)), beside.name, Limits()).arrays
+    found = read_safetensors(map_file(str(beside)), beside.name, Limits()).arrays
     findings = Findings()
     for name, row in lacking.items():
         stored, kind = found.get(name), ScalarType(row["tensor_meta"]["dtype"])

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from unit.building import graph, op, tensor
 
+from tosa_convert.formats.bindings.modules import read, write
 from tosa_convert.formats.bindings.packages import Bindings
-from tosa_convert.formats.bindings.read import read
-from tosa_convert.formats.bindings.write import write
 from tosa_convert.graph import Graph, ShapeValue, Tensor, compare, dtype, verify
 from tosa_convert.graph.dtypes import NanPropagationMode, ResizeMode, RoundingMode
 

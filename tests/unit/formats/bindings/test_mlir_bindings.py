@@ -12,14 +12,14 @@ import pytest
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.bindings import packages
-from tosa_convert.formats.bindings.diagnostics import diagnostics
+from tosa_convert.formats.bindings.modules import read
 from tosa_convert.formats.bindings.packages import (
     DEFAULT_ORDER,
     Bindings,
     bindings_of,
     default_bindings,
+    diagnostics,
 )
-from tosa_convert.formats.bindings.read import read
 from tosa_convert.formats.mlir.locations import plain_location
 
 TEXT = """

@@ -11,10 +11,9 @@ from unit.building import graph, op, shape
 
 from tosa_convert import api
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.formats.bindings import write_bytecode
+from tosa_convert.formats.bindings import modules
+from tosa_convert.formats.bindings.modules import read, write
 from tosa_convert.formats.bindings.packages import Bindings
-from tosa_convert.formats.bindings.read import read
-from tosa_convert.formats.bindings.write import write
 from tosa_convert.formats.mlir import constants
 from tosa_convert.formats.mlir.bytecode import decode
 from tosa_convert.formats.mlir.read.module import read_file
@@ -379,7 +378,7 @@ def test_elements_written_as_strings_are_read_or_refused(
 def test_without_the_c_api_the_bytes_are_read_through_bytecode(
     bindings: Bindings, context: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_bytecode, "_c_api", lambda _: None)
+    monkeypatch.setattr(modules, "_c_api", lambda _: None)
     for row in PLAIN:
         raw = elements(row, 300)
         found = data_of(read(constant(bindings, context, row, [300], raw)))

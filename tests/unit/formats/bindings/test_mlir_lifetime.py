@@ -14,9 +14,8 @@ import pytest
 from unit.building import PRODUCER, example, graph, op, tensor
 
 import tosa_convert as tc
+from tosa_convert.formats.bindings.modules import read, write
 from tosa_convert.formats.bindings.packages import Bindings
-from tosa_convert.formats.bindings.read import read
-from tosa_convert.formats.bindings.write import write
 from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.graph import Constant, Graph, compare, dtype
 
@@ -162,7 +161,7 @@ def test_all_bindings_give_the_same_bytes(root: Path) -> None:
         "from unit.formats.bindings.test_mlir_lifetime import weights\n"
         "import tosa_convert as tc\n"
         "from tosa_convert.formats.bindings.packages import default_bindings\n"
-        "from tosa_convert.formats.bindings.write import write\n"
+        "from tosa_convert.formats.bindings.modules import write\n"
         "b = default_bindings(sys.argv[1])\n"
         "module = write(weights(), b, b.new_context())\n"
         "sys.stdout.buffer.write(tc.export_tosa_func_to_flatbuffer(module))\n"

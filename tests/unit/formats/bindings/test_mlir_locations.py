@@ -8,12 +8,11 @@ import pytest
 from unit.building import graph, op, tensor
 
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.formats.bindings.modules import read, write
 from tosa_convert.formats.bindings.packages import Bindings
-from tosa_convert.formats.bindings.read import read
-from tosa_convert.formats.bindings.write import write
 from tosa_convert.formats.mlir.bytecode.encode import Encoder
-from tosa_convert.formats.mlir.quoting import unquote
-from tosa_convert.formats.mlir.write.locations import LocationWriter
+from tosa_convert.formats.mlir.names import unquote
+from tosa_convert.formats.mlir.write.region_body import LocationWriter
 from tosa_convert.graph import Graph
 from tosa_convert.io.options import DEFAULT_LIMITS, ReadOptions
 

@@ -8,9 +8,8 @@ import pytest
 from unit.building import graph, op, tensor
 
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.formats.bindings.modules import read, write
 from tosa_convert.formats.bindings.packages import Bindings
-from tosa_convert.formats.bindings.read import read
-from tosa_convert.formats.bindings.write import write
 from tosa_convert.graph import Graph, compare, verify
 from tosa_convert.io.options import ReadOptions
 

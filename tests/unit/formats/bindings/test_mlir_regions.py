@@ -10,9 +10,8 @@ from unit.building import branching, counting, graph, op, region, tensor
 import tosa_convert as tc
 from tosa_convert.builder import Builder, Value
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.formats.bindings.modules import read, write
 from tosa_convert.formats.bindings.packages import Bindings
-from tosa_convert.formats.bindings.read import read
-from tosa_convert.formats.bindings.write import write
 from tosa_convert.formats.flatbuffer.read import read as read_flatbuffer
 from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.formats.mlir.write import function as writing

@@ -15,7 +15,7 @@ from unit.surgery import File
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.flatbuffer.annotate import Annotation
-from tosa_convert.formats.flatbuffer.read_few import read_few
+from tosa_convert.formats.flatbuffer.read import read_few
 from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.graph import Graph, compare
 

@@ -15,8 +15,8 @@ from unit.building import PRODUCER, graph, op, region, shape, tensor
 from unit.flatbuffer_by_hand import BY_HAND
 
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.formats.flatbuffer import read
 from tosa_convert.formats.flatbuffer import read as reading
-from tosa_convert.formats.flatbuffer import read_few
 from tosa_convert.formats.flatbuffer.columns import Columns
 from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.formats.wire.layout import TABLES
@@ -166,18 +166,18 @@ def test_data_after_the_file_is_charged_when_it_is_used_more_often_than_it_is_lo
 
 def test_a_reader_of_few_tables_counts_what_it_reads() -> None:
     """The file by hand: 5 tables, 5 elements, 2 strings and a number; 13 bytes of strings."""
-    reader = read_few._Reader(memoryview(BY_HAND))
+    reader = read._ReaderOfFew(memoryview(BY_HAND))
     parts, size = reader.parts_left, reader.bytes_left
     assert (parts, size) == (20_000, len(BY_HAND))
     reader.graph()
     assert (parts - reader.parts_left, size - reader.bytes_left) == (13, 13)
     for left, is_enough in (((13, 13), True), ((12, 13), False), ((13, 12), False)):
-        reader = read_few._Reader(memoryview(BY_HAND))
+        reader = read._ReaderOfFew(memoryview(BY_HAND))
         reader.parts_left, reader.bytes_left = left
         if is_enough:
             reader.graph()
             continue
-        with pytest.raises(read_few._UnusualError):
+        with pytest.raises(read._UnusualError):
             reader.graph()
 
 
@@ -185,7 +185,7 @@ def test_a_reader_of_few_tables_counts_what_it_reads() -> None:
 def test_a_reader_of_few_tables_counts_data(out_of_line: bool) -> None:
     def left(count: int) -> tuple[int, int]:
         made = graph("", "", [tensor("w", "INT8", (count,), bytes(count))], [])
-        reader = read_few._Reader(memoryview(encode(made, out_of_line=out_of_line)))
+        reader = read._ReaderOfFew(memoryview(encode(made, out_of_line=out_of_line)))
         reader.graph()
         return reader.parts_left, reader.size - reader.bytes_left
 

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.formats.bindings import write_bytecode
+from tosa_convert.formats.bindings import modules
+from tosa_convert.formats.bindings.modules import bytecode_of, read
 from tosa_convert.formats.bindings.packages import Bindings
-from tosa_convert.formats.bindings.read import read
-from tosa_convert.formats.bindings.write_bytecode import bytecode_of
 from tosa_convert.formats.mlir.bytecode.attributes import (
     FunctionType,
     ScalarAttr,
@@ -21,9 +20,9 @@ from tosa_convert.formats.mlir.bytecode.attributes import (
     TypeAttr,
     bit_width,
 )
+from tosa_convert.formats.mlir.bytecode.cursor import decode_varint, encode_varint, from_zigzag
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 from tosa_convert.formats.mlir.bytecode.operations import Operation
-from tosa_convert.formats.mlir.bytecode.varint import decode_varint, encode_varint, from_zigzag
 from tosa_convert.formats.mlir.text.print.attributes import short_text
 
 
@@ -232,9 +231,9 @@ def test_data_is_the_same_whether_it_is_copied_or_not(
     bindings: Bindings, monkeypatch: pytest.MonkeyPatch, elements: int, has_c_api: bool
 ) -> None:
     if has_c_api:
-        assert write_bytecode._c_api(bindings) is not None
+        assert modules._c_api(bindings) is not None
     else:
-        monkeypatch.setattr(write_bytecode, "_c_api", lambda _: None)
+        monkeypatch.setattr(modules, "_c_api", lambda _: None)
     operation = module(bindings, weights(elements))
     found = [data for _, data in read(operation).constants()]
     expected = bytes(index % 251 for index in range(elements))

@@ -12,25 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tosa_convert.formats.bindings.packages import Bindings
-from tosa_convert.formats.mlir.attributes import AttributeWriter
-from tosa_convert.formats.mlir.bytecode.cursor import Cursor
+from tosa_convert.formats.mlir.bytecode.cursor import Cursor, Varints, encode_varint, to_zigzag
 from tosa_convert.formats.mlir.bytecode.encode import Encoder
 from tosa_convert.formats.mlir.bytecode.format import HAS_ATTRIBUTES, HAS_REGIONS, INTEGER
-from tosa_convert.formats.mlir.bytecode.sections import read_sections
-from tosa_convert.formats.mlir.bytecode.varint import (
-    Varints,
-    encode_varint,
-    to_zigzag,
-)
-from tosa_convert.formats.mlir.bytecode.varint_columns import (
+from tosa_convert.formats.mlir.bytecode.operation_columns import (
     encode_together,
     integers_of,
     join_together,
 )
+from tosa_convert.formats.mlir.bytecode.sections import read_sections
 from tosa_convert.formats.mlir.names import Namer, result_names
-from tosa_convert.formats.mlir.types import TypeWriter
+from tosa_convert.formats.mlir.types import AttributeWriter, TypeWriter
 from tosa_convert.formats.mlir.write.location_columns import encode_plain
-from tosa_convert.formats.mlir.write.locations import LocationWriter
+from tosa_convert.formats.mlir.write.region_body import LocationWriter
 from tosa_convert.graph.dtypes import DTYPES, dtype
 from tosa_convert.graph.model import Tensor
 from tosa_convert.graph.opset import AttributeSpec, operator

@@ -16,12 +16,12 @@ from unit.graph.test_verify import zoo
 
 import tosa_convert as tc
 from tosa_convert import api
+from tosa_convert.formats.bindings.modules import read
 from tosa_convert.formats.bindings.packages import Bindings
-from tosa_convert.formats.bindings.read import read
 from tosa_convert.formats.mlir.bytecode import sections
+from tosa_convert.formats.mlir.bytecode.cursor import encode_varint
 from tosa_convert.formats.mlir.bytecode.format import NEWEST_VERSION, OLDEST_VERSION
 from tosa_convert.formats.mlir.bytecode.sections import COPIED_BYTES, Section, entry_sizes
-from tosa_convert.formats.mlir.bytecode.varint import encode_varint
 from tosa_convert.formats.mlir.read.module import read_file
 from tosa_convert.graph import DTYPES, Graph, compare
 

@@ -14,12 +14,16 @@ from unit.graph.test_verify import zoo
 
 import tosa_convert as tc
 from tosa_convert.builder import Builder
+from tosa_convert.formats.bindings.modules import read
 from tosa_convert.formats.bindings.packages import Bindings
-from tosa_convert.formats.bindings.read import read
 from tosa_convert.formats.mlir.bytecode import format as code
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
-from tosa_convert.formats.mlir.bytecode.sections import read_sections
-from tosa_convert.formats.mlir.bytecode.tables import Resource, Tables, decode_resources
+from tosa_convert.formats.mlir.bytecode.sections import (
+    Resource,
+    Tables,
+    decode_resources,
+    read_sections,
+)
 from tosa_convert.formats.mlir.names import NAME_ATTRIBUTE
 from tosa_convert.formats.mlir.write import columns
 from tosa_convert.formats.mlir.write.function import FunctionWriter

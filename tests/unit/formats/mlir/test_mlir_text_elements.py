@@ -15,11 +15,16 @@ import pytest
 from unit.building import graph, op, shape, tensor
 
 import tosa_convert as tc
+from tosa_convert.formats.bindings.modules import read
+from tosa_convert.formats.bindings.modules import write as write_module
 from tosa_convert.formats.bindings.packages import Bindings
-from tosa_convert.formats.bindings.read import read
-from tosa_convert.formats.bindings.write import write as write_module
 from tosa_convert.formats.mlir.text.numbers import float_text
-from tosa_convert.formats.mlir.text.print.elements import CHUNK_BYTES, element_texts, nested, splat
+from tosa_convert.formats.mlir.text.print.attributes import (
+    CHUNK_BYTES,
+    element_texts,
+    nested,
+    splat,
+)
 from tosa_convert.formats.mlir.text.print.module import write
 from tosa_convert.graph import Constant, Graph, Tensor, dtype
 from tosa_convert.graph.dtypes import BlockShape

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import tosa_convert as tc
 from tosa_convert.formats.bindings import packages
 from tosa_convert.formats.mlir.bytecode import operation_columns
+from tosa_convert.formats.mlir.bytecode.cursor import decode_varint, encode_varint
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 from tosa_convert.formats.mlir.bytecode.encode import Encoder
 from tosa_convert.formats.mlir.bytecode.format import (
@@ -22,18 +23,17 @@ from tosa_convert.formats.mlir.bytecode.format import (
     HAS_RESULTS,
     VERSION,
 )
-from tosa_convert.formats.mlir.bytecode.operation_columns import decode_columns
+from tosa_convert.formats.mlir.bytecode.operation_columns import (
+    decode_columns,
+    varints_at,
+    words_of,
+)
 from tosa_convert.formats.mlir.bytecode.operations import _decode, _Regions, operations_of
 from tosa_convert.formats.mlir.bytecode.sections import BytecodeFile, read_sections
-from tosa_convert.formats.mlir.bytecode.varint import (
-    decode_varint,
-    encode_varint,
-)
-from tosa_convert.formats.mlir.bytecode.varint_columns import varints_at, words_of
 from tosa_convert.formats.mlir.locations import LocationReader
 from tosa_convert.formats.mlir.read.module import read_file
-from tosa_convert.formats.mlir.write.locations import LocationWriter
 from tosa_convert.formats.mlir.write.module import encode_module
+from tosa_convert.formats.mlir.write.region_body import LocationWriter
 from tosa_convert.graph import Graph, compare
 from tosa_convert.graph.versions import lowest_version
 from tosa_convert.io.options import ReadOptions

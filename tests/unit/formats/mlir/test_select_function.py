@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.formats.bindings.modules import bytecode_of, enclosing_module, read
 from tosa_convert.formats.bindings.packages import Bindings
-from tosa_convert.formats.bindings.read import enclosing_module, read
-from tosa_convert.formats.bindings.write_bytecode import bytecode_of
 from tosa_convert.formats.mlir.read.select_function import select
 
 PRIVATE = (

@@ -10,9 +10,9 @@ from unit.formats.mlir.text_modules import bytecode, function, printed, refusal
 
 import tosa_convert as tc
 from tosa_convert.formats.mlir.locations import LocationReader
+from tosa_convert.formats.mlir.text.parse import attributes as locations_module
 from tosa_convert.formats.mlir.text.parse import elements as elements_module
-from tosa_convert.formats.mlir.text.parse import lines as lines_module
-from tosa_convert.formats.mlir.text.parse import locations as locations_module
+from tosa_convert.formats.mlir.text.parse import operations as lines_module
 from tosa_convert.formats.mlir.text.parse.module import parse
 from tosa_convert.formats.mlir.text.print.module import module_text
 

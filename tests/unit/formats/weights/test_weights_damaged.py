@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.formats.weights import gguf, irpa, safetensors
-from tosa_convert.formats.weights.archive import Contents
+from tosa_convert.formats.weights import archives
+from tosa_convert.formats.weights.archives import Contents
 from tosa_convert.io.options import DEFAULT_LIMITS, Limits
 
 # -- safetensors ------------------------------------------------------------------------------------
@@ -21,7 +21,9 @@ def read_safetensors(
 ) -> Contents:
     """Read a file with this header, as JSON or as bytes."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    return safetensors.read(memoryview(struct.pack("<Q", len(text)) + text + body), "w", limits)
+    return archives.read_safetensors(
+        memoryview(struct.pack("<Q", len(text)) + text + body), "w", limits
+    )
 
 
 def entry(**changes: Any) -> dict[str, Any]:
@@ -62,7 +64,7 @@ def test_a_file_of_safetensors_that_is_cut_off_is_refused() -> None:
         (struct.pack("<Q", 99), "has 99 bytes, the fil"),
     ):
         with pytest.raises(TosaConvertError, match=message):
-            safetensors.read(memoryview(data), "w", DEFAULT_LIMITS)
+            archives.read_safetensors(memoryview(data), "w", DEFAULT_LIMITS)
 
 
 def test_a_long_header_of_safetensors_needs_a_higher_limit() -> None:
@@ -114,7 +116,7 @@ def file(*parts: bytes, rows: int = 0, version: int = 3, elements: int = 100) ->
 )
 def test_a_damaged_gguf_file_is_refused(data: bytes, message: str) -> None:
     with pytest.raises(TosaConvertError) as caught:
-        gguf.read(memoryview(data), "w", DEFAULT_LIMITS)
+        archives.read_gguf(memoryview(data), "w", DEFAULT_LIMITS)
     assert (caught.value.code, message in str(caught.value)) == ("malformed-weights", True)
 
 
@@ -129,7 +131,7 @@ def test_values_of_a_gguf_file_are_skipped() -> None:
     data = bytearray(file(*values, row(), row(b"q", kind=8), rows=2, elements=200))
     start = -(-(len(data) - 200) // 64) * 64
     data[start : start + 8] = struct.pack("<2f", 1.5, -2)
-    found = gguf.read(memoryview(data), "w", DEFAULT_LIMITS).arrays
+    found = archives.read_gguf(memoryview(data), "w", DEFAULT_LIMITS).arrays
     assert struct.unpack("<2f", found["a"].load()) == (1.5, -2)
     assert (found["q"].kind, found["q"].shape) == ("GGUF Q8_0", (2,))
 
@@ -199,13 +201,13 @@ DATA, SPLAT = struct.pack("<QQ", 0, 8), struct.pack("<Q16sB", 8, b"\1\2" + bytes
 )
 def test_a_damaged_archive_of_iree_is_refused(data: bytes, message: str) -> None:
     with pytest.raises(TosaConvertError) as caught:
-        irpa.read(memoryview(data), "w", DEFAULT_LIMITS)
+        archives.read_irpa(memoryview(data), "w", DEFAULT_LIMITS)
     assert (caught.value.code, message in str(caught.value)) == ("malformed-weights", True)
 
 
 def test_entries_that_say_nothing_are_skipped() -> None:
     data = archive(of_kind(0), of_kind(1, SPLAT), of_kind(2, DATA, key=(1, 1)), keys=b"ab")
-    found = irpa.read(memoryview(data), "w", DEFAULT_LIMITS).arrays
+    found = archives.read_irpa(memoryview(data), "w", DEFAULT_LIMITS).arrays
     assert {key: (bytes(row.load()), row.splat) for key, row in found.items()} == {
         "a": (b"\1\2", True),
         "b": (bytes(8), False),

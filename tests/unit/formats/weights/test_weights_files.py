@@ -25,8 +25,7 @@ from unit.weights_folder import (
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.weights import folder as folders
 from tosa_convert.formats.weights.read import read
-from tosa_convert.formats.weights.strip import strip
-from tosa_convert.formats.weights.write import write
+from tosa_convert.formats.weights.write import strip, write
 from tosa_convert.graph import dtype
 
 

@@ -11,7 +11,7 @@ from unit.building import branching, counting, example, graph, op, shape, tensor
 
 import tosa_convert as tc
 from tosa_convert.formats.bindings.packages import installed
-from tosa_convert.formats.weights.strip import strip
+from tosa_convert.formats.weights.write import strip
 from tosa_convert.graph import (
     DTYPES,
     Constant,

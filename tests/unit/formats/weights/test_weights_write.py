@@ -22,7 +22,8 @@ from unit.weights_folder import (
 from tosa_convert import api
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.weights import folder as folders
-from tosa_convert.formats.weights import manifest, npy
+from tosa_convert.formats.weights import folder as manifest
+from tosa_convert.formats.weights import npy
 from tosa_convert.formats.weights.read import read
 from tosa_convert.formats.weights.write import NAME_LENGTH, write
 from tosa_convert.graph import Constant, compare, dtype

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator
 from copy import copy
 from typing import Final
 
+from tosa_convert.formats.mlir.bytecode import attributes as props
 from tosa_convert.formats.mlir.bytecode import format as code
-from tosa_convert.formats.mlir.bytecode import properties as props
 from tosa_convert.formats.mlir.bytecode.attributes import (
     Attribute,
     DenseArrayAttr,
@@ -19,6 +19,8 @@ from tosa_convert.formats.mlir.bytecode.attributes import (
     DenseStringsAttr,
     FunctionType,
     OpaqueAttr,
+    Properties,
+    PropertyTable,
     ResourceAttr,
     ScalarAttr,
     SymbolAttr,
@@ -27,16 +29,24 @@ from tosa_convert.formats.mlir.bytecode.attributes import (
     TypeAttr,
     bit_width,
 )
-from tosa_convert.formats.mlir.bytecode.cursor import Cursor, malformed
+from tosa_convert.formats.mlir.bytecode.cursor import (
+    Cursor,
+    decode_varint,
+    encode_varint,
+    from_zigzag,
+    malformed,
+)
 from tosa_convert.formats.mlir.bytecode.operations import (
     Operation,
     decode_operations,
     largest_numbers,
 )
-from tosa_convert.formats.mlir.bytecode.properties import Properties, PropertyTable
-from tosa_convert.formats.mlir.bytecode.sections import BytecodeFile
-from tosa_convert.formats.mlir.bytecode.tables import Resource, Tables, decode_resources
-from tosa_convert.formats.mlir.bytecode.varint import decode_varint, encode_varint, from_zigzag
+from tosa_convert.formats.mlir.bytecode.sections import (
+    BytecodeFile,
+    Resource,
+    Tables,
+    decode_resources,
+)
 
 #: Numbers of more bits are not decoded: TOSA has none, and a file can claim any width.
 MAX_BITS: Final = 256

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from tosa_convert.formats.mlir.bytecode import format as code
-from tosa_convert.formats.mlir.bytecode.varint import Varints, encode_varint
+from tosa_convert.formats.mlir.bytecode.cursor import Varints, encode_varint
 from tosa_convert.records import NamedTuple
 
 if TYPE_CHECKING:
-    from tosa_convert.formats.mlir.bytecode.varint_columns import Numbers
+    from tosa_convert.formats.mlir.bytecode.operation_columns import Numbers
 
 #: Data of more bytes than this is not compared with other attributes.
 _INTERNED: Final = 4096
@@ -103,7 +103,7 @@ class Table:
         for position in self.texts:
             sizes[position] = numbers[lengths[position] << 1]
         for position, run in self.runs.items():
-            from tosa_convert.formats.mlir.bytecode.varint_columns import (
+            from tosa_convert.formats.mlir.bytecode.operation_columns import (
                 encode_together,
                 join_together,
             )
@@ -216,7 +216,7 @@ class Encoder:
             return (
                 (code.HAS_ATTRIBUTES, self.dictionary(pairs, unique=unique)) if pairs else (0, b"")
             )
-        from tosa_convert.formats.mlir.bytecode.properties import encode_properties
+        from tosa_convert.formats.mlir.bytecode.attributes import encode_properties
 
         has, encoded = 0, b""
         if discardable:

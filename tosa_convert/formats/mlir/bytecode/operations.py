@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from tosa_convert.formats.mlir.bytecode import format as code
-from tosa_convert.formats.mlir.bytecode.cursor import Cursor, malformed
+from tosa_convert.formats.mlir.bytecode.cursor import Cursor, decode_varint, malformed
 from tosa_convert.formats.mlir.bytecode.format import (
     HAS_ATTRIBUTES,
     HAS_OPERANDS,
@@ -20,7 +20,6 @@ from tosa_convert.formats.mlir.bytecode.format import (
     HAS_USE_LISTS,
 )
 from tosa_convert.formats.mlir.bytecode.sections import Section
-from tosa_convert.formats.mlir.bytecode.varint import decode_varint
 from tosa_convert.graph.lazy_numpy import FEW
 from tosa_convert.records import NamedTuple, dataclass, field
 

@@ -18,7 +18,7 @@ from tosa_convert.graph.model import Block, Operator, ShapeValue, Tensor
 from tosa_convert.graph.opset import AttributeValue, OperatorSpec, operator
 
 if TYPE_CHECKING:
-    from tosa_convert.formats.mlir.bytecode.varint_columns import Numbers
+    from tosa_convert.formats.mlir.bytecode.operation_columns import Numbers
 
 _PAD: Final = operator("PAD")
 #: So many operations become operators at once: there may be so many findings in the first that the

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from tosa_convert.errors import suggest
-from tosa_convert.formats.mlir.attributes import AttributeReader, BadAttribute
 from tosa_convert.formats.mlir.bytecode import operations as bytecode_operations
 from tosa_convert.formats.mlir.bytecode.attributes import SymbolAttr
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
@@ -20,9 +19,15 @@ from tosa_convert.formats.mlir.names import (
     names_of,
     text_of,
 )
-from tosa_convert.formats.mlir.read.narrowing import WIDTH_MATTERS, Narrowing
-from tosa_convert.formats.mlir.read.scope import CapturedValues, PendingRegion, RegionNames, Scope
-from tosa_convert.formats.mlir.types import TypeReader, ValueType
+from tosa_convert.formats.mlir.read.scope import (
+    WIDTH_MATTERS,
+    CapturedValues,
+    Narrowing,
+    PendingRegion,
+    RegionNames,
+    Scope,
+)
+from tosa_convert.formats.mlir.types import AttributeReader, BadAttribute, TypeReader, ValueType
 from tosa_convert.graph.model import Block, BlockScale, Operator, Region, ShapeValue, Tensor
 from tosa_convert.graph.opset import (
     BY_MLIR,
@@ -253,7 +258,7 @@ class OperatorReader:
                 suggest(name, BY_MLIR) if len(name) <= _LONGEST_NAME else "",
             )
         else:
-            from tosa_convert.formats.mlir.read.foreign_operations import lowering_hint
+            from tosa_convert.formats.mlir.read.select_function import lowering_hint
 
             message = f"'{name}' is not a TOSA operator"
             self.report.add(operation, "foreign-operator", message, lowering_hint(name))

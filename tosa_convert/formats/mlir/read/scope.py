@@ -8,12 +8,17 @@ regions. In a loop they are state that no iteration changes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Final
 
 from tosa_convert.formats.mlir.bytecode import operations
 from tosa_convert.formats.mlir.bytecode.operations import Operation
+from tosa_convert.graph.constant import Constant
 from tosa_convert.graph.derived import unused_name
+from tosa_convert.graph.dtypes import BY_MLIR, INT32, INT64, DType, dtype
+from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.model import (
     Block,
     Operator,
@@ -24,6 +29,7 @@ from tosa_convert.graph.model import (
     in_usual_order,
 )
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, operator
+from tosa_convert.io.options import Narrow
 from tosa_convert.records import dataclass, field, replace
 
 
@@ -234,3 +240,243 @@ def _sort(block: Block) -> None:
     """Sort a block's values in the order of tosa-opt: variables first, then everything by name."""
     block.tensors = in_usual_order(block.tensors)
     block.shapes = dict(sorted(block.shapes.items()))
+
+
+# --------------------------------------------------------------------------------------------------
+# narrower element types, on request: i64 to i32, f64 to f32, f32 to f16, quantised types to
+# integers.
+# Frontends compute indices in i64 and Python numbers in f64, which most consumers of TOSA do not
+# accept. A quantised type (`!quant.uniform`) has a scale and a zero point, of which TOSA has
+# operands only. Narrowing changes a program, so it happens only on request, every tensor that it
+# changes is reported, and a value that does not fit is an error. TOSA has no CLAMP of INT32, so
+# that of INT64 becomes MAXIMUM and MINIMUM.
+
+#: The element type of f64 constants while they are read. It is not a TOSA type, so it has no row.
+_FP64: Final = DType("FP64", -1, 64, "float64", "f64")
+_FP32: Final = dtype("FP32")
+_FP16: Final = dtype("FP16")
+
+#: Element type in MLIR -> the type of its constants before narrowing, and the narrower type.
+TARGETS: Final = {"i64": (INT64, INT32), "f64": (_FP64, _FP32), "f32": (_FP32, _FP16)}
+#: The form of constants in numpy.
+_FORMS: Final = {INT64: "<i8", INT32: "<i4", _FP64: "<f8", _FP32: "<f4", _FP16: "<f2"}
+
+#: The name of quantised types among the elements.
+QUANT: Final = "quant"
+#: A quantised type with the integer that it is stored as, which may have bounds.
+QUANTISED: Final = re.compile(r"!quant\.(?:uniform|any)<([iu])([0-9]{1,3})[<:,>]")
+
+#: Operators whose result depends on the number of bits, not only on the value.
+WIDTH_MATTERS: Final = frozenset({"CLZ", "LOGICAL_RIGHT_SHIFT"})
+
+
+class Narrowing:
+    """The element types to narrow, and what narrowing changed. False if there are none.
+
+    Element types are in MLIR's notation: "i64", "f64".
+    """
+
+    def __init__(self, elements: Collection[Narrow] = ()) -> None:
+        self.elements = frozenset(elements)
+        #: The tensors that were narrowed, by their element type.
+        self.narrowed: dict[str, list[str]] = {
+            element: [] for element in (*TARGETS, QUANT) if element in self.elements
+        }
+        #: How many elements and bounds lost digits, and elements that became 0, by the types' names.
+        self.rounded: Counter[str] = Counter()
+        self.rounded_bounds: Counter[str] = Counter()
+        self.flushed: Counter[str] = Counter()
+        self.saturated = 0
+        self.replaced_clamps = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.elements)
+
+    def target(self, element: str) -> DType | None:
+        """Return the narrower type of an element type, or None if it is not narrowed."""
+        found = TARGETS[element][1] if element in self.elements else None
+        return self.target("f32") or found if found is _FP32 else found
+
+    def _change(self, element: str) -> str:
+        """Return the types' names in messages: f64 to f32."""
+        target = self.target(element)
+        return f"{element} to {element if target is None else target.mlir}"
+
+    def storage(self, element: str) -> tuple[DType, bool] | None:
+        """Return the integer that stores a quantised type, if asked for, and whether it is unsigned.
+
+        Example:
+            >>> Narrowing(["quant"]).storage("!quant.uniform<u8<1:255>:f32, 0.5:128>")
+            (INT8, True)
+        """
+        found = QUANTISED.match(element) if QUANT in self.elements else None
+        integer = BY_MLIR.get(f"i{found[2]}") if found is not None else None
+        return None if found is None or integer is None else (integer, found[1] == "u")
+
+    def stored(self, element: str) -> DType | None:
+        """Return the type of a type's constants before narrowing, or None if it is not narrowed."""
+        return TARGETS[element][0] if element in TARGETS and element in self.elements else None
+
+    def add(self, element: str, name: str) -> None:
+        self.narrowed[element].append(name)
+
+    def bound(self, element: str, value: Any, *, upper: bool) -> Any:
+        """Convert a bound of a CLAMP to the narrower type.
+
+        A bound outside the narrower type's range (frontends write the largest number for "none")
+        becomes the end of the range, which has the same effect.
+        Raises OverflowError if no value of the narrower type is within the bound.
+        """
+        narrow: Any
+        lowest: Any
+        highest: Any
+        if element == "i64":
+            narrow, lowest, highest = int(value), -(2**31), 2**31 - 1
+        else:
+            target = self.target(element)
+            kind = np.dtype(_FORMS[_FP32 if target is None else target])
+            with np.errstate(over="ignore"):
+                narrow = kind.type(value)
+            limits = np.finfo(kind)
+            lowest, highest = float(limits.min), float(limits.max)
+            if not np.isfinite(value):
+                return narrow
+            if np.isfinite(narrow):
+                self.rounded_bounds[self._change(element)] += float(narrow) != float(value)
+                return narrow
+        if lowest <= value <= highest:
+            return narrow
+        if (value > highest) is not upper:
+            raise OverflowError(f"{value} does not fit {self._change(element).split()[-1]}")
+        self.saturated += 1
+        return highest if upper else lowest
+
+    def convert(self, data: Constant, target: DType, users: Callable[[], set[str]]) -> Constant:
+        """Convert the data of a constant operation to the narrower type.
+
+        users: the names of the operations that use it.
+        Raises OverflowError with the first element that does not fit.
+        """
+        if data.dtype is target:
+            return data
+        is_integer = data.dtype is INT64
+        wide = np.frombuffer(data.buffer, _FORMS[data.dtype])
+        with np.errstate(over="ignore", under="ignore"):
+            narrow = wide.astype(_FORMS[target])
+        if is_integer:
+            lost = narrow != wide
+        else:
+            lost = np.isfinite(wide) & ~np.isfinite(narrow)
+            change = self._change(data.dtype.mlir)
+            self.rounded[change] += int((np.isfinite(wide) & ~lost & (narrow != wide)).sum())
+            self.flushed[change] += int(((narrow == 0) & (wide != 0)).sum())
+        if lost.any():
+            saturated = lost & _IS_UNBOUNDED[_only_user(users())](wide)
+            limits = np.iinfo("<i4") if is_integer else np.finfo(_FORMS[target])
+            narrow[saturated] = np.where(wide[saturated] > 0, limits.max, limits.min)
+            self.saturated += int(saturated.sum())
+            lost &= ~saturated
+        if lost.any():
+            index = int(lost.argmax())
+            raise OverflowError(
+                f"element {index} is {wide[index]}, which does not fit {target.mlir}"
+            )
+        return Constant(target, data.count, narrow.view(np.uint8), splat=data.splat)
+
+    def report(self, listed: Callable[[list[str]], str] = ", ".join) -> Iterator[str]:
+        """Iterate over the changes of narrowing, one line for each kind.
+
+        listed: returns the text that names some tensors.
+        """
+        for element, names in self.narrowed.items():
+            if names and element == QUANT:
+                yield (
+                    f"quantised types became the integers that they are stored as in "
+                    f"{_count(names, 'tensor')}, and their scales and zero points are lost: "
+                    + listed(names)
+                )
+            elif names:
+                change = self._change(element)
+                yield f"narrowed {change} in {_count(names, 'tensor')}: {listed(names)}"
+        if self.replaced_clamps:
+            what = _count(self.replaced_clamps, "CLAMP")
+            yield f"narrowing i64 to i32 replaced {what} by MAXIMUM and MINIMUM"
+        for change, number in (+self.rounded).items():
+            yield f"narrowing {change} rounded {_count(number, 'constant element')}"
+        for change, number in (+self.flushed).items():
+            yield f"narrowing {change} made 0 of {_count(number, 'small constant element')}"
+        for change, number in (+self.rounded_bounds).items():
+            yield f"narrowing {change} rounded {_count(number, 'bound')} of CLAMP"
+        if self.saturated:
+            yield f"narrowing moved {_count(self.saturated, 'bound')} to the end of the type's range"
+
+
+def _count(items: int | list[str], noun: str) -> str:
+    number = items if isinstance(items, int) else len(items)
+    return f"{number} {noun}" + "s" * (number != 1)
+
+
+def _only_user(users: set[str]) -> str:
+    """Return the operation in _IS_UNBOUNDED that is the only user of a constant, or ""."""
+    return next(iter(users)) if len(users) == 1 and users <= _IS_UNBOUNDED.keys() else ""
+
+
+#: Operation -> for each element that does not fit, whether it has no effect as the operation's operand:
+#: frontends write the minimum of a value and the largest number for "unbounded".
+_IS_UNBOUNDED: Final[dict[str, Callable[[Any], Any]]] = {
+    "tosa.minimum": lambda wide: wide > 0,
+    "tosa.maximum": lambda wide: wide < 0,
+    "": lambda wide: np.zeros(wide.shape, bool),
+}
+
+
+_MAXIMUM: Final = operator("MAXIMUM")
+_MINIMUM: Final = operator("MINIMUM")
+
+
+def is_identity(cast: Operator, scope: Scope) -> bool:
+    """Return whether narrowing made a CAST's types equal, which TOSA's CAST does not allow."""
+    if not cast.inputs or not cast.outputs:
+        return False
+    source, target = (scope.tensors.get(names[0]) for names in (cast.inputs, cast.outputs))
+    return source is not None and target is not None and source.dtype is target.dtype
+
+
+def without_clamp(clamp: Operator, scope: Scope, narrowing: Narrowing) -> list[Operator]:
+    """Return what replaces a CLAMP of INT64 narrowed to a type that TOSA has no CLAMP of.
+
+    These are operators with its location and the name of its result. Two constants and the value between
+    the two operators are added to the tensors of the block; their names begin with that of the result.
+    """
+    complete = len(clamp.attributes) == len(clamp.spec.attributes)
+    if not complete or len(clamp.inputs) != 1 or len(clamp.outputs) != 1:
+        return [clamp]  # it has or gets a finding
+    (value,), (result,) = clamp.inputs, clamp.outputs
+    shape = scope.tensors[result].shape
+    if shape is None:
+        return [clamp]  # the bounds would need the rank of the operand, which is unknown
+    narrowing.replaced_clamps += 1
+    between = _add(scope, f"{result}_maximum", shape)
+    made = []
+    for spec, name, operand, output in (
+        (_MAXIMUM, "min_val", value, between),
+        (_MINIMUM, "max_val", between, result),
+    ):
+        raw = clamp.attributes[name]
+        assert isinstance(raw, bytes)
+        bound = _add(scope, f"{result}_{name}", (1,) * len(shape))
+        scope.tensors[bound].data = Constant(INT32, 1, raw[: INT32.element_bytes])
+        attributes = {"nan_mode": clamp.attributes["nan_mode"]}
+        made += [
+            Operator(CONST, (), (bound,), {}, clamp.location),
+            Operator(spec, (operand, bound), (output,), attributes, clamp.location),
+        ]
+    return made
+
+
+def _add(scope: Scope, name: str, shape: tuple[int, ...]) -> str:
+    # Names that are not in `taken` are generated and have another form.
+    name = unused_name(name, scope.taken)
+    scope.taken.add(name)
+    scope.tensors[name] = Tensor(name, INT32, shape)
+    return name

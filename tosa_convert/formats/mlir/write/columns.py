@@ -6,19 +6,18 @@ from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from tosa_convert.formats.mlir.bytecode.format import HAS_OPERANDS, HAS_RESULTS
-from tosa_convert.formats.mlir.bytecode.varint_columns import (
+from tosa_convert.formats.mlir.bytecode.operation_columns import (
     encode_together,
     integers_of,
     join_together,
 )
-from tosa_convert.formats.mlir.write.locations import LocationWriter
-from tosa_convert.formats.mlir.write.region_body import Body
+from tosa_convert.formats.mlir.write.region_body import Body, LocationWriter
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.graph.opset import BY_CODE, CONST, CONST_SHAPE, IDENTITY
 
 if TYPE_CHECKING:
-    from tosa_convert.formats.mlir.bytecode.varint import Varints
-    from tosa_convert.formats.mlir.bytecode.varint_columns import Numbers
+    from tosa_convert.formats.mlir.bytecode.cursor import Varints
+    from tosa_convert.formats.mlir.bytecode.operation_columns import Numbers
     from tosa_convert.graph.columns import BlockColumns
     from tosa_convert.graph.model import Block, Operator
     from tosa_convert.graph.opset import OperatorSpec

@@ -10,10 +10,9 @@ from operator import ne
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.errors import fail
-from tosa_convert.formats.mlir.attributes import AttributeWriter
 from tosa_convert.formats.mlir.bytecode import format as code
+from tosa_convert.formats.mlir.bytecode.cursor import decode_varint
 from tosa_convert.formats.mlir.bytecode.encode import Encoder, Pairs
-from tosa_convert.formats.mlir.bytecode.varint import decode_varint
 from tosa_convert.formats.mlir.constants import ConstantWriter
 from tosa_convert.formats.mlir.names import (
     NAME_ATTRIBUTE,
@@ -22,9 +21,14 @@ from tosa_convert.formats.mlir.names import (
     written_regions,
     written_signature,
 )
-from tosa_convert.formats.mlir.types import TypeWriter
-from tosa_convert.formats.mlir.write.locations import LocationWriter
-from tosa_convert.formats.mlir.write.region_body import ONE, Body, ResultTypes, terminating
+from tosa_convert.formats.mlir.types import AttributeWriter, TypeWriter
+from tosa_convert.formats.mlir.write.region_body import (
+    ONE,
+    Body,
+    LocationWriter,
+    ResultTypes,
+    terminating,
+)
 from tosa_convert.graph.model import Block, Graph, Operator, Tensor, block_path, operator_path
 from tosa_convert.graph.opset import (
     CONST,
@@ -185,7 +189,7 @@ class FunctionWriter:
         for inner in reversed(bodies):
             inner.finish(self.encoder)
         if len(bodies) != len(self.graph.regions) or len(written) != len(bodies):
-            from tosa_convert.formats.mlir.read.shared_regions import warn_of_regions
+            from tosa_convert.formats.mlir.read.module import warn_of_regions
 
             warn_of_regions(self.graph, written)
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from tosa_convert.formats.mlir.bytecode.varint_columns import encode_together, join_together
-from tosa_convert.formats.mlir.quoting import PLAIN_LOCATION
+from tosa_convert.formats.mlir.bytecode.operation_columns import encode_together, join_together
+from tosa_convert.formats.mlir.names import PLAIN_LOCATION
 from tosa_convert.graph.lazy_numpy import np
 from tosa_convert.records import NamedTuple
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from tosa_convert.formats.mlir.bytecode.varint_columns import Numbers
+    from tosa_convert.formats.mlir.bytecode.operation_columns import Numbers
 
 #: An encoding of more bytes is not joined with others at once.
 _MAX_HEAD: Final = 7

@@ -10,9 +10,8 @@ from tosa_convert.errors import fail, lone_surrogate
 from tosa_convert.formats.mlir.bytecode.attributes import TensorType
 from tosa_convert.formats.mlir.bytecode.encode import Data, Encoder
 from tosa_convert.formats.mlir.bytecode.format import HAS_REGIONS
-from tosa_convert.formats.mlir.names import NAME_ATTRIBUTE, VERSION_ATTRIBUTE
-from tosa_convert.formats.mlir.quoting import quote
-from tosa_convert.formats.mlir.target_env import TARGET_ENV, text_of
+from tosa_convert.formats.mlir.names import NAME_ATTRIBUTE, VERSION_ATTRIBUTE, quote
+from tosa_convert.formats.mlir.types import TARGET_ENV, text_of
 from tosa_convert.formats.mlir.variables import declared_variables, variable_name
 from tosa_convert.formats.mlir.write.function import GLOBAL, SUBGRAPH, FunctionWriter
 from tosa_convert.formats.mlir.write.region_body import Body

@@ -30,9 +30,9 @@ from tosa_convert.eras.old_operations import (
     WrittenValue,
     ZeroPoints,
 )
-from tosa_convert.formats.mlir.attributes import MLIR_MEMBERS
 from tosa_convert.formats.mlir.bytecode.encode import Pairs
 from tosa_convert.formats.mlir.bytecode.format import FLOAT
+from tosa_convert.formats.mlir.types import MLIR_MEMBERS
 from tosa_convert.formats.mlir.write.function import FunctionWriter
 from tosa_convert.formats.mlir.write.region_body import Body
 from tosa_convert.graph.dtypes import DType

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-from tosa_convert.formats.mlir.bytecode.encode import Encoder
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.formats.mlir.bytecode import format as code
+from tosa_convert.formats.mlir.bytecode.cursor import encode_varint
+from tosa_convert.formats.mlir.bytecode.encode import Encoder, LocationEntries
 from tosa_convert.formats.mlir.bytecode.format import HAS_OPERANDS
-from tosa_convert.formats.mlir.bytecode.varint import encode_varint
+from tosa_convert.formats.mlir.names import PLAIN_LOCATION
 from tosa_convert.formats.mlir.types import TypeWriter
 from tosa_convert.graph.dtypes import DType
+from tosa_convert.graph.lazy_numpy import FEW
 from tosa_convert.graph.model import Block, Operator, Region, Tensor
+from tosa_convert.io.options import DEFAULT_LIMITS, Limits
 from tosa_convert.records import dataclass, field
+
+if TYPE_CHECKING:
+    from tosa_convert.formats.mlir.bytecode.operation_columns import Numbers
+    from tosa_convert.formats.mlir.text.parse.cursor import TextCursor
+
 
 #: The count at the beginning of the encoding of one operand, or of one result.
 ONE: Final = encode_varint(1)
@@ -81,3 +93,132 @@ def terminating(encoder: Encoder, name: str, values: list[bytes]) -> bytes:
     """Encode the operation that ends a block and returns these values."""
     head = encoder.operation(name) + bytes((HAS_OPERANDS if values else 0,)) + encoder.unknown
     return head + (encoder.numbers[len(values)] + b"".join(values) if values else b"")
+
+
+# -- locations of a graph, which are text, added to a bytecode -------------------------------------
+
+#: Bytes of metadata that are printed in full, and what in it may be shortened nevertheless.
+_PRINTED: Final = 200
+_SHORTENED: Final = re.compile(rb"loc\(|dense|sparse|->|(?:[\[{][^\[{]*){16}")
+
+
+class LocationWriter(LocationEntries):
+    """Adds locations to a bytecode, each distinct text once, and returns their encoded numbers.
+
+    A text that is not a location, or is nested deeper than `limits.location_depth`, becomes the name of
+    one.
+    """
+
+    def __init__(self, encoder: Encoder, limits: Limits = DEFAULT_LIMITS) -> None:
+        super().__init__(encoder)
+        self.max_depth = limits.location_depth
+        self.cache = {"": encoder.unknown, "loc(unknown)": encoder.unknown}
+        #: Texts that are not in the cache yet, and the numbers of their entries.
+        self.uncached: list[tuple[Sequence[str], Numbers]] = []
+        self.is_empty = True
+
+    def __call__(self, text: str) -> bytes:
+        """Encode the location that is printed as `text`."""
+        return self.all((text,))[0]
+
+    def all(self, texts: Sequence[str]) -> list[bytes]:
+        """Encode the locations that are printed as `texts`, in one pass: most operators' differ."""
+        for known, numbers in self.uncached:
+            self.remember(known, numbers)
+        self.uncached.clear()
+        self.is_empty = False
+        cache = self.cache
+        fresh = [text for text in dict.fromkeys(texts) if text not in cache]
+        if not self.add_plain(fresh):
+            for text in fresh:
+                if not self.add_plain([text]):
+                    cache[text] = self.parse(text)
+        return list(map(cache.__getitem__, texts))
+
+    def together(self, texts: Sequence[str]) -> tuple[Numbers, Numbers]:
+        """Encode locations as integers and how many bytes each has; see `varint.integers_of`."""
+        # Fast path of all; equal by test test_locations_as_integers_equal_others
+        from tosa_convert.formats.mlir.bytecode.operation_columns import (
+            encode_together,
+            integers_of,
+        )
+
+        numbers = self.add_run(texts) if self.is_empty else None
+        if numbers is None:
+            return integers_of(self.all(texts))
+        self.is_empty = False
+        self.uncached.append((texts, numbers))
+        return encode_together(numbers)
+
+    def add_run(self, texts: Sequence[str]) -> Numbers | None:
+        """Add many new locations in one file; the numbers of their entries, None if one is not."""
+        if len(texts) < FEW:
+            return None
+        from tosa_convert.formats.mlir.write.location_columns import encode_plain
+
+        plain = encode_plain(texts, self.head)
+        if plain is None:
+            return None
+        return plain.which + self.attributes.add_run(plain.joined, plain.sizes)
+
+    def remember(self, texts: Sequence[str], numbers: Numbers) -> None:
+        encoded = map(self.numbers.__getitem__, numbers.tolist())
+        self.cache.update(zip(texts, encoded, strict=True))
+
+    def add_plain(self, texts: list[str]) -> bool:
+        """Add new locations that are all just a file, a line and a column; False if one is not."""
+        run = self.add_run(texts)
+        if run is not None:
+            self.remember(texts, run)
+            return True
+        # Fast path of `parse`; equal by test test_plain_locations_equal_parsed_ones
+        found = list(map(PLAIN_LOCATION.fullmatch, texts))
+        places = [match.groups() for match in found if match is not None]
+        if len(places) != len(texts):
+            return False
+        heads = {start: self.head(start) for start in dict.fromkeys(place[0] for place in places)}
+        numbers, add = self.numbers, self.attributes.add
+        # Distinct texts are distinct locations, so no equal entry exists.
+        for text, (start, line, column) in zip(texts, places, strict=True):
+            self.cache[text] = add(heads[start] + numbers[int(line)] + numbers[int(column)])
+        return True
+
+    def parse(self, text: str) -> bytes:
+        """Parse a location that is not just a file, a line and a column, and encode it."""
+        # Most programs have no other locations.
+        from tosa_convert.formats.mlir.text.parse.attributes import LocationParser
+        from tosa_convert.formats.mlir.text.parse.cursor import Aliases, TextCursor
+
+        data = memoryview(text.encode())
+        # The outermost location counts, too.
+        cursor = TextCursor(data, "", self.max_depth + 1)
+        try:
+            parser = LocationParser(cursor, self, Aliases(cursor), partial(self._metadata, cursor))
+            found = parser.optional()
+        except TosaConvertError:
+            found = None
+        if found is None or cursor.at != len(data):
+            return self.name(text, self.encoder.unknown)
+        return found
+
+    def _metadata(self, cursor: TextCursor) -> bytes:
+        """Parse the metadata of a fused location."""
+        from tosa_convert.formats.mlir.text.parse.attributes import AttributeParser
+        from tosa_convert.formats.mlir.text.parse.cursor import Aliases
+        from tosa_convert.formats.mlir.text.parse.elements import Resources, TypeParser
+
+        at, aliases = cursor.at, Aliases(cursor)
+        resources, types = (
+            Resources(cursor, self.encoder),
+            TypeParser(cursor, self.encoder, aliases),
+        )
+        cursor.at = at
+        attribute = AttributeParser(cursor, self.encoder, aliases, types, resources)()
+        # What text does not print in full must not be lost.
+        metadata = bytes(cursor.data[at : cursor.at])
+        if len(metadata) > _PRINTED or _SHORTENED.search(metadata):
+            raise cursor.unexpected("metadata that is printed in full")
+        return attribute
+
+    def head(self, start: str) -> bytes:
+        return self.numbers[code.FILE_LOCATION] + self.string(start[len('loc("') : -1])

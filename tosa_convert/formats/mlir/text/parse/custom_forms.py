@@ -10,16 +10,16 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from tosa_convert.formats.mlir.attributes import I32_ARRAYS, MNEMONICS
 from tosa_convert.formats.mlir.bytecode.attributes import FunctionType, TensorType, Type
 from tosa_convert.formats.mlir.text.parse.attributes import AttributeParser, Dictionary
+from tosa_convert.formats.mlir.text.parse.elements import Parsed
 from tosa_convert.formats.mlir.text.parse.operations import (
     OperationParser,
     ParsedOperation,
     ParsedRegion,
     Steps,
 )
-from tosa_convert.formats.mlir.text.parse.types import Parsed
+from tosa_convert.formats.mlir.types import I32_ARRAYS, MNEMONICS
 from tosa_convert.graph.opset import BY_MLIR, OPERATORS
 
 _MEMBER: Final = re.compile(rb"[A-Za-z_]\w*")

@@ -15,16 +15,15 @@ from tosa_convert.formats.mlir.bytecode.encode import Data, Encoder
 from tosa_convert.formats.mlir.text.parse.attributes import AttributeParser
 from tosa_convert.formats.mlir.text.parse.cursor import Aliases, TextCursor
 from tosa_convert.formats.mlir.text.parse.custom_forms import CustomForms
-from tosa_convert.formats.mlir.text.parse.elements import Resources
-from tosa_convert.formats.mlir.text.parse.lines import LineParser
+from tosa_convert.formats.mlir.text.parse.elements import Resources, TypeParser
 from tosa_convert.formats.mlir.text.parse.operations import (
+    LineParser,
     OperationParser,
     ParsedOperation,
     ParsedRegion,
     ResultNames,
     Steps,
 )
-from tosa_convert.formats.mlir.text.parse.types import TypeParser
 from tosa_convert.io.options import DEFAULT_LIMITS, Limits
 from tosa_convert.records import NamedTuple
 

@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING, Final
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 from tosa_convert.formats.mlir.bytecode.operations import Block, Fields, Region
 from tosa_convert.formats.mlir.bytecode.sections import sections_in_pieces
-from tosa_convert.formats.mlir.text.print.attributes import LARGE, AttributePrinter, bare
-from tosa_convert.formats.mlir.text.print.elements import hex_pieces
+from tosa_convert.formats.mlir.text.print.attributes import (
+    LARGE,
+    AttributePrinter,
+    bare,
+    hex_pieces,
+)
 from tosa_convert.formats.mlir.text.print.names import (
     UNKNOWN,
     BlockNames,

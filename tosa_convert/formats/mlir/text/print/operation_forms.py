@@ -13,10 +13,14 @@ from itertools import chain
 from typing import Final
 
 from tosa_convert.errors import fail
-from tosa_convert.formats.mlir.bytecode.attributes import FunctionType, TensorType, TypeAttr
+from tosa_convert.formats.mlir.bytecode.attributes import (
+    LAYOUTS,
+    FunctionType,
+    TensorType,
+    TypeAttr,
+)
 from tosa_convert.formats.mlir.bytecode.decode import Bytecode
 from tosa_convert.formats.mlir.bytecode.operations import Fields, Operation
-from tosa_convert.formats.mlir.bytecode.properties import LAYOUTS
 from tosa_convert.formats.mlir.text.print.attributes import AttributePrinter, dictionary, symbol
 from tosa_convert.formats.mlir.text.print.names import BlockNames
 from tosa_convert.formats.mlir.variables import variable_shape
