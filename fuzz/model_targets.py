@@ -24,8 +24,7 @@ from tosa_convert import api
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered
 from tosa_convert.frontends.process.run import server_of
-from tosa_convert.frontends.recognize import recognize
-from tosa_convert.frontends.table import FRONTENDS
+from tosa_convert.frontends.table import FRONTENDS, recognize
 
 #: Larger models are not seeds: they make each input slow and find no more.
 LARGEST_MODEL: Final = 64 << 10

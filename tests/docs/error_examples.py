@@ -21,7 +21,7 @@ from tosa_convert import api
 from tosa_convert.cli.convert import convert
 from tosa_convert.cli.main import tosa_flatbuffer
 from tosa_convert.formats.bindings.packages import default_bindings
-from tosa_convert.frontends.process.interface import Interface, NotLowered
+from tosa_convert.frontends.process.request import Interface, NotLowered
 from tosa_convert.golden import RunOptions, run
 from tosa_convert.golden.backends.runners import Record, open_backend
 from tosa_convert.graph import Constant, Graph, Version, dtype

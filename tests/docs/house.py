@@ -219,7 +219,7 @@ BY_STRING: dict[str, str] = {
     "tosa_convert/frontends/table.py": "the table of frontends: the child imports one converter",
     "tosa_convert/frontends/extension.py": "imports the module of another package",
     "tosa_convert/rewrites/public.py": "imports the module of another package",
-    "tosa_convert/frontends/factory.py": "a file that another process runs, which finds this package",
+    "tosa_convert/frontends/lower_model.py": "a file that another process runs, which finds this package",
     "tosa_convert/frontends/process/child.py": "imports the converter that it was asked for",
     "tosa_convert/frontends/process/run.py": "the child's start, which finds this package",
     "tosa_convert/golden/backends/kept_workers.py": "the start of a process, which finds this package",

@@ -29,7 +29,7 @@ import tinynet
 
 from tosa_convert.builder import Builder
 from tosa_convert.formats.write import save
-from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, NotLowered, Value
+from tosa_convert.frontends.process.request import PROGRAM_FILE, Interface, NotLowered, Value
 from tosa_convert.frontends.process.python_file import call_factory
 from tosa_convert.frontends.process.request import Request
 from tosa_convert.io.options import WriteOptions

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tosa_convert.frontends.advice import advice
+from tosa_convert.frontends.unlowered import advice
 
 
 @pytest.mark.parametrize(

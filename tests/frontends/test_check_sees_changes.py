@@ -85,7 +85,7 @@ JAX = of_text(
 )
 TO_TANH = "[setattr(n, 'op_type', 'Tanh') for n in {0}.graph.node if n.op_type == 'Sigmoid']"
 UNTESTED = "module._agree = lambda before, after: True"
-PREPARE = "tosa_convert.frontends.keras.prepare"
+PREPARE = "tosa_convert.frontends.keras.convert"
 ONNX_CONVERT = "tosa_convert.frontends.onnx.convert"
 WEAKER = "[v.assign(v * 0.5) for v in args[0].variables]"
 

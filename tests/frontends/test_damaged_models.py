@@ -15,7 +15,7 @@ from frontends.tflite_models import OperatorRow, TensorRow, model
 
 import tosa_convert as tc
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered
-from tosa_convert.frontends.recognize import Recognised
+from tosa_convert.frontends.table import Recognised
 from tosa_convert.frontends.tflite.edit_bytes import with_placeholders
 from tosa_convert.frontends.tflite.lowerings.find import find_corrections
 from tosa_convert.frontends.tflite.read import DamagedError, read_tflite

@@ -22,8 +22,7 @@ import tosa_convert as tc
 from tosa_convert.cli.main import run, tosa_flatbuffer
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.module_header import NEVER_LOWERED
-from tosa_convert.frontends.process.interface import PROGRAM_FILE
-from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.process.request import PROGRAM_FILE, Request
 
 pytest.importorskip("flax", reason="flax is not installed")
 jnp = jax.numpy

@@ -15,8 +15,7 @@ from frontends.jax_runs import jax
 import tosa_convert as tc
 from tosa_convert.cli.main import run, tosa_flatbuffer
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.frontends.process.interface import PROGRAM_FILE
-from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.process.request import PROGRAM_FILE, Request
 
 convert = pytest.importorskip("tosa_convert.frontends.stablehlo.convert")
 Array = npt.NDArray[Any]

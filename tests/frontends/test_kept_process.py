@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tosa_convert.frontends.process.interface import INTERFACE_FILE
-from tosa_convert.frontends.process.request import REQUEST_FILE, Request
+from tosa_convert.frontends.process.request import INTERFACE_FILE, REQUEST_FILE, Request
 from tosa_convert.frontends.process.run import can_serve, server_of
 from tosa_convert.frontends.table import FRONTENDS
 from tosa_convert.process.workers import OUTPUT_FILE, KeptProcess
@@ -23,7 +22,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks")
 CONVERTER = """
 import os, signal, sys, time
 from pathlib import Path
-from tosa_convert.frontends.process.interface import Interface, Value
+from tosa_convert.frontends.process.request import Interface, Value
 
 COUNT = Path(__file__).with_name("imports")
 COUNT.write_text(COUNT.read_text() + "x" if COUNT.exists() else "x")

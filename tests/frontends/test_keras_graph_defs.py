@@ -11,7 +11,7 @@ from frontends.graph_defs.write_graph import FOLDER, image
 
 import tosa_convert as tc
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.frontends.recognize import recognize
+from tosa_convert.frontends.table import recognize
 
 FROZEN = FOLDER / "frozen.pb"
 

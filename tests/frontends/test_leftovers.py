@@ -8,8 +8,7 @@ import pytest
 
 import tosa_convert as tc
 from tosa_convert.formats.bindings.packages import Bindings
-from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface
-from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.process.request import PROGRAM_FILE, Interface, Request
 from tosa_convert.frontends.read_result import finish
 from tosa_convert.io.options import ReadOptions
 

@@ -10,11 +10,10 @@ from unit.building import example
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.jax.source import place_of_location, scope_of, unused
-from tosa_convert.frontends.process.interface import Interface
-from tosa_convert.frontends.source_places import line_of, with_places
+from tosa_convert.frontends.process.request import Interface
 from tosa_convert.frontends.tflite.edit_bytes import in_order
 from tosa_convert.frontends.tflite.read import read_tflite
-from tosa_convert.frontends.unlowered_error import leftover_rows
+from tosa_convert.frontends.unlowered import leftover_rows, line_of, with_places
 
 SHAPE = (1, 2)
 

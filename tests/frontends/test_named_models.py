@@ -14,13 +14,11 @@ from click.testing import CliRunner
 import tosa_convert as tc
 from tosa_convert.cli.convert import convert
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.frontends.factory import write_factory
-from tosa_convert.frontends.lower_model import FrontendOptions, lowered
+from tosa_convert.frontends.lower_model import FrontendOptions, lowered, write_factory
 from tosa_convert.frontends.named import from_hf
 from tosa_convert.frontends.named.wanted import Wanted, imports_of
 from tosa_convert.frontends.process.python_file import assumed, call_factory
-from tosa_convert.frontends.recognize import Recognised, recognize
-from tosa_convert.frontends.table import FRONTENDS, LIBRARIES, on_route
+from tosa_convert.frontends.table import FRONTENDS, LIBRARIES, Recognised, on_route, recognize
 
 TINY_BERT = {
     "model_type": "bert",

@@ -21,7 +21,7 @@ from frontends.onnx_edges import Case
 import tosa_convert as tc
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered
 from tosa_convert.frontends.process.run import server_of
-from tosa_convert.frontends.recognize import recognize
+from tosa_convert.frontends.table import recognize
 from tosa_convert.golden.models.compare_model import as_slot
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.process.workers import KeptProcess

@@ -15,7 +15,7 @@ from frontends.tflite_models import OperatorRow, TensorRow, model
 import tosa_convert as tc
 from tosa_convert.builder import Builder
 from tosa_convert.cli.main import run, verb
-from tosa_convert.frontends.main_block import with_own_outputs
+from tosa_convert.frontends.read_result import with_own_outputs
 
 X = np.array([4, -5, 6], np.float32)
 C = np.array([0, 1, 2], np.float32)

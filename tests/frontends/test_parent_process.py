@@ -19,7 +19,7 @@ from tosa_convert.frontends.table import FRONTENDS
 LOWER: Final = """
 import json, sys
 from tosa_convert.frontends.lower_model import FrontendOptions, lowered
-from tosa_convert.frontends.recognize import Recognised
+from tosa_convert.frontends.table import Recognised
 name, path, python = sys.argv[1:]
 with lowered(Recognised(name, path, path), FrontendOptions(python=python)) as found:
     assert found.graph.main.outputs

@@ -14,9 +14,8 @@ import pytest
 
 import tosa_convert as tc
 from tosa_convert.frontends import lower_model
-from tosa_convert.frontends.process.interface import Interface
 from tosa_convert.frontends.process.python_file import call_factory, tuple_of_arguments
-from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.process.request import Interface, Request
 from tosa_convert.golden.backends import worker
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,7 +12,7 @@ import pytest
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
-from tosa_convert.frontends.process.interface import Interface, NotLowered
+from tosa_convert.frontends.process.request import Interface, NotLowered
 
 Program = Callable[[str], str]
 

@@ -16,8 +16,7 @@ from frontends.tflite_operators.values import Array, Quantized
 from frontends.tflite_operators.write import all_programs, write
 
 import tosa_convert as tc
-from tosa_convert.frontends.process.interface import Interface
-from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.process.request import Interface, Request
 from tosa_convert.frontends.read_result import finish
 from tosa_convert.frontends.tflite.lowerings import find
 from tosa_convert.frontends.tflite.lowerings.find import CORRECTIONS

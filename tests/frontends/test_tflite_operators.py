@@ -16,7 +16,7 @@ from frontends.tflite_operators.write import all_programs, write
 from frontends.tflite_schema import OPERATORS
 
 from tosa_convert.cli.main import run, verb
-from tosa_convert.frontends.recognize import recognize
+from tosa_convert.frontends.table import recognize
 from tosa_convert.frontends.tflite.read import OPERATOR_NAMES, operator_name
 
 #: Some of each kind, which run in every environment that has the packages.

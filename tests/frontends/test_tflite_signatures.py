@@ -82,7 +82,7 @@ def test_a_description_is_of_the_signature(
 @pytest.mark.parametrize("frontend", ["onnx", "torch"])
 def test_models_without_signatures_refuse_the_choice(frontend: str, tmp_path: Path) -> None:
     from tosa_convert.frontends.lower_model import FrontendOptions, lowered
-    from tosa_convert.frontends.recognize import Recognised
+    from tosa_convert.frontends.table import Recognised
     from tosa_convert.io.options import ReadOptions
 
     model = Recognised(frontend, str(tmp_path / "m"), "m")

@@ -14,8 +14,7 @@ from click.testing import CliRunner
 import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.cli.convert import convert
-from tosa_convert.frontends.process.interface import PROGRAM_FILE
-from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.process.request import PROGRAM_FILE, Request
 from tosa_convert.frontends.read_result import finish
 from tosa_convert.io.options import ReadOptions
 

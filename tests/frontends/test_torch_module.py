@@ -11,7 +11,7 @@ from frontends.torch_modules.write_modules import FOLDER, arguments
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.frontends.recognize import recognize
+from tosa_convert.frontends.table import recognize
 
 pytest.importorskip("torch_mlir", reason="torch-mlir is not installed")
 

@@ -26,17 +26,15 @@ from tosa_convert.cli.progress import StageDisplay
 from tosa_convert.errors import TosaConvertError, fail, printable
 from tosa_convert.extensions import is_extension
 from tosa_convert.formats.write import stamp
-from tosa_convert.frontends.examples import WANTED
-from tosa_convert.frontends.lower_model import FrontendOptions, lowered, lowered_in_parts
-from tosa_convert.frontends.process.interface import scale_text
+from tosa_convert.frontends.lower_model import WANTED, FrontendOptions, lowered, lowered_in_parts
+from tosa_convert.frontends.process.request import scale_text
 from tosa_convert.frontends.process.run import TIMEOUT
-from tosa_convert.frontends.recognize import Recognised, recognize
-from tosa_convert.frontends.table import on_route
+from tosa_convert.frontends.table import Recognised, on_route, recognize
 from tosa_convert.io.files import STANDARD, refuse_same_file, replace_file
 from tosa_convert.io.options import WEIGHT_FORMS
 
 if TYPE_CHECKING:
-    from tosa_convert.frontends.process.interface import Interface
+    from tosa_convert.frontends.process.request import Interface
     from tosa_convert.graph.model import Graph
     from tosa_convert.io.formats import Format
 

@@ -33,7 +33,7 @@ from tosa_convert.formats.read import (
     programs,
     read_with_storage,
 )
-from tosa_convert.frontends.recognize import is_file, recognize
+from tosa_convert.frontends.table import is_file, recognize
 from tosa_convert.io.files import STANDARD, map_file, write_standard_output
 from tosa_convert.io.formats import is_saved_model, model_kind
 from tosa_convert.io.options import ReadOptions, given_options, refuse_inapplicable

@@ -8,8 +8,7 @@ from pathlib import Path
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.extensions import broken, failed, find_extension
 from tosa_convert.formats.write import save
-from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, Value
-from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.process.request import PROGRAM_FILE, Interface, Request, Value
 from tosa_convert.graph.model import Graph
 from tosa_convert.io.options import WriteOptions
 

@@ -10,23 +10,66 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.frontends.advice import advice
-from tosa_convert.frontends.examples import read_examples
-from tosa_convert.frontends.process.interface import STAGE_FILE, Interface, NotLowered
-from tosa_convert.frontends.process.request import Request, numeric_shapes
+from tosa_convert.frontends.process.request import (
+    STAGE_FILE,
+    Interface,
+    NotLowered,
+    Request,
+    numeric_shapes,
+)
 from tosa_convert.frontends.process.run import TIMEOUT, run_converter
-from tosa_convert.frontends.recognize import Recognised
-from tosa_convert.frontends.table import LIBRARIES, on_route, refuse_func
+from tosa_convert.frontends.table import LIBRARIES, Recognised, on_route, refuse_func
+from tosa_convert.frontends.unlowered import advice
 from tosa_convert.io.files import file_error
 from tosa_convert.io.options import DEFAULT_LIMITS, ReadOptions, refuse_time_limit
 from tosa_convert.process.child import temporary_folder
+from tosa_convert.process.workers import import_of_this_package
 from tosa_convert.records import NamedTuple, dataclass, field, replace
 
 if TYPE_CHECKING:
-    from tosa_convert.frontends.partial.cut import Cut
-    from tosa_convert.frontends.partial.programs import Parts
+    from tosa_convert.frontends.partial.programs import Cut, Parts
     from tosa_convert.graph.model import Graph
     from tosa_convert.process.workers import KeptProcess
+
+
+# -- example arguments of a factory in a Python file, which its program can be run on --------------
+# A converter writes them if it is asked to, since only it has them.
+
+EXAMPLES_FILE: Final = "examples.npz"
+#: The option of a request that asks for them.
+WANTED: Final[Mapping[str, str]] = {"examples": "wanted"}
+
+
+def write_examples(request: Request, folder: Path, arrays: list[Any]) -> None:
+    """Write the example of each input, in order, if the request asks for them.
+
+    arrays: types that numpy does not have as opaque bytes; None for an input without an example.
+    """
+    if request.options.get("examples") != WANTED["examples"]:
+        return
+    # In the child, after its converter: until then it needs the standard library only.
+    import numpy as np
+
+    named = {str(index): array for index, array in enumerate(arrays) if array is not None}
+    np.savez(folder / EXAMPLES_FILE, **named)
+
+
+def read_examples(folder: Path, inputs: list[str]) -> dict[str, Any]:
+    """Read the examples that a converter wrote, by the names of the program's inputs."""
+    path = folder / EXAMPLES_FILE
+    if not path.exists():
+        return {}
+    import zipfile
+
+    import numpy as np
+
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return {inputs[int(key)]: stored[key] for key in stored.files}
+    except (OSError, ValueError, IndexError, zipfile.BadZipFile) as error:
+        message = f"the example arguments cannot be read: {error}"
+        raise fail("frontend-failed", EXAMPLES_FILE, message, "please report it") from None
+
 
 #: Conversions of one model, each of which cuts out what the one before left.
 _ROUNDS: Final = 5
@@ -124,8 +167,6 @@ def lowered_in_parts(model: Recognised, options: FrontendOptions = _OPTIONS) -> 
 def _with_factory(model: Recognised, options: FrontendOptions, folder: Path) -> Recognised:
     """Return a model of a library as one that a Python file makes; other models as they are."""
     if model.library:
-        from tosa_convert.frontends.factory import write_factory
-
         shapes = numeric_shapes(options.read.input_shapes)
         return write_factory(model, shapes, folder, random_weights=options.random_weights)
     if options.random_weights:
@@ -181,7 +222,7 @@ def _without(
     request: Request, interface: Interface, folder: Path, rows: list[NotLowered]
 ) -> Request:
     """Return the request for the TFLite model without the operators that stayed."""
-    from tosa_convert.frontends import unlowered_error as leftovers
+    from tosa_convert.frontends import unlowered as leftovers
 
     known = {number for number, _ in request.cut}
     stuck = [replace(row, reason=_STUCK) for row in rows if row.index is None or row.index in known]
@@ -263,3 +304,32 @@ def _watched(folder: Path, progress: Callable[[str], object] | None) -> Iterator
 def _import_finish() -> None:
     """Import what reads the result of a converter; numpy is most of it."""
     from tosa_convert.frontends import read_result  # noqa: F401
+
+
+# -- writes the Python file that makes the model of a library --------------------------------------
+# It is one like a user's: every route converts it, and `--check` runs it in the framework.
+
+_MEMBER: Final = "make"
+_CODE: Final = """
+from tosa_convert.frontends.named.from_{library} import make_model
+from tosa_convert.frontends.named.wanted import Wanted
+
+def {member}():
+    return make_model(Wanted({library!r}, {name!r}, {shapes!r}, {random_weights!r}))
+"""
+
+
+def write_factory(
+    model: Recognised, shapes: Mapping[str, tuple[int, ...]], folder: Path, *, random_weights: bool
+) -> Recognised:
+    """Write the file into a folder; return the model as one that it makes."""
+    path = folder / f"{model.library}_model.py"
+    code = _CODE.format(
+        library=model.library,
+        member=_MEMBER,
+        name=model.path,
+        shapes=dict(shapes),
+        random_weights=random_weights,
+    )
+    path.write_text(import_of_this_package() + code, encoding="utf-8")
+    return model._replace(path=str(path), member=_MEMBER)

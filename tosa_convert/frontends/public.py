@@ -15,8 +15,16 @@ from tosa_convert.frontends.lower_model import FrontendOptions, lowered
 from tosa_convert.frontends.model_summary import describe as describe
 from tosa_convert.frontends.process.request import INPUT_NAMES, OUTPUT_NAMES, numeric_shapes
 from tosa_convert.frontends.process.run import TIMEOUT
-from tosa_convert.frontends.recognize import Recognised, recognize
-from tosa_convert.frontends.table import FRONTENDS, absent, frontend, missing, model_kinds, on_route
+from tosa_convert.frontends.table import (
+    FRONTENDS,
+    Recognised,
+    absent,
+    frontend,
+    missing,
+    model_kinds,
+    on_route,
+    recognize,
+)
 from tosa_convert.io.options import (
     LimitsLike,
     ReadOptions,
@@ -246,7 +254,7 @@ def from_keras(
         return _of_frontend("keras", model, options)
     if not hasattr(model, "export"):
         raise TypeError(f"found {type(model).__name__}, expected a keras.Model or a path")
-    from tosa_convert.frontends.keras.prepare import export
+    from tosa_convert.frontends.keras.convert import export
 
     with temporary_folder("tosa-frontend-") as folder:
         # A SavedModel has no Python code: layers of one's own need not be known to the child.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tosa_convert.frontends.process.interface import Value
+from tosa_convert.frontends.process.request import Value
 from tosa_convert.graph.model import Graph
 from tosa_convert.records import NamedTuple
 from tosa_convert.rewrites import quantised_patterns

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from tosa_convert import rewrites
 from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError, fail
 from tosa_convert.formats.read import Input, foreign_operations, open_input, read_narrowed
-from tosa_convert.frontends.main_block import with_own_outputs, with_states
-from tosa_convert.frontends.partial.cut import Cut
-from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, NotLowered, Value
-from tosa_convert.frontends.process.request import Request
-from tosa_convert.frontends.source_places import line_of, name_of, place_text
-from tosa_convert.graph.derived import rename_in_order
+from tosa_convert.frontends.partial.programs import Cut
+from tosa_convert.frontends.process.request import (
+    PROGRAM_FILE,
+    STATE_FILE,
+    Interface,
+    NotLowered,
+    Request,
+    State,
+    Value,
+)
+from tosa_convert.frontends.unlowered import line_of, name_of, place_text
+from tosa_convert.graph.constant import Constant, constant_of
+from tosa_convert.graph.derived import rename_in_order, unused_name
 from tosa_convert.graph.dtypes import INT64
-from tosa_convert.graph.model import Block, Graph, counted
-from tosa_convert.graph.opset import VARIABLE_READ
+from tosa_convert.graph.model import Block, Graph, Operator, Tensor, counted
+from tosa_convert.graph.opset import IDENTITY, VARIABLE_READ, VARIABLE_WRITE
 from tosa_convert.graph.static_shapes import open_inputs
 from tosa_convert.graph.verify import refuse_unsound
 from tosa_convert.io import log
@@ -32,6 +41,112 @@ from tosa_convert.rules.validate import Validator
 
 if TYPE_CHECKING:
     from tosa_convert.formats.read import Narrowing
+
+
+# -- changes of a lowered program's main block: outputs of their own, and states as variables ------
+# Converters return an argument, or one value twice, where a framework has several outputs with
+# one value.
+
+
+def with_main(graph: Graph, block: Block) -> Graph:
+    """Return the graph with another main block."""
+    first, *others = graph.regions
+    return replace(graph, regions=[replace(first, blocks=[block, *first.blocks[1:]]), *others])
+
+
+def with_own_outputs(graph: Graph, kept: Collection[int] = ()) -> Graph:
+    """Add an IDENTITY for each result that is an argument or an earlier result.
+
+    Example:
+        >>> from tosa_convert.builder import Builder
+        >>> b = Builder()
+        >>> x = b.input("x", "fp32", (4,))
+        >>> b.output(x)
+        >>> print(with_own_outputs(b.graph()).main)
+        block "main": (x: FP32 [4]) -> (x_output: FP32 [4])
+          x_output = IDENTITY(x) : FP32 [4]
+    """
+    main = graph.main
+    taken = set(main.inputs)
+    outputs: list[str] = []
+    copies: list[Operator] = []
+    tensors = dict(main.tensors)
+    places = {name: one.location for one in main.operators for name in one.outputs}
+    for position, name in enumerate(main.outputs):
+        if name in taken and position not in kept and name in tensors:
+            copy = unused_name(f"{name}_output", {*tensors, *main.shapes})
+            tensors[copy] = Tensor(copy, tensors[name].dtype, tensors[name].shape)
+            copies.append(Operator(IDENTITY, (name,), (copy,), {}, places.get(name, "")))
+            name = copy
+        taken.add(name)
+        outputs.append(name)
+    if not copies:
+        return graph
+    block = replace(main, outputs=outputs, operators=[*main.operators, *copies], tensors=tensors)
+    return with_main(graph, block)
+
+
+def with_states(graph: Graph, interface: Interface, folder: Path) -> Graph:
+    """Make each state of a converter a variable, in place of argument and result."""
+    arrays = _arrays(folder / STATE_FILE)
+    main = graph.main
+    block = replace(main, operators=list(main.operators), tensors=dict(main.tensors))
+    reads: list[Operator] = []
+    for state in interface.states:
+        argument, result = _value(main.inputs, state.argument), _value(main.outputs, state.result)
+        if argument is None and result is None:
+            raise fail("frontend-failed", state.name, "the program neither reads nor writes it")
+        like = main.tensors[str(argument if argument is not None else result)]
+        name = unused_name(state.name, {*block.tensors, *block.shapes})
+        block.tensors[name] = Tensor(
+            name,
+            like.dtype,
+            like.shape,
+            _initial(arrays, state, like),
+            variable=True,
+            variable_name=state.name,
+        )
+        if argument is not None:
+            reads.append(Operator(VARIABLE_READ, (name,), (argument,)))
+        if result is not None:
+            block.operators.append(Operator(VARIABLE_WRITE, (result,), (name,)))
+    block.operators[:0] = reads
+    gone = {state.argument for state in interface.states}, {s.result for s in interface.states}
+    block.inputs = [name for index, name in enumerate(main.inputs) if index not in gone[0]]
+    block.outputs = [name for index, name in enumerate(main.outputs) if index not in gone[1]]
+    return with_main(graph, block)
+
+
+def _value(names: list[str], position: int | None) -> str | None:
+    return None if position is None else names[position]
+
+
+def _arrays(path: Path) -> Mapping[str, Any]:
+    import zipfile
+
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return dict(stored)
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        message = f"the initial values of its states cannot be read: {error}"
+        raise fail("frontend-failed", STATE_FILE, message, "please report it") from None
+
+
+def _initial(arrays: Mapping[str, Any], state: State, like: Tensor) -> Constant:
+    """Return the value of a state before the first call."""
+    array = arrays.get(state.array)
+    if array is None or array.shape != like.shape:
+        found = "no value" if array is None else f"a value of the shape {list(array.shape)}"
+        message = f"the state has {found}, the program has {like.type_text()}"
+        raise fail("frontend-failed", state.name, message, "please report it")
+    if array.dtype.kind == "V" and array.dtype.itemsize == like.dtype.numpy.itemsize:
+        array = array.view(like.dtype.numpy)
+    try:
+        return constant_of(array, like.dtype)
+    except ValueError as error:
+        message = f"the state has {array.dtype} values: {error}"
+        raise fail("value-out-of-range", state.name, message) from None
+
 
 _NO_INTERFACE: Final = Interface()
 
@@ -53,7 +168,7 @@ def finish(request: Request, interface: Interface, folder: Path, options: ReadOp
     graph, report = rewrites.apply(graph, *(EXACT if options.exact else ()))
     refuse_forbidden(graph, request.shown or request.source, interface)
     if interface.places:  # Most models do not need it: a small one takes little more than imports.
-        from tosa_convert.frontends.source_places import with_places
+        from tosa_convert.frontends.unlowered import with_places
 
         graph = with_places(graph, interface.places, has_full_paths=options.full_paths)
     for change in report.changes:
@@ -182,7 +297,7 @@ def read_program(opened: Input, options: ReadOptions) -> tuple[Graph, Narrowing]
 
 def _listed(rows: list[NotLowered], request: Request, interface: Interface) -> TosaConvertError:
     """Return the error that lists operators that do not lower."""
-    from tosa_convert.frontends import unlowered_error as leftovers
+    from tosa_convert.frontends import unlowered as leftovers
 
     for value in interface.inputs:
         if -1 in (value.shape or ()) and value.name not in request.input_shapes:
@@ -217,7 +332,7 @@ def _stayed(request: Request, interface: Interface, folder: Path) -> list[NotLow
 
 
 def _rows(opened: Input, interface: Interface) -> list[NotLowered]:
-    from tosa_convert.frontends import unlowered_error as leftovers
+    from tosa_convert.frontends import unlowered as leftovers
 
     operations = foreign_operations(opened)
     return list(leftovers.leftover_rows(operations, interface.operators, interface.places))

@@ -137,7 +137,7 @@ def test_validate_imports_what_reads_the_file_and_the_rules(flatbuffer: Path) ->
 @pytest.mark.slow
 def test_show_imports_no_reader_of_models(flatbuffer: Path) -> None:
     ours, others = imported("show", str(flatbuffer))
-    assert within(ours, {"frontends"}) <= {"frontends", "frontends.recognize", "frontends.table"}
+    assert within(ours, {"frontends"}) <= {"frontends", "frontends.table"}
     assert within(others, HEAVY | {"bz2", "lzma", "pathlib", "shutil", "urllib"}) == set()
 
 

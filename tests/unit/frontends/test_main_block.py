@@ -12,8 +12,8 @@ import pytest
 import tosa_convert as tc
 from tosa_convert.builder import Builder
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.frontends.main_block import with_states
-from tosa_convert.frontends.process.interface import STATE_FILE, Interface, State
+from tosa_convert.frontends.process.request import STATE_FILE, Interface, State
+from tosa_convert.frontends.read_result import with_states
 
 COUNT = State(name="count", argument=0, result=1, array="s0")
 

@@ -8,8 +8,8 @@ import pytest
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.formats.bindings.packages import Bindings
-from tosa_convert.frontends import module_functions
-from tosa_convert.frontends.module_functions import argument_names, choose_function, unique
+from tosa_convert.frontends import module_header
+from tosa_convert.frontends.module_header import argument_names, choose_function, unique
 from tosa_convert.frontends.process.request import Request
 
 
@@ -67,7 +67,7 @@ FUNCTION = """func.func @f(%a: tensor<?x2xf32> loc("x"), %b: tensor<2xf32> loc("
 def with_sizes(bindings: Bindings, sizes: dict[str, tuple[int, ...]]) -> list[str]:
     """Return the types of the function's arguments after a change of sizes, which its type has, too."""
     ir, module = bindings.ir, parsed(bindings, FUNCTION)
-    (function,) = module_functions.functions(module)
+    (function,) = module_header.functions(module)
 
     def retype(kind: Any, shape: tuple[int, ...]) -> Any:
         old = ir.RankedTensorType(kind)
@@ -77,7 +77,7 @@ def with_sizes(bindings: Bindings, sizes: dict[str, tuple[int, ...]]) -> list[st
 
     request = Request(frontend="stablehlo", source="m.mlir", input_shapes=sizes)
     with module.context, ir.Location.unknown():
-        module_functions.set_argument_types(ir, function, request, retype)
+        module_header.set_argument_types(ir, function, request, retype)
     block = function.regions[0].blocks[0]
     types = [str(argument.type) for argument in block.arguments]
     assert f"({', '.join(types)}) ->" in str(function.attributes["function_type"])
@@ -86,7 +86,7 @@ def with_sizes(bindings: Bindings, sizes: dict[str, tuple[int, ...]]) -> list[st
 
 def test_arguments_get_the_sizes_that_are_given(torch_mlir: Bindings) -> None:
     module = parsed(torch_mlir, FUNCTION)
-    (function,) = module_functions.functions(module)
+    (function,) = module_header.functions(module)
     assert argument_names(function) == ["x", "arg1", "x_2"]
     sizes = {"x": (4, 2), "arg1": (3,), "x_2": (5,)}
     assert with_sizes(torch_mlir, sizes) == ["tensor<4x2xf32>", "tensor<3xf32>", "tensor<5xf32>"]

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, Value
-from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.process.request import PROGRAM_FILE, Interface, Request, Value
 from tosa_convert.frontends.read_result import finish
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.rules.public import needs

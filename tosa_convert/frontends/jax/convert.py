@@ -12,8 +12,7 @@ from typing import Any, Final
 from tosa_convert import rewrites
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.formats.write import save
-from tosa_convert.frontends import unlowered_error as leftovers
-from tosa_convert.frontends.examples import write_examples
+from tosa_convert.frontends import unlowered as leftovers
 from tosa_convert.frontends.jax.lowering import (
     Arguments,
     Lowered,
@@ -22,9 +21,9 @@ from tosa_convert.frontends.jax.lowering import (
     use_cpu,
 )
 from tosa_convert.frontends.jax.walk import Problem
-from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, NotLowered
+from tosa_convert.frontends.lower_model import write_examples
 from tosa_convert.frontends.process.python_file import call_factory, failure, tuple_of_arguments
-from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.process.request import PROGRAM_FILE, Interface, NotLowered, Request
 from tosa_convert.frontends.read_result import refuse_forbidden
 from tosa_convert.graph.model import Graph
 from tosa_convert.rewrites.table import EXACT

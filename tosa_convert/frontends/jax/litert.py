@@ -25,14 +25,13 @@ from tosa_convert.frontends.jax.convert import (
 from tosa_convert.frontends.jax.lowering import Arguments, Traced, trace
 from tosa_convert.frontends.jax.modules import changes, name_of
 from tosa_convert.frontends.jax.source import Place, place_of_location, unused
-from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, NotLowered
-from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.process.request import PROGRAM_FILE, Interface, NotLowered, Request
 from tosa_convert.frontends.process.run import run_converter
 from tosa_convert.frontends.read_result import finish
-from tosa_convert.frontends.source_places import line_of
 from tosa_convert.frontends.tflite.edit_bytes import in_order
 from tosa_convert.frontends.tflite.failing_operators import words_on_stderr
 from tosa_convert.frontends.tflite.read import read_tflite
+from tosa_convert.frontends.unlowered import line_of
 from tosa_convert.graph.model import Graph
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.records import dataclass, replace

@@ -25,8 +25,8 @@ from tosa_convert.frontends.jax.scope import (
     refuse_empty,
 )
 from tosa_convert.frontends.jax.walk import Problem, Walk, is_key
-from tosa_convert.frontends.main_block import with_own_outputs
-from tosa_convert.frontends.process.interface import Value
+from tosa_convert.frontends.process.request import Value
+from tosa_convert.frontends.read_result import with_own_outputs
 from tosa_convert.graph.derived import rename_in_order
 from tosa_convert.graph.model import Graph
 from tosa_convert.records import NamedTuple, dataclass, field

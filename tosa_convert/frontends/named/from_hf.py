@@ -2,12 +2,153 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from tosa_convert.errors import fail
-from tosa_convert.frontends.named.hf_inputs import example_inputs
-from tosa_convert.frontends.named.wanted import SEED, Wanted, imports_of, in_inference
+from tosa_convert.frontends.named.wanted import (
+    SEED,
+    Wanted,
+    imports_of,
+    in_inference,
+    random_numbers,
+)
+
+# --------------------------------------------------------------------------------------------------
+# example inputs of models of transformers, by what they are called and what the configuration
+# says.
+
+#: Tokens of a text, samples of a sound, and the size of an image, if a configuration does not say.
+_TOKENS, _SAMPLES, _PIXELS, _FRAMES = 16, 16000, 224, 16
+#: Inputs that go with another.
+_COMPANIONS: Final = {
+    "input_ids": ("attention_mask", "bbox", "pixel_values", "decoder_input_ids"),
+    "pixel_values": ("input_ids", "decoder_input_ids"),
+    "input_features": ("decoder_input_ids", "input_ids"),
+}
+
+
+def example_inputs(torch: Any, module: Any, wanted: Wanted) -> dict[str, Any]:
+    """Return the inputs of a model of transformers by name.
+
+    They are the main input of its class and those that the model does not run without: masks, the
+    tokens of a decoder, the image beside a text.
+    """
+    config, main = module.config, module.main_input_name
+    taken = inspect.signature(module.forward).parameters
+    names = [main]
+    for name in _COMPANIONS.get(main, ()):
+        if name in taken and _is_needed(name, main, config):
+            names.append(name)
+    inputs = {}
+    for name in names:
+        if name not in _MAKERS:
+            message = f"its main input is {name}, for which there is no example"
+            hint = "write a Python file with a function that returns the model and its arguments"
+            raise fail("frontend-failed", wanted.shown, message, hint)
+        inputs[name] = _MAKERS[name](torch, module, wanted, name)
+    wanted.refuse_unused(names, ("batch", "sequence"))
+    return inputs
+
+
+def _is_needed(name: str, main: str, config: Any) -> bool:
+    if name == "decoder_input_ids":
+        return bool(config.is_encoder_decoder)
+    if name == "bbox":
+        return hasattr(config, "max_2d_position_embeddings")
+    both = hasattr(config, "text_config") and hasattr(config, "vision_config")
+    return name == "attention_mask" or (both and main != name)
+
+
+def _value(config: Any, names: Sequence[str], default: Any) -> Any:
+    """Return what a configuration says by one of several names, or a part of it says."""
+    for part in _parts(config):
+        for name in names:
+            value = getattr(part, name, None)
+            if value is not None:
+                return value
+    return default
+
+
+def _parts(config: Any) -> Iterator[Any]:
+    yield config
+    for name in ("text_config", "vision_config", "audio_config", "encoder", "backbone_config"):
+        part = getattr(config, name, None)
+        if part is not None:
+            yield part
+
+
+def _tokens(torch: Any, module: Any, wanted: Wanted, name: str) -> Any:
+    size = wanted.size("batch", 1), wanted.size("sequence", _TOKENS)
+    shape = wanted.shape(name, size)
+    words = _value(module.config, ("vocab_size",), 2)
+    words = words[0] if isinstance(words, (list, tuple)) else words
+    generator = torch.Generator().manual_seed(SEED)
+    return torch.randint(min(10, words - 1), words, shape, generator=generator)
+
+
+def _mask(torch: Any, module: Any, wanted: Wanted, name: str) -> Any:
+    size = wanted.size("batch", 1), wanted.size("sequence", _TOKENS)
+    shape = wanted.shapes.get(name) or wanted.shapes.get("input_ids") or size
+    wanted.used.add(name)
+    return torch.ones(tuple(shape), dtype=torch.long)
+
+
+def _boxes(torch: Any, module: Any, wanted: Wanted, name: str) -> Any:
+    size = wanted.size("batch", 1), wanted.size("sequence", _TOKENS), 4
+    return torch.ones(wanted.shape(name, size), dtype=torch.long)
+
+
+def _image(torch: Any, module: Any, wanted: Wanted, name: str) -> Any:
+    config = module.config
+    size = _value(config, ("image_size", "input_size"), _PIXELS)
+    if isinstance(size, dict):
+        size = [size["height"], size["width"]]
+    if not isinstance(size, (list, tuple)):
+        size = [size, size]
+    channels = _value(config, ("num_channels", "in_channels", "in_chans"), 3)
+    frames: list[int] = []
+    if hasattr(config, "num_frames") or hasattr(config, "tubelet_size"):
+        frames = [_value(config, ("num_frames", "frames_per_clip"), _FRAMES)]
+    shape = (wanted.size("batch", 1), *frames, channels, *list(size)[-2:])
+    return random_numbers(torch, wanted.shape(name, shape))
+
+
+def _features(torch: Any, module: Any, wanted: Wanted, name: str) -> Any:
+    """Return a spectrogram; models of Whisper have its bands first, others its frames."""
+    config = module.config
+    bands = _value(config, ("num_mel_bins", "input_feat_per_channel", "feature_size"), 80)
+    batch = wanted.size("batch", 1)
+    frames = _value(config, ("max_source_positions",), 0)
+    shape = (batch, bands, 2 * frames) if config.model_type == "whisper" else (batch, 100, bands)
+    return random_numbers(torch, wanted.shape(name, shape))
+
+
+def _values(torch: Any, module: Any, wanted: Wanted, name: str) -> Any:
+    """Return a spectrogram for models that say how long theirs is; the samples of a sound for others."""
+    config, batch = module.config, wanted.size("batch", 1)
+    if hasattr(config, "num_mel_bins") and hasattr(config, "max_length"):
+        shape: tuple[int, ...] = batch, config.max_length, config.num_mel_bins
+    elif hasattr(config, "audio_channels") or hasattr(config, "codebook_size"):
+        shape = batch, getattr(config, "audio_channels", 1), _SAMPLES
+    else:
+        shape = batch, _SAMPLES
+    return random_numbers(torch, wanted.shape(name, shape))
+
+
+_MAKERS: Final[dict[str, Callable[..., Any]]] = {
+    "input_ids": _tokens,
+    "decoder_input_ids": _tokens,
+    "attention_mask": _mask,
+    "bbox": _boxes,
+    "pixel_values": _image,
+    "pixel_values_videos": _image,
+    "input_features": _features,
+    "input_values": _values,
+}
+
 
 #: Task -> the class of transformers that makes a model for it.
 TASKS: Final = {

@@ -25,8 +25,13 @@ from tosa_convert.frontends.onnx.import_model import import_model
 from tosa_convert.frontends.onnx.shapes import doubtful_nodes, infer
 from tosa_convert.frontends.onnx.versions import OPSET, newer
 from tosa_convert.frontends.onnx.weights import Weights, load
-from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, Value
-from tosa_convert.frontends.process.request import CONSTANTS, Request
+from tosa_convert.frontends.process.request import (
+    CONSTANTS,
+    PROGRAM_FILE,
+    Interface,
+    Request,
+    Value,
+)
 from tosa_convert.frontends.torch.cut import Cutter
 from tosa_convert.frontends.torch.dialect import (
     NOT_CONVERTED,

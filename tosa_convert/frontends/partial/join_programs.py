@@ -10,7 +10,7 @@ import numpy as np
 
 from tosa_convert.errors import fail
 from tosa_convert.formats.read import open_input, read
-from tosa_convert.frontends.process.interface import CONSTANTS_FILE, Part, Value, Whole
+from tosa_convert.frontends.process.request import CONSTANTS_FILE, Part, Value, Whole
 from tosa_convert.graph.constant import Constant, constant_of
 from tosa_convert.graph.derived import unused_name
 from tosa_convert.graph.dtypes import DTYPES, DType, dtype

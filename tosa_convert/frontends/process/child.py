@@ -20,14 +20,15 @@ from pathlib import Path
 from typing import Final
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.frontends.process.interface import (
+from tosa_convert.frontends.process.python_file import assumed
+from tosa_convert.frontends.process.request import (
     INSTALLED_FILE,
     INTERFACE_FILE,
+    REQUEST_FILE,
     Interface,
+    Request,
     say_stage,
 )
-from tosa_convert.frontends.process.python_file import assumed
-from tosa_convert.frontends.process.request import REQUEST_FILE, Request
 from tosa_convert.frontends.table import Frontend, absent, all_installed, frontend
 from tosa_convert.process.workers import serve
 

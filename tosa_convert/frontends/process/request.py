@@ -1,4 +1,4 @@
-"""What a converter is asked to do, as a value and as JSON."""
+"""What a converter is asked to do, and what it returns beside the program."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, is_dataclass
 from functools import cache
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Final, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from tosa_convert.errors import Finding, TosaConvertError
+from tosa_convert.frontends.partial.programs import Cut
 from tosa_convert.io.options import Narrow
 from tosa_convert.records import dataclass, field
 
@@ -144,3 +146,176 @@ def _open_sizes(
                     if size == "?"
                     else f"set it: --input-shape {size}=8",
                 )
+
+
+# --------------------------------------------------------------------------------------------------
+# what a converter returns beside the program: names, states, what did not lower, what was done.
+
+#: Files in the folder that parent and child share.
+PROGRAM_FILE: Final = "program.mlirbc"
+INTERFACE_FILE: Final = "interface.json"
+STATE_FILE: Final = "state.npz"
+CONSTANTS_FILE: Final = "constants.npz"
+INSTALLED_FILE: Final = "installed.json"
+#: What the converter does now, in a few words.
+STAGE_FILE: Final = "stage"
+
+
+def say_stage(folder: Path, words: str) -> None:
+    """Say what is done now, for the parent that waits."""
+    (folder / STAGE_FILE).write_text(words, encoding="utf-8")
+
+
+@dataclass(slots=True, kw_only=True)
+class Value:
+    """An input or an output in the framework's words.
+
+    name: what the framework calls it. dtype: its element type there, such as "int64", "" if unknown.
+    shape: its sizes; -1 where they are dynamic, None if unknown.
+    scale, zero_point: an integer i means scale * (i - zero_point); None if it is not quantised.
+    """
+
+    name: str
+    dtype: str = ""
+    shape: tuple[int, ...] | None = None
+    scale: float | None = None
+    zero_point: int = 0
+
+
+def scale_text(scale: float, zero_point: int) -> str:
+    """Return a scale with all digits that FP32 has.
+
+    Example:
+        >>> scale_text(0.024480115622282028, -128)
+        'scale 0.0244801156 zero point -128'
+    """
+    return f"scale {scale:.9g} zero point {zero_point}"
+
+
+@dataclass(slots=True, kw_only=True)
+class State:
+    """A value that a call changes and the next call sees.
+
+    name: what the framework calls it.
+    argument, result: its positions among all arguments and results of the lowered function; None if the
+        function does not take it, or does not change it.
+    array: its key in `state.npz`, with the value before the first call.
+    """
+
+    name: str
+    argument: int | None
+    result: int | None
+    array: str
+
+
+@dataclass(slots=True, kw_only=True)
+class NotLowered:
+    """Operators that have no lowering.
+
+    operator: in the framework's words. where: the first of them, in the source.
+    count: how many there are. reason: why. hint: what would help.
+    index: the number of an operator of a TFLite model; None for others.
+    """
+
+    operator: str
+    where: str = ""
+    count: int = 1
+    reason: str = ""
+    hint: str = ""
+    index: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Part:
+    """A program in a file of its own, of several that are one together.
+
+    file: a `.tosa` file of the folder.
+    inputs, outputs: values of the whole, in the order of the file's.
+    """
+
+    file: str
+    inputs: list[str]
+    outputs: list[str]
+
+
+@dataclass(slots=True, kw_only=True)
+class Whole:
+    """A program in parts, in place of `program.mlirbc`.
+
+    parts: in an order in which they can be run.
+    values: its arguments and results, and what the parts take and give: their types.
+    inputs, outputs: the arguments and results, in order, states among them.
+    constants: value -> its key in `constants.npz`.
+    """
+
+    parts: list[Part]
+    values: list[Value]
+    inputs: list[str]
+    outputs: list[str]
+    constants: dict[str, str]
+
+
+@dataclass(slots=True, kw_only=True)
+class Interface:
+    """The result of a converter, beside `program.mlirbc`.
+
+    inputs, outputs: in the order of the lowered function, without states.
+    states: become variables of the program.
+    not_lowered: the operators that have no lowering. If there are any, the program is that of the other
+        operators, or there is none.
+    remarks: what was changed, for the user.
+    versions: distribution -> version, of what took part.
+    model: a file of the folder, which was converted in place of the source, such as the TFLite model of
+        a Keras model; else "".
+    original: a file of the folder that describes the source to what runs it for `--check`; "" where that
+        is the model itself.
+    input_order, output_order: positions of the inputs and outputs in the order of the user's model;
+        empty where it is that of the lowered function.
+    function: the function of the program that is the model, if there are others; else "".
+    operators: name of a tensor -> the number of the operator of a TFLite model that makes it.
+    kinds: name of a tensor -> what that operator is called.
+    places: of a model that was made from the source: name of a tensor -> the location in the source of
+        what makes it, as MLIR has it.
+    absent: the distributions that the frontend needs and this Python does not have.
+    findings: an expected failure, which the parent raises.
+    cut: what was cut out of the program, if that was asked for and necessary. `inputs` and `outputs` are
+        then all arguments and results of the program.
+    whole: the program, if the converter wrote it as parts; there is no `program.mlirbc` then.
+    """
+
+    inputs: list[Value] = field(default_factory=list)
+    outputs: list[Value] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
+    not_lowered: list[NotLowered] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    model: str = ""
+    original: str = ""
+    input_order: list[int] = field(default_factory=list)
+    output_order: list[int] = field(default_factory=list)
+    function: str = ""
+    operators: Mapping[str, int] = field(default_factory=dict)
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
+    absent: list[str] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    cut: Cut | None = None
+    whole: Whole | None = None
+
+    def to_json(self) -> str:
+        """Return the interface as JSON; `from_json` is the way back.
+
+        Example:
+            >>> interface = Interface(inputs=[Value(name="x", dtype="int8", shape=(1, 2))])
+            >>> Interface.from_json(interface.to_json()) == interface
+            True
+        """
+        return json.dumps(asdict(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Interface:
+        """Return the interface of a JSON text that `to_json` made."""
+        row = json.loads(text)
+        if not row:
+            raise ValueError("it is empty")
+        return restored(cls, row)

@@ -12,8 +12,13 @@ from typing import Final
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.frontends.process.child import SERVE, STARTED_FILE
-from tosa_convert.frontends.process.interface import INSTALLED_FILE, INTERFACE_FILE, Interface
-from tosa_convert.frontends.process.request import REQUEST_FILE, Request
+from tosa_convert.frontends.process.request import (
+    INSTALLED_FILE,
+    INTERFACE_FILE,
+    REQUEST_FILE,
+    Interface,
+    Request,
+)
 from tosa_convert.frontends.table import Frontend, Installed, all_installed, frontend, missing
 from tosa_convert.process.child import (
     Ended,

@@ -21,15 +21,14 @@ from tosa_convert.frontends.jax.lowering import Arguments, lower_function, use_c
 from tosa_convert.frontends.jax.scope import NotLowered
 from tosa_convert.frontends.jax.source import Place, place_of_location
 from tosa_convert.frontends.jax.walk import Problem, Walk
-from tosa_convert.frontends.module_functions import (
+from tosa_convert.frontends.module_header import (
     MAIN,
     argument_names,
     choose_function,
     result_names,
     unique,
 )
-from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface
-from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.process.request import PROGRAM_FILE, Interface, Request
 from tosa_convert.frontends.stablehlo import elementwise, quantised, run_module, structured
 from tosa_convert.frontends.stablehlo.attributes import shape_of
 from tosa_convert.frontends.stablehlo.evaluate import SCOPE, Evaluator

@@ -15,12 +15,7 @@ from jax.extend.mlir.dialects import stablehlo
 from jaxlib import _jax
 
 from tosa_convert.errors import fail
-from tosa_convert.frontends.module_functions import (
-    MAIN,
-    functions,
-    set_argument_types,
-    symbol,
-)
+from tosa_convert.frontends.module_header import MAIN, functions, set_argument_types, symbol
 from tosa_convert.frontends.process.request import Request
 from tosa_convert.frontends.stablehlo.quantised import with_encodings
 

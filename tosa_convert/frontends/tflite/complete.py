@@ -19,17 +19,15 @@ from tosa_convert.builder.edit import change_blocks
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.formats.read import open_input
 from tosa_convert.formats.write import save
-from tosa_convert.frontends.main_block import with_main
-from tosa_convert.frontends.partial.cut import CutOperator
-from tosa_convert.frontends.process.interface import PROGRAM_FILE
-from tosa_convert.frontends.process.request import Request
-from tosa_convert.frontends.read_result import read_program
-from tosa_convert.frontends.source_places import name_of
+from tosa_convert.frontends.partial.programs import CutOperator
+from tosa_convert.frontends.process.request import PROGRAM_FILE, Request
+from tosa_convert.frontends.read_result import read_program, with_main
 from tosa_convert.frontends.tflite.lowerings.find import DECOMPOSITIONS, Decomposed, Wanted
 from tosa_convert.frontends.tflite.lowerings.lowering import Given, OtherFormError, group_of
 from tosa_convert.frontends.tflite.lowerings.writer import Writer
 from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
 from tosa_convert.frontends.tflite.read import TfliteFile
+from tosa_convert.frontends.unlowered import name_of
 from tosa_convert.graph.derived import unused_name
 from tosa_convert.graph.model import Block, Graph, Operator, Region
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, IDENTITY

@@ -12,8 +12,13 @@ from typing import Any, Final
 import tosa_converter_for_tflite as converter
 
 from tosa_convert.errors import Finding, TosaConvertError, fail
-from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, NotLowered, Value
-from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.process.request import (
+    PROGRAM_FILE,
+    Interface,
+    NotLowered,
+    Request,
+    Value,
+)
 from tosa_convert.frontends.tflite.edit_bytes import (
     reached,
     with_axes_from_start,

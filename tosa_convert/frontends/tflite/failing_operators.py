@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Final, NoReturn
 
-from tosa_convert.frontends.process.interface import NotLowered
-from tosa_convert.frontends.source_places import place_text
+from tosa_convert.frontends.process.request import NotLowered
 from tosa_convert.frontends.tflite.edit_bytes import without_operators
 from tosa_convert.frontends.tflite.read import TfliteFile, operator_name
+from tosa_convert.frontends.unlowered import place_text
 
 #: Types of tensors whose operators are not tried alone: a handle of a variable is made by
 #: another operator.

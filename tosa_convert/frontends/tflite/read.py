@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Final
 
 from tosa_convert.errors import fail, near_match
-from tosa_convert.frontends.source_places import place_text
+from tosa_convert.frontends.unlowered import place_text
 from tosa_convert.io.flatbuffer_tables import FlatbufferError, Table, root_table
 from tosa_convert.records import dataclass, field
 

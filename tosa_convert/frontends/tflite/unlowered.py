@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tosa_convert.frontends.process.interface import NotLowered
-from tosa_convert.frontends.source_places import place_text
+from tosa_convert.frontends.process.request import NotLowered
 from tosa_convert.frontends.tflite.read import TfliteFile, operator_name
+from tosa_convert.frontends.unlowered import place_text
 
 #: The operator that Vela puts in the place of those that it has compiled for an Ethos-U.
 _COMPILED: Final = "ethos-u"

@@ -12,16 +12,16 @@ import torch
 from torch._subclasses.fake_tensor import UnsupportedOperatorException
 from torch.export.graph_signature import InputKind
 
-from tosa_convert.frontends.examples import write_examples
-from tosa_convert.frontends.process.interface import (
+from tosa_convert.frontends.lower_model import write_examples
+from tosa_convert.frontends.process.request import (
     PROGRAM_FILE,
     STATE_FILE,
     Interface,
+    Request,
     State,
     Value,
     say_stage,
 )
-from tosa_convert.frontends.process.request import Request
 from tosa_convert.frontends.torch.complex_pairs import (
     has_complex_tensors,
     refuse_complex_inputs,

@@ -13,7 +13,7 @@ from typing import Any, Final
 from torch_mlir import ir
 
 from tosa_convert.errors import fail
-from tosa_convert.frontends.module_functions import (
+from tosa_convert.frontends.module_header import (
     argument_names,
     choose_function,
     functions,
@@ -21,8 +21,7 @@ from tosa_convert.frontends.module_functions import (
     set_argument_types,
     symbol,
 )
-from tosa_convert.frontends.process.interface import PROGRAM_FILE, Interface, Value
-from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.process.request import PROGRAM_FILE, Interface, Request, Value
 from tosa_convert.frontends.torch.cut import Cutter
 from tosa_convert.frontends.torch.dialect import (
     TO_TOSA,

@@ -9,9 +9,8 @@ from typing import Any, Final
 from torch_mlir import ir
 from torch_mlir.dialects import func as func_dialect
 
-from tosa_convert.frontends.advice import advice
-from tosa_convert.frontends.partial.cut import Cut, CutOperator, Operand
-from tosa_convert.frontends.process.interface import Interface, Value
+from tosa_convert.frontends.partial.programs import Cut, CutOperator, Operand
+from tosa_convert.frontends.process.request import Interface, Value
 from tosa_convert.frontends.torch.dialect import (
     TENSOR,
     NotLoweredError,
@@ -22,6 +21,7 @@ from tosa_convert.frontends.torch.dialect import (
     unlowered_operations,
 )
 from tosa_convert.frontends.torch.unlowered_report import place
+from tosa_convert.frontends.unlowered import advice
 from tosa_convert.records import dataclass, field
 
 #: Times that operators are cut out of one module: without some, others come to light.

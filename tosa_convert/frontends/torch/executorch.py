@@ -15,20 +15,19 @@ from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 from torch.export.graph_signature import InputKind, OutputKind, TensorArgument
 
 from tosa_convert.errors import fail
-from tosa_convert.frontends.advice import advice
-from tosa_convert.frontends.examples import write_examples
-from tosa_convert.frontends.partial.cut import Cut, CutOperator, Operand
-from tosa_convert.frontends.process.interface import (
+from tosa_convert.frontends.lower_model import write_examples
+from tosa_convert.frontends.partial.programs import Cut, CutOperator, Operand
+from tosa_convert.frontends.process.request import (
     CONSTANTS_FILE,
     STATE_FILE,
     Interface,
     NotLowered,
     Part,
+    Request,
     State,
     Value,
     Whole,
 )
-from tosa_convert.frontends.process.request import Request
 from tosa_convert.frontends.torch.executorch_graph import (
     Boundary,
     Reading,
@@ -57,6 +56,7 @@ from tosa_convert.frontends.torch.signature import (
     user_inputs,
 )
 from tosa_convert.frontends.torch.unlowered_report import locate, place
+from tosa_convert.frontends.unlowered import advice
 from tosa_convert.records import dataclass, field
 
 _INTEGERS: Final = "TOSA-1.0+INT"

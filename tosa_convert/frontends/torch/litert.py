@@ -11,9 +11,8 @@ import torch
 from litert_torch.quantize import pt2e_quantizer, quant_config
 from torch.utils import _pytree as pytree
 
-from tosa_convert.frontends.examples import write_examples
-from tosa_convert.frontends.process.interface import Interface, NotLowered, Value
-from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.lower_model import write_examples
+from tosa_convert.frontends.process.request import Interface, NotLowered, Request, Value
 from tosa_convert.frontends.tflite.convert import lower_file
 from tosa_convert.frontends.torch.export import (
     arrays_of,

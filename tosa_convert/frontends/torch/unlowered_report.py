@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from tosa_convert.frontends.advice import advice
-from tosa_convert.frontends.process.interface import NotLowered
+from tosa_convert.frontends.process.request import NotLowered
+from tosa_convert.frontends.unlowered import advice
 
 if TYPE_CHECKING:
     from tosa_convert.frontends.torch.dialect import Unlowered

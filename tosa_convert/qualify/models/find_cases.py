@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from tosa_convert.errors import Finding, Findings, TosaConvertError, fail
-from tosa_convert.frontends.recognize import recognize
-from tosa_convert.frontends.table import frontend
+from tosa_convert.frontends.table import frontend, recognize
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import Shape, fits, load_npz
 from tosa_convert.golden.backends.fingerprint import files_of_python

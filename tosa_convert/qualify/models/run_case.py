@@ -12,13 +12,11 @@ from typing import Any, Final
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.write import dumps, stamp
-from tosa_convert.frontends.examples import WANTED
-from tosa_convert.frontends.lower_model import FrontendOptions, Lowered, lowered
+from tosa_convert.frontends.lower_model import WANTED, FrontendOptions, Lowered, lowered
 from tosa_convert.frontends.process.request import CONSTANTS
 from tosa_convert.frontends.process.run import packages_of, server_of
-from tosa_convert.frontends.recognize import recognize
-from tosa_convert.frontends.table import FRONTENDS, missing
-from tosa_convert.frontends.unlowered_error import operator_and_count
+from tosa_convert.frontends.table import FRONTENDS, missing, recognize
+from tosa_convert.frontends.unlowered import operator_and_count
 from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.arrays.npz import save_npz

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tosa_convert.errors import fail
-from tosa_convert.frontends.partial.cut import Cut, CutOperator, Operand
-from tosa_convert.frontends.process.interface import NotLowered
-from tosa_convert.frontends.source_places import place_text
+from tosa_convert.frontends.partial.programs import Cut, CutOperator, Operand
+from tosa_convert.frontends.process.request import NotLowered
 from tosa_convert.frontends.tflite.edit_bytes import reached
 from tosa_convert.frontends.tflite.lowerings import (
     activations,
@@ -37,6 +36,7 @@ from tosa_convert.frontends.tflite.lowerings.lowering import (
     is_found,
 )
 from tosa_convert.frontends.tflite.read import Operator, TfliteFile, expected_form, operator_name
+from tosa_convert.frontends.unlowered import place_text
 from tosa_convert.records import NamedTuple
 
 _OPEN: Final = "it cannot be replaced because sizes are not fixed"

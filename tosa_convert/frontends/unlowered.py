@@ -1,0 +1,261 @@
+"""Operators that do not lower: the error, where they are in the source, and what would help."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Protocol
+
+from tosa_convert.errors import Finding
+from tosa_convert.frontends.process.request import NotLowered
+
+if TYPE_CHECKING:
+    from tosa_convert.graph.model import Graph
+
+
+# -- what would help with operators that do not lower, by framework and operator -------------------
+
+_TFLITE: Final = (
+    (r"(?i)^embedding_lookup$", "use a gather: tf.gather(table, ids)"),
+    (
+        r"(?i)^cumsum$",
+        "give the input fixed sizes and a constant axis, or multiply by a triangular matrix",
+    ),
+    (
+        r"(?i)^topk_v2$",
+        "give the input fixed sizes and the count as a constant, or select on the host",
+    ),
+    (
+        r"(?i)^conv_3d_transpose$",
+        "give the input fixed sizes, float32 elements and constant weights",
+    ),
+    (
+        r"(?i)^slice$",
+        "give begin and size as constants: TOSA has no slice that starts at a computed position",
+    ),
+    (
+        r"(?i)^dynamic_update_slice$",
+        "select with a mask: tf.where(tf.range(n) == position, update, old)",
+    ),
+    (
+        r"(?i)^rfft2d$",
+        "compute the spectrum on the host, or as a product with the matrix of the transform",
+    ),
+)
+_TORCH: Final = (
+    (
+        r"^com\.microsoft\.(?!Tokenizer)|SimplifiedLayerNorm",
+        "onnxruntime's optimisations made it: convert the model from before them, or save it with"
+        " ORT_ENABLE_BASIC",
+    ),
+    (r"^an input$|Tokenizer", "leave what is done with text to the program around the network"),
+    (r"onnx\.ZipMap", "convert with options={'zipmap': False}, so that the result is a tensor"),
+    (
+        r"dropout|bernoulli|aten\.rand|normal_|normal\b|multinomial|poisson|exponential|onnx\.(Random|Multi)",
+        "TOSA has no random numbers: export in evaluation mode, or make the noise an input",
+    ),
+    (
+        r"nonzero|unique|masked_select|bincount|NonZero|NonMaxSuppression|Compress|Unique",
+        "the size of its result depends on the data, and TOSA's shapes are static: select with a mask"
+        " of fixed size, or leave it to the program around the network",
+    ),
+    (
+        r"complex|fft|stft|view_as_real|DFT|STFT|polar",
+        "TOSA computes on real tensors: take and return these, and write a transform of another form"
+        " as a product with a matrix of cosines and one of sines",
+    ),
+    (
+        r"linalg|cholesky|\binv|\bqr|\bsvd|Det$",
+        "it is an algorithm with loops: compute it outside the network",
+    ),
+    (
+        r"size\.int|Int\.Tensor|Int\.bool|Bool\.|\.item|sym_|runtime\.assert|onnx\.(Range|Shape)",
+        "a size is computed at run time: fix the sizes of the inputs with --input-shape",
+    ),
+    (r"per_channel", "convert with --via executorch or --via litert-torch, or quantise per tensor"),
+    (
+        r"Loop|Scan|prim\.If|higher_order|cond|while",
+        "unroll it, or use torch.where: torch-mlir has no control flow for TOSA",
+    ),
+    (r"ReverseSequence", "gather the steps in the reversed order of each row"),
+    (r"Sequence|Optional|String|onnx\.(Regex|Label)", "TOSA has tensors of numbers only"),
+    (
+        r"QLinear|Integer|DynamicQuantize|onnx\.Q[A-Z]",
+        "export the form with QuantizeLinear and DequantizeLinear around float operators (QDQ)",
+    ),
+    (r"onnx\.(LSTM|GRU|RNN)\b", "unroll it: torch exports a loop over cells as simple operators"),
+    (r"bicubic|cubic", "use bilinear or nearest interpolation"),
+    (
+        r"sort|topk|TopK|kthvalue|median",
+        "TOSA does not sort: use max and argmax for the largest, or sort outside the network",
+    ),
+    (r"loss|Loss", "compute the loss outside the network, which inference does not need"),
+    (r"_backward", "export the forward pass only"),
+)
+#: Framework -> pattern of an operator's name, and what would help. The first that matches counts. The
+#: operators of ONNX become torch's on their way.
+_ADVICE: Final[Mapping[str, tuple[tuple[str, str], ...]]] = {
+    "tflite": _TFLITE,
+    "torch": _TORCH,
+    "onnx": _TORCH,
+}
+_OTHERWISE: Final = "write it with other operators, or leave it to the caller with --partial"
+
+
+def advice(framework: str, operator: str) -> str:
+    """Return what would help with an operator of a framework.
+
+    Example:
+        >>> advice("torch", "aten.nll_loss_forward")
+        'compute the loss outside the network, which inference does not need'
+        >>> advice("tflite", "EMBEDDING_LOOKUP")
+        'use a gather: tf.gather(table, ids)'
+    """
+    rows = _ADVICE[framework]
+    return next((text for pattern, text in rows if re.search(pattern, operator)), _OTHERWISE)
+
+
+# -- what locations name: tensors of a TFLite model, and the source from which it was made ---------
+
+#: In a location: the name of a tensor, and the TFLite file.
+_TENSOR: Final = re.compile(r'"((?:[^"\\]|\\.)*)"\("(?:[^"\\]|\\.)*":0:0\)')
+#: The first name of a location; a file is not one.
+_NAME: Final = re.compile(r'^loc\((?:callsite\()?(?:fused\[)?"((?:[^"\\]|\\.)*)"(?!:)')
+#: A file and a line.
+_LINE: Final = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):')
+
+
+def with_places(graph: Graph, places: Mapping[str, str], *, has_full_paths: bool) -> Graph:
+    """Make places in the source the locations of the graph's operators.
+
+    Example:
+        >>> from tosa_convert.builder import Builder
+        >>> b = Builder("main")
+        >>> b.output(b.abs(b.input("x", "fp32", (1,))))
+        >>> graph = b.graph()
+        >>> graph.main.operators[0].location = 'loc("a"("m.tflite":0:0))'
+        >>> places = {"a": 'loc("head/abs"("/home/net.py":9:0))'}
+        >>> with_places(graph, places, has_full_paths=False).main.operators[0].location
+        'loc("head/abs"("net.py":9:0))'
+    """
+
+    def place(found: re.Match[str]) -> str:
+        text = places.get(found[1], "").removeprefix("loc(").removesuffix(")")
+        if not text:
+            return found[0]
+        if has_full_paths:
+            return text
+        return _LINE.sub(lambda line: f'"{os.path.basename(line[1])}":{line[2]}:', text)
+
+    for block in (block for region in graph.regions for block in region.blocks):
+        for operator in block.operators:
+            operator.location = _TENSOR.sub(place, operator.location)
+    return graph
+
+
+def place_text(index: int, *tensors: str) -> str:
+    """Return where an operator is, for messages.
+
+    That is its position, and the names of the tensors that it makes.
+    """
+    made = ", ".join(f'"{name}"' for name in tensors)
+    return f"operator {index}, which makes {made}"
+
+
+def line_of(location: str) -> str:
+    """File and line of a location, as messages have them; "" if it has none.
+
+    Example:
+        >>> line_of('loc("head/abs"("/home/net.py":9:0))')
+        '/home/net.py:9'
+    """
+    found = _LINE.search(location)
+    return f"{found[1]}:{found[2]}" if found else ""
+
+
+def name_of(location: str) -> str:
+    """Return the name in a location such as `loc("x"("model.tflite":0:0))`; of several, the first.
+
+    Example:
+        >>> name_of('loc("/embed/Gather")')
+        '/embed/Gather'
+    """
+    found = _NAME.match(location)
+    return found[1] if found else ""
+
+
+#: Operations that only accompany others: constants of operators that stayed, and ends of regions.
+_COMPANIONS: Final = frozenset(
+    {"tfl.pseudo_qconst", "tfl.pseudo_const", "tfl.no_value", "tfl.yield"}
+)
+
+_NO_LOWERING: Final = " has no lowering to TOSA"
+
+
+class Operation(Protocol):
+    """An operation that stayed: its name with the dialect, and its location."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def where(self) -> str: ...
+
+
+def leftover_rows(
+    operations: Sequence[Operation],
+    places: Mapping[str, int],
+    source_places: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[NotLowered]:
+    """Iterate over rows, one for each operator that stayed.
+
+    places: name of a tensor -> the number of the operator that makes it.
+    source_places: name of a tensor -> a location in the source, for a model that was made from it.
+    """
+    for operation in operations:
+        if operation.name in _COMPANIONS:
+            continue
+        name = operation.name.partition(".")[2]
+        tensor = name_of(operation.where)
+        index = places.get(tensor)
+        yield NotLowered(
+            operator=name.upper() if operation.name.startswith("tfl.") else operation.name,
+            where=line_of(source_places.get(tensor, ""))
+            or (operation.where if index is None else place_text(index, tensor)),
+            hint=advice("tflite", name),
+            index=index,
+        )
+
+
+def findings(rows: Sequence[NotLowered], source: str) -> Iterator[Finding]:
+    """Iterate over findings "not-lowered": one for each row, with the count of equal operators."""
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row.operator] = counts.get(row.operator, 0) + row.count
+    for row in rows:
+        count = counts[row.operator]
+        times = f", {count} times" if count > 1 else ""
+        reason = f": {row.reason}" if row.reason else ""
+        where = f"{source}: {row.where}" if row.where else source
+        message = f"{row.operator}{_NO_LOWERING}{times}{reason}"
+        hint = row.hint or (advice("tflite", row.operator) if row.index is not None else "")
+        yield Finding("not-lowered", where, message, hint)
+
+
+def operator_and_count(finding: Finding) -> tuple[str, int] | None:
+    """Return the operator of a finding of `findings`, and its count; None for another.
+
+    Example:
+        >>> row = NotLowered(operator="CUMSUM", count=3)
+        >>> [operator_and_count(finding) for finding in findings([row], "m.tflite")]
+        [('CUMSUM', 3)]
+    """
+    if finding.code != "not-lowered":
+        return None
+    name, separator, rest = finding.message.partition(_NO_LOWERING)
+    if not separator:
+        return None
+    times = re.match(r", (\d+) times", rest)
+    return name, int(times[1]) if times else 1
