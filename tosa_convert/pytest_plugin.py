@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from tosa_convert.golden.accuracy.user_tolerances import Tolerances
+    from tosa_convert.golden.accuracy.criteria import Tolerances
 
 #: The file that makes a folder an official case, and the one that makes it a saved case.
 _OFFICIAL: Final = "desc.json"
@@ -248,7 +248,7 @@ class CheckItem(_Item):
     def runtest(self) -> None:
         """Run the program on both sides, and compare."""
         from tosa_convert.errors import TosaConvertError, printable
-        from tosa_convert.golden.checking.seeds import bisect_command, check_seeds
+        from tosa_convert.golden.checking.check import bisect_command, check_seeds
 
         against = self.config.getoption("--tosa-against")
         seeds = self.config.getoption("--tosa-seeds")
@@ -323,7 +323,7 @@ def assert_tosa_equal() -> Callable[..., None]:
 def _assert_equal(expected: Any, actual: Any, *, tolerances: Tolerances | None = None) -> None:
     __tracebackhide__ = True
     from tosa_convert.golden.accuracy.comparison import compare
-    from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES
+    from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES
 
     given = NO_TOLERANCES if tolerances is None else tolerances
     result = compare(_by_name(expected), _by_name(actual), tolerances=given)

@@ -32,8 +32,7 @@ from tosa_convert.frontends.lower_model import WANTED, FrontendOptions, lowered
 from tosa_convert.frontends.process.run import server_of
 from tosa_convert.frontends.quantization_parameters import scales_of
 from tosa_convert.frontends.table import on_route, recognize
-from tosa_convert.golden.backends.kept_workers import KeptWorkers
-from tosa_convert.golden.backends.process import Machine
+from tosa_convert.golden.backends.process import KeptWorkers, Machine
 from tosa_convert.golden.models.compare_model import compare_model
 from tosa_convert.io import log
 from tosa_convert.io.options import ReadOptions

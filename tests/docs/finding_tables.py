@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from oracle.scoreboard import CONSUMERS, RESULTS
 
-from tosa_convert.golden.backends.adapters import ADAPTERS
+from tosa_convert.golden.backends.runners import ADAPTERS
 from tosa_convert.qualify.campaign.findings import known_key
 
 FINDINGS: Final = RESULTS.parent

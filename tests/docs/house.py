@@ -132,7 +132,7 @@ EXCEPTIONS: dict[str, tuple[set[str], str]] = {
     ),
     "frontends.extension": ({"formats.write"}, "writes the program for the parent process"),
     "frontends.recipes": ({"builder"}, "writes with a builder that a frontend hands over"),
-    "golden.backends.tflite_tensors": (
+    "golden.backends.tflite_model": (
         {"frontends", "frontends.tflite.read"},
         "pairs the tensors of a TFLite file with those of a program",
     ),
@@ -222,8 +222,8 @@ BY_STRING: dict[str, str] = {
     "tosa_convert/frontends/lower_model.py": "a file that another process runs, which finds this package",
     "tosa_convert/frontends/process/child.py": "imports the converter that it was asked for",
     "tosa_convert/frontends/process/run.py": "the child's start, which finds this package",
-    "tosa_convert/golden/backends/kept_workers.py": "the start of a process, which finds this package",
-    "tosa_convert/golden/backends/warm_up.py": "imports the packages of a backend, by name",
+    "tosa_convert/golden/backends/process.py": "the start of a process, which finds this package",
+    "tosa_convert/golden/backends/process.py": "imports the packages of a backend, by name",
     "tosa_convert/cli/main.py": "the table of verbs: only the verb that was asked for is imported",
     "tosa_convert/cli/plain.py": "the table of small jobs: only the work that was asked for is imported",
     "tosa_convert/formats/bindings/packages.py": "imports MLIR's packages, whose names it finds",

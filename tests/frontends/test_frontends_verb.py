@@ -16,7 +16,7 @@ import pytest
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
 from tosa_convert.frontends.table import FRONTENDS, RUNTIMES
-from tosa_convert.golden.models.requirements import require_for_check
+from tosa_convert.golden.models.compare_model import require_for_check
 
 if sys.version_info >= (3, 11):
     import tomllib

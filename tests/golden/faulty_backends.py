@@ -16,7 +16,7 @@ from golden.conftest import Builder
 from golden.honest_backends import HonestBackend
 
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.slots import Slot
+from tosa_convert.golden.arrays.npz import Slot
 from tosa_convert.graph import Block, Graph, Operator, Region, dtype, operator
 from tosa_convert.graph.constant import constant_of
 from tosa_convert.graph.dtypes import NanPropagationMode

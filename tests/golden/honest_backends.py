@@ -15,12 +15,11 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from tosa_convert.golden.accuracy.bounds_of_operators import has_narrow_units, rule_of
-from tosa_convert.golden.accuracy.error_bounds import FLOATS, may_flush
-from tosa_convert.golden.accuracy.implementation_errors import function_errors
+from tosa_convert.golden.accuracy.erring_runs import function_errors
+from tosa_convert.golden.accuracy.error_bounds import FLOATS, has_narrow_units, may_flush, rule_of
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.backends.other_model import part_of
-from tosa_convert.golden.running.variable_states import STATE_PREFIX
+from tosa_convert.golden.backends.isolated import part_of
+from tosa_convert.golden.running.programs import STATE_PREFIX
 from tosa_convert.graph import Block, Graph, Operator
 from tosa_convert.graph.dtypes import FP16, DType
 from tosa_convert.reference.block_scaled import Scaled, Value, plain

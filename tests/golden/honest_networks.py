@@ -29,15 +29,13 @@ from golden.model_programs import generate_for_model
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.comparison import Comparison, compare
-from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES
+from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES
 from tosa_convert.golden.accuracy.verdict import checks_for
-from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.scratch import scratch_folder
+from tosa_convert.golden.arrays.by_name import Array, scratch_folder
 from tosa_convert.golden.backends.runners import Runner
 from tosa_convert.golden.checking.check import reference_outputs
 from tosa_convert.golden.edges.edge_inputs import edge_inputs, seeds_of_sets
-from tosa_convert.golden.running.programs import input_slots
-from tosa_convert.golden.running.random_inputs import random_inputs
+from tosa_convert.golden.running.programs import input_slots, random_inputs
 from tosa_convert.golden.running.run_options import Engine, RunOptions
 from tosa_convert.graph import Graph, dtype
 from tosa_convert.graph.dtypes import BlockSize, RoundingMode

@@ -35,7 +35,7 @@ from golden.operator_programs import (
     with_state,
 )
 
-from tosa_convert.golden.accuracy.user_tolerances import Tolerances
+from tosa_convert.golden.accuracy.criteria import Tolerances
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.running.run_options import Engine

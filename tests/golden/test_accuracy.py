@@ -18,16 +18,18 @@ from golden.conftest import MakeBuilder
 
 from tosa_convert.builder import Builder as Blocks
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.accuracy.bounds_of_operators import (
+from tosa_convert.golden.accuracy.criteria import Tolerances
+from tosa_convert.golden.accuracy.error_bounds import (
+    EXACT,
+    FLOATS,
     FORMULAS,
     INEXACT_RESCALE,
+    Rule,
     bound,
     rule_of,
     rules,
 )
-from tosa_convert.golden.accuracy.error_bounds import EXACT, FLOATS, Rule
-from tosa_convert.golden.accuracy.user_tolerances import Tolerances
-from tosa_convert.golden.arrays.slots import Slot, save_npy
+from tosa_convert.golden.arrays.npz import Slot, save_npy
 from tosa_convert.golden.backends.runners import Record
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.running import reference_model_process

@@ -18,14 +18,13 @@ from tosa_convert.cli.check import check as check_verb
 from tosa_convert.cli.main import run as run_verb
 from tosa_convert.cli.main import verb
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.npz import load_npz, open_npz, read_npy, save_npz
-from tosa_convert.golden.arrays.scratch import write_npy
-from tosa_convert.golden.arrays.slots import Slot, coerce
+from tosa_convert.golden.arrays.by_name import write_npy
+from tosa_convert.golden.arrays.npz import Slot, coerce, load_npz, open_npz, read_npy, save_npz
 from tosa_convert.golden.backends.isolated import Command
 from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.backends.runners import open_backend
 from tosa_convert.golden.checking.check import check
-from tosa_convert.golden.running.random_inputs import draw
+from tosa_convert.golden.running.programs import draw
 from tosa_convert.golden.running.run import run
 from tosa_convert.graph import Graph
 from tosa_convert.graph.dtypes import DTYPES, DType

@@ -14,17 +14,14 @@ from golden.conftest import MakeBuilder
 
 import tosa_convert as tc
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.accuracy.user_tolerances import Tolerances
-from tosa_convert.golden.arrays.npz import load_npz, save_npz
-from tosa_convert.golden.arrays.slots import match
-from tosa_convert.golden.backends.isolated import Command
-from tosa_convert.golden.backends.other_model import OtherModel
+from tosa_convert.golden.accuracy.criteria import Tolerances
+from tosa_convert.golden.arrays.npz import load_npz, match, save_npz
+from tosa_convert.golden.backends.isolated import Command, OtherModel
 from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.backends.runners import Record, open_backend
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.running.intermediates import iterate_tensors
-from tosa_convert.golden.running.programs import as_graph, input_slots
-from tosa_convert.golden.running.random_inputs import random_inputs
+from tosa_convert.golden.running.programs import as_graph, input_slots, random_inputs
 from tosa_convert.golden.running.run import run
 from tosa_convert.graph import BlockScale, Graph, dtype, operator
 from tosa_convert.graph.derived import computed_tensors

@@ -22,7 +22,7 @@ from golden.honest_backends import HonestBackend
 from tosa_convert.builder import Builder, Value
 from tosa_convert.errors import fail
 from tosa_convert.golden.arrays.by_name import Array, differing_elements
-from tosa_convert.golden.backends.other_model import part_of
+from tosa_convert.golden.backends.isolated import part_of
 from tosa_convert.golden.running.run import run
 from tosa_convert.graph import Block, Graph, Operator
 from tosa_convert.qualify.bisection.bisect import bisect

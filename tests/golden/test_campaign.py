@@ -20,9 +20,9 @@ from tosa_convert.builder import Builder
 from tosa_convert.cli.main import run, verb
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.backends.adapters import ADAPTERS, Adapter
 from tosa_convert.golden.backends.isolated import ProgramCommand
 from tosa_convert.golden.backends.process import Machine
+from tosa_convert.golden.backends.runners import ADAPTERS, Adapter
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.run_options import Engine
 from tosa_convert.qualify.campaign import detours

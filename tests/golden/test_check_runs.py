@@ -18,8 +18,7 @@ from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import load_npz, save_npz
 from tosa_convert.golden.backends.runners import open_backend
 from tosa_convert.golden.checking.check import check as check_arrays
-from tosa_convert.golden.running.programs import input_arrays, input_slots
-from tosa_convert.golden.running.random_inputs import random_inputs
+from tosa_convert.golden.running.programs import input_arrays, input_slots, random_inputs
 from tosa_convert.graph import Graph
 from tosa_convert.qualify.suite.run_cases import run_case
 

@@ -23,11 +23,11 @@ from tosa_convert.golden.accuracy.criteria import (
     NetworkCheck,
     Spread,
     ToleranceCheck,
+    Tolerances,
     criterion_for,
 )
 from tosa_convert.golden.accuracy.error_bounds import EXACT, FLOATS, Rule
-from tosa_convert.golden.accuracy.user_tolerances import Tolerances
-from tosa_convert.golden.running.random_inputs import draw
+from tosa_convert.golden.running.programs import draw
 from tosa_convert.graph import dtype
 from tosa_convert.graph.dtypes import DTYPES, DType
 

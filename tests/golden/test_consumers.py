@@ -15,9 +15,9 @@ from tosa_convert.builder import Builder
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.backends import isolated
-from tosa_convert.golden.backends.adapters import ADAPTERS, open_adapter
 from tosa_convert.golden.backends.isolated import ProgramCommand, results_of
 from tosa_convert.golden.backends.process import Machine
+from tosa_convert.golden.backends.runners import ADAPTERS, open_adapter
 
 BACKEND = ProgramCommand(["x"], Machine(sys.executable, 60.0))
 FINDINGS = Path(__file__).parents[2] / "findings"

@@ -14,10 +14,10 @@ from tosa_convert.golden.accuracy.criteria import (
     NetworkCheck,
     Spread,
     ToleranceCheck,
+    Tolerances,
     half_units,
 )
 from tosa_convert.golden.accuracy.error_bounds import EXACT, Rule
-from tosa_convert.golden.accuracy.user_tolerances import Tolerances
 from tosa_convert.graph import dtype
 
 INF, NAN = math.inf, math.nan

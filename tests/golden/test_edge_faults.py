@@ -11,7 +11,7 @@ import pytest
 
 from tosa_convert.builder import Builder, Value
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.backends.other_model import part_of
+from tosa_convert.golden.backends.isolated import part_of
 from tosa_convert.golden.checking.check import check, edge_sets, seeded_inputs
 from tosa_convert.graph import Graph
 from tosa_convert.graph.model import Block, Operator

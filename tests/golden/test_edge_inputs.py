@@ -16,9 +16,8 @@ from tosa_convert.builder import Builder
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import load_npz
-from tosa_convert.golden.edges.codes import NAN, codes_of, elements_of, limits_of
 from tosa_convert.golden.edges.edge_inputs import find_edge_inputs
-from tosa_convert.golden.edges.values import ALL, edge_codes
+from tosa_convert.golden.edges.values import ALL, NAN, codes_of, edge_codes, elements_of, limits_of
 from tosa_convert.graph import Graph
 from tosa_convert.graph.dtypes import DTYPES
 from tosa_convert.reference.evaluate import Machine

@@ -19,7 +19,7 @@ from tosa_convert.cli.main import run as run_verb
 from tosa_convert.cli.main import verb
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.arrays.npz import load_npz
-from tosa_convert.golden.running import reference_model_process, work
+from tosa_convert.golden.running import reference_model_process, run_options
 from tosa_convert.graph import Graph
 from tosa_convert.process.child import Ended
 from tosa_convert.qualify.suite.qualification import qualify_case
@@ -245,7 +245,7 @@ def test_a_long_run_of_the_reference_model_is_foretold(
     b = Builder("main")
     b.output(b.matmul(b.input("x", "FP32", (1, 32, 32)), b.input("y", "FP32", (1, 32, 32))))
     tc.save(b.graph(), tmp_path / "m.tosa")
-    monkeypatch.setattr(work, "_MULTIPLY_ACCUMULATES", 1000)
+    monkeypatch.setattr(run_options, "_MULTIPLY_ACCUMULATES", 1000)
     monkeypatch.setattr(run_model, "run_program", lambda *given: RAN)
     arguments = [str(tmp_path / "m.tosa"), "--random", "1", "--engine", engine]
     assert run_verb(verb("run"), arguments) == 0

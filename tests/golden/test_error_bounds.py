@@ -9,27 +9,21 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tosa_convert.golden.accuracy.bounds_of_operators import (
-    accumulator,
-    has_narrow_units,
-    rule_of,
-    terms_of_sum,
-)
+from tosa_convert.golden.accuracy.comparison import StatisticsBuilder, ulp_distance
+from tosa_convert.golden.accuracy.criteria import Tolerances
+from tosa_convert.golden.accuracy.erring_runs import function_errors, late_bias_error, rounded
 from tosa_convert.golden.accuracy.error_bounds import (
     EXACT,
     Rule,
+    accumulator,
+    has_narrow_units,
     is_subnormal,
     kinds_of,
     overflows,
     products_on_the_way,
+    rule_of,
+    terms_of_sum,
 )
-from tosa_convert.golden.accuracy.error_statistics import StatisticsBuilder, ulp_distance
-from tosa_convert.golden.accuracy.implementation_errors import (
-    function_errors,
-    late_bias_error,
-    rounded,
-)
-from tosa_convert.golden.accuracy.user_tolerances import Tolerances
 from tosa_convert.graph import Block, BlockScale, Operator, Tensor, dtype, operator
 from tosa_convert.graph.dtypes import BLOCK_SCALE, BlockShape
 

@@ -32,11 +32,9 @@ from golden.operator_programs import OPERATORS_WITH_FAULTS, WITHOUT_FAULTS
 from tosa_convert.builder import Builder as MakeProgram
 from tosa_convert.builder import Value
 from tosa_convert.golden.accuracy.comparison import Comparison
-from tosa_convert.golden.accuracy.criteria import NETWORK_LABEL
-from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES, Tolerances
+from tosa_convert.golden.accuracy.criteria import NETWORK_LABEL, NO_TOLERANCES, Tolerances
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.npz import save_npz
-from tosa_convert.golden.arrays.slots import Slot
+from tosa_convert.golden.arrays.npz import Slot, save_npz
 from tosa_convert.golden.backends.runners import Record
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.running import reference_model_process

@@ -12,7 +12,7 @@ import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import load_npz
-from tosa_convert.golden.backends.adapters import ADAPTERS
+from tosa_convert.golden.backends.runners import ADAPTERS
 from tosa_convert.qualify.campaign.findings import observe_again
 from tosa_convert.qualify.campaign.observe import says_nothing
 

@@ -7,7 +7,7 @@ import pytest
 
 from tosa_convert.golden import Comparison, compare
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.models.ill_conditioned import excused
+from tosa_convert.golden.models.compare_model import excused
 
 
 def judged(program: Array, framework: Array, exact: Array) -> Comparison:

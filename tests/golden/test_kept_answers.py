@@ -15,7 +15,7 @@ from golden.official_cases import X, make_suite, unary, write_case
 import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.cli import main
-from tosa_convert.golden.backends import fingerprint
+from tosa_convert.golden.backends import process
 from tosa_convert.golden.running import reference_model_process
 
 pytestmark = pytest.mark.usefixtures("refmodel")
@@ -204,7 +204,7 @@ def test_results_commands_options_and_releases_are_part_of_what_decides(
     elif what == "timeout":
         more = ["--timeout", "61"]
     elif what == "release":
-        monkeypatch.setattr(fingerprint, "__version__", "0.0.0")
+        monkeypatch.setattr(process, "__version__", "0.0.0")
     else:
         program = tmp_path / "model"
         program.write_text(f'#!/bin/sh\nexec {reference_model_process.locate()} "$@"\n')
@@ -301,12 +301,12 @@ def test_an_answer_of_a_reduction_counts_only_for_the_command_as_it_was(
 def test_a_fingerprint_is_of_the_content_and_not_of_the_time_or_size(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"one")
-    status, before = path.stat(), fingerprint.of_file(path)
+    status, before = path.stat(), process.of_file(path)
     path.write_bytes(b"two")
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert fingerprint.of_file(path) != before
+    assert process.of_file(path) != before
     path.write_bytes(b"one")
-    assert fingerprint.of_file(path) == before
+    assert process.of_file(path) == before
 
 
 def test_a_python_file_brings_what_it_imports_and_names(tmp_path: Path) -> None:
@@ -318,9 +318,7 @@ def test_a_python_file_brings_what_it_imports_and_names(tmp_path: Path) -> None:
     write("b/__init__.py", "from . import e\nfrom .f import *\n")
     for name in ("b/c.py", "b/e.py", "b/f.py", "b/unused.py", "d.py", "tables/t.npy", "z.py"):
         write(name)
-    found = {
-        str(path.relative_to(tmp_path)) for path in fingerprint.files_of_python(tmp_path / "a.py")
-    }
+    found = {str(path.relative_to(tmp_path)) for path in process.files_of_python(tmp_path / "a.py")}
     assert found == {"a.py", "b/__init__.py", "b/c.py", "b/e.py", "b/f.py", "d.py", "tables/t.npy"}
 
 
@@ -333,7 +331,7 @@ def test_a_command_brings_its_program_and_the_files_that_its_words_name(
     for name in ("sim", "chip.cfg", "x.py"):
         (tmp_path / name).write_text("#!/bin/sh\n")
         (tmp_path / name).chmod(0o755)
-    found = fingerprint.of_command("sim --config=chip.cfg x.py {model} absent")
+    found = process.of_command("sim --config=chip.cfg x.py {model} absent")
     assert {Path(path).name for path in found} == {"sim", "chip.cfg", "x.py"}
 
 
@@ -341,8 +339,8 @@ def test_a_program_of_another_python_is_known_by_its_packages(tmp_path: Path) ->
     program = tmp_path / "python"
     program.write_text("#!/bin/sh\necho one\n")
     program.chmod(0o755)
-    before = fingerprint.of_software(str(program))
+    before = process.of_software(str(program))
     program.write_text("#!/bin/sh\necho two\n")
-    assert fingerprint.of_software(str(program)) != before
-    assert fingerprint.of_software(str(tmp_path / "absent")) != before
-    assert fingerprint.of_software() == fingerprint.of_software()
+    assert process.of_software(str(program)) != before
+    assert process.of_software(str(tmp_path / "absent")) != before
+    assert process.of_software() == process.of_software()

@@ -23,8 +23,8 @@ from tosa_convert.cli.main import run as run_verb
 from tosa_convert.cli.main import verb
 from tosa_convert.cli.progress import RunProgress, StageDisplay
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.running import intermediates, numpy_engine, reference_model_process
-from tosa_convert.golden.running.work import estimate_seconds
+from tosa_convert.golden.running import intermediates, reference_model_process, run_graph
+from tosa_convert.golden.running.run_options import estimate_seconds
 from tosa_convert.graph import Graph
 
 pytestmark = pytest.mark.usefixtures("refmodel")
@@ -89,7 +89,7 @@ def test_numpy_gives_one_tensor_after_another_and_drops_it(monkeypatch: pytest.M
 
 def test_numpy_stops_after_the_last_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
-    compute = numpy_engine.compute_steps
+    compute = run_graph.compute_steps
 
     def counted(*given: object) -> object:
         for step in compute(*given):  # type: ignore[arg-type]

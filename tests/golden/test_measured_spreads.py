@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from tosa_convert.builder import Builder
+from tosa_convert.golden.accuracy.erring_runs import open_tensors
 from tosa_convert.golden.accuracy.error_bounds import FLOATS
-from tosa_convert.golden.accuracy.flushed_operands import flushed_results
 from tosa_convert.golden.accuracy.network_accuracy import measure
-from tosa_convert.golden.accuracy.open_results import open_tensors
-from tosa_convert.golden.accuracy.reached_elements import exact_elements
+from tosa_convert.golden.accuracy.spreads import exact_elements
+from tosa_convert.golden.accuracy.verdict import flushed_results
 
 #: A program, and its inputs.
 Case = Callable[[Builder], tuple[Any, dict[str, Any]]]

@@ -13,7 +13,7 @@ import pytest
 import tosa_convert as tc
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
 from tosa_convert.golden.arrays.npz import load_npz, save_npz
-from tosa_convert.golden.backends.other_model import OtherModel
+from tosa_convert.golden.backends.isolated import OtherModel
 from tosa_convert.golden.backends.runners import Record, Runner, open_backend
 from tosa_convert.golden.running.intermediates import iterate_tensors, save_to_folder
 from tosa_convert.golden.running.programs import as_graph

@@ -19,9 +19,9 @@ from tosa_convert.golden.accuracy.criteria import (
     NetworkCheck,
     Spread,
 )
-from tosa_convert.golden.accuracy.jumps_and_bends import decides
+from tosa_convert.golden.accuracy.erring_runs import results_of_runs
 from tosa_convert.golden.accuracy.network_accuracy import measure
-from tosa_convert.golden.accuracy.products_of_runs import results_of_runs
+from tosa_convert.golden.accuracy.spreads import decides
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.graph import Graph, dtype
 from tosa_convert.reference.evaluate import Machine

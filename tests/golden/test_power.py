@@ -15,8 +15,7 @@ from golden.test_network_accuracy import products
 from tosa_convert import golden
 from tosa_convert.builder import Builder as ProgramBuilder
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.scratch import scratch_folder
+from tosa_convert.golden.arrays.by_name import Array, scratch_folder
 from tosa_convert.graph import Graph, dtype
 from tosa_convert.graph.derived import computed_tensors, extract, touches_variables
 from tosa_convert.graph.dtypes import RoundingMode

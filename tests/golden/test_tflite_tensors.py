@@ -12,7 +12,7 @@ import tosa_convert as tc
 from tosa_convert import golden
 from tosa_convert.builder import Builder
 from tosa_convert.cli.main import run, verb
-from tosa_convert.golden.backends.tflite_tensors import pair_with_tflite
+from tosa_convert.golden.backends.tflite_model import pair_with_tflite
 from tosa_convert.graph.model import Graph
 
 #: Inputs a and b, which have one shape, which TFLite returns as abs and floor, and one more.

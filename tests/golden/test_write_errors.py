@@ -22,8 +22,8 @@ from tosa_convert import golden
 from tosa_convert.cli.main import run as run_verb
 from tosa_convert.cli.main import verb
 from tosa_convert.errors import TosaConvertError
+from tosa_convert.golden.arrays.by_name import OutputFolder, npy_pieces
 from tosa_convert.golden.arrays.npz import load_npz, save_npz
-from tosa_convert.golden.arrays.scratch import OutputFolder, npy_pieces
 from tosa_convert.golden.backends.runners import Record
 from tosa_convert.golden.running.intermediates import Intermediate, save_to_folder
 from tosa_convert.graph import Graph

@@ -16,7 +16,7 @@ from unit.building import branching, example, graph, op, tensor
 import tosa_convert as tc
 from tosa_convert.cli.main import VERBS, run, verb
 from tosa_convert.errors import Finding, TosaConvertError, printable
-from tosa_convert.golden.checking.seeds import bisect_command
+from tosa_convert.golden.checking.check import bisect_command
 from tosa_convert.io.log import collected_warnings, warning
 from tosa_convert.rules.infer import Cause
 

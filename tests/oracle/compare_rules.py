@@ -33,7 +33,7 @@ from golden.official_verifier import OfficialVerifier, find_library
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.error_bounds import FLOATS
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.running import numpy_engine
+from tosa_convert.golden.running import run_graph
 from tosa_convert.golden.running.programs import output_slots
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.qualify.suite.official_case import (
@@ -92,7 +92,7 @@ def compare_case(
             run: Any = run_reference(case, inputs, Path(folder), "none", RunOptions(timeout=120.0))
         outputs, all_bounds = run.arrays, run.bounds
     else:
-        run = numpy_engine.compute(case.graph, inputs, options)
+        run = run_graph.compute(case.graph, inputs, options)
         outputs, all_bounds = run.outputs, run.bounds
     scales = {row.get("scale_tensor_name") for row in case.rules.values()}
     for slot in output_slots(case.graph):

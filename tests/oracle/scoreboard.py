@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.golden.backends.adapters import ADAPTERS
+from tosa_convert.golden.backends.runners import ADAPTERS
 from tosa_convert.qualify.campaign.findings import installed
 
 RESULTS: Final = Path(__file__).parents[2] / "findings" / "scoreboard.json"

@@ -11,9 +11,8 @@ import pytest
 from golden.model_programs import generate_for_model
 
 from tosa_convert.builder import Builder
-from tosa_convert.golden.running.numpy_engine import compute
 from tosa_convert.golden.running.programs import Program, input_arrays
-from tosa_convert.golden.running.run_graph import run_program
+from tosa_convert.golden.running.run_graph import compute, run_program
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.graph import Graph
 from tosa_convert.reference import evaluate

@@ -114,7 +114,7 @@ def convert_model(
         write_parts(made, source, output, file_format, write_options, options)
         return 0
     if options.check:
-        from tosa_convert.golden.models.requirements import require_for_check
+        from tosa_convert.golden.models.compare_model import require_for_check
 
         require_for_check(on_route(model.frontend, options.via).name, options.python)
     with lowered(model, wanted) as found:

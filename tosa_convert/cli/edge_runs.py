@@ -11,10 +11,9 @@ from tosa_convert.cli.messages import note, say
 from tosa_convert.cli.run_model import given_arrays, parse_ranges, variables_of
 from tosa_convert.errors import TosaConvertError, printable
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.checking.seeds import takes_edge_inputs
+from tosa_convert.golden.checking.check import takes_edge_inputs
 from tosa_convert.golden.edges.edge_inputs import EdgeInputs, find_edge_inputs
-from tosa_convert.golden.running.programs import input_slots
-from tosa_convert.golden.running.variable_states import with_variables
+from tosa_convert.golden.running.programs import input_slots, with_variables
 from tosa_convert.graph.model import Graph
 from tosa_convert.io import log
 

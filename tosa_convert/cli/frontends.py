@@ -49,7 +49,7 @@ def frontends(names: tuple[str, ...], python: str, as_json: bool) -> int:
 
 def _as_text(found: Sequence[Installed], python: str) -> Iterator[str]:
     from tosa_convert.frontends.table import FRONTENDS
-    from tosa_convert.golden.models.requirements import missing_for_check
+    from tosa_convert.golden.models.compare_model import missing_for_check
 
     for row in found:
         have = [
@@ -68,7 +68,7 @@ def _as_text(found: Sequence[Installed], python: str) -> Iterator[str]:
 
 def _as_json(found: Sequence[Installed], python: str) -> str:
     from tosa_convert.frontends.table import FRONTENDS
-    from tosa_convert.golden.models.requirements import missing_for_check
+    from tosa_convert.golden.models.compare_model import missing_for_check
 
     rows = [
         {

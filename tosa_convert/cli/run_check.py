@@ -26,26 +26,28 @@ from tosa_convert.golden.accuracy.comparison import Comparison
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.backends.runners import Backend
 from tosa_convert.golden.checking.check import (
+    WIDENED,
     CheckPlan,
     OpenBackend,
+    bisect_command,
     calibration_inputs,
     check_inputs,
     edge_sets,
+    refuse_fixed,
     runs_as_json,
     seeded_inputs,
+    widened,
+    widened_inputs,
     with_initial_states,
 )
-from tosa_convert.golden.checking.seeds import bisect_command
-from tosa_convert.golden.checking.widen import WIDENED, refuse_fixed, widened, widened_inputs
 from tosa_convert.golden.edges.edge_inputs import (
     DEFAULT_INPUTS,
     DEFAULT_SEED,
     EdgeInputs,
     seeds_of_sets,
 )
-from tosa_convert.golden.running.programs import input_slots
+from tosa_convert.golden.running.programs import input_slots, with_variables
 from tosa_convert.golden.running.run_options import RunOptions
-from tosa_convert.golden.running.variable_states import with_variables
 from tosa_convert.graph.model import Graph, counted
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.records import replace

@@ -19,11 +19,9 @@ from tosa_convert.cli.messages import STANDARD_OUTPUT, note, say, user_of
 from tosa_convert.cli.progress import RunProgress
 from tosa_convert.cli.standard_streams import copy_standard_input, write_file
 from tosa_convert.errors import fail, printable
-from tosa_convert.golden.accuracy.user_tolerances import FLOATING_POINT, Tolerances
-from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.npz import Shape, load_npz, npz_pieces, read_npy
-from tosa_convert.golden.arrays.scratch import npy_pieces
-from tosa_convert.golden.arrays.slots import Slot, match
+from tosa_convert.golden.accuracy.criteria import FLOATING_POINT, Tolerances
+from tosa_convert.golden.arrays.by_name import Array, npy_pieces
+from tosa_convert.golden.arrays.npz import Shape, Slot, load_npz, match, npz_pieces, read_npy
 from tosa_convert.golden.backends.runners import Backend, open_backend
 from tosa_convert.golden.edges.edge_inputs import find_edge_inputs
 from tosa_convert.golden.running.intermediates import (
@@ -34,12 +32,23 @@ from tosa_convert.golden.running.intermediates import (
     not_collected,
     save_to_folder,
 )
-from tosa_convert.golden.running.programs import Program, input_arrays, input_slots, load_program
+from tosa_convert.golden.running.programs import (
+    STATE_PREFIX,
+    Program,
+    input_arrays,
+    input_slots,
+    load_program,
+    state_slots,
+    with_variables,
+)
+from tosa_convert.golden.running.programs import variables_of as declared_variables
 from tosa_convert.golden.running.run_graph import Result, run_program
-from tosa_convert.golden.running.run_options import Engine, RunOptions, chosen_engine
-from tosa_convert.golden.running.variable_states import STATE_PREFIX, state_slots, with_variables
-from tosa_convert.golden.running.variable_states import variables_of as declared_variables
-from tosa_convert.golden.running.work import estimate_seconds
+from tosa_convert.golden.running.run_options import (
+    Engine,
+    RunOptions,
+    chosen_engine,
+    estimate_seconds,
+)
 from tosa_convert.graph.derived import extract
 from tosa_convert.graph.model import Graph, counted, quoted
 from tosa_convert.graph.verify import refuse_unsound

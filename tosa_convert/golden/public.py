@@ -4,7 +4,7 @@ No module of this package has the name of a function: importing it would replace
 """
 
 from tosa_convert.golden.accuracy.comparison import Comparison, TensorComparison, compare
-from tosa_convert.golden.accuracy.user_tolerances import Tolerances
+from tosa_convert.golden.accuracy.criteria import Tolerances
 from tosa_convert.golden.backends.runners import Backend, Record, Runner, open_backend
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.edges.coverage import EdgeCoverage, OperatorEdges, edge_coverage

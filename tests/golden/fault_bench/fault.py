@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from tosa_convert.builder import Builder
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.slots import slots
-from tosa_convert.golden.backends.other_model import part_of
-from tosa_convert.golden.running.variable_states import STATE_PREFIX
+from tosa_convert.golden.arrays.npz import slots
+from tosa_convert.golden.backends.isolated import part_of
+from tosa_convert.golden.running.programs import STATE_PREFIX
 from tosa_convert.graph import Block, Graph, Operator
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.reference.block_scaled import Scaled, Value

@@ -10,12 +10,18 @@ import numpy as np
 from golden.fault_bench.fault import At, Fault, FaultyMachine, Inputs, Scaled, Value
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.accuracy.bounds_of_operators import rule_of, rules
-from tosa_convert.golden.accuracy.error_bounds import EXACT, Rule, numbers, same_values
+from tosa_convert.golden.accuracy.error_bounds import (
+    EXACT,
+    Rule,
+    numbers,
+    rule_of,
+    rules,
+    same_values,
+)
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.running.numpy_engine import compute
+from tosa_convert.golden.running.programs import STATE_PREFIX
+from tosa_convert.golden.running.run_graph import compute
 from tosa_convert.golden.running.run_options import RunOptions
-from tosa_convert.golden.running.variable_states import STATE_PREFIX
 from tosa_convert.graph import Graph, Region
 from tosa_convert.graph.derived import extract
 from tosa_convert.graph.dtypes import DType

@@ -10,14 +10,19 @@ whose operands were exact: it says nothing about a network in which errors add u
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
 
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.graph.dtypes import DType
-from tosa_convert.records import dataclass
+from tosa_convert.golden.running.programs import writes_variables
+from tosa_convert.graph.derived import extract_region, reachable, touches_variables
+from tosa_convert.graph.dtypes import DType, RoundingMode
+from tosa_convert.graph.model import Block, Graph, Operator, Tensor
+from tosa_convert.graph.opset import operator as row_of
+from tosa_convert.records import dataclass, replace
 from tosa_convert.reference.parts import slices
 
 #: Element type -> bits of the fraction, smallest normal, largest finite, whether it has infinity.
@@ -253,3 +258,320 @@ def _ulp(size: Array, frac: int, least: float) -> Array:
 
 
 EXACT: Final = Rule("exact")
+
+
+# -- the accuracy rule of an operator, from its row, and of each tensor of a graph -----------------
+
+#: The rule for a floating-point result of an operator whose operands are exact.
+Formula = Callable[[Block, Operator, Tensor], Rule]
+#: The number of values in the sum that gives an element of an operator's result.
+Length = Callable[[Block, Operator], int]
+
+
+def _sin(block: Block, operator: Operator, result: Tensor) -> Rule:
+    least = FLOATS[result.dtype.name][1]
+    return Rule("abs-error", base=2.0, divisor=2.0, magnitude=True, floor=math.pi * least)
+
+
+def _cast(block: Block, operator: Operator, result: Tensor) -> Rule:
+    if result.scale is not None:
+        return bound(row_of("CAST_TO_BLOCK_SCALED").accuracy, result.dtype.name)
+    if block.tensors[operator.inputs[0]].scale is not None:
+        return Rule("ulp", 1.0)
+    return Rule("ulp", 0.5, lower=1.0)
+
+
+def _resize(block: Block, operator: Operator, result: Tensor) -> Rule:
+    return EXACT if result.scale is not None else Rule("max-relative", 20.0, base=0.006)
+
+
+def _reduce_product(block: Block, operator: Operator, result: Tensor) -> Rule:
+    size = _axis_size(block, operator) if block.tensors[operator.inputs[0]].shape else 1
+    return Rule("reduce-product", float(size))
+
+
+# -- sums ------------------------------------------------------------------------------------------
+
+
+def _dot_product(block: Block, operator: Operator, result: Tensor) -> Rule:
+    """Return the rule for the sum's length, the operands and the accumulator."""
+    spec = operator.spec
+    rows = [row.name for row in spec.operands]
+    operands = _factors(block, operator)
+    output = result.dtype.name
+    is_block_scaled = _is_block_scaled(operator)
+    summed_in = accumulator(operator, output)
+    # Errors of an accumulator with more bits add up as a random walk does: by the root of its
+    # excess of bits.
+    excess = max(0, FLOATS[summed_in][0] - FLOATS[output][0])
+    terms = math.ceil(terms_of_sum(block, operator) / math.pow(2.0, excess / 2))
+    is_scaled = is_block_scaled or any(t.scale is not None for t in operands)
+    if "bias" in rows:
+        # One more term, if the bias is not known to be zero.
+        data = block.tensors[operator.inputs[rows.index("bias")]].data
+        terms += is_scaled or data is None or bool(data.elements().any())
+    if has_narrow_units(block, operator, output):
+        return Rule("dot-product", float(min(_NARROW_UNITS * terms, _NARROW_MOST)))
+    is_fp32 = output == "FP32" and all(t.dtype.name == "FP32" for t in operands)
+    return Rule("dot-product", (6.0 if is_fp32 else 2.0) * terms)
+
+
+def accumulator(operator: Operator, output: str) -> str:
+    """Return the element type in which an operator adds."""
+    if _is_block_scaled(operator):
+        return "FP32"
+    chosen = operator.attributes.get("acc_type")
+    name = chosen.name if isinstance(chosen, DType) else output
+    # A reduction accumulates sums of BF16 in FP32.
+    return "FP32" if operator.spec.family == "reduction" and name == "BF16" else name
+
+
+def has_narrow_units(block: Block, operator: Operator, output: str) -> bool:
+    """Return whether units with fewer bits than FP32 may add the products of an operator.
+
+    TOSA allows it for operands of at most 8 bits that are accumulated in FP32.
+
+    output: the element type of the result.
+    """
+    return (
+        bool(operator.spec.multiply_accumulates)
+        and accumulator(operator, output) == "FP32"
+        and any(t.dtype.bits <= 8 or t.scale is not None for t in _factors(block, operator))
+    )
+
+
+def _factors(block: Block, operator: Operator) -> list[Tensor]:
+    """Return the operands whose products are added, or that which is added."""
+    products = operator.spec.multiply_accumulates
+    rows = enumerate(operator.spec.operands)
+    positions = [index for index, row in rows if row.name in products] or [0]
+    return [block.tensors[operator.inputs[index]] for index in positions]
+
+
+def _is_block_scaled(operator: Operator) -> bool:
+    return any(row.name == "block_size" for row in operator.spec.attributes)
+
+
+_NARROW_UNITS: Final = 2048
+_NARROW_MOST: Final = 131072
+
+
+def terms_of_sum(block: Block, operator: Operator) -> int:
+    """Count the values in the sum that gives an element of the result."""
+    products = operator.spec.multiply_accumulates
+    if not products:
+        return _LENGTHS[operator.spec.family](block, operator)
+    (_, result), (factor, dimensions), _ = products.items()
+    position = next(i for i, row in enumerate(operator.spec.operands) if row.name == factor)
+    kept = "".join(result)
+    sizes = zip(dimensions, _shape(block, operator, position), strict=False)
+    return math.prod(size for letter, size in sizes if letter not in kept)
+
+
+def _shape(block: Block, operator: Operator, position: int) -> tuple[int, ...]:
+    return block.tensors[operator.inputs[position]].shape or ()
+
+
+def _window(block: Block, operator: Operator) -> int:
+    """Count the values under the kernel of a pooling."""
+    kernel = operator.attributes.get("kernel")
+    if kernel is None:
+        kernel = block.shapes[operator.inputs[3]].values()
+    assert kernel is None or isinstance(kernel, tuple)
+    return math.prod(kernel if kernel is not None else _shape(block, operator, 0)[1:3])
+
+
+def _plane(block: Block, operator: Operator) -> int:
+    """Count the values of a plane, whose points have real and, for FFT2D, imaginary parts."""
+    return len(operator.spec.operands) * math.prod(_shape(block, operator, 0)[1:])
+
+
+def _axis_size(block: Block, operator: Operator) -> int:
+    axis = operator.attributes["axis"]
+    assert isinstance(axis, int)
+    return _shape(block, operator, 0)[axis]
+
+
+_LENGTHS: Final[Mapping[str, Length]] = {
+    "pooling": _window,
+    "fft": _plane,
+    "reduction": _axis_size,
+}
+
+# -- rules -----------------------------------------------------------------------------------------
+
+#: Name in the column `accuracy` -> formula of the rule.
+FORMULAS: Final[Mapping[str, Formula]] = {
+    "cast": _cast,
+    "dot-product": _dot_product,
+    "reduce-product": _reduce_product,
+    "resize": _resize,
+    "sin": _sin,
+}
+
+
+@cache
+def bound(accuracy: str, element: str) -> Rule:
+    """Parse a bound such as "ulp 1; FP32 ulp 2" for results of an element type."""
+    bounds = {}
+    for part in accuracy.split("; "):
+        words = part.split()
+        bounds[words.pop(0) if words[0] in FLOATS else ""] = words
+    kind, *terms = bounds.get(element, bounds[""])
+    values: dict[str, Any] = {}
+    for term in terms:
+        name, _, value = term.rpartition("=")
+        values[name or "amount"] = float(value)
+    return Rule(kind, **values)
+
+
+def _float_rule(block: Block, operator: Operator, result: Tensor) -> Rule | None:
+    """Return the rule of an operator for a floating-point result; None where TOSA gives none."""
+    accuracy = operator.spec.accuracy
+    if accuracy in ("exact", "operand"):
+        return EXACT
+    if accuracy == "none":
+        return None
+    if accuracy in FORMULAS:
+        return FORMULAS[accuracy](block, operator, result)
+    return bound(accuracy, result.dtype.name)
+
+
+#: RESCALE with INEXACT_ROUND, whose scaled value may be off by 2^-22 of itself before it is rounded, as
+#: the reference model's FP64 results and bounds show. The result that it is compared with may be, too.
+#: Results of 8 and 16 bits are too small for more than one step.
+INEXACT_RESCALE: Final = Rule("steps", 1.0, base=2.0**-21)
+
+
+def rule_of(block: Block, operator: Operator, output: str) -> Rule | None:
+    """Return the rule for an output of an operator with exact operands; None where TOSA gives none."""
+    result = block.tensors.get(output)
+    if result is not None and result.dtype.name in FLOATS:
+        return _float_rule(block, operator, result)
+    # Of the attributes only RESCALE's can have this value.
+    is_inexact = operator.attributes.get("rounding_mode") is RoundingMode.INEXACT_ROUND
+    return INEXACT_RESCALE if is_inexact else EXACT
+
+
+def _rule_of_regions(graph: Graph, operator: Operator, output: str) -> Rule | None:
+    """Return the rule for an output of control flow: that of its region's output.
+
+    If only one of two branches is exact, the rule of the other. The errors of a loop's iterations add
+    up, so a loop that is not exact has no rule.
+    """
+    by_region: list[list[Rule | None]] = []
+    for row in operator.spec.regions:
+        inner = extract_region(graph, str(operator.attributes[row.name]))
+        inner_rules = rules(inner)
+        constant = {name for op in inner.main.operators if not op.inputs for name in op.outputs}
+        by_region.append(
+            [EXACT if name in constant else inner_rules.get(name) for name in inner.main.outputs]
+        )
+    if operator.spec.name == "WHILE_LOOP":
+        return EXACT if all(rule == EXACT for outputs in by_region for rule in outputs) else None
+    position = operator.outputs.index(output)
+    pair = {outputs[position] if position < len(outputs) else None for outputs in by_region}
+    if None in pair or len(pair - {EXACT}) > 1:
+        return None
+    return next(iter(pair - {EXACT}), EXACT)
+
+
+def rules(graph: Graph) -> dict[str, Rule]:
+    """Return the rule for each tensor of the main block that depends on at most one inexact operator.
+
+    The other tensors inherit errors: no rule of TOSA is about them.
+    """
+    block = graph.main
+    variables = [name for name, tensor in block.tensors.items() if tensor.variable]
+    result: dict[str, Rule] = dict.fromkeys((*block.inputs, *variables), EXACT)
+    for operator in block.operators:
+        operands = [result.get(name) for name in operator.inputs if name in block.tensors]
+        uses_states = bool(operator.spec.regions) and touches_variables(graph, operator)
+        if uses_states:
+            operands += map(result.get, variables)
+        for name in operator.outputs:
+            rule = _result_rule(graph, operator, name, operands)
+            if rule is None:
+                result.pop(name, None)  # of a variable: it had one before it was written
+            else:
+                result[name] = rule
+        is_exact = all(rule == EXACT for rule in operands)
+        if uses_states and not (is_exact and is_exact_inside(graph, operator)):
+            for name in variables:
+                tensor = block.tensors[name]
+                if writes_variables(graph, operator, [tensor.variable_name or name]):
+                    result.pop(name, None)
+    return result
+
+
+def _result_rule(
+    graph: Graph, operator: Operator, name: str, operands: list[Rule | None]
+) -> Rule | None:
+    """Derive the rule for an output from those of the operands."""
+    if None in operands:
+        return None
+    if all(rule == EXACT for rule in operands):
+        if operator.spec.regions:
+            return _rule_of_regions(graph, operator, name)
+        return rule_of(graph.main, operator, name)
+    different = {rule for rule in operands if rule is not None and rule != EXACT}
+    return different.pop() if operator.spec.accuracy == "operand" and len(different) == 1 else None
+
+
+def is_exact_inside(graph: Graph, operator: Operator, only: Container[str] | None = None) -> bool:
+    """Return whether all that an operator's regions compute is exact, if their operands are.
+
+    only: the attributes of the regions that count; by default all.
+    """
+    attributes = {
+        name: value
+        for name, value in operator.attributes.items()
+        if only is None or name in only or name not in {row.name for row in operator.spec.regions}
+    }
+    return all(
+        rule_of(block, op, name) == EXACT
+        for region in reachable(graph, [replace(operator, attributes=attributes)])
+        for block in region.blocks
+        for op in block.operators
+        for name in op.outputs
+        if not op.spec.regions and name in block.tensors
+    )
+
+
+def makers_of(block: Block, name: str, formulas: Container[str]) -> list[Operator]:
+    """Return the operators of some formulas whose elements a tensor has, maybe in another order."""
+    producers = {output: op for op in block.operators for output in op.outputs}
+    found, todo = [], [name]
+    while todo:
+        operator = producers.get(todo.pop())
+        if operator is None:
+            continue
+        if operator.spec.accuracy in formulas:
+            found.append(operator)
+        elif operator.spec.accuracy == "operand":
+            todo += operator.inputs
+    return found
+
+
+def with_operands(
+    tensor: Tensor, rule: Rule, makers: Sequence[Operator], operands: Sequence[Array], bounds: Array
+) -> tuple[Rule, Array]:
+    """Return the rule for the first operands of the operators that made a tensor, and its bounds.
+
+    makers, operands: as `makers_of` returns them, not empty, and their first operands in FP64.
+    bounds: those of its bounds mode; a product has what `products_on_the_way` says in their place.
+    """
+    if rule.kind == "max-relative":
+        sizes = [np.abs(operand) for operand in operands]
+        largest = max(size.max(initial=0.0, where=np.isfinite(size)) for size in sizes)
+        return replace(rule, largest=float(largest)), bounds
+    added = []
+    for operator, operand in zip(makers, operands, strict=True):
+        axis = operator.attributes["axis"]
+        assert isinstance(axis, int)
+        added.append(products_on_the_way(operand, axis, tensor.dtype))
+    rule = replace(rule, in_any_order=True)
+    if tensor.name in makers[0].outputs:
+        return rule, added[0]
+    # Operators that move elements may have moved the largest to any place.
+    return rule, np.full(bounds.shape, max(part.max(initial=0.0) for part in added))

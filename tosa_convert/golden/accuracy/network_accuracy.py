@@ -22,21 +22,28 @@ import numpy as np
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.accuracy.criteria import Spread
-from tosa_convert.golden.accuracy.erring_runs import RUNS, ErringRun, subnormal_numbers
-from tosa_convert.golden.accuracy.implementation_errors import errors_of
-from tosa_convert.golden.accuracy.jumps_and_bends import (
+from tosa_convert.golden.accuracy.erring_runs import (
+    RUNS,
+    SUMS_OF_PRODUCTS,
+    ErringRun,
+    chooses_zeros,
+    errors_of,
+    results_of_runs,
+    subnormal_numbers,
+    undefined_integers,
+)
+from tosa_convert.golden.accuracy.spreads import (
+    ReachedElements,
     add_bends,
     align_errors,
     decides,
     may_bend,
     moved_operands,
+    spread_of,
+    spread_of_scales,
 )
-from tosa_convert.golden.accuracy.open_results import chooses_zeros, undefined_integers
-from tosa_convert.golden.accuracy.products_of_runs import SUMS_OF_PRODUCTS, results_of_runs
-from tosa_convert.golden.accuracy.reached_elements import ReachedElements
-from tosa_convert.golden.accuracy.spreads import spread_of, spread_of_scales
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.slots import SCALE_SUFFIX
+from tosa_convert.golden.arrays.npz import SCALE_SUFFIX
 from tosa_convert.graph.model import Block, Graph, Operator, operator_path
 from tosa_convert.graph.opset import CONST, VARIABLE_READ, VARIABLE_WRITE
 from tosa_convert.records import replace

@@ -2,19 +2,220 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Final
 
 import numpy as np
 
+from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.criteria import Spread
-from tosa_convert.golden.accuracy.error_bounds import FLOATS, kinds_of, parts_of, same_values
-from tosa_convert.golden.accuracy.reached_elements import Reached
+from tosa_convert.golden.accuracy.erring_runs import (
+    COHERENT,
+    RUNS,
+    rounded,
+    subnormal_numbers,
+    undefined_integers,
+)
+from tosa_convert.golden.accuracy.error_bounds import (
+    EXACT,
+    FLOATS,
+    is_exact_inside,
+    is_subnormal,
+    kinds_of,
+    parts_of,
+    rule_of,
+    same_values,
+)
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.graph.model import Block
+from tosa_convert.graph.derived import extract, touches_variables
+from tosa_convert.graph.model import Block, Graph, Operator, operator_path
+from tosa_convert.graph.opset import CONST
+from tosa_convert.records import dataclass, field, replace
 from tosa_convert.reference.block_scaled import Scaled, Value, plain
 from tosa_convert.reference.call import is_float
+from tosa_convert.reference.evaluate import OPERATIONS, Machine, call_of
+
+# -- which elements of a tensor the errors of implementations reach --------------------------------
+# What operators only move, beside results that err, stays exact: an operand of CONCAT, the border
+# of PAD, the other side of SELECT, the branch of COND_IF that computes nothing inexact. So do
+# results that jump, such as those of CEIL and GREATER, where the operand is far from the jump.
+
+#: Whether errors reach all elements of a tensor, none, or which of them.
+Reached = bool | Array
+#: Operators whose results have elements of several operands.
+_MIXING: Final = frozenset(("CONCAT", "COND_IF", "PAD", "SCATTER", "SELECT"))
+
+
+@dataclass(slots=True)
+class ReachedElements:
+    """Follows through a main block which elements errors reach, one operator after another."""
+
+    graph: Graph
+    by_name: dict[str, Reached] = field(default_factory=dict)
+
+    def of(self, name: str) -> Reached:
+        """Return which elements of a tensor are reached; none of one that no operator computed."""
+        return self.by_name.get(name, False)
+
+    def start(self, values: Mapping[str, Value]) -> None:
+        """Add inputs or constants: their subnormal numbers may be read as zeros."""
+        self.by_name.update(subnormal_numbers(self.graph.main, values))
+
+    def add(
+        self, operator: Operator, operands: Sequence[Value], results: Mapping[str, Value]
+    ) -> None:
+        """Add the results of an operator. operands, results: their values without errors."""
+        if operator.spec.regions:
+            self._add_control_flow(operator, operands)
+            return
+        for name in operator.outputs:
+            self.by_name[name] = self._result(operator, operands, name, results.get(name))
+
+    def keep_those_that_jump(
+        self, operator: Operator, runs: Sequence[Mapping[str, Value]], possible: Array | None
+    ) -> None:
+        """Leave out elements of a result that jumps where no run jumps.
+
+        runs: the results of the exact run and of runs whose operands were moved as far as they may err.
+        possible: the indices that each element may be, if the result is one.
+        """
+        for name in operator.outputs:
+            exact, *others = (plain(own[name]) for own in runs)
+            jumps = np.zeros(exact.shape, np.bool_)
+            for other in others:
+                jumps |= ~same_values(other, exact)
+            if possible is not None:
+                jumps |= possible.sum(axis=-1) > 1
+            self.by_name[name] = _in_short(jumps & self.of(name))
+
+    def _add_control_flow(self, operator: Operator, operands: Sequence[Value]) -> None:
+        run = [row.name for row in operator.spec.regions]
+        if "then_graph" in run:
+            run = ["then_graph" if plain(operands[0]).reshape(-1)[0] else "else_graph"]
+        states: list[str] = []
+        if touches_variables(self.graph, operator):
+            tensors = self.graph.main.tensors
+            states = [name for name, tensor in tensors.items() if tensor.variable]
+        errs = any(self.of(name) is not False for name in (*operator.inputs, *states))
+        errs = errs or not is_exact_inside(self.graph, operator, run)
+        for name in (*operator.outputs, *(states if errs else ())):
+            self.by_name[name] = errs
+
+    def _result(
+        self, operator: Operator, operands: Sequence[Value], name: str, result: Value | None
+    ) -> Reached:
+        block, spec = self.graph.main, operator.spec
+        reached = [self.of(operand) for operand in operator.inputs]
+        if rule_of(block, operator, name) != EXACT:
+            row = block.tensors[name].dtype
+            is_rounded = not spec.is_inexact or spec.name == "MUL"
+            if not is_rounded or not spec.elementwise or row.bits <= 8 or result is None:
+                return True
+            # What needs no rounding has no error of its own, unless it may become zero.
+            value = plain(result)
+            with np.errstate(all="ignore"):
+                errs = ~same_values(value, rounded(value, row)) | is_subnormal(value, row)
+            reached.insert(0, _in_short(errs))
+            return _any_of(reached, spec.elementwise + 1)
+        undefined = undefined_integers(block, operator, operands)
+        if undefined is not None:
+            reached[0] = undefined | reached[0]
+        if all(own is False for own in reached):
+            return False
+        if spec.family == "control":  # a variable, which is read or written as it is
+            return reached[0]
+        if any(isinstance(value, Scaled) for value in operands):
+            return True
+        if spec.accuracy == "operand" or spec.name == "SELECT":
+            return self._moved(operator, operands, reached)
+        return _any_of(reached, spec.elementwise)
+
+    def _moved(
+        self, operator: Operator, operands: Sequence[Value], reached: Sequence[Reached]
+    ) -> Reached:
+        """Return where an operator moves the elements that are reached."""
+        spec, arrays = operator.spec, list(operands)
+        unsure: Reached = False
+        for position, own in enumerate(reached):
+            row = spec.operand(position, len(operands))
+            if row.domain == "index" and own is not False:
+                if spec.name != "GATHER":
+                    return True
+                unsure = np.broadcast_to(own, plain(operands[position]).shape)[..., None]
+            if spec.name == "SELECT" and position == 0:
+                unsure = own
+            elif row.domain != "index" and not row.is_shape:
+                shape = plain(operands[position]).shape
+                arrays[position] = np.broadcast_to(np.asarray(own, np.uint8), shape)
+        call = call_of(self.graph.main, operator, operands, "wide")
+        found = OPERATIONS[spec.name](replace(call, operands=tuple(map(plain, arrays))))
+        return _in_short(np.asarray(found).astype(np.bool_) | unsure)
+
+
+def _any_of(reached: Sequence[Reached], count: int) -> Reached:
+    """Return where one of the first operands is reached, if these alone are."""
+    if not count or any(own is not False for own in reached[count:]):
+        return True
+    return _in_short(np.logical_or.reduce(np.broadcast_arrays(*reached[:count])))
+
+
+def _in_short(reached: Array) -> Reached:
+    """Return a bool in place of an array whose elements are all the same."""
+    if reached.all():
+        return True
+    return reached if reached.any() else False
+
+
+def exact_elements(
+    graph: Graph, inputs: Mapping[str, Array], names: Iterable[str]
+) -> dict[str, Array]:
+    """Return which elements of tensors no error reaches, of those that have some beside others."""
+    block = graph.main
+    makers = {name: op for op in block.operators for name in op.outputs}
+    wanted = [name for name in names if _may_mix(graph, makers, name)]
+    if not wanted:
+        return {}
+    part = extract(graph, wanted)
+    machine, reached = Machine(part, "wide"), ReachedElements(part)
+    try:
+        values = {name: machine.argument(part.main, name, inputs) for name in part.main.inputs}
+        reached.start(values)
+        for index, op in enumerate(part.main.operators):
+            operands = [machine.value(part.main, values, name) for name in op.inputs]
+            if op.spec.regions:
+                results = machine.control_flow(index, op, operands)
+            else:
+                where = operator_path("main", index, op)
+                results = machine.compute(part.main, op, operands, where)
+            reached.add(op, operands, results)
+            if op.spec is CONST:
+                reached.start(results)
+            values |= results
+    except TosaConvertError:
+        return {}
+    return {
+        name: np.broadcast_to(np.logical_not(own), block.tensors[name].shape or ())
+        for name in wanted
+        if (own := reached.of(name)) is not True
+    }
+
+
+def _may_mix(graph: Graph, makers: Mapping[str, Operator], name: str) -> bool:
+    """Return whether a tensor may have exact elements beside others."""
+    pending, seen = [name], {name}
+    while pending:
+        current = pending.pop()
+        op = makers.get(current)
+        if op is None:
+            continue
+        if op.spec.name in _MIXING:
+            return True
+        if op.spec.regions or rule_of(graph.main, op, current) == EXACT:
+            pending += [own for own in op.inputs if own not in seen]
+            seen.update(op.inputs)
+    return False
+
 
 #: The weight of an element's neighbours in its spread: its own has few runs.
 _NEIGHBOURS: Final = 0.25
@@ -201,3 +402,270 @@ def _near(table: Array, axis: int) -> Array:
         limited = np.minimum(np.take(mean, lines, axis=1 - axis), _OUTLIERS * quartile)
         np.put_along_axis(mean, lines.reshape(limited.shape), limited, axis=1 - axis)
     return np.asarray(mean)
+
+
+# --------------------------------------------------------------------------------------------------
+# what becomes of small errors where a result jumps or bends: a few runs alone do not show it.
+
+#: How many times their spread the operands of an operator that decides are moved.
+_MOVED_BY: Final = 6.0
+#: How many times their spread the operands of a function are moved, to see whether its result jumps or
+#: bends there; and how many times that of the runs its change is then.
+_PROBED_AT: Final = 4.0
+_BENDS: Final = 5.0
+#: Operators on single elements whose results follow their operands in a straight line.
+_STRAIGHT: Final = frozenset(("ADD", "NEGATE", "SELECT", "SUB"))
+
+
+def decides(block: Block, operator: Operator) -> bool:
+    """Return whether the result jumps: it is discrete, or a number that does not follow its operand."""
+    operands, results = (
+        [block.tensors[name].dtype for name in names if name in block.tensors]
+        for names in (operator.inputs, operator.outputs)
+    )
+    is_discrete = any(row.is_float for row in operands) and not all(row.is_float for row in results)
+    return is_discrete or operator.spec.is_step
+
+
+def moved_operands(
+    block: Block,
+    operator: Operator,
+    operands: list[list[Value]],
+    random: np.random.Generator,
+    reached: ReachedElements,
+) -> tuple[list[list[Value]], Array | None]:
+    """Return the operands of each run, moved by several times their spread where the result can jump.
+
+    The first two runs move the first operand down and up, and the others the other way; an operand that
+    is given twice is the same number in each place. Also return the indices that are possible, if the
+    result is the index of the largest element.
+    """
+    moved = [list(own) for own in operands]
+    if operator.spec.name == "TABLE":
+        _move_to_ends_of_table(moved)
+    if not decides(block, operator):
+        return moved, None
+    possible = None
+    sign = -1.0
+    sizes: dict[str, Array] = {}
+    for position, name in enumerate(operator.inputs):
+        exact = operands[0][position]
+        tensor = block.tensors.get(name)
+        # Scales of blocks have no spread.
+        if tensor is None or isinstance(exact, Scaled) or tensor.dtype.name not in FLOATS:
+            continue
+        if name in sizes:
+            for own in moved[1:]:
+                own[position] = own[operator.inputs.index(name)]
+            continue
+        size = np.zeros(exact.shape)
+        if any(own[position] is not exact for own in operands):
+            runs = [own[position] for own in operands]
+            sigma = spread_of(block, name, runs, reached=reached.of(name)).sigma
+            assert sigma is not None
+            size = _MOVED_BY * sigma
+            for number, own in enumerate(moved[1:], 1):
+                step: Array | float = sign if number % 2 else -sign
+                if number > COHERENT:
+                    step = random.uniform(-1, 1, size.shape)
+                moves = np.isfinite(exact) & np.isfinite(own[position])
+                own[position] = np.where(moves, exact + step * size, own[position])
+            sign = -sign
+            if operator.spec.name == "ARGMAX":
+                axis = operator.attributes["axis"]
+                assert isinstance(axis, int)
+                least = np.max(exact - size, axis=axis, keepdims=True)
+                possible = np.moveaxis(exact + size >= least, axis, -1)
+        sizes[name] = size
+    if operator.spec.name == "EQUAL" and len(sizes) == len(operator.inputs):
+        # Numbers that are moved at random are never equal: in run 1 none is, in the last one all are.
+        one, other = (plain(value) for value in operands[0])
+        with np.errstate(invalid="ignore"):
+            may_be_equal = np.abs(one - other) <= sum(sizes.values())
+        for number, own in enumerate(moved[2:], 2):
+            is_equal = may_be_equal & (random.random(may_be_equal.shape) < number / RUNS)
+            own[0], own[1] = (np.where(is_equal, other, plain(value)) for value in own)
+    return moved, possible
+
+
+def _move_to_ends_of_table(moved: list[list[Value]]) -> None:
+    """Move unsure indices of a TABLE, in runs 1 and 2, to the least and the greatest entry in reach.
+
+    The entries between two indices may be any numbers: the results at the indices of the runs are no
+    limits. A table of INT16 has an entry for each 128th index, and straight lines between them.
+    """
+    runs = [plain(own[0]) for own in moved]
+    low, high = np.minimum.reduce(runs), np.maximum.reduce(runs)
+    is_unsure = low < high
+    if not is_unsure.any():
+        return
+    entries = plain(moved[0][1]).astype(np.int64)
+    step = 1 if low.dtype == np.int8 else 128
+    first = int(np.iinfo(low.dtype).min)
+    least, most = (end[is_unsure].astype(np.int64) - first for end in (low, high))
+
+    def at(index: Array) -> Array:
+        """Return the results at indices, times the step."""
+        entry, more = np.divmod(index, step)
+        following = entries[np.minimum(entry + 1, len(entries) - 1)]
+        return np.asarray(entries[entry] * (step - more) + following * more)
+
+    between = (least + step - 1) // step * step
+    lowest = np.where(at(least) <= at(most), least, most)
+    highest = np.where(at(least) >= at(most), least, most)
+    while (is_inside := between < most).any():
+        lowest = np.where(is_inside & (at(between) < at(lowest)), between, lowest)
+        highest = np.where(is_inside & (at(between) > at(highest)), between, highest)
+        between = np.where(is_inside, between + step, between)
+    for run, own, index in zip(runs[1:], moved[1:], (lowest, highest), strict=False):
+        changed = run.copy()
+        changed[is_unsure] = index + first
+        own[0] = changed
+
+
+def may_bend(block: Block, operator: Operator) -> bool:
+    """Return whether a small change of an operand may change the result much more, or not at all."""
+    results = [block.tensors.get(name) for name in operator.outputs]
+    is_float = all(row is not None and row.dtype.name in FLOATS for row in results)
+    families = ("elementwise", "activation", "conversion")
+    return is_float and operator.spec.family in families and operator.spec.name not in _STRAIGHT
+
+
+def align_errors(
+    operands: Sequence[Sequence[Value]],
+    exact: Mapping[str, Value],
+    found: Sequence[dict[str, Value]],
+) -> None:
+    """Move the results of two runs by the errors of all terms of a Fourier transform together.
+
+    Its terms have every pattern of signs, and errors of a function may have the same one. In runs with
+    random errors they nearly cancel out.
+    """
+    total = np.zeros(1)
+    with np.errstate(all="ignore"):
+        for runs in zip(*operands, strict=True):
+            center, *others = map(plain, runs)
+            squares = np.mean([np.square(other - center) for other in others], axis=0)
+            total = total + np.sqrt(squares).sum(axis=(1, 2), keepdims=True)
+    total[~np.isfinite(total)] = 0.0
+    # Two of six runs at half of it: six times their spread is more than all of it.
+    for share, result in zip((0.5, -0.5), found, strict=False):
+        result.update({name: plain(result[name]) + share * total for name in exact})
+
+
+def add_bends(
+    machine: Machine,
+    index: int,
+    operands: list[list[Value]],
+    exact: Mapping[str, Value],
+    found: list[dict[str, Value]],
+    reached: ReachedElements,
+) -> None:
+    """Change elements of the first three runs where the others say too little about the result.
+
+    Beside a bend or a pole, such as those of CLAMP and RECIPROCAL, all runs may be on one side of it.
+    In one, operands that may be 0 are 0, at which LOG is infinite.
+    """
+    block = machine.graph.main
+    operator = block.operators[index]
+    (name,) = operator.outputs
+    if _is_straight(operator, operands):
+        return
+    probes = _probes(block, operator, operands, reached)
+    where = operator_path("main", index, operator)
+    try:
+        tried = [plain(Machine.compute(machine, block, operator, p, where)[name]) for p in probes]
+    except TosaConvertError:
+        return
+    if isinstance(exact[name], Scaled):
+        return
+    center = plain(exact[name])
+    runs_found = [plain(own[name]) for own in found]
+    for part in parts_of(center.shape):
+        here = center[part]
+        probed = [probe[part] for probe in tried]
+        bends = _bends(here, [run[part] for run in runs_found], probed)
+        if not bends.any():
+            continue
+        for number, (result, probe) in enumerate(zip(found, probed, strict=False)):
+            if result[name] is runs_found[number]:
+                # What runs share stays as it is.
+                result[name] = runs_found[number].copy()
+            mine = plain(result[name])[part]
+            # Two of six runs at half the change: their spread is that of the operand.
+            with np.errstate(all="ignore"):
+                middle = (probe + here) / 2
+                half = np.where(np.isfinite(probe) & np.isfinite(here), middle, probe)
+                # What this run has already may be further away, or an infinity.
+                is_less = np.isfinite(mine) & ~(np.abs(mine - here) > np.abs(half - here))
+            is_less |= np.isnan(mine) & np.isnan(here)
+            np.copyto(mine, half, where=bends & is_less)
+
+
+@np.errstate(all="ignore")
+def _bends(center: Array, runs: list[Array], probes: list[Array]) -> Array:
+    """Return where a probe is much further from the exact result than the runs, or of another kind."""
+    squares = sum(np.square(run - center) for run in runs)
+    changes = np.abs(probes[0] - center)
+    for probe in probes[1:]:
+        changes = np.maximum(changes, np.abs(probe - center))
+    if np.isfinite(squares.max() + changes.max()):
+        return np.asarray(changes > _BENDS * np.sqrt(squares / len(runs)))
+    errors = [np.nan_to_num(np.abs(run - center), posinf=0.0) for run in runs]
+    sigma = np.sqrt(sum(np.square(error) for error in errors) / len(errors))
+    all_changes = [np.nan_to_num(np.abs(probe - center), posinf=0.0) for probe in probes]
+    kinds = kinds_of(center)
+    for run in runs:
+        kinds = kinds | kinds_of(run)
+    bends = np.asarray(np.max(all_changes, axis=0) > _BENDS * sigma)
+    for probe in probes:
+        bends |= (kinds_of(probe) & ~kinds) != 0
+    return bends
+
+
+def _is_straight(operator: Operator, operands: list[list[Value]]) -> bool:
+    """Return whether the runs have one finite factor of a product, which is a straight line then."""
+    if operator.spec.name != "MUL":
+        return False
+    return any(
+        all(own[position] is value for own in operands) and bool(np.isfinite(plain(value)).all())
+        for position, value in enumerate(operands[0][:2])
+    )
+
+
+@np.errstate(all="ignore")
+def _probes(
+    block: Block, operator: Operator, operands: list[list[Value]], reached: ReachedElements
+) -> list[list[Value]]:
+    """Return operands moved one way and the other by their spread, and at 0 where they may be 0."""
+    probes: list[list[Value]] = [list(operands[0]) for _ in range(3)]
+    sign = 1.0
+    for position, operand in enumerate(operator.inputs):
+        value = operands[0][position]
+        tensor = block.tensors.get(operand)
+        if tensor is None or isinstance(value, Scaled) or not tensor.dtype.is_float:
+            continue
+        if operand in operator.inputs[:position]:
+            for own in probes:
+                own[position] = own[operator.inputs.index(operand)]
+            continue
+        runs = [own[position] for own in operands]
+        if all(run is value for run in runs):
+            continue
+        sigma = spread_of(block, operand, runs, reached=reached.of(operand)).sigma
+        assert sigma is not None
+        places = [np.empty(value.shape) for _ in probes]
+        for part in parts_of(value.shape):
+            here, size = value[part], _PROBED_AT * sigma[part]
+            down, up, nearest = (place[part] for place in places)
+            np.subtract(here, sign * size, out=down)
+            np.add(here, sign * size, out=up)
+            nearest[...] = here
+            nearest[np.abs(here) <= size] = 0.0
+            if not np.isfinite(here.sum()):
+                for place in (down, up, nearest):
+                    np.copyto(place, here, where=~np.isfinite(here))
+        for own, place in zip(probes, places, strict=True):
+            own[position] = place
+        sign = -sign
+    return probes

@@ -6,41 +6,92 @@ operator before it is inexact, or by the error that was measured for the network
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.accuracy.bounds_of_operators import makers_of, rules, with_operands
 from tosa_convert.golden.accuracy.comparison import Comparison, compare
 from tosa_convert.golden.accuracy.criteria import (
     Check,
     NetworkCheck,
     Spread,
     ToleranceCheck,
+    Tolerances,
 )
-from tosa_convert.golden.accuracy.error_bounds import EXACT, Rule
-from tosa_convert.golden.accuracy.flushed_operands import flushed_results
+from tosa_convert.golden.accuracy.erring_runs import open_tensors
+from tosa_convert.golden.accuracy.error_bounds import (
+    EXACT,
+    Rule,
+    is_subnormal,
+    makers_of,
+    may_flush,
+    rules,
+    with_operands,
+)
 from tosa_convert.golden.accuracy.network_accuracy import measure
-from tosa_convert.golden.accuracy.open_results import open_tensors
-from tosa_convert.golden.accuracy.reached_elements import exact_elements
-from tosa_convert.golden.accuracy.spreads import merged
-from tosa_convert.golden.accuracy.user_tolerances import Tolerances
-from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.scratch import scratch_folder, subfolder
-from tosa_convert.golden.arrays.slots import SCALE_SUFFIX
+from tosa_convert.golden.accuracy.spreads import exact_elements, merged
+from tosa_convert.golden.arrays.by_name import Array, scratch_folder, subfolder
+from tosa_convert.golden.arrays.npz import SCALE_SUFFIX
+from tosa_convert.golden.running.programs import STATE_PREFIX, variables_of, with_final_states
 from tosa_convert.golden.running.run_graph import bounds_in_folder, run_in_folder
 from tosa_convert.golden.running.run_options import RunOptions
-from tosa_convert.golden.running.variable_states import (
-    STATE_PREFIX,
-    variables_of,
-    with_final_states,
-)
 from tosa_convert.graph.derived import extract
-from tosa_convert.graph.dtypes import BLOCK_SCALE
-from tosa_convert.graph.model import Block, Graph, operator_path
-from tosa_convert.records import replace
+from tosa_convert.graph.dtypes import BLOCK_SCALE, DType
+from tosa_convert.graph.model import Block, Graph, Operator, operator_path
+from tosa_convert.records import dataclass, replace
+from tosa_convert.reference.block_scaled import Scaled, Value
+from tosa_convert.reference.evaluate import Machine
+
+# --------------------------------------------------------------------------------------------------
+# results of operators that read subnormal numbers as zeros, which TOSA lets implementations do.
+
+
+@dataclass(slots=True)
+class _Flushing(Machine):
+    """A run in FP64 whose operators read subnormal numbers of their element types as zeros."""
+
+    def compute(
+        self, block: Block, operator: Operator, operands: Sequence[Value], where: str
+    ) -> dict[str, Value]:
+        read = [
+            _flushed(value, block.tensors[name].dtype) if name in block.tensors else value
+            for name, value in zip(operator.inputs, operands, strict=True)
+        ]
+        return Machine.compute(self, block, operator, read, where)
+
+
+def flushed_results(
+    graph: Graph, inputs: Mapping[str, Array], wanted: Container[str]
+) -> dict[str, Array]:
+    """Return tensors of the main block in FP64 that read subnormal numbers as zeros."""
+    block = graph.main
+    given = [(name, inputs[name]) for name in block.inputs if name in inputs]
+    constants = (
+        (tensor.name, tensor.data.numpy())
+        for tensor in block.tensors.values()
+        if tensor.data is not None and may_flush(tensor.dtype)
+    )
+    if not any(
+        is_subnormal(array, block.tensors[name].dtype).any() for name, array in (*given, *constants)
+    ):
+        return {}
+    found: dict[str, Array] = {}
+    try:
+        for step in _Flushing(graph, "wide").steps(inputs, {}):
+            if step.block is block:
+                found |= {name: array for name, array in step.results.items() if name in wanted}
+    except TosaConvertError:
+        return {}
+    return found
+
+
+def _flushed(value: Value, row: DType) -> Value:
+    if isinstance(value, Scaled):
+        return value
+    is_small = is_subnormal(value, row)
+    return np.where(is_small, np.copysign(0.0, value), value) if is_small.any() else value
 
 
 class LazyChecks(Mapping[str, Check]):

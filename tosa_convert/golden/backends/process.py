@@ -2,27 +2,381 @@
 
 from __future__ import annotations
 
+import ast
+import atexit
 import contextlib
 import functools
+import hashlib
+import importlib
 import json
 import os
+import re
 import shutil
+import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tosa_convert.errors import TosaConvertError, fail, suggest
-from tosa_convert.extensions import PREFIX, near_extension
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.extensions import PREFIX, find_extension, is_extension, near_extension
+from tosa_convert.golden.arrays.by_name import Array, file_errors, write_npy, write_scratch
 from tosa_convert.golden.arrays.npz import read_npy
-from tosa_convert.golden.arrays.scratch import file_errors, write_npy, write_scratch
-from tosa_convert.golden.backends.kept_workers import KeptWorkers
-from tosa_convert.golden.backends.warm_up import READ_FILE
-from tosa_convert.golden.running.commands import run_again_if_killed, run_command
+from tosa_convert.golden.running import reference_model_process
+from tosa_convert.golden.running.reference_model_process import (
+    command_words,
+    run_again_if_killed,
+    run_command,
+)
 from tosa_convert.io import log
+from tosa_convert.io.files import PathLike, open_regular
 from tosa_convert.io.formats import EXTENSIONS
-from tosa_convert.process.child import Ended, Used, last_words
+from tosa_convert.process.child import Ended, Used, last_words, run_child
+from tosa_convert.process.workers import KeptProcess, can_fork, command_with_this_package
 from tosa_convert.records import dataclass, field, replace
+from tosa_convert.version import __version__
+
+# -- what a process that is kept for many runs of a backend does before the first one --------------
+# It runs in the backend's Python, which may have no other package than the backend's.
+
+#: Software -> the modules to import; of several in a row, the first that there is.
+_IMPORTED: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
+    "iree": (("iree.compiler",), ("iree.runtime",)),
+    "onnxruntime": (("onnxruntime",),),
+    "python": (),
+    "tflite": (("ai_edge_litert.interpreter", "tensorflow.lite.python.interpreter"),),
+    "torch": (("torch",), ("torch.export",), ("torch.utils._pytree",)),
+}
+#: Software whose process can be forked after these imports. JAX starts threads with its first array.
+FORKED: Final = frozenset(_IMPORTED)
+
+
+#: The file of a run's folder that lists the files which the user's code has read.
+READ_FILE: Final = "read.json"
+_read: set[str] = set()
+
+
+def record_files() -> None:
+    """Keep from now on the names of the files that Python code opens to read.
+
+    Not those of Python and of installed packages, which are known by their releases.
+    """
+    known = {os.path.realpath(path) + os.sep for path in (sys.prefix, sys.base_prefix)}
+    known |= {path + os.sep for path in (sys.prefix, sys.base_prefix, "/dev", "/proc", "/sys")}
+
+    def heard(event: str, arguments: tuple[Any, ...]) -> None:
+        if event != "open" or not isinstance(arguments[0], (str, bytes)):
+            return
+        if arguments[2] & os.O_ACCMODE == os.O_RDONLY:
+            path = os.path.abspath(os.fsdecode(arguments[0]))
+            if not path.startswith(tuple(known)):
+                _read.add(path)
+
+    sys.addaudithook(heard)
+
+
+def write_files_read() -> None:
+    """Write the names of the recorded files into the working folder, which is the run's."""
+    own = os.getcwd() + os.sep
+    names = sorted(name for name in _read.copy() if not name.startswith(own))
+    with open(READ_FILE, "w", encoding="utf-8") as file:
+        json.dump(names, file)
+
+
+def prepare(software: str, load_file: Callable[[], object]) -> bool:
+    """Import what the runs of some software need, before this process forks for each of them."""
+    for names in _IMPORTED[software]:
+        _import_first(names)
+    if software != "python":
+        return True
+    before = _threads_and_files()
+    load_file()
+    return _threads_and_files() == before
+
+
+def _import_first(names: tuple[str, ...]) -> None:
+    for name in names[:-1]:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+            return
+    importlib.import_module(names[-1])
+
+
+def _threads_and_files() -> tuple[int, set[str]]:
+    files = set()
+    for number in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # the folder itself, which is closed by now
+            files.add(f"{number} {os.readlink(f'/proc/self/fd/{number}')}")
+    return len(os.listdir("/proc/self/task")), files
+
+
+# --------------------------------------------------------------------------------------------------
+# fingerprints of all that decides an answer: a kept answer counts only while they stay the same.
+# They are made of contents and releases: a time or a size says nothing about what a file has.
+
+#: Bytes of a file that are in memory at a time.
+_PIECE: Final = 1 << 20
+#: Prints which packages a Python has, and in which releases.
+_INSTALLED: Final = """
+import os, sys
+names = [n for p in sys.path if os.path.isdir(p) for n in os.listdir(p)]
+print(sys.version, sys.prefix, sorted(n for n in names if n.endswith((".dist-info", ".egg-info"))))
+"""
+_START_SECONDS: Final = 60.0
+#: Characters of a text in a Python file that may be the name of a file.
+_NAME_CHARACTERS: Final = 1000
+
+
+def digest(content: Any) -> str:
+    """Return the fingerprint of a value that JSON can have.
+
+    Example:
+        >>> digest({"level": "8k"}) == digest({"level": "none"})
+        False
+    """
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def of_file(path: PathLike) -> str:
+    """Return the fingerprint of a file's content; of a file that cannot be read, why."""
+    found = hashlib.sha256()
+    try:
+        with open_regular(path) as file:
+            while piece := file.read(_PIECE):
+                found.update(piece)
+    except (OSError, TosaConvertError) as error:
+        return str(error)
+    return found.hexdigest()
+
+
+def of_file_at_hand(path: str) -> str:
+    """Return the fingerprint of a file that many cases read, without reading it for each of them.
+
+    The kernel changes the time of the last change with every write; no program can set it.
+    """
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        return str(error)
+    return _of_file_as_of(path, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+@functools.lru_cache(4096)
+def _of_file_as_of(path: str, *state: int) -> str:
+    return of_file(path)
+
+
+def of_files(paths: Iterable[PathLike]) -> dict[str, str]:
+    """Return the fingerprint of each file by its path."""
+    return {os.fspath(path): of_file(path) for path in sorted({os.fspath(path) for path in paths})}
+
+
+def of_software(python: str = "") -> dict[str, Any]:
+    """Describe what computes and judges: this package, the reference model, packages of a Python."""
+    try:
+        model: Any = of_files([reference_model_process.locate()])
+    except TosaConvertError as error:
+        model = str(error)
+    return {
+        "version": __version__,
+        "source": _own_source(),
+        "model": model,
+        "python": [
+            _packages(program) for program in {sys.executable: 0, python or sys.executable: 0}
+        ],
+    }
+
+
+@functools.cache
+def _own_source() -> str:
+    """Return the fingerprint of this package: in a checkout its files change, and no release."""
+    folder = Path(__file__).parents[2]
+    return digest([of_file(path) for path in sorted(folder.rglob("*.py"))])
+
+
+def _packages(python: str) -> str:
+    try:
+        ended = run_child([python, "-c", _INSTALLED], timeout=_START_SECONDS, with_stdout=True)
+    except OSError as error:
+        return str(error)
+    return ended.stderr
+
+
+#: Environment variables that decide what any program does.
+_ALWAYS: Final = ("LD_LIBRARY_PATH", "LD_PRELOAD", "OMP_NUM_THREADS", "PYTHONPATH")
+
+
+def of_environment(text: str) -> dict[str, str]:
+    """Return the environment variables that a backend of `--against` may read, as far as they are set.
+
+    They are those whose names its Python files or the words of its command have.
+    """
+    names = set(_ALWAYS)
+    for path in of_backend(text):
+        if path.endswith(".py"):
+            names.update(_words_of(path))
+    names.update(re.findall(r"\w+", text))
+    return {name: os.environ[name] for name in sorted(names) if name in os.environ}
+
+
+def _words_of(path: str) -> set[str]:
+    """Return the words of a text file; none of one that cannot be read."""
+    try:
+        with open_regular(path) as file:
+            return set(re.findall(r"\w+", file.read().decode(errors="replace")))
+    except (OSError, TosaConvertError):
+        return set()
+
+
+def of_backend(text: str) -> dict[str, str]:
+    """Return the files of a backend of `--against`: a Python file, or those that a command names."""
+    if is_extension(text):
+        text = str(find_extension("backends", text).source)
+    if text.endswith(".py") and os.path.isfile(text):
+        return of_files(files_of_python(Path(text)))
+    return of_command(text)
+
+
+def of_command(text: str) -> dict[str, str]:
+    """Return the files that a command names, its program, and what Python files of them import."""
+    paths: set[Path] = set()
+    words = command_words(text)
+    program = shutil.which(words[0]) if words else None
+    for word in (program or "", *words[1:]):
+        for name in (word, word.partition("=")[2]):
+            if name and os.path.isfile(name):
+                path = Path(os.path.abspath(name))
+                paths.update(files_of_python(path) if path.suffix == ".py" else (path,))
+    return of_files(paths)
+
+
+def files_of_python(path: Path) -> set[Path]:
+    """Find what a Python file needs: modules beside it that it imports, and files that it names."""
+    found: set[Path] = set()
+    waiting = [path]
+    while waiting:
+        one = waiting.pop()
+        if one in found:
+            continue
+        found.add(one)
+        if one.suffix == ".py":
+            waiting += _named_by(one, path.parent)
+    return found
+
+
+def _named_by(path: Path, root: Path) -> Iterator[Path]:
+    """Yield the files that a Python file imports or names. root: the folder that it imports from."""
+    try:
+        with open_regular(path) as file:
+            tree = ast.parse(file.read())
+    except (OSError, TosaConvertError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from _module(root, alias.name.split("."))
+        elif isinstance(node, ast.ImportFrom):
+            folder = path.parents[node.level - 1] if 0 < node.level <= len(path.parents) else root
+            parts = node.module.split(".") if node.module else []
+            for alias in node.names:
+                yield from _module(folder, [*parts, alias.name])
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value
+            if 0 < len(text) < _NAME_CHARACTERS and "\0" not in text:
+                named = path.parent / text
+                if os.path.isfile(named):
+                    yield named
+
+
+def _module(folder: Path, parts: list[str]) -> Iterator[Path]:
+    """Yield the files below a folder that an import of `a.b.c` runs."""
+    for part in parts:
+        module = folder / f"{part}.py"
+        folder = folder / part
+        for candidate in (module, folder / "__init__.py"):
+            if os.path.isfile(candidate):
+                yield candidate
+
+
+# -- processes that are kept for the backends of a suite: each has imported what its runs need -----
+# Every run is a fork of such a process (Linux), so that a crash, a hang or a changed state costs
+# that run only. A backend that cannot be forked, and any backend on other systems, has a process
+# for each run.
+
+#: What such a process does. The backend's own imports must not find this package.
+_SERVE: Final = """
+from tosa_convert.golden.backends.process import prepare, record_files, write_files_read
+from tosa_convert.process.workers import serve
+for name in [name for name in sys.modules if name.partition(".")[0] == "tosa_convert"]:
+    del sys.modules[name]
+source, software, model = arguments
+worker = {"__name__": "worker"}
+exec(compile(source, "worker.py", "exec"), worker)
+def work():
+    write_files_read()  # what the imports have read, should the run crash
+    try:
+        return worker["main"]()
+    finally:
+        write_files_read()
+if software == "python":
+    record_files()
+load_file = lambda: worker["_python_file"](model, "tosa_backend")
+raise SystemExit(serve(lambda: prepare(software, load_file), work))
+"""
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A process, and what decides what it does: its environment, and the user's files as they were."""
+
+    process: KeptProcess
+    environment: dict[str, str]
+    files: dict[str, str]
+
+    def is_current(self) -> bool:
+        return self.environment == dict(os.environ) and self.files == of_files(self.files)
+
+
+class KeptWorkers(threading.local):
+    """The processes of this thread, by Python, software and the user's file. They end with this process.
+
+    Example:
+        >>> KeptWorkers().of("python3", "jax", "", 60.0) is None
+        True
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str, str], _Kept] = {}
+        self._owner = os.getpid()
+        atexit.register(self.close)
+
+    def of(self, python: str, software: str, model: str, timeout: float) -> KeptProcess | None:
+        """Return the process for the runs of a model; None if each needs one of its own.
+
+        timeout: seconds for the imports.
+        """
+        if software not in FORKED or not can_fork():
+            return None
+        if self._owner != os.getpid():  # a fork: these are its parent's
+            self._kept, self._owner = {}, os.getpid()
+        key = python, software, model if software == "python" else ""
+        found = self._kept.get(key)
+        if found is not None and not found.is_current():
+            self._kept.pop(key).process.close()
+            found = None
+        if found is None:
+            files = of_files(files_of_python(Path(key[2]))) if key[2] else {}
+            source = Path(__file__).with_name("worker.py").read_text(encoding="utf-8")
+            command = command_with_this_package(python, _SERVE, [source, *key[1:]])
+            process = KeptProcess(command, start_seconds=timeout)
+            found = self._kept[key] = _Kept(process, dict(os.environ), files)
+        return found.process
+
+    def close(self) -> None:
+        """End the processes."""
+        while self._kept and self._owner == os.getpid():
+            self._kept.popitem()[1].process.close()
+
 
 #: Exit code of `worker.py` if the backend's packages are not installed.
 MISSING: Final = 3

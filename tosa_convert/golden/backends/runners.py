@@ -19,23 +19,26 @@ import numpy as np
 
 from tosa_convert.errors import fail
 from tosa_convert.extensions import find_extension, is_extension
-from tosa_convert.golden.arrays.by_name import Array, LazyArrays
-from tosa_convert.golden.arrays.npz import npy_files, open_npz
-from tosa_convert.golden.arrays.scratch import (
+from tosa_convert.golden.arrays.by_name import (
+    Array,
+    LazyArrays,
     new_scratch_folder,
     scratch_errors,
     write_scratch,
 )
-from tosa_convert.golden.backends.adapters import ADAPTERS, find_adapter, open_adapter
+from tosa_convert.golden.arrays.npz import npy_files, open_npz, unpack_npz
 from tosa_convert.golden.backends.isolated import (
+    NUMPY,
+    REFERENCE_MODEL,
     REWRITTEN,
     Command,
     Iree,
+    OtherModel,
+    Passes,
     ProgramCommand,
     PythonFile,
     by_position,
 )
-from tosa_convert.golden.backends.other_model import NUMPY, REFERENCE_MODEL, OtherModel
 from tosa_convert.golden.backends.process import (
     Machine,
     meant_backend,
@@ -43,20 +46,147 @@ from tosa_convert.golden.backends.process import (
     run_worker,
     unknown_backend,
 )
-from tosa_convert.golden.backends.tflite_tensors import pair_with_tflite
-from tosa_convert.golden.running.commands import command_words
+from tosa_convert.golden.backends.tflite_model import pair_with_tflite
 from tosa_convert.golden.running.programs import (
     input_slots,
     output_slots,
     shapes_of_results,
+    state_slots,
+    variables_of,
 )
+from tosa_convert.golden.running.reference_model_process import command_words, program_path
 from tosa_convert.golden.running.run_options import TIMEOUT
-from tosa_convert.golden.running.variable_states import state_slots
-from tosa_convert.graph.model import Graph
+from tosa_convert.graph.model import Graph, counted
 from tosa_convert.io.files import path_below, read_json
 from tosa_convert.io.formats import EXTENSIONS
 from tosa_convert.io.options import refuse_time_limit
 from tosa_convert.process.child import remove_temporary_folder
+from tosa_convert.records import dataclass
+
+# -- consumers of TOSA programs that `--against` knows by name: a row says how each is run ---------
+
+
+@dataclass(frozen=True, slots=True)
+class Adapter:
+    """How a consumer is run.
+
+    package: what PyPI calls it. words: of its command, with `{model}`, `{mlir}`, `{tflite}` and
+    `{program}` as `ProgramCommand` has them; without `{program}` it only reads.
+    pipeline: passes of MLIR that its bindings run. refusal: what its command says on stderr of a program
+    that it does not take, as a regular expression.
+    """
+
+    package: str
+    words: tuple[str, ...] = ()
+    pipeline: str = ""
+    refusal: str = ""
+
+
+_SERIALIZER: Final = "filename={program}"
+#: The second one is of a zero point that is no constant, of EXT-DYNAMIC.
+_MLIR_REFUSAL: Final = r"(?<!LLVM )[Ee]rror: |ERROR: cannot retrieve the zero points"
+_VELA_REFUSAL: Final = (
+    "Validation error:|could not run on NPU|Compilation failed: TOSA (builder|FB Reader) error"
+)
+
+
+def _tosa_opt(*words: str) -> Adapter:
+    return Adapter("tosa-tools", ("tosa-opt", *words), refusal=_MLIR_REFUSAL)
+
+
+def _vela(accelerator: str) -> Adapter:
+    words = ("vela", "--accelerator-config", accelerator, "--output-format", "raw")
+    return Adapter(
+        "ethos-u-vela", (*words, "--output-dir", "{folder}", "{model}"), refusal=_VELA_REFUSAL
+    )
+
+
+def _torch_mlir(*passes: str) -> Adapter:
+    functions = [f"func.func({name})" if name.startswith("tosa-") else name for name in passes]
+    return Adapter("torch-mlir", pipeline=f"builtin.module({','.join(functions)})")
+
+
+#: Consumers by the name that `--against` takes.
+ADAPTERS: Final[Mapping[str, Adapter]] = {
+    "tosa-opt": _tosa_opt("{mlir}", "-o", "{program}.mlir"),
+    "tosa-opt:bytecode": _tosa_opt("{mlir}", "--emit-bytecode", "-o", "{program}.mlirbc"),
+    "tosa-opt:serialize": _tosa_opt(
+        "{mlir}", f"--tosa-serialize=tosa-flatbuffer-{_SERIALIZER}.tosa", "-o", os.devnull
+    ),
+    "tosa-opt:deserialize": _tosa_opt(
+        "{mlir}", "--tosa-deserialize=tosa-flatbuffer-filename={model}", "-o", "{program}.mlir"
+    ),
+    "tosa-opt:validate": _tosa_opt("{mlir}", "--tosa-validate", "-o", "{program}.mlir"),
+    "torch-mlir:canonicalize": _torch_mlir("canonicalize"),
+    "torch-mlir:cse": _torch_mlir("cse"),
+    "torch-mlir:sccp": _torch_mlir("sccp"),
+    "torch-mlir:infer-shapes": _torch_mlir("tosa-infer-shapes"),
+    "torch-mlir:constant-fold": _torch_mlir("tosa-layerwise-constant-fold"),
+    "torch-mlir:constant-fold-aggressive": _torch_mlir(
+        "tosa-layerwise-constant-fold{aggressive-reduce-constant=true}"
+    ),
+    "torch-mlir:reduce-transposes": _torch_mlir("tosa-reduce-transposes"),
+    "torch-mlir:make-broadcastable": _torch_mlir("tosa-make-broadcastable"),
+    "torch-mlir:decompositions": _torch_mlir("tosa-optional-decompositions"),
+    "torch-mlir:narrow-i64": _torch_mlir("tosa-narrow-i64-to-i32{aggressive-rewrite=false}"),
+    "torch-mlir:downgrade": _torch_mlir("tosa-downgrade-1-1-to-1-0"),
+    "torch-mlir:all": _torch_mlir(
+        "tosa-infer-shapes",
+        "tosa-make-broadcastable",
+        "tosa-optional-decompositions",
+        "canonicalize",
+        "tosa-layerwise-constant-fold",
+        "tosa-reduce-transposes",
+        "canonicalize",
+        "cse",
+    ),
+    "torch-mlir": Adapter("torch-mlir", pipeline="run"),
+    "vela:ethos-u55": _vela("ethos-u55-128"),
+    "vela:ethos-u65": _vela("ethos-u65-256"),
+    "vela:ethos-u85": _vela("ethos-u85-256"),
+    "model-converter": Adapter(
+        "ai-ml-sdk-model-converter",
+        ("model-converter", "--input", "{model}", "--output", "{program}.vgf"),
+        refusal=_MLIR_REFUSAL,
+    ),
+    # From a TFLite model of the program's operators.
+    "tflite-converter": Adapter(
+        "tosa-converter-for-tflite",
+        ("tosa-converter-for-tflite", "{tflite}", "--bytecode", "-o", "{program}.mlirbc"),
+        refusal="failed to legalize",
+    ),
+}
+
+
+def find_adapter(text: str) -> Adapter | None:
+    """Return the row of a name; of Vela also by a size of its accelerator, or without one as `--for`.
+
+    Example:
+        >>> find_adapter("vela:ethos-u85-512").words[2], find_adapter("vela").words[2]
+        ('ethos-u85-512', 'ethos-u55-128')
+    """
+    if text == "vela":
+        return ADAPTERS["vela:ethos-u55"]
+    chosen, _, size = text.rpartition("-")
+    if size.isdecimal() and chosen in ADAPTERS and chosen.startswith("vela:"):
+        return _vela(text.removeprefix("vela:"))
+    return ADAPTERS.get(text)
+
+
+def open_adapter(name: str, machine: Machine, keep: Path | None) -> ProgramCommand | Passes:
+    """Return the backend of a row. Raises TosaConvertError("missing-backend") if it is not installed."""
+    row = find_adapter(name)
+    assert row is not None
+    if row.pipeline:
+        return Passes(name, row.pipeline, machine, keep)
+    program = program_path(row.words[0], machine.python)
+    if program is None:
+        message = f"{row.words[0]} is not on PATH, nor beside {machine.python}"
+        raise fail("missing-backend", f"--against {name}", message, f"pip install {row.package}")
+    backend = ProgramCommand([program, *row.words[1:]], machine, keep, row.refusal)
+    backend.name = backend.text = name
+    return backend
+
 
 _MODEL_EXTENSIONS: Final = tuple(EXTENSIONS)
 #: The file of a folder of results that says which tensor is in which file.
@@ -344,3 +474,47 @@ def open_folder(folder: Path) -> LazyArrays:
     where = str(manifest)
     files = {name: Path(path_below(folder, file, where)) for name, file in names.items()}
     return npy_files(files)
+
+
+# -- several calls of a model in its framework, which keeps its states from one to the next --------
+
+#: Software whose models have states that are known after each call.
+WITH_STATES: Final = frozenset(["torch", "jax", "tflite", "tensorflow"])
+#: Software that does not show all states of a model.
+HIDES_STATES: Final = frozenset(["tflite", "tensorflow"])
+
+
+def call_in_a_row(
+    software: str,
+    original: str,
+    graph: Graph,
+    calls: Sequence[Mapping[str, Array]],
+    *,
+    machine: Machine,
+    folder: Path,
+) -> list[Mapping[str, Array]]:
+    """Return a model's outputs, and the states of its variables, after each of several calls."""
+    slots = input_slots(graph)
+    given = [inputs[slot.key] for inputs in calls for slot in slots]
+    asked = {"calls": len(calls), "states": list(variables_of(graph))}
+    with scratch_errors(folder):
+        write_scratch(folder / "calls.json", [json.dumps(asked).encode()])
+        outputs, _ = run_worker(machine, software, original, given, folder)
+    count, rest = divmod(len(outputs), len(calls))
+    if rest:
+        message = f"{counted(len(calls), 'call')} gave {counted(len(outputs), 'output')}"
+        raise fail("backend-failed", software, message)
+    changed = numbered(folder, "changed")
+    writes = len(changed) // len(calls)
+    found: list[Mapping[str, Array]] = []
+    for number in range(len(calls)):
+        own = by_position(
+            graph,
+            outputs[number * count : (number + 1) * count],
+            software,
+            changed[number * writes : (number + 1) * writes],
+        )
+        (kept := folder / f"call{number}").mkdir()
+        states = unpack_npz(folder / f"call{number}.npz", kept)
+        found.append(in_program_types(graph, {**own, **states}))
+    return found

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from tosa_convert import api
-from tosa_convert.errors import Findings, fail
+from tosa_convert.errors import Findings, TosaConvertError, fail, printable
 from tosa_convert.golden.accuracy.comparison import Comparison, compare, in_type_of
-from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES, Tolerances
+from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES, Tolerances
 from tosa_convert.golden.accuracy.verdict import judge
-from tosa_convert.golden.arrays.by_name import Array, LazyArrays, differing_elements
-from tosa_convert.golden.arrays.npz import npz_pieces, stored_arrays
-from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder, subfolder
-from tosa_convert.golden.arrays.slots import SCALE_SUFFIX, Slot, coerce
-from tosa_convert.golden.backends.isolated import refuse_reader, with_slot_types
-from tosa_convert.golden.backends.other_model import OtherModel, refuse_same_engine
-from tosa_convert.golden.backends.runners import (
-    Backend,
-    Record,
-    as_backend,
+from tosa_convert.golden.arrays.by_name import (
+    Array,
+    LazyArrays,
+    OutputFolder,
+    differing_elements,
+    scratch_folder,
+    subfolder,
 )
-from tosa_convert.golden.checking.widen import WIDENED, refuse_fixed, widened, widened_inputs
+from tosa_convert.golden.arrays.npz import SCALE_SUFFIX, Slot, coerce, npz_pieces, stored_arrays
+from tosa_convert.golden.backends.isolated import (
+    NUMPY,
+    OtherModel,
+    refuse_reader,
+    refuse_same_engine,
+    with_slot_types,
+)
+from tosa_convert.golden.backends.runners import ORIGINALS, Backend, Record, as_backend
 from tosa_convert.golden.edges.edge_inputs import (
     DEFAULT_INPUTS,
     DEFAULT_SEED,
@@ -35,26 +42,127 @@ from tosa_convert.golden.edges.edge_inputs import (
 )
 from tosa_convert.golden.running.programs import (
     AS_IT_IS,
+    STATE_PREFIX,
     Program,
+    Ranges,
     as_graph,
     input_slots,
     output_slots,
-)
-from tosa_convert.golden.running.random_inputs import Ranges, random_inputs
-from tosa_convert.golden.running.run_graph import run_program
-from tosa_convert.golden.running.run_options import DEFAULT_RUN, TIMEOUT, Engine, RunOptions
-from tosa_convert.golden.running.variable_states import (
-    STATE_PREFIX,
+    random_inputs,
     state_slots,
     variables_of,
     with_variables,
 )
-from tosa_convert.graph.model import Graph, quoted
+from tosa_convert.golden.running.run_graph import run_program
+from tosa_convert.golden.running.run_options import DEFAULT_RUN, TIMEOUT, Engine, RunOptions
+from tosa_convert.graph.constant import constant_of
+from tosa_convert.graph.dtypes import FP32, DType
+from tosa_convert.graph.model import Block, Graph, Operator, Region, Tensor, operator_path, quoted
+from tosa_convert.graph.opset import IDENTITY
 from tosa_convert.io.options import ReadKeywords, ReadOptions, takes_keywords
 from tosa_convert.records import dataclass, replace
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+
+# -- A program with its arithmetic in FP32, in place of FP16, BF16 and FP8 -------------------------
+
+#: The note of a comparison of a widened program.
+WIDENED: Final = "widened: both sides computed in FP32 in place of FP16, BF16 and FP8"
+#: Element types that become FP32.
+_NARROW: Final = frozenset(("FP16", "BF16", "FP8E4M3", "FP8E5M2"))
+
+
+def widened(graph: Graph) -> Graph:
+    """Return a program with tensors, constants and accumulators of FP32 in place of shorter floats.
+
+    Constants are converted exactly. A CAST between types that become one is an IDENTITY.
+    """
+    findings = Findings()
+    is_any = False
+    for path, block in graph.blocks():
+        for tensor in block.tensors.values():
+            is_any |= tensor.dtype.name in _NARROW
+            if tensor.scale is not None or _is_of_blocks(tensor.dtype):
+                where = f"{path} {quoted(tensor.name)}"
+                findings.add("option-conflict", where, "data in blocks with scales stays as it is")
+        for index, op in enumerate(block.operators):
+            if op.spec.name == "CUSTOM":
+                where = operator_path(path, index, op)
+                findings.add("option-conflict", where, "its types cannot be changed")
+    if not is_any and not findings:
+        message = "the program has no tensor of FP16, BF16 or FP8"
+        findings.add("option-conflict", "--widen", message, "leave the option out")
+    findings.raise_if_any()
+    regions = [
+        Region(region.name, [_widened_block(block) for block in region.blocks])
+        for region in graph.regions
+    ]
+    # What was valid stays so: a violation here would be a mistake of this module.
+    return api.stamp(Graph(graph.version, regions, graph.producer))
+
+
+def widened_inputs(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the inputs of a program in the types of the widened one. graph: before it was widened."""
+    return {
+        key: array.astype(np.float32) if _becomes_fp32(graph.main.tensors.get(key)) else array
+        for key, array in inputs.items()
+    }
+
+
+def refuse_fixed(backend: Backend) -> None:
+    """Refuse a backend that does not run the program that it is given.
+
+    Raises TosaConvertError("option-conflict").
+    """
+    is_model = isinstance(backend, OtherModel) and backend.text != NUMPY
+    if isinstance(backend, Record) or is_model:
+        name = backend.text if isinstance(backend, OtherModel) else backend.name
+        message = f"{name} has results or a model of its own, whose arithmetic cannot be changed"
+        hint = "name a backend that runs the program: a command, a Python file, iree or numpy"
+        raise fail("option-conflict", "--widen", message, hint)
+
+
+def _is_of_blocks(row: DType) -> bool:
+    return row.is_float and row.name not in (*_NARROW, "FP32")
+
+
+def _becomes_fp32(tensor: Tensor | None) -> bool:
+    return tensor is not None and tensor.dtype.name in _NARROW
+
+
+def _widened_block(block: Block) -> Block:
+    tensors = {name: _widened_tensor(tensor) for name, tensor in block.tensors.items()}
+    operators = [_widened_operator(block, op, tensors) for op in block.operators]
+    names = list(block.inputs), list(block.outputs)
+    return Block(block.name, *names, operators, tensors, dict(block.shapes))
+
+
+def _widened_tensor(tensor: Tensor) -> Tensor:
+    if not _becomes_fp32(tensor):
+        return tensor
+    data = tensor.data
+    if data is not None:
+        data = constant_of(data.numpy().astype(np.float32), FP32)
+    return replace(tensor, dtype=FP32, data=data)
+
+
+def _widened_operator(block: Block, op: Operator, tensors: Mapping[str, Tensor]) -> Operator:
+    if op.spec.name == "CAST" and tensors[op.inputs[0]].dtype is tensors[op.outputs[0]].dtype:
+        return Operator(IDENTITY, op.inputs, op.outputs, {}, op.location)
+    attributes: dict[str, Any] = {}
+    is_changed = bool(op.inputs) and _becomes_fp32(block.tensors.get(op.inputs[0]))
+    for name, value in op.attributes.items():
+        number = block.element_of(op, name) if is_changed else None
+        if isinstance(value, DType) and value.name in _NARROW:
+            attributes[name] = FP32
+        elif number is not None and isinstance(value, bytes):
+            data = np.array([number], "<f4").tobytes()
+            attributes[name] = data + bytes(max(0, len(value) - len(data)))
+        else:
+            attributes[name] = value
+    return Operator(op.spec, op.inputs, op.outputs, attributes, op.location)
 
 
 @takes_keywords(ReadKeywords)
@@ -471,3 +579,59 @@ def runs_as_json(
         "runs": rows,
     }
     return json.dumps(content, indent=1, allow_nan=False)
+
+
+# --------------------------------------------------------------------------------------------------
+# check a program on a backend with the inputs of several seeds: random ones and edge inputs.
+
+
+def takes_edge_inputs(against: str) -> bool:
+    """Return whether a backend runs on edge inputs, too: not recorded results, nor frameworks' models.
+
+    Example:
+        >>> takes_edge_inputs("simulator.py"), takes_edge_inputs("tflite:model.tflite")
+        (True, False)
+    """
+    is_recorded = against.endswith(".npz") or os.path.isdir(against)
+    return not is_recorded and against.partition(":")[0] not in ORIGINALS
+
+
+def check_seeds(
+    program: Any,
+    against: str,
+    count: int,
+    note: Callable[[str], None],
+    *,
+    edges: bool = True,
+) -> dict[str, Comparison]:
+    """Check a program on random inputs of the first seeds, and on their edge inputs."""
+    graph = as_graph(program, AS_IT_IS)
+    edges = edges and bool(input_slots(graph)) and takes_edge_inputs(against)
+    results: dict[str, Comparison] = {}
+    for seed in range(count):
+        results[f"seed-{seed}"] = check(graph, against, random=seed)
+        for own in seeds_of_sets(graph, seed) if edges else ():
+            try:
+                arrays = find_edge_inputs(graph, own, {}).arrays
+            except TosaConvertError as error:
+                note(f"no run with edge inputs: {error.findings[0].message}")
+                continue
+            results[f"edges-{own}"] = check(graph, against, arrays)
+    return results
+
+
+def bisect_command(model: str, run: str, against: str) -> str:
+    """Return the command that names the operator that is wrong in a run; "" for a run of other inputs.
+
+    run: the name of its inputs, as `check_seeds` has them.
+
+    Example:
+        >>> bisect_command("m.tosa", "edges-1000", "sim.py")
+        'tosa-flatbuffer bisect m.tosa --random 1000 --edges --against sim.py'
+    """
+    kind, _, seed = run.partition("-")
+    if kind not in ("seed", "edges") or not seed.isdecimal():
+        return ""
+    words = ["tosa-flatbuffer", "bisect", model, "--random", seed]
+    words += ["--edges"] if kind == "edges" else []
+    return printable(shlex.join([*words, "--against", against]))

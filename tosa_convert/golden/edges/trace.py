@@ -1,16 +1,162 @@
-"""Which elements of a program's inputs an element on the way is made of."""
+"""Single elements of a program: of which elements they are made, and how a run computes them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
+from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.edges.elements import Elements, has_elements, moved_ids, moves
+from tosa_convert.graph.derived import computed_tensors
 from tosa_convert.graph.model import Block, Graph, Operator
+from tosa_convert.records import dataclass, field, replace
 from tosa_convert.reference.block_scaled import plain
-from tosa_convert.reference.evaluate import Machine, call_of
+from tosa_convert.reference.call import Call, Step, Type, UndefinedResult, store
+from tosa_convert.reference.evaluate import OPERATIONS, Machine, call_of, operation_of
+
+# --------------------------------------------------------------------------------------------------
+# single elements of an operator: of which elements of its operands, and for other values of
+# these.
+
+#: Operators that move elements, whose tensors are broadcast in no other way.
+_NOT_MOVING: Final = frozenset(("VARIABLE_READ", "VARIABLE_WRITE", "CUSTOM"))
+#: Rules of one operator that an element can break, one after another.
+_MOST_RULES: Final = 6
+
+
+def has_elements(operator: Operator) -> bool:
+    """Return whether each element of the result is made of one element of each operand."""
+    spec = operator.spec
+    return spec.elementwise > 0 or spec.name == "RESCALE"
+
+
+def moves(operator: Operator) -> bool:
+    """Return whether the elements of the result are elements of the operands."""
+    spec = operator.spec
+    return spec.accuracy == "operand" and spec.name in OPERATIONS and spec.name not in _NOT_MOVING
+
+
+@dataclass(slots=True)
+class Elements:
+    """The elements of an operator that computes each one by itself.
+
+    call: the operator with its operands.
+    """
+
+    call: Call
+    count: int = field(init=False)
+    _calls: int = 0
+
+    def __post_init__(self) -> None:
+        self.count = max(self.call.spec.elementwise, 1)
+
+    @property
+    def size(self) -> int:
+        """Return the number of elements of the result."""
+        return math.prod(self.call.result.shape)
+
+    def operand_ids(self, position: int, ids: Array) -> Array:
+        """Return the elements of an operand that elements of the result are made of."""
+        shape, own = self.call.result.shape, self.call.operands[position].shape
+        if shape == own:
+            return ids
+        places = np.unravel_index(ids, shape) if shape else ()
+        kept = [
+            np.where(np.int64(size) == 1, 0, place)
+            for place, size in zip(places[len(shape) - len(own) :], own, strict=True)
+        ]
+        if not kept:
+            return np.zeros(len(ids), np.int64)
+        return np.asarray(np.ravel_multi_index(kept, own), np.int64)
+
+    def values(self, position: int, ids: Array) -> Array:
+        """Return the elements of an operand that elements of the result are made of."""
+        found: Array = self.call.operands[position].reshape(-1)[self.operand_ids(position, ids)]
+        return found
+
+    def part(self, ids: Array, replaced: Mapping[int, Array]) -> Call:
+        """Return the operator that computes only some elements, for other values of operands.
+
+        ids: the elements. replaced: position of an operand -> its value for each of them.
+        """
+        call = self.call
+        operands = [
+            replaced[position] if position in replaced else self.values(position, ids)
+            for position in range(self.count)
+        ] + list(call.operands[self.count :])
+        if call.spec.name == "RESCALE" and call.attributes["per_channel"]:
+            channel = ids % call.result.shape[-1]
+            for position in (1, 2):
+                operands[position] = operands[position].reshape(-1)[channel]
+        kind = Type(call.result.dtype, (len(ids),))
+        types = tuple(
+            Type(own.dtype, (len(ids),)) if position < self.count else own
+            for position, own in enumerate(call.types)
+        )
+        return replace(call, operands=tuple(operands), types=types, results=(kind,))
+
+    def compute(self, ids: Array, replaced: Mapping[int, Array]) -> Array:
+        """Return elements of the result for other values of operands; see `part`.
+
+        Raises UndefinedResult if TOSA does not define one of them.
+        """
+        part = self.part(ids, replaced)
+        if not len(ids):
+            return store(ids, part.result, "own")
+        with np.errstate(all="ignore"):
+            return store(operation_of(part)(part), part.result, "own")
+
+    def compute_defined(self, ids: Array, replaced: Mapping[int, Array]) -> tuple[Array, Array]:
+        """Return which of the elements TOSA defines, and these; see `compute`."""
+        kept = np.arange(len(ids))
+        for _ in range(_MOST_RULES):
+            if not len(kept):
+                break
+            given = {position: values[kept] for position, values in replaced.items()}
+            try:
+                return kept, self.compute(ids[kept], given)
+            except UndefinedResult as error:
+                wrong = np.broadcast_to(error.wrong, kept.shape)
+                kept = kept[~wrong]
+        element = self.call.result.dtype
+        assert element is not None
+        return kept[:0], np.zeros(0, element.numpy)
+
+    def undefined(self) -> Array:
+        """Return the elements of the result that TOSA does not define for these operands."""
+        kept, _ = self.compute_defined(np.arange(self.size), {})
+        return np.setdiff1d(np.arange(self.size), kept)
+
+
+def moved_ids(block: Block, operator: Operator, operands: Sequence[Array]) -> tuple[Array, Array]:
+    """Return for each element of the result of an operator that moves elements where it is from."""
+    spec = operator.spec
+    count = len(operands)
+    offset = 0
+    starts = []
+    given = []
+    for position, array in enumerate(operands):
+        row = spec.operand(position, count)
+        if row.is_shape or row.is_constant or row.domain:
+            given.append(np.full_like(array, -1) if row.name == "pad_const" else array)
+            starts.append(-1)
+            continue
+        given.append(np.arange(offset, offset + array.size, dtype=np.int64).reshape(array.shape))
+        starts.append(offset)
+        offset += array.size
+    call = call_of(block, operator, given, "own")
+    ids = np.asarray(OPERATIONS[spec.name](call)).reshape(-1)
+    positions = np.full(ids.shape, -1)
+    local = np.zeros(ids.shape, np.int64)
+    for position, start in enumerate(starts):
+        if start >= 0:
+            inside = (ids >= start) & (ids < start + operands[position].size)
+            positions[inside] = position
+            local[inside] = ids[inside] - start
+    return positions, local
 
 
 def operands_of(graph: Graph, operator: Operator, values: Mapping[str, Array]) -> list[Array]:
@@ -83,3 +229,62 @@ def inputs_of(block: Block, names: Sequence[str]) -> list[str]:
             found.add(name)
             waiting += producers[name].inputs if name in producers else ()
     return [name for name in dict.fromkeys(block.inputs) if name in found]
+
+
+# --------------------------------------------------------------------------------------------------
+# one run of a program on numpy, with the values on the way, up to where TOSA leaves a result
+# open.
+
+#: Codes of errors that other values avoid.
+_OF_VALUES: Final = frozenset(("refmodel-refused", "input-mismatch"))
+#: Programs whose tensors have more bytes than this together run without their values being kept.
+KEPT_BYTES: Final = 256 << 20
+
+
+@dataclass(slots=True)
+class Run:
+    """What a run computed.
+
+    values: the arrays of the main block, by name; only inputs and outputs of a large program.
+    error: why it ended early; operator: the one of the main block where it did.
+    """
+
+    values: dict[str, Array] = field(default_factory=dict)
+    error: TosaConvertError | None = None
+    operator: int = -1
+
+
+def run_forward(
+    graph: Graph, inputs: Mapping[str, Array], watch: Callable[[Step], None] | None = None
+) -> Run:
+    """Run a program on numpy."""
+    result = Run(dict(inputs))
+    keeps = kept_bytes(graph) <= KEPT_BYTES
+    outputs: dict[str, Array] = {}
+    result.operator = 0
+    try:
+        for step in Machine(graph, "own").steps(inputs, outputs):
+            if watch is not None:
+                watch(step)
+            if not step.inside.path:
+                result.operator = step.index + 1
+                if keeps:
+                    result.values |= step.operands | step.results
+    except TosaConvertError as error:
+        if not {row.code for row in error.findings} <= _OF_VALUES:
+            raise
+        result.error = error
+    result.values |= outputs
+    return result
+
+
+def kept_bytes(graph: Graph) -> int:
+    """Return the bytes of all tensors that a program computes."""
+    total = 0
+    for _, name in computed_tensors(graph):
+        tensor = graph.main.tensors[name]
+        size = tensor.dtype.element_bytes
+        for length in tensor.shape or ():
+            size *= max(length, 1)
+        total += size
+    return total

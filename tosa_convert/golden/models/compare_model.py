@@ -2,47 +2,165 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
 import numpy as np
 
-from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.formats.read import with_shapes
+from tosa_convert.frontends.process.run import packages_of
 from tosa_convert.frontends.quantization_parameters import Scale, steps_of_outputs
-from tosa_convert.frontends.table import frontend
-from tosa_convert.golden.accuracy.comparison import Comparison
-from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES
-from tosa_convert.golden.arrays.by_name import Array, LazyArrays
-from tosa_convert.golden.arrays.scratch import scratch_folder
-from tosa_convert.golden.arrays.slots import Slot, match
-from tosa_convert.golden.backends.consecutive_calls import (
+from tosa_convert.frontends.table import FRONTENDS, RUNTIMES, Installed, frontend, missing
+from tosa_convert.golden.accuracy.comparison import Comparison, TensorComparison
+from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES, is_integer
+from tosa_convert.golden.accuracy.error_bounds import same_values
+from tosa_convert.golden.arrays.by_name import Array, LazyArrays, scratch_folder
+from tosa_convert.golden.arrays.npz import Slot, match
+from tosa_convert.golden.backends.process import Machine
+from tosa_convert.golden.backends.runners import (
     HIDES_STATES,
     WITH_STATES,
+    Record,
     call_in_a_row,
+    run_original,
 )
-from tosa_convert.golden.backends.process import Machine
-from tosa_convert.golden.backends.runners import Record, run_original
 from tosa_convert.golden.checking.check import (
     backend_outputs,
     check_outputs,
     compare_with,
     reference_outputs,
 )
-from tosa_convert.golden.models.ill_conditioned import excused
-from tosa_convert.golden.running.programs import input_slots, output_slots
-from tosa_convert.golden.running.random_inputs import random_inputs
-from tosa_convert.golden.running.run_options import Engine, RunOptions
-from tosa_convert.golden.running.variable_states import (
+from tosa_convert.golden.running.programs import (
     STATE_PREFIX,
+    input_slots,
+    output_slots,
+    random_inputs,
     variables_of,
     with_variables,
 )
+from tosa_convert.golden.running.reference_model_process import is_installed
+from tosa_convert.golden.running.run_options import Engine, RunOptions
 from tosa_convert.graph.dtypes import DType
-from tosa_convert.graph.model import DYNAMIC, Graph
+from tosa_convert.graph.model import DYNAMIC, Graph, counted
+from tosa_convert.installation import install_command
 from tosa_convert.io import log
 from tosa_convert.records import replace
+
+# -- elements of models for which FP32 is not enough: their framework itself errs there ------------
+# A network that amplifies rounding, such as the largest of many nearly equal scores, or many
+# steps of a recurrence, has elements about which no two implementations in FP32 agree. Its
+# framework in FP64 shows which they are. All others are judged as before.
+
+#: How many times as far as its framework in FP32 a program may be from the framework in FP64.
+TIMES: Final = 2.0
+
+
+def excused(
+    found: Comparison,
+    program: Mapping[str, Array],
+    framework: Mapping[str, Array],
+    exact: Mapping[str, Array],
+    name: str,
+    compared: Callable[[dict[str, Array]], Comparison],
+) -> Comparison:
+    """Judge outputs that fail again, without the elements at which the framework itself errs as much."""
+    failing = {
+        row.name: _excusable(program[row.name], framework[row.name], exact[row.name])
+        for row in found.failures
+        if not row.problem and row.name in exact and exact[row.name].shape == row.shape
+    }
+    if not failing:
+        return found
+    others = {key: framework[key] for key in framework}
+    for key, places in failing.items():
+        others[key] = framework[key].copy()
+        others[key][places] = program[key][places]
+    again = {row.name: row for row in compared(others).tensors}
+
+    def rejudged(row: TensorComparison) -> TensorComparison:
+        if row.name not in failing:
+            return row
+        key, rest = row.name, again[row.name]
+        sides = program[key], framework[key], exact[key]
+        note = _note(row, rest, sides, failing[key], name)
+        # What differs is what differed before; what is worst is the worst that fails.
+        shown = row if rest.ok else replace(rest, differing=row.differing)
+        return replace(
+            shown,
+            ok=rest.ok,
+            failing=rest.failing,
+            margin=rest.margin,
+            note="; ".join(filter(None, (rest.note, note))),
+        )
+
+    return replace(found, tensors=tuple(map(rejudged, found.tensors)))
+
+
+def _excusable(program: Array, framework: Array, exact: Array) -> Array:
+    """Return the places at which the program is at most TIMES as far from FP64 as the framework is.
+
+    Integers, indices and BOOL have no distance: where the framework's order of a row differs from that
+    in FP64, the program may have the same elements in a third order.
+    """
+    same = same_values(_numbers(program), _numbers(exact))
+    if is_integer(exact.dtype):
+        return same | _permuted(program, framework, exact)
+    ours, theirs = _distance(program, exact), _distance(framework, exact)
+    # An infinite error of the framework says nothing about how far a number may be off.
+    return same | (np.isfinite(theirs) & (ours <= TIMES * theirs))
+
+
+def _permuted(program: Array, framework: Array, exact: Array) -> Array:
+    """Return the places of a row at which the framework differs, if there all have the same elements."""
+    length = exact.shape[-1] if exact.ndim else 1
+    rows = [array.reshape(-1, length) for array in (program, framework, exact)]
+    differs = rows[1] != rows[2]
+    found = np.zeros(differs.shape, bool)
+    for index in np.flatnonzero(differs.any(axis=1)):
+        ours, theirs, wanted = (np.sort(row[index][differs[index]]) for row in rows)
+        if np.array_equal(theirs, wanted) and np.array_equal(ours, wanted):
+            found[index] = differs[index]
+    return found.reshape(exact.shape)
+
+
+def _numbers(array: Array) -> Array:
+    return array if is_integer(array.dtype) else array.astype(np.float64)
+
+
+def _distance(array: Array, other: Array) -> Array:
+    """Return how far elements are apart: infinitely, if only one is finite or a number."""
+    one, two = array.astype(np.float64), other.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        distance = np.nan_to_num(np.abs(one - two), nan=np.inf, posinf=np.inf)
+    return np.where(same_values(one, two), 0.0, distance)
+
+
+def _note(
+    before: TensorComparison,
+    after: TensorComparison,
+    sides: tuple[Array, Array, Array],
+    places: Array,
+    name: str,
+) -> str:
+    """Return how many elements were accepted, why, and which of them is the worst.
+
+    sides: the program, the framework in FP32, and in FP64.
+    """
+    if after.failing == before.failing and not after.ok:
+        return f"{name} in FP32 is right about what fails, compared with {name} in FP64"
+    distance = np.where(places, _distance(*sides[:2]), -1.0)
+    worst = np.unravel_index(int(np.argmax(distance)), distance.shape)
+    ours, theirs, wanted = (array[worst] for array in sides)
+    count = counted(before.failing - after.failing, "element")
+    return (
+        f"ill-conditioned, and accepted: {count}, for which {name} in FP32 differs from {name} in FP64 "
+        f"and the program at most {TIMES:g} times as much; the worst is at "
+        f"{[int(index) for index in worst]}: program {ours}, {name} in FP32 {theirs}, in FP64 {wanted}"
+    )
+
 
 #: Calls in a row of a model with states.
 CALLS: Final = 3
@@ -279,3 +397,42 @@ def _static(graph: Graph, given: Mapping[str, Array]) -> Graph:
             shapes[name] = tuple(1 if size == DYNAMIC else size for size in shape)
         log.warning("checked with the shape %s of %s", list(shapes[name]), name)
     return with_shapes(graph, shapes) if shapes else graph
+
+
+# -- what `--check` of a model needs besides what converts it --------------------------------------
+
+#: The extra of what converts TFLite models, and the one that also runs them and their programs.
+_TFLITE: Final = "tflite"
+_CHECK: Final = "check"
+
+
+def require_for_check(name: str, python: str = "") -> None:
+    """Raise TosaConvertError with all that converting and comparing a model needs and that is missing."""
+    (found,) = (row for row in packages_of(python) if row.frontend == name)
+    findings = [*missing(FRONTENDS[name], found.missing, python), *missing_for_check(found, python)]
+    if FRONTENDS[name].extra == _TFLITE:  # One extra installs all of it.
+        command = install_command(_CHECK, python)
+        hint = f"{command}, or --python PROGRAM for a Python that has it"
+        findings = [
+            replace(row, hint=hint) if row.code in ("frontend-missing", "missing-backend") else row
+            for row in findings
+        ]
+    if findings:
+        raise TosaConvertError(findings)
+
+
+def missing_for_check(found: Installed, python: str = "") -> list[Finding]:
+    """Return findings for a runtime that is missing, and for a reference model that is misnamed."""
+    findings = []
+    row, runtime = FRONTENDS[found.frontend], found.missing_runtime
+    # What converts models may run them as well.
+    if runtime and not {*RUNTIMES[row.runtime].values()} & {*found.missing}:
+        where = python or sys.executable
+        message = f"{runtime} is not installed in {where}, and --check runs models with it"
+        hint = f"pip install {runtime}, or --python PROGRAM for a Python that has it"
+        findings.append(Finding("missing-backend", row.runtime, message, hint))
+    try:
+        is_installed()
+    except TosaConvertError as error:
+        findings += error.findings
+    return findings

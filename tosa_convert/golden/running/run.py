@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Any
 from tosa_convert.errors import fail
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.running.intermediates import iterate_tensors
-from tosa_convert.golden.running.numpy_engine import compute_steps
 from tosa_convert.golden.running.programs import (
     AS_IT_IS,
     as_graph,
     input_arrays,
     load_program,
     reading,
+    with_variables,
 )
-from tosa_convert.golden.running.run_graph import Result, run_program
+from tosa_convert.golden.running.run_graph import Result, compute_steps, run_program
 from tosa_convert.golden.running.run_options import DEFAULT_RUN, TIMEOUT, Engine, Level, RunOptions
-from tosa_convert.golden.running.variable_states import with_variables
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.io.options import ReadKeywords, ReadOptions, takes_keywords
 from tosa_convert.records import replace

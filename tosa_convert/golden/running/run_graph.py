@@ -6,48 +6,421 @@ For the reference model there is a folder with `model.tosa`, `.npy` inputs and o
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
+import re
+import shlex
 import shutil
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tosa_convert import api
-from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import Array, LazyArrays
-from tosa_convert.golden.arrays.scratch import full_disk, scratch_folder, write_scratch
-from tosa_convert.golden.arrays.slots import (
+from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.golden.arrays.by_name import (
+    Array,
+    LazyArrays,
+    full_disk,
+    scratch_folder,
+    write_npy,
+    write_scratch,
+)
+from tosa_convert.golden.arrays.npz import (
     Slot,
     coerce,
     load_npy,
     missing_input,
     save_npy,
     slot_file,
+    slots,
 )
-from tosa_convert.golden.running import numpy_engine, reference_model_process
-from tosa_convert.golden.running.explain_failure import explain, is_nameless
-from tosa_convert.golden.running.numpy_engine import BOUNDS_PREFIX, Computed
-from tosa_convert.golden.running.programs import Program, input_slots, output_slots
-from tosa_convert.golden.running.run_options import DEFAULT_RUN, Level, RunOptions
-from tosa_convert.golden.running.variable_states import (
+from tosa_convert.golden.running import reference_model_process
+from tosa_convert.golden.running.programs import (
+    Program,
     final_states,
+    indexed,
+    input_slots,
+    integer_inputs,
     needs_another_name,
+    output_slots,
     unused_variables,
     with_final_states,
     with_name_of_main_block,
     with_variables,
     without_unused_variables,
 )
-from tosa_convert.golden.running.work import Work
+from tosa_convert.golden.running.run_options import DEFAULT_RUN, Level, RunOptions, Work
 from tosa_convert.graph.derived import reachable
-from tosa_convert.graph.model import Block, Graph, Region
+from tosa_convert.graph.model import (
+    UNLOCATED,
+    Block,
+    Graph,
+    Operator,
+    Region,
+    Tensor,
+    counted,
+    operator_path,
+)
 from tosa_convert.graph.shown import Shown, arrays_text
 from tosa_convert.graph.verify import verify
+from tosa_convert.graph.versions import V1_1_DRAFT
 from tosa_convert.io.files import map_file
-from tosa_convert.records import dataclass, field, replace
+from tosa_convert.process.child import Ended, describe_exit
+from tosa_convert.process.ending_signals import ended_while_computing
+from tosa_convert.records import NamedTuple, dataclass, field, replace
+from tosa_convert.remedies import hint_for
 from tosa_convert.rules.infer import endless_logarithms
+from tosa_convert.rules.validate import Validator
+
+if TYPE_CHECKING:
+    from tosa_convert.reference.call import Precision, Step
+    from tosa_convert.reference.evaluate import Machine
+
+
+# -- runs programs in this process, by the definitions of `tosa_convert.reference` -----------------
+
+#: What the name of a file with bounds begins with.
+BOUNDS_PREFIX: Final = "bounds_"
+
+
+class Computed(NamedTuple):
+    """The results of a run by the key of their slot; bounds only if they were asked for."""
+
+    outputs: dict[str, Array]
+    bounds: dict[str, Array]
+    seconds: float
+
+
+def definition(kind: str) -> str:
+    """Return what an operator computes, in words; "" of one that computes nothing.
+
+    Example:
+        >>> definition("ABS")
+        'Return the absolute value. That of the least integer is not defined.'
+    """
+    from tosa_convert.reference.evaluate import OPERATIONS
+
+    return inspect.getdoc(OPERATIONS[kind]) or "" if kind in OPERATIONS else ""
+
+
+def compute(graph: Graph, inputs: Mapping[str, Array], options: RunOptions) -> Computed:
+    """Return what a program gives."""
+    start = time.monotonic()
+    if options.level != "none":
+        _refuse_exceeded_level(graph, options.level)
+    precision: Precision = "wide" if options.precise or options.bounds else "own"
+    outputs = _run(graph, inputs, precision, options)
+    bounds = _run(graph, inputs, "bounds", options) if options.bounds else {}
+    return Computed(outputs, bounds, time.monotonic() - start)
+
+
+def execute_in_numpy(
+    graph: Graph, folder: Path, options: RunOptions, ins: Sequence[str], outs: Sequence[str]
+) -> float:
+    """Run a program on files as the reference model does; return the seconds it took.
+
+    ins, outs: the files of the inputs and outputs of the main block, in order.
+    """
+    block = graph.main
+    named = [(slot, folder / file) for slot, file in _files(graph, block.inputs, ins)]
+    found = compute(graph, {slot.key: load_npy(path, slot) for slot, path in named}, options)
+    for slot, file in _files(graph, block.outputs, outs):
+        _save(folder / file, slot, found.outputs[slot.key])
+        if options.bounds:
+            _save(folder / f"{BOUNDS_PREFIX}{file}", slot, found.bounds[slot.key])
+    return found.seconds
+
+
+def _files(graph: Graph, names: Sequence[str], files: Sequence[str]) -> list[tuple[Slot, str]]:
+    return [
+        (slot, slot_file(file.removesuffix(".npy"), slot))
+        for name, file in zip(names, files, strict=True)
+        for slot in slots(graph.main, name)
+    ]
+
+
+def _save(path: Path, slot: Slot, array: Array) -> None:
+    if array.dtype == slot.dtype.numpy:
+        save_npy(path, slot, array)
+    else:
+        write_npy(path, array)
+
+
+def _run(
+    graph: Graph, inputs: Mapping[str, Array], precision: Precision, options: RunOptions
+) -> dict[str, Array]:
+    outputs: dict[str, Array] = {}
+    for _ in _timed_steps(graph, inputs, precision, options, outputs):
+        pass
+    return outputs
+
+
+def compute_steps(graph: Graph, inputs: Mapping[str, Array], options: RunOptions) -> Iterator[Step]:
+    """Iterate over the operators of a program as they are computed; see `compute`."""
+    if options.level != "none":
+        _refuse_exceeded_level(graph, options.level)
+    precision: Precision = "wide" if options.precise else "own"
+    return _timed_steps(graph, inputs, precision, options, {})
+
+
+def _timed_steps(
+    graph: Graph,
+    inputs: Mapping[str, Array],
+    precision: Precision,
+    options: RunOptions,
+    outputs: dict[str, Array],
+) -> Iterator[Step]:
+    from tosa_convert.reference.evaluate import Machine
+
+    work = Work(graph, options.progress)
+    spent, since = 0.0, time.monotonic()
+    machine = Machine(graph, precision)
+    with ended_while_computing():
+        for step in _refusing_what_fails(machine, machine.steps(inputs, outputs)):
+            spent += time.monotonic() - since
+            if options.timeout and spent > options.timeout:
+                raise fail(
+                    "refmodel-timeout",
+                    step.where,
+                    f"the run in numpy took longer than {options.timeout:g} s",
+                    "allow more time, or use smaller inputs",
+                )
+            yield step
+            if not step.inside.path:
+                work.report(step.index + 1)
+            del step  # nothing else may hold its values
+            since = time.monotonic()  # what the caller does with a step is not the run's time
+
+
+def _refusing_what_fails(machine: Machine, steps: Iterator[Step]) -> Iterator[Step]:
+    """Iterate over the steps of a run; an operator that numpy cannot compute is a finding."""
+    try:
+        yield from steps
+    except (TosaConvertError, MemoryError):
+        raise
+    except Exception as error:
+        from tosa_convert.rules.public import find_violations
+
+        found = find_violations(machine.graph)
+        if found:
+            raise TosaConvertError(found) from error
+        message = f"numpy cannot compute it: {type(error).__name__}: {error}"
+        hint = "TOSA allows the program, so please report it"
+        raise fail("refmodel-failed", machine.where, message, hint) from error
+
+
+def _refuse_exceeded_level(graph: Graph, level: str) -> None:
+    from tosa_convert.rules.public import find_violations
+
+    found = [row for row in find_violations(graph, level=level) if row.code == "outside-level"]
+    if found:
+        raise TosaConvertError(found)
+
+
+# --------------------------------------------------------------------------------------------------
+# explain why the reference model refused a graph: operator, rule and shapes instead of its log.
+# On stderr the model prints the check that failed (a condition of its source), a sentence, and
+# sometimes the node's number and type. Otherwise a second run with its trace on names the node.
+
+_CHECK: Final = re.compile(
+    r"(?:REQUIRE|ERROR_IF|LEVEL_CHECK|SUBGRAPH_ERROR_IF|GRAPH_ERROR_IF)\(\) fails AT "
+    r"(?P<file>[^\s:]*/)?(?P<name>[\w.]+):(?P<line>\d+) (?P<function>[^\n]*?): \((?P<rule>.*)\)$",
+    re.MULTILINE,
+)
+_NODE: Final = re.compile(r"^Node type: (?P<type>\w+) ID: (?P<id>\d+)", re.MULTILINE)
+_FATAL: Final = re.compile(r"^(?:FATAL ERROR|WARNING) AT .*?:\n(?P<text>.*)$", re.MULTILINE)
+_TRACE: Final = re.compile(
+    r"Evaluating node_(?P<id>\d+),\s*(?P<type>\w+), output tensor=(?P<output>.*)$", re.MULTILINE
+)
+_CREATE: Final = re.compile(r"Creating operator id_(?P<id>\d+),\s*(?P<type>\w+),", re.MULTILINE)
+_LACKING: Final = re.compile(
+    r"could not allocate op\s+(?P<what>\w+ .*?)(?:SubgraphTraverser|$)", re.M
+)
+_TENSOR: Final = re.compile(r"[Tt]ensor (?P<name>\S+) ")
+
+#: The rule of an index: it lies within the dimension that it selects from.
+_INDEX_RULE: Final = re.compile(r"k >= 0 && k < K")
+
+#: Exit code of the program if the specification leaves the result unpredictable.
+UNPREDICTABLE: Final = 1
+#: Path of a block, the block, and an operator of it with its index.
+_Place = tuple[str, Block, int, Operator]
+
+
+def is_nameless(ended: Ended) -> bool:
+    """Return whether the model refused the graph without naming the operator where it stopped."""
+    return "validateGraph()" in ended.stderr and not _NODE.search(ended.stderr)
+
+
+def explain(graph: Graph, ended: Ended, trace: str, index: int | None = None) -> Finding:
+    """Return the refusal as a finding: operator, rule, shapes, and the model's own sentence.
+
+    index: the operator of the main block, if the caller knows it.
+    """
+    text = ended.stderr
+    check = _CHECK.search(text)
+    if index is not None:
+        path, block = next(graph.blocks())
+        refused: _Place | None = (path, block, index, block.operators[index])
+    else:
+        refused = _refused_operator(graph, text, trace)
+    where, shapes = "", ""
+    if refused is not None:
+        path, block, index, operator = refused
+        where = operator_path(path, index, operator)
+        if operator.location not in UNLOCATED:
+            where = f"{operator.location}: {where}"
+        shapes = f"; {signature(block, operator)}"
+    sentence = _sentence(text, check)
+    lacking = _LACKING.search(text)
+    if lacking is not None:
+        return Finding(
+            "refmodel-refused",
+            where,
+            f"the reference model has no {lacking['what']}{shapes}",
+            _remedy(refused)
+            or "numpy computes it where TOSA defines it for these element types: --engine numpy",
+        )
+    if is_nameless(ended):
+        return Finding(
+            "refmodel-refused",
+            where,
+            "the reference model refuses it: shapes, element types or attributes do not fit one "
+            f"another{shapes}",
+            "it does not name the rule; see the operator's rules in the TOSA specification",
+        )
+    if check is not None:
+        verdict = (
+            "for this data the specification leaves the result unpredictable"
+            if ended.code == UNPREDICTABLE
+            else "the reference model refuses it"
+        )
+        message = f"{verdict}: {sentence or 'no reason given'}{shapes}"
+        rule = f"{_rule(check)} ({check['name']}:{check['line']}){_index_hint(refused, check)}"
+        remedy = hint_for("refmodel-refused", "", message)
+        return Finding("refmodel-refused", where, message, "; ".join(filter(None, (rule, remedy))))
+    if sentence:
+        return Finding(
+            "refmodel-refused", where, f"the reference model refuses it: {sentence}{shapes}"
+        )
+    tail = " / ".join(line for line in text.strip().splitlines()[-3:] if line.strip())
+    return Finding(
+        "refmodel-failed",
+        where,
+        f"the reference model ended with {describe_exit(ended.code)}: {tail or 'no message'}{shapes}",
+    )
+
+
+def _remedy(refused: _Place | None) -> str:
+    """Return what repairs an operator that TOSA forbids, or ""."""
+    if refused is None:
+        return ""
+    path, block, index, _ = refused
+    findings = Validator(Graph(V1_1_DRAFT, [])).block(path, block)
+    place = operator_path(path, index, block.operators[index])
+    return next((row.hint for row in findings if row.where.endswith(place) and row.hint), "")
+
+
+def _rule(check: re.Match[str]) -> str:
+    """Return the condition that must hold."""
+    forbidden = "ERROR_IF" in check[0]
+    if check["rule"] == "true":
+        return "rule"
+    return f"rule: not {check['rule']}" if forbidden else f"rule: {check['rule']}"
+
+
+def _index_hint(refused: _Place | None, check: re.Match[str]) -> str:
+    """Return which indices an operator takes, and the inputs they come from, if one is out of range."""
+    if refused is None or not _INDEX_RULE.search(check["rule"]):
+        return ""
+    _, block, _, operator = refused
+    index = indexed(block, operator.spec, operator.inputs)
+    if index is None:
+        return ""
+    text = f'; "{index.tensor}" has {counted(index.rows, "row")}: indices are 0 to {index.rows - 1}'
+    names = integer_inputs(block, operator.inputs[index.position])
+    if names:
+        ranges = " ".join(shlex.join(["--range", f"{name}=0:{index.rows - 1}"]) for name in names)
+        text += f"; for random inputs: {ranges}"
+    return text
+
+
+def signature(block: Block, operator: Operator) -> str:
+    """Return an operator's operands and results with their types and shapes, and its attributes."""
+    count = len(operator.inputs)
+    rows = [operator.spec.operand(i, count).name for i in range(count)]
+    operands = ", ".join(
+        f"{row} {_type(block, name)}" for row, name in zip(rows, operator.inputs, strict=True)
+    )
+    results = ", ".join(_type(block, name) for name in operator.outputs)
+    attributes = ", ".join(
+        f"{key}={list(value) if isinstance(value, tuple) else getattr(value, 'name', value)}"
+        for key, value in operator.attributes.items()
+        if not isinstance(value, bytes)
+    )
+    return f"({operands}) -> {results}" + (f" {{{attributes}}}" if attributes else "")
+
+
+def _type(block: Block, name: str) -> str:
+    value = block.tensors.get(name) or block.shapes.get(name)
+    if value is None:
+        return f'"{name}"'
+    if isinstance(value, Tensor):
+        shape = "unranked" if value.shape is None else list(value.shape)
+        return f'"{name}" {value.dtype}{shape}'
+    sizes = value.values()
+    return f'"{name}" SHAPE{list(sizes) if sizes is not None else f"<{value.rank}>"}'
+
+
+def _sentence(text: str, check: re.Match[str] | None) -> str:
+    """Return the model's own words: the line after the failed check, or the first error."""
+    if check is not None:
+        rest = text[check.end() :].lstrip("\n").splitlines()
+        line = rest[0].strip() if rest else ""
+        stops = ("Node type:", "Graph result:", "WARNING AT", "FATAL")
+        return "" if line.startswith(stops) else line
+    fatal = _FATAL.search(text)
+    return fatal["text"].strip() if fatal is not None else ""
+
+
+def _refused_operator(graph: Graph, text: str, trace: str) -> _Place | None:
+    """Find the operator that was refused, as far as the model's messages and its trace name it."""
+    places = [
+        (path, block, index, op)
+        for path, block in graph.blocks()
+        for index, op in enumerate(block.operators)
+    ]
+
+    def numbered(match: re.Match[str]) -> list[_Place]:
+        """Return the operators with the number and type of a message; at most one in each block."""
+        number, name = int(match["id"]), match["type"]
+        return [p for p in places if p[2] == number and p[3].spec.encoded_as == name]
+
+    node = _NODE.search(text)
+    if node is not None and len(named := numbered(node)) == 1:
+        return named[0]
+    evaluated = list(_TRACE.finditer(trace))
+    if evaluated:
+        last = evaluated[-1]
+        outputs = [name.strip() for name in last["output"].split(",")]
+        for place in places:
+            op = place[3]
+            if op.spec.encoded_as == last["type"] and op.outputs and op.outputs[0] in outputs:
+                return place
+        if named := numbered(last):
+            return named[0]
+    # The model creates the operators of a block in order, and stops at one that it does not have.
+    created = list(_CREATE.finditer(trace)) if _LACKING.search(text) else []
+    if created and (named := numbered(created[-1])):
+        return named[0]
+    for match in _TENSOR.finditer(text):
+        for place in places:
+            if match["name"] in place[3].outputs:
+                return place
+    return None
+
 
 _LEVELS: Final[dict[Level, str]] = {"none": "NONE", "8k": "EIGHTK"}
 #: The exit code of the model if a file would exceed the process's limit on file sizes.
@@ -115,7 +488,7 @@ def _computed(
         raise TosaConvertError(endless)
     ins, outs = input_slots(graph), output_slots(runnable)
     if options.uses_numpy:
-        return numpy_engine.compute(runnable, inputs, options)
+        return compute(runnable, inputs, options)
     with scratch_folder() as folder:
         for slot in ins:
             save_npy(folder / file_name(ins, slot), slot, inputs[slot.key])
@@ -228,7 +601,7 @@ def execute(
     outs = outs or [f"out{unique.index(name)}.npy" for name in block.outputs]
     ins = ins or [f"in{i}.npy" for i in range(len(block.inputs))]
     if options.uses_numpy:
-        return numpy_engine.execute(graph, folder, options, ins, outs)
+        return execute_in_numpy(graph, folder, options, ins, outs)
     _write_description(folder, block, ins, outs, with_bounds=options.bounds)
     command = _command(graph, options)
     start = time.monotonic()

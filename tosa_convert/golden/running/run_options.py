@@ -2,13 +2,96 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, Literal, get_args
 
 from tosa_convert.errors import fail, refuse_unknown
 from tosa_convert.golden.running import reference_model_process
-from tosa_convert.golden.running.work import Progress
+from tosa_convert.graph.derived import reachable
+from tosa_convert.graph.model import Block, Graph, Operator
+from tosa_convert.graph.opset import CONST, CONST_SHAPE
 from tosa_convert.io.options import refuse_time_limit
 from tosa_convert.records import dataclass, field, replace
+from tosa_convert.rules.amounts import multiply_accumulates
+
+# --------------------------------------------------------------------------------------------------
+# how long a program runs on the reference model, as an estimate, and how much of a run is done.
+
+#: Is told how much of a run is done, and how much there is, in any unit.
+Progress = Callable[[float, float], None]
+
+#: Multiply-accumulates that the reference model computes in a second, and elements of other operators.
+_MULTIPLY_ACCUMULATES: Final = 3.5e8
+_ELEMENTS: Final = 2.5e7
+#: Seconds between two reports of a run that is not watched operator by operator.
+_INTERVAL: Final = 0.5
+#: The share of the estimated time after which such a run may still take any time.
+_NEARLY: Final = 0.99
+
+
+def estimate_seconds(graph: Graph) -> float:
+    """Return the seconds that the reference model takes; bodies of loops are counted once."""
+    return sum(_seconds(graph, op) for op in graph.main.operators)
+
+
+def _seconds(graph: Graph, operator: Operator) -> float:
+    """Return the seconds of an operator of the main block, with the regions that it runs."""
+    inner = [block for region in reachable(graph, [operator]) for block in region.blocks]
+    rows = [(block, op) for block in inner for op in block.operators]
+    return sum(_own_seconds(block, op) for block, op in [(graph.main, operator), *rows])
+
+
+def _own_seconds(block: Block, operator: Operator) -> float:
+    amount = multiply_accumulates(operator, block)
+    if amount is not None:
+        return amount.value / _MULTIPLY_ACCUMULATES
+    if operator.spec in (CONST, CONST_SHAPE) or operator.spec.regions:
+        return 0.0
+    tensors = [block.tensors.get(name) for name in (*operator.inputs, *operator.outputs)]
+    shapes = [tensor.shape for tensor in tensors if tensor is not None and tensor.shape is not None]
+    return max((max(0, math.prod(shape)) for shape in shapes), default=0) / _ELEMENTS
+
+
+class Work:
+    """The work of a run, of which a part is done."""
+
+    def __init__(self, graph: Graph, progress: Progress | None) -> None:
+        self.progress = progress
+        self.totals = [0.0]
+        if progress is not None:
+            seconds = (_seconds(graph, op) for op in graph.main.operators)
+            self.totals += itertools.accumulate(seconds)
+
+    def report(self, count: int) -> None:
+        """Report that this many operators of the main block are done."""
+        if self.progress is not None:
+            self.progress(self.totals[count], self.totals[-1])
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Report the time that passes in the `with` block, as the estimate of what is done."""
+        if self.progress is None:
+            yield
+            return
+        start, ended, total = time.monotonic(), threading.Event(), self.totals[-1]
+
+        def tell(report: Progress) -> None:
+            while not ended.wait(_INTERVAL):
+                report(min(time.monotonic() - start, _NEARLY * total), total)
+
+        thread = threading.Thread(target=tell, args=(self.progress,), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
 
 Level = Literal["none", "8k"]
 #: "auto": the reference model if it is installed, else numpy.

@@ -10,22 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES, Tolerances
-from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.scratch import scratch_folder
+from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES, Tolerances
+from tosa_convert.golden.arrays.by_name import Array, scratch_folder
 from tosa_convert.golden.backends.isolated import refuse_reader
 from tosa_convert.golden.backends.runners import Backend, Record, as_backend
-from tosa_convert.golden.checking.check import (
-    check_outputs,
-    run_and_compare,
-    with_initial_states,
-)
+from tosa_convert.golden.checking.check import check_outputs, run_and_compare, with_initial_states
 from tosa_convert.golden.edges.edge_inputs import chosen_inputs
 from tosa_convert.golden.running.intermediates import BATCH_BYTES
-from tosa_convert.golden.running.programs import AS_IT_IS, as_graph
-from tosa_convert.golden.running.run_options import TIMEOUT, Engine, RunOptions
-from tosa_convert.golden.running.variable_states import STATE_PREFIX, with_final_states
-from tosa_convert.golden.running.work import Progress
+from tosa_convert.golden.running.programs import AS_IT_IS, STATE_PREFIX, as_graph, with_final_states
+from tosa_convert.golden.running.run_options import TIMEOUT, Engine, Progress, RunOptions
 from tosa_convert.io.options import ReadKeywords, ReadOptions, takes_keywords
 from tosa_convert.qualify.bisection.recorded import RecordSearch
 from tosa_convert.qualify.bisection.result import Bisection

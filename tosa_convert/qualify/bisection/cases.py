@@ -6,9 +6,9 @@ import json
 import shlex
 
 from tosa_convert import api
+from tosa_convert.golden.arrays.by_name import OutputFolder
 from tosa_convert.golden.arrays.npz import npz_pieces
-from tosa_convert.golden.arrays.scratch import OutputFolder
-from tosa_convert.golden.backends.other_model import OtherModel
+from tosa_convert.golden.backends.isolated import OtherModel
 from tosa_convert.golden.backends.runners import Backend, Record
 from tosa_convert.graph.derived import extract_from
 from tosa_convert.io.files import PathLike

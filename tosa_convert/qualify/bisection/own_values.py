@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import Array, LazyArrays
-from tosa_convert.golden.arrays.scratch import subfolder
+from tosa_convert.golden.arrays.by_name import Array, LazyArrays, subfolder
 from tosa_convert.golden.backends.runners import Runner
 from tosa_convert.qualify.bisection.single_operators import REFUSED, Operators
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tosa_convert.errors import fail
 from tosa_convert.golden.arrays.by_name import Array, LazyArrays
-from tosa_convert.golden.arrays.slots import slots
+from tosa_convert.golden.arrays.npz import slots
 from tosa_convert.golden.backends.isolated import with_slot_types
 from tosa_convert.golden.backends.runners import Record
 from tosa_convert.qualify.bisection.align_steps import align

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.checking.check import reference_outputs
-from tosa_convert.golden.running.explain_failure import signature
 from tosa_convert.golden.running.programs import input_slots
-from tosa_convert.golden.running.work import Progress
+from tosa_convert.golden.running.run_graph import signature
+from tosa_convert.golden.running.run_options import Progress
 from tosa_convert.graph.derived import extract, needed_operators
 from tosa_convert.graph.model import operator_path
 from tosa_convert.qualify.bisection.result import Bisection, Case, Divergence, Kind

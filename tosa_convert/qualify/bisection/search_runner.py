@@ -16,14 +16,16 @@ import numpy as np
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.accuracy.comparison import Comparison
-from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.scratch import scratch_folder
+from tosa_convert.golden.arrays.by_name import Array, scratch_folder
 from tosa_convert.golden.backends.runners import Runner
 from tosa_convert.golden.checking.check import compare_with, reference_outputs, run_and_compare
-from tosa_convert.golden.running.control_flow import ITERATIONS, region_runs, why_not_runnable
-from tosa_convert.golden.running.intermediates import Batch
-from tosa_convert.golden.running.programs import input_slots
-from tosa_convert.golden.running.variable_states import STATE_PREFIX, writes_variables
+from tosa_convert.golden.running.intermediates import (
+    ITERATIONS,
+    Batch,
+    region_runs,
+    why_not_runnable,
+)
+from tosa_convert.golden.running.programs import STATE_PREFIX, input_slots, writes_variables
 from tosa_convert.graph.derived import extract
 from tosa_convert.qualify.bisection.own_values import own_values
 from tosa_convert.qualify.bisection.result import Bisection, Case, Divergence

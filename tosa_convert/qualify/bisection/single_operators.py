@@ -14,11 +14,10 @@ from typing import Final
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.comparison import Comparison
-from tosa_convert.golden.accuracy.user_tolerances import Tolerances
+from tosa_convert.golden.accuracy.criteria import Tolerances
 from tosa_convert.golden.accuracy.verdict import judge, origins
-from tosa_convert.golden.arrays.by_name import Array, LazyArrays
-from tosa_convert.golden.arrays.scratch import scratch_folder, subfolder
-from tosa_convert.golden.arrays.slots import SCALE_SUFFIX, slots
+from tosa_convert.golden.arrays.by_name import Array, LazyArrays, scratch_folder, subfolder
+from tosa_convert.golden.arrays.npz import SCALE_SUFFIX, slots
 from tosa_convert.golden.backends.runners import Runner
 from tosa_convert.golden.running.intermediates import BATCH_TENSORS, Batch, batches
 from tosa_convert.golden.running.programs import input_slots

@@ -16,10 +16,15 @@ from typing import Final
 import numpy as np
 
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import Array, LazyArrays, differing_elements
-from tosa_convert.golden.arrays.scratch import scratch_folder, write_npy
-from tosa_convert.golden.arrays.slots import Slot, slots
-from tosa_convert.golden.backends.other_model import part_of
+from tosa_convert.golden.arrays.by_name import (
+    Array,
+    LazyArrays,
+    differing_elements,
+    scratch_folder,
+    write_npy,
+)
+from tosa_convert.golden.arrays.npz import Slot, slots
+from tosa_convert.golden.backends.isolated import part_of
 from tosa_convert.golden.backends.runners import Runner
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.graph.derived import computed_tensors, extract, needed_operators

@@ -15,16 +15,14 @@ from typing import Any, Final
 
 from tosa_convert import api
 from tosa_convert.errors import TosaConvertError
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.by_name import Array, OutputFolder, scratch_folder
 from tosa_convert.golden.arrays.npz import load_npz, npz_pieces
-from tosa_convert.golden.arrays.scratch import OutputFolder, scratch_folder
-from tosa_convert.golden.backends.adapters import ADAPTERS
 from tosa_convert.golden.backends.process import PACKAGES
-from tosa_convert.golden.backends.runners import ORIGINALS, open_backend
-from tosa_convert.golden.running.commands import command_words
-from tosa_convert.golden.running.numpy_engine import definition
+from tosa_convert.golden.backends.runners import ADAPTERS, ORIGINALS, open_backend
 from tosa_convert.golden.running.programs import input_arrays
+from tosa_convert.golden.running.reference_model_process import command_words
 from tosa_convert.golden.running.run import run
+from tosa_convert.golden.running.run_graph import definition
 from tosa_convert.golden.running.run_options import TIMEOUT
 from tosa_convert.graph.model import Graph
 from tosa_convert.graph.opset import CONST, CONST_SHAPE

@@ -12,11 +12,10 @@ from typing import Final
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.comparison import Comparison
-from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES
+from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.backends.kept_workers import KeptWorkers
-from tosa_convert.golden.backends.other_model import REFERENCE_MODEL
-from tosa_convert.golden.backends.process import Machine
+from tosa_convert.golden.backends.isolated import REFERENCE_MODEL
+from tosa_convert.golden.backends.process import KeptWorkers, Machine
 from tosa_convert.golden.backends.runners import Backend, backend_on
 from tosa_convert.golden.checking.check import backend_outputs, check_outputs
 from tosa_convert.golden.running.run_options import Engine, RunOptions

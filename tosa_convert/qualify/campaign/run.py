@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tosa_convert.errors import fail
-from tosa_convert.golden.backends.fingerprint import digest, of_backend
+from tosa_convert.golden.backends.process import digest, of_backend
 from tosa_convert.graph.model import counted
 from tosa_convert.qualify.campaign.findings import (
     Finding,

@@ -9,7 +9,7 @@ from typing import Final
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.slots import SCALE_SUFFIX
+from tosa_convert.golden.arrays.npz import SCALE_SUFFIX
 from tosa_convert.golden.edges.edge_inputs import find_edge_inputs
 from tosa_convert.golden.running.programs import as_graph, input_arrays
 from tosa_convert.graph.derived import extract_from

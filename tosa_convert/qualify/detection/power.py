@@ -13,18 +13,26 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from tosa_convert.golden.accuracy.comparison import compare_tensor
-from tosa_convert.golden.accuracy.criteria import Check, Criterion, criterion_for
-from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES, Tolerances
+from tosa_convert.golden.accuracy.criteria import (
+    NO_TOLERANCES,
+    Check,
+    Criterion,
+    Tolerances,
+    criterion_for,
+)
 from tosa_convert.golden.accuracy.verdict import checks_for
-from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.scratch import scratch_folder, subfolder
-from tosa_convert.golden.arrays.slots import slots
+from tosa_convert.golden.arrays.by_name import Array, scratch_folder, subfolder
+from tosa_convert.golden.arrays.npz import slots
 from tosa_convert.golden.checking.check import reference_outputs, seeded_inputs
 from tosa_convert.golden.running.intermediates import BATCH_BYTES, select, tensors_in_runs
-from tosa_convert.golden.running.programs import AS_IT_IS, as_graph, input_arrays
-from tosa_convert.golden.running.run_options import TIMEOUT, Engine, RunOptions
-from tosa_convert.golden.running.variable_states import STATE_PREFIX, with_variables
-from tosa_convert.golden.running.work import Progress
+from tosa_convert.golden.running.programs import (
+    AS_IT_IS,
+    STATE_PREFIX,
+    as_graph,
+    input_arrays,
+    with_variables,
+)
+from tosa_convert.golden.running.run_options import TIMEOUT, Engine, Progress, RunOptions
 from tosa_convert.graph.derived import extract
 from tosa_convert.graph.model import Graph, counted, operator_path, quoted
 from tosa_convert.io.options import ReadKeywords, ReadOptions, takes_keywords

@@ -11,13 +11,8 @@ from typing import Final
 import numpy as np
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.scratch import write_scratch
-from tosa_convert.golden.running.variable_states import (
-    STATE_PREFIX,
-    variables_of,
-    with_final_states,
-)
+from tosa_convert.golden.arrays.by_name import Array, write_scratch
+from tosa_convert.golden.running.programs import STATE_PREFIX, variables_of, with_final_states
 from tosa_convert.graph.derived import touches_variables
 from tosa_convert.graph.model import Graph, Operator, operator_path
 from tosa_convert.graph.opset import CONST, CONST_SHAPE, VARIABLE_READ, VARIABLE_WRITE

@@ -10,9 +10,9 @@ import numpy as np
 
 from tosa_convert.errors import fail
 from tosa_convert.golden.accuracy.comparison import Comparison
-from tosa_convert.golden.accuracy.user_tolerances import FLOATING_POINT, Tolerances
+from tosa_convert.golden.accuracy.criteria import FLOATING_POINT, Tolerances
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.slots import Slot
+from tosa_convert.golden.arrays.npz import Slot
 from tosa_convert.golden.backends.runners import Record
 from tosa_convert.golden.checking.check import check_outputs
 from tosa_convert.golden.models.compare_model import as_slot

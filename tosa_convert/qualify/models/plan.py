@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from tosa_convert.golden.backends.fingerprint import of_software
+from tosa_convert.golden.backends.process import of_software
 from tosa_convert.qualify.models.find_cases import Cases, files_of_model, source_of
 from tosa_convert.qualify.models.run_case import ModelAnswer, Settings, run_model_case
 from tosa_convert.qualify.suite.engine import Plan

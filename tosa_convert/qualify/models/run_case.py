@@ -18,11 +18,9 @@ from tosa_convert.frontends.process.run import packages_of, server_of
 from tosa_convert.frontends.table import FRONTENDS, missing, recognize
 from tosa_convert.frontends.unlowered import operator_and_count
 from tosa_convert.golden.accuracy.comparison import Comparison
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.by_name import Array, scratch_folder
 from tosa_convert.golden.arrays.npz import save_npz
-from tosa_convert.golden.arrays.scratch import scratch_folder
-from tosa_convert.golden.backends.kept_workers import KeptWorkers
-from tosa_convert.golden.backends.process import Machine
+from tosa_convert.golden.backends.process import KeptWorkers, Machine
 from tosa_convert.golden.models.compare_model import compare_model
 from tosa_convert.golden.running.programs import shapes_of_inputs
 from tosa_convert.io import log

@@ -20,14 +20,16 @@ import numpy as np
 
 from tosa_convert import api
 from tosa_convert.errors import fail
-from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.npz import save_npz
-from tosa_convert.golden.arrays.scratch import file_errors, npy_pieces
-from tosa_convert.golden.arrays.slots import slots
-from tosa_convert.golden.backends.fingerprint import digest, of_command, of_software
-from tosa_convert.golden.running.commands import command_words, run_command, with_paths
+from tosa_convert.golden.arrays.by_name import Array, file_errors, npy_pieces
+from tosa_convert.golden.arrays.npz import save_npz, slots
+from tosa_convert.golden.backends.process import digest, of_command, of_software
 from tosa_convert.golden.running.intermediates import iterate_tensors
 from tosa_convert.golden.running.programs import AS_IT_IS, as_graph, input_arrays, input_slots
+from tosa_convert.golden.running.reference_model_process import (
+    command_words,
+    run_command,
+    with_paths,
+)
 from tosa_convert.golden.running.run_options import TIMEOUT, Engine, RunOptions
 from tosa_convert.graph.model import Graph, counted
 from tosa_convert.graph.shown import Shown

@@ -14,7 +14,7 @@ import numpy as np
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.slots import SCALE_SUFFIX
+from tosa_convert.golden.arrays.npz import SCALE_SUFFIX
 from tosa_convert.graph.derived import computed_tensors, extract
 from tosa_convert.graph.model import Graph
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from tosa_convert.errors import fail
 from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.slots import INT48, SCALE_FILE, Slot
+from tosa_convert.golden.arrays.npz import INT48, SCALE_FILE, Slot
 from tosa_convert.graph.constant import sign_extend, unpack
 from tosa_convert.installation import install_command
 from tosa_convert.io.files import path_below, read_json

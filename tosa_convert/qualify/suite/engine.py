@@ -16,7 +16,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from pathlib import Path
 from typing import Any, Final
 
-from tosa_convert.golden.backends.fingerprint import digest, of_file_at_hand, of_files
+from tosa_convert.golden.backends.process import digest, of_file_at_hand, of_files
 from tosa_convert.process.child import describe_exit
 from tosa_convert.process.workers import run_jobs
 from tosa_convert.qualify.suite.html_table import Page

@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tosa_convert.golden.arrays.by_name import Array
+from tosa_convert.golden.arrays.by_name import Array, OutputFolder
 from tosa_convert.golden.arrays.npz import npz_pieces
-from tosa_convert.golden.arrays.scratch import OutputFolder
 from tosa_convert.qualify.reduction.shrinking import nonzero_elements, reduce_data
 from tosa_convert.records import dataclass
 

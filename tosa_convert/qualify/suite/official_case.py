@@ -18,10 +18,9 @@ import numpy as np
 
 from tosa_convert.errors import fail
 from tosa_convert.golden.accuracy.official_modes import Compliance, parse_compliance
-from tosa_convert.golden.arrays.by_name import Array
-from tosa_convert.golden.arrays.scratch import write_scratch
-from tosa_convert.golden.arrays.slots import Slot, load_npy, save_npy, slot_file
-from tosa_convert.golden.running import numpy_engine, reference_model_process
+from tosa_convert.golden.arrays.by_name import Array, write_scratch
+from tosa_convert.golden.arrays.npz import Slot, load_npy, save_npy, slot_file
+from tosa_convert.golden.running import reference_model_process, run_graph
 from tosa_convert.golden.running.programs import Program, input_slots, load_program, output_slots
 from tosa_convert.golden.running.run_graph import level_argument, link_or_copy
 from tosa_convert.golden.running.run_options import Level, RunOptions
@@ -216,7 +215,7 @@ def _run_on_numpy(
     options = RunOptions(
         precise=True, bounds=with_bounds, level=limit, timeout=timeout, engine="numpy"
     )
-    found = numpy_engine.compute(case.graph, inputs, options)
+    found = run_graph.compute(case.graph, inputs, options)
     return Reference(folder, found.outputs, found.bounds)
 
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from tosa_convert.golden.backends.fingerprint import of_backend, of_environment, of_software
+from tosa_convert.golden.backends.process import of_backend, of_environment, of_software
 from tosa_convert.golden.running.run_options import Engine, chosen_engine
 from tosa_convert.qualify.suite.engine import Plan
 from tosa_convert.qualify.suite.html_table import backend_page

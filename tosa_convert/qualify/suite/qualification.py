@@ -13,21 +13,17 @@ from typing import Final
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.comparison import Comparison
-from tosa_convert.golden.arrays.by_name import Array, LazyArrays
-from tosa_convert.golden.arrays.npz import load_npz
-from tosa_convert.golden.arrays.scratch import scratch_folder, subfolder
-from tosa_convert.golden.arrays.slots import unpacked
-from tosa_convert.golden.backends.fingerprint import of_backend, of_file_at_hand
-from tosa_convert.golden.backends.isolated import Command, PythonFile, with_slot_types
-from tosa_convert.golden.backends.kept_workers import KeptWorkers
-from tosa_convert.golden.backends.other_model import OtherModel, refuse_same_engine
-from tosa_convert.golden.backends.process import Machine
-from tosa_convert.golden.backends.runners import (
-    Backend,
-    Record,
-    backend_on,
-    open_folder,
+from tosa_convert.golden.arrays.by_name import Array, LazyArrays, scratch_folder, subfolder
+from tosa_convert.golden.arrays.npz import load_npz, unpacked
+from tosa_convert.golden.backends.isolated import (
+    Command,
+    OtherModel,
+    PythonFile,
+    refuse_same_engine,
+    with_slot_types,
 )
+from tosa_convert.golden.backends.process import KeptWorkers, Machine, of_backend, of_file_at_hand
+from tosa_convert.golden.backends.runners import Backend, Record, backend_on, open_folder
 from tosa_convert.golden.checking.check import (
     backend_outputs,
     compare_with,

@@ -18,14 +18,13 @@ from typing import Any, Final, Literal
 from tosa_convert import api
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.golden.accuracy.comparison import compare
+from tosa_convert.golden.arrays.by_name import scratch_folder, write_scratch
 from tosa_convert.golden.arrays.npz import load_npz
-from tosa_convert.golden.arrays.scratch import scratch_folder, write_scratch
 from tosa_convert.golden.checking.check import check
 from tosa_convert.golden.running import reference_model_process
-from tosa_convert.golden.running.programs import as_graph, input_slots, output_slots
+from tosa_convert.golden.running.programs import as_graph, input_slots, output_slots, state_slots
 from tosa_convert.golden.running.run import run
 from tosa_convert.golden.running.run_options import Engine, RunOptions
-from tosa_convert.golden.running.variable_states import state_slots
 from tosa_convert.io.files import refuse_irregular, walk, write_pieces
 from tosa_convert.io.formats import Format
 from tosa_convert.process.child import Ended, describe_exit

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from tosa_convert.errors import TosaConvertError, fail
-from tosa_convert.golden.accuracy.user_tolerances import NO_TOLERANCES, Tolerances
-from tosa_convert.golden.backends.other_model import NUMPY, REFERENCE_MODEL, OtherModel
+from tosa_convert.golden.accuracy.criteria import NO_TOLERANCES, Tolerances
+from tosa_convert.golden.backends.isolated import NUMPY, REFERENCE_MODEL, OtherModel
 from tosa_convert.golden.backends.process import PACKAGES, run_backend
 from tosa_convert.golden.backends.runners import ORIGINALS, Record, open_backend, refuse_no_results
 from tosa_convert.golden.running.programs import load_program

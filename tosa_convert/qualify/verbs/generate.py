@@ -129,8 +129,8 @@ def generate(
 
     from tosa_convert import api, golden
     from tosa_convert.cli.load_graph import save_graph
+    from tosa_convert.golden.arrays.by_name import OutputFolder
     from tosa_convert.golden.arrays.npz import npz_pieces
-    from tosa_convert.golden.arrays.scratch import OutputFolder
     from tosa_convert.io.files import STANDARD
     from tosa_convert.qualify.campaign.trials import program_like
 

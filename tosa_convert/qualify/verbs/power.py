@@ -37,8 +37,8 @@ def power(model: str, **options: Any) -> int:
     from tosa_convert.cli.progress import RunProgress
     from tosa_convert.cli.run_check import named_inputs
     from tosa_convert.cli.run_model import named_engine, tolerances_of, variables_of
+    from tosa_convert.golden.running.programs import with_variables
     from tosa_convert.golden.running.run_options import RunOptions
-    from tosa_convert.golden.running.variable_states import with_variables
     from tosa_convert.qualify.detection.power import power_of_runs
 
     graph, sets = named_inputs(model, options)
