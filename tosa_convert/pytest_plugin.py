@@ -77,7 +77,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     _refuse_blank(config)
     from tosa_convert.errors import TosaConvertError
-    from tosa_convert.qualify.suite.settings import Qualification
+    from tosa_convert.qualify.suite.qualification import Qualification
 
     try:
         Qualification(against=against, seeds=seeds or 0).require_backend()
@@ -280,9 +280,8 @@ class CaseItem(_Item):
 
     def runtest(self) -> None:
         """Run the case, and judge the answer as `suite` does."""
-        from tosa_convert.qualify.suite.qualification import qualify_case
+        from tosa_convert.qualify.suite.qualification import Qualification, qualify_case
         from tosa_convert.qualify.suite.run_cases import run_case
-        from tosa_convert.qualify.suite.settings import Qualification
 
         folder = self.path.parent
         against = self.config.getoption("--tosa-against")

@@ -136,7 +136,7 @@ EXCEPTIONS: dict[str, tuple[set[str], str]] = {
         {"frontends", "frontends.tflite.read"},
         "pairs the tensors of a TFLite file with those of a program",
     ),
-    "qualify.models.onnx_files": ({"frontends.onnx.header"}, "reads the opsets of a model"),
+    "qualify.models.find_cases": ({"frontends.onnx.header"}, "reads the opsets of a model"),
     "formats.bindings.passes": (
         {"api"},
         "an entry point, like the command line, inside an MLIR pass manager",

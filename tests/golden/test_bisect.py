@@ -26,9 +26,9 @@ from tosa_convert.golden.running.run import run
 from tosa_convert.graph import BlockScale, Graph, dtype, operator
 from tosa_convert.graph.derived import computed_tensors
 from tosa_convert.graph.dtypes import BlockShape
-from tosa_convert.qualify.bisection.align_steps import align
 from tosa_convert.qualify.bisection.bisect import bisect
-from tosa_convert.qualify.bisection.cases import save_case
+from tosa_convert.qualify.bisection.result import save_case
+from tosa_convert.qualify.bisection.search import align
 from tosa_convert.qualify.random_graphs.generate import generate
 from tosa_convert.qualify.reduction.reduce import reduce
 

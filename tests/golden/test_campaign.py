@@ -25,9 +25,19 @@ from tosa_convert.golden.backends.process import Machine
 from tosa_convert.golden.backends.runners import ADAPTERS, Adapter
 from tosa_convert.golden.running.programs import input_slots
 from tosa_convert.golden.running.run_options import Engine
-from tosa_convert.qualify.campaign import detours
+from tosa_convert.qualify.campaign import edits
 from tosa_convert.qualify.campaign import observe as observe_module
-from tosa_convert.qualify.campaign.detours import DETOURS, exchanged, with_detour, with_fixed_inputs
+from tosa_convert.qualify.campaign.edits import (
+    DETOURS,
+    SHAPES,
+    exchanged,
+    with_branch,
+    with_computed_shape,
+    with_detour,
+    with_fixed_inputs,
+    with_free_constants,
+    with_padding_outside,
+)
 from tosa_convert.qualify.campaign.findings import (
     _seen_from,
     known_causes,
@@ -39,19 +49,15 @@ from tosa_convert.qualify.campaign.findings import (
 from tosa_convert.qualify.campaign.observe import (
     Consumer,
     Observation,
+    Source,
+    Trial,
+    make_trial,
     observe,
+    part_of_model,
     says_nothing,
     telling_part,
 )
-from tosa_convert.qualify.campaign.restructure import (
-    SHAPES,
-    with_branch,
-    with_computed_shape,
-    with_free_constants,
-    with_padding_outside,
-)
 from tosa_convert.qualify.campaign.run import Campaign, run_campaign
-from tosa_convert.qualify.campaign.trials import Source, Trial, make_trial, part_of_model
 from tosa_convert.qualify.suite.journal import Answer
 from tosa_convert.records import replace
 
@@ -88,7 +94,7 @@ def results(graph: tc.Graph, inputs: dict[str, Array]) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", DETOURS)
 def test_a_detour_keeps_every_bit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(detours, "DETOURS", {name: DETOURS[name]})
+    monkeypatch.setattr(edits, "DETOURS", {name: DETOURS[name]})
     taken = 0
     for number in PROGRAMS:
         graph = golden.generate(seed=2 * number, operators=6)

@@ -22,9 +22,8 @@ from tosa_convert.golden.arrays.npz import load_npz
 from tosa_convert.golden.running import reference_model_process, run_options
 from tosa_convert.graph import Graph
 from tosa_convert.process.child import Ended
-from tosa_convert.qualify.suite.qualification import qualify_case
+from tosa_convert.qualify.suite.qualification import Qualification, qualify_case
 from tosa_convert.qualify.suite.run_cases import run_case
-from tosa_convert.qualify.suite.settings import Qualification
 
 NUMPY = golden.RunOptions(engine="numpy")
 #: What a run gives that does not take place.

@@ -20,14 +20,13 @@ import tosa_convert as tc
 from tosa_convert.cli import main
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.arrays.npz import read_npy
-from tosa_convert.qualify.suite import descriptor
-from tosa_convert.qualify.suite.descriptor import read_descriptor
+from tosa_convert.qualify.suite import official_case
 from tosa_convert.qualify.suite.engine import answered
 from tosa_convert.qualify.suite.journal import STATUSES, Answer, Journal
-from tosa_convert.qualify.suite.qualification import qualify_case
+from tosa_convert.qualify.suite.official_case import read_descriptor
+from tosa_convert.qualify.suite.qualification import Qualification, qualify_case
 from tosa_convert.qualify.suite.report import junit, read_baseline, read_expected, verdict
 from tosa_convert.qualify.suite.run_cases import run_case
-from tosa_convert.qualify.suite.settings import Qualification
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 POSIX = pytest.mark.skipif(os.name != "posix", reason="pipes and links as POSIX has them")
@@ -338,7 +337,7 @@ def test_damaged_descriptors_are_errors_of_their_case(
     every: int, case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The official library ends its process on some of these descriptors.
-    monkeypatch.setattr(descriptor, "_library", lambda: lambda *given: False)
+    monkeypatch.setattr(official_case, "_library", lambda: lambda *given: False)
     rule = {"mode": "ULP", "data_type": "INT32", "ulp_info": {"ulp": 1}}
     described(
         case,

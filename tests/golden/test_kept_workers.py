@@ -9,8 +9,7 @@ import pytest
 from golden.official_cases import make_suite
 
 from tosa_convert.qualify.suite.journal import Answer
-from tosa_convert.qualify.suite.qualification import qualify_case
-from tosa_convert.qualify.suite.settings import Qualification
+from tosa_convert.qualify.suite.qualification import Qualification, qualify_case
 
 pytestmark = [
     pytest.mark.usefixtures("refmodel"),

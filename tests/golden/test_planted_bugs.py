@@ -22,7 +22,7 @@ from tosa_convert.golden.arrays.by_name import Array
 from tosa_convert.golden.checking.check import check
 from tosa_convert.graph import Operator
 from tosa_convert.graph.dtypes import RoundingMode
-from tosa_convert.qualify.campaign.trials import Source, Trial, make_trial
+from tosa_convert.qualify.campaign.observe import Source, Trial, make_trial
 
 #: Processor seconds in which a campaign has to find a bug.
 SECONDS: Final = 600.0

@@ -21,16 +21,14 @@ from tosa_convert.graph.derived import computed_tensors, extract, touches_variab
 from tosa_convert.graph.dtypes import RoundingMode
 from tosa_convert.graph.model import Operator
 from tosa_convert.graph.opset import IDENTITY
-from tosa_convert.qualify.detection.changes import Change, Place, places
-from tosa_convert.qualify.detection.honest_noise import measure_noise
-from tosa_convert.qualify.detection.power import smallest
-from tosa_convert.qualify.detection.rerun import Rerun
-from tosa_convert.qualify.detection.results import (
+from tosa_convert.qualify.detection.noise import Change, Place, Rerun, measure_noise, places
+from tosa_convert.qualify.detection.power import (
     ChangePower,
     Power,
     TensorPower,
     Threshold,
     number_text,
+    smallest,
 )
 
 EVERYTHING = Place("all", None, 1)

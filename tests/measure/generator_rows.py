@@ -34,8 +34,7 @@ from tosa_convert.graph import Graph
 from tosa_convert.graph.dtypes import V1_0
 from tosa_convert.graph.model import DYNAMIC, Region
 from tosa_convert.graph.opset import OPERATORS, AttributeValue, OperatorSpec, operator
-from tosa_convert.qualify.campaign.detours import with_block
-from tosa_convert.qualify.campaign.restructure import with_computed_shape, with_free_constants
+from tosa_convert.qualify.campaign.edits import with_block, with_computed_shape, with_free_constants
 from tosa_convert.qualify.random_graphs.generate import NOT_GENERATED, RULES, generate
 from tosa_convert.records import replace
 from tosa_convert.rules.infer import infer

@@ -21,8 +21,7 @@ from oracle.compare_verdicts import (
 from oracle.reference_backend import ALL
 
 from tosa_convert.golden.running.programs import input_slots
-from tosa_convert.qualify.suite.descriptor import generate_data
-from tosa_convert.qualify.suite.official_case import case_inputs, read_case
+from tosa_convert.qualify.suite.official_case import case_inputs, generate_data, read_case
 
 pytestmark = [
     pytest.mark.oracle,

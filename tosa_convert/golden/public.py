@@ -15,10 +15,8 @@ from tosa_convert.golden.running.run import run, steps
 from tosa_convert.golden.running.run_graph import Result
 from tosa_convert.golden.running.run_options import RunOptions
 from tosa_convert.qualify.bisection.bisect import bisect
-from tosa_convert.qualify.bisection.cases import save_case
-from tosa_convert.qualify.bisection.result import Bisection, Case, Divergence
-from tosa_convert.qualify.detection.power import power
-from tosa_convert.qualify.detection.results import ChangePower, Power, TensorPower, Threshold
+from tosa_convert.qualify.bisection.result import Bisection, Case, Divergence, save_case
+from tosa_convert.qualify.detection.power import ChangePower, Power, TensorPower, Threshold, power
 from tosa_convert.qualify.random_graphs.generate import generate
 from tosa_convert.qualify.reduction.reduce import Failure, Reduction, reduce
 from tosa_convert.reference.call import Step

@@ -20,8 +20,8 @@ from tosa_convert.golden.running.intermediates import BATCH_BYTES
 from tosa_convert.golden.running.programs import AS_IT_IS, STATE_PREFIX, as_graph, with_final_states
 from tosa_convert.golden.running.run_options import TIMEOUT, Engine, Progress, RunOptions
 from tosa_convert.io.options import ReadKeywords, ReadOptions, takes_keywords
-from tosa_convert.qualify.bisection.recorded import RecordSearch
 from tosa_convert.qualify.bisection.result import Bisection
+from tosa_convert.qualify.bisection.search import RecordSearch
 from tosa_convert.qualify.bisection.search_runner import RunnerSearch
 from tosa_convert.qualify.bisection.single_operators import Operators
 

@@ -30,13 +30,14 @@ from tosa_convert.io.files import read_json
 from tosa_convert.qualify.campaign.observe import (
     Consumer,
     Observation,
+    Source,
+    Trial,
     computed,
     described,
     observe,
     says_nothing,
     telling_part,
 )
-from tosa_convert.qualify.campaign.trials import Source, Trial
 from tosa_convert.qualify.reduction.reduce import Failure, reduce
 from tosa_convert.records import dataclass, replace
 from tosa_convert.version import __version__

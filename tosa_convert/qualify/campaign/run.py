@@ -24,8 +24,13 @@ from tosa_convert.qualify.campaign.findings import (
     save_finding,
     save_own_error,
 )
-from tosa_convert.qualify.campaign.observe import Consumer, Observation, run_trial
-from tosa_convert.qualify.campaign.trials import Source, make_trial
+from tosa_convert.qualify.campaign.observe import (
+    Consumer,
+    Observation,
+    Source,
+    make_trial,
+    run_trial,
+)
 from tosa_convert.qualify.suite.engine import CaseRunner, on_local_processes, run_all
 from tosa_convert.qualify.suite.journal import Answer, Journal
 from tosa_convert.records import dataclass, field

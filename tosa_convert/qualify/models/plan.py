@@ -14,9 +14,8 @@ from tosa_convert.golden.backends.process import of_software
 from tosa_convert.qualify.models.find_cases import Cases, files_of_model, source_of
 from tosa_convert.qualify.models.run_case import ModelAnswer, Settings, run_model_case
 from tosa_convert.qualify.suite.engine import Plan
-from tosa_convert.qualify.suite.failures import nearby
 from tosa_convert.qualify.suite.html_table import Page, Table
-from tosa_convert.qualify.suite.journal import Answer
+from tosa_convert.qualify.suite.journal import Answer, nearby
 from tosa_convert.qualify.suite.report import Verdict
 
 _COUNTS: Final = (

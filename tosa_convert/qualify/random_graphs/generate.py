@@ -15,9 +15,10 @@ from tosa_convert.builder import Builder
 from tosa_convert.errors import fail, refuse_unknown
 from tosa_convert.graph.dtypes import V1_0, V1_1
 from tosa_convert.graph.model import Graph
-from tosa_convert.qualify.random_graphs import control, elementwise, held_scales, tensors
-from tosa_convert.qualify.random_graphs.builder import ELEMENT_TYPES, RULES, RandomBuilder
-from tosa_convert.qualify.random_graphs.target import Target
+from tosa_convert.qualify.random_graphs import elementwise, tensors
+from tosa_convert.qualify.random_graphs import elementwise as control
+from tosa_convert.qualify.random_graphs import tensors as held_scales
+from tosa_convert.qualify.random_graphs.builder import ELEMENT_TYPES, RULES, RandomBuilder, Target
 
 __all__ = ["NOT_GENERATED", "RULES", "generate"]
 

@@ -19,10 +19,9 @@ from typing import Final
 
 from tosa_convert.errors import printable_lines
 from tosa_convert.graph.model import counted
-from tosa_convert.qualify.suite.failures import nearby
-from tosa_convert.qualify.suite.journal import Answer
+from tosa_convert.qualify.suite.journal import Answer, nearby
+from tosa_convert.qualify.suite.qualification import Qualification
 from tosa_convert.qualify.suite.report import FAILED, Verdict
-from tosa_convert.qualify.suite.settings import Qualification
 from tosa_convert.records import dataclass
 
 _STATUSES: Final = (

@@ -28,9 +28,14 @@ from tosa_convert.golden.running.run_options import Engine, RunOptions
 from tosa_convert.io.files import refuse_irregular, walk, write_pieces
 from tosa_convert.io.formats import Format
 from tosa_convert.process.child import Ended, describe_exit
-from tosa_convert.qualify.suite.descriptor import case_files, described_run, read_descriptor
 from tosa_convert.qualify.suite.journal import Answer, Status
-from tosa_convert.qualify.suite.official_case import case_inputs, read_case
+from tosa_convert.qualify.suite.official_case import (
+    case_files,
+    case_inputs,
+    described_run,
+    read_case,
+    read_descriptor,
+)
 
 Via = Literal["tosa", "mlir", "mlirbc", "json"]
 

@@ -68,9 +68,8 @@ def fuzz(against: str, work: str, **options: Any) -> int:
     from pathlib import Path
 
     from tosa_convert.graph.model import counted
-    from tosa_convert.qualify.campaign.observe import Consumer
+    from tosa_convert.qualify.campaign.observe import Consumer, Source
     from tosa_convert.qualify.campaign.run import Campaign, run_campaign
-    from tosa_convert.qualify.campaign.trials import Source
     from tosa_convert.qualify.verbs.run_suite import case_runner
 
     kinds = tuple(filter(None, options["only"].split(","))) or None

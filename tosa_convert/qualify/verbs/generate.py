@@ -132,7 +132,7 @@ def generate(
     from tosa_convert.golden.arrays.by_name import OutputFolder
     from tosa_convert.golden.arrays.npz import npz_pieces
     from tosa_convert.io.files import STANDARD
-    from tosa_convert.qualify.campaign.trials import program_like
+    from tosa_convert.qualify.campaign.observe import program_like
 
     kinds = list(filter(None, only.split(","))) or None
 

@@ -31,13 +31,15 @@ from tosa_convert.process.child import temporary_folder
 from tosa_convert.qualify.suite.engine import (
     CaseRunner,
     Plan,
+    backend_plan,
+    conversion_plan,
     on_executor,
     on_local_processes,
     run_plan,
 )
 from tosa_convert.qualify.suite.html_table import Table, html_report
 from tosa_convert.qualify.suite.journal import Answer
-from tosa_convert.qualify.suite.plans import backend_plan, conversion_plan
+from tosa_convert.qualify.suite.qualification import Qualification
 from tosa_convert.qualify.suite.report import (
     FACTOR,
     SKIPPED,
@@ -52,7 +54,6 @@ from tosa_convert.qualify.suite.report import (
     summary,
     verdict,
 )
-from tosa_convert.qualify.suite.settings import Qualification
 from tosa_convert.rules.profiles import parse
 
 #: Cases that did not pass and are printed; the reports have all of them.
