@@ -217,7 +217,7 @@ def progress(source: str, target: str, writes: int = 8) -> dict[str, float]:
     import os
 
     import tosa_convert as tc
-    from tosa_convert.cli.progress import ProgressDisplay
+    from tosa_convert.cli.messages import ProgressDisplay
 
     graph = tc.load(source)
     total = writes * sum(data.nbytes for _, data in graph.constants())

@@ -25,8 +25,8 @@ from targets import Row, Target
 from verb_inputs import FOLDER, FORMS, Files
 from verb_lines import LINES, Case, Line
 
+from tosa_convert.cli.ending import declare_own_process
 from tosa_convert.cli.main import run, verb
-from tosa_convert.cli.own_process import declare_own_process
 from tosa_convert.io import log
 
 #: Exit codes of a verb, and those of a verb that judges.

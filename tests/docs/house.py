@@ -225,7 +225,7 @@ BY_STRING: dict[str, str] = {
     "tosa_convert/golden/backends/process.py": "the start of a process, which finds this package",
     "tosa_convert/golden/backends/process.py": "imports the packages of a backend, by name",
     "tosa_convert/cli/main.py": "the table of verbs: only the verb that was asked for is imported",
-    "tosa_convert/cli/plain.py": "the table of small jobs: only the work that was asked for is imported",
+    "tosa_convert/cli/start.py": "the table of small jobs: only the work that was asked for is imported",
     "tosa_convert/formats/bindings/packages.py": "imports MLIR's packages, whose names it finds",
 }
 

@@ -15,7 +15,7 @@ from frontends.run_parts import run_parts
 from frontends.tflite_models import OperatorRow, TensorRow, model
 from frontends.tflite_schema import ACTIVATIONS
 
-from tosa_convert.cli import convert_parts
+from tosa_convert.cli import convert_model
 from tosa_convert.cli.main import run, verb
 from tosa_convert.io.files import file_error
 
@@ -184,7 +184,7 @@ def test_nothing_is_written_if_one_part_cannot_be(
             raise file_error(path, OSError(28, "No space left on device"), "written")
         Path(path).write_bytes(b"first")
 
-    monkeypatch.setattr(convert_parts, "write_output", fail_for_the_second)
+    monkeypatch.setattr(convert_model, "write_output", fail_for_the_second)
     assert convert(written(tmp_path, *SUMS), "--partial") == 2
     assert len(names) == 2
     assert {path.name for path in tmp_path.iterdir()} == {"m.tflite"}

@@ -21,7 +21,7 @@ from tosa_convert import golden
 from tosa_convert.builder import Builder
 from tosa_convert.cli.main import run as run_verb
 from tosa_convert.cli.main import verb
-from tosa_convert.cli.progress import RunProgress, StageDisplay
+from tosa_convert.cli.messages import RunProgress, StageDisplay
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.running import intermediates, reference_model_process, run_graph
 from tosa_convert.golden.running.run_options import estimate_seconds

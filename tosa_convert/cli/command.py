@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from tosa_convert.cli.ending import work_of_verb
-from tosa_convert.cli.messages import UsageError
+from tosa_convert.cli.messages import UsageError, named_by_user
 from tosa_convert.cli.option import (
     Option,
     option_sections,
@@ -18,7 +18,6 @@ from tosa_convert.cli.option import (
     refuse_shared_files,
     refuse_shared_streams,
 )
-from tosa_convert.cli.standard_streams import named_by_user
 from tosa_convert.errors import (
     Finding,
     TosaConvertError,

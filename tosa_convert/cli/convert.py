@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from tosa_convert.cli.command import Verb
-from tosa_convert.cli.completion import complete_from
-from tosa_convert.cli.option import ReadPath
+from tosa_convert.cli.option import ReadPath, complete_from
 from tosa_convert.cli.shared_options import add_options, negated, option
 from tosa_convert.io.options import BYTECODE_VERSION, BYTECODE_VERSIONS, FUNCTION_OPERATIONS, NAMES
 

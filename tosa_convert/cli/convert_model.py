@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import shutil
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -17,12 +20,11 @@ from tosa_convert.cli.convert_file import (
     for_reader,
     inside,
     output_format,
+    refuse_terminal,
     renamed,
     write_output,
 )
-from tosa_convert.cli.load_graph import refuse_terminal
-from tosa_convert.cli.messages import note, say
-from tosa_convert.cli.progress import StageDisplay
+from tosa_convert.cli.messages import StageDisplay, note, say
 from tosa_convert.errors import TosaConvertError, fail, printable
 from tosa_convert.extensions import is_extension
 from tosa_convert.formats.write import stamp
@@ -30,13 +32,28 @@ from tosa_convert.frontends.lower_model import WANTED, FrontendOptions, lowered,
 from tosa_convert.frontends.process.request import scale_text
 from tosa_convert.frontends.process.run import TIMEOUT
 from tosa_convert.frontends.table import Recognised, on_route, recognize
-from tosa_convert.io.files import STANDARD, refuse_same_file, replace_file
+from tosa_convert.graph.model import Graph
+from tosa_convert.io.files import (
+    STANDARD,
+    create_locked,
+    file_error,
+    refuse_same_file,
+    release,
+    replace_file,
+    temporary_path,
+)
 from tosa_convert.io.options import WEIGHT_FORMS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tosa_convert.cli.convert_file import ConvertOptions
+    from tosa_convert.frontends.partial.programs import Parts
     from tosa_convert.frontends.process.request import Interface
     from tosa_convert.graph.model import Graph
     from tosa_convert.io.formats import Format
+    from tosa_convert.io.options import WriteOptions
+
 
 #: Frontend -> the extension of its files, where converters look at it.
 _EXTENSIONS: Final = {"torch": "pt2"}
@@ -109,7 +126,6 @@ def convert_model(
     if options.partial and output is not None:
         made = lowered_in_parts(model, wanted)
         # Here, because it imports numpy, which should not delay the converter.
-        from tosa_convert.cli.convert_parts import write_parts
 
         write_parts(made, source, output, file_format, write_options, options)
         return 0
@@ -204,3 +220,88 @@ def _refuse_with_parts(output: str | None, options: ConvertOptions) -> None:
         if given:
             message = f"{flag} concerns one program, and the model may become several"
             raise fail("option-conflict", "--partial", message, "leave one of the two out")
+
+
+# -- `convert --partial`: a model of which some operators do not lower, as several programs --------
+
+
+def write_parts(
+    made: Graph | Parts,
+    source: str,
+    output: str,
+    file_format: Format,
+    write_options: WriteOptions,
+    options: ConvertOptions,
+) -> None:
+    """Write the programs as NAME.0.tosa, NAME.1.tosa, ... and in NAME.json how they belong together.
+
+    All files are complete before the first of them is put in its place; NAME.json is the last. A model
+    of which everything lowers is one program, in the output file.
+    """
+    if isinstance(made, Graph):
+        graph = stamp(made, options.tosa_version)
+        write_output(graph, output, file_format, write_options, options)
+        return
+    parts = made
+    folder = os.path.dirname(output) or "."
+    stem, extension = os.path.splitext(os.path.basename(output))
+    programs = [f"{stem}.{number}{extension}" for number in range(len(parts.programs))]
+    constants = [f"{stem}.constants.npz"] if parts.constants else []
+    interface = f"{stem}.json"
+    scratch = temporary_path(os.path.join(folder, stem))
+    try:
+        _, lock = create_locked(scratch, lambda: os.mkdir(scratch))
+    except OSError as error:
+        raise file_error(folder, error, "written") from None
+    try:
+        for name, program in zip(programs, parts.programs, strict=True):
+            graph = stamp(program, options.tosa_version)
+            target = os.path.join(scratch, name)
+            write_output(graph, target, file_format, write_options, options)
+        for name in constants:
+            _save_arrays(os.path.join(scratch, name), parts.constants)
+        rows = parts.interface(programs, constants[0] if constants else None, source)
+        text = json.dumps(rows, indent=1, ensure_ascii=False) + "\n"
+        replace_file(os.path.join(scratch, interface), [text.encode()])
+        for name in (*programs, *constants, interface):
+            _move(os.path.join(scratch, name), os.path.join(folder, name))
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        release(lock)
+    note("\n".join(map(printable, _report(parts, programs, interface))))
+
+
+def _save_arrays(path: str, arrays: Mapping[str, Any]) -> None:
+    """Write an .npz file. `numpy.savez` does not take every name, and writes the time of day."""
+    import numpy as np
+
+    try:
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, array in arrays.items():
+                with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:
+                    np.save(file, array, allow_pickle=False)
+    except OSError as error:
+        raise file_error(path, error, "written") from None
+
+
+def _move(source: str, target: str) -> None:
+    try:
+        os.replace(source, target)
+    except OSError as error:
+        raise file_error(target, error, "written") from None
+
+
+def _report(parts: Parts, programs: list[str], interface: str) -> list[str]:
+    """Return what was written, and what was left out, for people."""
+    count = len(programs)
+    made = f"{count} programs ({', '.join(programs)})" if count > 1 else "".join(programs)
+    left = len(parts.operators)
+    head = f"{interface}: {made or 'no program'}; "
+    head += "1 operator is" if left == 1 else f"{left} operators are"
+    return [
+        f"{head} left to the caller:",
+        *(
+            f"  {one.operator} ({one.where})" if one.where else one.operator
+            for one in parts.operators
+        ),
+    ]

@@ -12,8 +12,7 @@ from tosa_convert.cli.convert_file import (
     open_source,
     output_format,
 )
-from tosa_convert.cli.messages import UsageError
-from tosa_convert.cli.standard_streams import standard_data
+from tosa_convert.cli.messages import UsageError, standard_data
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.io.files import STANDARD, refuse_same_file
 from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, is_saved_model, model_kind
@@ -26,7 +25,7 @@ def convert(*, paths: tuple[str, ...], output: str | None, jobs: int, **given: A
     options = _options(given)
     sources = list(paths) or [STANDARD]
     if options.split_input_file:
-        from tosa_convert.cli.convert_split import convert_parts
+        from tosa_convert.cli.convert_files import convert_parts
 
         if len(sources) > 1 or options.check or options.partial:
             raise UsageError(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import click
 
 from tosa_convert.cli.command import Verb
-from tosa_convert.cli.completion import complete_from
-from tosa_convert.cli.option import Option, ReadPath
+from tosa_convert.cli.option import Option, ReadPath, complete_from
 from tosa_convert.cli.shared_options import option
 from tosa_convert.errors import refuse_unknown
 

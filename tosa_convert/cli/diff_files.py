@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any, Final
 
-from tosa_convert.cli.load_graph import load_input
+from tosa_convert.cli.convert_file import load_input
 from tosa_convert.cli.messages import print_text
 from tosa_convert.io.options import ReadOptions
 from tosa_convert.views.structural_diff.public import diff as compute

@@ -41,8 +41,8 @@ def doctor(file: str, readers: tuple[str, ...], as_json: bool, func: str | None)
     The answers are facts that were found with the release of each program in the table. The programs
     are not run and need not be installed; the last column says which release this Python has.
     """
+    from tosa_convert.cli.convert_file import open_path
     from tosa_convert.cli.files_in_directories import read_one_of_many
-    from tosa_convert.cli.load_graph import open_path
     from tosa_convert.consumers.doctor import diagnose
     from tosa_convert.formats.read import read_as_stored
     from tosa_convert.io.options import ReadOptions

@@ -18,9 +18,11 @@ from tosa_convert.io import log
 from tosa_convert.process.ending_signals import EXIT_SIGNAL, Terminated
 
 TYPE_CHECKING = False
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Final, NoReturn
+
 
 EXIT_INTERRUPTED: Final = EXIT_SIGNAL + signal.SIGINT
 #: The number of SIGPIPE, which Windows does not have: 1 would say that a check found something.
@@ -52,8 +54,6 @@ def before_work(verb_name: str) -> None:
 def before_own_work(verb_name: str) -> None:
     """Set up the same for the command's own process, which may fork workers."""
     import gc
-
-    from tosa_convert.cli.own_process import declare_own_process
 
     before_work(verb_name)
     declare_own_process()
@@ -164,3 +164,25 @@ def leave(code: int) -> NoReturn:
         except (OSError, ValueError):
             continue
     os._exit(code)
+
+
+# -- the command's own process: whether it may fork workers ----------------------------------------
+
+_is_declared = False
+
+
+def declare_own_process() -> None:
+    """Declare that this process is the command's own, and not that of a test or another program."""
+    global _is_declared
+    _is_declared = True
+
+
+def may_fork() -> bool:
+    """Return whether workers may be forked, which takes a millisecond.
+
+    Only on Linux: the system libraries of macOS do not work after a fork, and Windows has none. Only
+    without threads: a lock that one of them holds would never be released in the child.
+    """
+    import threading
+
+    return _is_declared and sys.platform == "linux" and threading.active_count() == 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tosa_convert.cli.command import Verb
-from tosa_convert.cli.completion import complete_from
+from tosa_convert.cli.option import complete_from
 from tosa_convert.errors import CODES, fail, suggest
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tosa_convert.cli.command import Verb
-from tosa_convert.cli.completion import complete_tensors, tensors_of
 from tosa_convert.cli.messages import note
-from tosa_convert.cli.option import ReadPath
+from tosa_convert.cli.option import ReadPath, complete_tensors, tensors_of
 from tosa_convert.cli.shared_options import add_options, option
 from tosa_convert.errors import TosaConvertError, printable
 
@@ -43,8 +42,8 @@ def extract(model: str, outputs: tuple[str, ...], inputs: tuple[str, ...], **giv
     """
     from dataclasses import replace
 
-    from tosa_convert.cli.load_graph import edit_file
-    from tosa_convert.cli.standard_streams import STDIN
+    from tosa_convert.cli.convert_file import edit_file
+    from tosa_convert.cli.messages import STDIN
     from tosa_convert.graph.derived import extract as cut
     from tosa_convert.io.files import STANDARD
 

@@ -131,7 +131,7 @@ def outcomes(
     if processes == 1:
         yield from map(attempted, jobs)
         return
-    from tosa_convert.cli.own_process import may_fork
+    from tosa_convert.cli.ending import may_fork
     from tosa_convert.process.workers import run_jobs
 
     done: dict[int, Result | FileFailure] = {}

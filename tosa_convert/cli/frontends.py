@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tosa_convert.cli.command import Verb
-from tosa_convert.cli.completion import complete_from
+from tosa_convert.cli.option import complete_from
 from tosa_convert.cli.shared_options import add_options
 
 if TYPE_CHECKING:

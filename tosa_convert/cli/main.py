@@ -12,12 +12,7 @@ from typing import Final
 import click
 
 from tosa_convert.cli.command import Verbs, usage_error
-from tosa_convert.cli.ending import (
-    EXIT_INTERRUPTED,
-    before_own_work,
-    before_work,
-    exit_code_of,
-)
+from tosa_convert.cli.ending import EXIT_INTERRUPTED, before_own_work, before_work, exit_code_of
 from tosa_convert.cli.messages import say
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.version import __version__

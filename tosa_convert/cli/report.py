@@ -55,8 +55,8 @@ def report(
     func: str | None,
 ) -> int:
     """Draw MODEL as one HTML file, to zoom into and search offline."""
-    from tosa_convert.cli.load_graph import load_graph
-    from tosa_convert.cli.standard_streams import copy_standard_input
+    from tosa_convert.cli.convert_file import load_graph
+    from tosa_convert.cli.messages import copy_standard_input
     from tosa_convert.io.files import STANDARD, refuse_same_file
     from tosa_convert.io.options import ReadOptions
     from tosa_convert.views.pictures.public import report as draw

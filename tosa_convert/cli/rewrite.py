@@ -47,7 +47,7 @@ def rewrite(model: str | None, only: str, list_only: bool, **given: Any) -> int:
         return 0
     if model is None or given["output"] is None:
         raise click.UsageError("name a program and -o OUTPUT, or pass --list")
-    from tosa_convert.cli.load_graph import edit_file
+    from tosa_convert.cli.convert_file import edit_file
     from tosa_convert.graph.model import counted
     from tosa_convert.graph.verify import refuse_unsound
 

@@ -7,8 +7,7 @@ from typing import Any, Final
 import click
 
 from tosa_convert.cli.command import Verb
-from tosa_convert.cli.completion import complete_tensors, tensors_of
-from tosa_convert.cli.option import ReadPath, WritePath
+from tosa_convert.cli.option import ReadPath, WritePath, complete_tensors, tensors_of
 from tosa_convert.cli.shared_options import add_options, option
 
 #: Options of the verbs that run programs: what is run, and on which inputs.
@@ -66,7 +65,7 @@ def run(model: str, **options: Any) -> int:
 
     Inputs come from .npy and .npz files or --random; without -o only a summary is printed.
     """
-    from tosa_convert.cli.load_graph import naming
+    from tosa_convert.cli.convert_file import naming
     from tosa_convert.cli.run_model import run_command
 
     with naming(model):

@@ -13,11 +13,17 @@ from typing import Any, Final
 import click
 import numpy as np
 
-from tosa_convert.cli.completion import tensors_of
-from tosa_convert.cli.load_graph import load_graph
-from tosa_convert.cli.messages import STANDARD_OUTPUT, note, say, user_of
-from tosa_convert.cli.progress import RunProgress
-from tosa_convert.cli.standard_streams import copy_standard_input, write_file
+from tosa_convert.cli.convert_file import load_graph
+from tosa_convert.cli.messages import (
+    STANDARD_OUTPUT,
+    RunProgress,
+    copy_standard_input,
+    note,
+    say,
+    user_of,
+    write_file,
+)
+from tosa_convert.cli.option import tensors_of
 from tosa_convert.errors import fail, printable
 from tosa_convert.golden.accuracy.criteria import FLOATING_POINT, Tolerances
 from tosa_convert.golden.arrays.by_name import Array, npy_pieces

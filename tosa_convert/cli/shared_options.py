@@ -8,15 +8,20 @@ from typing import Any, Final
 
 import click
 
-from tosa_convert.cli.completion import (
+from tosa_convert.cli.messages import note
+from tosa_convert.cli.option import (
+    ArrayFile,
     Choices,
+    Folder,
+    NamesFile,
+    Option,
+    ReadPath,
+    WritePath,
     complete_from,
     complete_functions,
     complete_tensors,
     tensors_of,
 )
-from tosa_convert.cli.messages import note
-from tosa_convert.cli.option import ArrayFile, Folder, NamesFile, Option, ReadPath, WritePath
 from tosa_convert.consumers.readers import every_reader, reader_named, releases
 from tosa_convert.errors import refuse_unknown
 from tosa_convert.extensions import is_extension

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from tosa_convert.cli import show_json
-from tosa_convert.cli.messages import say
-from tosa_convert.cli.standard_streams import STDIN, copy_standard_input, named_by_user
+from tosa_convert.cli import show_text
+from tosa_convert.cli.messages import STDIN, copy_standard_input, named_by_user, say
 from tosa_convert.cli.text_columns import (
     STATISTICS_HEADER,
     STATISTICS_NUMBERS,
@@ -175,8 +174,8 @@ def _lines(rows: Sequence[ArrayRow]) -> Iterator[str]:
 def _as_json(rows: Sequence[ArrayRow]) -> str:
     files: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
-        numbers = {} if row.statistics is None else show_json.statistics_row(row.statistics)
+        numbers = {} if row.statistics is None else show_text.statistics_row(row.statistics)
         files.setdefault(row.file, []).append(
             {"name": row.name, "type": row.type, "shape": list(row.shape), **numbers}
         )
-    return show_json.document([{"file": file, "arrays": found} for file, found in files.items()])
+    return show_text.document([{"file": file, "arrays": found} for file, found in files.items()])

@@ -9,7 +9,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from tosa_convert.cli import show_json, show_text
+from tosa_convert.cli import show_text
+from tosa_convert.cli import show_text as show_json
+from tosa_convert.cli.convert_file import open_path
 from tosa_convert.cli.files_in_directories import (
     FileFailure,
     findings_of,
@@ -19,10 +21,8 @@ from tosa_convert.cli.files_in_directories import (
     refuse_no_inputs,
     report_failure,
 )
-from tosa_convert.cli.load_graph import open_path
-from tosa_convert.cli.messages import UsageError, say
-from tosa_convert.cli.shown import Shown, ShownModel
-from tosa_convert.cli.standard_streams import standard_data
+from tosa_convert.cli.messages import UsageError, say, standard_data
+from tosa_convert.cli.show_text import Shown, ShownModel
 from tosa_convert.cli.text_columns import fitted, one_line
 from tosa_convert.errors import CODES, fail, printable
 from tosa_convert.formats.read import (

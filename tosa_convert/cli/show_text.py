@@ -1,11 +1,11 @@
-"""What `show` prints for people: the screen of a program, listings, and the table of several files."""
+"""What `show` prints of a file: for people and as JSON."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from tosa_convert.cli.shown import Shown, ShownModel
 from tosa_convert.cli.text_columns import (
     STATISTICS_HEADER,
     STATISTICS_NUMBERS,
@@ -14,24 +14,58 @@ from tosa_convert.cli.text_columns import (
     size_text,
     statistics_cells,
 )
-from tosa_convert.errors import grouped, printable
+from tosa_convert.errors import Finding, grouped, printable
+from tosa_convert.formats.read import Storage
 from tosa_convert.graph.model import UNLOCATED, counted
-from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, WEIGHT_FILES
+from tosa_convert.io.formats import FORMATS, MLIR_FORMATS, WEIGHT_FILES, Format
+from tosa_convert.records import dataclass
 from tosa_convert.rules.amounts import Amount
+from tosa_convert.version import __version__
 from tosa_convert.views.inspection.listing import (
     ConstantRow,
     OperatorRow,
     TensorRow,
     Wanted,
     constant_rows,
+    operator_rows,
     operator_rows_of,
     tensor_rows,
 )
+from tosa_convert.views.inspection.summary import Summary
 
 if TYPE_CHECKING:
-    from tosa_convert.frontends.model_summary import ModelValue
+    from tosa_convert.frontends.model_summary import ModelSummary, ModelValue
     from tosa_convert.graph.model import Graph
+    from tosa_convert.views.inspection.statistics import Statistics
     from tosa_convert.views.inspection.summary import RegionSummary, Summary, ValueSummary
+
+
+# -- what `show` found of a file; show_text.py and show_json.py print it ---------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A program and what is in it.
+
+    size: the bytes of its file, without weights that are beside it.
+    function: its name, in a file that has several programs.
+    """
+
+    name: str
+    format: Format
+    size: int
+    storage: tuple[Storage, ...]
+    summary: Summary
+    function: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownModel:
+    """A model of a framework and what its file says."""
+
+    name: str
+    summary: ModelSummary
+
 
 #: Most rows of each list on the screen of a program.
 _MOST_ROWS: Final = 12
@@ -355,3 +389,213 @@ def constant_lines(graph: Graph, wanted: Wanted) -> Iterator[str]:
 def _constant_cells(row: ConstantRow, several: bool) -> tuple[str, ...]:
     name = _name_of(row.tensor, row.value, several)
     return name, str(row.value), f"{row.nbytes:,}", *statistics_cells(row.statistics)
+
+
+# --------------------------------------------------------------------------------------------------
+# what `show --json` prints. docs/show.md describes the members; names and meanings are stable.
+
+#: Increases when a member gets another name or meaning; new members do not increase it.
+SCHEMA: int = 1
+
+
+def document(files: Sequence[dict[str, Any]]) -> str:
+    """Return the whole output."""
+    import json  # the screen is printed without it
+
+    content = {"tool": f"tosa-convert {__version__}", "schema": SCHEMA, "files": list(files)}
+    return json.dumps(_plain(content), indent=1, allow_nan=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    """Return values that JSON has: NaN and infinities become texts."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def unreadable(name: str, findings: Sequence[Finding]) -> dict[str, Any]:
+    """Return the object of a file that cannot be read."""
+    return {"file": name, "readable": False, "findings": list(map(finding_row, findings))}
+
+
+def finding_row(finding: Finding) -> dict[str, str]:
+    """Return a finding, as `validate --json` has it."""
+    names = ("code", "rule", "where", "message", "hint")
+    return {name: getattr(finding, name) for name in names}
+
+
+def model_row(shown: ShownModel) -> dict[str, Any]:
+    """Return the object of a model of a framework."""
+    summary = shown.summary
+    return {
+        "file": shown.name,
+        "readable": True,
+        "format": summary.frontend,
+        "bytes": summary.size,
+        "inputs": list(map(_model_value, summary.inputs)),
+        "outputs": list(map(_model_value, summary.outputs)),
+        "operator_count": sum(summary.operators.values()),
+        "operator_kinds": _kinds(summary.operators),
+        "not_lowered": _kinds(summary.not_lowered),
+    }
+
+
+def _kinds(kinds: Mapping[str, int]) -> list[dict[str, Any]]:
+    return [{"name": name, "count": count} for name, count in kinds.items()]
+
+
+def _model_value(value: ModelValue) -> dict[str, Any]:
+    shape = None if value.shape is None else list(value.shape)
+    row: dict[str, Any] = {"name": value.name, "type": value.dtype, "shape": shape}
+    if value.scale is not None:
+        row |= {"scale": value.scale, "zero_point": value.zero_point}
+    return row
+
+
+def file_row(shown: Shown) -> dict[str, Any]:
+    """Return the object of a file, without its listings."""
+    summary = shown.summary
+    return {
+        "file": shown.name,
+        "readable": True,
+        "format": shown.format,
+        **({"function": shown.function} if shown.function else {}),
+        "bytes": shown.size,
+        "version": str(summary.version),
+        "producer": None if summary.producer is None else str(summary.producer),
+        "target": None if summary.target is None else str(summary.target),
+        "needs": None if summary.needs is None else summary.needs._asdict(),
+        "inputs": list(map(_value_json, summary.inputs)),
+        "outputs": list(map(_value_json, summary.outputs)),
+        "variables": list(map(_value_json, summary.variables)),
+        "regions": list(map(_region, summary.regions)),
+        **_counts_json(summary),
+        "storage": [row._asdict() for row in shown.storage],
+        "findings": list(map(finding_row, summary.findings)),
+    }
+
+
+def _counts_json(summary: Summary) -> dict[str, Any]:
+    return {
+        "operator_count": summary.operator_count,
+        "operator_kinds": [
+            {"name": row.name, "count": row.count, "macs": _amount(row.work)}
+            for row in summary.operators
+        ],
+        "element_types": [
+            {
+                "name": row.name,
+                "tensors": row.tensors,
+                "constants": row.constants,
+                "constant_bytes": row.constant_bytes,
+            }
+            for row in summary.types
+        ],
+        "constants": summary.constants,
+        "constant_bytes": summary.constant_bytes,
+        "constants_without_data": summary.without_data,
+        "macs": _amount(summary.work),
+        "macs_not_counted": dict(summary.not_counted),
+        "peak_activation_bytes": _amount(summary.peak_activations),
+    }
+
+
+def _amount(amount: Amount | None) -> dict[str, Any] | None:
+    return None if amount is None else {"value": amount.value, "exact": amount.exact}
+
+
+def _value_json(value: ValueSummary) -> dict[str, Any]:
+    shape = None if value.shape is None else list(value.shape)
+    row: dict[str, Any] = {"name": value.name, "type": value.type, "shape": shape}
+    # Most values have neither.
+    if value.block:
+        row["block"] = value.block
+    if value.sizes is not None:
+        row["sizes"] = list(value.sizes)
+    return row
+
+
+def _region(region: RegionSummary) -> dict[str, Any]:
+    return {
+        "name": region.name,
+        "inputs": list(map(_value_json, region.inputs)),
+        "outputs": list(map(_value_json, region.outputs)),
+        "operator_count": region.operators,
+        "macs": _amount(region.work),
+        "peak_activation_bytes": _amount(region.peak_activations),
+    }
+
+
+# -- listings --------------------------------------------------------------------------------------
+
+
+def operators(graph: Graph, wanted: Wanted) -> Iterator[dict[str, Any]]:
+    """Iterate over an object for each operator."""
+    return map(_operator, operator_rows(graph, wanted))
+
+
+def _operator(row: OperatorRow) -> dict[str, Any]:
+    return {
+        "region": row.region,
+        "block": row.block,
+        "index": row.index,
+        "name": row.name,
+        "inputs": list(map(_value_json, row.inputs)),
+        "outputs": list(map(_value_json, row.outputs)),
+        "attributes": dict(row.values),
+        "regions": list(row.regions),
+        "location": row.location,
+        "macs": _amount(row.work),
+    }
+
+
+def tensors(graph: Graph, wanted: Wanted) -> Iterator[dict[str, Any]]:
+    """Iterate over an object for each tensor and shape."""
+    return map(_tensor, tensor_rows(graph, wanted))
+
+
+def _tensor(row: TensorRow) -> dict[str, Any]:
+    return {
+        "region": row.region,
+        "block": row.block,
+        **_value_json(row.value),
+        "kind": row.kind,
+        "bytes": _amount(row.size),
+        "producer": row.producer or None,
+        "producer_index": None if row.producer_index < 0 else row.producer_index,
+        "users": list(row.users),
+    }
+
+
+def constants(graph: Graph, wanted: Wanted) -> Iterator[dict[str, Any]]:
+    """Iterate over an object for each constant."""
+    return map(_constant, constant_rows(graph, wanted))
+
+
+def _constant(row: ConstantRow) -> dict[str, Any]:
+    return {
+        "region": row.tensor.region,
+        "block": row.tensor.block,
+        **_value_json(row.value),
+        "bytes": row.nbytes,
+        **statistics_row(row.statistics),
+    }
+
+
+def statistics_row(found: Statistics) -> dict[str, Any]:
+    """Return the statistics of a constant or an array."""
+    return {
+        "count": found.count,
+        "least": found.least,
+        "greatest": found.greatest,
+        "mean": found.mean,
+        "zeros": found.zeros,
+        "nans": found.nans,
+        "infinities": found.infinities,
+        "values": [{"value": value, "count": count} for value, count in found.values],
+        "histogram": list(found.histogram),
+    }

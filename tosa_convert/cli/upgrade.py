@@ -62,7 +62,7 @@ def upgrade(source: str, output: str, json_file: str | None, **given: Any) -> No
 def _write(path: str, source: str, changes: Any) -> None:
     import json
 
-    from tosa_convert.cli.standard_streams import write_file
+    from tosa_convert.cli.messages import write_file
 
     rows = [change._asdict() for change in changes.changes()]
     text = json.dumps({"input": source, "changes": rows}, indent=2) + "\n"

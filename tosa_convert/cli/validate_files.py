@@ -14,6 +14,7 @@ from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from tosa_convert.cli.convert_file import open_path
 from tosa_convert.cli.files_in_directories import (
     FileFailure,
     attempt,
@@ -23,10 +24,15 @@ from tosa_convert.cli.files_in_directories import (
     read_one_of_many,
     refuse_no_inputs,
 )
-from tosa_convert.cli.load_graph import open_path
-from tosa_convert.cli.messages import EXIT_BUG, note, report_bug
-from tosa_convert.cli.progress import ProgressDisplay
-from tosa_convert.cli.standard_streams import STDIN, refuse_terminal_input, write_file
+from tosa_convert.cli.messages import (
+    EXIT_BUG,
+    STDIN,
+    ProgressDisplay,
+    note,
+    refuse_terminal_input,
+    report_bug,
+    write_file,
+)
 from tosa_convert.consumers.validate import validate
 from tosa_convert.errors import CODES, Finding, TosaConvertError, grouped, printable
 from tosa_convert.formats.read import quoted, read

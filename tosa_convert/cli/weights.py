@@ -45,7 +45,7 @@ def export_weights(
 ) -> None:
     """Write the constants as a .npy each and a manifest, or as one file."""
     from tosa_convert import api
-    from tosa_convert.cli.load_graph import load_graph
+    from tosa_convert.cli.convert_file import load_graph
     from tosa_convert.io.files import STANDARD
 
     if output == STANDARD or (output is None and source == STANDARD):
@@ -69,7 +69,7 @@ def import_weights(source: str, folder: str, accept_changed_weights: bool, **giv
     arrays have the names of the tensors.
     """
     from tosa_convert import api
-    from tosa_convert.cli.load_graph import edit_file
+    from tosa_convert.cli.convert_file import edit_file
 
     def imported(graph: Graph) -> Graph:
         return api.import_weights(graph, folder, accept_changed_weights=accept_changed_weights)
@@ -94,7 +94,7 @@ def strip_weights(source: str, parameters: bool, **given: Any) -> None:
     values. Names and locations stay, too: check that they tell nothing confidential.
     """
     from tosa_convert import api
-    from tosa_convert.cli.load_graph import edit_file
+    from tosa_convert.cli.convert_file import edit_file
 
     def stripped(graph: Graph) -> Graph:
         return api.strip_weights(graph, keep_parameters=not parameters)

@@ -11,7 +11,7 @@ import pytest
 from unit.building import example
 
 from tosa_convert import api
-from tosa_convert.cli.progress import ProgressDisplay
+from tosa_convert.cli.messages import ProgressDisplay
 from tosa_convert.io import log
 
 

@@ -140,8 +140,7 @@ def test_many_inputs_and_kinds_fit_the_screen(show: Any) -> None:
     kinds = [row for row in OPERATORS if not row.regions][:60]
     made.main.operators = [op(row.name) for row in kinds]
     tc.save(made, "wide.json", validate=False) if not tc.verify(made) else None
-    from tosa_convert.cli.show_text import screen
-    from tosa_convert.cli.shown import Shown
+    from tosa_convert.cli.show_text import Shown, screen
 
     lines = list(screen(Shown("wide", "tosa", 1, (), tc.summarize(made))))
     assert len(lines) < 60

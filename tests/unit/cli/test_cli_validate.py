@@ -539,7 +539,7 @@ def test_a_terminal_gets_a_bar(
 
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr("tosa_convert.cli.progress.PATIENCE", 0.0)
+    monkeypatch.setattr("tosa_convert.cli.messages.PATIENCE", 0.0)
     assert run(verb("validate"), ["good.tosa", "bad.tosa"]) == 1
     assert "files" in screen.getvalue()
     assert "bad.tosa: region" in capfd.readouterr().out

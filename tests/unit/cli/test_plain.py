@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from tosa_convert.cli.ending import before_work, exit_code_of
 from tosa_convert.cli.main import VERBS, run, tosa_flatbuffer, verb
 from tosa_convert.cli.messages import STANDARD_OUTPUT, user_of
-from tosa_convert.cli.plain import PLAIN, PlainCall, plain_call
-from tosa_convert.cli.start import help_text
+from tosa_convert.cli.start import PLAIN, PlainCall, help_text, plain_call
 from tosa_convert.io.options import limits_of
 
 #: Lines that must be parsed without click: what scripts and suites call a thousand times.

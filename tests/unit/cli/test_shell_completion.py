@@ -14,7 +14,7 @@ from click.shell_completion import ShellComplete
 from unit.building import PRODUCER, graph, op, tensor
 
 from manual.commands import programs, verbs
-from tosa_convert.cli import completion
+from tosa_convert.cli import option
 from tosa_convert.cli.main import tosa_flatbuffer
 from tosa_convert.formats.flatbuffer.write import plan
 
@@ -191,10 +191,10 @@ def test_a_damaged_file_is_no_reason_to_say_something(
 @pytest.mark.usefixtures("_files")
 def test_a_large_file_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     line = "show m.mlir --func s"
-    monkeypatch.setattr(completion, "_MOST_TEXT", 80)
+    monkeypatch.setattr(option, "_MOST_TEXT", 80)
     assert offered(line) == []
     assert offered("extract m.tosa --outputs im") == ["image"]
-    monkeypatch.setattr(completion, "_MOST_BINARY", 80)
+    monkeypatch.setattr(option, "_MOST_BINARY", 80)
     assert offered("extract m.tosa --outputs im") == []
 
 

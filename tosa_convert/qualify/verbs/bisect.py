@@ -36,8 +36,8 @@ def bisect(model: str, **options: Any) -> int:
     import json
 
     from tosa_convert import golden
-    from tosa_convert.cli.edge_runs import edge_inputs_of, has_edge_run
-    from tosa_convert.cli.progress import RunProgress
+    from tosa_convert.cli.messages import RunProgress
+    from tosa_convert.cli.run_check import edge_inputs_of, has_edge_run
     from tosa_convert.cli.run_model import (
         backend_of,
         named_engine,

@@ -128,7 +128,7 @@ def generate(
     from pathlib import Path
 
     from tosa_convert import api, golden
-    from tosa_convert.cli.load_graph import save_graph
+    from tosa_convert.cli.convert_file import save_graph
     from tosa_convert.golden.arrays.by_name import OutputFolder
     from tosa_convert.golden.arrays.npz import npz_pieces
     from tosa_convert.io.files import STANDARD

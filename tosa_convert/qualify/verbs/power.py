@@ -34,7 +34,7 @@ def power(model: str, **options: Any) -> int:
     """
     import json
 
-    from tosa_convert.cli.progress import RunProgress
+    from tosa_convert.cli.messages import RunProgress
     from tosa_convert.cli.run_check import named_inputs
     from tosa_convert.cli.run_model import named_engine, tolerances_of, variables_of
     from tosa_convert.golden.running.programs import with_variables

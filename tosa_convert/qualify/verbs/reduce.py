@@ -52,7 +52,7 @@ def reduce(model: str, command: str, work: str, output: str | None, **options: A
     from pathlib import Path
 
     from tosa_convert import golden
-    from tosa_convert.cli.load_graph import save_graph
+    from tosa_convert.cli.convert_file import save_graph
     from tosa_convert.cli.run_model import named_engine, program_and_inputs, program_of
     from tosa_convert.formats.write import stamp
     from tosa_convert.graph.model import counted

@@ -17,11 +17,9 @@ from typing import Any, Final
 
 import click
 
-from tosa_convert.cli.messages import note, say
-from tosa_convert.cli.own_process import may_fork
-from tosa_convert.cli.progress import ProgressDisplay
+from tosa_convert.cli.ending import may_fork
+from tosa_convert.cli.messages import ProgressDisplay, copy_standard_input, note, say, write_file
 from tosa_convert.cli.run_model import named_engine
-from tosa_convert.cli.standard_streams import copy_standard_input, write_file
 from tosa_convert.cli.text_columns import aligned, one_line
 from tosa_convert.errors import CODES, fail, printable
 from tosa_convert.graph.model import counted
