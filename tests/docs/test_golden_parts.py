@@ -1,4 +1,4 @@
-"""The parts of `golden/`: docs/architecture.md lists all, and each imports only those above it."""
+"""The parts of `golden/` and `qualify/`: docs/architecture.md lists all, and each imports those above it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from pathlib import Path
 import pytest
 from docs.source_rules import Source, imports, sources
 
-GOLDEN = "tosa_convert.golden."
+PARTS = ("golden", "qualify")
 
 
 def listed_parts(root: Path) -> list[str]:
     text = (root / "docs" / "architecture.md").read_text(encoding="utf-8")
-    return re.findall(r"(?m)^\| `golden/(\w+)/` \|", text)
+    return re.findall(r"(?m)^\| `((?:golden|qualify)/\w+)/` \|", text)
 
 
 def imports_from_below(sources: list[Source], order: list[str]) -> list[str]:
-    """Imports that a folder of `golden/` makes from folders that come after it."""
+    """Return the imports that a part makes from parts that come after it."""
     modules = {source.module for source in sources}
-    place = {f"{GOLDEN}{part}": number for number, part in enumerate(order)}
+    places = {part.replace("/", "."): number for number, part in enumerate(order)}
+    place = {f"tosa_convert.{part}": number for part, number in places.items()}
     found = []
     for source in sources:
         row = imports(source, modules)
@@ -36,17 +37,21 @@ def part_of(module: str) -> str:
 
 
 def test_every_part_is_listed(root: Path) -> None:
-    folders = {path.parent.name for path in (root / "tosa_convert/golden").glob("*/*.py")}
+    files = (path for part in PARTS for path in (root / "tosa_convert" / part).glob("*/*.py"))
+    folders = {f"{path.parent.parent.name}/{path.parent.name}" for path in files}
     assert sorted(listed_parts(root)) == sorted(folders)
 
 
 @pytest.mark.slow
 def test_each_part_imports_only_those_above_it(root: Path) -> None:
-    package = [source for source in sources(root, "tosa_convert") if "/golden/" in source.path]
+    parts = tuple(f"tosa_convert/{part}/" for part in PARTS)
+    package = [source for source in sources(root, "tosa_convert") if source.path.startswith(parts)]
     assert imports_from_below(package, listed_parts(root)) == []
 
 
-@pytest.mark.parametrize(("order", "found"), [(["b", "a"], 0), (["a", "b"], 1)])
+@pytest.mark.parametrize(
+    ("order", "found"), [(["golden/b", "golden/a"], 0), (["golden/a", "golden/b"], 1)]
+)
 def test_an_import_of_a_part_below_is_found(order: list[str], found: int) -> None:
     package = [
         Source("tosa_convert/golden/a/x.py", "from tosa_convert.golden.b.y import f"),

@@ -28,6 +28,8 @@ func.func @round_even(%a: tensor<2x3xf32>) -> tensor<2x3xf32> {
   return %0 : tensor<2x3xf32>
 }
 """
+#: The end of the table of operators.
+LAST: Final = '        since="1.1 2026-08",\n    ),\n)\n'
 EDITS: Final[tuple[Edit, ...]] = (
     ("schema/tosa.fbs", "  MATMUL_T,\n", "  MATMUL_T,\n  ROUND_EVEN,\n"),
     ("schema/tosa.fbs", "  MatMulTAttribute,\n", "  MatMulTAttribute,\n  RoundEvenAttribute,\n"),
@@ -36,7 +38,7 @@ EDITS: Final[tuple[Edit, ...]] = (
         "table MatMulTAttribute {}\n",
         "table MatMulTAttribute {}\n\ntable RoundEvenAttribute {}\n",
     ),
-    ("tosa_convert/graph/operators.py", "\n)\n", f"\n{ROW}"),
+    ("tosa_convert/graph/operators.py", LAST, f"{LAST[:-2]}{ROW}"),
     (
         "tosa_convert/reference/elementwise.py",
         "OPERATIONS: Final[dict[str, Operation]] = {\n",

@@ -76,7 +76,7 @@ def _of_operator(word: str) -> str:
 
 
 def _requirements(spec: OperatorSpec) -> Iterator[str]:
-    from tosa_convert.golden.running.run_graph import definition
+    from tosa_convert.reference.evaluate import definition
     from tosa_convert.rules.describe import conditions, type_lines
 
     yield spec.name

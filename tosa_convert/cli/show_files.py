@@ -33,7 +33,6 @@ from tosa_convert.formats.read import (
     programs,
     read_with_storage,
 )
-from tosa_convert.frontends.table import is_file, recognize
 from tosa_convert.io.files import STANDARD, map_file, write_standard_output
 from tosa_convert.io.formats import is_saved_model, model_kind
 from tosa_convert.io.options import ReadOptions, given_options, refuse_inapplicable
@@ -130,6 +129,10 @@ def shown_model(
     """Describe a model of a framework; None for another file."""
     is_described = True
     if data is None:
+        try:
+            from tosa_convert.frontends.table import is_file, recognize
+        except ModuleNotFoundError:
+            return None  # the core alone reads programs
         model = recognize(path)
         where, frontend = path, "" if model is None else model.frontend
         is_described = model is None or is_file(model)

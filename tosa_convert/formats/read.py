@@ -134,7 +134,7 @@ def load(source: Source, options: ReadOptions = _READ_OPTIONS) -> Graph:
 
 
 def read(opened: Input, options: ReadOptions = _READ_OPTIONS) -> Graph:
-    """Read the graph of an opened input. Options that do not apply to its format must have been refused."""
+    """Read the graph of an opened input, whose options apply to its format."""
     return _with_shapes(_read_file(opened, options), options, opened)
 
 

@@ -15,46 +15,33 @@ Example:
     True
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tosa_convert.golden.public import (
-        Backend,
-        Bisection,
-        Case,
+    from tosa_convert.golden.accuracy.comparison import Comparison, TensorComparison, compare
+    from tosa_convert.golden.accuracy.criteria import Tolerances
+    from tosa_convert.golden.backends.runners import Backend, Record, Runner, open_backend
+    from tosa_convert.golden.checking.check import check
+    from tosa_convert.golden.edges.coverage import EdgeCoverage, OperatorEdges, edge_coverage
+    from tosa_convert.golden.edges.edge_inputs import edge_inputs
+    from tosa_convert.golden.running.intermediates import Intermediate, iterate_tensors
+    from tosa_convert.golden.running.programs import input_arrays
+    from tosa_convert.golden.running.run import run, steps
+    from tosa_convert.golden.running.run_graph import Result
+    from tosa_convert.golden.running.run_options import RunOptions
+    from tosa_convert.qualify.bisection.bisect import bisect
+    from tosa_convert.qualify.bisection.result import Bisection, Case, Divergence, save_case
+    from tosa_convert.qualify.detection.power import (
         ChangePower,
-        Comparison,
-        Divergence,
-        EdgeCoverage,
-        Failure,
-        Intermediate,
-        OperatorEdges,
         Power,
-        Record,
-        Reduction,
-        Result,
-        Runner,
-        RunOptions,
-        Step,
-        TensorComparison,
         TensorPower,
         Threshold,
-        Tolerances,
-        bisect,
-        check,
-        compare,
-        edge_coverage,
-        edge_inputs,
-        generate,
-        input_arrays,
-        iterate_tensors,
-        open_backend,
         power,
-        reduce,
-        run,
-        save_case,
-        steps,
     )
+    from tosa_convert.qualify.random_graphs.generate import generate
+    from tosa_convert.qualify.reduction.reduce import Failure, Reduction, reduce
+    from tosa_convert.reference.call import Step
 
 __all__ = [
     "Backend",
@@ -95,12 +82,68 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from tosa_convert.golden import public
+#: Module -> the public names that it defines. Those of `qualify` are imported from above this package.
+_PUBLIC = {
+    "tosa_convert.golden.accuracy.comparison": (
+        "Comparison",
+        "TensorComparison",
+        "compare",
+    ),
+    "tosa_convert.golden.accuracy.criteria": ("Tolerances",),
+    "tosa_convert.golden.backends.runners": (
+        "Backend",
+        "Record",
+        "Runner",
+        "open_backend",
+    ),
+    "tosa_convert.golden.checking.check": ("check",),
+    "tosa_convert.golden.edges.coverage": (
+        "EdgeCoverage",
+        "OperatorEdges",
+        "edge_coverage",
+    ),
+    "tosa_convert.golden.edges.edge_inputs": ("edge_inputs",),
+    "tosa_convert.golden.running.intermediates": (
+        "Intermediate",
+        "iterate_tensors",
+    ),
+    "tosa_convert.golden.running.programs": ("input_arrays",),
+    "tosa_convert.golden.running.run": (
+        "run",
+        "steps",
+    ),
+    "tosa_convert.golden.running.run_graph": ("Result",),
+    "tosa_convert.golden.running.run_options": ("RunOptions",),
+    "tosa_convert.qualify.bisection.bisect": ("bisect",),
+    "tosa_convert.qualify.bisection.result": (
+        "Bisection",
+        "Case",
+        "Divergence",
+        "save_case",
+    ),
+    "tosa_convert.qualify.detection.power": (
+        "ChangePower",
+        "Power",
+        "TensorPower",
+        "Threshold",
+        "power",
+    ),
+    "tosa_convert.qualify.random_graphs.generate": ("generate",),
+    "tosa_convert.qualify.reduction.reduce": (
+        "Failure",
+        "Reduction",
+        "reduce",
+    ),
+    "tosa_convert.reference.call": ("Step",),
+}
+_MODULES = {name: module for module, names in _PUBLIC.items() for name in names}
 
-    return getattr(public, name)
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(_MODULES[name]), name)
+    return value
 
 
 def __dir__() -> list[str]:

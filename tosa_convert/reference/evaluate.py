@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -391,3 +392,13 @@ def _type_of(block: Block, name: str) -> Type:
     if tensor.shape is None or min(tensor.shape, default=0) < 0:
         raise fail("unsupported-shape", f'tensor "{name}"', "its shape is not static")
     return Type(tensor.dtype, tensor.shape)
+
+
+def definition(kind: str) -> str:
+    """Return what an operator computes, in words; "" of one that computes nothing.
+
+    Example:
+        >>> definition("ABS")
+        'Return the absolute value. That of the least integer is not defined.'
+    """
+    return inspect.getdoc(OPERATIONS[kind]) or "" if kind in OPERATIONS else ""

@@ -136,7 +136,7 @@ def names_of(*names: str) -> tuple[str, ...]:
 
 
 def rows_of(names: Sequence[str]) -> list[Rewrite]:
-    """Return the rewrites of these names in the order in which they run; those of extensions are last."""
+    """Return the rewrites of these names in the order in which they run, extensions last."""
     known = (*(row.name for row in REWRITES), *GROUPS)
     for name in names:
         if not isinstance(name, str) or not is_extension(name):

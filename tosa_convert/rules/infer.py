@@ -618,13 +618,13 @@ def _causes_in(where: str, block: Block) -> list[Cause]:
                 Cause(f"{where} input {quoted(name)} has no size in {_dimensions(tensor)}")
             )
             add(name, found[-1])
-    for index, operator in enumerate(block.operators):
-        results = [name for name in operator.outputs if name in open_tensors]
+    for index, op in enumerate(block.operators):
+        results = [name for name in op.outputs if name in open_tensors]
         if not results:
             continue
-        source = next((cause_of[name] for name in operator.inputs if name in cause_of), None)
+        source = next((cause_of[name] for name in op.inputs if name in cause_of), None)
         if source is None:
-            path = operator_path(where, index, operator)
+            path = operator_path(where, index, op)
             source = Cause(f"{path}: the sizes of its result do not follow from its operands")
             found.append(source)
         for name in results:

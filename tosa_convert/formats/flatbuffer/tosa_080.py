@@ -344,9 +344,9 @@ class _Writer(Builder):
         self.names(lists["inputs"], block.inputs)
         self.names(lists["outputs"], block.outputs)
         operators = self.members(lists["operators"], len(block.operators))
-        for member, operator in zip(operators, block.operators, strict=True):
-            assert isinstance(operator, OlderOperator)
-            self.operator(member, operator)
+        for member, op in zip(operators, block.operators, strict=True):
+            assert isinstance(op, OlderOperator)
+            self.operator(member, op)
         unsigned = _unsigned(block)
         tensors = self.members(lists["tensors"], len(block.tensors))
         for member, tensor in zip(tensors, block.tensors.values(), strict=True):
@@ -446,8 +446,8 @@ def _unsigned(block: Block) -> set[str]:
     """
     unsigned: set[str] = set()
     others: set[str] = set()
-    for operator in block.operators:
-        for name, is_unsigned in _uses(operator):
+    for op in block.operators:
+        for name, is_unsigned in _uses(op):
             (unsigned if is_unsigned else others).add(name)
     return {
         name

@@ -407,7 +407,7 @@ _CHECK: Final = "check"
 
 
 def require_for_check(name: str, python: str = "") -> None:
-    """Raise TosaConvertError with all that converting and comparing a model needs and that is missing."""
+    """Refuse to go on without all that converting and comparing a model needs."""
     (found,) = (row for row in packages_of(python) if row.frontend == name)
     findings = [*missing(FRONTENDS[name], found.missing, python), *missing_for_check(found, python)]
     if FRONTENDS[name].extra == _TFLITE:  # One extra installs all of it.

@@ -6,7 +6,6 @@ For the reference model there is a folder with `model.tosa`, `.npy` inputs and o
 from __future__ import annotations
 
 import contextlib
-import inspect
 import json
 import re
 import shlex
@@ -91,18 +90,6 @@ class Computed(NamedTuple):
     outputs: dict[str, Array]
     bounds: dict[str, Array]
     seconds: float
-
-
-def definition(kind: str) -> str:
-    """Return what an operator computes, in words; "" of one that computes nothing.
-
-    Example:
-        >>> definition("ABS")
-        'Return the absolute value. That of the least integer is not defined.'
-    """
-    from tosa_convert.reference.evaluate import OPERATIONS
-
-    return inspect.getdoc(OPERATIONS[kind]) or "" if kind in OPERATIONS else ""
 
 
 def compute(graph: Graph, inputs: Mapping[str, Array], options: RunOptions) -> Computed:

@@ -22,7 +22,6 @@ from tosa_convert.golden.backends.runners import ADAPTERS, ORIGINALS, open_backe
 from tosa_convert.golden.running.programs import input_arrays
 from tosa_convert.golden.running.reference_model_process import command_words
 from tosa_convert.golden.running.run import run
-from tosa_convert.golden.running.run_graph import definition
 from tosa_convert.golden.running.run_options import TIMEOUT
 from tosa_convert.graph.model import Graph
 from tosa_convert.graph.opset import CONST, CONST_SHAPE
@@ -40,6 +39,7 @@ from tosa_convert.qualify.campaign.observe import (
 )
 from tosa_convert.qualify.reduction.reduce import Failure, reduce
 from tosa_convert.records import dataclass, replace
+from tosa_convert.reference.evaluate import definition
 from tosa_convert.version import __version__
 
 #: How often the consumer runs to reduce a program.

@@ -81,7 +81,7 @@ class Verdict:
 
 
 def read_expected(path: Path) -> list[Expected]:
-    """Read the expected failures of a file. Each line is a pattern and a reason; `#` begins a comment."""
+    """Read expected failures: a pattern and a reason on each line; `#` begins a comment."""
     try:
         with open_regular(path) as file:
             lines = file.read().decode().splitlines()

@@ -55,7 +55,7 @@ class Overlay:
 
 
 def read_result(path: PathLike) -> Any:
-    """Read a file that `check --json`, `bisect --json`, `power --json` or `suite --json-report` wrote."""
+    """Read a file that `--json` of a verb, or `suite --json-report`, wrote."""
     return parse_json(map_file(path, limit=JSON_BYTES), os.fspath(path), _RESULT)
 
 

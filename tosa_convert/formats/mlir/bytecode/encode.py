@@ -210,7 +210,7 @@ class Encoder:
     def attributes_of(
         self, operation: str, own: Pairs, discardable: Pairs = (), *, unique: bool = False
     ) -> tuple[int, bytes]:
-        """Encode the attributes of an operation: what it has, as HAS_ flags, and the indices of these."""
+        """Encode an operation's attributes: what it has, as HAS_ flags, and their indices."""
         if self.version < code.HAS_NATIVE_PROPERTIES:
             pairs = (*own, *discardable)
             return (

@@ -715,14 +715,14 @@ def _innermost_first(regions: list[Region]) -> list[Region]:
 
 def _runs(region: Region) -> Iterator[tuple[Operator, str, str]]:
     """Iterate over the operators that run regions, the attribute that names one, and its name."""
-    for operator in region.blocks[0].operators:
-        for row in operator.spec.regions:
-            yield operator, row.name, str(operator.attributes[row.name])
+    for op in region.blocks[0].operators:
+        for row in op.spec.regions:
+            yield op, row.name, str(op.attributes[row.name])
 
 
 def _rename(region: Region, names: Mapping[str, str]) -> None:
-    for operator, attribute, name in _runs(region):
-        operator.attributes[attribute] = names.get(name, name)
+    for op, attribute, name in _runs(region):
+        op.attributes[attribute] = names.get(name, name)
 
 
 def _equal(left: Region, right: Region) -> bool:
