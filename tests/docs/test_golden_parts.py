@@ -1,4 +1,4 @@
-"""The parts of `golden/` and `qualify/`: docs/architecture.md lists all, and each imports those above it."""
+"""The parts of `golden/` and `qualify/`, in order: each imports only those above it."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ is wrong with it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tosa_convert.formats.mlir.bytecode.format import (
@@ -49,16 +50,24 @@ def varints_at(words: npt.NDArray[np.uint32], at: Numbers | slice) -> tuple[Numb
     """
     # Fast path of decode_varint; equal by test test_varints_decoded_together_equal_others
     found = words[at].astype(np.int64)
-    widths = _WIDTHS[found & 15]
+    all_widths, masks = _widths_and_masks()
+    widths = all_widths[found & 15]
     places = np.arange(len(words))[at] if isinstance(at, slice) else at
-    return found >> widths & _MASKS[widths], places + widths
+    return found >> widths & masks[widths], places + widths
 
 
-#: Which of 8 bytes belong to an integer, by how many it has.
-_IS_BYTE: Final = np.arange(8) < np.arange(9)[:, None]
-#: The bytes of a number, by the lowest bits of its first byte; 0 for more than `LONGEST`.
-_WIDTHS: Final = np.array([0, 1, 2, 1, 3, 1, 2, 1, 4, 1, 2, 1, 3, 1, 2, 1], np.int64)
-_MASKS: Final = np.array([0, *((1 << 7 * width) - 1 for width in range(1, LONGEST + 1))], np.int64)
+@cache
+def _is_byte() -> npt.NDArray[np.bool_]:
+    """Return which of 8 bytes belong to an integer, by how many it has."""
+    return np.arange(8) < np.arange(9)[:, None]
+
+
+@cache
+def _widths_and_masks() -> tuple[Numbers, Numbers]:
+    """Return the bytes of a number by the lowest bits of its first byte, 0 for more than `LONGEST`."""
+    widths = np.array([0, 1, 2, 1, 3, 1, 2, 1, 4, 1, 2, 1, 3, 1, 2, 1], np.int64)
+    masks = np.array([0, *((1 << 7 * width) - 1 for width in range(1, LONGEST + 1))], np.int64)
+    return widths, masks
 
 
 def encode_together(numbers: Numbers) -> tuple[Numbers, Numbers]:
@@ -76,7 +85,7 @@ def integers_of(pieces: list[bytes]) -> tuple[Numbers, Numbers]:
     """Pieces of at most 7 bytes as little-endian integers, and how many bytes each has."""
     widths = np.fromiter(map(len, pieces), np.int64, len(pieces))
     rows = np.zeros((len(pieces), 8), np.uint8)
-    rows[_IS_BYTE[widths]] = np.frombuffer(b"".join(pieces), np.uint8)
+    rows[_is_byte()[widths]] = np.frombuffer(b"".join(pieces), np.uint8)
     return rows.view("<i8").ravel(), widths
 
 
@@ -85,7 +94,7 @@ def join_together(encoded: Numbers, widths: Numbers) -> bytes:
     # Most are short, and half as many bytes to choose from take half the time.
     size = 4 if int(widths.max(initial=0)) <= 4 else 8
     rows = encoded.astype(f"<i{size}").view(np.uint8).reshape(-1, size)
-    joined: bytes = rows[_IS_BYTE[widths, :size]].tobytes()
+    joined: bytes = rows[_is_byte()[widths, :size]].tobytes()
     return joined
 
 
