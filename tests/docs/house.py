@@ -185,6 +185,7 @@ OUTSIDE: dict[str, set[str]] = {
     "formats.bindings": {"numpy", "typing_extensions"},
     **{adapter: {"numpy"} for adapter in ADAPTERS},
     "golden": {"numpy", "ml_dtypes", "typing_extensions"},
+    "qualify": {"numpy", "ml_dtypes", "click", "typing_extensions"},
     "golden.models": {"numpy"},
     "frontends": {"numpy"},
     "frontends.named": {"numpy", "torch", "timm", "torchvision", "transformers", "keras"},

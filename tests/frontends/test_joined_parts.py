@@ -15,8 +15,16 @@ import tosa_convert as tc
 from tosa_convert.builder import Builder
 from tosa_convert.cli.main import run, verb
 from tosa_convert.frontends.partial.join_programs import joined
-from tosa_convert.frontends.partial.programs import Cut, CutOperator, Operand
-from tosa_convert.frontends.process.request import Interface, Part, State, Value, Whole
+from tosa_convert.frontends.process.request import (
+    Cut,
+    CutOperator,
+    Interface,
+    Operand,
+    Part,
+    State,
+    Value,
+    Whole,
+)
 from tosa_convert.frontends.quantization_parameters import Scale, scales_of
 from tosa_convert.io.options import ReadOptions
 

@@ -32,7 +32,6 @@ from tosa_convert.frontends.lower_model import WANTED, FrontendOptions, lowered,
 from tosa_convert.frontends.process.request import scale_text
 from tosa_convert.frontends.process.run import TIMEOUT
 from tosa_convert.frontends.table import Recognised, on_route, recognize
-from tosa_convert.graph.model import Graph
 from tosa_convert.io.files import (
     STANDARD,
     create_locked,
@@ -238,6 +237,8 @@ def write_parts(
     All files are complete before the first of them is put in its place; NAME.json is the last. A model
     of which everything lowers is one program, in the output file.
     """
+    from tosa_convert.graph.model import Graph
+
     if isinstance(made, Graph):
         graph = stamp(made, options.tosa_version)
         write_output(graph, output, file_format, write_options, options)

@@ -27,7 +27,8 @@ from tosa_convert.process.workers import import_of_this_package
 from tosa_convert.records import NamedTuple, dataclass, field, replace
 
 if TYPE_CHECKING:
-    from tosa_convert.frontends.partial.programs import Cut, Parts
+    from tosa_convert.frontends.partial.programs import Parts
+    from tosa_convert.frontends.process.request import Cut
     from tosa_convert.graph.model import Graph
     from tosa_convert.process.workers import KeptProcess
 

@@ -15,10 +15,10 @@ import numpy as np
 from tosa_convert import rewrites
 from tosa_convert.errors import MAX_FINDINGS, Finding, TosaConvertError, fail
 from tosa_convert.formats.read import Input, foreign_operations, open_input, read_narrowed
-from tosa_convert.frontends.partial.programs import Cut
 from tosa_convert.frontends.process.request import (
     PROGRAM_FILE,
     STATE_FILE,
+    Cut,
     Interface,
     NotLowered,
     Request,

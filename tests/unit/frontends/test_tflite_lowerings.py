@@ -173,10 +173,7 @@ def test_other_forms_are_not_decomposed(
 @pytest.mark.parametrize(
     ("operator", "operands", "results", "options"),
     [
-        ("LEAKY_RELU", [BYTES], [BYTES_OUT], {"alpha": 2.0}),
         ("LEAKY_RELU", [BYTES], [TensorRow("y", "int8", (2, 3))], {"alpha": 0.5}),
-        ("FLOOR_MOD", [X, TensorRow("d", "float32", (2, 3))], [Y], {}),
-        ("FLOOR_MOD", [WIDE, WIDE], [TensorRow("y", "int64", (2, 3))], {}),
         ("QUANTIZE", [WIDE], [BYTES_OUT], {}),
         ("RESIZE_NEAREST_NEIGHBOR", [X, ONE], [Y], {"align_corners": True}),
         ("RELU", [X], [TensorRow("y", "int8", (2, 3))], {}),

@@ -11,7 +11,6 @@ from types import NoneType, UnionType
 from typing import Any, Final, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from tosa_convert.errors import Finding, TosaConvertError
-from tosa_convert.frontends.partial.programs import Cut
 from tosa_convert.io.options import Narrow
 from tosa_convert.records import dataclass, field
 
@@ -28,6 +27,62 @@ TRUSTED: Final = "trusted"
 
 #: Option of the torch frontend: a JSON object with the names of sizes that are not fixed, by symbol.
 SIZE_NAMES: Final = "size-names"
+
+
+# -- operators that do not lower and were cut out of a program, as values and as JSON --------------
+# A converter makes the results of such an operator arguments of the program, after the model's
+# inputs, and what it takes results of the program. A value's place is its position among the
+# program's results, or -1 - n for the argument n.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operand:
+    """What an operator takes: a value, or a number, text, list or None that the model fixes.
+
+    place: that of the value; None for what is fixed.
+    items: those of a list of values.
+    literal: what is fixed.
+    """
+
+    place: int | None = None
+    items: tuple[Operand, ...] | None = None
+    literal: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutOperator:
+    """An operator that was cut out.
+
+    operator: its name in the framework's words. where: its place in the source.
+    operands: what it takes, in order.
+    results: the positions of its results among the program's arguments.
+    attributes: what else it is given, by name. reason, hint: as of `NotLowered`.
+    """
+
+    operator: str
+    where: str = ""
+    operands: tuple[Operand, ...] = ()
+    results: tuple[int, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    reason: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """What was cut out of a program.
+
+    inputs: how many of the arguments are the model's inputs; they come first.
+    outputs: the place of each of the model's outputs.
+    operators: those that were cut out, in the order of the model.
+    """
+
+    inputs: int
+    outputs: tuple[int, ...]
+    operators: tuple[CutOperator, ...]
+
+
+# -- what a converter is asked to do, and what it returns -------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,8 +19,7 @@ from tosa_convert.builder.edit import change_blocks
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.formats.read import open_input
 from tosa_convert.formats.write import save
-from tosa_convert.frontends.partial.programs import CutOperator
-from tosa_convert.frontends.process.request import PROGRAM_FILE, Request
+from tosa_convert.frontends.process.request import PROGRAM_FILE, CutOperator, Request
 from tosa_convert.frontends.read_result import read_program, with_main
 from tosa_convert.frontends.tflite.lowerings.find import DECOMPOSITIONS, Decomposed, Wanted
 from tosa_convert.frontends.tflite.lowerings.lowering import Given, OtherFormError, group_of

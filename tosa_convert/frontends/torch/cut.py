@@ -9,8 +9,7 @@ from typing import Any, Final
 from torch_mlir import ir
 from torch_mlir.dialects import func as func_dialect
 
-from tosa_convert.frontends.partial.programs import Cut, CutOperator, Operand
-from tosa_convert.frontends.process.request import Interface, Value
+from tosa_convert.frontends.process.request import Cut, CutOperator, Interface, Operand, Value
 from tosa_convert.frontends.torch.dialect import (
     TENSOR,
     NotLoweredError,

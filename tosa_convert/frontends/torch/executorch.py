@@ -16,12 +16,14 @@ from torch.export.graph_signature import InputKind, OutputKind, TensorArgument
 
 from tosa_convert.errors import fail
 from tosa_convert.frontends.lower_model import write_examples
-from tosa_convert.frontends.partial.programs import Cut, CutOperator, Operand
 from tosa_convert.frontends.process.request import (
     CONSTANTS_FILE,
     STATE_FILE,
+    Cut,
+    CutOperator,
     Interface,
     NotLowered,
+    Operand,
     Part,
     Request,
     State,

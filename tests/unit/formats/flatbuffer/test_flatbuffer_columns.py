@@ -21,6 +21,7 @@ from tosa_convert.formats.flatbuffer.columns import Columns
 from tosa_convert.formats.flatbuffer.write import plan
 from tosa_convert.formats.wire.layout import TABLES
 from tosa_convert.graph import Graph, ShapeValue, Tensor, dtype
+from tosa_convert.graph.lazy_numpy import FEW
 from tosa_convert.io.options import Limits
 
 NAMES = tuple(field.name for field in TABLES["TosaTensor"].fields)
@@ -168,7 +169,7 @@ def test_a_reader_of_few_tables_counts_what_it_reads() -> None:
     """The file by hand: 5 tables, 5 elements, 2 strings and a number; 13 bytes of strings."""
     reader = read._ReaderOfFew(memoryview(BY_HAND))
     parts, size = reader.parts_left, reader.bytes_left
-    assert (parts, size) == (20_000, len(BY_HAND))
+    assert (parts, size) == (FEW * 20, len(BY_HAND))
     reader.graph()
     assert (parts - reader.parts_left, size - reader.bytes_left) == (13, 13)
     for left, is_enough in (((13, 13), True), ((12, 13), False), ((13, 12), False)):

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tosa_convert.errors import fail
-from tosa_convert.frontends.partial.programs import Cut, CutOperator, Operand
-from tosa_convert.frontends.process.request import NotLowered
+from tosa_convert.frontends.process.request import Cut, CutOperator, NotLowered, Operand
 from tosa_convert.frontends.tflite.edit_bytes import reached
 from tosa_convert.frontends.tflite.lowerings import (
     activations,
