@@ -14,7 +14,7 @@ import numpy as np
 
 from tosa_convert.graph.dtypes import FP32, DType
 from tosa_convert.records import replace
-from tosa_convert.reference import images, reductions, windows
+from tosa_convert.reference import images, products, reductions, windows
 from tosa_convert.reference.block_scaled import multiply, scaled
 from tosa_convert.reference.call import Array, Call, Operation, Type
 
@@ -188,9 +188,9 @@ BOUNDS: Final[dict[str, Operation]] = {
     "EXP": _of_values(lambda value: 2 * np.abs(value)),
     "FFT2D": _transform,
     "LOG": _of_values(lambda value: np.full(value.shape, 5.0)),
-    "MATMUL": _of_magnitudes(reductions.multiply_matrices),
-    "MATMUL_T": _of_magnitudes(reductions.multiply_by_transposed),
-    "MATMUL_T_BLOCK_SCALED": _of_scaled(reductions.multiply_block_scaled, "a", "b"),
+    "MATMUL": _of_magnitudes(products.multiply_matrices),
+    "MATMUL_T": _of_magnitudes(products.multiply_by_transposed),
+    "MATMUL_T_BLOCK_SCALED": _of_scaled(products.multiply_block_scaled, "a", "b"),
     "POW": _pow,
     "REDUCE_SUM": _of_magnitudes(reductions.OPERATIONS["REDUCE_SUM"]),
     "RFFT2D": _transform,

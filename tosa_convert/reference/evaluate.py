@@ -22,6 +22,7 @@ from tosa_convert.reference import (
     elementwise,
     images,
     movement,
+    products,
     reductions,
     windows,
 )
@@ -58,6 +59,7 @@ OPERATIONS: Final[dict[str, Operation]] = {
     **elementwise.OPERATIONS,
     **movement.OPERATIONS,
     **images.OPERATIONS,
+    **products.OPERATIONS,
     **reductions.OPERATIONS,
     **windows.OPERATIONS,
 }

@@ -1,9 +1,7 @@
-"""Operators that combine the elements along an axis, and products of matrices."""
+"""Operators that combine the elements along an axis."""
 
 from __future__ import annotations
 
-import functools
-import itertools
 from typing import Any, Final
 
 import numpy as np
@@ -14,23 +12,16 @@ from tosa_convert.reference.call import (
     Operation,
     describe,
     integer_limits,
-    new_result,
     refuse_undefined,
 )
 from tosa_convert.reference.elementwise import ignores_nan
-from tosa_convert.reference.parts import PART, affordable, reduce_in_parts, slices, steps
-from tosa_convert.reference.products import Products, largest_of
+from tosa_convert.reference.parts import PART, reduce_in_parts, steps
+from tosa_convert.reference.products import largest_of
 
 #: Elements that are multiplied at a time.
 _MULTIPLIED: Final = 1 << 17
-#: Bytes of the intermediate values of a transformed element.
-_TRANSFORMED_BYTES: Final = 48
-#: Bytes of a block of a matrix that is converted for a product.
-_BLOCK_BYTES: Final = 1 << 19
 #: Columns of which each is copied for `argmax`.
 _FEW_COLUMNS: Final = 16
-#: Rows for which sums of several products take less time than blocks of columns.
-_FEW_ROWS: Final = 32
 
 
 def find_maximum(call: Call) -> Array:
@@ -65,90 +56,6 @@ def _position_of(largest: Array, value: Array, axis: int) -> Array:
     left = np.arange(count, 0, -1, dtype=np.int32).reshape(-1, *[1] * (value.ndim - 1 - axis))
     found: Array = count - np.max((value == largest) * left, axis=axis)
     return found
-
-
-def multiply_matrices(call: Call) -> Array:
-    """Return the products of the matrices of each batch, (a - a_zp) @ (b - b_zp); integers are exact."""
-    return _product(call, call.raw("b"))
-
-
-def multiply_by_transposed(call: Call) -> Array:
-    """Return the products of the matrices of a and the transposed ones of b; see `multiply_matrices`."""
-    return _product(call, call.raw("b").swapaxes(-1, -2))
-
-
-def multiply_block_scaled(call: Call) -> Array:
-    """Return the product of the numbers that block-scaled a and transposed b stand for, in FP32."""
-    from tosa_convert.reference.block_scaled import scaled
-
-    result = new_result(call.result, call.precision)
-    batches, count, terms = call.raw("a_data").shape
-    shared, columns, _ = call.raw("b_data").shape
-    item = 8 * max(1, terms)
-    for batch, part in itertools.product(
-        range(batches), steps(columns, affordable(call, item, columns))
-    ):
-        right = scaled(call, "b", (batch % shared, part)).T
-        for rows in steps(count, affordable(call, item, count)):
-            result[batch, rows, part] = scaled(call, "a", (batch, rows)) @ right
-    return result
-
-
-def _product(call: Call, right: Array) -> Array:
-    left = call.raw("a")
-    points = (call.number("a_zp"), call.number("b_zp")) if call.is_integer else (0, 0)
-    result = new_result(call.result, call.precision)
-    # MATMUL_T takes one b for all batches.
-    right = np.broadcast_to(right, (len(left), *right.shape[1:]))
-    for target, a, b in zip(result, left, right, strict=True):
-        if a.dtype == b.dtype == target.dtype and not call.is_integer:
-            np.matmul(a, b, out=target)
-            continue
-        products = _products(call, a, b, points)
-        if len(a) <= _FEW_ROWS < len(b):
-            target[...] = _product_of_few_rows(call, a, b, points, products)
-            continue
-        size = affordable(call, 4, _BLOCK_BYTES)
-        step = max(1, size // max(1, len(b) * products.kind.itemsize))
-        for columns in steps(b.shape[1], step):
-            two = _converted(call, b[:, columns], points[1], products.kind)
-            sums = two.shape[1] * (products.kind.itemsize + 8 * call.is_integer)
-            most = affordable(call, sums, max(1, 2 * _BLOCK_BYTES // max(1, sums)))
-            for rows in steps(len(a), min(step, most)):
-                one = _converted(call, a[rows], points[0], products.kind)
-                target[rows, columns] = products.multiply(one, two)
-    return result
-
-
-def _product_of_few_rows(
-    call: Call, a: Array, b: Array, points: tuple[int, int], products: Products
-) -> Array:
-    """Return the sum of products of blocks of rows of b, which are adjacent, unlike those of columns."""
-    total = np.zeros((len(a), b.shape[1]), products.kind if not call.is_integer else np.int64)
-    size = affordable(call, 2, _BLOCK_BYTES)
-    for terms in steps(len(b), max(1, size // max(1, b.shape[1] * products.kind.itemsize))):
-        one = _converted(call, a[:, terms], points[0], products.kind)
-        total += products.multiply(one, _converted(call, b[terms], points[1], products.kind))
-    return total
-
-
-def _products(call: Call, a: Array, b: Array, points: tuple[int, int]) -> Products:
-    if not call.is_integer:
-        return Products(None, call.widened(b[:, :0]))
-    # Sums of absolute values are those of the smaller matrix.
-    if a.size < b.size:
-        return Products(largest_of(b, points[1]), a.T, points[0])
-    return Products(largest_of(a, points[0]), b, points[1])
-
-
-def _converted(call: Call, array: Array, point: int, kind: np.dtype[Any]) -> Array:
-    """Return elements in the type of the products, without their zero point."""
-    if not call.is_integer:
-        return call.widened(array)
-    result: Array = array.astype(kind)
-    if point:
-        result -= kind.type(point)
-    return result
 
 
 def _reduce(function: Any, text: str, *, selects: bool = False) -> Operation:
@@ -240,88 +147,8 @@ def _product_of_pairs(table: Array) -> Array:
     return table[:, 0]
 
 
-def transform(call: Call) -> tuple[Array, Array]:
-    """Return the discrete Fourier transform of each image, not normalised; `inverse` changes the sign.
-
-    Computed in FP64 and rounded once.
-    """
-    operands = call.raw("input_real"), call.raw("input_imag")
-    real, imaginary = (new_result(target, call.precision) for target in call.results)
-    inverse = functools.partial(np.fft.ifft, norm="forward")
-    size = affordable(call, _TRANSFORMED_BYTES, PART)
-    for part in slices(real.shape, size, whole=2):
-        image = np.empty(real[part].shape, np.complex128)
-        image.real, image.imag = (operand[part] for operand in operands)
-        is_nan = np.isnan(image).any(axis=(1, 2))
-        for axis in (2, 1):
-            function = inverse if call.attributes["inverse"] else np.fft.fft
-            _transform_lines(image, axis, function, size)
-        # Each element of the result has a term of each element of the image.
-        image[is_nan] = complex(np.nan, np.nan)
-        real[part], imaginary[part] = image.real, image.imag
-    return real, imaginary
-
-
-def _transform_lines(image: Array, axis: int, function: Any, size: int) -> None:
-    """Transform an array along an axis in its own memory, a few lines at a time."""
-    lines = np.moveaxis(image, axis, -1)
-    for part in slices(lines.shape, size, whole=1):
-        lines[part] = function(lines[part])
-
-
-def transform_real(call: Call) -> tuple[Array, Array]:
-    """Return the columns 0 to W / 2 of the discrete Fourier transform of each real image.
-
-    The imaginary part leaves out terms whose sine is 0, so that NaN stays out of it.
-    """
-    operand = call.raw("input_real")
-    real, imaginary = (new_result(target, call.precision) for target in call.results)
-    size = affordable(call, _TRANSFORMED_BYTES, PART)
-    for part in slices(operand.shape, size, whole=2):
-        real[part], imaginary[part] = _transform_real(operand[part], size)
-    return real, imaginary
-
-
-def _transform_real(images: Array, size: int) -> tuple[Array, Array]:
-    height, width = images.shape[1:]
-    has_nan = np.isnan(images).any()
-
-    def transform_lines(part: Any) -> Array:
-        lines = images[part].astype(np.float64)
-        if has_nan:
-            lines[np.isnan(lines)] = 0
-        return np.fft.rfft(lines)
-
-    places = list(slices(images.shape, size, whole=1))
-    if len(places) == 1:
-        found = transform_lines(places[0])
-    else:
-        found = np.empty((len(images), height, width // 2 + 1), np.complex128)
-        for part in places:
-            found[part] = transform_lines(part)
-    _transform_lines(found, 1, np.fft.fft, size)
-    real, imaginary = found.real, found.imag
-    if has_nan:
-        is_nan = np.isnan(images)
-        rows, columns = _sine_is_zero(height, height), _sine_is_zero(real.shape[2], width)
-        left_out = rows @ is_nan.astype(np.float64) @ columns.T
-        real[is_nan.any(axis=(1, 2))] = np.nan
-        imaginary[left_out < is_nan.sum(axis=(1, 2), keepdims=True)] = np.nan
-    return real, imaginary
-
-
-def _sine_is_zero(results: int, size: int) -> Array:
-    """Return 1 where the angle of an element in a result, along an axis, is a multiple of pi, else 0."""
-    products = np.outer(np.arange(results), np.arange(size))
-    return np.asarray(products % max(size // 2, 1) == 0, np.float64)
-
-
 OPERATIONS: Final[dict[str, Operation]] = {
     "ARGMAX": find_maximum,
-    "FFT2D": transform,
-    "MATMUL": multiply_matrices,
-    "MATMUL_T": multiply_by_transposed,
-    "MATMUL_T_BLOCK_SCALED": multiply_block_scaled,
     "REDUCE_ALL": _reduce(np.logical_and, "Return whether all elements along the axis are true."),
     "REDUCE_ANY": _reduce(np.logical_or, "Return whether any element along the axis is true."),
     "REDUCE_MAX": _reduce_comparing(
@@ -336,5 +163,4 @@ OPERATIONS: Final[dict[str, Operation]] = {
     ),
     "REDUCE_PRODUCT": multiply,
     "REDUCE_SUM": add,
-    "RFFT2D": transform_real,
 }
