@@ -17,7 +17,7 @@ from tosa_convert.golden.running.programs import input_arrays
 from tosa_convert.graph import OPERATORS
 from tosa_convert.graph.dtypes import dtype as element
 from tosa_convert.reference import call as reference_call
-from tosa_convert.reference import conversion, images, parts, reductions, windows
+from tosa_convert.reference import conversion, images, parts, products, reductions, windows
 from tosa_convert.reference.evaluate import OPERATIONS, Machine
 
 #: Operators that are computed in parts, and those whose parts are blocks of rows.
@@ -37,7 +37,7 @@ def test_parts_have_the_numbers_of_the_whole(kind: str, monkeypatch: pytest.Monk
         inputs = input_arrays(graph, None, seed)
         whole = Machine(graph).run(inputs)
         with monkeypatch.context() as changed:
-            for module in (parts, conversion, images, reductions, windows):
+            for module in (parts, conversion, images, products, windows):
                 few = lambda call, each, most, seed=seed, **_: max(1, min(most, 1 + seed % 3))  # noqa: E731
                 changed.setattr(module, "affordable", few)
             for module, name in (
@@ -455,7 +455,7 @@ def test_nan_in_a_short_row_is_found_or_passed_over(name: str) -> None:
 def test_products_of_few_rows_are_those_of_many(
     dtype: str, points: tuple[int, int], rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reductions, "_BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(products, "_BLOCK_BYTES", 1 << 12)
     draw = np.random.default_rng(rows)
     kind = element(dtype).numpy
     low, high = (-128, 128) if dtype == "INT8" else (-32768, 32768)
