@@ -111,7 +111,7 @@ from tosa_convert.cli.shared_options import add_options, names_from, option
 )
 @option(
     "--depends",
-    type=ReadPath(),
+    type=NamesFile(),
     metavar="FILE",
     multiple=True,
     needs=("--work",),
