@@ -109,7 +109,21 @@ def _refuse_blank(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Name the patterns of --tosa-xfail that no test matches, if there were programs or cases."""
+    """Say what the options did not do: patterns that no test matches, no tests, no edge inputs."""
+    if config.getoption("--tosa-against") and not config.option.collectonly:
+        rows = itertools.chain.from_iterable(terminalreporter.stats.values())
+        names = [str(getattr(row, "nodeid", "")) for row in rows]
+        if not any(name.endswith(("::validate", "::check", "::case")) for name in names):
+            terminalreporter.write_line(
+                "--tosa-against: no program or case was collected: name files or folders, or set "
+                "tosa_files"
+            )
+        # Official cases have inputs that were made for them; those of other cases may be random.
+        has_seeds = config.getoption("--tosa-seeds") or config.getoption("--tosa-no-edges")
+        if not has_seeds and any(name.endswith(f"{_SAVED}::case") for name in names):
+            terminalreporter.write_line(
+                "cases ran without edge inputs, which show many rounding bugs: --tosa-seeds 1 adds them"
+            )
     matched = config.stash.get(_MATCHED, None)
     if matched is not None:
         for text in config.getoption("--tosa-xfail"):
@@ -118,14 +132,19 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect a program or a case that is named on the command line or by `tosa_files`."""
+    """Collect a program or a case that is named on the command line or by `tosa_files`.
+
+    For a backend, a folder on the command line names what is below it, unless `tosa_files` is set.
+    """
     if file_path.suffix != ".tosa" and file_path.name not in (_OFFICIAL, _SAVED):
         return None
     folder = file_path.parent
     named = parent.session.isinitpath(file_path)
     if not named and not _is_named_case(parent, folder):
         patterns = parent.config.getini("tosa_files")
-        if not patterns or not _matches(parent.config, file_path, folder, patterns):
+        if not patterns and not _is_below_named(parent, file_path):
+            return None
+        if patterns and not _matches(parent.config, file_path, folder, patterns):
             return None
     if file_path.suffix == ".tosa":
         # A program of a case is run by its case, unless it is asked for by itself.
@@ -134,6 +153,14 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     if file_path.name == _SAVED and not (_is_case(folder) and not (folder / _OFFICIAL).exists()):
         return None
     return CaseFile.from_parent(parent, path=file_path)
+
+
+def _is_below_named(parent: pytest.Collector, path: Path) -> bool:
+    """Return whether a file is for a backend, and below a folder that the command line names."""
+    config = parent.config
+    if not config.getoption("--tosa-against") or config.args_source != config.ArgsSource.ARGS:
+        return False
+    return any(map(parent.session.isinitpath, path.parents))
 
 
 def _is_named_case(parent: pytest.Collector, folder: Path) -> bool:

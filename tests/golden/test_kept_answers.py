@@ -180,7 +180,7 @@ def test_an_answer_of_a_conversion_counts_only_for_the_case_as_it_was(
         "command",
         *(
             pytest.param(name, marks=pytest.mark.slow)
-            for name in ("result", "timeout", "release", "model")
+            for name in ("program of a script", "result", "timeout", "release", "model")
         ),
     ],
 )
@@ -188,15 +188,19 @@ def test_results_commands_options_and_releases_are_part_of_what_decides(
     what: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = tmp_path / "sim"
-    script.write_text("#!/bin/sh\nexit 77\n")
+    tool = tmp_path / "tool"
+    tool.write_text("exit 77\n")
+    script.write_text(f"#!/bin/sh\n. {tool}\n")
     script.chmod(0o755)
     for name in ("abs/a", "abs/b"):
         (tmp_path / "results" / name).mkdir(parents=True)
         np.save(tmp_path / "results" / name / "y.npy", np.abs(X["x"]))
     against = tmp_path / "results" if what == "result" else f"sh {script}"
-    common = interrupted(tmp_path, "--against", against)
+    common = interrupted(tmp_path, "--against", against, "--depends", tool)
     more: list[object] = []
-    if what == "result":
+    if what == "program of a script":
+        tool.write_text("exit 78\n")
+    elif what == "result":
         for name in ("abs/a", "abs/b"):
             np.save(tmp_path / "results" / name / "y.npy", X["x"])
     elif what == "command":
@@ -213,6 +217,9 @@ def test_results_commands_options_and_releases_are_part_of_what_decides(
     capsys.readouterr()
     run_verb(*common, *more)  # type: ignore[arg-type]
     assert counts(capsys.readouterr().out) == (3, 0)
+    tool.unlink()
+    assert run_verb(*common, *more) == 2  # type: ignore[arg-type]
+    assert f"{tool}: error: cannot be read" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -16,8 +16,10 @@ import tosa_convert as tc
 from tosa_convert.cli import main
 from tosa_convert.golden.arrays.npz import load_npz, save_npz
 from tosa_convert.qualify.suite.engine import _spread
-from tosa_convert.qualify.suite.journal import Answer
-from tosa_convert.qualify.suite.report import Baseline, slowdowns
+from tosa_convert.qualify.suite.html_table import backend_page, html_report
+from tosa_convert.qualify.suite.journal import Answer, Status
+from tosa_convert.qualify.suite.qualification import Qualification
+from tosa_convert.qualify.suite.report import Baseline, slowdowns, verdict
 
 pytestmark = pytest.mark.usefixtures("refmodel")
 
@@ -29,7 +31,8 @@ import tosa_convert as tc
 
 def run(model, inputs):
     values = dict(inputs)
-    for op in tc.load(model).main.operators:
+    main = tc.load(model).main
+    for op in main.operators:
         x = values[op.inputs[0]]
         if op.spec.name == "ABS":
             values[op.outputs[0]] = np.abs(x) + (x == 7)
@@ -38,7 +41,7 @@ def run(model, inputs):
             values[op.outputs[0]] = np.array([32 - n for n in bits], np.int32)
         else:
             raise NotImplementedError(op.spec.name)
-    return {"y": values["y"]}
+    return {name: values[name] for name in main.outputs}
 """
 
 
@@ -222,7 +225,8 @@ def test_a_case_that_is_refused_is_skipped_in_every_report(
 
 @pytest.mark.slow
 def test_the_table_has_a_row_for_each_operator_and_no_path_of_this_machine(own: Path) -> None:
-    reports = ("--html", "out/t.html", "--keep", "kept", "--json-report", "r.json")
+    reports = ["--html", "out/t.html", "--keep", "kept", "--json-report", "r.json"]
+    reports += ["--junit", "j.xml"]
     (own / "out").mkdir()
     suite("cases", "--against", "sim.py", *reports)
     page = (own / "out/t.html").read_text()
@@ -230,12 +234,23 @@ def test_the_table_has_a_row_for_each_operator_and_no_path_of_this_machine(own: 
         name: re.sub("<[^>]*>", " ", cells).split()
         for name, cells in re.findall(r"<tr><th>(\w+)</th>(<td.*?)</tr>", page)
     }
-    # Networks count in the rows of all their operators, and once in the last row.
+    # A network that passes counts in the rows of all its operators, a wrong one in that of ABS.
     assert rows == {
-        "ABS": ["1/3", "2", "w", "1", "r"] * 2,
-        "BITWISE_NOT": ["1", "r"] * 2,
-        "CLZ": ["2/3", "1", "w"] * 2,
-        "all": ["2/4", "2", "w", "1", "r"] * 2,
+        "ABS": ["1/3", "2", "w"] * 2,
+        "CLZ": ["2/2"] * 2,
+        "network": ["1", "r"] * 2,
+        "all": ["2/4", "2", "w", "1", "r", "2/4", "2", "w", "1", "r"],
+    }
+    properties = {
+        case.get("name"): [row.get("value") for row in case.iterfind(".//*[@name='operator']")]
+        for case in ET.parse(own / "j.xml").iter("testcase")
+    }
+    assert properties == {
+        "abs": ["ABS INT32"],
+        "wrong": ["ABS INT32"],
+        "clz": [],
+        "both": [],
+        "not": [],
     }
     assert str(own) not in page
     assert "prefers-color-scheme: dark" in page
@@ -243,12 +258,12 @@ def test_the_table_has_a_row_for_each_operator_and_no_path_of_this_machine(own: 
     anchors = set(re.findall(r'id="([^"]*)"', page))
     assert set(re.findall(r'href="#([^"]*)"', page)) <= anchors
     assert "Slowest on the backend: 5 of 5 cases" in page
-    covers = {
-        row["case"]: row.get("covers")
+    answers = {
+        row["case"]: (row.get("covers"), row.get("at_fault"))
         for row in json.loads((own / "r.json").read_text())["answers"]
     }
-    assert covers["nets/wrong"] == ["ABS INT32", "CLZ INT32"]
-    assert covers["one/abs"] is None
+    assert answers["nets/wrong"] == (["ABS INT32", "CLZ INT32"], ["ABS INT32"])
+    assert answers["one/abs"] == (None, None)
 
 
 @pytest.mark.slow
@@ -273,6 +288,25 @@ def test_every_beginning_of_the_order_is_spread(count: int) -> None:
         chosen = sorted(int(name) for name in order[:some])
         gaps = np.diff([-1, *chosen, count])
         assert max(gaps) <= 4 * count / some + 1
+
+
+@pytest.mark.parametrize(
+    ("status", "at_fault", "expected"),
+    [
+        ("pass", (), {"ABS": 120, "ADD": 120}),
+        ("wrong", ("ABS INT32",), {"ABS": 0}),
+        ("wrong", (), {"network": 0}),
+    ],
+)
+def test_only_operators_at_fault_are_painted_red(
+    status: Status, at_fault: tuple[str, ...], expected: dict[str, int]
+) -> None:
+    covers = ("ABS INT32", "ADD INT32")
+    answer = Answer("net", status, operator="network", covers=covers, at_fault=at_fault)
+    page = backend_page(Path(), Qualification(against="sim.py"))
+    text = b"".join(html_report(verdict([answer]), page, Path("t.html"))).decode()
+    rows = re.findall(r'<tr><th>(\w+)</th><td class="share all" style="--hue:(\d+)"', text)
+    assert {name: int(hue) for name, hue in rows if name != "all"} == expected
 
 
 def test_time_and_memory_are_compared_with_the_baseline() -> None:

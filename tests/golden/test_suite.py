@@ -26,7 +26,12 @@ from tosa_convert.golden.running.programs import input_slots, random_inputs
 from tosa_convert.golden.running.run import run
 from tosa_convert.qualify.random_graphs.generate import generate
 from tosa_convert.qualify.suite import run_cases
-from tosa_convert.qualify.suite.engine import on_executor, on_local_processes, run_all
+from tosa_convert.qualify.suite.engine import (
+    conversion_plan,
+    on_executor,
+    on_local_processes,
+    run_all,
+)
 from tosa_convert.qualify.suite.journal import Answer, Journal
 from tosa_convert.qualify.suite.report import junit, summary, verdict
 from tosa_convert.qualify.suite.run_cases import find_cases, run_case
@@ -73,6 +78,23 @@ def test_cases_are_found_in_order_and_a_folder_without_cases_is_an_error(
     assert find_cases(cases) == [f"group/seed{i}" for i in range(4)]
     with pytest.raises(TosaConvertError, match="no case below it"):
         find_cases(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "root", "expected"),
+    [
+        (["group"], "group", ["seed0", "seed1", "seed2", "seed3"]),
+        (["group/seed2"], "group", ["seed2"]),
+        (["group/seed2", "group/seed2"], "group", ["seed2"]),
+        (["group/seed3", "group/seed0"], "group", ["seed0", "seed3"]),
+        (["group/seed1", "."], ".", [f"group/seed{i}" for i in range(4)]),
+    ],
+)
+def test_several_folders_have_names_from_the_folder_that_has_all(
+    given: list[str], root: str, expected: list[str], cases: Path
+) -> None:
+    plan = conversion_plan([(cases / text).resolve() for text in given])
+    assert (plan.header["folder"], plan.names) == (str((cases / root).resolve()), expected)
 
 
 @pytest.mark.parametrize("via", ["tosa", "json"])
@@ -237,7 +259,8 @@ def test_an_out_folder_that_cannot_be_used_is_a_file_error(
 ) -> None:
     (tmp_path / "file").write_text("not a folder")
     (tmp_path / "journal" / "answers.jsonl").mkdir(parents=True)
-    arguments = [str(cases), "--work", str(tmp_path / name), "--max-cases", "1"]
+    folders = [str(cases / "group/seed0"), str(cases / "group/seed1")]
+    arguments = [*folders, "--work", str(tmp_path / name), "--max-cases", "1"]
     assert main.run(main.verb("suite"), arguments) == 2
     assert "[file-error]" in capsys.readouterr().err
 

@@ -141,11 +141,13 @@ def test_a_suite_colours_all_operators_of_a_kind() -> None:
         Answer("reshape/1", "pass", operator="RESHAPE"),
         Answer("tanh/1", "pass", operator="TANH"),
         Answer("reduce_sum/1", "not-run", operator="REDUCE_SUM"),
+        Answer("net/1", "wrong", covers=("ADD FP32", "RESHAPE FP32"), at_fault=("ADD FP32",)),
+        Answer("net/2", "pass", operator="network", covers=("ADD FP32", "RESHAPE FP32")),
     ]
     result = {"answers": [{name: getattr(a, name) for name in Answer.__slots__} for a in answers]}
     found = of_example(result)
     assert rows(found) == [("ADD", False), ("RESHAPE", True)]
-    assert "1 of 2 cases wrong, such as add/1: wrong" in found.rows[0].text
+    assert "2 of 4 cases wrong, such as add/1: wrong" in found.rows[0].text
     assert found.unmatched == ["TANH"]
 
 

@@ -279,6 +279,9 @@ def narrow(page: Browser) -> Iterator[Browser]:
     page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+_TWO_FRAMES = (
+    "return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+)
 #: The box of the pixels that have the colour of what is most wrong.
 _RED = """
 const graph = document.getElementById("graph"), { width, height } = graph;
@@ -300,9 +303,7 @@ return box;
 def test_what_is_wrong_is_seen_when_the_report_opens(page: Browser, tmp_path: Path) -> None:
     program, result = failing()
     opened(page, tmp_path, program, errors=result)
-    page.run(
-        "return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
-    )
+    page.run(_TWO_FRAMES)
     left, top, right, bottom = page.run(_RED)
     width, height = page.size()
     assert 0 < left < right < width - 1
@@ -314,6 +315,43 @@ def test_what_is_wrong_is_seen_when_the_report_opens(page: Browser, tmp_path: Pa
     ]
     assert frames[0]["right"] <= frames[1]["left"], "the map covers nothing"
     assert "wrong because of what is before it" in page.text("#legend")
+    assert clean(page)
+
+
+def test_a_report_of_an_error_at_one_side_opens_without_an_empty_other_side(
+    page: Browser, tmp_path: Path
+) -> None:
+    rows = [op("ABS", "x", f"b{number}") for number in range(5)]
+    rows += [op("ADD", f"{'s' if k > 1 else 'b'}{k - 1} b{k}", f"s{k}") for k in range(1, 5)]
+    names = ["x", *(row.outputs[0] for row in rows)]
+    program = graph("x", "s4", [tensor(name, "FP32", (1, 8)) for name in names], rows)
+    for name in ("b0", "b4"):
+        wrong = {name: np.array([2], np.float32)}
+        result = golden.compare({name: wrong[name] - 1}, wrong).to_dict()
+        opened(page, tmp_path, program, errors=result)
+        page.run(_TWO_FRAMES)
+        is_page = "data[i] === data[0] && data[i + 1] === data[1] && data[i + 2] === data[2]"
+        left, _, right, _ = page.run(
+            re.sub(r"if \(.*\) continue", f"if ({is_page}) continue", _RED)
+        )
+        width = page.run('return document.getElementById("graph").width')
+        assert 0 < left < right < width - 1
+        assert abs(width - 1 - right - left) < 100, "what is drawn is in the middle"
+
+
+def test_sizes_of_tensors_are_below_the_boxes_of_their_row(page: Browser, tmp_path: Path) -> None:
+    """A low box beside a high one."""
+    rows = [op("ABS", "x", "a"), op("TRANSPOSE", "x", "t", perms=(0, 1)), op("ADD", "a t", "y")]
+    values = [tensor(name, "FP32", (8, 8)) for name in "xaty"]
+    opened(page, tmp_path, graph("x", "y", values, rows))
+    page.run(
+        "window.heights = new Set(); const kind = CanvasRenderingContext2D.prototype;"
+        "const write = kind.fillText; kind.fillText = function (text, x, y) {"
+        "if (this.font.includes('10px')) window.heights.add(y); write.call(this, text, x, y); };"
+    )
+    page.press("+")
+    page.run(_TWO_FRAMES)
+    assert len(page.run("return [...window.heights]")) == 3, "of x, of a and t, and of y"
     assert clean(page)
 
 

@@ -99,6 +99,8 @@ def golden(graph: tc.Graph, folder: Path) -> None:
     reveal_type(tc.reduce(graph, "false", folder))  # reveals Reduction
     reveal_type(tc.generate(seed=1, operators=3))  # reveals Graph
     reveal_type(tc.golden.generate(seed=1, operators=3))  # reveals Graph
+    tc.generate(1, 3, level="none")
+    tc.generate(1, 3, level="4k")  # error: no such level
 
 
 def export(module: Any, path: Path, maybe: Path | None) -> None:

@@ -136,6 +136,26 @@ def test_what_the_setting_names_is_run_on_a_backend(project: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_folder_for_a_backend_names_what_is_below_it(project: Path) -> None:
+    none, edges = "no program or case was collected", "--tosa-seeds 1 adds them"
+    cases = {"cases/right/inputs.npz::case": "PASSED"}
+    wrong = {"cases/wrong/inputs.npz::case": "FAILED", "[1]": "SKIPPED"}
+    programs = {f"{name}.tosa::validate" for name in ("good", "bad")}
+    for words, code, found, notes in (
+        (["cases"], 1, {*cases, *wrong}, {edges}),
+        (["cases", "--tosa-seeds", "1"], 1, {*cases, *wrong}, set[str]()),
+        (["cases/right", "--tosa-no-edges"], 0, {*cases}, set()),
+        (["."], 1, {*cases, *wrong, *programs, "good.tosa::check", "bad.tosa::check"}, {edges}),
+        (["."], 1, {*cases, *wrong}, {edges}),
+        ([], 0, set(), {none}),
+    ):
+        settings = ["-o", "tosa_files=cases/*"] if words == ["."] and programs - found else []
+        output = run_pytest(project, "--tosa-against=backend.py", *words, *settings, code=code)
+        assert outcomes(output).keys() - {"test_own.py::test_own"} == found
+        assert {note for note in (none, edges) if note in output} == notes
+
+
+@pytest.mark.slow
 def test_official_cases_are_tests(project: Path) -> None:
     names = make_suite(project / "official")
     words = ("-o", "tosa_files=official/*", "--tosa-against", "backend.py", "official")

@@ -96,6 +96,25 @@ def _name_explanation(error: TosaConvertError) -> None:
     note(f"    more: tosa-flatbuffer explain {first.rule or first.code}")
 
 
+#: What terminals and editors take for a place to open, at the beginning of a line.
+_PLACE: Final = r"([^\s<:][^:]*):([1-9]\d*):\d+(?=: |$)"
+
+
+def _without_lost_places(error: TosaConvertError) -> TosaConvertError:
+    """Return an error in which no location looks like a place in a file that is not here."""
+    import re
+
+    from tosa_convert.records import replace
+
+    def shown(where: str) -> str:
+        found = re.match(_PLACE, where)
+        if found is None or os.path.exists(found[1]):
+            return where
+        return f"{found[1]} line {found[2]} (no such file here){where[found.end() :]}"
+
+    return TosaConvertError(replace(row, where=shown(row.where)) for row in error.findings)
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether the system refused memory, to us or to a library that is being loaded."""
     refused = ("failed to map segment", "annot allocate memory")
@@ -121,7 +140,7 @@ def exit_code_of(work: Callable[[], Any]) -> int:
             sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except TosaConvertError as error:
-        say(str(error), err=True)
+        say(str(_without_lost_places(error)), err=True)
         _name_explanation(error)
         return error.exit_code
     except Terminated as terminated:

@@ -26,7 +26,7 @@ MESSAGES: Final = "Help and messages"
 SECTIONS: Final = {
     "Output": "--output --to --export-to-flatbuffer --import-from-flatbuffer --count --verify "
     "--no-validate --save-inputs --save-variables --bounds --intermediates --inside "
-    "--until --print --precise --work --resume",
+    "--until --print --precise --work --resume --depends",
     "Selection": "--outputs --inputs --seed --size --only --like --pattern --max-tensors --list "
     "--operators --tensors --constants --grep --hex --all-bytes --as --scopes --errors",
     "Comparison": "--against --reference --frontends --through --original --atol --rtol "

@@ -345,3 +345,23 @@ def test_too_little_memory_is_no_bug_of_ours(
     assert (code, out) == (4, b"")
     assert "there is not enough memory" in err
     assert "please report" not in err
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_only_a_location_in_a_file_that_is_here_is_printed_as_a_place(
+    exists: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.mlir").write_text(
+        "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+        '  %0 = math.absf %x : tensor<4xf32> loc("net.py":12:4)\n'
+        "  return %0 : tensor<4xf32>\n}\n"
+    )
+    if exists:
+        (tmp_path / "net.py").touch()
+    assert run(verb("convert"), ["a.mlir", "-o", "a.tosa"]) == 4
+    place = "net.py:12:4" if exists else "net.py line 12 (no such file here)"
+    assert capsys.readouterr().err.startswith(f"{place}: error: 'math.absf' is not a TOSA operator")

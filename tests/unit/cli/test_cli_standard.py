@@ -314,6 +314,7 @@ def test_what_is_no_file_is_not_taken_from_standard_streams(name: str, piped: An
     words = {"folder": ["m.tosa", "-"], "cases": ["-"]}.get(param, [param, "-"])
     if verb == ["suite"] and param != "cases":
         words += ["--against", "false"] if param != "--against" else []
+        words += ["cases", "--work", "out"] if param == "--depends" else []
     code, out, err = piped(" ".join(verb), words)
     assert (code, out) == (2, b"")
     assert re.search("- is standard input or output|cannot be read from standard input", err), err

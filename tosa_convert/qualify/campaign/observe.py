@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.golden.accuracy.comparison import Comparison
@@ -66,7 +66,7 @@ class Source:
     kinds: tuple[str, ...] | None = None
     profile: str | None = None
     types: tuple[str, ...] | None = None
-    level: str = "8k"
+    level: Literal["8k", "none"] = "8k"
     scaled: bool = False
     like: tuple[str, ...] = ()
 

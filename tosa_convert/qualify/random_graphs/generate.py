@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, Literal
 
 from tosa_convert.builder import Builder
 from tosa_convert.errors import fail, refuse_unknown
@@ -40,7 +40,7 @@ def generate(
     kinds: Sequence[str] | None = None,
     profile: str | Iterable[str] | None = None,
     types: Iterable[str] | None = None,
-    level: str = "8k",
+    level: Literal["8k", "none"] = "8k",
     scaled: bool = False,
 ) -> Graph:
     """Generate a random valid graph.

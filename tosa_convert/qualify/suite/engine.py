@@ -243,10 +243,10 @@ _COMPUTED: Final = (
 
 
 def conversion_plan(
-    folder: Path, via: Via = "tosa", timeout: float = 60.0, engine: Engine = "auto"
+    folders: Sequence[Path], via: Via = "tosa", timeout: float = 60.0, engine: Engine = "auto"
 ) -> Plan:
-    """Return the plan that converts each file below a folder into a format and back."""
-    root, names = _cases(folder)
+    """Return the plan that converts each file below folders into a format and back."""
+    root, names = _cases(folders)
     return Plan(
         names=names,
         header={"folder": str(root), "via": via},
@@ -261,13 +261,13 @@ def conversion_plan(
     )
 
 
-def backend_plan(folder: Path, settings: Qualification) -> Plan:
-    """Return the plan that runs each case below a folder on a backend.
+def backend_plan(folders: Sequence[Path], settings: Qualification) -> Plan:
+    """Return the plan that runs each case below folders on a backend.
 
     Raises TosaConvertError if no case can run on it.
     """
-    root, names = _cases(folder)
-    if root != folder and os.path.basename(settings.against) == names[0]:
+    root, names = _cases(folders)
+    if root not in folders and [os.path.basename(settings.against)] == names:
         # The results of the only case.
         settings = replace(settings, against=os.path.dirname(settings.against))
     settings.require_backend()
@@ -302,7 +302,10 @@ def backend_plan(folder: Path, settings: Qualification) -> Plan:
     )
 
 
-def _cases(folder: Path) -> tuple[Path, list[str]]:
-    """Return the folder of the cases, and their names in it; the folder itself may be one."""
-    names = find_cases(folder)
-    return (folder.parent, [folder.name]) if names == ["."] else (folder, names)
+def _cases(folders: Sequence[Path]) -> tuple[Path, list[str]]:
+    """Return the folder that has all cases, and their names in it; a folder may itself be a case."""
+    root = Path(os.path.commonpath(folders))
+    paths = {os.path.normpath(folder / name) for folder in folders for name in find_cases(folder)}
+    if paths == {str(root)}:
+        return root.parent, [root.name]
+    return root, sorted(os.path.relpath(path, root) for path in paths)

@@ -37,7 +37,10 @@ _ORDER: Final = (
     *("FP8E4M3", "FP8E5M2"),
 )
 _WHAT_COUNTS: Final = "A case that is refused is skipped, and does not count. "
-_NETWORKS: Final = "A program of several operators counts in the cells of all of them."
+_NETWORKS: Final = (
+    "A program of several operators that passes counts in the cells of all of them; one that does "
+    "not, in those of the operators that are wrong, or as a network if these are not known."
+)
 #: Characters of a message in the table; the folder of the case has all of it.
 _MESSAGE_CHARACTERS: Final = 600
 #: Cases in the table of those that took the backend longest.
@@ -141,7 +144,7 @@ def html_report(run: Verdict, page: Page, target: Path) -> Iterator[bytes]:
     """Iterate over the report in pieces."""
     cells: dict[tuple[str, str], list[Answer]] = defaultdict(list)
     for answer in run.answers:
-        for pair in _covered(answer):
+        for pair in answer.counts_at:
             cells[pair].append(answer)
     operators = sorted({operator for operator, _ in cells})
     types = sorted({kind for _, kind in cells}, key=_type_order)
@@ -171,14 +174,6 @@ def html_report(run: Verdict, page: Page, target: Path) -> Iterator[bytes]:
             if failed:
                 yield from _section(run, operator, kind, failed, page, target, described)
     yield b"</body></html>\n"
-
-
-def _covered(answer: Answer) -> list[tuple[str, str]]:
-    """Return the rows and columns in which a case counts."""
-    if not answer.covers:
-        return [(answer.operator or "(not read)", answer.types or "none")]
-    found = (text.partition(" ") for text in answer.covers)
-    return [(operator, kind or "none") for operator, _, kind in found]
 
 
 def _each_once(groups: Iterable[list[Answer]]) -> list[Answer]:

@@ -39,6 +39,7 @@ class Outcome(NamedTuple):
     message: str = ""
     outputs: int = 0
     low_precision: str = ""
+    at_fault: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Answer:
     low_precision: which outputs may differ so much that faults are not seen, or "".
     operator, types: what the case tests, and the element type of its first operand.
     covers: of a program of several operators, each with its element type, such as "CONV2D INT8".
+    at_fault: of these the ones that `bisect` names if the result is wrong.
     key: the fingerprint of what decided it, as far as that is known before the run.
     read: the fingerprints of further files that the backend has read, by path.
     backend_seconds, backend_processor_seconds: how long the backend ran, by the clock and on processors.
@@ -70,11 +72,26 @@ class Answer:
     backend_memory: int | None = None
     low_precision: str = ""
     covers: Sequence[str] = ()
+    at_fault: Sequence[str] = ()
     read: Mapping[str, str] = field(default_factory=dict)
 
     def further(self) -> dict[str, Any]:
         """Return what the JSON says of a case besides what it says of every suite's."""
-        return {"covers": list(self.covers)} if self.covers else {}
+        lists = {"covers": list(self.covers), "at_fault": list(self.at_fault)}
+        return {name: row for name, row in lists.items() if row}
+
+    @property
+    def counts_at(self) -> list[tuple[str, str]]:
+        """Return the operators and types that the case says something about.
+
+        A network that passes says it of all that it covers. One that fails says it of those at fault, or
+        of no operator.
+        """
+        rows = self.covers if self.status in ("pass", "not-run") else self.at_fault
+        if not rows:
+            return [(self.operator or "(not read)", self.types or "none")]
+        found = (text.partition(" ") for text in rows)
+        return [(operator, kind or "none") for operator, _, kind in found]
 
 
 def used_by(runs: Sequence[Used]) -> dict[str, Any]:

@@ -259,12 +259,18 @@ def read_case(folder: Path) -> OfficialCase:
 
 def operator_and_type(case: OfficialCase) -> tuple[str, str]:
     """Return the operator that a case tests, and the element type of its first operand or result."""
-    name = str(case.description.get("test_details", {}).get("operator", ""))
-    found = [op for op in case.graph.main.operators if op.spec.name == name]
+    return named_operator(
+        case.graph, str(case.description.get("test_details", {}).get("operator", ""))
+    )
+
+
+def named_operator(graph: Graph, name: str) -> tuple[str, str]:
+    """Return an operator's name and element type; without a name, those of the first that computes."""
+    found = [op for op in graph.main.operators if op.spec.name == name]
     if not found:
-        found = [op for op in case.graph.main.operators if op.spec.name not in _CONSTANTS]
+        found = [op for op in graph.main.operators if op.spec.name not in _CONSTANTS]
         name = name or (found[0].spec.name if found else "none")
-    return name, _first_type(case.graph.main, found[0]) if found else "none"
+    return name, _first_type(graph.main, found[0]) if found else "none"
 
 
 def tested_by(graph: Graph) -> tuple[str, str, list[str]]:

@@ -63,6 +63,7 @@ from tosa_convert.graph.model import Block, Graph, Region
 from tosa_convert.graph.versions import V1_0
 from tosa_convert.io.options import refuse_time_limit
 from tosa_convert.process.child import Used
+from tosa_convert.qualify.bisection.bisect import bisect
 from tosa_convert.qualify.suite.journal import (
     Answer,
     Failed,
@@ -76,6 +77,7 @@ from tosa_convert.qualify.suite.journal import (
 from tosa_convert.qualify.suite.official_case import (
     OfficialCase,
     case_inputs,
+    named_operator,
     operator_and_type,
     problems,
     read_case,
@@ -290,9 +292,11 @@ def qualify_case(root: str, name: str, *, settings: Qualification) -> Answer:
     used = used_by(machine.used)
     known = {*_files_of_backend(settings.against), *files_qualified(root, name, settings=settings)}
     read = {path: of_file_at_hand(path) for path in sorted(machine.read - known)}
-    status, message, outputs, said = outcome
-    answer = Answer(name, status, message, seconds, outputs, operator, types, low_precision=said)
-    return replace(answer, covers=covers, read=read, **used)
+    answer = Answer(
+        name, outcome.status, outcome.message, seconds, outcome.outputs, operator, types
+    )
+    said, at_fault = outcome.low_precision, outcome.at_fault
+    return replace(answer, low_precision=said, covers=covers, at_fault=at_fault, read=read, **used)
 
 
 @functools.cache
@@ -355,7 +359,8 @@ def _saved_case(
             shown = {key: found[key] for key in expected if key in found}
             failed.keep(inputs, message, expected, shown)
     if not result.ok:
-        return Outcome("wrong", message, len(result.tensors))
+        at_fault = _at_fault(graph, inputs, backend, settings)
+        return Outcome("wrong", message, len(result.tensors), at_fault=at_fault)
     passed = Outcome("pass", "", len(result.tensors), result.low_precision)
     return _on_further_inputs(graph, backend, machine, settings, failed, passed)
 
@@ -414,8 +419,36 @@ def _on_further_inputs(
                 message = f"{name}: {result.what_is_wrong}"
                 shown = {key: found[key] for key in expected if key in found}
                 failed.keep(arrays, message, expected, shown)
-                return Outcome("wrong", message, passed.outputs)
+                at_fault = _at_fault(graph, arrays, backend, settings)
+                return Outcome("wrong", message, passed.outputs, at_fault=at_fault)
     return passed
+
+
+def _at_fault(
+    graph: Graph, inputs: Mapping[str, Array], backend: Backend, settings: Qualification
+) -> list[str]:
+    """Return the operators that `bisect` names in a network that is wrong, each with its type."""
+    if isinstance(backend, Record) or not tested_by(graph)[2]:
+        return []
+    tolerances, limit = settings.tolerances, settings.timeout
+    try:
+        found = bisect(
+            graph,
+            backend,
+            inputs,
+            tolerances=tolerances,
+            find_all=True,
+            timeout=limit,
+            engine=settings.engine,
+        )
+    except TosaConvertError:  # the verdict on the case stays
+        return []
+    named = set()
+    for one in filter(None, (found.first, *found.others)):
+        if len(one.operators) == 1:
+            ((_, path, _, _),) = one.operators
+            named.add(named_operator(one.case.graph, path.rpartition(" ")[2]))
+    return sorted(f"{operator} {types}" for operator, types in named)
 
 
 def _timed(backend: Backend, machine: Machine, run: Callable[[], Results]) -> Results:

@@ -315,7 +315,7 @@ def junit(run: Verdict, seconds: float) -> Iterator[bytes]:
 
 
 def _properties(answer: Answer) -> str:
-    """Return what the backend used, and what is of low precision, as properties in JUnit XML."""
+    """Return what is wrong, what the backend used and what is of low precision, for JUnit XML."""
     rows = (
         ("backend_seconds", answer.backend_seconds),
         ("backend_processor_seconds", answer.backend_processor_seconds),
@@ -324,6 +324,9 @@ def _properties(answer: Answer) -> str:
     inner = "".join(
         f'<property name="{name}" value="{value}"/>' for name, value in rows if value is not None
     )
+    for operator, types in answer.counts_at if answer.status == "wrong" else ():
+        text = quoteattr(printable_lines(f"{operator} {types}"))
+        inner += f'<property name="operator" value={text}/>'
     if answer.low_precision:
         text = quoteattr(printable_lines(answer.low_precision))
         inner += f'<property name="low_precision" value={text}/>'

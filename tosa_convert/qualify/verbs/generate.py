@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
@@ -115,7 +115,7 @@ def generate(
     only: str,
     profile: str | None,
     types: str | None,
-    level: str | None,
+    level: Literal["8k", "none"] | None,
     scaled: bool,
     output: str,
     to: Format | None,

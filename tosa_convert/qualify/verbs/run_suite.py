@@ -22,8 +22,9 @@ from tosa_convert.cli.messages import ProgressDisplay, copy_standard_input, note
 from tosa_convert.cli.run_model import named_engine
 from tosa_convert.cli.text_columns import aligned, one_line
 from tosa_convert.errors import CODES, fail, printable
+from tosa_convert.golden.backends.process import of_files
 from tosa_convert.graph.model import counted
-from tosa_convert.io.files import file_error
+from tosa_convert.io.files import file_error, open_regular
 from tosa_convert.io.options import narrow_types
 from tosa_convert.process.child import temporary_folder
 from tosa_convert.qualify.suite.engine import (
@@ -52,6 +53,7 @@ from tosa_convert.qualify.suite.report import (
     summary,
     verdict,
 )
+from tosa_convert.records import replace
 from tosa_convert.rules.profiles import parse
 
 #: Cases that did not pass and are printed; the reports have all of them.
@@ -68,7 +70,7 @@ _EXPECTED: Final = ", {expected_failures} failures were expected"
 
 
 def run_suite(given: tuple[str, ...], options: Mapping[str, Any]) -> int:
-    """Run the cases of a folder, or of several with --frontends; returns the exit code."""
+    """Run the cases of folders; returns the exit code."""
     if options["edges"] and options["against"] is None:
         raise click.UsageError("--edges needs --against BACKEND")
     if options["no_edges"] and not options["seeds"]:
@@ -77,7 +79,10 @@ def run_suite(given: tuple[str, ...], options: Mapping[str, Any]) -> int:
     xfail, baseline = options["xfail"], options["baseline"]
     expected = read_expected(Path(copy_standard_input(xfail))) if xfail else []
     before = read_baseline(Path(copy_standard_input(baseline))) if baseline else None
+    for path in options["depends"]:
+        open_regular(path).close()
     plan = _plan(given, options).sampled(options["limit"])
+    plan = replace(plan, decides={**plan.decides, "depends": of_files(options["depends"])})
     start = time.monotonic()
     run_cases, _ = case_runner(options["scheduler"], options["jobs"] or os.cpu_count() or 1)
     with contextlib.ExitStack() as stack:
@@ -131,14 +136,13 @@ def _plan(given: tuple[str, ...], options: Mapping[str, Any]) -> Plan:
     timeout = options["timeout"]
     if options["frontends"] is not None:
         return _models(given, options)
-    if len(given) > 1:
-        raise click.UsageError(f"without --frontends, CASES is one folder; found {len(given)}")
-    if not os.path.isdir(given[0]):
-        said = "is not a folder" if os.path.exists(given[0]) else "no such folder"
-        raise fail("file-error", given[0], said)
-    root = Path(given[0]).resolve()
+    for text in given:
+        if not os.path.isdir(text):
+            said = "is not a folder" if os.path.exists(text) else "no such folder"
+            raise fail("file-error", text, said)
+    folders = [Path(text).resolve() for text in given]
     if options["against"] is None:
-        return conversion_plan(root, options["via"] or "tosa", timeout, options["engine"])
+        return conversion_plan(folders, options["via"] or "tosa", timeout, options["engine"])
     keep, profile = options["keep"], options["profile"]
     settings = Qualification(
         against=absolute_backend(options["against"]),
@@ -153,7 +157,7 @@ def _plan(given: tuple[str, ...], options: Mapping[str, Any]) -> Plan:
         strict=options["strict"],
         kinds=("edges",) if options["edges"] else ("seed",) if options["no_edges"] else _BOTH,
     )
-    return backend_plan(root, settings)
+    return backend_plan(folders, settings)
 
 
 def _models(given: tuple[str, ...], options: Mapping[str, Any]) -> Plan:

@@ -109,6 +109,15 @@ from tosa_convert.cli.shared_options import add_options, names_from, option
     more="An answer counts only while the case, the backend, the options and the installed packages "
     "stay the same.",
 )
+@option(
+    "--depends",
+    type=NamesFile(),
+    metavar="FILE",
+    multiple=True,
+    needs=("--work",),
+    help="A file that a backend runs or reads and no option names, such as the program in a shell "
+    "script: kept answers count only while it stays the same. May be repeated.",
+)
 @option("--json-report", old=("--json",))
 @option(
     "--junit",
@@ -130,6 +139,8 @@ def suite(cases: tuple[str, ...], **options: Any) -> int:
     For a converted file the reference model must give the outputs that it gives for the original, bit
     for bit. With --against, the outputs of a backend are judged: of a case of the official test suite by
     the rules in its descriptor, of any other case as by check.
+
+    Names of cases begin at the folder that is given, or at the one that all of CASES have in common.
 
     With --frontends, CASES are folders and files with models, ONNX node tests, and Python files whose
     functions make_* each make a model. Each is lowered, written, and compared as by convert --check.

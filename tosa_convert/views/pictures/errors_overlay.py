@@ -185,8 +185,12 @@ def _of_suite(diagram: Diagram, answers: Iterable[Mapping[str, Any]]) -> Overlay
     wrong: dict[str, list[str]] = {}
     ran: dict[str, int] = {}
     for row in answers:
-        operator, status = str(row["operator"]).upper(), str(row["status"])
-        if operator and status != "not-run":
+        status = str(row["status"])
+        # A network that passes says it of all its operators, a wrong one of those at fault.
+        named = row.get("at_fault" if status in _WRONG else "covers") or [str(row["operator"])]
+        for operator in {str(text).partition(" ")[0].upper() for text in named if text}:
+            if status == "not-run":
+                continue
             ran[operator] = ran.get(operator, 0) + 1
             if status in _WRONG:
                 wrong.setdefault(operator, []).append(f"{row['case']}: {status}")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tosa_convert.frontends.tflite.lowerings.arithmetic import ACTIVATIONS
 from tosa_convert.frontends.tflite.lowerings.lowering import Refused, between, sizes_of
 from tosa_convert.frontends.tflite.read import Operator as TfliteOperator
-from tosa_convert.frontends.tflite.read import TfliteFile
+from tosa_convert.frontends.tflite.read import TfliteFile, operator_name
 from tosa_convert.records import dataclass
 
 if TYPE_CHECKING:
@@ -28,6 +28,9 @@ _UNROLLED: Final = 1024
 #: Operands of a CONCAT that every level of TOSA allows.
 _MOST_OPERANDS: Final = 64
 _TANH: Final = 4
+
+#: The beginning of names that a converter makes of its own operations.
+_OF_CONVERTER: Final = ("tfl.", "arith.")
 
 HYBRID: Final = Refused(
     "its inputs are FP32 and its weights integers: TFLite quantises the inputs in each call",
@@ -53,7 +56,7 @@ class State:
 
 
 def find_state(model: TfliteFile, operator: TfliteOperator, place: int) -> State:
-    """Find the state at a place among the operands.
+    """Find the state at a place among the operands, with a name that no other one has.
 
     Raises ValueError if it is none.
     """
@@ -61,12 +64,15 @@ def find_state(model: TfliteFile, operator: TfliteOperator, place: int) -> State
     tensor = model.tensors[number]
     if number < 0 or not tensor.is_variable:
         raise ValueError(f"operand {place} is not a variable")
+    name = tensor.name
     others = [one.name for one in model.tensors if one.is_variable]
-    name = tensor.name if others.count(tensor.name) == 1 else f"{tensor.name}_{number}"
+    if not name or name.startswith(_OF_CONVERTER) or others.count(name) > 1:
+        # `worker.py` finds the state by this name, too.
+        name = f"{operator_name(operator.code).lower()}_{operator.index}_state_{place}"
     # TFLite fills states of int8 with their zero point, and others with 0.
     zero = tensor.zero_point if tensor.dtype == "int8" else 0
     dtype = "fp32" if tensor.dtype == "float32" else tensor.dtype
-    return State(name or f"state_{number}", dtype, tensor.shape, zero)
+    return State(name, dtype, tensor.shape, zero)
 
 
 def constants_at(

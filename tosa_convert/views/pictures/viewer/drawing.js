@@ -166,16 +166,19 @@ function traceStubs(context, piece, x, y) {
   context.lineTo(x + piece.x2, y + piece.y2);
 }
 
-/** The sizes of a tensor, once below the box that computes it. */
+/** The sizes of a tensor, once below the row of the box that computes it, up to the next one's. */
 function drawLabels(context, at, x, y, first, last) {
   context.font = `400 10px ${FONT}`;
   context.fillStyle = palette.quiet;
   for (let row = Math.max(0, first); row < Math.min(last, at.rowTops.length); row++) {
-    const labelled = new Set();
+    const labelled = new Map();
     for (const piece of at.pieces[row + 1]) {
-      if (!piece.isFirst || piece.values.length !== 1 || labelled.has(piece.from)) continue;
-      labelled.add(piece.from);
-      context.fillText(values[piece.values[0]].label, x + piece.x1 + 5, y + piece.y1 + 10);
+      if (piece.isFirst && piece.values.length === 1 && !labelled.has(piece.from)) labelled.set(piece.from, piece);
     }
+    const ordered = [...labelled.values()].sort((a, b) => a.x1 - b.x1);
+    ordered.forEach((piece, place) => {
+      const room = place + 1 < ordered.length ? ordered[place + 1].x1 - piece.x1 - 8 : undefined;
+      context.fillText(values[piece.values[0]].label, x + piece.x1 + 5, y + piece.bend + 10, room);
+    });
   }
 }

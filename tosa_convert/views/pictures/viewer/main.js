@@ -147,7 +147,10 @@ function start() {
   showPanel();
   showStart();
   const guilty = errors?.rows.find((row) => !row.ok && errors.source !== "power");
-  if (guilty !== undefined) centerOn(shownItem(itemOf(guilty.node)));
+  if (guilty !== undefined) {
+    centerOn(shownItem(itemOf(guilty.node)));
+    showNoEmptySide();
+  }
   selectFromAddress();
 }
 

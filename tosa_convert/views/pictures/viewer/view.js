@@ -3,6 +3,8 @@
 const stage = document.getElementById("stage");
 const map = document.getElementById("map");
 let isWaiting = false, mapPicture = null;
+/** Room beside the graph for the sizes of its last tensors. */
+const LABEL_WIDTH = 80;
 
 /** Draw at the next frame. */
 function redraw() {
@@ -93,6 +95,16 @@ function centerOn(item) {
   camera.x = box.x + box.width / 2 - graphCanvas.clientWidth / 2 / camera.scale;
   const height = graphCanvas.clientHeight / camera.scale;
   camera.y = box.height > height ? box.y - 20 : box.y + box.height / 2 - height / 2;
+  redraw();
+}
+
+/** Move the camera back to the graph: all of a small one is shown, and no edge of a large one is far away. */
+function showNoEmptySide() {
+  const whole = boxOf(WHOLE), legend = document.getElementById("legend").clientHeight;
+  const moved = (start, visible, size, before, after) => before + size + after <= visible
+    ? (size - visible + after - before) / 2 : Math.min(Math.max(start, -before), size + after - visible);
+  camera.x = moved(camera.x, graphCanvas.clientWidth / camera.scale, whole.width, 20, LABEL_WIDTH);
+  camera.y = moved(camera.y, graphCanvas.clientHeight / camera.scale, whole.height, 20, 20 + legend / camera.scale);
   redraw();
 }
 
