@@ -24,9 +24,8 @@ ROOT = Path(__file__).parent
 SUITE = ROOT / ".nox" / "suite"
 #: The groups of frameworks, each a file of third_party/frontends.
 FRONTENDS = groups()
-#: Groups whose pins do not fit those of tosa-tools: TensorFlow wants a younger flatbuffers, and
-#: litert-torch, through jax, a younger numpy.
-WITHOUT_TOSA_TOOLS = {"keras", "litert-torch"}
+#: Groups whose pins do not fit those of tosa-tools: TensorFlow wants a younger flatbuffers.
+WITHOUT_TOSA_TOOLS = {"keras"}
 #: Where the lowered networks of the zoo are kept, and what programs did with their files.
 CONSUMERS = ROOT / ".nox" / "consumers-state"
 #: Programs that read files, in environments of their own: their pins contradict one another.

@@ -1,8 +1,8 @@
-"""Networks of the zoo, quantised by pt2e: `quantised.py:NETWORK_ROUTE` is a factory for `convert`.
+"""Networks of the zoo, quantised by pt2e: `quantised.py:NETWORK_executorch` is a factory for `convert`.
 
-The quantizer is the route's own: `lenet_executorch`, `lenet_litert_torch`. The ranges of values come
-from seeded random inputs. Published networks have the name of their library before their own, as in
-`timm_resnet18_executorch`, random weights, and images of 64x64.
+The quantizer is that of ExecuTorch. The ranges of values come from seeded random inputs. Published
+networks have the name of their library before their own, as in `timm_resnet18_executorch`, random
+weights, and images of 64x64.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from networks import PUBLISHED, TORCH, networks, published_network
 CALIBRATIONS: Final = 4
 
 
-def _executorch_quantizer() -> Any:
+def _quantizer() -> Any:
     from executorch.backends.arm.quantizer import TOSAQuantizer, get_symmetric_quantization_config
     from executorch.backends.arm.tosa.compile_spec import TosaCompileSpec
 
@@ -29,30 +29,16 @@ def _executorch_quantizer() -> Any:
     return TOSAQuantizer(TosaCompileSpec("TOSA-1.0+INT")).set_global(kind)
 
 
-def _litert_torch_quantizer() -> Any:
-    from litert_torch.quantize import pt2e_quantizer
-
-    kind = pt2e_quantizer.get_symmetric_quantization_config(is_per_channel=True, is_dynamic=False)
-    return pt2e_quantizer.PT2EQuantizer().set_global(kind)
-
-
-QUANTIZERS: Final[dict[str, tuple[Callable[[], Any], dict[str, bool]]]] = {
-    "executorch": (_executorch_quantizer, {}),
-    "litert_torch": (_litert_torch_quantizer, {"fold_quantize": False}),
-}
-
-
-def quantised(module: Any, arguments: tuple[Any, ...], route: str) -> Any:
-    """Return the module, quantised after training with the quantizer of a route."""
+def quantised(module: Any, arguments: tuple[Any, ...]) -> Any:
+    """Return the module, quantised after training."""
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-    make, options = QUANTIZERS[route]
     exported = torch.export.export(module, arguments).module(check_guards=False)
-    prepared = prepare_pt2e(exported, make())
+    prepared = prepare_pt2e(exported, _quantizer())
     with torch.no_grad():
         for given in (*_random(arguments), arguments):
             prepared(*given)
-    return convert_pt2e(prepared, **options)
+    return convert_pt2e(prepared)
 
 
 def _random(arguments: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
@@ -62,18 +48,17 @@ def _random(arguments: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
 
 
 def __getattr__(name: str) -> Callable[[], tuple[Any, tuple[Any, ...]]]:
-    for route in QUANTIZERS:
-        network = name.removesuffix(f"_{route}")
-        if network != name:
-            return lambda: _made(network, route)
+    network = name.removesuffix("_executorch")
+    if network != name:
+        return lambda: _made(network)
     raise AttributeError(name)
 
 
-def _made(network: str, route: str) -> tuple[Any, tuple[Any, ...]]:
+def _made(network: str) -> tuple[Any, tuple[Any, ...]]:
     library, _, published = network.partition("_")
     if library in PUBLISHED:
         module, arguments = published_network(library, published)
-        return quantised(module, arguments, route), arguments
+        return quantised(module, arguments), arguments
     (factory,) = (make for _, name, make in networks(TORCH) if name == network)
     module, arguments, *_ = factory()
-    return quantised(module, tuple(arguments), route), tuple(arguments)
+    return quantised(module, tuple(arguments)), tuple(arguments)

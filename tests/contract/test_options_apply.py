@@ -73,7 +73,7 @@ CONVERT: Final[dict[str, tuple[str | None, set[str], set[str]]]] = {
     "--output-names": ("score", ALL, ALL),
     "--for": ("tosa-opt", set(), {"tosa", *MLIR}),
     # Of models of frameworks: tests/frontends.
-    "--via": ("litert-torch", set(), set()),
+    "--via": ("executorch", set(), set()),
     "--exact": (None, set(), set()),
     "--python": ("python", set(), set()),
     "--timeout": ("5", set(), set()),

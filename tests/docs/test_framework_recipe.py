@@ -89,8 +89,8 @@ tosa-tools==2026.8.0
 EDITS: Final[tuple[Edit, ...]] = (
     (
         "tosa_convert/frontends/table.py",
-        '            route_of="jax",\n        ),\n',
-        f'            route_of="jax",\n        ),\n{ROW}',
+        '            route_of="torch",\n        ),\n',
+        f'            route_of="torch",\n        ),\n{ROW}',
     ),
     ("pyproject.toml", 'jax = ["jax>=0.10"]\n', 'jax = ["jax>=0.10"]\ntinynet = ["tinynet>=1"]\n'),
     ("tosa_convert/frontends/tinynet/convert.py", "", CONVERTER),

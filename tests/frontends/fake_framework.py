@@ -41,8 +41,6 @@ def convert(folder: Path) -> None:
             **dict.fromkeys(("keras", "tensorflow"), "keras"),
             "torch": "torch",
             "onnx": "onnx",
-            "litert-torch": "litert-torch",
-            "litert-converter": "litert-converter",
         }
         rows = [{"frontend": name, "versions": {row: "1"}} for name, row in names.items()]
         (folder / "installed.json").write_text(json.dumps(rows))

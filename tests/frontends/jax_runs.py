@@ -22,16 +22,13 @@ def lowered(function: Callable[..., Any], *args: Any, **options: Any) -> tc.Grap
     return graph
 
 
-def agree(
-    function: Callable[..., Any], *args: Any, tolerance: float = 1e-5, via: str = ""
-) -> tc.Graph:
+def agree(function: Callable[..., Any], *args: Any, tolerance: float = 1e-5) -> tc.Graph:
     """Assert that the program of a function returns what JAX returns; returns the program.
 
     tolerance: the absolute difference that floating-point results may have, and a tenth of the relative
         one. Integers are equal.
-    via: the route.
     """
-    graph = lowered(function, *args, via=via)
+    graph = lowered(function, *args)
     expected = [np.asarray(value) for value in jax.tree.leaves(jax.jit(function)(*args))]
     found = outputs(graph, *args)
     assert len(found) == len(expected)

@@ -78,7 +78,12 @@ def joined():
     return Joined().eval(), (), {"image": IMAGE}
 
 
-def quantised(quantizer, model=net, **options):
+def executorch_net(model=net):
+    from executorch.backends.arm.quantizer import TOSAQuantizer, get_symmetric_quantization_config
+    from executorch.backends.arm.tosa.compile_spec import TosaCompileSpec
+
+    kind = get_symmetric_quantization_config()
+    quantizer = TOSAQuantizer(TosaCompileSpec("TOSA-1.0+INT")).set_global(kind)
     module, arguments, keywords = model()
     exported = torch.export.export(module, arguments, keywords).module(check_guards=False)
     prepared = prepare_pt2e(exported, quantizer)
@@ -86,27 +91,11 @@ def quantised(quantizer, model=net, **options):
         torch.manual_seed(seed)
         given = {"bias": torch.rand_like(BIAS), "image": torch.randn_like(IMAGE)}
         prepared(**{name: given[name] for name in keywords})
-    return convert_pt2e(prepared, **options), arguments, keywords
-
-
-def executorch_net(model=net):
-    from executorch.backends.arm.quantizer import TOSAQuantizer, get_symmetric_quantization_config
-    from executorch.backends.arm.tosa.compile_spec import TosaCompileSpec
-
-    kind = get_symmetric_quantization_config()
-    return quantised(TOSAQuantizer(TosaCompileSpec("TOSA-1.0+INT")).set_global(kind), model)
+    return convert_pt2e(prepared), arguments, keywords
 
 
 def executorch_joined():
     return executorch_net(joined)
-
-
-def litert_torch_net():
-    from litert_torch.quantize import pt2e_quantizer
-
-    kind = pt2e_quantizer.get_symmetric_quantization_config(is_per_channel=True, is_dynamic=False)
-    quantizer = pt2e_quantizer.PT2EQuantizer().set_global(kind)
-    return quantised(quantizer, fold_quantize=False)
 """
 
 

@@ -84,8 +84,8 @@ def test_random_weights_are_for_names_only(empty_model: Path) -> None:
 
 def test_models_of_libraries_take_the_routes_of_their_framework() -> None:
     assert on_route("timm", "executorch").name == "executorch"
-    with pytest.raises(TosaConvertError, match="expected executorch or litert-torch"):
-        on_route("hf", "litert-converter")
+    with pytest.raises(TosaConvertError, match="expected executorch"):
+        on_route("hf", "caffe")
 
 
 def test_the_factory_finds_this_package_and_passes_everything_on(

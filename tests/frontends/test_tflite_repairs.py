@@ -166,7 +166,7 @@ def test_what_the_converter_says_about_an_operator_is_the_reason(tmp_path: Path)
 
 
 def test_constants_that_should_stay_stablehlo_are_lowered(tmp_path: Path) -> None:
-    """litert-torch and litert-converter ask for that in the model's metadata."""
+    """Models of litert-torch and litert-converter ask for that in their metadata."""
     divisor = TensorRow("c", "float32", (1,), np.array([4], np.float32))
     graph = lowered(
         tmp_path,

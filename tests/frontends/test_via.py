@@ -39,7 +39,7 @@ def recording(program: Program) -> str:
     return program(_RECORDS)
 
 
-@pytest.mark.parametrize("via", [None, "executorch", "litert-torch"])
+@pytest.mark.parametrize("via", [None, "executorch"])
 def test_the_route_that_is_asked_for_is_taken(
     factory: Path, via: str | None, program: Program, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -52,22 +52,22 @@ def test_the_route_that_is_asked_for_is_taken(
 
 def test_the_python_functions_take_the_route(factory: Path, program: Program) -> None:
     with pytest.raises(tc.TosaConvertError, match="it was asked"):
-        tc.frontends.from_file(f"{factory}:make", via="litert-torch", python=recording(program))
-    assert asked(factory) == "litert-torch"
+        tc.frontends.from_file(f"{factory}:make", via="executorch", python=recording(program))
+    assert asked(factory) == "executorch"
 
 
 def test_a_partial_conversion_takes_the_route(factory: Path, program: Program) -> None:
     words = [f"{factory}:make", "-o", str(factory.with_name("m.tosa")), "--partial"]
-    words += ["--via", "litert-torch", "--python", recording(program)]
+    words += ["--via", "executorch", "--python", recording(program)]
     assert run(verb("convert"), words) == 4
-    assert asked(factory) == "litert-torch"
+    assert asked(factory) == "executorch"
 
 
 def test_an_unknown_route_is_refused(factory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(verb("convert"), [f"{factory}:make", "-o", "m.tosa", "--via", "caffe"]) == 2
     error = capsys.readouterr().err
     assert "'caffe' is not" in error
-    assert "litert-torch" in error
+    assert "executorch" in error
     with pytest.raises(tc.TosaConvertError, match="'caffe' is not a route of models for torch"):
         tc.frontends.from_file(f"{factory}:make", via="caffe")
 

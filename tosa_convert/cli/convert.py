@@ -123,8 +123,7 @@ def _names(
     metavar="ROUTE",
     shell_complete=complete_from(_routes),
     help="Another route to TOSA than the usual one. Quantised torch programs have integer arithmetic "
-    "by way of executorch or litert-torch; litert-converter has a few functions of JAX that are refused "
-    "otherwise. extension:NAME is a frontend of another package, for any file.",
+    "by way of executorch. extension:NAME is a frontend of another package, for any file.",
 )
 @option(
     "--exact",

@@ -22,7 +22,6 @@ from tosa_convert.frontends.table import (
     frontend,
     missing,
     model_kinds,
-    on_route,
     recognize,
 )
 from tosa_convert.io.options import (
@@ -67,7 +66,7 @@ def from_file(
         exact: keep every rounding of the model: no normalisation becomes part of the convolution before
             it.
         func: the signature of a TFLite model that is converted; by default that of its main subgraph.
-        via: another route than the usual one, such as "litert-torch" for torch models, or a frontend of
+        via: another route than the usual one, such as "executorch" for torch models, or a frontend of
             another package, `extension:NAME`, for any file.
         random_weights: make a model that is named by its library from its configuration, without its
             trained weights and without a download.
@@ -162,7 +161,6 @@ def from_jax(
     kwargs: Mapping[str, Any] | None = None,
     *,
     names: Sequence[str] | None = None,
-    via: str = "",
     full_paths: bool = False,
     exact: bool = False,
 ) -> Graph:
@@ -178,8 +176,6 @@ def from_jax(
         kwargs: example arguments by keyword.
         names: the names of `args`; by default those of the function's parameters. An array of a tree
             has its path after it: `params.Dense_0.kernel`.
-        via: "litert-converter" for the route through TFLite, which has some primitives that have no
-            lowering of their own, and fewer of the others.
         full_paths: keep the folders of file names in locations.
         exact: as in `from_file`.
 
@@ -188,8 +184,7 @@ def from_jax(
         are signed ones with the same bits.
 
     Raises:
-        TosaConvertError: "frontend-missing" if jax is not installed, or a package of the route;
-            "option-conflict" for a route that JAX does not have; "not-lowered" with every
+        TosaConvertError: "frontend-missing" if jax is not installed; "not-lowered" with every
             primitive that does not lower, its lines, and what would help. What the function raises
             while JAX traces it is passed on.
 
@@ -200,13 +195,11 @@ def from_jax(
         >>> graph.main.inputs, graph.main.outputs
         (['x'], ['y'])
     """
-    row = on_route("jax", via)
+    row = frontend("jax")
     if distributions := absent(row):
         raise TosaConvertError(missing(row, distributions))
     from tosa_convert.frontends.jax.convert import arguments_of, graph_of
 
-    if via:
-        from tosa_convert.frontends.jax.litert import graph_of
     return graph_of(function, arguments_of(args, kwargs, names), names, full_paths, exact)
 
 
@@ -336,7 +329,7 @@ def from_torch(
         args: example arguments: tensors of the types and sizes that the program is to take.
         kwargs: example arguments by keyword.
         via: as in `from_file`; a module that was quantised by pt2e has integer arithmetic by way of
-            "executorch" or "litert-torch".
+            "executorch".
         input_shapes: as in `from_file`, for an exported program with dynamic dimensions.
         full_paths: as in `from_file`.
         exact: as in `from_file`.

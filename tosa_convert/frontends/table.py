@@ -66,7 +66,6 @@ RUNTIMES: Final[Mapping[str, Mapping[str, str]]] = {
     "jax": {"jax": "jax"},
     "iree": {"iree": "iree-base-compiler iree-base-runtime"},
 }
-_JAX: Final = {"jax": "jax"}
 _TFLITE: Final = {"tosa_converter_for_tflite": "tosa-converter-for-tflite"}
 _TORCH: Final = {"torch": "torch", "torch_mlir": "torch-mlir"}
 
@@ -125,7 +124,7 @@ FRONTENDS: Final = {
             name="jax",
             reads="functions of JAX (file.py:FACTORY)",
             extra="jax",
-            packages=_JAX,
+            packages={"jax": "jax"},
             converter="tosa_convert.frontends.jax.convert",
             imports=("jax", "flax"),
             runtime="jax",
@@ -134,7 +133,7 @@ FRONTENDS: Final = {
             name="stablehlo",
             reads="modules of StableHLO (.mlir, .mlirbc, files of jax.export)",
             extra="jax",
-            packages=_JAX,
+            packages={"jax": "jax"},
             converter="tosa_convert.frontends.stablehlo.convert",
             runtime="jax",
             has_signatures=True,
@@ -195,25 +194,6 @@ FRONTENDS: Final = {
             runtime="torch",
             route_of="torch",
         ),
-        Frontend(
-            name="litert-torch",
-            reads="torch models through TFLite (--via litert-torch)",
-            extra="litert-torch",
-            packages={"torch": "torch", "litert_torch": "litert-torch", **_TFLITE},
-            converter="tosa_convert.frontends.torch.litert",
-            runtime="tflite",
-            route_of="torch",
-            reads_programs=True,
-        ),
-        Frontend(
-            name="litert-converter",
-            reads="functions of JAX through TFLite (--via litert-converter)",
-            extra="litert-converter",
-            packages={**_JAX, "litert_converter": "litert-converter", **_TFLITE},
-            converter="tosa_convert.frontends.jax.litert",
-            runtime="jax",
-            route_of="jax",
-        ),
     )
 }
 
@@ -233,8 +213,8 @@ def on_route(name: str, via: str = "") -> Frontend:
     """Return the frontend that lowers a model: the one that recognised it, or another route.
 
     Example:
-        >>> on_route("torch", "litert-torch").extra
-        'litert-torch'
+        >>> on_route("torch", "executorch").extra
+        'executorch'
     """
     if is_extension(via):
         return frontend(via)

@@ -74,7 +74,7 @@ _TORCH: Final = (
         r"size\.int|Int\.Tensor|Int\.bool|Bool\.|\.item|sym_|runtime\.assert|onnx\.(Range|Shape)",
         "a size is computed at run time: fix the sizes of the inputs with --input-shape",
     ),
-    (r"per_channel", "convert with --via executorch or --via litert-torch, or quantise per tensor"),
+    (r"per_channel", "convert with --via executorch, or quantise per tensor"),
     (
         r"Loop|Scan|prim\.If|higher_order|cond|while",
         "unroll it, or use torch.where: torch-mlir has no control flow for TOSA",

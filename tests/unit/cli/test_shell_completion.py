@@ -162,7 +162,7 @@ def offered(line: str) -> list[str]:
         ("convert m.tosa --input-shape i", ["image="]),
         ("check m.tosa --atol ", ["logits:"]),
         ("check m.tosa --rtol logits:", []),
-        ("convert x --via lite", ["litert-torch", "litert-converter"]),
+        ("convert x --via ex", ["executorch"]),
         ("convert x --narrow i64,f", ["i64,f64", "i64,f32"]),
         ("validate m.tosa --profile PRO-INT,ext-int1", ["PRO-INT,EXT-INT16"]),
         ("frontends on", ["onnx"]),

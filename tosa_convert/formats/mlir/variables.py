@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from tosa_convert.formats.mlir.read.scope import Narrowing
 
 
-#: Globals of IREE; what no operation writes is a constant.
-_IREE_GLOBALS: Final = ("util.global", "iree_input.global")
+#: A global of IREE; what no operation writes is a constant.
+_IREE_GLOBAL: Final = "util.global"
 #: How attributes begin whose data is in another file, or given by the one who runs the program.
 _ELSEWHERE: Final = ("#stream.parameter.named", "#flow.parameter.named", "#ml_program.extern")
 #: A parameter of IREE: scope, if it has one, and key.
@@ -96,7 +96,7 @@ def fixed_globals(declared: Iterable[Bytecode]) -> dict[str, str]:
     found = {}
     for bytecode in declared:
         root = bytecode.root
-        if bytecode.written_names[root.name] not in _IREE_GLOBALS:
+        if bytecode.written_names[root.name] != _IREE_GLOBAL:
             continue
         attributes = bytecode.dictionary(root.attributes)
         symbol = text_of(bytecode, attributes.get("sym_name")) or ""

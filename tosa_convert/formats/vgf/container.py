@@ -66,7 +66,7 @@ def read_container(data: memoryview, where: str) -> Container:
     """Read a VGF file. Modules and constants share its bytes."""
     sections = {name: _section(data, name, at, where) for name, at in _SECTIONS.items()}
     try:
-        rows = _tables(sections["module table"], 0)
+        rows = list(root_table(sections["module table"]).tables(0))
         modules, entry_points = [_words(row) for row in rows], [row.text(2) for row in rows]
         sequence = root_table(sections["model sequence table"])
         segments = [_segment(row) for row in sequence.tables(0)]
@@ -93,10 +93,6 @@ def _section(data: memoryview, name: str, at: int, where: str) -> memoryview:
         message = f"its {name} is at {start} and has {size} bytes, the file ends at {len(data)}"
         raise malformed(where, message)
     return data[start : start + size]
-
-
-def _tables(section: memoryview, position: int) -> list[Table]:
-    return list(root_table(section).tables(position))
 
 
 def _words(row: Table) -> memoryview:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tosa_convert import rewrites
-from tosa_convert.errors import Finding, TosaConvertError, fail
+from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.write import save
 from tosa_convert.frontends import unlowered as leftovers
 from tosa_convert.frontends.jax.lowering import (
@@ -56,7 +56,8 @@ def lower(request: Request, folder: Path) -> Interface:
         )
     if found.graph is not None:
         save(found.graph, folder / PROGRAM_FILE, "mlirbc")
-        write_example_arguments(request, folder, arguments)
+        if not request.input_shapes:  # Else the examples do not have the shapes of the program.
+            write_examples(request, folder, example_arrays(arguments))
     return Interface(
         inputs=found.inputs,
         outputs=found.outputs,
@@ -95,12 +96,6 @@ def failures_of(path: Path) -> Iterator[None]:
         raise failure(error, path, next(hints, "")) from None
 
 
-def write_example_arguments(request: Request, folder: Path, arguments: Arguments) -> None:
-    """Write the example arguments for `--check`, if they have the shapes of the program."""
-    if not request.input_shapes:
-        write_examples(request, folder, example_arrays(arguments))
-
-
 def graph_of(
     function: Callable[..., Any],
     arguments: Arguments,
@@ -110,20 +105,14 @@ def graph_of(
 ) -> Graph:
     """Return the program of a function of this process; see `tosa_convert.frontends.from_jax`."""
     found: Lowered = lower_function(function, arguments, names, has_full_paths=has_full_paths)
+    name = getattr(function, "__name__", type(function).__name__)
     if found.graph is None:
-        raise not_lowered(function, list(rows_of(found.problems)))
+        raise TosaConvertError(list(leftovers.findings(rows_of(found.problems), name)))
     for remark in found.remarks():
         log.warning("%s", remark)
     graph = rewrites.apply(found.graph, *(EXACT if exact else ())).graph
-    refuse_forbidden(graph, getattr(function, "__name__", type(function).__name__))
+    refuse_forbidden(graph, name)
     return graph
-
-
-def not_lowered(function: Callable[..., Any], rows: Sequence[NotLowered]) -> TosaConvertError:
-    """Return the error for what does not lower in a function of this process."""
-    name = getattr(function, "__name__", type(function).__name__)
-    findings: list[Finding] = list(leftovers.findings(rows, name))
-    return TosaConvertError(findings)
 
 
 def arguments_of(

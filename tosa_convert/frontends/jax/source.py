@@ -88,15 +88,6 @@ def place_of_location(location: str) -> Place:
     return Place(scope_of(location), *place)
 
 
-def unused(name: str, taken: set[str]) -> str:
-    """Return the name, with a number appended if it is taken. The result is taken afterwards."""
-    found, number = name, 1
-    while found in taken:
-        found, number = f"{name}_{number}", number + 1
-    taken.add(found)
-    return found
-
-
 def is_of_user(file: str) -> bool:
     """Return whether a file of a traceback belongs to no library."""
     return not file.startswith((*_library_folders(), *_NO_FILES))

@@ -293,15 +293,8 @@ _REFUSALS: Final = (
         "approximate it with functions that lower, such as exp, log and erf",
         (
             *("igamma", "igammac", "igamma_grad_a", "nextafter", "regularized_incomplete_beta"),
-            *("mulhi",),
+            *("bessel_i0e", "bessel_i1e", "digamma", "lgamma", "mulhi", "polygamma", "zeta"),
         ),
-    ),
-    # litert-converter writes these special functions with operators of TFLite.
-    (
-        "TOSA does not have this function",
-        "--via litert-converter takes the route through TFLite, which has it; or approximate it "
-        "with functions that lower, such as exp, log and erf",
-        ("bessel_i0e", "bessel_i1e", "digamma", "lgamma", "polygamma", "zeta"),
     ),
     (
         "it calls Python, which a program of TOSA cannot",

@@ -19,10 +19,7 @@ from tosa_convert.records import dataclass, field
 
 #: The largest constant in bytes that is computed, unless its operands are as large.
 _MOST_FOLDED: Final = 1 << 20
-_NO_RULE: Final = (
-    "try --via litert-converter, write it with other functions of jax.numpy, or report it with the "
-    "function"
-)
+_NO_RULE: Final = "write it with other functions of jax.numpy, or report it with the function"
 
 
 @dataclass

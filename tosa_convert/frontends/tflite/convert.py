@@ -49,7 +49,7 @@ from tosa_convert.graph.model import counted
 from tosa_convert.io.files import map_file
 from tosa_convert.io.flatbuffer_tables import FlatbufferError
 
-#: A key of the model's metadata with which litert-torch and litert-converter ask that constants stay
+#: A key of metadata with which models of litert-torch and litert-converter ask that constants stay
 #: operators of StableHLO, which nothing lowers; and a key of the same length that means nothing.
 _KEEP_CONSTANTS: Final = b"keep_stablehlo_constant"
 _IGNORED_KEY: Final = b"keep_no_other_constants"

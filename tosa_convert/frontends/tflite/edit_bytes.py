@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tosa_convert.errors import fail
@@ -13,7 +12,6 @@ from tosa_convert.frontends.tflite.read import (
     TfliteFile,
     expected_form,
     operator_name,
-    read_tflite,
 )
 from tosa_convert.io.flatbuffer_tables import Table, root_table
 
@@ -157,23 +155,4 @@ def without_operators(data: bytes | memoryview, rest: TfliteFile) -> bytes:
         changed += bytes(-len(changed) % 4)
         struct.pack_into("<I", changed, place, len(changed) - place)
         changed += struct.pack(f"<I{len(tensors)}i", len(tensors), *tensors)
-    return bytes(changed)
-
-
-def in_order(data: bytes, inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
-    """Return a model with arguments and results in a given order; its only signature names them."""
-    model = read_tflite(data)
-    found = [model.input_name(tensor) for tensor in model.inputs]
-    changed = bytearray(data)
-    main = next(root_table(data).tables(_SUBGRAPHS))
-    for what, position, tensors, names, wanted in (
-        ("inputs", _INPUTS, model.inputs, found, inputs),
-        ("outputs", _OUTPUTS, model.outputs, model.output_names, outputs),
-    ):
-        if sorted(names) != sorted(wanted):
-            message = f"the TFLite model has the {what} {names}, expected {list(wanted)}"
-            raise fail("frontend-failed", "TFLite", message, "please report it")
-        by_name: Mapping[str, int] = dict(zip(names, tensors, strict=True))
-        start, _ = main.vector(position)
-        struct.pack_into(f"<{len(wanted)}i", changed, start, *(by_name[name] for name in wanted))
     return bytes(changed)

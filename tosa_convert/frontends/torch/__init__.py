@@ -1,1 +1,1 @@
-"""Torch programs, by torch-mlir, ExecuTorch or litert-torch."""
+"""Torch programs, by torch-mlir or ExecuTorch."""

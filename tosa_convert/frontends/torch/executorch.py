@@ -127,8 +127,7 @@ def _lowered(program: Any) -> tuple[Any, dict[str, str]]:
         lines = [line.strip() for line in str(cause).splitlines()]
         said = [line for line in lines if line and "tlparse" not in line][:_MOST_LINES]
         message = f"ExecuTorch fails with {type(cause).__name__}: {' / '.join(said)}"
-        hint = "convert without --via, or via litert-torch"
-        raise fail("frontend-failed", "executorch", message, hint) from None
+        raise fail("frontend-failed", "executorch", message, "convert without --via") from None
     finally:
         arm.WhyNoPartitionReporter = usual
     return made.exported_program(), reasons

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
@@ -11,7 +10,7 @@ from typing import Any, Final
 import torch
 
 from tosa_convert.frontends.torch.export import bounds_of, placeholder_values, size_names
-from tosa_convert.frontends.torch.signature import CHANGED_STATE, HELD, held_tensor
+from tosa_convert.frontends.torch.signature import HELD, held_tensor
 from tosa_convert.frontends.torch.unlowered_report import locate, place
 
 #: What operators call the argument that chooses between training and inference.
@@ -114,15 +113,6 @@ def float_remarks(program: Any) -> list[str]:
         " int8 is computed in floating point: --via executorch makes integer arithmetic of it"
     )
     return [text] if is_quantised(program) else []
-
-
-def changed_buffers(program: Any) -> list[str]:
-    """Return the names of the buffers and parameters that a call changes."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        # Before, the signature of a program does not say it.
-        signature = program.run_decompositions({}).graph_signature
-    return [str(spec.target) for spec in signature.output_specs if spec.kind in CHANGED_STATE]
 
 
 #: Operators that become SCATTER: the position of their indices.

@@ -1,4 +1,4 @@
-"""Functions and globals of ml_program, util and iree_input, and parameters of IREE."""
+"""Functions and globals of ml_program and util, and parameters of IREE."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ ml_program.{function} @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
 }}
 """
 IREE = """
-{dialect}.global private @w = {value} : tensor<4xf32>
-{dialect}.global private mutable @state = dense<0.0> : tensor<4xf32>
+util.global private @w = {value} : tensor<4xf32>
+util.global private mutable @state = dense<0.0> : tensor<4xf32>
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
-  %w = {dialect}.global.load @w : tensor<4xf32>
-  %s = {dialect}.global.load @state : tensor<4xf32>
+  %w = util.global.load @w : tensor<4xf32>
+  %s = util.global.load @state : tensor<4xf32>
   %0 = tosa.add %x, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  {dialect}.global.store %0, @state : tensor<4xf32>
+  util.global.store %0, @state : tensor<4xf32>
   %1 = tosa.add %0, %s : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   return %1 : tensor<4xf32>
 }}
@@ -124,9 +124,8 @@ def test_a_subgraph_has_no_variables_and_an_older_dialect_no_ml_program() -> Non
         tc.dumps(stateful(), "mlir", function_op="ml_program.func", dialect="2023-02")
 
 
-@pytest.mark.parametrize("dialect", ["util", "iree_input"])
-def test_globals_of_iree_are_constants_and_variables(dialect: str) -> None:
-    graph = tc.load(IREE.format(dialect=dialect, value="dense<1.0>").encode())
+def test_globals_of_iree_are_constants_and_variables() -> None:
+    graph = tc.load(IREE.format(value="dense<1.0>").encode())
     tensors = graph.main.tensors
     assert [row.variable_name for row in tensors.values() if row.variable] == ["state"]
     assert tensors["w"].data is not None
@@ -137,7 +136,7 @@ def test_globals_of_iree_are_constants_and_variables(dialect: str) -> None:
 @pytest.mark.parametrize("version", [1, 4, 6])
 def test_bytecode_of_iree_is_read(version: int) -> None:
     ir: Any = pytest.importorskip("iree.compiler.ir")
-    text = IREE.format(dialect="util", value=PARAMETER)
+    text = IREE.format(value=PARAMETER)
     with ir.Context():
         sink = io.BytesIO()
         ir.Module.parse(text).operation.write_bytecode(sink, version)
@@ -151,7 +150,7 @@ def test_a_parameter_gets_its_data_from_the_archive_beside_the_module(tmp_path: 
     index = runtime.ParameterIndex()
     index.add_buffer("k.w", np.arange(4, dtype="<f4").tobytes())
     index.create_archive_file(str(tmp_path / "m.irpa"))
-    (tmp_path / "m.mlir").write_text(IREE.format(dialect="util", value=PARAMETER))
+    (tmp_path / "m.mlir").write_text(IREE.format(value=PARAMETER))
     data = tc.load(tmp_path / "m.mlir").main.tensors["k.w"].data
     assert data is not None
     assert data.numpy().tolist() == [0, 1, 2, 3]

@@ -24,22 +24,16 @@ _SAME: Final = {
     **dict.fromkeys(("ml_program.func", "ml_program.subgraph"), FUNCTION),
     "ml_program.global_load_const": "ml_program.global_load",
     **dict.fromkeys(("ml_program.return", "ml_program.output", "util.return"), "func.return"),
-    **{
-        f"{dialect}.{name}": f"ml_program.{same}"
-        for dialect in ("util", "iree_input")
-        for name, same in (
-            ("global", "global"),
-            ("global.load", "global_load"),
-            ("global.store", "global_store"),
-        )
-    },
+    "util.global": GLOBAL,
+    "util.global.load": "ml_program.global_load",
+    "util.global.store": "ml_program.global_store",
 }
 #: Attributes of a module that belong to no dialect, and the values of the second one.
 _OF_SYMBOLS: Final = ("sym_name", "sym_visibility")
 _VISIBILITIES: Final = (None, "public", "private", "nested")
 _PREFIXED: Final = "one whose name begins with that of a dialect"
 #: Dialects whose operations may be at the top of a TOSA module.
-_AROUND_TOSA: Final = ("builtin", "func", "ml_program", "tosa", "util", "iree_input")
+_AROUND_TOSA: Final = ("builtin", "func", "ml_program", "tosa", "util")
 #: Of several functions, one of which has to be chosen, so many are read, and so many are named.
 _MOST_READ: Final = 16
 _MOST_NAMED: Final = 50
@@ -294,7 +288,7 @@ def _listing(functions: list[Function]) -> str:
 # the operations of a module that do not belong to TOSA, and the passes that lower them to it.
 
 #: Dialects whose operations are read: TOSA's, and those around it. `arith` has constants.
-_READ: Final = frozenset({"tosa", "builtin", "func", "ml_program", "arith", "util", "iree_input"})
+_READ: Final = frozenset({"tosa", "builtin", "func", "ml_program", "arith", "util"})
 
 
 class ForeignOperation(NamedTuple):

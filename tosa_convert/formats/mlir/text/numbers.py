@@ -201,10 +201,6 @@ def bits_of(tokens: Sequence[bytes], element: str) -> npt.NDArray[Any]:
     """Return the bits of numbers."""
     if is_float(element):
         return _floats(tokens, element)
-    return _integers(tokens, element)
-
-
-def _integers(tokens: Sequence[bytes], element: str) -> npt.NDArray[Any]:
     return np.array(integers(tokens, element), "<u8").astype(stored_type(element))
 
 

@@ -477,15 +477,9 @@ _FORMS: Final[
     **dict.fromkeys(
         ("tensor.cast", "tensor.collapse_shape", "tensor.expand_shape"), CustomForms.shape_operation
     ),
-    **{
-        f"{dialect}.{name}": form
-        for dialect in ("util", "iree_input")
-        for name, form in (
-            ("global", CustomForms.iree_global),
-            ("global.load", CustomForms.iree_load),
-            ("global.store", CustomForms.iree_store),
-        )
-    },
+    "util.global": CustomForms.iree_global,
+    "util.global.load": CustomForms.iree_load,
+    "util.global.store": CustomForms.iree_store,
     "ml_program.global": CustomForms.global_variable,
     "ml_program.global_load": CustomForms.global_load,
     "ml_program.global_load_const": CustomForms.global_load,

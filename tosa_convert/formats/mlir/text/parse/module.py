@@ -47,7 +47,7 @@ _RENAMED: Final = {
     "ml_program.output": "func.return",
 }
 #: Dialects of which some operations are read.
-_READ: Final = ("builtin", "func", "ml_program", "tosa", "util", "iree_input")
+_READ: Final = ("builtin", "func", "ml_program", "tosa", "util")
 #: Operations of TOSA with two regions, which are read like the function's own.
 _FLOWS: Final = ("tosa.cond_if", "tosa.while_loop")
 #: How the regions of operations end.

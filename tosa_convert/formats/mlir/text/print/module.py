@@ -119,7 +119,7 @@ class _Printer:
                 yield fields[1]
                 if fields[6]:
                     blocks = [region.blocks[0] for region in fields[6]]
-                    hidden = self._hides_arguments(fields)
+                    hidden = not self.generic and self.bytecode.names[fields[0]] == _WHILE_LOOP
                     inner = [
                         chain(
                             (None,) * (index >= hidden and bool(block.arguments)), block.operations
@@ -130,9 +130,6 @@ class _Printer:
                     break
             else:
                 pending.pop()
-
-    def _hides_arguments(self, fields: Fields) -> bool:
-        return not self.generic and self.bytecode.names[fields[0]] == _WHILE_LOOP
 
     # Long because this is the loop over all operations, and what most of them have is printed in line.
     def _operations(self) -> Iterator[bytes]:
