@@ -1,4 +1,4 @@
-"""Products of matrices and Fourier transforms, through BLAS and numpy; products of integers are exact."""
+"""Products of matrices and Fourier transforms through BLAS and numpy; of integers, exactly."""
 
 from __future__ import annotations
 
