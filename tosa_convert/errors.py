@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from enum import IntEnum
-from typing import Final
+from typing import Final, Literal, cast
 
 from tosa_convert.records import dataclass
 from tosa_convert.remedies import REMEDIED, hint_for
@@ -30,6 +30,23 @@ class Category(IntEnum):
 
 _USAGE, _BAD, _UNSUPPORTED = Category.USAGE, Category.BAD_INPUT, Category.UNSUPPORTED
 
+#: The codes, for type checkers: they see a comparison with another text.
+ErrorCode = Literal[
+    "ambiguous-function", "unknown-function", "unknown-argument", "unknown-name",
+    "unknown-format", "would-overwrite-input", "option-conflict", "missing-bindings",
+    "missing-layout", "frontend-missing", "not-an-mlir-object", "verification-failed",
+    "file-error", "foreign-folder", "unrecognised-input", "empty-input", "malformed-mlir",
+    "malformed-flatbuffer", "malformed-tensor", "malformed-operator", "invalid-operator",
+    "malformed-structure", "undefined-name", "duplicate-name", "missing-data", "data-length",
+    "int4-minus-8", "malformed-json", "malformed-pte", "malformed-vgf", "malformed-weights",
+    "mismatched-weights", "changed-weights", "unsafe-path", "unsupported-version",
+    "version-too-low", "cannot-upgrade", "foreign-operator", "unsupported-operator",
+    "unsupported-attribute", "unsupported-dtype", "unsupported-type", "unsupported-shape",
+    "value-out-of-range", "captured-value", "no-function", "constant-form", "outside-profile",
+    "outside-level", "unsupported-by-reader", "too-large", "not-lowered", "frontend-failed",
+    "missing-refmodel", "missing-backend", "input-mismatch", "refmodel-refused",
+    "refmodel-failed", "refmodel-timeout", "backend-failed", "backend-refused"
+]  # fmt: skip
 #: Code -> its category, and its meaning in one line.
 CODES: Final[dict[str, tuple[Category, str]]] = {
     # Requests
@@ -237,9 +254,9 @@ class TosaConvertError(Exception):
         return type(self), (self.findings,)
 
     @property
-    def code(self) -> str:
+    def code(self) -> ErrorCode:
         """Return the code of the first finding."""
-        return self.findings[0].code
+        return cast("ErrorCode", self.findings[0].code)
 
     @property
     def exit_code(self) -> int:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from typing import get_args
 
 import pytest
 
 from tosa_convert.errors import (
     CODES,
     Category,
+    ErrorCode,
     Finding,
     Findings,
     TosaConvertError,
@@ -18,6 +20,7 @@ from tosa_convert.errors import (
 
 
 def test_every_code_is_a_slug_with_a_meaning() -> None:
+    assert get_args(ErrorCode) == tuple(CODES)
     for code, (category, meaning) in CODES.items():
         assert code == code.lower()
         assert " " not in code
