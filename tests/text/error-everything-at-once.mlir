@@ -13,11 +13,11 @@
 // CHECK-NEXT:     func.func @f(%a: tensor<2xf64>, %m: memref<4xi8>, %u: tensor<2xsi8>) {
 // CHECK-NEXT:     ^
 // CHECK-NEXT:     run tosa-convert-integer-type-to-signless; TOSA types are signless
-// CHECK-NEXT: error-everything-at-once.mlir:21:8: error: 'arith.addf' is not a TOSA operator [foreign-operator]
-// CHECK-NEXT:       %0 = arith.addf %a, %a : tensor<2xf64>
+// CHECK-NEXT: error-everything-at-once.mlir:21:8: error: 'math.absf' is not a TOSA operator [foreign-operator]
+// CHECK-NEXT:       %0 = math.absf %a : tensor<2xf64>
 // CHECK-NEXT:            ^
-// CHECK-NEXT:     lower it to TOSA before exporting
+// CHECK-NEXT:     lower it to TOSA before exporting; if TOSA was lowered to math, export before that pass
 func.func @f(%a: tensor<2xf64>, %m: memref<4xi8>, %u: tensor<2xsi8>) {
-  %0 = arith.addf %a, %a : tensor<2xf64>
+  %0 = math.absf %a : tensor<2xf64>
   return
 }
