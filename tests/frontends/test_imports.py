@@ -38,7 +38,8 @@ for place, names in json.load(sys.stdin):
 def used(package: str, source: str) -> list[tuple[int, str]]:
     """Return line and name of each attribute that a file uses of a package that it imports as a whole.
 
-    Those of a submodule that it imports itself, as `import package.sub`, are left out.
+    Those of a submodule that it imports itself, as `import package.sub`, are left out, and operators of
+    torch, which other packages register.
     """
     tree = ast.parse(source)
     imported = {
@@ -59,7 +60,8 @@ def used(package: str, source: str) -> list[tuple[int, str]]:
             continue
         if inner.id == package and package in imported:
             name = ".".join([package, *reversed(parts)])
-            if not any(f"{name}.".startswith(f"{one}.") for one in imported - {package}):
+            elsewhere = {"torch.ops", *imported} - {package}
+            if not any(f"{name}.".startswith(f"{one}.") for one in elsewhere):
                 found.append((node.lineno, name))
     return found
 

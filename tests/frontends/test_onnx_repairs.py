@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from frontends.onnx_models import node, saved
 from frontends.test_onnx import one
 
 import tosa_convert as tc
@@ -259,3 +260,62 @@ def test_nodes_without_a_name_are_called_after_what_they_make(tmp_path: Path) ->
     assert ("c", "onnx.Mod") in found
     assert not {operator for _, operator in found} & {"onnx.Abs", "onnx.Floor", "onnx.Neg"}
     assert not any("opset" in one.hint for one in caught.value.findings if one.where.endswith("c"))
+
+
+#: Nodes on inputs and constants of INT64 whose operands or results leave 32 bits.
+_WIDE: list[tuple[str, list[str], dict[str, Any]]] = [
+    ("Add", ["x", "y"], {}),
+    ("Add", ["x", "one"], {}),
+    ("Add", ["column", "y"], {}),
+    ("Sub", ["x", "y"], {}),
+    ("Sub", ["one", "x"], {}),
+    ("Mul", ["x", "y"], {}),
+    ("Mul", ["y", "great"], {}),
+    ("Div", ["x", "y"], {}),
+    ("Mod", ["x", "y"], {}),
+    ("Mod", ["x", "y"], {"fmod": 1}),
+    ("Neg", ["x"], {}),
+    ("Abs", ["x"], {}),
+    ("Sign", ["x"], {}),
+    ("Max", ["x", "y"], {}),
+    ("Min", ["x", "great"], {}),
+    ("Clip", ["x", "low", "high"], {}),
+    ("Pow", ["y", "two"], {}),
+    ("CumSum", ["x", "zero"], {}),
+    ("ReduceSum", ["x"], {}),
+    ("ReduceMax", ["x"], {}),
+    ("ReduceMin", ["x"], {}),
+    ("ReduceProd", ["y"], {}),
+    ("ReduceL1", ["x"], {}),
+    ("Greater", ["x", "y"], {}),
+    ("Less", ["x", "great"], {}),
+    ("Equal", ["x", "great"], {}),
+]
+
+
+@pytest.mark.slow
+def test_integers_of_64_bits_leave_32(tmp_path: Path) -> None:
+    import onnxruntime
+
+    x = np.array([5_000_000_000, -7, 7, -(1 << 40)])
+    given = {"x": x, "y": np.array([3, 2, -2, 3_000_000_000])}
+    weights: dict[str, Any] = {
+        "zero": np.int64(0),
+        "one": np.int64(1),
+        "two": np.int64(2),
+        "low": np.int64(-6 * 10**9),
+        "high": np.int64(6 * 10**9),
+        "great": x[:1],
+        "column": x[:, None],
+    }
+    names = [f"{kind}_{index}" for index, (kind, _, _) in enumerate(_WIDE)]
+    nodes = [
+        node(kind, operands, [name], name=name, **attributes)
+        for name, (kind, operands, attributes) in zip(names, _WIDE, strict=True)
+    ]
+    inputs: dict[str, Any] = {name: (array.dtype, [4]) for name, array in given.items()}
+    path = saved(tmp_path / "m.onnx", nodes, inputs, names, weights)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    found = tc.run(tc.frontends.from_onnx(path), given, engine="numpy").outputs
+    for name, expected in zip(names, session.run(None, given), strict=True):
+        np.testing.assert_array_equal(found[name], expected, name)

@@ -239,23 +239,58 @@ def test_other_operators_are_refused_by_name(name: str) -> None:
     assert all(text in str(caught.value) for text in REFUSED[name].values()), str(caught.value)
 
 
+#: Operators whose results leave 32 bits.
+WIDE: Final[dict[str, Operator]] = {
+    "add": lambda x, y: x + y,
+    "add_number": lambda x, y: x + 2**40,
+    "add_scaled": lambda x, y: torch.add(x, y, alpha=3),
+    "add_broadcast": lambda x, y: x[:, None] + y,
+    "add_narrow": lambda x, y: x + y.to(torch.int32),
+    "add_truth": lambda x, y: x + (y > 2),
+    "add_constants": lambda x, y: torch.full([2], 2**31 - 1) + torch.ones(2, dtype=torch.int64),
+    "subtract": lambda x, y: x - y,
+    "subtract_from": lambda x, y: 3 - x,
+    "subtract_scaled": lambda x, y: torch.sub(x, y, alpha=-2),
+    "multiply": lambda x, y: x * y,
+    "multiply_number": lambda x, y: x * 2**33,
+    "add_product": lambda x, y: torch.addcmul(x, x, y, value=2),
+    "floor_quotient": lambda x, y: x // y,
+    "rest": lambda x, y: x % y,
+    "rest_of_number": lambda x, y: x % 3,
+    "truncated_rest": lambda x, y: torch.fmod(x, y),
+    "cumulate": lambda x, y: x.cumsum(0),
+    "in_32_bits": lambda x, y: (x.to(torch.int32) // 2 + 1).to(torch.int64),
+}
+
+
 @pytest.mark.slow
 def test_without_narrowing_int64_wraps_and_is_divided_exactly() -> None:
     x = torch.tensor([-(2**63), -(2**63) + 1, 2**63 - 1, 2**62, 0, 1, -7])
-    names = (
-        "neg",
-        "abs",
-        "relu",
-        "clamp_min",
-        "floor_divide",
-        "remainder",
-        "fmod",
-        "left",
-        "right",
-    )
+    names = "neg abs relu clamp_min floor_divide remainder fmod left right maximum"
     every = ALL | WHOLE
-    rows = {row: (every[row], (x, others(x))) for row in (*names, "maximum")}
+    rows = {row: (every[row], (x, others(x))) for row in names.split()}
     assert not wrong("int64", rows, "")
+
+
+@pytest.mark.slow
+def test_without_narrowing_int64_leaves_32_bits() -> None:
+    x, y = torch.tensor([-(2**40), 2**31 - 1, -(2**31), 5, -7]), torch.tensor([3, 2, -2, -1, 2**33])
+    assert not wrong("int64", {row: (function, (x, y)) for row, function in WIDE.items()}, "")
+
+
+@pytest.mark.slow
+def test_positions_are_computed_in_32_bits() -> None:
+    def positions(x: Any, y: Any) -> Any:
+        return ((x.argmax(1) + 1) * 4 - torch.arange(3)).to(torch.int32)
+
+    x = torch.arange(6.0).reshape(3, 2)
+    graph = tc.frontends.from_torch(Program([positions]), [x, x])
+    kinds = {
+        graph.main.tensors[op.outputs[0]].dtype.name
+        for op in graph.main.operators
+        if op.spec.name in ("ADD", "SUB")
+    }
+    assert kinds == {"INT32"}
 
 
 @pytest.mark.slow

@@ -77,7 +77,8 @@ def lower(request: Request, folder: Path) -> Interface:
     try:
         module = lower_model(model, weights, folder, request.input_shapes, cutter)
     except NotLoweredError as error:
-        if any(row.operator == THE_MODEL for row in error.found):
+        # The second is a node without a type.
+        if any(row.operator in (THE_MODEL, "onnx.") for row in error.found):
             refuse_invalid(source, shown)
         plain = [row for row in error.found if row.reason == NOT_CONVERTED]
         rows = report(error.found, partial(_older_form, opset_of(model), plain))
