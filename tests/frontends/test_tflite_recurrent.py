@@ -71,7 +71,6 @@ def test_layer_normalisation_and_clips_of_many_sizes(
             compare(tmp_path, lstm("UNIDIRECTIONAL_SEQUENCE_LSTM", "int8", parts, steps=2), 2)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("gate", ["i", "c"])
 def test_the_functions_of_gates_are_those_of_tflite_for_every_input(
     tmp_path: Path, gate: str
