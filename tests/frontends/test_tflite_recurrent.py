@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,9 @@ def test_what_is_not_lowered_is_named_with_the_reason(
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(
+    importlib.util.find_spec("ai_edge_litert") is None, reason="ai-edge-litert is not installed"
+)
 def test_check_calls_the_model_three_times_and_compares_its_states(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
