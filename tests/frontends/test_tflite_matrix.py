@@ -253,6 +253,8 @@ def moved() -> Program:
             masked: dict[str, Any] = dict(zip(names, masks, strict=True))
             value = given(program, x.astype(dtype))
             add(program, "STRIDED_SLICE", [value, *bounds], "", shape, **masked)
+    bounds = [program.constant(row, "int32") for row in ([-1, 0], [-100, 2], [-2, 1])]
+    add(program, "STRIDED_SLICE", [x.reshape(6, 2), *bounds], "", (3, 2))
     places = np.array([0, 1, 3, 4, -1, 7], np.int32)
     for dtype in ("float32", "int32", "uint8", "int8", "bool"):
         for axis, shape in ((-1, (6, 4)), (0, (4, 6))):
