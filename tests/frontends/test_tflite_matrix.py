@@ -379,7 +379,8 @@ def refused() -> Iterator[tuple[str, Program]]:
         shape = (1, 4, 4, 4, 1)
         weights = program.constant(np.ones((2, 2, 2, 1, 1)), "float32")
         values = [program.constant(shape, "int32"), weights, program.input("float32", shape)]
-        options = dict.fromkeys(("stride_d", "stride_w", "stride_h"), 1) | {field: 2}
+        options: dict[str, Any] = dict.fromkeys(("stride_d", "stride_w", "stride_h"), 1)
+        options[field] = 2
         add(program, "CONV_3D_TRANSPOSE", values, "float32", shape, **options)
         yield "CONV_3D_TRANSPOSE", program
 
