@@ -7,6 +7,9 @@ missing.
 from __future__ import annotations
 
 import hashlib
+import importlib
+import json
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,30 +28,67 @@ import tosa_convert as tc
 RECORD: Final = Path(__file__).with_name("tflite_results.npz")
 
 
-def expected(model: bytes, inputs: Sequence[Array], folder: Path) -> list[Array]:
+def expected(
+    model: bytes, inputs: Sequence[Array], folder: Path, states: Sequence[str] = ()
+) -> list[Array]:
     """Return the results of a model on some inputs, in the model's order.
 
-    folder: where LiteRT finds the model, if it is recorded now.
+    Further inputs are those of later calls. folder: where LiteRT finds the model, if it is recorded now.
+    states: variables whose numbers after a call follow its results.
     """
     parts = [model, *(part for one in inputs for part in (str(one.dtype).encode(), one.tobytes()))]
     key = hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
     known = _known()
-    if f"{key}_0" not in known:
+    if key not in known:
         if not os.environ.get("RECORD_TFLITE"):
             pytest.fail(f"{RECORD.name} has no results of this model: see {Path(__file__).name}")
-        known |= {f"{key}_{at}": one for at, one in enumerate(computed(model, inputs, folder))}
+        known[key] = _packed(computed(model, inputs, folder, states))
         np.savez_compressed(RECORD, **known)
-    return [known[f"{key}_{at}"] for at in range(sum(name.startswith(key) for name in known))]
+    return _unpacked(known[key])
 
 
-def computed(model: bytes, inputs: Sequence[Array], folder: Path) -> list[Array]:
+def computed(
+    model: bytes, inputs: Sequence[Array], folder: Path, states: Sequence[str] = ()
+) -> list[Array]:
     """Return what LiteRT's reference kernels compute now."""
     from tosa_convert.golden.backends import worker
 
     path = folder / "recorded.tflite"
     path.write_bytes(model)
-    found, _ = worker._tflite(str(path), list(inputs), [""] * len(inputs))
-    return [np.asarray(one) for one in found]
+    machine = worker._tflite_interpreter(
+        importlib.import_module("ai_edge_litert.interpreter"), str(path)
+    )
+    machine.allocate_tensors()
+    rows = machine.get_input_details()
+    numbers = {row["name"]: row["index"] for row in machine.get_tensor_details()}
+    found = []
+    for start in range(0, len(inputs), len(rows)):
+        for row, array in zip(rows, inputs[start:], strict=False):
+            machine.set_tensor(row["index"], array)
+        machine.invoke()
+        places = [row["index"] for row in machine.get_output_details()]
+        found += [machine.get_tensor(at) for at in (*places, *(numbers[one] for one in states))]
+    return found
+
+
+def _packed(arrays: Sequence[Array]) -> Array:
+    """Return arrays as bytes: types and shapes, and elements by type, of which files are small."""
+    rows = json.dumps([[str(one.dtype), one.shape] for one in arrays]).encode()
+    order = sorted(arrays, key=lambda one: str(one.dtype))
+    return np.frombuffer(b"\0".join([rows, b"".join(one.tobytes() for one in order)]), np.uint8)
+
+
+def _unpacked(packed: Array) -> list[Array]:
+    text, _, data = packed.tobytes().partition(b"\0")
+    rows = [(np.dtype(dtype), tuple(shape)) for dtype, shape in json.loads(text)]
+    found: list[Array] = [np.empty(0)] * len(rows)
+    start = 0
+    for at in sorted(range(len(rows)), key=lambda at: str(rows[at][0])):
+        dtype, shape = rows[at]
+        count = math.prod(shape)
+        found[at] = np.frombuffer(data, dtype, count, start).reshape(shape)
+        start += count * dtype.itemsize
+    return found
 
 
 def check(

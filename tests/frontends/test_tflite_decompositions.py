@@ -101,17 +101,15 @@ def transposed_convolution(
     return result
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("padding", "strides", "sizes", "before"),
+    ("padding", "strides", "sizes", "before", "activation"),
     [
-        (1, (1, 1, 1), (2, 4, 5, 6, 3), (0, 0, 0)),
-        (1, (2, 1, 3), (2, 6, 5, 12, 3), (0, 0, 0)),
-        (0, (2, 2, 1), (2, 6, 8, 4, 3), (0, 0, 1)),
-        (0, (3, 2, 2), (2, 8, 7, 7, 3), (0, 0, 1)),
+        (1, (1, 1, 1), (2, 4, 5, 6, 3), (0, 0, 0), 3),
+        (1, (2, 1, 3), (2, 6, 5, 12, 3), (0, 0, 0), 0),
+        (0, (2, 2, 1), (2, 6, 8, 4, 3), (0, 0, 1), 3),
+        (0, (3, 2, 2), (2, 8, 7, 7, 3), (0, 0, 1), 0),
     ],
 )
-@pytest.mark.parametrize("activation", [0, 3])
 def test_transposed_convolutions_of_three_axes(
     tmp_path: Path,
     padding: int,
@@ -165,7 +163,6 @@ def test_operators_that_follow_one_another_are_put_in_order(tmp_path: Path) -> N
         np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("case", ["axis", "size", "type"])
 def test_other_forms_are_not_made(tmp_path: Path, case: str) -> None:
     """An axis that is an input, a size that is not known, and elements of 64 bits."""

@@ -210,6 +210,31 @@ _RESIZED: Final[tuple[tuple[tuple[int, ...], dict[str, bool]], ...]] = (
 )
 
 
+def absolutes() -> Program:
+    """ABS of int8, whose lowering is a table: alone, or the converter would lower it."""
+    program = Program("ABS", "int8")
+    array = np.arange(-128, 128).astype(np.int8)
+    for scales in ((0.1, 0.1), (0.1, 0.07), (0.02, 0.3), (0.05, 0.013)):
+        value = given(program, array, Quantized(scales[:1], 3))
+        add(program, "ABS", [value], quantized=Quantized(scales[1:], -20))
+    return program
+
+
+def normalized() -> Program:
+    """Rows of integers, from one of zeros to one of many large numbers, divided by their norms."""
+    program = Program("L2_NORMALIZATION", "ends")
+    for dtype, count in itertools.product(("int8", "uint8"), (5, 700)):
+        info, zero = np.iinfo(dtype), -5 if dtype == "int8" else 122
+        x = np.random.default_rng(0).integers(info.min, info.max, (9, count), endpoint=True)
+        x[:5] = zero
+        x[1, 2], x[2, 3:5], x[3, 0], x[4, 1] = zero + 1, zero - 1, info.max, info.min
+        x[5], x[6, 1:] = info.max, info.min
+        value = given(program, x.astype(dtype), Quantized((0.03,), zero))
+        units = Quantized((1 / 128,), 128 if dtype == "uint8" else 0)
+        add(program, "L2_NORMALIZATION", [value], quantized=units)
+    return program
+
+
 def moved() -> Program:
     """Slices, splits and scattered elements, with constants of unsigned integers."""
     program = Program("moved", "ends")
@@ -228,6 +253,8 @@ def moved() -> Program:
             masked: dict[str, Any] = dict(zip(names, masks, strict=True))
             value = given(program, x.astype(dtype))
             add(program, "STRIDED_SLICE", [value, *bounds], "", shape, **masked)
+    bounds = [program.constant(row, "int32") for row in ([-1, 0], [-100, 2], [-2, 1])]
+    add(program, "STRIDED_SLICE", [x.reshape(6, 2), *bounds], "", (3, 2))
     places = np.array([0, 1, 3, 4, -1, 7], np.int32)
     for dtype in ("float32", "int32", "uint8", "int8", "bool"):
         for axis, shape in ((-1, (6, 4)), (0, (4, 6))):
@@ -262,6 +289,8 @@ FAMILIES: Final[dict[str, tuple[Callable[[], Program], float, str]]] = {
     "binary": (binary, 1e-5, ""),
     "scaled": (scaled, 0, ""),
     "moved": (moved, 0, ""),
+    "absolutes": (absolutes, 0, ""),
+    "normalized": (normalized, 0, ""),
 }
 
 
@@ -345,9 +374,18 @@ def refused() -> Iterator[tuple[str, Program]]:
         add(program, operator, [value, value])
         yield operator, program
     yield "FLOOR_MOD", in_loop("FLOOR_MOD", 1, 1)
+    for field in ("dilation_d", "dilation_w", "dilation_h"):
+        program = Program("CONV_3D_TRANSPOSE", field)
+        shape = (1, 4, 4, 4, 1)
+        weights = program.constant(np.ones((2, 2, 2, 1, 1)), "float32")
+        values = [program.constant(shape, "int32"), weights, program.input("float32", shape)]
+        options: dict[str, Any] = dict.fromkeys(("stride_d", "stride_w", "stride_h"), 1)
+        options[field] = 2
+        add(program, "CONV_3D_TRANSPOSE", values, "float32", shape, **options)
+        yield "CONV_3D_TRANSPOSE", program
 
 
-@pytest.mark.parametrize("number", range(7))
+@pytest.mark.parametrize("number", range(10))
 def test_what_is_not_right_is_refused_by_name(number: int, tmp_path: Path) -> None:
     operator, program = next(itertools.islice(refused(), number, None))
     path = tmp_path / "m.tflite"

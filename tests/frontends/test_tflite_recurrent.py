@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pytest
 from frontends.lowered_tflite import NEEDS_TFLITE
+from frontends.recorded_tflite import expected, merged
 from frontends.tflite_operators.cells import cells, lstm, rnn, svdf
 from frontends.tflite_operators.programs import Program, Value
 from frontends.tflite_operators.values import Quantized
@@ -19,53 +21,45 @@ import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
 
 pytestmark = NEEDS_TFLITE
-litert = pytest.importorskip("ai_edge_litert.interpreter", reason="ai-edge-litert is not installed")
-PROGRAMS: Final = {f"{one.operator}/{one.name}": one for one in cells()}
-#: Of each kind one that is fast.
-FAST: Final = (
-    "UNIDIRECTIONAL_SEQUENCE_LSTM/int8_peephole",
-    "SVDF/int8_rank_2_memory_5_1",
-)
 
 
-def compare(folder: Path, program: Program, calls: int = 3) -> tc.Graph:
+def compare(folder: Path, program: Program, calls: int = 3) -> None:
     """Call program and model with other inputs each time; outputs and states are equal."""
     path = write(program, folder)
     graph = tc.frontends.from_tflite(path)
     assert tc.validate(graph) == []
-    machine = litert.Interpreter(
-        str(path), experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF
-    )
-    machine.allocate_tensors()
-    numbers = {row["name"]: row["index"] for row in machine.get_tensor_details()}
+    inputs = [
+        {name: np.roll(array, call) for name, array in program.arrays.items()}
+        for call in range(calls)
+    ]
+    states = [one.name for one in program.tensors if one.is_variable]
+    arrays = [array for one in inputs for array in one.values()]
+    results = iter(expected(program.data(), arrays, folder, states))
     variables: Mapping[str, Any] | None = None
-    for call in range(calls):
-        inputs = {name: np.roll(array, call) for name, array in program.arrays.items()}
-        for name, array in inputs.items():
-            machine.set_tensor(numbers[name], array)
-        machine.invoke()
-        found = tc.run(graph, inputs, variables=variables)
+    for given in inputs:
+        found = tc.run(graph, given, variables=variables, engine="numpy")
         variables = found.variables
         assert variables
-        for name, array in (*found.outputs.items(), *variables.items()):
-            expected = machine.get_tensor(numbers[name])
-            if expected.dtype == np.float32:
-                np.testing.assert_allclose(array, expected, rtol=5e-6, atol=5e-6)
+        ours = [*found.outputs.items(), *((name, variables[name]) for name in states)]
+        for (name, array), theirs in zip(ours, results, strict=False):
+            if theirs.dtype == np.float32:
+                np.testing.assert_allclose(array, theirs, rtol=5e-6, atol=5e-6, err_msg=name)
             else:
-                np.testing.assert_array_equal(array, expected)
-                assert len(np.unique(expected)) > 1
-    return graph
+                np.testing.assert_array_equal(array, theirs, err_msg=name)
+                assert len(np.unique(theirs)) > 1
+    assert next(results, None) is None
 
 
-@pytest.mark.parametrize("name", FAST)
-def test_calls_and_states_are_those_of_tflite(tmp_path: Path, name: str) -> None:
-    compare(tmp_path, PROGRAMS[name])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted({*PROGRAMS} - {*FAST}))
-def test_calls_and_states_of_all_are_those_of_tflite(tmp_path: Path, name: str) -> None:
-    compare(tmp_path, PROGRAMS[name])
+@pytest.mark.parametrize(
+    ("dtype", "is_long"),
+    [("int8", False), ("float32", False), pytest.param("", True, marks=pytest.mark.slow)],
+)
+def test_calls_and_states_are_those_of_tflite(tmp_path: Path, dtype: str, is_long: bool) -> None:
+    """Of all variants, which are one model."""
+    chosen = [
+        one for one in cells() if one.name.startswith(dtype) and ("long" in one.name) is is_long
+    ]
+    compare(tmp_path, merged(chosen))
 
 
 @pytest.mark.slow
@@ -79,7 +73,6 @@ def test_layer_normalisation_and_clips_of_many_sizes(
             compare(tmp_path, lstm("UNIDIRECTIONAL_SEQUENCE_LSTM", "int8", parts, steps=2), 2)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("gate", ["i", "c"])
 def test_the_functions_of_gates_are_those_of_tflite_for_every_input(
     tmp_path: Path, gate: str
@@ -105,18 +98,11 @@ def test_the_functions_of_gates_are_those_of_tflite_for_every_input(
     program.returns(made)
     rows = [("int16", one)] * 4
     program.add_intermediates(*rows, ("int8", Quantized((1 / 128,))))
-    path = write(program, tmp_path)
-    machine = litert.Interpreter(
-        str(path), experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF
-    )
-    machine.allocate_tensors()
-    machine.set_tensor(machine.get_input_details()[0]["index"], program.arrays["x0"])
-    machine.invoke()
-    numbers = {row["name"]: row["index"] for row in machine.get_tensor_details()}
-    found = tc.run(tc.frontends.from_tflite(path), program.arrays).variables
+    found = tc.run(tc.frontends.from_tflite(write(program, tmp_path)), program.arrays).variables
     (cell,) = (name for name, array in found.items() if array.size == count)
-    np.testing.assert_array_equal(found[cell], machine.get_tensor(numbers[cell]))
-    assert len(np.unique(found[cell])) > 5000
+    _, theirs = expected(program.data(), list(program.arrays.values()), tmp_path, [cell])
+    np.testing.assert_array_equal(found[cell], theirs)
+    assert len(np.unique(theirs)) > 5000
 
 
 @pytest.mark.slow
@@ -170,6 +156,9 @@ def test_what_is_not_lowered_is_named_with_the_reason(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "kept"), [("s4", "s4"), ("tfl.pseudo_qconst1", "svdf_0_state_4")]
+)
+@pytest.mark.skipif(
+    importlib.util.find_spec("ai_edge_litert") is None, reason="ai-edge-litert is not installed"
 )
 def test_check_calls_the_model_three_times_and_compares_its_states(
     given: str, kept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
