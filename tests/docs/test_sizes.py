@@ -1,0 +1,79 @@
+"""A ratchet: the lines of each folder, and the words of the documents, may shrink and not grow.
+
+A commit that makes a folder grow raises its number here, and its body says why. One that makes it shrink by
+more than `SLACK` lowers the number, so that what was removed stays removed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+#: Folder -> lines of its Python files; of the package, its folders, and "." for the files beside them.
+LINES: dict[str, int] = {
+    "tests": 113170,
+    "tosa_convert": 2450,
+    "tosa_convert/builder": 2710,
+    "tosa_convert/cli": 7140,
+    "tosa_convert/consumers": 1180,
+    "tosa_convert/eras": 2370,
+    "tosa_convert/formats": 23540,
+    "tosa_convert/frontends": 29700,
+    "tosa_convert/golden": 14170,
+    "tosa_convert/graph": 4350,
+    "tosa_convert/io": 1920,
+    "tosa_convert/process": 1050,
+    "tosa_convert/qualify": 11250,
+    "tosa_convert/reference": 3690,
+    "tosa_convert/rewrites": 4460,
+    "tosa_convert/rules": 5810,
+    "tosa_convert/views": 5090,
+}
+#: Words of the documents: README.md, CONTRIBUTING.md, SECURITY.md and docs/.
+WORDS = 103900
+#: The share of a number that may be unused.
+SLACK = 0.02
+
+
+def lines(root: Path) -> dict[str, int]:
+    """Return the lines of each folder."""
+    counts: dict[str, int] = {}
+    for top in ("tosa_convert", "tests"):
+        for path in (root / top).rglob("*.py"):
+            parts = path.relative_to(root).parts
+            folder = "/".join(parts[:2]) if top == "tosa_convert" and len(parts) > 2 else top
+            with path.open("rb") as file:
+                counts[folder] = counts.get(folder, 0) + sum(1 for _ in file)
+    return counts
+
+
+def words(root: Path) -> int:
+    """Return the words of the documents."""
+    files = [root / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
+    files += (root / "docs").rglob("*.md")
+    return sum(len(path.read_text(encoding="utf-8").split()) for path in files)
+
+
+def problems(found: dict[str, int], allowed: dict[str, int]) -> list[str]:
+    """Return what has grown, what has shrunk more than the table says, and what it does not have."""
+    rows = []
+    for name in sorted(found.keys() | allowed.keys()):
+        count, most = found.get(name, 0), allowed.get(name, 0)
+        if count > most:
+            rows.append(f"{name}: {count}, at most {most}; remove, or raise it and say why")
+        elif count < most * (1 - SLACK) - 20:
+            rows.append(f"{name}: {count} of {most}; lower the number")
+    return rows
+
+
+def test_nothing_has_grown(root: Path) -> None:
+    found = problems(lines(root) | {"words": words(root)}, LINES | {"words": WORDS})
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("found", "count"), [({"a": 1000}, 0), ({"a": 1001}, 1), ({"a": 900}, 1), ({"b": 1}, 2)]
+)
+def test_growth_and_a_loose_number_are_found(found: dict[str, int], count: int) -> None:
+    assert len(problems(found, {"a": 1000})) == count
