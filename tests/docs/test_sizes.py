@@ -1,7 +1,7 @@
 """A ratchet: the lines of each folder, and the words of the documents, may shrink and not grow.
 
-A commit that makes a folder grow raises its number here, and its body says why. One that makes it shrink by
-more than `SLACK` lowers the number, so that what was removed stays removed.
+A commit that makes a folder grow raises its number here, and its body says why. One that makes it
+shrink by more than `SLACK` lowers the number, so that what was removed stays removed.
 """
 
 from __future__ import annotations
