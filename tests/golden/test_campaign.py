@@ -390,9 +390,9 @@ def test_an_exception_of_this_package_is_a_finding_and_ends_no_campaign(
     path.write_text(HONEST)
     words = ["--against", str(path), "--seconds", "600", "--max-cases", "4", "--size", "1"]
     words += ["--only", "ABS,REVERSE", "--engine", "numpy", "--jobs", "1"]
-    for stage in ("trials.input_arrays", "observe.check_outputs"):
+    for stage in ("observe.input_arrays", "observe.check_outputs"):
         work = tmp_path / stage
-        monkeypatch.setattr(f"tosa_convert.golden.campaign.{stage}", spoilt)
+        monkeypatch.setattr(f"tosa_convert.qualify.campaign.{stage}", spoilt)
         monkeypatch.setattr(
             "tosa_convert.qualify.verbs.run_suite.on_local_processes",
             lambda *_, **__: in_this_process,

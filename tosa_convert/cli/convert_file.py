@@ -11,7 +11,6 @@ from tosa_convert.cli.messages import STDIN, ProgressDisplay, UsageError, standa
 from tosa_convert.consumers.readers import options_for, reader_named
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.read import Input, open_input, quoting, read
-from tosa_convert.formats.write import save, stamp
 from tosa_convert.io import log
 from tosa_convert.io.files import (
     STANDARD,
@@ -273,6 +272,8 @@ def write_output(
         refuse_terminal(file_format)
         write_to_standard_output(graph, file_format, write_options)
         return
+    from tosa_convert.formats.write import save
+
     # Most conversions end before a total is shown.
     with ProgressDisplay(
         output, lambda: sum(data.nbytes for _, data in graph.constants())
@@ -330,6 +331,8 @@ def _refuse_unread(graph: Graph, file_format: Format, options: ConvertOptions) -
 
 
 def _read(opened: Input, options: ConvertOptions, context: Any) -> Graph:
+    from tosa_convert.formats.write import stamp
+
     graph = read(opened, options.read)
     if opened.is_mlir or options.tosa_version:
         graph = stamp(graph, options.tosa_version)

@@ -108,7 +108,7 @@ def _without_lost_places(error: TosaConvertError) -> TosaConvertError:
 
     def shown(where: str) -> str:
         found = re.match(_PLACE, where)
-        if found is None or os.path.exists(found[1]):
+        if found is None or found[1] == "-" or os.path.exists(found[1]):
             return where
         return f"{found[1]} line {found[2]} (no such file here){where[found.end() :]}"
 

@@ -329,6 +329,11 @@ class _Inference:
         if run is None:
             if depth > MAX_NESTING:
                 raise fail("too-large", where, f"regions are nested more than {MAX_NESTING} deep")
+            if len(block.inputs) != len(call[1]):
+                message = (
+                    f"{counted(len(call[1]), 'value')} for {counted(len(block.inputs), 'input')}"
+                )
+                raise fail("invalid-operator", where, message)
             types = dict(self.declared_types(call[0]))
             types.update(zip(block.inputs, call[1], strict=True))
             run = self.runs[call] = _Run(types)
