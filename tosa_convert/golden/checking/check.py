@@ -188,6 +188,8 @@ def check(
     one applies, else by a multiple of the error that the reference model itself makes. The states of
     variables after the run are compared, too, if the backend gives them.
 
+    Further keywords are those of `tosa_convert.load`: how a file or module is read.
+
     Args:
         program: anything that `golden.run` takes.
         against: a backend from `golden.open_backend`, the text that names one, or arrays by name;
@@ -203,7 +205,6 @@ def check(
         timeout: seconds for one run of either.
         engine: what computes the reference; see `RunOptions`.
         read: how to read a file or module, as a value.
-        options: how to read it, as keywords: those of `tosa_convert.load`.
 
     Returns:
         The comparison; its `ok` says whether all outputs agree.

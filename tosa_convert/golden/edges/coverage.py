@@ -123,13 +123,14 @@ def edge_coverage(
     operands of GREATER. An operator has an edge if some values of its operands meet it, whether or not
     the operators before it can compute them.
 
+    Further keywords are those of `tosa_convert.load`: how a file or module is read.
+
     Args:
         program: anything that `golden.run` takes.
         inputs: an array for each input, by name.
         random: a seed, 0 or more, for inputs that are not given.
         variables: initial states by name; the others start as the program says.
         read: how to read a file or module, as a value.
-        options: how to read it, as keywords: those of `tosa_convert.load`.
 
     Raises:
         TosaConvertError: as `golden.run`.

@@ -492,6 +492,8 @@ def edge_inputs(
     the first and the last index, negative divisors; among random values, so that the rest stays a test.
     The program was run with them: TOSA defines its results.
 
+    Further keywords are those of `tosa_convert.load`: how a file or module is read.
+
     Args:
         program: anything that `golden.run` takes.
         seed: 0 or more; the same seed gives the same inputs.
@@ -499,7 +501,6 @@ def edge_inputs(
         ranges: (pattern of names, lowest, highest) for the other inputs.
         variables: initial states by name; the others start as the program says.
         read: how to read a file or module, as a value.
-        options: how to read it, as keywords: those of `tosa_convert.load`.
 
     Returns:
         An array for each input, by name.

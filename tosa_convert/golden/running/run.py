@@ -46,6 +46,9 @@ def run(
 ) -> Result:
     """Run a program on the TOSA reference model, or on numpy.
 
+    Further keywords are those of `tosa_convert.load`: how a file or module is read, such as
+    `func="main"`, or `input_shapes={"x": (1, 4)}` for arguments with dynamic dimensions.
+
     Args:
         program: a Graph, a module of any MLIR bindings, bytes, or a path to anything that
             `tosa_convert.load` reads.
@@ -63,8 +66,6 @@ def run(
         engine: what computes the answer: "reference-model", "numpy", or "auto", as the options say, and
             otherwise the reference model if it is installed, else numpy.
         read: how to read a file or module, as a value.
-        reading_options: how to read it, as keywords: those of `tosa_convert.load`, such as
-            `func="main"`, or `input_shapes={"x": (1, 4)}` for arguments with dynamic dimensions.
 
     Returns:
         The outputs, the state of variables, and what else the options ask for, as numpy arrays.
@@ -117,6 +118,8 @@ def steps(
     loop. Constants are not among them. A value is dropped after its last use, so keep the arrays that
     you need, not the steps.
 
+    Further keywords are those of `tosa_convert.load`: how a file or module is read.
+
     Args:
         program: anything that `golden.run` takes.
         inputs: an array for each input, by name, in exactly its element type and shape.
@@ -127,7 +130,6 @@ def steps(
         level: "none" or "8k", the limits on sizes that are checked.
         timeout: seconds for the run.
         read: how to read a file or module, as a value.
-        reading_options: how to read it, as keywords: those of `tosa_convert.load`.
 
     Returns:
         An iterator. Each step has the `operator`, and its `operands` and `results` as arrays by name.

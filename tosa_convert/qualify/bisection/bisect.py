@@ -50,6 +50,8 @@ def bisect(
 ) -> Bisection:
     """Explain what `check` finds: name the operators at which a backend goes wrong, and how.
 
+    Further keywords are those of `tosa_convert.load`: how a file or module is read.
+
     Args:
         program: anything that `golden.run` takes.
         against: a backend from `golden.open_backend`, the text that names one, or arrays by tensor.
@@ -66,7 +68,6 @@ def bisect(
         progress: called with what is done, and all that there is: of each run of the whole program, and
             then of the operators.
         read: how to read a file or module, as a value.
-        options: how to read it, as keywords: those of `tosa_convert.load`.
 
     Returns:
         The verdict on the outputs, and the divergence that was found first, if there is one.

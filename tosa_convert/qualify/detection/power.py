@@ -289,6 +289,8 @@ def power(
     smallest change whose effect is larger than the errors of correct implementations, which are
     measured in runs of their own.
 
+    Further keywords are those of `tosa_convert.load`: how a file or module is read.
+
     Args:
         program: anything that `golden.run` takes.
         inputs: an array for each input, by name, in exactly its element type and shape.
@@ -302,7 +304,6 @@ def power(
         engine: what computes the reference; see `RunOptions`.
         progress: called for each seed with how many tensors are done, and how many there are.
         read: how to read a file or module, as a value.
-        options: how to read it, as keywords: those of `tosa_convert.load`.
 
     Returns:
         What is seen of each tensor, in the order of operators.

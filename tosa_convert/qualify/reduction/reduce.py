@@ -364,6 +364,8 @@ def reduce(
     become values without effect, such as a pad of 0, and constants and inputs become zeros or one value.
     A simplified program must fail with the exit code of the part that it was made from.
 
+    Further keywords are those of `tosa_convert.load`: how a file or module is read.
+
     Args:
         program: anything that `golden.run` takes.
         command: a command line; `{model}` and `{inputs}` are replaced by the candidate's files, and
@@ -382,7 +384,6 @@ def reduce(
         expect: what counts as a failure, if not every one.
         progress: called with a line of text after each candidate.
         read: how to read a file or module, as a value.
-        options: how to read it, as keywords: those of `tosa_convert.load`.
         resume: keep the answers of a complete reduction, too, which by default begins anew.
 
     Returns:
