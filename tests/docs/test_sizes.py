@@ -15,7 +15,7 @@ LINES: dict[str, int] = {
     "tests": 113170,
     "tosa_convert": 2450,
     "tosa_convert/builder": 2710,
-    "tosa_convert/cli": 7140,
+    "tosa_convert/cli": 7150,
     "tosa_convert/consumers": 1180,
     "tosa_convert/eras": 2370,
     "tosa_convert/formats": 23540,
@@ -24,14 +24,14 @@ LINES: dict[str, int] = {
     "tosa_convert/graph": 4350,
     "tosa_convert/io": 1920,
     "tosa_convert/process": 1050,
-    "tosa_convert/qualify": 11250,
+    "tosa_convert/qualify": 11260,
     "tosa_convert/reference": 3690,
     "tosa_convert/rewrites": 4460,
     "tosa_convert/rules": 5810,
     "tosa_convert/views": 5090,
 }
 #: Words of the documents: README.md, CONTRIBUTING.md, SECURITY.md and docs/.
-WORDS = 103900
+WORDS = 103910
 #: The share of a number that may be unused.
 SLACK = 0.02
 
