@@ -1,4 +1,4 @@
-"""The core runs without the frontends, the judge and qualification; the judge runs without the last."""
+"""Run the core without frontends, judge and qualification, and the judge without qualification."""
 
 from __future__ import annotations
 

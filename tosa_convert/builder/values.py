@@ -133,7 +133,7 @@ Sizes = Value | Sequence[int]
 
 
 # --------------------------------------------------------------------------------------------------
-# python arguments of a builder's functions as the values that a program has, and what stands for
+# Python arguments of a builder's functions as the values that a program has, and what stands for
 # none.
 # An argument of a wrong Python type is a `TypeError` that names it, what was found and what was
 # expected. What TOSA forbids is a `TosaConvertError`.

@@ -182,7 +182,7 @@ def write_file(path: str, pieces: Pieces, what: str = "") -> None:
 PATIENCE: Final = 1.0
 #: Seconds between updates of a bar: each takes milliseconds, and together they may take 1 % at most.
 DRAW_EVERY: Final = 0.5
-#: Seconds between lines where stderr is no terminal, such as the log of a CI runner.
+#: Seconds between progress lines when stderr is not a terminal, as in a CI log.
 LINE_EVERY: Final = 60.0
 #: The parts in which the work of a run is shown.
 _SHARES: Final = 1000
@@ -203,7 +203,7 @@ class ProgressDisplay:
         """Begin.
 
         label: the text before the bar. total: the amount of work, or what finds it; 0 if unknown.
-        has_lines: where there is no terminal, print a line a minute, and one if the work is ended.
+        has_lines: without a terminal, print a line each minute, and one when the work is interrupted.
         """
         self.label = label
         self._total = total
