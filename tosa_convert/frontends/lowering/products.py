@@ -8,17 +8,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.jax import layout
-from tosa_convert.frontends.jax.arithmetic import computed
-from tosa_convert.frontends.jax.conversion import converted
-from tosa_convert.frontends.jax.reductions import summed
-from tosa_convert.frontends.jax.scope import (
+from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering.arithmetic import computed
+from tosa_convert.frontends.lowering.conversion import converted
+from tosa_convert.frontends.lowering.reductions import summed
+from tosa_convert.frontends.lowering.scope import (
     FLOAT32,
     INT32,
     Array,
     NotLowered,
     Scope,
-    Step,
     constant,
     is_float,
     is_small,
@@ -30,9 +29,13 @@ _MOST_PRODUCTS: Final = 1 << 22
 _BYTES: Final = (np.dtype(np.int8), np.dtype(np.uint8))
 
 
-def dot_general(step: Step) -> Array:
-    s, (a, b) = step.scope, step.inputs
-    (contracted_a, contracted_b), (batch_a, batch_b) = step.params["dimension_numbers"]
+#: The dimensions of both operands.
+Pair = tuple[Sequence[int], Sequence[int]]
+
+
+def dot_general(s: Scope, a: Array, b: Array, numbers: tuple[Pair, Pair], dtype: Any) -> Array:
+    """Multiply arrays. numbers: the dimensions that are summed, and those of the batch."""
+    (contracted_a, contracted_b), (batch_a, batch_b) = numbers
     free_a = [k for k in range(a.rank) if k not in (*contracted_a, *batch_a)]
     free_b = [k for k in range(b.rank) if k not in (*contracted_b, *batch_b)]
     a = layout.transpose(s, a, (*batch_a, *free_a, *contracted_a))
@@ -43,7 +46,7 @@ def dot_general(step: Step) -> Array:
     count = math.prod(batches)
     left = layout.reshape(s, a, (count, math.prod(rows), depth))
     right = layout.reshape(s, b, (count, depth, math.prod(columns)))
-    made = product(s, left, right, step.dtype)
+    made = product(s, left, right, dtype)
     return layout.reshape(s, made, (*batches, *rows, *columns))
 
 
@@ -103,8 +106,11 @@ _MOST_DIMENSIONS: Final = 3
 
 
 @dataclass(frozen=True)
-class _Window:
-    """What a convolution does along its spatial dimensions: one number, or pair, for each."""
+class Window:
+    """What a convolution does along its spatial dimensions: one number, or pair, for each.
+
+    spread: the distance of the input's elements, with zeros between them.
+    """
 
     strides: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]
@@ -112,27 +118,32 @@ class _Window:
     dilation: tuple[int, ...]
 
 
-def conv_general_dilated(step: Step) -> Array:
-    s, (a, weight), params = step.scope, step.inputs, step.params
-    numbers = params["dimension_numbers"]
-    count = len(params["window_strides"])
+#: The batch and the channels of an array, or the channels of filters, then the spatial dimensions.
+Layout = Sequence[int]
+
+
+def conv_general_dilated(
+    s: Scope,
+    a: Array,
+    weight: Array,
+    window: Window,
+    layouts: tuple[Layout, Layout, Layout],
+    dtype: Any,
+    groups: int = 1,
+    batch_groups: int = 1,
+) -> Array:
+    """Convolve. layouts: of the input, the filters (output channels first) and the result."""
+    count = len(window.strides)
     if count > _MOST_DIMENSIONS:
         reason = f"TOSA does not have convolutions of {count} dimensions"
         raise NotLowered(reason, f"use at most {_MOST_DIMENSIONS} spatial dimensions")
-    window = _Window(
-        tuple(params["window_strides"]),
-        tuple((int(low), int(high)) for low, high in params["padding"]),
-        tuple(params["lhs_dilation"]),
-        tuple(params["rhs_dilation"]),
-    )
-    a, weight = _channels_last(s, a, numbers.lhs_spec), _channels_last(s, weight, numbers.rhs_spec)
+    a, weight = _channels_last(s, a, layouts[0]), _channels_last(s, weight, layouts[1])
     a, weight, window = _two_dimensional(s, a, weight, window)
-    groups, batch_groups = params["feature_group_count"], params["batch_group_count"]
     made = _grouped(s, a, weight, window, groups, batch_groups)
-    order = (numbers.out_spec[0], *numbers.out_spec[2:], numbers.out_spec[1])
-    made = layout.reshape(s, made, [step.shape[k] for k in order])
+    made = layout.reshape(s, made, (made.shape[0], *made.shape[made.rank - count - 1 :]))
+    order = (layouts[2][0], *layouts[2][2:], layouts[2][1])
     made = layout.transpose(s, made, np.argsort(order).tolist())
-    return converted(s, made, step.dtype)
+    return converted(s, made, dtype)
 
 
 def _channels_last(s: Scope, a: Array, spec: Sequence[int]) -> Array:
@@ -141,8 +152,8 @@ def _channels_last(s: Scope, a: Array, spec: Sequence[int]) -> Array:
 
 
 def _two_dimensional(
-    s: Scope, a: Array, weight: Array, window: _Window
-) -> tuple[Array, Array, _Window]:
+    s: Scope, a: Array, weight: Array, window: Window
+) -> tuple[Array, Array, Window]:
     """Express a convolution of one dimension, or none, as one of two."""
     missing = max(0, 2 - len(window.strides))
     ones = (1,) * missing
@@ -151,7 +162,7 @@ def _two_dimensional(
     return (
         a,
         weight,
-        _Window(
+        Window(
             ones + window.strides,
             ((0, 0),) * missing + window.padding,
             ones + window.spread,
@@ -161,7 +172,7 @@ def _two_dimensional(
 
 
 def _grouped(
-    s: Scope, a: Array, weight: Array, window: _Window, groups: int, batch_groups: int
+    s: Scope, a: Array, weight: Array, window: Window, groups: int, batch_groups: int
 ) -> Array:
     """Convolve groups of channels or batches one after another, unless an operator does them all."""
     channels, outputs = a.shape[-1], weight.shape[0]
@@ -182,7 +193,7 @@ def _grouped(
     return layout.concatenate(s, parts, a.rank - 1)
 
 
-def _convolved(s: Scope, a: Array, weight: Array, window: _Window) -> Array:
+def _convolved(s: Scope, a: Array, weight: Array, window: Window) -> Array:
     """Lower a convolution without groups."""
     if _is_transposed(a, weight, window):
         return _transposed(s, a, weight, window)
@@ -191,7 +202,7 @@ def _convolved(s: Scope, a: Array, weight: Array, window: _Window) -> Array:
     return _operator(s, name, a, weight, weight.shape[0], _attributes(window))
 
 
-def _depthwise(s: Scope, a: Array, weight: Array, window: _Window) -> Array:
+def _depthwise(s: Scope, a: Array, weight: Array, window: Window) -> Array:
     """Convolve each channel with its own filters."""
     channels, (outputs, height, width, _) = a.shape[-1], weight.shape
     a, window = _fitted(s, a, (height, width), window)
@@ -200,12 +211,12 @@ def _depthwise(s: Scope, a: Array, weight: Array, window: _Window) -> Array:
     return _operator(s, "depthwise_conv2d", a, filters, outputs, _attributes(window))
 
 
-def _attributes(window: _Window) -> dict[str, Any]:
+def _attributes(window: Window) -> dict[str, Any]:
     pads = [n for pair in window.padding for n in pair]
     return {"pad": pads, "stride": window.strides, "dilation": window.dilation}
 
 
-def _fitted(s: Scope, a: Array, kernel: Sequence[int], window: _Window) -> tuple[Array, _Window]:
+def _fitted(s: Scope, a: Array, kernel: Sequence[int], window: Window) -> tuple[Array, Window]:
     """Insert zeros into the input, and pad it such that windows end exactly at the border."""
     if any(n != 1 for n in window.spread):
         interior = [0, *(n - 1 for n in window.spread), 0]
@@ -222,7 +233,7 @@ def _fitted(s: Scope, a: Array, kernel: Sequence[int], window: _Window) -> tuple
     return a, replace(window, padding=tuple(padding), spread=(1,) * len(padding))
 
 
-def _is_transposed(a: Array, weight: Array, window: _Window) -> bool:
+def _is_transposed(a: Array, weight: Array, window: Window) -> bool:
     """Return whether TRANSPOSE_CONV2D computes it: the gradient of a strided convolution."""
     sizes = zip(weight.shape[1:-1], window.padding, strict=True)
     return (
@@ -234,7 +245,7 @@ def _is_transposed(a: Array, weight: Array, window: _Window) -> bool:
     )
 
 
-def _transposed(s: Scope, a: Array, weight: Array, window: _Window) -> Array:
+def _transposed(s: Scope, a: Array, weight: Array, window: Window) -> Array:
     filters = layout.reverse(s, weight, (1, 2))
     sizes = zip(weight.shape[1:-1], window.padding, strict=True)
     pads = [n - (size - 1) for size, pair in sizes for n in pair]

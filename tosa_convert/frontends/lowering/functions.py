@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.jax.arithmetic import computed, divided
-from tosa_convert.frontends.jax.conversion import converted
-from tosa_convert.frontends.jax.scope import (
+from tosa_convert.frontends.lowering.arithmetic import computed, divided
+from tosa_convert.frontends.lowering.conversion import converted
+from tosa_convert.frontends.lowering.scope import (
     FLOAT32,
     INT32,
     Array,

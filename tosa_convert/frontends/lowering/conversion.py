@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.jax.arithmetic import float_to_uint32, truncated, uint32_to_float
-from tosa_convert.frontends.jax.scope import (
+from tosa_convert.frontends.lowering.arithmetic import float_to_uint32, truncated, uint32_to_float
+from tosa_convert.frontends.lowering.scope import (
     BOOL,
     FLOAT32,
     INT32,

@@ -1,9 +1,9 @@
-"""The values of a JAX function while it is lowered, and the block that gets their operators."""
+"""The arrays of a model while it is lowered, and the block that gets their operators."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import ml_dtypes
@@ -110,10 +110,10 @@ def neutral(word: str, dtype: Any) -> float:
 
 @dataclass(slots=True, eq=False)
 class Array:
-    """A value of a JAX function.
+    """A value of a model.
 
-    dtype: its element type in JAX.
-    shape: its shape in JAX.
+    dtype: its element type in the framework.
+    shape: its shape in the framework.
     data: its elements if it is a constant. A dimension along which all elements are equal can have
         size 1; otherwise its shape is `shape`.
     value: the value of the program that holds it, with sizes of 1 as in `data`.
@@ -293,7 +293,7 @@ class Scope:
     ) -> Array:
         """Add an elementwise operator.
 
-        dtype: the type of the result in JAX, if it is not the operands'.
+        dtype: the type of the result in the framework, if it is not the operands'.
         """
         arrays = self.aligned(operands)
         kind = np.dtype(arrays[-1].dtype if dtype is None else dtype)
@@ -371,40 +371,3 @@ class Scope:
         if carrier(dtype) == INT32:
             return self.viewed(a, dtype)
         return self.viewed(self.cast(a, carrier(dtype)), dtype)
-
-
-#: Lowers a function of its own, such as the body of a loop: the block, the function, its arguments.
-Run = Callable[[Scope, Any, Sequence[Array]], list[Array]]
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """An operation that is lowered.
-
-    scope: the block that gets the operators.
-    inputs: its operands, all of them lowered.
-    params: its parameters.
-    shapes, dtypes: those of its results.
-    run: lowers a function among the parameters.
-    """
-
-    scope: Scope
-    inputs: Sequence[Array]
-    params: Mapping[str, Any]
-    shapes: Sequence[tuple[int, ...]]
-    dtypes: Sequence[Any]
-    run: Run
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Return the shape of the first result."""
-        return self.shapes[0]
-
-    @property
-    def dtype(self) -> Any:
-        """Return the element type of the first result."""
-        return self.dtypes[0]
-
-
-#: Lowers an operation.
-Rule = Callable[[Step], Array | Sequence[Array]]

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.jax import layout
-from tosa_convert.frontends.jax.arithmetic import combination
-from tosa_convert.frontends.jax.scope import (
+from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering.arithmetic import combination
+from tosa_convert.frontends.lowering.scope import (
     INT32,
     Array,
     NotLowered,

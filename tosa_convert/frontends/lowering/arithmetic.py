@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.jax.limits import known_limits, limits_of_result
-from tosa_convert.frontends.jax.scope import (
+from tosa_convert.frontends.lowering.limits import known_limits, limits_of_result
+from tosa_convert.frontends.lowering.scope import (
     BOOL,
     FLOAT32,
     INT32,

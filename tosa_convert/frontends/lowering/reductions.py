@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tosa_convert.frontends.jax import layout
-from tosa_convert.frontends.jax.arithmetic import combination, ordered, unordered
-from tosa_convert.frontends.jax.functions import logsumexp2
-from tosa_convert.frontends.jax.limits import limits_of_result
-from tosa_convert.frontends.jax.scope import (
+from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering.arithmetic import combination, ordered, unordered
+from tosa_convert.frontends.lowering.functions import logsumexp2
+from tosa_convert.frontends.lowering.limits import limits_of_result
+from tosa_convert.frontends.lowering.scope import (
     BOOL,
     INT32,
     Array,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tosa_convert.builder.values import Value
-from tosa_convert.frontends.jax.scope import Array, Operand, Scope, constant, whole_data
+from tosa_convert.frontends.lowering.scope import Array, Operand, Scope, constant, whole_data
 
 
 def reshape(s: Scope, a: Array, shape: Sequence[int]) -> Array:
