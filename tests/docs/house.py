@@ -191,6 +191,7 @@ OUTSIDE: dict[str, set[str]] = {
     "qualify": {"numpy", "ml_dtypes", "click", "typing_extensions"},
     "golden.models": {"numpy"},
     "frontends": {"numpy"},
+    "frontends.lowering": {"numpy"},
     "frontends.named": {"numpy", "torch", "timm", "torchvision", "transformers", "keras"},
     # What runs in the child imports the packages of the frameworks' table.
     **{part: {"numpy"} | packages for part, packages in _converters().items()},
@@ -218,7 +219,7 @@ OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
         f"frontends.stablehlo.{name}": ({"jaxlib"}, "JAX has no public name for what it calls")
         for name in ("modules", "run_module")
     },
-    "frontends.lowering.scope": ({"ml_dtypes"}, "JAX has bfloat16 from there"),
+    "frontends.lowering.scope": ({"ml_dtypes"}, "numpy has bfloat16 from there"),
     "frontends.torch.archive": ({"sympy"}, "torch writes sizes with it, and brings it"),
     "frontends.onnx.convert": ({"google"}, "ONNX brings protobuf, whose errors it raises"),
     "frontends.keras.convert": ({"google"}, "TensorFlow brings protobuf, whose errors it raises"),
