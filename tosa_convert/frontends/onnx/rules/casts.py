@@ -75,6 +75,8 @@ def _cast_like(n: Node) -> Array:
 def _bit_cast(n: Node) -> Array:
     target = n.walk.dtype(int(n.get("to")))
     a = n.array(0)
+    if np.dtype(a.dtype).itemsize != target.itemsize:
+        raise NotLowered(f"{a.dtype} and {target} do not have the same number of bits")
     if a.data is not None:
         return Array(target, a.shape, a.data.view(target))
     if a.dtype == BOOL:

@@ -11,7 +11,14 @@ import numpy as np
 from tosa_convert.frontends.lowering import layout, windows
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.functions import power, sqrt
-from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant, is_float, neutral
+from tosa_convert.frontends.lowering.scope import (
+    Array,
+    NotLowered,
+    Scope,
+    constant,
+    is_float,
+    neutral,
+)
 from tosa_convert.frontends.onnx.node import Node, Rule
 from tosa_convert.frontends.onnx.rules.products import spatial_padding
 from tosa_convert.records import dataclass
@@ -115,17 +122,17 @@ def _by_operators(s: Scope, a: Array, g: _Geometry, counts_padding: bool) -> Arr
                 return None  # The last window counts some of what it has beyond the array.
         if not counts_padding and (low >= g.kernel[k] or g.ends[k] >= g.kernel[k]):
             return None
-    low, high = [0] * a.rank, [0] * a.rank
+    first, last = [0] * a.rank, [0] * a.rank
     inside = [(low_k, end) for (low_k, _), end in zip(g.padding, g.ends, strict=True)]
     for k, (before, after) in enumerate(inside):
         is_added = counts_padding and any(g.padding[k])
-        low[2 + k] = before if is_added else 0
-        high[2 + k] = after if is_added or after < 0 else 0
+        first[2 + k] = before if is_added else 0
+        last[2 + k] = after if is_added or after < 0 else 0
         inside[k] = (0, 0) if is_added else (before, max(after, 0))
-    a = layout.pad(s, a, low, high, constant(np.zeros((), a.dtype)))
+    a = layout.pad(s, a, first, last, constant(np.zeros((), a.dtype)))
     count = len(g.kernel)
-    for first in range(0, count, 2):
-        axes = list(range(first, min(first + 2, count)))
+    for start in range(0, count, 2):
+        axes = list(range(start, min(start + 2, count)))
         if all(g.kernel[k] == g.strides[k] == 1 and inside[k] == (0, 0) for k in axes):
             continue
         a = _averaged(s, a, axes, g, inside)
@@ -177,7 +184,9 @@ def _max_and_places(n: Node, a: Array, g: _Geometry) -> list[Array]:
     low, high = [0, 0, *(first for first, _ in g.padding)], [0, 0, *g.ends]
     kind = a.dtype
     held = converted(s, a, np.int32) if not is_float(kind) else a
-    padded = layout.pad(s, held, low, high, constant(np.asarray(neutral("max", held.dtype), held.dtype)))
+    padded = layout.pad(
+        s, held, low, high, constant(np.asarray(neutral("max", held.dtype), held.dtype))
+    )
     index = layout.pad(s, constant(places), low, high, constant(np.int32(0)))
 
     def combine(xs: Sequence[Array], ys: Sequence[Array]) -> list[Array]:

@@ -48,7 +48,9 @@ def matmul(s: Scope, a: Array, b: Array, dtype: Any = None) -> Array:
         count = math.prod(batch)
         left, right = (
             layout.reshape(
-                s, layout.broadcast_to(s, item, (*batch, *item.shape[-2:])), (count, *item.shape[-2:])
+                s,
+                layout.broadcast_to(s, item, (*batch, *item.shape[-2:])),
+                (count, *item.shape[-2:]),
             )
             for item in (a, b)
         )
@@ -106,13 +108,13 @@ def spatial_padding(
         for size, span, step in zip(sizes, spans, strides, strict=True):
             total = max((-(-size // step) - 1) * step + span - size, 0)
             less = total // 2
-            padding.append((less, total - less) if automatic == "SAME_UPPER" else (total - less, less))
+            padding.append(
+                (less, total - less) if automatic == "SAME_UPPER" else (total - less, less)
+            )
     return spans, strides, dilations, padding
 
 
-def convolved(
-    n: Node, a: Array, weight: Array, bias: Array | None, dtype: Any
-) -> Array:
+def convolved(n: Node, a: Array, weight: Array, bias: Array | None, dtype: Any) -> Array:
     """Convolve by the attributes of a node."""
     kernel = weight.shape[2:]
     _, strides, dilations, padding = spatial_padding(n.attributes, a.shape[2:], kernel)
@@ -150,9 +152,7 @@ def _conv_transpose(n: Node) -> Array:
     window = Window((1,) * len(kernel), sides, tuple(strides), tuple(gaps))
     spec = tuple(range(a.rank))
     bias = n.optional(2)
-    return conv_general_dilated(
-        s, a, filters, window, (spec, spec, spec), a.dtype, groups, 1, bias
-    )
+    return conv_general_dilated(s, a, filters, window, (spec, spec, spec), a.dtype, groups, 1, bias)
 
 
 def _transposed_padding(
@@ -298,10 +298,8 @@ def _determinant(n: Node) -> Array:
         for index, first in enumerate(rows[0]):
             minor = [[*row[:index], *row[index + 1 :]] for row in rows[1:]]
             term = s.mul(first, expanded(minor)) if minor else first
-            if total is None:
-                total = term
-            else:
-                total = s.sub(total, term) if index % 2 else s.add(total, term)
+            combine = s.sub if index % 2 else s.add
+            total = term if total is None else combine(total, term)
         assert total is not None
         return total
 
