@@ -265,7 +265,8 @@ def _shift_of(b: Array) -> int:
     """Return the exponent of a constant power of 2."""
     number = b.number()
     if number is None or number == 0 or int(number) & (int(number) - 1):
-        reason = f"TOSA does not divide {b.dtype}, except by a power of 2"
+        bits = 8 * np.dtype(b.dtype).itemsize
+        reason = f"TOSA does not divide unsigned integers of {bits} bits, except by a power of 2"
         raise NotLowered(reason, _CAST)
     return int(number).bit_length() - 1
 
