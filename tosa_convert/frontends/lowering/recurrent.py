@@ -65,9 +65,9 @@ def lstm(
 ) -> tuple[list[Array], States]:
     """Return the outputs by time, each [1, batch, hidden], and the last states.
 
-    x: [time, batch, features]. Gates: input, output, forget, cell. activations: of the gates, of the cell's
-    candidate, of the cell. peepholes: [3 * hidden], of input, output and forget. is_coupled: the
-    forget gate is what the input gate leaves.
+    x: [time, batch, features]. Gates: input, output, forget, cell. activations: of the gates, of the
+    candidate for the cell, and of the cell. peepholes: [3 * hidden], of input, output and forget.
+    is_coupled: the forget gate is what the input gate leaves.
     """
     of_gates, of_candidate, of_cell = activations
     size = weights.recurrent.shape[1]
@@ -113,12 +113,13 @@ def gru(
     """
     of_gates, of_candidate = activations
     size = weights.recurrent.shape[1]
-    cuts = (0, 2 * size), (2 * size, 3 * size)
-    (w_gates, w_new), (r_gates, r_new), (b_gates, b_new), (rb_gates, rb_new) = (
-        [layout.part(s, a, 0, *cut) if a else None for cut in cuts]
-        for a in (weights.inputs, weights.recurrent, weights.bias, weights.recurrent_bias)
+    sizes = 2 * size, size
+    w_gates, w_new = layout.split(s, weights.inputs, sizes, 0)
+    r_gates, r_new = layout.split(s, weights.recurrent, sizes, 0)
+    (b_gates, b_new), (rb_gates, rb_new) = (
+        layout.split(s, bias, sizes, 0) if bias else (None, None)
+        for bias in (weights.bias, weights.recurrent_bias)
     )
-    assert w_gates and w_new and r_gates and r_new
     inner = layout.reshape(s, rb_new, (1, 1, size)) if rb_new and is_reset_after else None
     for_gates = _products(s, x, w_gates, _sum(s, b_gates, rb_gates))
     for_new = _products(s, x, w_new, b_new if is_reset_after else _sum(s, b_new, rb_new))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering.indexing import rows_of_batches
 from tosa_convert.frontends.lowering.products import product
 from tosa_convert.frontends.lowering.scope import Array, Data, Scope, constant
 
@@ -71,11 +72,9 @@ def _frames(s: Scope, signal: Array, frames: int, step: int, length: int) -> Arr
         whole = layout.part(s, signal, 1, 0, frames * length)
         return layout.reshape(s, whole, (batch, frames, length))
     index = np.arange(frames)[:, None] * step + np.arange(length)
-    if signal.data is not None:
-        return constant(np.broadcast_to(signal.data, signal.shape)[:, index])
     rows = layout.reshape(s, signal, (batch, size, 1))
     places = np.broadcast_to(index.reshape(1, -1), (batch, index.size)).astype(np.int32)
-    made = s.apply("gather", [rows, constant(np.ascontiguousarray(places))], signal.dtype)
+    made = rows_of_batches(s, rows, constant(np.ascontiguousarray(places)))
     return layout.reshape(s, made, (batch, frames, length))
 
 

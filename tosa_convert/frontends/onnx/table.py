@@ -5,10 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 from tosa_convert.frontends.onnx.node import Rule
-from tosa_convert.frontends.onnx.rules import basic
+from tosa_convert.frontends.onnx.rules import (
+    basic,
+    recurrent,
+    resize,
+    spectral,
+)
 
 #: Of ONNX's own sets of operators.
-RULES: Final[dict[str, Rule]] = {**basic.RULES}
+RULES: Final[dict[str, Rule]] = {
+    **basic.RULES,
+    **recurrent.RULES,
+    **resize.RULES,
+    **spectral.RULES,
+}
 #: Of com.microsoft.
 MICROSOFT: Final[dict[str, Rule]] = {}
 #: Rules that take known operands themselves: they move elements without a copy, or keep what is
