@@ -29,6 +29,8 @@ _MOST_PRODUCTS: Final = 1 << 22
 _BYTES: Final = (np.dtype(np.int8), np.dtype(np.uint8))
 
 
+#: The zero points of bytes that are multiplied.
+Zeros = tuple[int, int]
 #: The dimensions of both operands.
 Pair = tuple[Sequence[int], Sequence[int]]
 
@@ -50,13 +52,13 @@ def dot_general(s: Scope, a: Array, b: Array, numbers: tuple[Pair, Pair], dtype:
     return layout.reshape(s, made, (*batches, *rows, *columns))
 
 
-def product(s: Scope, a: Array, b: Array, dtype: Any) -> Array:
+def product(s: Scope, a: Array, b: Array, dtype: Any, zeros: Zeros = (0, 0)) -> Array:
     """Multiply matrices, [N, H, C] and [N, C, W] to [N, H, W].
 
-    dtype: the element type of the result.
+    dtype: the element type of the result. zeros: the zero points of bytes.
     """
     if a.dtype in _BYTES and b.dtype in _BYTES:
-        return converted(s, _of_bytes(s, a, b), dtype)
+        return converted(s, _of_bytes(s, a, b, zeros), dtype)
     if is_float(a.dtype) and is_float(b.dtype):
         if a.dtype != b.dtype:
             a, b = converted(s, a, FLOAT32), converted(s, b, FLOAT32)
@@ -70,18 +72,19 @@ def product(s: Scope, a: Array, b: Array, dtype: Any) -> Array:
     return converted(s, made, dtype)
 
 
-def with_zero_point(s: Scope, a: Array) -> tuple[Array, int]:
-    """Return bytes as INT8, and their zero point: uint8 is INT8 with the zero point -128."""
+def with_zero_point(s: Scope, a: Array, zero: int = 0) -> tuple[Array, int]:
+    """Return bytes as INT8, and their zero point: uint8 is INT8 with one that is 128 less."""
     if a.dtype == np.int8:
-        return a, 0
+        return a, zero
     if a.data is not None:
         shifted = (a.data.astype(np.int16) - 128).astype(np.int8)
-        return Array(np.dtype(np.int8), a.shape, shifted), -128
-    return s.elementwise("bitwise_xor", s.viewed(a, np.int8), -128), -128
+        return Array(np.dtype(np.int8), a.shape, shifted), zero - 128
+    return s.elementwise("bitwise_xor", s.viewed(a, np.int8), -128), zero - 128
 
 
-def _of_bytes(s: Scope, a: Array, b: Array) -> Array:
-    (left, left_zero), (right, right_zero) = with_zero_point(s, a), with_zero_point(s, b)
+def _of_bytes(s: Scope, a: Array, b: Array, zeros: Zeros) -> Array:
+    left, left_zero = with_zero_point(s, a, zeros[0])
+    right, right_zero = with_zero_point(s, b, zeros[1])
     zeros = {
         "a_zp": s.value(constant([left_zero], np.int8)),
         "b_zp": s.value(constant([right_zero], np.int8)),
@@ -109,13 +112,15 @@ _MOST_DIMENSIONS: Final = 3
 class Window:
     """What a convolution does along its spatial dimensions: one number, or pair, for each.
 
-    spread: the distance of the input's elements, with zeros between them.
+    spread: the distance of the input's elements, with zeros between them. zeros: the zero points of
+    an input and of filters of bytes.
     """
 
     strides: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]
     spread: tuple[int, ...]
     dilation: tuple[int, ...]
+    zeros: Zeros = (0, 0)
 
 
 #: The batch and the channels of an array, or the channels of filters, then the spatial dimensions.
@@ -171,6 +176,7 @@ def _two_dimensional(
             ((0, 0),) * missing + window.padding,
             ones + window.spread,
             ones + window.dilation,
+            window.zeros,
         ),
     )
 
@@ -230,7 +236,8 @@ def _depthwise(
 
 def _attributes(window: Window) -> dict[str, Any]:
     pads = [n for pair in window.padding for n in pair]
-    return {"pad": pads, "stride": window.strides, "dilation": window.dilation}
+    attributes = {"pad": pads, "stride": window.strides, "dilation": window.dilation}
+    return attributes | ({"zeros": window.zeros} if any(window.zeros) else {})
 
 
 def _fitted(s: Scope, a: Array, kernel: Sequence[int], window: Window) -> tuple[Array, Window]:
@@ -293,7 +300,9 @@ def _operator(
     if a.dtype.itemsize != 1 or weight.dtype.itemsize != 1:
         reason = f"TOSA's convolutions do not take {a.dtype} with filters of {weight.dtype}"
         raise NotLowered(reason, "convolve int8 with preferred_element_type=int32, or float32")
-    (held, zero), (filters, filter_zero) = with_zero_point(s, a), with_zero_point(s, weight)
+    of_input, of_filters = attributes.pop("zeros", (0, 0))
+    held, zero = with_zero_point(s, a, of_input)
+    filters, filter_zero = with_zero_point(s, weight, of_filters)
     zeros = {
         "input_zp": s.value(constant([zero], np.int8)),
         "weight_zp": s.value(constant([filter_zero], np.int8)),

@@ -115,7 +115,9 @@ def _gather_elements(n: Node) -> Array:
     if a.data is not None and index.data is not None:
         known = whole_data(index).astype(np.int64)
         known = np.where(known < 0, known + a.shape[axis], known)
-        kept = whole_data(a)[tuple(slice(0, None if k == axis else m) for k, m in enumerate(index.shape))]
+        kept = whole_data(a)[
+            tuple(slice(0, None if k == axis else m) for k, m in enumerate(index.shape))
+        ]
         return constant(np.take_along_axis(kept, known, axis))
     same = [k for k in range(a.rank) if k != axis and a.shape[k] != index.shape[k]]
     rows = as_rows(s, a)
@@ -296,8 +298,10 @@ def _hardmax(n: Node) -> Array:
     """Return 1 at the first greatest element, else 0."""
     s, a = n.scope, n.array(0)
     axis = n.axis(a.rank, -1 if n.since >= 13 else 1)
-    x = a if n.since >= 13 else layout.reshape(
-        s, a, (math.prod(a.shape[:axis]), math.prod(a.shape[axis:]))
+    x = (
+        a
+        if n.since >= 13
+        else layout.reshape(s, a, (math.prod(a.shape[:axis]), math.prod(a.shape[axis:])))
     )
     at = axis if n.since >= 13 else 1
     found = reductions.position(s, x, (at,), INT32, "max")

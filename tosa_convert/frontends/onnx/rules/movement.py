@@ -127,9 +127,7 @@ def part_of(
 ) -> Array:
     """Return a part, which may have no elements."""
     steps = by or [1] * a.rank
-    shape = [
-        -(-(last - first) // step) for first, last, step in zip(low, high, steps, strict=True)
-    ]
+    shape = [-(-(last - first) // step) for first, last, step in zip(low, high, steps, strict=True)]
     if 0 in shape:
         return empty(a.dtype, shape)
     return layout.cut(s, a, low, high, steps)

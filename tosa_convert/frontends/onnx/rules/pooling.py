@@ -11,7 +11,14 @@ import numpy as np
 from tosa_convert.frontends.lowering import layout, windows
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.functions import power, sqrt
-from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant, is_float, neutral
+from tosa_convert.frontends.lowering.scope import (
+    Array,
+    NotLowered,
+    Scope,
+    constant,
+    is_float,
+    neutral,
+)
 from tosa_convert.frontends.onnx.node import Node, Rule
 from tosa_convert.frontends.onnx.rules.products import spatial_padding
 from tosa_convert.records import dataclass
@@ -177,7 +184,9 @@ def _max_and_places(n: Node, a: Array, g: _Geometry) -> list[Array]:
     low, high = [0, 0, *(first for first, _ in g.padding)], [0, 0, *g.ends]
     kind = a.dtype
     held = converted(s, a, np.int32) if not is_float(kind) else a
-    padded = layout.pad(s, held, low, high, constant(np.asarray(neutral("max", held.dtype), held.dtype)))
+    padded = layout.pad(
+        s, held, low, high, constant(np.asarray(neutral("max", held.dtype), held.dtype))
+    )
     index = layout.pad(s, constant(places), low, high, constant(np.int32(0)))
 
     def combine(xs: Sequence[Array], ys: Sequence[Array]) -> list[Array]:

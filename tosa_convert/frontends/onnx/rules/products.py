@@ -32,8 +32,13 @@ from tosa_convert.frontends.onnx.rules.elementwise import added, ranked
 _MOST_ROWS: Final = 3
 
 
-def matmul(s: Scope, a: Array, b: Array, dtype: Any = None) -> Array:
-    """Multiply matrices as numpy does, with its broadcasting. dtype: the type of the result."""
+def matmul(
+    s: Scope, a: Array, b: Array, dtype: Any = None, zeros: tuple[int, int] = (0, 0)
+) -> Array:
+    """Multiply matrices as numpy does, with its broadcasting.
+
+    dtype: the type of the result. zeros: the zero points of bytes.
+    """
     kind = a.dtype if dtype is None else dtype
     is_row, is_column = a.rank == 1, b.rank == 1
     a = layout.reshape(s, a, (1, *a.shape)) if is_row else a
@@ -48,11 +53,13 @@ def matmul(s: Scope, a: Array, b: Array, dtype: Any = None) -> Array:
         count = math.prod(batch)
         left, right = (
             layout.reshape(
-                s, layout.broadcast_to(s, item, (*batch, *item.shape[-2:])), (count, *item.shape[-2:])
+                s,
+                layout.broadcast_to(s, item, (*batch, *item.shape[-2:])),
+                (count, *item.shape[-2:]),
             )
             for item in (a, b)
         )
-    made = product(s, left, right, kind)
+    made = product(s, left, right, kind, zeros)
     shape = (*shape[:-2], *shape[-2:][is_row : 2 - is_column])
     return layout.reshape(s, made, shape)
 
@@ -106,17 +113,24 @@ def spatial_padding(
         for size, span, step in zip(sizes, spans, strides, strict=True):
             total = max((-(-size // step) - 1) * step + span - size, 0)
             less = total // 2
-            padding.append((less, total - less) if automatic == "SAME_UPPER" else (total - less, less))
+            padding.append(
+                (less, total - less) if automatic == "SAME_UPPER" else (total - less, less)
+            )
     return spans, strides, dilations, padding
 
 
 def convolved(
-    n: Node, a: Array, weight: Array, bias: Array | None, dtype: Any
+    n: Node,
+    a: Array,
+    weight: Array,
+    bias: Array | None,
+    dtype: Any,
+    zeros: tuple[int, int] = (0, 0),
 ) -> Array:
-    """Convolve by the attributes of a node."""
+    """Convolve by the attributes of a node. zeros: the zero points of bytes."""
     kernel = weight.shape[2:]
     _, strides, dilations, padding = spatial_padding(n.attributes, a.shape[2:], kernel)
-    window = Window(tuple(strides), tuple(padding), (1,) * len(kernel), tuple(dilations))
+    window = Window(tuple(strides), tuple(padding), (1,) * len(kernel), tuple(dilations), zeros)
     spec = tuple(range(a.rank))
     groups = int(n.get("group", 1))
     return conv_general_dilated(
@@ -150,9 +164,7 @@ def _conv_transpose(n: Node) -> Array:
     window = Window((1,) * len(kernel), sides, tuple(strides), tuple(gaps))
     spec = tuple(range(a.rank))
     bias = n.optional(2)
-    return conv_general_dilated(
-        s, a, filters, window, (spec, spec, spec), a.dtype, groups, 1, bias
-    )
+    return conv_general_dilated(s, a, filters, window, (spec, spec, spec), a.dtype, groups, 1, bias)
 
 
 def _transposed_padding(

@@ -41,7 +41,9 @@ def axes_of(n: Node, rank: int, since: int) -> list[int] | None:
     return sorted({place(int(axis), rank) for axis in given})
 
 
-def _reduction(function: Reduction, since: int = 18, alone: Callable[..., Array] | None = None) -> Rule:
+def _reduction(
+    function: Reduction, since: int = 18, alone: Callable[..., Array] | None = None
+) -> Rule:
     """Return the rule of a reduction. alone: what becomes of elements if there is no axis."""
 
     def rule(n: Node) -> Array:

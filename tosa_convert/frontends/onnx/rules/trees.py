@@ -60,7 +60,9 @@ def _decisions(n: Node, features: Any) -> Array:
     s, x = n.scope, n.array(0)
     modes, splits = _tensor(n, "nodes_modes"), _tensor(n, "nodes_splits").astype(x.dtype)
     rows = x.shape[0]
-    places = layout.broadcast_to(s, constant(features.astype(np.int32)[None]), (rows, features.size))
+    places = layout.broadcast_to(
+        s, constant(features.astype(np.int32)[None]), (rows, features.size)
+    )
     values = rows_of_batches(s, layout.reshape(s, x, (*x.shape, 1)), places)
     values = layout.reshape(s, values, (1, rows, features.size))
     held: Array | None = None
