@@ -10,6 +10,7 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
+from tosa_convert.frontends.lowering import layout
 from tosa_convert.frontends.lowering.arithmetic import clamp, divided
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.scope import (
@@ -97,8 +98,14 @@ def centred(s: Scope, x: Array, zero: Array | None) -> Array:
 
 def quantized(s: Scope, x: Array, scale: Array, zero: Array | None, dtype: Any) -> Array:
     """Return the nearest integers to x / scale, halves to even, plus zero, saturated."""
-    real = divided(s, converted(s, x, FLOAT32), _ranked(converted(s, scale, FLOAT32), x))
-    return rounded(s, real, zero, dtype)
+    if np.dtype(dtype).kind not in "iu" and carrier(dtype) != _INT8:
+        raise NotLowered(f"TOSA does not quantise to {np.dtype(dtype)}")
+    wide, factor = converted(s, x, FLOAT32), converted(s, scale, FLOAT32)
+    if factor.data is not None:
+        return rounded(s, divided(s, wide, _ranked(factor, x)), zero, dtype)
+    if factor.rank < x.rank:
+        factor = layout.reshape(s, factor, (1,) * (x.rank - factor.rank) + factor.shape)
+    return rounded(s, divided_once(s, wide, factor), zero, dtype)
 
 
 def rounded(s: Scope, real: Array, zero: Array | None, dtype: Any) -> Array:
@@ -133,6 +140,32 @@ def quantized_fp8(s: Scope, real: Array, dtype: Any, saturates: bool = True) -> 
     elif np.dtype(dtype) == ml_dtypes.float8_e5m2:
         raise NotLowered("beyond its range FP8 becomes NaN, and infinity in TOSA", "saturate")
     return s.cast(real, dtype)
+
+
+def divided_once(s: Scope, x: Array, y: Array) -> Array:
+    """Divide with IEEE 754 rounding; TOSA divides by a reciprocal, which rounds twice.
+
+    The remainder of the first quotient is computed without an error, from the halves of both factors.
+    """
+    if y.data is None:
+        inverse = s.elementwise("reciprocal", y)
+    else:
+        inverse = constant(np.asarray(1 / y.data, y.dtype))
+    q = s.mul(x, inverse)
+    made = s.mul(q, y)
+    (q_high, q_low), (y_high, y_low) = _halves(s, q), _halves(s, y)
+    error = s.sub(s.mul(q_high, y_high), made)
+    for left, right in ((q_high, y_low), (q_low, y_high), (q_low, y_low)):
+        error = s.add(error, s.mul(left, right))
+    remainder = s.sub(s.sub(x, made), error)
+    return s.add(q, s.mul(remainder, inverse))
+
+
+def _halves(s: Scope, x: Array) -> tuple[Array, Array]:
+    """Split x into two values of 12 bits whose sum is x (Veltkamp's splitting)."""
+    scaled = s.mul(x, 4097)
+    high = s.sub(scaled, s.sub(scaled, x))
+    return high, s.sub(x, high)
 
 
 def _bounded(s: Scope, x: Array, low: float, high: float) -> Array:

@@ -12,12 +12,10 @@ from tosa_convert.frontends.lowering import activations, layout, normalization
 from tosa_convert.frontends.lowering.arithmetic import clamp
 from tosa_convert.frontends.lowering.scope import (
     FLOAT32,
-    INT32,
     Array,
     NotLowered,
     Scope,
     constant,
-    whole_data,
 )
 from tosa_convert.frontends.onnx.node import Item, Node, Rule
 from tosa_convert.frontends.onnx.rules import quantized

@@ -9,7 +9,7 @@ from tosa_convert.frontends.lowering.arithmetic import divided
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.functions import power, sqrt
 from tosa_convert.frontends.lowering.indexing import index32
-from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.scope import INT32, Array, NotLowered, Scope, constant
 from tosa_convert.frontends.onnx.node import Node, Rule
 from tosa_convert.records import NamedTuple
 
@@ -53,8 +53,9 @@ def _for_each_parameter(step: _Of, state: int) -> Rule:
         if left:
             raise NotLowered("a parameter lacks its gradient or state")
         s, rate = n.scope, n.array(0)
-        numbers = n.array(1)
-        steps = converted(s, index32(s, numbers) if numbers.data is None else numbers, rate.dtype)
+        steps = n.array(1)
+        steps = index32(s, steps) if steps.data is None else s.cast(steps, INT32)
+        steps = converted(s, steps, rate.dtype)
         shared = _Step(n, s, rate, steps)
         made = [
             step(shared, [n.array(2 + part * count + index) for part in range(parts)])

@@ -117,12 +117,12 @@ def _dynamic_quantize(n: Node) -> Sequence[Array]:
     span = s.sub(high, low)
     # onnxruntime gives zeros the scale 1.
     span = s.select(s.equal(span, 0), 255, span)
-    scale = _rounded_once(s, span, _number(255, x))
-    initial = s.elementwise("negate", _rounded_once(s, low, scale))
+    scale = quantization.divided_once(s, span, _number(255, x))
+    initial = s.elementwise("negate", quantization.divided_once(s, low, scale))
     # What is quantised is in the range, so that INT16 holds all quotients.
     whole = s.cast(clamp(s, _number(0, x), initial, _number(255, x)), np.int16)
     zero = s.cast(whole, INT32)
-    moved = s.add(s.cast(s.cast(_rounded_once(s, x, scale), np.int16), INT32), zero)
+    moved = s.add(s.cast(s.cast(quantization.divided_once(s, x, scale), np.int16), INT32), zero)
     bounded = s.minimum(s.maximum(moved, 0), 255)
     return (
         s.narrowed(bounded, _UINT8),
@@ -133,32 +133,6 @@ def _dynamic_quantize(n: Node) -> Sequence[Array]:
 
 def _number(value: float, like: Array) -> Array:
     return constant(np.full((1,) * like.rank, value, like.dtype))
-
-
-def _rounded_once(s: Scope, x: Array, y: Array) -> Array:
-    """Divide with IEEE 754 rounding; TOSA divides by a reciprocal, which rounds twice.
-
-    The remainder of the first quotient is computed without an error, from the halves of both factors.
-    """
-    if y.data is None:
-        inverse = s.elementwise("reciprocal", y)
-    else:
-        inverse = constant(np.asarray(1 / y.data, y.dtype))
-    q = s.mul(x, inverse)
-    made = s.mul(q, y)
-    (q_high, q_low), (y_high, y_low) = _halves(s, q), _halves(s, y)
-    error = s.sub(s.mul(q_high, y_high), made)
-    for left, right in ((q_high, y_low), (q_low, y_high), (q_low, y_low)):
-        error = s.add(error, s.mul(left, right))
-    remainder = s.sub(s.sub(x, made), error)
-    return s.add(q, s.mul(remainder, inverse))
-
-
-def _halves(s: Scope, x: Array) -> tuple[Array, Array]:
-    """Split x into two values of 12 bits whose sum is x (Veltkamp's splitting)."""
-    scaled = s.mul(x, 4097)
-    high = s.sub(scaled, s.sub(scaled, x))
-    return high, s.sub(x, high)
 
 
 # -- products --------------------------------------------------------------------------------------
@@ -237,7 +211,7 @@ def scaled_sums(n: Node, sums: Array, scales: Sequence[Array], index: int, axis:
     """
     s, zero = n.scope, n.optional(index + 1)
     shape = [1] * sums.rank
-    factor = divided_once(s, factor_of(s, scales), layout.reshape(s, n.array(index), (1,)))
+    factor = quotient(s, factor_of(s, scales), layout.reshape(s, n.array(index), (1,)))
     shape[axis] = factor.size
     numbers = s.mul(s.cast(sums, FLOAT32), layout.reshape(s, factor, shape))
     held = None if zero is None else layout.reshape(s, zero, ())
@@ -252,7 +226,7 @@ def factor_of(s: Scope, scales: Sequence[Array]) -> Array:
     return made
 
 
-def divided_once(s: Scope, a: Array, b: Array) -> Array:
+def quotient(s: Scope, a: Array, b: Array) -> Array:
     """Divide numbers of FP32; known ones as onnxruntime does, in one step."""
     if a.data is not None and b.data is not None:
         return constant(np.asarray(a.data / b.data, FLOAT32))
