@@ -85,11 +85,11 @@ def with_zero_point(s: Scope, a: Array, zero: int = 0) -> tuple[Array, int]:
 def _of_bytes(s: Scope, a: Array, b: Array, zeros: Zeros) -> Array:
     left, left_zero = with_zero_point(s, a, zeros[0])
     right, right_zero = with_zero_point(s, b, zeros[1])
-    zeros = {
+    points = {
         "a_zp": s.value(constant([left_zero], np.int8)),
         "b_zp": s.value(constant([right_zero], np.int8)),
     }
-    return s.apply("matmul", [left, right], INT32, **zeros)
+    return s.apply("matmul", [left, right], INT32, **points)
 
 
 def _by_elements(s: Scope, a: Array, b: Array) -> Array:

@@ -8,6 +8,7 @@ from tosa_convert.frontends.onnx.node import Rule
 from tosa_convert.frontends.onnx.rules import (
     basic,
     casts,
+    control_flow,
     elementwise,
     indexing,
     linear_models,
@@ -31,6 +32,7 @@ from tosa_convert.frontends.onnx.rules import (
 RULES: Final[dict[str, Rule]] = {
     **basic.RULES,
     **casts.RULES,
+    **control_flow.RULES,
     **elementwise.RULES,
     **indexing.RULES,
     **linear_models.RULES,
@@ -48,11 +50,15 @@ RULES: Final[dict[str, Rule]] = {
     **spectral.RULES,
     **tokens.RULES,
     **trees.RULES,
+    **{
+        kind: quantized.with_dequantised_weights(products.RULES[kind])
+        for kind in quantized.PRODUCTS
+    },
 }
-for _kind in ("Conv", "Gemm", "MatMul"):
-    RULES[_kind] = quantized.with_dequantised_weights(RULES[_kind])
 #: Of com.microsoft.
 MICROSOFT: Final[dict[str, Rule]] = microsoft.RULES
 #: Rules that take known operands themselves: they move elements without a copy, or keep what is
 #: quantised. Other operators of known operands are computed by onnx.
-OWN: Final[frozenset[str]] = basic.OWN | indexing.OWN | movement.OWN | products.OWN | quantized.OWN
+OWN: Final[frozenset[str]] = (
+    basic.OWN | control_flow.OWN | indexing.OWN | movement.OWN | products.OWN | quantized.OWN
+)

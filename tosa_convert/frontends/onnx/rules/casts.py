@@ -20,6 +20,7 @@ from tosa_convert.frontends.lowering.scope import (
     is_small,
 )
 from tosa_convert.frontends.onnx.node import Node, Rule
+from tosa_convert.frontends.onnx.rules import few_bits
 
 #: Types of 8 bits -> their greatest number.
 FP8: Final = {
@@ -36,6 +37,8 @@ def cast(s: Scope, a: Array, dtype: Any, *, saturates: bool = True) -> Array:
         return a
     if target.kind in "OSU" or np.dtype(a.dtype).kind in "OSU":
         raise NotLowered("TOSA has tensors of numbers only, not text")
+    if few_bits.is_few_bits(target) or few_bits.is_few_bits(a.dtype):
+        return few_bits.cast(s, a, target)
     if target in FP8:
         return _to_fp8(s, a, target, saturates)
     if a.dtype in FP8 and not is_float(target):
@@ -75,6 +78,8 @@ def _cast_like(n: Node) -> Array:
 def _bit_cast(n: Node) -> Array:
     target = n.walk.dtype(int(n.get("to")))
     a = n.array(0)
+    if np.dtype(a.dtype).itemsize != target.itemsize:
+        raise NotLowered(f"{a.dtype} and {target} do not have the same number of bits")
     if a.data is not None:
         return Array(target, a.shape, a.data.view(target))
     if a.dtype == BOOL:

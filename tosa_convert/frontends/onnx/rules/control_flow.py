@@ -19,9 +19,18 @@ from tosa_convert.frontends.lowering.scope import (
     constant,
     whole_data,
 )
-from tosa_convert.frontends.onnx.node import Item, Items, Maybe, Names, Node, Rule, place
+from tosa_convert.frontends.onnx.node import (
+    Item,
+    Items,
+    Maybe,
+    Names,
+    Node,
+    Rule,
+    Stop,
+    outer_names,
+    place,
+)
 from tosa_convert.frontends.onnx.rules.movement import empty, part_of
-from tosa_convert.frontends.onnx.walk import Stop, outer_names
 
 _INT64: Final = np.dtype(np.int64)
 #: Iterations of which each is lowered on its own; a loop of more is WHILE_LOOP, if it can be.
@@ -67,7 +76,8 @@ def _captured(n: Node, graphs: Sequence[Any]) -> dict[str, Array]:
 
 def _branch(n: Node, graph: Any, captured: Sequence[str]) -> control_flow.Branch:
     def branch(scope: Scope, operands: Sequence[Array]) -> list[Array]:
-        inner: Names = ChainMap(dict(zip(captured, operands, strict=True)), n.names)  # type: ignore[arg-type]
+        held: dict[str, Item] = dict(zip(captured, operands, strict=True))
+        inner: Names = ChainMap(held, n.names)
         return _arrays(n.run(graph, [], scope, inner))
 
     return branch
@@ -145,8 +155,8 @@ def _while(n: Node, trips: Array | None, condition: Array | None) -> list[Array]
         return [scope.both(made, scope.greater(given[-1], index))]
 
     def body(scope: Scope, inner: Sequence[Array], given: Sequence[Array]) -> list[Array]:
-        held = dict(zip(names, given, strict=False))
-        outer: Names = ChainMap(held, n.names)  # type: ignore[arg-type]
+        held: dict[str, Item] = dict(zip(names, given, strict=False))
+        outer: Names = ChainMap(held, n.names)
         index = converted(scope, layout.reshape(scope, inner[0], ()), _INT64)
         arguments = [index, layout.reshape(scope, inner[1], ()), *inner[2 : 2 + len(carried)]]
         made = _arrays(n.run(graph, arguments, scope, outer))
@@ -244,8 +254,8 @@ def _scan_loop(
         return [scope.greater(length, layout.reshape(scope, inner[0], ()))]
 
     def body(scope: Scope, inner: Sequence[Array], given: Sequence[Array]) -> list[Array]:
-        held = dict(zip(names, given[len(columns) :], strict=True))
-        outer: Names = ChainMap(held, n.names)  # type: ignore[arg-type]
+        held: dict[str, Item] = dict(zip(names, given[len(columns) :], strict=True))
+        outer: Names = ChainMap(held, n.names)
         index = inner[0]
         last = scope.sub(length - 1, index)
         rows = [

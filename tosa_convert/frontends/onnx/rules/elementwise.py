@@ -88,7 +88,7 @@ def divided(s: Scope, a: Array, b: Array) -> Array:
             return constant(a.data / b.data)
     if b.number() == 1:
         return arithmetic.mul(s, a, b)
-    if is_float(a.dtype) or is_unsigned(a.dtype) and not is_small(a.dtype):
+    if is_float(a.dtype) or (is_unsigned(a.dtype) and not is_small(a.dtype)):
         return arithmetic.div(s, a, b)
     if is_small(a.dtype):
         return s.narrowed(s.elementwise("intdiv", s.widened(a), s.widened(b)), a.dtype)
@@ -109,11 +109,11 @@ def _modulo(n: Node) -> Array:
     rest = s.sub(x, s.mul(s.elementwise("intdiv", x, y), y))
     if not n.get("fmod", 0) and not is_unsigned(a.dtype):
         if y.data is not None and (y.data > 0).all():
-            rest = s.select(s.greater(0, rest), s.add(rest, y), rest)
+            rest = s.add(rest, s.select(s.greater(0, rest), y, 0))
         else:
             signs = s.elementwise("logical_xor", s.greater(0, rest), s.greater(0, y))
             moved = s.both(signs, s.negation(s.equal(rest, 0)))
-            rest = s.select(moved, s.add(rest, y), rest)
+            rest = s.add(rest, s.select(moved, y, 0))
     return s.narrowed(rest, a.dtype) if is_small(a.dtype) else rest
 
 
@@ -370,7 +370,7 @@ RULES: Final[dict[str, Rule]] = {
     "Max": _extreme_of_all("maximum"),
     "Mean": _mean,
     "Min": _extreme_of_all("minimum"),
-    "Mish": _unary(activations.mish),
+    "Mish": _fp32(activations.mish),
     "Mod": _modulo,
     "Mul": _binary(arithmetic.mul),
     "Neg": _unary(_negated),

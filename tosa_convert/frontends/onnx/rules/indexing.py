@@ -40,7 +40,9 @@ def positive(s: Scope, index: Array, size: int) -> Array:
     if index.data is not None:
         data = index.data.astype(np.int64)
         return Array(INT32, index.shape, np.where(data < 0, data + size, data).astype(np.int32))
-    made = index32(s, index)
+    # Those that count from the end are negative, and all are within the array.
+    made = s.cast(index, INT32) if index.dtype == _INT64 else index32(s, index)
+    made.limits = index.limits
     if made.limits is not None and made.limits[0] >= 0:
         return made
     return s.select(s.greater(0, made), s.add(made, size), made)
@@ -105,7 +107,8 @@ def _flat_places(s: Scope, index: Array, shape: Sequence[int], axis: int) -> Arr
     others = np.zeros((1,) * len(shape), np.int32)
     for k, stride in enumerate(strides):
         if k != axis:
-            others = others + offsets(index.shape[k], len(shape), k).data * np.int32(stride)
+            line = np.arange(index.shape[k], dtype=np.int32) * stride
+            others = others + line.reshape([-1 if at == k else 1 for at in range(len(shape))])
     return s.add(made, constant(others.astype(np.int32))) if others.any() else made
 
 
@@ -115,9 +118,8 @@ def _gather_elements(n: Node) -> Array:
     if a.data is not None and index.data is not None:
         known = whole_data(index).astype(np.int64)
         known = np.where(known < 0, known + a.shape[axis], known)
-        kept = whole_data(a)[
-            tuple(slice(0, None if k == axis else m) for k, m in enumerate(index.shape))
-        ]
+        ends = [None if k == axis else size for k, size in enumerate(index.shape)]
+        kept = whole_data(a)[tuple(slice(0, end) for end in ends)]
         return constant(np.take_along_axis(kept, known, axis))
     same = [k for k in range(a.rank) if k != axis and a.shape[k] != index.shape[k]]
     rows = as_rows(s, a)

@@ -31,10 +31,8 @@ def empty(dtype: Any, shape: Sequence[int]) -> Array:
 
 def _axes(n: Node, rank: int, index: int, since: int = 13) -> list[int] | None:
     """Return the axes of an attribute, or since an opset of an operand; None if there are none."""
-    if n.since < since:
-        given = n.get("axes")
-    else:
-        given = n.ints(index) if n.has(index) else None
+    operand = n.ints(index) if n.since >= since and n.has(index) else None
+    given = n.get("axes") if n.since < since else operand
     return None if given is None else [place(int(axis), rank) for axis in given]
 
 
@@ -164,10 +162,7 @@ def _concat(n: Node) -> Array:
 
 def _pad(n: Node) -> Array:
     s, a = n.scope, n.array(0)
-    if n.since < 2:
-        pads = list(n.get("paddings"))
-    else:
-        pads = list(n.get("pads")) if n.since < 11 else n.ints(1)
+    pads = n.ints(1) if n.since >= 11 else list(n.get("pads" if n.since >= 2 else "paddings"))
     axes = [place(axis, a.rank) for axis in n.ints(3)] if n.has(3) else list(range(a.rank))
     low, high = [0] * a.rank, [0] * a.rank
     for axis, before, after in zip(axes, pads[: len(axes)], pads[len(axes) :], strict=True):
@@ -187,7 +182,11 @@ def _pad(n: Node) -> Array:
 def padded_by_its_own(
     s: Scope, a: Array, low: Sequence[int], high: Sequence[int], mode: str
 ) -> Array:
-    """Pad by elements of the array itself: "reflect", "edge" or "wrap"."""
+    """Pad by elements of the array itself: "reflect", "edge" or "wrap"; negative pads come first."""
+    starts = [max(0, -n) for n in low]
+    stops = [size - max(0, -n) for size, n in zip(a.shape, high, strict=True)]
+    a = part_of(s, a, starts, stops)
+    low, high = ([max(0, n) for n in side] for side in (low, high))
     for axis, (before, after) in enumerate(zip(low, high, strict=True)):
         if not before and not after:
             continue
@@ -227,10 +226,7 @@ def _space_to_depth(n: Node) -> Array:
     batch, channels, height, width = a.shape
     rows, columns = height // size, width // size
     parts = (batch, channels, rows, size, columns, size)
-    if n.get("mode", "DCR") == "CRD":
-        order = (0, 1, 3, 5, 2, 4)
-    else:
-        order = (0, 3, 5, 1, 2, 4)
+    order = (0, 1, 3, 5, 2, 4) if n.get("mode", "DCR") == "CRD" else (0, 3, 5, 1, 2, 4)
     moved = layout.transpose(s, layout.reshape(s, a, parts), order)
     return layout.reshape(s, moved, (batch, channels * size**2, rows, columns))
 
@@ -280,7 +276,7 @@ def _range(n: Node) -> Array:
 def _eye_like(n: Node) -> Array:
     a = n.array(0)
     dtype = n.walk.dtype(int(n.get("dtype"))) if n.get("dtype") is not None else a.dtype
-    return constant(np.eye(*a.shape, k=int(n.get("k", 0)), dtype=np.float64).astype(dtype))
+    return constant(np.eye(a.shape[0], a.shape[1], int(n.get("k", 0))).astype(dtype))
 
 
 def _center_crop_pad(n: Node) -> Array:

@@ -122,17 +122,17 @@ def _by_operators(s: Scope, a: Array, g: _Geometry, counts_padding: bool) -> Arr
                 return None  # The last window counts some of what it has beyond the array.
         if not counts_padding and (low >= g.kernel[k] or g.ends[k] >= g.kernel[k]):
             return None
-    low, high = [0] * a.rank, [0] * a.rank
+    first, last = [0] * a.rank, [0] * a.rank
     inside = [(low_k, end) for (low_k, _), end in zip(g.padding, g.ends, strict=True)]
     for k, (before, after) in enumerate(inside):
         is_added = counts_padding and any(g.padding[k])
-        low[2 + k] = before if is_added else 0
-        high[2 + k] = after if is_added or after < 0 else 0
+        first[2 + k] = before if is_added else 0
+        last[2 + k] = after if is_added or after < 0 else 0
         inside[k] = (0, 0) if is_added else (before, max(after, 0))
-    a = layout.pad(s, a, low, high, constant(np.zeros((), a.dtype)))
+    a = layout.pad(s, a, first, last, constant(np.zeros((), a.dtype)))
     count = len(g.kernel)
-    for first in range(0, count, 2):
-        axes = list(range(first, min(first + 2, count)))
+    for start in range(0, count, 2):
+        axes = list(range(start, min(start + 2, count)))
         if all(g.kernel[k] == g.strides[k] == 1 and inside[k] == (0, 0) for k in axes):
             continue
         a = _averaged(s, a, axes, g, inside)

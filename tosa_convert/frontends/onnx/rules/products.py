@@ -12,6 +12,7 @@ from tosa_convert.frontends.lowering import layout
 from tosa_convert.frontends.lowering.arithmetic import mul
 from tosa_convert.frontends.lowering.products import (
     Window,
+    Zeros,
     conv_general_dilated,
     dot_general,
     product,
@@ -32,9 +33,7 @@ from tosa_convert.frontends.onnx.rules.elementwise import added, ranked
 _MOST_ROWS: Final = 3
 
 
-def matmul(
-    s: Scope, a: Array, b: Array, dtype: Any = None, zeros: tuple[int, int] = (0, 0)
-) -> Array:
+def matmul(s: Scope, a: Array, b: Array, dtype: Any = None, zeros: Zeros = (0, 0)) -> Array:
     """Multiply matrices as numpy does, with its broadcasting.
 
     dtype: the type of the result. zeros: the zero points of bytes.
@@ -125,7 +124,7 @@ def convolved(
     weight: Array,
     bias: Array | None,
     dtype: Any,
-    zeros: tuple[int, int] = (0, 0),
+    zeros: Zeros = (0, 0),
 ) -> Array:
     """Convolve by the attributes of a node. zeros: the zero points of bytes."""
     kernel = weight.shape[2:]
@@ -310,10 +309,8 @@ def _determinant(n: Node) -> Array:
         for index, first in enumerate(rows[0]):
             minor = [[*row[:index], *row[index + 1 :]] for row in rows[1:]]
             term = s.mul(first, expanded(minor)) if minor else first
-            if total is None:
-                total = term
-            else:
-                total = s.sub(total, term) if index % 2 else s.add(total, term)
+            combine = s.sub if index % 2 else s.add
+            total = term if total is None else combine(total, term)
         assert total is not None
         return total
 

@@ -21,7 +21,7 @@ from tosa_convert.frontends.lowering.scope import (
     constant,
     is_float,
 )
-from tosa_convert.frontends.onnx.node import Node, Rule, place
+from tosa_convert.frontends.onnx.node import ByDefinition, Item, Node, Rule, place
 
 #: Reduces an array along axes, whose sizes become 1.
 Reduction = Callable[[Scope, Array, Sequence[int]], Array]
@@ -276,12 +276,23 @@ def likelihood_loss(n: Node, scores: Array, labels: Array, weights: Array | None
         return made
     if weights is None and ignored is None:
         return s.mul(made, 1 / loss.size)
-    share = total(s, s.select(hit, *s.aligned([factor, np.zeros((), scores.dtype)[()]])), [1])
+    share = total(s, s.select(hit, factor, 0), [1])
     count = layout.reshape(s, total(s, share, list(range(share.rank))), ())
     return s.mul(made, s.elementwise("reciprocal", count))
 
 
+def _attention(n: Node) -> Item:
+    """Refuse what ONNX defines in another order than onnxruntime computes it."""
+    if n.get("softcap", 0.0) and (n.has(3) or n.get("is_causal", 0)):
+        raise NotLowered(
+            "onnxruntime caps the scores before the mask is added, and ONNX's definition after it: "
+            "write it with MatMul, Tanh and Softmax in the order that is meant"
+        )
+    raise ByDefinition
+
+
 RULES: Final[dict[str, Rule]] = {
+    "Attention": _attention,
     "BatchNormalization": _batch,
     "CumProd": _cumulative("mul", lambda n: n.number(1), 1),
     "CumSum": _cumulative("add", lambda n: n.number(1), 0),
