@@ -37,7 +37,7 @@ _CUBIC: Final = (
 class _Neighbours(NamedTuple):
     """The neighbours of positions along an axis: their indices and weights, [batch, count, number]."""
 
-    index: Array
+    place: Array
     weight: Array | None
 
 
@@ -85,8 +85,8 @@ def _crossed(
     weight: Array | None = None
     for position, (axis, size) in enumerate(zip(axes, sizes, strict=True)):
         ones = [1] * len(axes)
-        ones[position] = axis.index.shape[2]
-        index = layout.reshape(s, axis.index, (*axis.index.shape[:2], *ones))
+        ones[position] = axis.place.shape[2]
+        index = layout.reshape(s, axis.place, (*axis.place.shape[:2], *ones))
         index = index if math.prod(sizes) < _EXACT else s.cast(index, INT32)
         place = index if place is None else s.add(s.mul(place, size), index)
         if axis.weight is not None:

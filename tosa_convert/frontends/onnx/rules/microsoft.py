@@ -93,7 +93,7 @@ def _fused_matmul(n: Node) -> Array:
         if whole:
             order[-2:] = order[-2:][::-1]
         operands[index] = layout.transpose(n.scope, operands[index], order)
-    made = matmul(n.scope, *operands)
+    made = matmul(n.scope, operands[0], operands[1])
     return activations.scaled(n.scope, made, n.get("alpha", 1.0))
 
 
