@@ -222,14 +222,14 @@ def sign(s: Scope, a: Array) -> Array:
     return s.narrowed(made, a.dtype) if is_small(a.dtype) else made
 
 
-def with_zero_point(s: Scope, a: Array) -> tuple[Array, int]:
-    """Return bytes as INT8, and their zero point: uint8 is INT8 with the zero point -128."""
+def with_zero_point(s: Scope, a: Array, zero: int = 0) -> tuple[Array, int]:
+    """Return bytes as INT8, and their zero point: uint8 is INT8 with one that is 128 less."""
     if a.dtype == np.int8:
-        return a, 0
+        return a, zero
     if a.data is not None:
         shifted = (a.data.astype(np.int16) - 128).astype(np.int8)
-        return Array(np.dtype(np.int8), a.shape, shifted), -128
-    return s.elementwise("bitwise_xor", s.viewed(a, np.int8), -128), -128
+        return Array(np.dtype(np.int8), a.shape, shifted), zero - 128
+    return s.elementwise("bitwise_xor", s.viewed(a, np.int8), -128), zero - 128
 
 
 # -- division ------------------------------------------------------------------------------------

@@ -93,6 +93,16 @@ def offsets(size: int, rank: int, axis: int) -> Array:
     return constant(np.arange(size, dtype=np.int32).reshape(shape))
 
 
+def rows_of_batches(s: Scope, table: Array, index: Array) -> Array:
+    """Return rows [N, W, C] of tables [N, K, C] at indices [N, W]: GATHER."""
+    if table.data is not None and index.data is not None:
+        places = np.broadcast_to(index.data, index.shape)[:, :, None].astype(np.int64)
+        return constant(np.take_along_axis(np.broadcast_to(table.data, table.shape), places, 1))
+    held = as_rows(s, table)
+    whole = s.array(s.whole(held), held.dtype)
+    return from_rows(s, s.apply("gather", [whole, index], held.dtype), table.dtype)
+
+
 def rows_at(s: Scope, table: Array, index: Array) -> Array:
     """Return rows [W, C] of a table [K, C]."""
     rows, columns = table.shape
@@ -395,6 +405,11 @@ def _written(
     return (
         _latest(s, table, index, rows) if word == "set" else _by_rows(s, table, index, rows, word)
     )
+
+
+def combined_rows(s: Scope, table: Array, index: Array, rows: Array, word: str) -> Array:
+    """Write rows [W, C] into a table [K, C], or combine them, at indices that may be equal."""
+    return _written(s, table, index, rows, word, False)
 
 
 def _unique(s: Scope, table: Array, index: Array, rows: Array, word: str) -> Array:
