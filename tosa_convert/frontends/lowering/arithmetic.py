@@ -222,14 +222,14 @@ def sign(s: Scope, a: Array) -> Array:
     return s.narrowed(made, a.dtype) if is_small(a.dtype) else made
 
 
-def with_zero_point(s: Scope, a: Array) -> tuple[Array, int]:
-    """Return bytes as INT8, and their zero point: uint8 is INT8 with the zero point -128."""
+def with_zero_point(s: Scope, a: Array, zero: int = 0) -> tuple[Array, int]:
+    """Return bytes as INT8, and their zero point: uint8 is INT8 with one that is 128 less."""
     if a.dtype == np.int8:
-        return a, 0
+        return a, zero
     if a.data is not None:
         shifted = (a.data.astype(np.int16) - 128).astype(np.int8)
-        return Array(np.dtype(np.int8), a.shape, shifted), -128
-    return s.elementwise("bitwise_xor", s.viewed(a, np.int8), -128), -128
+        return Array(np.dtype(np.int8), a.shape, shifted), zero - 128
+    return s.elementwise("bitwise_xor", s.viewed(a, np.int8), -128), zero - 128
 
 
 # -- division ------------------------------------------------------------------------------------
@@ -265,7 +265,8 @@ def _shift_of(b: Array) -> int:
     """Return the exponent of a constant power of 2."""
     number = b.number()
     if number is None or number == 0 or int(number) & (int(number) - 1):
-        reason = f"TOSA does not divide {b.dtype}, except by a power of 2"
+        bits = 8 * np.dtype(b.dtype).itemsize
+        reason = f"TOSA does not divide unsigned integers of {bits} bits, except by a power of 2"
         raise NotLowered(reason, _CAST)
     return int(number).bit_length() - 1
 

@@ -93,6 +93,16 @@ def offsets(size: int, rank: int, axis: int) -> Array:
     return constant(np.arange(size, dtype=np.int32).reshape(shape))
 
 
+def rows_of_batches(s: Scope, table: Array, index: Array) -> Array:
+    """Return rows [N, W, C] of tables [N, K, C] at indices [N, W]: GATHER."""
+    if table.data is not None and index.data is not None:
+        places = np.broadcast_to(index.data, index.shape)[:, :, None].astype(np.int64)
+        return constant(np.take_along_axis(np.broadcast_to(table.data, table.shape), places, 1))
+    held = as_rows(s, table)
+    whole = s.array(s.whole(held), held.dtype)
+    return from_rows(s, s.apply("gather", [whole, index], held.dtype), table.dtype)
+
+
 def rows_at(s: Scope, table: Array, index: Array) -> Array:
     """Return rows [W, C] of a table [K, C]."""
     rows, columns = table.shape

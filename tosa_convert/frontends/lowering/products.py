@@ -33,6 +33,8 @@ _MOST_FOLDED: Final = 1 << 16
 _BYTES: Final = (np.dtype(np.int8), np.dtype(np.uint8))
 
 
+#: The zero points of bytes that are multiplied.
+Zeros = tuple[int, int]
 #: The dimensions of both operands.
 Pair = tuple[Sequence[int], Sequence[int]]
 
@@ -54,15 +56,15 @@ def dot_general(s: Scope, a: Array, b: Array, numbers: tuple[Pair, Pair], dtype:
     return layout.reshape(s, made, (*batches, *rows, *columns))
 
 
-def product(s: Scope, a: Array, b: Array, dtype: Any) -> Array:
+def product(s: Scope, a: Array, b: Array, dtype: Any, zeros: Zeros = (0, 0)) -> Array:
     """Multiply matrices, [N, H, C] and [N, C, W] to [N, H, W].
 
-    dtype: the element type of the result.
+    dtype: the element type of the result. zeros: the zero points of bytes.
     """
     if a.data is not None and b.data is not None and _is_folded(a, b, dtype):
-        return _of_constants(a, b, dtype)
+        return _of_constants(a, b, dtype, zeros)
     if a.dtype in _BYTES and b.dtype in _BYTES:
-        return converted(s, _of_bytes(s, a, b), dtype)
+        return converted(s, _of_bytes(s, a, b, zeros), dtype)
     if is_float(a.dtype) and is_float(b.dtype):
         if a.dtype != b.dtype:
             a, b = converted(s, a, FLOAT32), converted(s, b, FLOAT32)
@@ -83,20 +85,24 @@ def _is_folded(a: Array, b: Array, dtype: Any) -> bool:
     return bool(made <= max(_MOST_FOLDED, 2 * held))
 
 
-def _of_constants(a: Array, b: Array, dtype: Any) -> Array:
+def _of_constants(a: Array, b: Array, dtype: Any, zeros: Zeros) -> Array:
     kind: Any = np.float64 if is_float(a.dtype) or is_float(b.dtype) else np.int64
+    left, right = (
+        whole_data(item).astype(kind) - zero for item, zero in zip((a, b), zeros, strict=True)
+    )
     with np.errstate(all="ignore"):
-        made = np.matmul(whole_data(a).astype(kind), whole_data(b).astype(kind))
+        made = np.matmul(left, right)
     return constant(made.astype(dtype))
 
 
-def _of_bytes(s: Scope, a: Array, b: Array) -> Array:
-    (left, left_zero), (right, right_zero) = with_zero_point(s, a), with_zero_point(s, b)
-    zeros = {
+def _of_bytes(s: Scope, a: Array, b: Array, zeros: Zeros) -> Array:
+    left, left_zero = with_zero_point(s, a, zeros[0])
+    right, right_zero = with_zero_point(s, b, zeros[1])
+    points = {
         "a_zp": s.value(constant([left_zero], np.int8)),
         "b_zp": s.value(constant([right_zero], np.int8)),
     }
-    return s.apply("matmul", [left, right], INT32, **zeros)
+    return s.apply("matmul", [left, right], INT32, **points)
 
 
 def _by_elements(s: Scope, a: Array, b: Array) -> Array:
@@ -118,13 +124,15 @@ _MOST_DIMENSIONS: Final = 3
 class Window:
     """What a convolution does along its spatial dimensions: one number, or pair, for each.
 
-    spread: the distance of the input's elements, with zeros between them.
+    spread: the distance of the input's elements, with zeros between them. zeros: the zero points of
+    an input and of filters of bytes.
     """
 
     strides: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]
     spread: tuple[int, ...]
     dilation: tuple[int, ...]
+    zeros: Zeros = (0, 0)
 
 
 #: The batch and the channels of an array, or the channels of filters, then the spatial dimensions.
@@ -144,7 +152,7 @@ def conv_general_dilated(
 ) -> Array:
     """Convolve. layouts: of the input, the filters (output channels first) and the result.
 
-    bias: a number for each output channel.
+    bias: a number for each output channel, of the type of the result.
     """
     count = len(window.strides)
     if count > _MOST_DIMENSIONS:
@@ -180,6 +188,7 @@ def _two_dimensional(
             ((0, 0),) * missing + window.padding,
             ones + window.spread,
             ones + window.dilation,
+            window.zeros,
         ),
     )
 
@@ -271,7 +280,8 @@ def _depthwise(s: Scope, a: Array, weight: Array, window: Window, bias: Array | 
 
 def _attributes(window: Window) -> dict[str, Any]:
     pads = [n for pair in window.padding for n in pair]
-    return {"pad": pads, "stride": window.strides, "dilation": window.dilation}
+    attributes = {"pad": pads, "stride": window.strides, "dilation": window.dilation}
+    return attributes | ({"zeros": window.zeros} if any(window.zeros) else {})
 
 
 def _fitted(s: Scope, a: Array, kernel: Sequence[int], window: Window) -> tuple[Array, Window]:
@@ -350,7 +360,9 @@ def _operator(
     if a.dtype.itemsize != 1 or weight.dtype.itemsize != 1:
         reason = f"TOSA's convolutions do not take {a.dtype} with filters of {weight.dtype}"
         raise NotLowered(reason, "convolve int8 with preferred_element_type=int32, or float32")
-    (held, zero), (filters, filter_zero) = with_zero_point(s, a), with_zero_point(s, weight)
+    of_input, of_filters = attributes.pop("zeros", (0, 0))
+    held, zero = with_zero_point(s, a, of_input)
+    filters, filter_zero = with_zero_point(s, weight, of_filters)
     zeros = {
         "input_zp": s.value(constant([zero], np.int8)),
         "weight_zp": s.value(constant([filter_zero], np.int8)),

@@ -72,7 +72,7 @@ def by_operator(s: Scope, a: Array, axes: Sequence[int], name: str, keep: bool =
     # A dimension at a time needs no RESHAPE, which may hide the layout of an image.
     ways = [(sizes, reduced), own] if result == () else [own, (sizes, reduced)]
     if a.rank <= layout.MOST_DIMENSIONS:
-        sizes, reduced = min(ways, key=lambda way: _count(a, *way, result))
+        sizes, reduced = min(ways, key=lambda way: _count(a, way[0], way[1], result))
     value = s.whole(layout.reshape(s, a, sizes))
     for axis in reduced:
         value = getattr(s.builder, name)(value, axis=axis)

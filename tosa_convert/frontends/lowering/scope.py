@@ -31,6 +31,8 @@ _CARRIERS: Final = {
         name: np.dtype(getattr(ml_dtypes, name))
         for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2")
     },
+    # TOSA's CAST takes no integers of fewer bits than 8.
+    **{name: np.dtype(np.int8) for name in ("int2", "int4", "uint2", "uint4")},
 }
 _ADVICE: Final = {
     "float64": "compute in float32: leave jax_enable_x64 off, or cast the arguments",
@@ -214,7 +216,9 @@ class Scope:
         if array.value is not None:
             return array.value
         assert array.data is not None
-        return self._constant(array.data.view(carrier(array.dtype)))
+        kind = carrier(array.dtype)
+        is_few_bits = np.dtype(array.dtype).kind == "V" and kind == np.int8
+        return self._constant(array.data.astype(kind) if is_few_bits else array.data.view(kind))
 
     def whole(self, array: Array) -> Value:
         """Return the value of the program that has all elements of an array."""
