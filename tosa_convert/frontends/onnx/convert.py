@@ -21,6 +21,7 @@ from torch_mlir.extras import onnx_importer
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.write import save
+from tosa_convert.frontends.onnx.cut import cutter_of
 from tosa_convert.frontends.onnx.decompose import decompose, decompose_first, opset_of
 from tosa_convert.frontends.onnx.few_bits import hold_in_bytes
 from tosa_convert.frontends.onnx.fold import fold_with_onnxruntime
@@ -83,11 +84,15 @@ def lower(request: Request, folder: Path) -> Interface:
     if request.input_shapes:
         set_shapes(model, request.input_shapes)
     _name_operators(model)
-    if _IS_DIRECT and not request.partial:
-        found = lower_graph(model, weights, request.narrow)
+    if _IS_DIRECT:
+        cut = cutter_of(infer(model)) if request.partial else None
+        found = lower_graph(model, weights, request.narrow, cut)
         if found.graph is not None:
             save(found.graph, folder / PROGRAM_FILE, "mlirbc")
-            return Interface(inputs=inputs, outputs=outputs, remarks=remarks)
+            interface = Interface(inputs=inputs, outputs=outputs, remarks=remarks)
+            if cut is not None:
+                cut.add_to(interface)
+            return interface
         log.debug("by way of torch-mlir: %s", found.problems)
     cutter = Cutter() if request.partial else None
     try:
