@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import logging
 import math
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -58,8 +57,6 @@ _CONSTANTS_ALONE: Final = 4
 #: The greatest numbers of the types of CLAMP.
 _GREATEST: Final = {"f32": 3.4028234663852886e38, "f16": 65504.0, "bf16": 3.3895313892515355e38}
 log: Final = logging.getLogger(__name__)
-#: Whether models are lowered by the walk where it has all of their operators.
-_IS_DIRECT: Final = bool(os.environ.get("TOSA_CONVERT_ONNX_WALK"))
 _TO_BACKEND: Final = "builtin.module(torch-onnx-to-torch-backend-pipeline)"
 
 
@@ -84,16 +81,15 @@ def lower(request: Request, folder: Path) -> Interface:
     if request.input_shapes:
         set_shapes(model, request.input_shapes)
     _name_operators(model)
-    if _IS_DIRECT:
-        cut = cutter_of(infer(model)) if request.partial else None
-        found = lower_graph(model, weights, request.narrow, cut)
-        if found.graph is not None:
-            save(found.graph, folder / PROGRAM_FILE, "mlirbc")
-            interface = Interface(inputs=inputs, outputs=outputs, remarks=remarks)
-            if cut is not None:
-                cut.add_to(interface)
-            return interface
-        log.debug("by way of torch-mlir: %s", found.problems)
+    cut = cutter_of(infer(model)) if request.partial else None
+    found = lower_graph(model, weights, request.narrow, cut)
+    if found.graph is not None:
+        save(found.graph, folder / PROGRAM_FILE, "mlirbc")
+        interface = Interface(inputs=inputs, outputs=outputs, remarks=remarks)
+        if cut is not None:
+            cut.add_to(interface)
+        return interface
+    log.debug("by way of torch-mlir: %s", found.problems)
     cutter = Cutter() if request.partial else None
     try:
         module = lower_model(model, weights, folder, cutter=cutter)
