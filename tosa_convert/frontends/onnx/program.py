@@ -57,6 +57,8 @@ def lower_graph(
             given.append(_argument(scope, walk, info))
         except NotLowered as problem:
             walk.problems.append(Problem("an input", info.name, problem.reason, problem.advice))
+    if not graph.output:
+        walk.problems.append(Problem("the model", "", "it returns nothing"))
     if walk.problems:
         return Lowered(None, walk.problems)
     try:

@@ -50,6 +50,8 @@ _NOT_COMPUTED: Final = frozenset(
         *("Multinomial", "Dropout", "If", "Loop", "Scan", "SequenceMap"),
     )
 )
+#: Why a node stays whose rule failed: it takes what ONNX defines for granted.
+_OTHER_FORM: Final = "it does not have the operands, shapes or attributes that ONNX defines"
 _UNKNOWN: Final = "ONNX does not define it"
 
 
@@ -131,6 +133,8 @@ class Walk:
             except TosaConvertError as error:
                 first = error.findings[0]
                 found = self._left(scope, node, given, first.message, first.hint)
+            except (LookupError, ValueError, TypeError, ArithmeticError, AssertionError):
+                found = self._left(scope, node, given, _OTHER_FORM, "")
             made = zip(node.output, found, strict=False)
             names.update((name, item) for name, item in made if name)
         self._place = place
