@@ -58,6 +58,14 @@ ROWS: dict[str, tuple[Callable[..., Any], Any, Any, dict[str, int]]] = {
     ),
     "integers": (*of_selected({2: TWICE}, (X * 9).astype(np.int32)), {"RESHAPE": 2, "TILE": 1}),
     "a volume": (*of_selected({0: np.arange(6) // 2}, X[0]), {"RESHAPE": 2, "TILE": 1}),
+    "half an image": (
+        *of_selected({2: np.arange(2) * 2 + 1, 3: np.array([0, 2, 4])}),
+        {"TRANSPOSE": 2, "RESIZE": 1},
+    ),
+    "some of both": (
+        *of_selected({2: np.array([3, 3, 0]), 3: SOME}),
+        {"RESHAPE": 2, "GATHER": 1},
+    ),
     "some": (*of_selected({3: SOME}), {"RESHAPE": 2, "GATHER": 1}),
     "every other": (*of_selected({1: EVERY_OTHER}, X[0, 0]), {"RESHAPE": 2, "SLICE": 1}),
     "nothing else": (*of_selected({2: np.arange(4)}), {"IDENTITY": 1}),
