@@ -91,7 +91,6 @@ def test_every_decision_is_in_the_list(root: Path) -> None:
         assert re.findall(r"^\*\*(\w+)\.\*\*", text, re.MULTILINE) == [
             "Context",
             "Decision",
-            "Why",
             "Consequences",
         ]
 
