@@ -32,7 +32,7 @@ LINES: dict[str, int] = {
     "tosa_convert/views": 5090,
 }
 #: Words of README.md, CONTRIBUTING.md, SECURITY.md and docs/: by hand, and by regenerate.py.
-WORDS = {"words by hand": 79810, "words generated": 24100}
+WORDS = {"words by hand": 60000, "words generated": 24850}
 #: What regenerate.py writes: tables between marks; of docs/errors.md meanings and examples.
 TABLE = re.compile(r"<!-- ([\w-]+) -->\n.*?<!-- /\1 -->", re.DOTALL)
 EXAMPLE = re.compile(r"(?<=\n)(?:Exit code \d: [^\n]+\n|```text\n.*?\n```\n)", re.DOTALL)
