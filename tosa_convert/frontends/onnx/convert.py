@@ -120,9 +120,9 @@ def checked(source: Path, shown: str) -> tuple[Any, Weights]:
     except DecodeError as error:
         message = f"the ONNX model is damaged: {error}"
         raise fail("unrecognised-input", shown, message) from None
-    _settle(model)
     if not model.HasField("graph"):
         raise fail("unrecognised-input", shown, "the ONNX model is damaged: it has no graph")
+    _settle(model)
     known = onnx.defs.onnx_opset_version()
     if not 0 < opset_of(model) <= known:
         message = f"the model has operators of opset {opset_of(model)}, expected 1 to {known}"
