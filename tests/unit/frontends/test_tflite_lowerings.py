@@ -11,6 +11,16 @@ from frontends.tflite_models import OperatorRow, TensorRow, model
 
 import tosa_convert as tc
 from tosa_convert.builder import Builder
+from tosa_convert.builder.values import Value
+from tosa_convert.frontends.tflite.lowerings import sequences
+from tosa_convert.frontends.tflite.lowerings.arithmetic import (
+    fixed_point,
+    multiplier_and_shift,
+    narrow_multiplier_and_shift,
+    rounded,
+    scaled_down,
+    single,
+)
 from tosa_convert.frontends.tflite.lowerings.find import CORRECTIONS, DECOMPOSITIONS
 from tosa_convert.frontends.tflite.lowerings.lowering import Given, is_found
 from tosa_convert.frontends.tflite.read import TfliteFile, read_tflite
@@ -185,3 +195,87 @@ def test_other_forms_are_not_corrected(
     read = read_alone(operator, operands, results, **options)
     for row in CORRECTIONS[operator]:
         assert not row.find(read, read.operators[0])
+
+
+@pytest.mark.parametrize(
+    ("compute", "given", "expected"),
+    [
+        *((rounded, (number,), one) for number, one in ((0.5, 1), (-0.5, -1), (1.49, 1), (-2.5, -3))),
+        (single, (0.1,), 0.10000000149011612),
+        (fixed_point, (1.0 - 2.0**-40,), (1 << 30, 1)),
+        (fixed_point, (1.0 - 2.0**-31,), ((1 << 31) - 1, 0)),
+        (multiplier_and_shift, (0.0, 1.0), None),
+        (multiplier_and_shift, (1.0, 0.0), None),
+        (multiplier_and_shift, (3.0, 4.0), (3 << 29, 31)),
+        (multiplier_and_shift, (2.0**28, 1.0), (1 << 30, 2)),
+        (multiplier_and_shift, (2.0**29, 1.0), None),
+        (multiplier_and_shift, (2.0**-32, 1.0), (1 << 30, 62)),
+        (multiplier_and_shift, (2.0**-33, 1.0), None),
+        (narrow_multiplier_and_shift, (0.0, 1.0), None),
+        (narrow_multiplier_and_shift, (2.0**12, 1.0), (1 << 14, 2)),
+        (narrow_multiplier_and_shift, (2.0**13, 1.0), None),
+        (narrow_multiplier_and_shift, (0x40008000 * 2.0**-31, 1.0), (0x4001, 15)),
+        (narrow_multiplier_and_shift, (0x40007FFF * 2.0**-31, 1.0), (0x4000, 15)),
+        (narrow_multiplier_and_shift, (0x7FFEFFFF * 2.0**-31, 1.0), (0x7FFF, 15)),
+        (narrow_multiplier_and_shift, (0x7FFF8000 * 2.0**-31, 1.0), (0x7FFF, 15)),
+        (scaled_down, (3, 0.5), 2),
+        (scaled_down, (-3, 0.5), -1),
+        (scaled_down, (5, 0.25), 2),
+        (scaled_down, (-5, 0.25), -1),
+        (scaled_down, (-6, 0.25), -2),
+        (scaled_down, (0, 0.25), 0),
+    ],
+)  # fmt: skip
+def test_numbers_are_rounded_as_in_the_kernels(
+    compute: Callable[..., Any], given: tuple[float, ...], expected: Any
+) -> None:
+    assert compute(*given) == expected
+
+
+@pytest.mark.parametrize(
+    ("dtype", "steps", "backwards", "most"),
+    [
+        ("float32", 1, True, 4),
+        ("float32", 4, True, 32),
+        ("float32", 5, False, 32),
+        ("float32", 5, True, 32),
+        ("int32", 5, True, 32),
+        ("int8", 5, False, 32),
+        ("float32", 128, True, 1024),
+        ("float32", 129, True, 1024),
+    ],
+)
+def test_steps_are_unrolled_up_to_1024_operators(
+    dtype: str, steps: int, backwards: bool, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step combines a state with what it takes, by 8 operators; the state stays after the last."""
+    if most < sequences._UNROLLED:
+        monkeypatch.setattr(sequences, "_UNROLLED", most)
+    is_float = dtype == "float32"
+
+    def step(b: Builder, x: Value, states: Sequence[Value]) -> tuple[Value, Sequence[Value]]:
+        total = b.add(x, states[0]) if is_float else b.bitwise_xor(x, states[0])
+        for _ in range(6):
+            total = b.negate(total) if is_float else b.bitwise_not(total)
+        total = b.identity(total)
+        return total, [total]
+
+    element = dtype.replace("float", "fp")
+    b = Builder()
+    x = b.input("x", element, (steps * 2, 1, 1, 3))
+    states = [sequences.State("s", element, (2, 3), 1)]
+    b.output(sequences.run_steps(b, x, steps, states, step, backwards=backwards))
+    graph = b.graph()
+    assert tc.validate(graph) == []
+    operators = graph.main.operators
+    has_loop = any(one.spec.name == "WHILE_LOOP" for one in operators)
+    assert has_loop is (steps > 1 and 8 * steps > most)
+    assert all(len(one.inputs) <= 64 for one in operators)
+    given = np.random.default_rng(0).integers(-9, 9, (steps, 2, 1, 1, 3)).astype(dtype)
+    found = tc.run(graph, {"x": given.reshape(-1, 1, 1, 3)}, engine="numpy")
+    order = slice(None, None, -1 if backwards else 1)
+    join = np.add if is_float else np.bitwise_xor
+    sums = join.accumulate(np.concatenate([np.ones_like(given[:1]), given[order]]), axis=0)
+    (y,) = found.outputs.values()
+    np.testing.assert_array_equal(y, sums[1:][order].reshape(y.shape))
+    np.testing.assert_array_equal(found.variables["s"], sums[-1].reshape(2, 3))
