@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 import pytest
 from frontends.tflite_models import OperatorRow, TensorRow, model
+from frontends.tflite_operators.cells import both_lstms, lstm, rnn, svdf
+from frontends.tflite_operators.programs import Program
 
 import tosa_convert as tc
 from tosa_convert.builder import Builder
@@ -22,7 +25,7 @@ from tosa_convert.frontends.tflite.lowerings.arithmetic import (
     single,
 )
 from tosa_convert.frontends.tflite.lowerings.find import CORRECTIONS, DECOMPOSITIONS
-from tosa_convert.frontends.tflite.lowerings.lowering import Given, is_found
+from tosa_convert.frontends.tflite.lowerings.lowering import Given, Refused, is_found
 from tosa_convert.frontends.tflite.read import TfliteFile, read_tflite
 
 
@@ -241,6 +244,8 @@ def test_numbers_are_rounded_as_in_the_kernels(
         ("float32", 5, True, 32),
         ("int32", 5, True, 32),
         ("int8", 5, False, 32),
+        ("int16", 4, False, 32),
+        ("int16", 5, False, 32),
         ("float32", 128, True, 1024),
         ("float32", 129, True, 1024),
     ],
@@ -248,7 +253,10 @@ def test_numbers_are_rounded_as_in_the_kernels(
 def test_steps_are_unrolled_up_to_1024_operators(
     dtype: str, steps: int, backwards: bool, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each step combines a state with what it takes, by 8 operators; the state stays after the last."""
+    """Each step combines a state with what it takes, by 8 operators; the state stays after the last.
+
+    Inside of the steps, states of int16 are int32.
+    """
     if most < sequences._UNROLLED:
         monkeypatch.setattr(sequences, "_UNROLLED", most)
     is_float = dtype == "float32"
@@ -262,7 +270,8 @@ def test_steps_are_unrolled_up_to_1024_operators(
 
     element = dtype.replace("float", "fp")
     b = Builder()
-    x = b.input("x", element, (steps * 2, 1, 1, 3))
+    taken = "int32" if dtype == "int16" else element
+    x = b.input("x", taken, (steps * 2, 1, 1, 3))
     states = [sequences.State("s", element, (2, 3), 1)]
     b.output(sequences.run_steps(b, x, steps, states, step, backwards=backwards))
     graph = b.graph()
@@ -271,7 +280,8 @@ def test_steps_are_unrolled_up_to_1024_operators(
     has_loop = any(one.spec.name == "WHILE_LOOP" for one in operators)
     assert has_loop is (steps > 1 and 8 * steps > most)
     assert all(len(one.inputs) <= 64 for one in operators)
-    given = np.random.default_rng(0).integers(-9, 9, (steps, 2, 1, 1, 3)).astype(dtype)
+    given = np.random.default_rng(0).integers(-9, 9, (steps, 2, 1, 1, 3))
+    given = given.astype(taken.replace("fp", "float"))
     found = tc.run(graph, {"x": given.reshape(-1, 1, 1, 3)}, engine="numpy")
     order = slice(None, None, -1 if backwards else 1)
     join = np.add if is_float else np.bitwise_xor
@@ -279,3 +289,112 @@ def test_steps_are_unrolled_up_to_1024_operators(
     (y,) = found.outputs.values()
     np.testing.assert_array_equal(y, sums[1:][order].reshape(y.shape))
     np.testing.assert_array_equal(found.variables["s"], sums[-1].reshape(2, 3))
+
+
+def changed(program: Program, place: int, **more: Any) -> Program:
+    """Return a program whose first operator has another operand at a place."""
+    number = program.rows[0].inputs[place]
+    program.tensors[number] = replace(program.tensors[number], **more)
+    return program
+
+
+def with_option(program: Program, **options: Any) -> Program:
+    row = program.rows[0]
+    program.rows[0] = replace(row, options={**row.options, **options})
+    return program
+
+
+def with_intermediates(program: Program, count: int) -> Program:
+    row = program.rows[0]
+    program.rows[0] = replace(
+        row, intermediates=(*row.intermediates, *row.intermediates * 2)[:count]
+    )
+    return program
+
+
+SEQUENCE: Final = "UNIDIRECTIONAL_SEQUENCE_LSTM"
+INT8: Final = np.ones((5, 3), np.int8)
+#: What makes a recurrent operator one that is not decomposed -> the reason, if the user is told one.
+NOT_RECURRENT: Final[list[tuple[Program, str]]] = [
+    (with_option(lstm("LSTM", "float32"), kernel_type=1), "it is the basic kernel"),
+    (lstm(SEQUENCE, "float32", activation=0), "its activation is NONE"),
+    (lstm(SEQUENCE, "float32", activation=5), ""),
+    (changed(lstm(SEQUENCE, "float32"), 1, data=None), ""),
+    (changed(lstm(SEQUENCE, "float32"), 1, dtype="int8", data=INT8), "its inputs are FP32"),
+    (changed(lstm(SEQUENCE, "float32"), 0, dtype="int32"), ""),
+    (changed(both_lstms(), 18, data=None), ""),
+    (changed(both_lstms(), 0, dtype="int8"), ""),
+    (changed(both_lstms(), 18, dtype="int8", data=INT8), "its inputs are FP32"),
+    (with_intermediates(lstm(SEQUENCE, "int8"), 12), "its kernel computes in floating point"),
+    (with_intermediates(lstm(SEQUENCE, "int8"), 4), ""),
+    (changed(lstm(SEQUENCE, "int8"), 12, dtype="float32"), ""),
+    (changed(lstm(SEQUENCE, "int8"), 18, dtype="int16"), ""),
+    (changed(lstm(SEQUENCE, "int8"), 19, dtype="int32"), ""),
+    (changed(lstm(SEQUENCE, "int8"), 19, scales=(), zero_points=()), ""),
+    (changed(lstm(SEQUENCE, "int8"), 2, scales=(1e-30,)), ""),
+    (lstm(SEQUENCE, "int8", cell_scale=2.0**-8), ""),
+    (lstm(SEQUENCE, "int8", cell_scale=2.0**-16), ""),
+    (lstm(SEQUENCE, "int8", cell_scale=1.01 * 2.0**-11), ""),
+    (changed(rnn("RNN"), 2, data=None), ""),
+    (rnn("RNN", activation=5), ""),
+    (changed(rnn("RNN"), 0, dtype="int8"), ""),
+    (changed(rnn("RNN"), 2, dtype="int8", data=np.ones((5, 5), np.int8)), "its inputs are FP32"),
+    (changed(rnn("BIDIRECTIONAL_SEQUENCE_RNN"), 6, data=None), ""),
+    (changed(svdf("float32"), 1, data=None), ""),
+    (svdf("float32", activation=5), ""),
+    (with_option(svdf("float32"), rank=0), ""),
+    (changed(svdf("float32"), 1, dtype="int8", data=np.ones((2, 3), np.int8)), "its inputs are FP32"),
+    (changed(svdf("int8"), 4, dtype="int8"), ""),
+    (changed(svdf("int8"), 1, scales=(1e-30,)), ""),
+    (changed(svdf("int8"), 2, scales=(1e-30,)), ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(NOT_RECURRENT)))
+def test_other_recurrent_forms_are_not_decomposed(number: int) -> None:
+    program, reason = NOT_RECURRENT[number]
+    read = read_tflite(program.data())
+    found = DECOMPOSITIONS[program.operator].find(read, read.operators[0])
+    assert found is None or isinstance(found, Refused)
+    assert reason in getattr(found, "reason", "")
+    assert bool(reason) is isinstance(found, Refused)
+
+
+@pytest.mark.parametrize(("place", "zero"), [(18, -6), (19, 0)])
+def test_a_state_is_a_variable_of_a_name_of_its_own(place: int, zero: int) -> None:
+    def state(name: str, **more: Any) -> sequences.State:
+        program = changed(lstm("LSTM", "int8"), place, name=name, **more)
+        changed(program, 37 - place, name="twice")
+        read = read_tflite(program.data())
+        return sequences.find_state(read, read.operators[0], place)
+
+    dtype, size = ("int8", 5) if place == 18 else ("int16", 5)
+    assert state("mine") == sequences.State("mine", dtype, (2, size), zero)
+    for name in ("", "tfl.pseudo", "arith.constant", "twice"):
+        assert state(name).name == f"lstm_0_state_{place}"
+    with pytest.raises(ValueError, match=f"operand {place} is not a variable"):
+        state("mine", is_variable=False)
+
+
+def test_diagonal_weights_are_those_of_a_matrix() -> None:
+    diagonal = np.arange(1, 6, dtype=np.float32)
+    graphs = []
+    for weights in (diagonal, np.diag(diagonal)):
+        program = lstm("LSTM", "float32")
+        for place in (5, 6, 7, 8):
+            changed(program, place, shape=weights.shape, data=weights)
+        read = read_tflite(program.data())
+        operator = read.operators[0]
+        facts = DECOMPOSITIONS["LSTM"].find(read, operator)
+        taken = [read.tensors[one] for one in read.takes(operator).values()]
+        constants = [
+            np.frombuffer(one.data, np.float32).reshape(one.shape) if len(one.data) else None
+            for one in taken
+        ]
+        b = Builder()
+        x = b.input("x", "fp32", taken[0].shape)
+        result = read.result(operator)
+        given = Given([x], constants, [one.dtype for one in taken], result.shape, result.dtype)
+        b.output(*DECOMPOSITIONS["LSTM"].lower(b, given, facts))
+        graphs.append(b.graph())
+    assert tc.compare(*graphs) is None
