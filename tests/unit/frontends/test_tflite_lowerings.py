@@ -24,7 +24,11 @@ from tosa_convert.frontends.tflite.lowerings.arithmetic import (
     scaled_down,
     single,
 )
-from tosa_convert.frontends.tflite.lowerings.find import CORRECTIONS, DECOMPOSITIONS
+from tosa_convert.frontends.tflite.lowerings.find import (
+    CORRECTIONS,
+    DECOMPOSITIONS,
+    without_decomposed,
+)
 from tosa_convert.frontends.tflite.lowerings.lowering import Given, Refused, is_found
 from tosa_convert.frontends.tflite.read import TfliteFile, read_tflite
 
@@ -398,3 +402,183 @@ def test_diagonal_weights_are_those_of_a_matrix() -> None:
         b.output(*DECOMPOSITIONS["LSTM"].lower(b, given, facts))
         graphs.append(b.graph())
     assert tc.compare(*graphs) is None
+
+
+def of(dtype: str, *shape: int, name: str = "x", scale: float = 0.0, zero: int = 0) -> TensorRow:
+    quantized: dict[str, Any] = {"scales": (scale,), "zero_points": (zero,)} if scale else {}
+    return TensorRow(name, dtype, shape, **quantized)
+
+
+def floats(*values: float) -> TensorRow:
+    return TensorRow("c", "float32", (len(values),), np.array(values, np.float32))
+
+
+def listed(*values: int) -> TensorRow:
+    return TensorRow("c", "int32", (len(values),), integers(*values))
+
+
+_FAKE: Final = {"min": -1.0, "max": 2.0}
+_ENDS: Final = (listed(0, 0), listed(2, 2), listed(1, 1))
+_DEEP: Final = of("float32", 1, 4, 4, 4, 1)
+_KERNEL: Final = TensorRow("w", "float32", (1, 1, 1, 1, 1), np.ones((1, 1, 1, 1, 1), np.float32))
+_BYTES: Final = TensorRow("w", "int8", (1, 1, 1, 1, 1), np.ones((1, 1, 1, 1, 1), np.int8))
+_SIZES: Final = listed(1, 4, 4, 4, 1)
+#: Operator, operands, result, options -> whether it is decomposed.
+BOUNDARIES: Final[list[tuple[str, list[TensorRow], TensorRow, dict[str, Any], bool]]] = [
+    ("EQUAL", [of("int8", 3, scale=0.5), of("uint8", 3, scale=0.25)], of("bool", 3), {}, True),
+    ("EQUAL", [of("int8", 3, scale=0.5), of("int16", 3, scale=0.5)], of("bool", 3), {}, False),
+    ("EQUAL", [of("int8", 3, scale=0.5), of("int8", 3)], of("bool", 3), {}, False),
+    ("EQUAL", [of("int8", 3, scale=0.5), of("int8", 3, scale=1.0)], of("bool", 3), {}, False),
+    ("EQUAL", [of("uint8", 3, scale=32767 / 65280)] * 2, of("bool", 3), {}, True),
+    ("EQUAL", [of("uint8", 3, scale=32768.1 / 65280)] * 2, of("bool", 3), {}, False),
+    ("ADD", [of("int32", 3)] * 2, of("int32", 3), {"activation": 1}, True),
+    ("ADD", [of("int32", 3)] * 2, of("int32", 3), {"activation": 0}, False),
+    ("ADD", [of("int32", 3)] * 2, of("int32", 3), {"activation": 4}, False),
+    ("ADD", [of("int32", 3), of("int64", 3)], of("int32", 3), {"activation": 1}, False),
+    ("RIGHT_SHIFT", [of("int64", 3)] * 2, of("int64", 3), {}, False),
+    ("RIGHT_SHIFT", [of("int8", 3), of("int16", 3)], of("int8", 3), {}, False),
+    ("BITWISE_XOR", [of("uint16", 3)] * 2, of("uint16", 3), {}, True),
+    ("BITWISE_XOR", [of("uint8", 3)] * 2, of("uint8", 3), {}, False),
+    ("ELU", [of("int8", 3, scale=0.5)], of("int8", 3, scale=0.5), {}, True),
+    ("ELU", [of("int8", 3)], of("int8", 3, scale=0.5), {}, False),
+    ("ELU", [of("int8", 3, scale=0.5)], of("int8", 3), {}, False),
+    ("ELU", [of("int8", 3, scale=0.5)], of("int16", 3, scale=0.5), {}, False),
+    ("ABS", [of("int16", 3, scale=0.5)], of("int16", 3, scale=0.25), {}, True),
+    ("ABS", [of("int16", 3, scale=0.5)], of("int16", 3, scale=0.5), {}, False),
+    ("ABS", [of("int16", 3)], of("int16", 3, scale=0.5), {}, False),
+    ("ABS", [of("int16", 3, scale=0.5)], of("int16", 3), {}, False),
+    ("ABS", [of("int8", 3, scale=0.5)], of("int8", 3, scale=0.25), {}, False),
+    *(
+        ("FAKE_QUANT", [X], Y, {**_FAKE, "num_bits": bits}, 1 < bits < 17 and bits not in (8, 16))
+        for bits in (1, 2, 7, 8, 9, 15, 16, 17)
+    ),
+    ("FAKE_QUANT", [X], Y, {**_FAKE, "num_bits": 4, "narrow_range": True}, False),
+    ("FAKE_QUANT", [X], Y, {"num_bits": 4, "min": 1.0, "max": 1.0}, False),
+    ("POW", [X, floats(2.5)], Y, {}, True),
+    *(("POW", [X, floats(one)], Y, {}, False) for one in (1, 2, 3, 4, 0.5, -0.5, -1, -2)),
+    ("POW", [X, floats(2, 2, 2)], Y, {}, True),
+    ("POW", [WIDE, WIDE], WIDE, {}, False),
+    ("POW", [X, listed(2)], Y, {}, False),
+    ("FLOOR_DIV", [X, X], Y, {}, True),
+    ("FLOOR_DIV", [X, listed(1)], Y, {}, False),
+    ("FLOOR_MOD", [WIDE, WIDE], WIDE, {}, False),
+    ("TOPK_V2", [of("float32", 1, 2048), ONE], of("float32", 1, 1), {}, True),
+    ("TOPK_V2", [of("float32", 1, 2049), ONE], of("float32", 1, 1), {}, False),
+    ("TOPK_V2", [X, listed(1, 1)], FIRST, {}, False),
+    ("TOPK_V2", [X, floats(1)], FIRST, {}, False),
+    ("CUMSUM", [X, listed(1, 0)], Y, {}, False),
+    ("ARG_MAX", [of("int32", 2, 3), ONE], of("int64", 2), {}, False),
+    ("ARG_MAX", [of("int32", 2, 3), listed(0, 1)], of("int32", 2), {}, False),
+    ("ARG_MAX", [of("int32", 2, 3), ONE], of("int32", 2), {}, True),
+    ("REDUCE_PROD", [of("int32", 2, 3), of("int32", 1)], of("int32", 2), {}, False),
+    ("UNSORTED_SEGMENT_MAX", [of("int32", 2048, 1), of("int32", 2048), ONE], of("int32", 2048, 1), {}, True),
+    ("UNSORTED_SEGMENT_MAX", [of("int32", 2049, 1), of("int32", 2049), ONE], of("int32", 2048, 1), {}, False),
+    ("UNSORTED_SEGMENT_MAX", [X, of("int64", 2), ONE], Y, {}, False),
+    ("MEAN", [BYTES, listed()], BYTES_OUT, {}, True),
+    ("MEAN", [BYTES, listed()], BYTES, {}, False),
+    ("MEAN", [BYTES, listed(1)], BYTES_OUT, {}, False),
+    ("MEAN", [X, listed()], Y, {}, False),
+    ("MEAN", [BYTES, listed()], of("int8", 2, 3, scale=0.25), {}, True),
+    ("MEAN", [BYTES, listed()], of("int8", 2, 3), {}, False),
+    ("MEAN", [BYTES, listed()], of("int16", 2, 3, scale=0.25), {}, False),
+    ("SOFTMAX", [X], Y, {"beta": 0.5}, True),
+    ("SOFTMAX", [X], Y, {"beta": 1.0}, False),
+    ("SOFTMAX", [X], Y, {"beta": 0.0}, False),
+    ("SOFTMAX", [BYTES], BYTES, {"beta": 0.5}, False),
+    ("L2_NORMALIZATION", [of("int8", 8192, scale=0.5)], of("int8", 8192), {}, True),
+    ("L2_NORMALIZATION", [of("int8", 8193, scale=0.5)], of("int8", 8193), {}, False),
+    ("L2_NORMALIZATION", [BYTES], of("int8", 2, 3), {"activation": 1}, False),
+    ("L2_NORMALIZATION", [of("uint8", 3)], of("uint8", 3, scale=1 / 128, zero=128), {}, True),
+    ("L2_NORMALIZATION", [of("uint8", 3)], of("uint8", 3, scale=1 / 128), {}, False),
+    ("L2_NORMALIZATION", [of("uint8", 3)], of("int8", 3), {}, False),
+    ("LOG_SOFTMAX", [BYTES], of("int8", 2, 3, scale=16 / 256, zero=127), {}, True),
+    ("LOG_SOFTMAX", [BYTES], of("int8", 2, 3, scale=16 / 256, zero=126), {}, False),
+    ("LOG_SOFTMAX", [BYTES], of("int8", 2, 3, scale=1 / 8, zero=127), {}, False),
+    ("LOG_SOFTMAX", [of("int8", 2, 3)], of("int8", 2, 3, scale=16 / 256, zero=127), {}, False),
+    ("LOG_SOFTMAX", [BYTES], of("uint8", 2, 3, scale=16 / 256, zero=255), {}, False),
+    ("LOCAL_RESPONSE_NORMALIZATION", [of("float32", 2048)], of("float32", 2048), {"radius": 1}, True),
+    ("LOCAL_RESPONSE_NORMALIZATION", [of("float32", 2049)], of("float32", 2049), {"radius": 1}, False),
+    ("L2_POOL_2D", [of("float32", 1, 2, 2, 1)], of("float32", 1, 1, 1, 1), {"activation": 4}, False),
+    ("L2_POOL_2D", [of("float32", 1, 2, 2, 1)], of("float32", 1, 1, 1, 1), {"activation": 3}, True),
+    ("CONV_3D_TRANSPOSE", [_SIZES, _KERNEL, _DEEP], _DEEP, {"activation": 3}, True),
+    ("CONV_3D_TRANSPOSE", [_SIZES, _KERNEL, _DEEP], _DEEP, {"activation": 4}, False),
+    ("CONV_3D_TRANSPOSE", [_SIZES, _BYTES, _DEEP], _DEEP, {}, False),
+    ("CONV_3D_TRANSPOSE", [_SIZES, of("float32", 1, 1, 1, 1, 1), _DEEP], _DEEP, {}, False),
+    ("CONV_3D_TRANSPOSE", [of("int32", 5), _KERNEL, _DEEP], _DEEP, {}, False),
+    ("CONV_3D_TRANSPOSE", [_SIZES, _KERNEL, of("int8", 1, 4, 4, 4, 1)], _DEEP, {}, False),
+    ("BATCH_MATMUL", [of("float32", 2, 1, 3), of("float32", 1, 3, 1)], of("float32", 2, 1, 1), {}, True),
+    ("BATCH_MATMUL", [of("float32", 2, 1, 3), of("float32", 2, 3, 1)], of("float32", 2, 1, 1), {}, False),
+    ("BATCH_MATMUL", [of("int8", 2, 1, 3, scale=0.1), of("int8", 1, 3, 1, scale=0.1)], of("int8", 2, 1, 1), {}, False),
+    ("BATCH_MATMUL", [of("int8", 2, 1, 3, scale=0.1), of("int8", 1, 3, 1, scale=0.1)], of("int32", 2, 1, 1, scale=0.1), {}, False),
+    ("BATCH_MATMUL", [of("int16", 1, 2, 1, 3, scale=0.1), of("int16", 1, 2, 3, 1, scale=0.1)], of("int16", 1, 2, 1, 1, scale=0.1), {}, True),
+    ("BATCH_MATMUL", [of("int16", 2, 1, 3, scale=0.1), of("int16", 2, 3, 1, scale=0.1)], of("int16", 2, 1, 1, scale=0.1), {}, False),
+    ("BATCH_MATMUL", [of("int8", 1, 2, 1, 3, scale=0.1), of("int8", 1, 2, 3, 1, scale=0.1)], of("int8", 1, 2, 1, 1, scale=0.1), {}, False),
+    ("BATCH_MATMUL", [of("int8", 2, 1, 3), of("int8", 1, 3, 1, scale=0.1)], of("int8", 2, 1, 1, scale=0.1), {}, False),
+    ("STRIDED_SLICE", [X, *_ENDS], Y, {}, False),
+    ("STRIDED_SLICE", [X, *_ENDS], Y, {"new_axis_mask": 1}, True),
+    ("STRIDED_SLICE", [X, *_ENDS], Y, {"begin_mask": 1, "shrink_axis_mask": 1}, True),
+    ("STRIDED_SLICE", [X, *_ENDS], Y, {"end_mask": 1, "shrink_axis_mask": 1}, True),
+    ("STRIDED_SLICE", [X, *_ENDS], Y, {"end_mask": 2, "shrink_axis_mask": 1}, False),
+    ("STRIDED_SLICE", [X, listed(0, 0), listed(2, 3), listed(1, 1)], Y, {}, False),
+    ("STRIDED_SLICE", [X, listed(0, 0), listed(2, 4), listed(1, 1)], Y, {}, True),
+    ("STRIDED_SLICE", [X, listed(-3, 0), listed(2, 3), listed(1, 1)], Y, {}, True),
+    ("STRIDED_SLICE", [X, listed(0, 2), listed(2, 0), listed(1, -1)], Y, {}, True),
+    ("STRIDED_SLICE", [X, listed(0, 0), listed(2, 2), listed(1, 0)], Y, {}, False),
+    ("STRIDED_SLICE", [X, listed(0, 2), listed(2, 2), listed(1, -1)], Y, {}, False),
+    ("STRIDED_SLICE", [X, listed(0, 0, 0), listed(2, 4, 1), listed(1, 1, 1)], Y, {}, False),
+    ("STRIDED_SLICE", [X, listed(0, 0), listed(2, 4), listed(1)], Y, {}, False),
+    ("SLICE", [of("uint8", 3), listed(0), listed(3)], of("uint8", 3, name="y"), {}, True),
+    ("SLICE", [of("uint8", 3), listed(0), listed(2)], of("uint8", 2, name="y"), {}, False),
+    ("SLICE", [of("int8", 3), listed(0), listed(3)], of("int8", 3, name="y"), {}, False),
+    ("UNPACK", [of("uint8", 1, 3)], of("uint8", 3), {"num": 1}, True),
+    ("SPLIT_V", [X, listed(1, -1), ONE], FIRST, {}, True),
+    ("SPLIT_V", [X, listed(1, 2), ONE], FIRST, {}, False),
+    ("SPLIT_V", [X, listed(-1, -1), ONE], FIRST, {}, False),
+    ("SELECT", [of("bool", 2), X, X], Y, {}, True),
+    ("SELECT", [of("bool", 3), X, X], Y, {}, False),
+    ("SELECT", [of("bool", 2, 1), X, X], Y, {}, False),
+    ("SELECT", [of("bool", 3), of("float32", 3), of("float32", 3)], of("float32", 3), {}, False),
+    ("FILL", [listed(2, 3), of("float32")], Y, {}, True),
+    ("FILL", [listed(2, 3), floats(1)], Y, {}, False),
+    ("FILL", [listed(2, 3), of("float32")], of("float32"), {}, False),
+    ("MATRIX_DIAG", [of("float32", 2, 3)], of("float32", 2, 3, 3), {}, True),
+    ("MATRIX_DIAG", [of("float32", 2, 3)], of("float32", 2, 3, 4), {}, False),
+    ("MATRIX_DIAG", [of("int64", 2, 3)], of("int64", 2, 3, 3), {}, False),
+    ("REVERSE_SEQUENCE", [of("float32", 2, 3), of("int32", 2)], Y, {"seq_dim": 1}, True),
+    ("REVERSE_SEQUENCE", [of("float32", 2, 3), of("int64", 2)], Y, {"seq_dim": 1}, False),
+    ("REVERSE_SEQUENCE", [of("int8", 2, 3), of("int32", 2)], of("int8", 2, 3), {"seq_dim": 1}, False),
+    ("REVERSE_SEQUENCE", [of("int64", 2, 3), of("int32", 2)], of("int64", 2, 3), {"seq_dim": 1}, False),
+    ("DYNAMIC_UPDATE_SLICE", [X, FIRST, of("int32", 2)], Y, {}, True),
+    ("DYNAMIC_UPDATE_SLICE", [X, FIRST, of("int64", 2)], Y, {}, False),
+    ("DYNAMIC_UPDATE_SLICE", [of("float32"), of("float32"), of("int32", 1)], of("float32"), {}, False),
+    ("DYNAMIC_UPDATE_SLICE", [WIDE, WIDE, of("int32", 2)], WIDE, {}, False),
+    ("SPARSE_TO_DENSE", [listed(2, 0), listed(3), floats(5, 6), of("float32")], of("float32", 3), {}, True),
+    ("SPARSE_TO_DENSE", [listed(2, 2), listed(3), floats(5, 6), of("float32")], of("float32", 3), {}, False),
+    ("SPARSE_TO_DENSE", [listed(2, 0), listed(3), floats(5, 6), of("float32", 1)], of("float32", 3), {}, False),
+    ("SPARSE_TO_DENSE", [listed(2, 0), listed(3), of("int64", 2), of("int64")], of("int64", 3), {}, False),
+    ("EMBEDDING_LOOKUP", [of("int32", 2), of("int64", 2, 3)], of("int64", 2, 3), {}, False),
+    ("EMBEDDING_LOOKUP", [of("int32", 2), of("int8", 2, 3, scale=0.5)], Y, {}, True),
+    ("EMBEDDING_LOOKUP", [of("int32", 2), of("int8", 2, 3, scale=0.5, zero=1)], Y, {}, False),
+    ("EMBEDDING_LOOKUP", [of("int32", 2), of("uint8", 2, 3, scale=0.5)], Y, {}, False),
+    ("EMBEDDING_LOOKUP", [of("int32", 2), of("int8", 2, 3, scale=0.5)], of("int32", 2, 3), {}, False),
+    ("BROADCAST_ARGS", [of("int32", 2), of("int32", 1)], of("int32", 2), {}, True),
+    ("TRANSPOSE", [X, listed(-1, 0)], Y, {}, True),
+    ("TRANSPOSE", [X, listed(1, 0)], Y, {}, False),
+    ("TRANSPOSE", [of("bool", 2, 3), listed(1, 0)], of("bool", 3, 2), {}, False),
+    ("TRANSPOSE", [TensorRow("c", "bool", (1, 2), np.ones((1, 2), bool)), listed(1, 0)], of("bool", 2, 1), {}, True),
+    ("TRANSPOSE", [X, of("int32", 2)], Y, {}, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(BOUNDARIES)))
+def test_only_forms_that_are_lowered_wrongly_or_not_are_decomposed(number: int) -> None:
+    operator, operands, result, options, is_decomposed = BOUNDARIES[number]
+    results = [result]
+    if operator == "TOPK_V2":
+        results.append(replace(result, name="i", dtype="int32"))
+    read = read_alone(operator, operands, results, **options)
+    _, decomposed = without_decomposed(read)
+    row = f"{operator} {[one.dtype for one in operands]} {options}"
+    found = DECOMPOSITIONS[operator].find(read, read.operators[0])
+    assert is_found(found) is is_decomposed, row
+    assert (decomposed is not None) is is_decomposed, row
