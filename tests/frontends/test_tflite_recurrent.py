@@ -73,6 +73,19 @@ def test_layer_normalisation_and_clips_of_many_sizes(
             compare(tmp_path, lstm("UNIDIRECTIONAL_SEQUENCE_LSTM", "int8", parts, steps=2), 2)
 
 
+def test_layer_normalisation_has_a_variance_of_any_size(tmp_path: Path) -> None:
+    """Of gates that are all at their ends, and of gates that are all nearly 0."""
+    programs = []
+    for factor in (300.0, 1e-4):
+        program = lstm("UNIDIRECTIONAL_SEQUENCE_LSTM", "int8", ("norm",), steps=2, name=f"{factor}")
+        for place in range(1, 9):
+            number = program.rows[0].inputs[place]
+            row = program.tensors[number]
+            program.tensors[number] = replace(row, scales=(row.scales[0] * factor,))
+        programs.append(program)
+    compare(tmp_path, merged(programs), 2)
+
+
 @pytest.mark.parametrize("gate", ["i", "c"])
 def test_the_functions_of_gates_are_those_of_tflite_for_every_input(
     tmp_path: Path, gate: str

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 from frontends.tflite_models import OperatorRow, Subgraph, TensorRow, model
-from frontends.tflite_schema import ELEMENT_TYPES
+from frontends.tflite_schema import ELEMENT_TYPES, OPERATORS
 
 import tosa_convert as tc
 from tosa_convert.frontends.tflite.edit_bytes import (
@@ -287,6 +287,21 @@ def test_operators_inside_of_subgraphs_are_refused_without_a_number() -> None:
     ]
 
 
+def test_operators_that_keep_bits_take_wide_unsigned_integers() -> None:
+    """Or have a decomposition for them."""
+    row = TensorRow("x", "uint16", (2, 3))
+    kept = set()
+    for operator in OPERATORS:
+        data = model([row, Y], [OperatorRow(operator, (0, 0), (1,))], [0], [1])
+        if not list(find_refused(read_tflite(data))):
+            kept.add(operator)
+    assert " ".join(sorted(kept)) == (
+        "BITWISE_XOR BROADCAST_TO CAST CONCATENATION DYNAMIC_UPDATE_SLICE EXPAND_DIMS FILL GATHER "
+        "GATHER_ND IF PACK RESHAPE REVERSE_V2 RIGHT_SHIFT SELECT SELECT_V2 SHAPE SLICE SPLIT "
+        "SPLIT_V SQUEEZE STRIDED_SLICE TILE TRANSPOSE UNPACK VAR_HANDLE WHILE"
+    )
+
+
 def ending(number: int) -> Callable[[Path], NoReturn]:
     def convert(path: Path) -> NoReturn:
         os.write(
@@ -346,9 +361,9 @@ def test_a_fork_ends_without_its_parent(tmp_path: Path) -> None:
 
     in_fork(lambda: (tmp_path / "made").write_text("x"), lambda: done.append("meanwhile"))
     assert ((tmp_path / "made").exists(), done) == (True, ["meanwhile"])
-    with pytest.raises(RuntimeError, match="^so it ended$"):
+    with pytest.raises(RuntimeError, match=r"^so it ended$"):
         in_fork(fails, lambda: None)
-    with pytest.raises(CrashError, match="^it ends with SIGKILL$"):
+    with pytest.raises(CrashError, match=r"^it ends with SIGKILL$"):
         in_fork(lambda: os.kill(os.getpid(), signal.SIGKILL), lambda: None)
 
 

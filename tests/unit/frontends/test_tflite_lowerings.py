@@ -131,6 +131,19 @@ def test_the_shape_of_a_broadcast_is_computed(
     assert tuple(found) == expected
 
 
+def of(dtype: str, *shape: int, name: str = "x", scale: float = 0.0, zero: int = 0) -> TensorRow:
+    quantized: dict[str, Any] = {"scales": (scale,), "zero_points": (zero,)} if scale else {}
+    return TensorRow(name, dtype, shape, **quantized)
+
+
+def floats(*values: float) -> TensorRow:
+    return TensorRow("c", "float32", (len(values),), np.array(values, np.float32))
+
+
+def listed(*values: int) -> TensorRow:
+    return TensorRow("c", "int32", (len(values),), integers(*values))
+
+
 X = TensorRow("x", "float32", (2, 3))
 WIDE = TensorRow("x", "int64", (2, 3))
 ONE = TensorRow("k", "int32", (), integers(1)[0])
@@ -194,8 +207,56 @@ def test_other_forms_are_not_decomposed(
         ("QUANTIZE", [WIDE], [BYTES_OUT], {}),
         ("RESIZE_NEAREST_NEIGHBOR", [X, ONE], [Y], {"align_corners": True}),
         ("RELU", [X], [TensorRow("y", "int8", (2, 3))], {}),
+        ("RELU", [of("int8", 3, scale=0.5)], [of("int8", 3, scale=0.5)], {}),
+        ("RELU", [of("int8", 3, scale=1e-20)], [of("int8", 3, scale=0.5)], {}),
+        ("LEAKY_RELU", [of("int8", 3)], [of("int8", 3, scale=0.5)], {"alpha": 0.5}),
+        ("LEAKY_RELU", [of("int8", 3, scale=1e-20)], [of("int8", 3, scale=0.5)], {"alpha": 0.5}),
+        ("LEAKY_RELU", [X], [Y], {"alpha": 0.5}),
+        ("QUANTIZE", [X], [of("int8", 3)], {}),
+        ("QUANTIZE", [X], [of("int32", 3, scale=0.5)], {}),
+        ("ADD", [X, X], [Y], {"activation": 1}),
+        ("ADD", [BYTES, BYTES], [of("int8", 2, 3)], {"activation": 1}),
+        ("ADD", [BYTES, BYTES], [BYTES_OUT], {"activation": 4}),
+        ("MAX_POOL_2D", [of("int32", 1, 2, 2, 1)], [of("int32", 1, 2, 2, 1)], {"activation": 1}),
+        ("MAX_POOL_2D", [of("uint8", 1, 2, 2, 1)], [of("uint8", 1, 2, 2, 1)], {"activation": 1}),
+        ("AVERAGE_POOL_2D", [X], [Y], {}),
+        ("CAST", [of("int32", 3)], [of("int8", 3)], {}),
+        ("CAST", [of("uint16", 3)], [of("bool", 3)], {}),
+        ("CAST", [of("uint8", 3)], [of("uint8", 3)], {}),
+        ("CAST", [of("int64", 3)], [of("int32", 3)], {}),
+        ("BITWISE_XOR", [of("int8", 3)], [of("int8", 3)], {}),
+        ("GELU", [of("int8", 3)], [of("int8", 3)], {"approximate": False}),
+        ("GELU", [of("uint8", 3)], [of("uint8", 3)], {"approximate": False}),
+        ("GELU", [X], [Y], {"approximate": True}),
+        ("EXP", [BYTES], [BYTES_OUT], {}),
+        ("ROUND", [of("int32", 3)], [of("int32", 3)], {}),
+        ("LOG_SOFTMAX", [BYTES], [BYTES_OUT], {}),
+        ("ABS", [X], [Y], {}),
+        ("NEG", [of("int64", 3)], [of("int64", 3)], {}),
+        ("TANH", [of("int16", 3)], [of("int16", 3, scale=2.0**-15)], {}),
+        ("TANH", [of("int16", 3, scale=1e-9)], [of("int16", 3, scale=2.0**-15)], {}),
+        ("LOGISTIC", [of("int16", 3, scale=8 / 3)], [of("int16", 3, scale=2.0**-15)], {}),
+        ("LOGISTIC", [BYTES], [BYTES_OUT], {}),
+        ("SCATTER_ND", [of("int32", 1, 1), X, ONE], [Y], {}),
+        ("SOFTMAX", [of("int8", 2, 511)], [of("int8", 2, 511)], {}),
+        ("SOFTMAX", [of("float32", 2, 512)], [of("float32", 2, 512)], {}),
+        ("FULLY_CONNECTED", [of("int16", 2, 3, scale=0.1), of("int8", 2, 3)], [of("int16", 2, 2, scale=0.1)], {}),
+        ("FULLY_CONNECTED", [of("int16", 2, 3, scale=1e-20), of("int8", 2, 3, scale=0.1)],
+         [of("int16", 2, 2, scale=0.1)], {}),
+        ("FULLY_CONNECTED", [X, X], [Y], {}),
+        ("SUM", [BYTES, listed(1)], [of("int16", 2, scale=0.5)], {}),
+        ("SUM", [BYTES, listed(1)], [of("int8", 2)], {}),
+        ("SUM", [X, listed(1)], [Y], {}),
+        ("RESIZE_NEAREST_NEIGHBOR", [of("float32", 1, 2, 2, 1), ONE], [of("float32", 1, 4, 4, 1)],
+         {"half_pixel_centers": True}),
+        ("RESIZE_NEAREST_NEIGHBOR", [of("float32", 1, 2, 2, 1), ONE], [of("float32", 1, 4, 4, 1)],
+         {"align_corners": True}),
+        ("RESIZE_BILINEAR", [of("float32", 1, 2, 2, 1), ONE], [of("float32", 1, 4, 4, 1)], {}),
+        ("RESIZE_BILINEAR", [of("int8", 1, -1, 2, 1), ONE], [of("int8", 1, 4, 4, 1)], {}),
+        ("RESIZE_BILINEAR", [of("int8", 1, 2, 2), ONE], [of("int8", 1, 4, 4)], {}),
+        ("RESIZE_BILINEAR", [of("int8", 1, 2, 2, 1), ONE], [of("int8", 1, 9999, 4, 1)], {}),
     ],
-)
+)  # fmt: skip
 def test_other_forms_are_not_corrected(
     operator: str, operands: list[TensorRow], results: list[TensorRow], options: dict[str, Any]
 ) -> None:
@@ -402,19 +463,6 @@ def test_diagonal_weights_are_those_of_a_matrix() -> None:
         b.output(*DECOMPOSITIONS["LSTM"].lower(b, given, facts))
         graphs.append(b.graph())
     assert tc.compare(*graphs) is None
-
-
-def of(dtype: str, *shape: int, name: str = "x", scale: float = 0.0, zero: int = 0) -> TensorRow:
-    quantized: dict[str, Any] = {"scales": (scale,), "zero_points": (zero,)} if scale else {}
-    return TensorRow(name, dtype, shape, **quantized)
-
-
-def floats(*values: float) -> TensorRow:
-    return TensorRow("c", "float32", (len(values),), np.array(values, np.float32))
-
-
-def listed(*values: int) -> TensorRow:
-    return TensorRow("c", "int32", (len(values),), integers(*values))
 
 
 _FAKE: Final = {"min": -1.0, "max": 2.0}
