@@ -163,9 +163,9 @@ _EXPONENTS: Final = (10, 3, 9, 0, 101, 31, 2, 2147483647)
 def scaled() -> Program:
     """Quantised operators: halves, the lowest integer, and sums that do not fit."""
     program = Program("scaled", "ends")
-    floats = np.array(
-        [0.125, -0.125, 0.375, -0.375, 0.0625, 40000, -40000, 1e8, -1e8, 7.3, -7.3], np.float32
-    )
+    below = float(np.nextafter(np.float32(0.125), np.float32(0)))
+    halves = [0.125, -0.125, below, -below, 0.375, -0.375, 0.0625]
+    floats = np.array([*halves, 40000, -40000, 1e8, -1e8, 7.3, -7.3], np.float32)
     for dtype in _SCALED:
         info, zero = np.iinfo(dtype), {"int8": -5, "uint8": 122, "int16": 0}[dtype]
         add(program, "QUANTIZE", [floats], dtype, quantized=Quantized((0.25,), zero))
@@ -438,6 +438,10 @@ def refused() -> Iterator[tuple[str, Program]]:
         add(program, operator, [value, value])
         yield operator, program
     yield "FLOOR_MOD", in_loop("FLOOR_MOD", 1, 1)
+    program = Program("STRIDED_SLICE", "complex64")
+    bounds = [program.constant(row, "int32") for row in ([5], [0], [-1])]
+    add(program, "STRIDED_SLICE", [program.input("complex64", (6,)), *bounds], "", (5,))
+    yield "STRIDED_SLICE", program
     for field in ("dilation_d", "dilation_w", "dilation_h"):
         program = Program("CONV_3D_TRANSPOSE", field)
         shape = (1, 4, 4, 4, 1)
@@ -449,7 +453,7 @@ def refused() -> Iterator[tuple[str, Program]]:
         yield "CONV_3D_TRANSPOSE", program
 
 
-@pytest.mark.parametrize("number", range(10))
+@pytest.mark.parametrize("number", range(11))
 def test_what_is_not_right_is_refused_by_name(number: int, tmp_path: Path) -> None:
     operator, program = next(itertools.islice(refused(), number, None))
     path = tmp_path / "m.tflite"

@@ -23,6 +23,7 @@ from tosa_convert.frontends.tflite.lowerings import (
 from tosa_convert.frontends.tflite.lowerings.conversions import _Scaled, _Types
 from tosa_convert.frontends.tflite.lowerings.find import CORRECTIONS, Wanted
 from tosa_convert.frontends.tflite.lowerings.lowering import Correction
+from tosa_convert.graph.dtypes import RoundingMode
 from tosa_convert.rules.families.images import ResizeAxis
 
 Build = Callable[[Builder], "Value | list[Value]"]
@@ -170,6 +171,96 @@ def test_a_lowering_of_another_form_is_refused_by_name(number: int) -> None:
     assert finding.where == 'm.tflite: the operator that makes "y"'
     assert finding.message == f"{operator} would be lowered wrongly: {row.fault}"
     assert finding.hint == "write it with other operators"
+
+
+@pytest.mark.parametrize(
+    ("operator", "facts", "build", "kinds"),
+    [
+        (
+            "the resizing operator",
+            RESIZED,
+            lambda b: b.identity(
+                rescaled(b, resized(b, b.input("x", "int8", (1, 4, 4, 1)), "int32"), "int8")
+            ),
+            "RESIZE ARITHMETIC_RIGHT_SHIFT ADD RESCALE IDENTITY",
+        ),
+        (
+            "the resizing operator",
+            RESIZED,
+            lambda b: b.identity(
+                rescaled(
+                    b,
+                    resized(b, b.input("x", "int16", (1, 4, 4, 1)), "int48"),
+                    "int16",
+                    scale32=False,
+                )
+            ),
+            "RESIZE RESCALE BITWISE_NOT RESIZE RESCALE BITWISE_NOT CAST GREATER SELECT IDENTITY",
+        ),
+        (
+            "the resizing operator",
+            RESIZED,
+            lambda b: b.identity(resized(b, b.input("x", "fp32", (1, 4, 4, 1)), "fp32")),
+            "RESIZE IDENTITY",
+        ),
+        (
+            "the activation of the operator",
+            activations.Bounds(-3, 5),
+            lambda b: b.identity(b.clamp(b.input("x", "int8", (2,)), min_val=-1, max_val=1)),
+            "CLAMP IDENTITY",
+        ),
+        (
+            "the activation of the operator",
+            activations.Bounds(-3, 5),
+            lambda b: b.clamp(b.identity(b.input("x", "int8", (2,))), min_val=-1, max_val=1),
+            "IDENTITY CLAMP",
+        ),
+    ],
+)
+def test_what_is_around_a_corrected_operator_stays(
+    operator: str, facts: Any, build: Build, kinds: str
+) -> None:
+    row = next(one for rows in CORRECTIONS.values() for one in rows if one.operator == operator)
+    graph = graph_of(build)
+    made = with_corrections(graph, [Wanted("y", row, facts)], "m.tflite").main
+    found = [one for one in made.operators if one.spec.name not in ("CONST", "CONST_SHAPE")]
+    assert " ".join(one.spec.name for one in found) == kinds
+    assert made.outputs == graph.main.outputs
+    if operator == "the resizing operator":
+        scales = [made.shapes[one.inputs[1]].values() for one in found if one.spec.name == "RESIZE"]
+        assert set(scales) == {(*AXIS[:2], *AXIS[:2])}
+    elif kinds.endswith("CLAMP"):
+        bounds = [bytes([found[-1].attributes[one][0]]) for one in ("min_val", "max_val")]
+        assert bounds == [b"\xfd", b"\x05"]
+
+
+def test_some_operators_are_changed_in_their_place() -> None:
+    relu, dense = (
+        next(row for row in CORRECTIONS[name] if row.change is not None)
+        for name in ("RELU", "FULLY_CONNECTED")
+    )
+    graph = graph_of(
+        lambda b: b.identity(b.clamp(b.input("x", "fp32", (2,)), min_val=0, max_val=9))
+    )
+    clamp, identity = with_corrections(graph, [Wanted("y", relu, True)], "m").main.operators
+    assert clamp.attributes == {
+        **graph.main.operators[0].attributes,
+        "max_val": b"\0\0\x80\x7f\0\0\0\0",
+    }
+    assert identity == graph.main.operators[1]
+    graph = graph_of(lambda b: b.identity(rescaled(b, b.input("x", "int32", (2,)), "int8")))
+    for one in graph.main.operators:
+        if one.spec.name == "RESCALE":
+            one.attributes = {**one.attributes, "rounding_mode": RoundingMode.DOUBLE_ROUND}
+    found = with_corrections(graph, [Wanted("y", dense, True)], "m").main.operators
+    for one, other in zip(found, graph.main.operators, strict=True):
+        if one.spec.name == "RESCALE":
+            assert one.attributes["rounding_mode"] is RoundingMode.SINGLE_ROUND
+            assert one.inputs == other.inputs
+        else:
+            assert one == other
+    other = with_corrections(graph, [Wanted("z", dense, True)], "m").main.operators
+    assert other == graph.main.operators
 
 
 def failing(code: str) -> Correction[Any]:

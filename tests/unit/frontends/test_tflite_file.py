@@ -72,10 +72,11 @@ def test_a_constant_has_the_bytes_of_its_shape(
             assert read_tflite(data).tensors[1].dtype == dtype
 
 
-@pytest.mark.parametrize(("code", "dtype"), [(-1, ""), (0, "float32"), (18, "bfloat16"), (19, "")])
-def test_a_type_that_is_not_known_has_no_name(
-    code: int, dtype: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(
+    ("code", "dtype"),
+    [(-1, ""), (0, "float32"), (5, "string"), (14, "variant"), (18, "bfloat16"), (19, "")],
+)
+def test_types_have_their_names(code: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ELEMENT_TYPES, "other", code)  # type: ignore[arg-type]
     assert (
         read_tflite(model([TensorRow("c", "other", (2,))], [], [0], [0])).tensors[0].dtype == dtype
@@ -179,6 +180,17 @@ def test_subgraphs_that_are_called_are_reached(
     operator: str, numbers: tuple[int, ...], expected: list[int]
 ) -> None:
     assert sorted(reached(read_tflite(called(operator, *numbers)))) == expected
+
+
+def test_subgraphs_of_subgraphs_are_reached() -> None:
+    def calling(number: int) -> list[OperatorRow]:
+        return [OperatorRow("CALL_ONCE", (), (), {"init_subgraph_index": number})]
+
+    others = [Subgraph([X], calling(number), [0], [0]) for number in (3, 1, 1)]
+    file = read_tflite(model([X, Y], [RELU, *calling(1)], [0], [1], others=others))
+    assert sorted(reached(file)) == [0, 1, 3]
+    alone = replace(file, read_subgraph=None)
+    assert reached(alone) == {0: alone}
 
 
 def test_a_name_that_operators_of_two_subgraphs_make_is_ambiguous() -> None:
@@ -312,6 +324,7 @@ def ending(number: int) -> Callable[[Path], NoReturn]:
     return convert
 
 
+@pytest.mark.parametrize("handle", [13, 14])
 @pytest.mark.parametrize(
     ("convert", "said"),
     [
@@ -322,11 +335,16 @@ def ending(number: int) -> Callable[[Path], NoReturn]:
     ],
 )
 def test_operators_are_tried_alone(
-    convert: Callable[[Path], Any], said: str | None, tmp_path: Path
+    convert: Callable[[Path], Any],
+    said: str | None,
+    handle: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """But those of handles, which another operator makes."""
     rows = [X, Y, TensorRow("c", "int32", (2, 3), np.zeros((2, 3), np.int32)), Z]
-    rows.append(TensorRow("h", "resource", ()))
+    rows.append(TensorRow("h", "handle", ()))
+    monkeypatch.setitem(ELEMENT_TYPES, "handle", handle)  # type: ignore[arg-type]
     operators = [
         RELU,
         OperatorRow("VAR_HANDLE", (), (4,), {"shared_name": "h"}),
