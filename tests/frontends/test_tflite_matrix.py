@@ -131,8 +131,8 @@ def binary() -> Program:
     for operator in ("FLOOR_DIV", "FLOOR_MOD"):
         add(program, operator, [tenths, np.full(120, 0.1, np.float32)])
     add(program, "FLOOR_DIV", [x, y])
-    few = (0, -0.0, -2, 2, -2.5, 1, -1, 0.5, -0.5, _INF, -_INF, _NAN, 3, -3, 8388609)
-    powers = numbers("float32", few)
+    bases = (0, -0.0, -2, 2, -2.5, 1, -1, 0.5, -0.5, _INF, -_INF, _NAN, 3, -3, 8388609)
+    powers = numbers("float32", bases)
     add(program, "POW", list(pairs(powers, powers)))
     add(program, "POW", [powers, program.constant(np.float32(2.5), "float32")])
     integers = [np.array(row, np.int32) for row in ([2, -3, 10, 0, -1, -2, 46340, 1], _EXPONENTS)]
@@ -264,11 +264,21 @@ def products() -> Program:
             add(program, "BATCH_MATMUL", values, dtype, shape, scale, adj_x=adj_x, adj_y=adj_y)
     for code, padding in itertools.product((0, 1, 2, 3), (0, 1)):
         sizes_of = (3, 5) if padding == 0 else (2, 4)
-        window = {"filter_height": 3, "filter_width": 2, "stride_h": 2, "stride_w": 1}
+        window: dict[str, Any] = {"filter_height": 3, "filter_width": 2, "stride_h": 2}
         image = program.input("float32", (1, 6, 5, 2))
         for operator in ("L2_POOL_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D"):
             shape = (1, *sizes_of, 2)
-            add(program, operator, [image], "", shape, activation=code, padding=padding, **window)
+            add(
+                program,
+                operator,
+                [image],
+                "",
+                shape,
+                activation=code,
+                padding=padding,
+                stride_w=1,
+                **window,
+            )
     return program
 
 

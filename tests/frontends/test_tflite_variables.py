@@ -111,7 +111,7 @@ def test_only_constants_are_initial_values() -> None:
         rows_of("c"), [handle(0, "total"), OperatorRow("ASSIGN_VARIABLE", (0, 1), ())], [], []
     )
     call = replace(CALL, options={"init_subgraph_index": 2})
-    found = []
+    found: list[Any] = []
     for operator in (CALL, call, replace(CALL, options={"init_subgraph_index": 3})):
         others = [initial(floats(5, 7)), empty]
         file = read_tflite(model(rows_of("x"), [operator], [1], [1], others=others))

@@ -59,7 +59,7 @@ RELU = OperatorRow("RELU", (0,), (1,))
 def test_a_constant_has_the_bytes_of_its_shape(
     dtype: str, code: int, shape: tuple[int, ...], size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(ELEMENT_TYPES, dtype, code)  # type: ignore[arg-type]
+    monkeypatch.setitem(ELEMENT_TYPES, dtype, code)
     for more in (-1, 0, 1):
         constant = TensorRow("c", dtype, shape, np.zeros(size + more, np.int8))
         data = model([X, constant], [], [0], [0])
@@ -77,7 +77,7 @@ def test_a_constant_has_the_bytes_of_its_shape(
     [(-1, ""), (0, "float32"), (5, "string"), (14, "variant"), (18, "bfloat16"), (19, "")],
 )
 def test_types_have_their_names(code: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ELEMENT_TYPES, "other", code)  # type: ignore[arg-type]
+    monkeypatch.setitem(ELEMENT_TYPES, "other", code)
     assert (
         read_tflite(model([TensorRow("c", "other", (2,))], [], [0], [0])).tensors[0].dtype == dtype
     )
@@ -344,7 +344,7 @@ def test_operators_are_tried_alone(
     """But those of handles, which another operator makes."""
     rows = [X, Y, TensorRow("c", "int32", (2, 3), np.zeros((2, 3), np.int32)), Z]
     rows.append(TensorRow("h", "handle", ()))
-    monkeypatch.setitem(ELEMENT_TYPES, "handle", handle)  # type: ignore[arg-type]
+    monkeypatch.setitem(ELEMENT_TYPES, "handle", handle)
     operators = [
         RELU,
         OperatorRow("VAR_HANDLE", (), (4,), {"shared_name": "h"}),
