@@ -30,7 +30,12 @@ from tosa_convert.frontends.tflite.failing_operators import (
     in_fork,
     words_on_stderr,
 )
-from tosa_convert.frontends.tflite.lowerings.find import cut_out, find_corrections, find_refused
+from tosa_convert.frontends.tflite.lowerings.find import (
+    cut_out,
+    find_corrections,
+    find_refused,
+    without_decomposed,
+)
 from tosa_convert.frontends.tflite.read import (
     OPERATOR_NAMES,
     DamagedError,
@@ -297,6 +302,21 @@ def test_operators_inside_of_subgraphs_are_refused_without_a_number() -> None:
         ("NEG", 0, 'operator 0, which makes "b"'),
         ("RELU", None, 'operator 0, which makes "b"'),
     ]
+
+
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_an_operator_of_open_sizes_is_not_decomposed(position: int) -> None:
+    """It is refused if the converter lowers it wrongly."""
+    rows = [X, Y, Z]
+    rows[position] = replace(rows[position], shape=(-1, 3))
+    data = model(rows, [OperatorRow("FLOOR_MOD", (0, 1), (2,))], [0, 1], [2])
+    (found,) = find_refused(read_tflite(data))
+    assert found.reason.endswith("; it cannot be replaced because sizes are not fixed")
+    assert found.hint == "make the model with fixed sizes"
+    rows[position] = replace(rows[position], shape=(0, 3))
+    file = read_tflite(model(rows, [OperatorRow("FLOOR_MOD", (0, 1), (2,))], [0, 1], [2]))
+    assert list(find_refused(file)) == []
+    assert without_decomposed(file) == (file, None)
 
 
 def test_operators_that_keep_bits_take_wide_unsigned_integers() -> None:
