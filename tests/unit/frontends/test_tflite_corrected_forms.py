@@ -53,6 +53,11 @@ def resized(b: Builder, x: Value, dtype: str) -> Value:
     return b.resize(x, [4, 2, 4, 2], [0, 0], [2, 2], mode="BILINEAR", dtype=dtype)
 
 
+def squared_inverse(b: Builder, x: Value) -> Value:
+    inverse = b.reciprocal(x)
+    return b.mul(inverse, inverse)
+
+
 def two_results(b: Builder) -> list[Value]:
     x = b.input("x", "fp32", (2, 3))
     return [b.floor(x), b.ceil(x)]
@@ -118,6 +123,9 @@ OTHER_FORMS: Final[list[tuple[str, Any, Build]]] = [
         True,
         lambda b: b.bitwise_xor(b.input("x", "int16", (2,)), b.input("z", "int16", (2,))),
     ),
+    ("ATAN2", True, lambda b: b.add(b.reciprocal(b.abs(b.input("x", "fp32", (2,)))), 1.0)),
+    ("ATAN2", True, lambda b: b.mul(b.reciprocal(b.input("x", "fp32", (2,))), 2.0)),
+    ("ATAN2", True, lambda b: squared_inverse(b, b.abs(b.input("x", "fp32", (2,))))),
     ("SCATTER_ND", True, scattered("int8", None)),
     ("SCATTER_ND", True, scattered("int16", 0)),
     ("SCATTER_ND", True, scattered("int8", 1)),
