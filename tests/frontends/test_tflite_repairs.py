@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ import numpy.typing as npt
 import pytest
 from frontends.lowered_tflite import NEEDS_TFLITE, lowered
 from frontends.tflite_models import OperatorRow, Subgraph, TensorRow, model
-from frontends.tflite_schema import ACTIVATIONS
+from frontends.tflite_schema import ACTIVATIONS, ELEMENT_TYPES
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
 from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.tflite.read import read_tflite
 from tosa_convert.io.flatbuffer_tables import FlatbufferError
 
 Array = npt.NDArray[Any]
@@ -322,6 +324,25 @@ def test_convert_says_which_sizes_are_open_and_how_to_set_them(
     caplog.clear()
     assert run(verb("convert"), [*words, *said.split()[-2:]]) == 0
     assert not caplog.messages
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int4", "int16"])
+@pytest.mark.parametrize("operator", ["FULLY_CONNECTED", "CONV_2D", "DEPTHWISE_CONV_2D", "MUL"])
+def test_operators_that_have_hybrid_kernels_are_told_of(
+    operator: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tosa_convert.frontends.tflite import convert
+
+    monkeypatch.setitem(ELEMENT_TYPES, "int4", 17)
+    weights = TensorRow("w", dtype, (2, 5))
+    for rows in ([X, weights, Y], [weights, X, Y], [X, X, Y]):
+        rows = [replace(row, name=name) for row, name in zip(rows, "abc", strict=True)]
+        product = OperatorRow(operator, (0, 1), (2,))
+        said = convert._remarks(read_tflite(model(rows, [product, product], [0, 1], [2])))
+        is_hybrid = rows[1].dtype in ("int8", "int4") and operator != "MUL"
+        assert len(said) is int(is_hybrid and rows[0].dtype == "float32")
+        expected = f'2 products of FP32, beginning with {operator} that makes "c": weights of'
+        assert not said or said[0].startswith(expected)
 
 
 @pytest.mark.parametrize("inside", [False, True])

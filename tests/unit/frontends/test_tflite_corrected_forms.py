@@ -53,6 +53,11 @@ def resized(b: Builder, x: Value, dtype: str) -> Value:
     return b.resize(x, [4, 2, 4, 2], [0, 0], [2, 2], mode="BILINEAR", dtype=dtype)
 
 
+def beside(b: Builder, x: Value) -> Value:
+    resized(b, x, "int32")
+    return rescaled(b, x, "int8")
+
+
 def squared_inverse(b: Builder, x: Value) -> Value:
     inverse = b.reciprocal(x)
     return b.mul(inverse, inverse)
@@ -122,6 +127,10 @@ OTHER_FORMS: Final[list[tuple[str, Any, Build]]] = [
         "BITWISE_XOR",
         True,
         lambda b: b.bitwise_xor(b.input("x", "int16", (2,)), b.input("z", "int16", (2,))),
+    ),
+    *(
+        ("the resizing operator", facts, lambda b: beside(b, b.input("x", "int8", (1, 4, 4, 1))))
+        for facts in (RESIZED, resize._Resized([]))
     ),
     ("ATAN2", True, lambda b: b.add(b.reciprocal(b.abs(b.input("x", "fp32", (2,)))), 1.0)),
     ("ATAN2", True, lambda b: b.mul(b.reciprocal(b.input("x", "fp32", (2,))), 2.0)),

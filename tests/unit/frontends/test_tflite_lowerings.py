@@ -244,6 +244,9 @@ def test_other_forms_are_not_decomposed(
          [of("int16", 2, 2, scale=0.1)], {}),
         ("FULLY_CONNECTED", [of("int16", 2, 3, scale=1e-20), of("int8", 2, 3, scale=0.1)],
          [of("int16", 2, 2, scale=0.1)], {}),
+        ("FULLY_CONNECTED", [of("int16", 2, 3, scale=0.1),
+         TensorRow("w", "int8", (2, 3), np.ones((2, 3), np.int8), (0.1, 1e-20), (0, 0))],
+         [of("int16", 2, 2, scale=0.1)], {}),
         ("FULLY_CONNECTED", [X, X], [Y], {}),
         ("SUM", [BYTES, listed(1)], [of("int16", 2, scale=0.5)], {}),
         ("SUM", [BYTES, listed(1)], [of("int8", 2)], {}),
@@ -653,3 +656,131 @@ def test_only_forms_that_are_lowered_wrongly_or_not_are_decomposed(number: int) 
     found = DECOMPOSITIONS[operator].find(read, read.operators[0])
     assert is_found(found) is is_decomposed, row
     assert (decomposed is not None) is is_decomposed, row
+
+
+@pytest.mark.parametrize("parts", [(), ("time_major",), ("merged",), ("time_major", "merged")])
+@pytest.mark.parametrize(
+    "make",
+    [
+        both_lstms,
+        lambda parts: rnn("BIDIRECTIONAL_SEQUENCE_RNN", parts),
+        lambda parts: rnn("UNIDIRECTIONAL_SEQUENCE_RNN", parts),
+        lambda parts: lstm("UNIDIRECTIONAL_SEQUENCE_LSTM", "float32", parts),
+    ],
+)
+def test_options_of_sequences_are_read(
+    make: Callable[[Sequence[str]], Program], parts: Sequence[str]
+) -> None:
+    program = make(parts)
+    is_both = program.operator.startswith("BIDIRECTIONAL")
+    clips = {"cell_clip": 0.5, "proj_clip": 0.25} if "LSTM" in program.operator else {}
+    read = read_tflite(with_option(program, activation=2, **clips).data())
+    find = DECOMPOSITIONS[program.operator].find
+    facts: Any = find(read, read.operators[0])
+    assert facts.activation == 2
+    assert facts.time_major is ("time_major" in parts)
+    assert facts.is_merged is (is_both and "merged" in parts)
+    assert len(facts.directions) == 1 + is_both
+    assert not clips or (facts.cell_clip, facts.proj_clip) == (0.5, 0.25)
+    if program.operator == "BIDIRECTIONAL_SEQUENCE_LSTM":  # The schema's default.
+        row = program.rows[0]
+        options = {name: one for name, one in row.options.items() if name != "time_major"}
+        program.rows[0] = replace(row, options=options)
+        read = read_tflite(program.data())
+        facts = find(read, read.operators[0])
+        assert facts.time_major is True
+
+
+@pytest.mark.parametrize(
+    ("dtype", "scale", "zero", "code", "bounds"),
+    [
+        ("int8", 0.5, 3, 1, (3, 127)),
+        ("int8", 0.5, 3, 2, (1, 5)),
+        ("int8", 0.5, 3, 3, (3, 15)),
+        ("int8", 0.4, 3, 2, (0, 6)),
+        ("int8", 0.001, 3, 3, (3, 127)),
+        ("int8", 0.001, 100, 2, (-128, 127)),
+        ("uint8", 0.5, 130, 3, (2, 14)),
+        ("uint8", 0.5, 130, 1, (2, 127)),
+        ("uint8", 0.001, 1, 2, (-128, 127)),
+        ("int16", 0.001, 0, 3, (0, 6000)),
+        ("int16", 0.0001, 0, 2, (-10000, 10000)),
+    ],
+)
+@pytest.mark.parametrize(
+    "operator",
+    [
+        *("ADD", "SUB", "MUL", "FULLY_CONNECTED", "CONV_2D", "TRANSPOSE_CONV"),
+        *("DEPTHWISE_CONV_2D", "AVERAGE_POOL_2D", "MAX_POOL_2D"),
+    ],
+)
+def test_activations_of_operators_have_bounds(
+    operator: str, dtype: str, scale: float, zero: int, code: int, bounds: tuple[int, int]
+) -> None:
+    row = of(dtype, 2, 3, scale=scale, zero=zero)
+    read = read_alone(operator, [row, row], [replace(row, name="y")], activation=code)
+    rows = [one for one in CORRECTIONS[operator] if one.operator in ACTIVATED]
+    facts: Any = rows[0].find(read, read.operators[0])
+    found = facts.bounds if operator.endswith("POOL_2D") else facts
+    assert (found.low, found.high) == bounds
+
+
+ACTIVATED: Final = ("the activation of the operator", "the pooling operator")
+
+
+@pytest.mark.parametrize("code", [1, 2, 3])
+def test_pools_of_floats_have_their_activation(code: int) -> None:
+    read = read_alone("MAX_POOL_2D", [X], [Y], activation=code)
+    facts: Any = CORRECTIONS["MAX_POOL_2D"][0].find(read, read.operators[0])
+    largest = float(np.finfo(np.float32).max)
+    bounds = {1: (0.0, largest), 2: (-1.0, 1.0), 3: (0.0, 6.0)}[code]
+    assert (facts.bounds.low, facts.bounds.high) == bounds
+
+
+def test_operators_that_are_lowered_here_are_told_apart_by_name() -> None:
+    assert " ".join(sorted(CORRECTIONS)) == (
+        "ABS ADD ATAN2 AVERAGE_POOL_2D BITWISE_XOR CAST CONV_2D DEPTHWISE_CONV_2D EXP "
+        "FULLY_CONNECTED GELU LEAKY_RELU LOG LOGISTIC LOG_SOFTMAX MAX_POOL_2D MUL NEG QUANTIZE RELU "
+        "RELU6 RELU_0_TO_1 RELU_N1_TO_1 RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR ROUND SCATTER_ND "
+        "SIGN SOFTMAX SUB SUM TANH TRANSPOSE_CONV"
+    )
+    assert " ".join(sorted(DECOMPOSITIONS)) == (
+        "ABS ADD ARG_MAX ARG_MIN ASSIGN_VARIABLE BATCH_MATMUL BIDIRECTIONAL_SEQUENCE_LSTM "
+        "BIDIRECTIONAL_SEQUENCE_RNN BITWISE_XOR BROADCAST_ARGS CALL_ONCE CONV_3D_TRANSPOSE CUMSUM DIV "
+        "DYNAMIC_UPDATE_SLICE ELU EMBEDDING_LOOKUP EQUAL FAKE_QUANT FILL FLOOR_DIV FLOOR_MOD GREATER "
+        "GREATER_EQUAL L2_NORMALIZATION L2_POOL_2D LESS LESS_EQUAL LOCAL_RESPONSE_NORMALIZATION "
+        "LOG_SOFTMAX LSTM MATRIX_DIAG MATRIX_SET_DIAG MEAN MUL NOT_EQUAL ONE_HOT PAD POW "
+        "READ_VARIABLE REDUCE_PROD REVERSE_SEQUENCE RIGHT_SHIFT RNN SELECT SLICE SOFTMAX "
+        "SPARSE_TO_DENSE SPLIT_V STRIDED_SLICE SUB SUM SVDF TOPK_V2 TRANSPOSE "
+        "UNIDIRECTIONAL_SEQUENCE_LSTM UNIDIRECTIONAL_SEQUENCE_RNN UNPACK UNSORTED_SEGMENT_MAX "
+        "UNSORTED_SEGMENT_MIN UNSORTED_SEGMENT_PROD UNSORTED_SEGMENT_SUM VAR_HANDLE"
+    )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kept"),
+    [
+        *(("float32", "fp32"), ("float16", "fp16"), ("bool", "bool"), ("uint8", "int8")),
+        *(("uint16", "int16"), ("int8", "int8"), ("int16", "int16"), ("int32", "int32")),
+    ],
+)
+def test_variables_keep_the_bits_of_their_type(dtype: str, kept: str) -> None:
+    rows = [TensorRow("h", "resource", ()), of(dtype, 2)]
+    handle = OperatorRow("VAR_HANDLE", (), (0,), {"shared_name": "v"})
+    read = read_tflite(model(rows, [handle, OperatorRow("READ_VARIABLE", (0,), (1,))], [], [1]))
+    facts: Any = DECOMPOSITIONS["READ_VARIABLE"].find(read, read.operators[1])
+    assert (facts.name, facts.dtype, facts.shape, facts.initial) == ("v", kept, (2,), None)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int16", "int8", "uint8"])
+def test_elements_of_these_types_are_moved(dtype: str) -> None:
+    row, values = of(dtype, 2, 3), [of("int32", 2)]
+    for operator, operands in (
+        ("DYNAMIC_UPDATE_SLICE", [row, row, *values]),
+        ("EMBEDDING_LOOKUP", [*values, row]),
+        ("TOPK_V2", [row, ONE]),
+    ):
+        results = [replace(row, name="y"), of("int32", 2, 3, name="i")]
+        read = read_alone(operator, operands, results[: 1 + (operator == "TOPK_V2")])
+        found = is_found(DECOMPOSITIONS[operator].find(read, read.operators[0]))
+        assert found is not (operator == "TOPK_V2" and dtype == "uint8")
