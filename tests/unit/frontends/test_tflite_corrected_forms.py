@@ -12,7 +12,11 @@ import tosa_convert as tc
 from tosa_convert.builder import Builder
 from tosa_convert.builder.values import Value
 from tosa_convert.errors import fail
-from tosa_convert.frontends.tflite.complete import with_corrections, with_unsigned_bits
+from tosa_convert.frontends.tflite.complete import (
+    _location,
+    with_corrections,
+    with_unsigned_bits,
+)
 from tosa_convert.frontends.tflite.lowerings import (
     activations,
     functions,
@@ -341,3 +345,9 @@ def test_ends_of_wide_unsigned_integers_keep_their_bits(
     assert (last.outputs, last.location) == (operator.outputs, operator.location)
     assert last.inputs[0] == "x"
     assert is_kept or len(last.inputs) == 1
+
+
+@pytest.mark.parametrize("name", ["y", "a/b;c:0", 'a"b', "a\\b", "a\nb"])
+def test_names_that_locations_cannot_have_are_left_out(name: str) -> None:
+    is_plain = name in ("y", "a/b;c:0")
+    assert _location(name, "m.tflite") == (f'loc("{name}"("m.tflite":0:0))' if is_plain else "")
