@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from tosa_convert.frontends.jax.scope import Array, NotLowered, Scope
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope
 from tosa_convert.records import NamedTuple
 
 #: The longest Fourier transform: it is a product with a matrix of the square of its length.

@@ -10,7 +10,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from tosa_convert.frontends.jax.scope import Array, NotLowered, Step
+from tosa_convert.frontends.jax.step import Step
+from tosa_convert.frontends.lowering.scope import Array, NotLowered
 
 #: The most rows of a matrix: the program has several operators for each.
 _MOST_ROWS: Final = 64

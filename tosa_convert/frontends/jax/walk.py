@@ -11,10 +11,11 @@ from jax.extend.core import Literal
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.jax.complex_numbers import as_parts, is_complex, lower_complex
-from tosa_convert.frontends.jax.limits import limits_of_result
-from tosa_convert.frontends.jax.scope import Array, NotLowered, Scope, Step, carrier, whole_data
 from tosa_convert.frontends.jax.source import Place, place_of_equation
+from tosa_convert.frontends.jax.step import Step
 from tosa_convert.frontends.jax.table import CALLBACKS, CALLS, REFUSED, ROWS
+from tosa_convert.frontends.lowering.limits import limits_of_result
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, carrier, whole_data
 from tosa_convert.records import dataclass, field
 
 #: The largest constant in bytes that is computed, unless its operands are as large.
