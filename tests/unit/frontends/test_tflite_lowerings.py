@@ -90,16 +90,16 @@ def test_rows_of_a_segment_are_reduced_and_others_left_out(
     """A negative segment is none, and one without rows has what changes no result."""
     x = np.arange(-7, 8).reshape(5, 3).astype(dtype)
     limits = np.finfo(dtype) if dtype == "float32" else np.iinfo(dtype)
-    expected = np.full((3, 3), empty(limits), dtype)
+    expected = np.full((4, 3), empty(limits), dtype)
     for segment in (0, 2):
         expected[segment] = reduce(x[segment == IDS], axis=0)
     operands = [
         TensorRow("x", dtype, (5, 3)),
         TensorRow("ids", "int32", (5,)),
-        TensorRow("count", "int32", (), integers(3)[0]),
+        TensorRow("count", "int32", (), integers(4)[0]),
     ]
-    results = [TensorRow("y", dtype, (3, 3))]
-    found = computed(f"UNSORTED_SEGMENT_{kind}", operands, results, [x, IDS, integers(3)[0]])
+    results = [TensorRow("y", dtype, (4, 3))]
+    found = computed(f"UNSORTED_SEGMENT_{kind}", operands, results, [x, IDS, integers(4)[0]])
     np.testing.assert_array_equal(found[0], expected)
 
 
