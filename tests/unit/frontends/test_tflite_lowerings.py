@@ -10,7 +10,7 @@ import pytest
 from frontends.tflite_models import OperatorRow, TensorRow, model
 
 import tosa_convert as tc
-from tosa_convert.builder import Builder
+from tosa_convert.builder import Builder, dtype_of
 from tosa_convert.frontends.tflite.lowerings.find import CORRECTIONS, DECOMPOSITIONS
 from tosa_convert.frontends.tflite.lowerings.lowering import Given, is_found
 from tosa_convert.frontends.tflite.read import TfliteFile, read_tflite
@@ -42,7 +42,9 @@ def computed(
     facts = DECOMPOSITIONS[operator].find(read, read.operators[0])
     assert is_found(facts)
     b = Builder()
-    values = [b.input(one.name, one.dtype.replace("float", "fp"), one.shape) for one in operands]
+    values = [
+        b.input(one.name, dtype_of(one.dtype.replace("float", "fp")), one.shape) for one in operands
+    ]
     constants = [one.data for one in operands]
     dtypes = [one.dtype for one in operands]
     result = read.result(read.operators[0])
