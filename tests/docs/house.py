@@ -75,9 +75,12 @@ ARROWS: dict[str, set[str]] = {
     "frontends.onnx": {"errors", "io", "frontends", "frontends.onnx.header", "frontends.torch"},
     "frontends.onnx.header": {"frontends"},
     "frontends.torch.header": set(),
+    # Operations on arrays, lowered for every framework; it imports none.
+    "frontends.lowering": {"builder", "frontends"},
     "frontends.jax": {"errors", "io", "graph", "builder", "rewrites", "frontends"}
-    | {"frontends.tflite", "frontends.tflite.read"},
-    "frontends.stablehlo": {"errors", "frontends", "frontends.jax", "formats.write"},
+    | {"frontends.lowering", "frontends.tflite", "frontends.tflite.read"},
+    "frontends.stablehlo": {"errors", "frontends", "frontends.jax", "frontends.lowering"}
+    | {"formats.write"},
     # Runs programs that the public functions read and write.
     "golden": {
         "errors",
@@ -188,6 +191,7 @@ OUTSIDE: dict[str, set[str]] = {
     "qualify": {"numpy", "ml_dtypes", "click", "typing_extensions"},
     "golden.models": {"numpy"},
     "frontends": {"numpy"},
+    "frontends.lowering": {"numpy"},
     "frontends.named": {"numpy", "torch", "timm", "torchvision", "transformers", "keras"},
     # What runs in the child imports the packages of the frameworks' table.
     **{part: {"numpy"} | packages for part, packages in _converters().items()},
@@ -215,7 +219,7 @@ OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
         f"frontends.stablehlo.{name}": ({"jaxlib"}, "JAX has no public name for what it calls")
         for name in ("modules", "run_module")
     },
-    "frontends.jax.scope": ({"ml_dtypes"}, "JAX has bfloat16 from there"),
+    "frontends.lowering.scope": ({"ml_dtypes"}, "numpy has bfloat16 from there"),
     "frontends.torch.archive": ({"sympy"}, "torch writes sizes with it, and brings it"),
     "frontends.onnx.convert": ({"google"}, "ONNX brings protobuf, whose errors it raises"),
     "frontends.keras.convert": ({"google"}, "TensorFlow brings protobuf, whose errors it raises"),

@@ -124,7 +124,7 @@ CHANGES = {
     "jax: lower": Change(
         "jax",
         JAX,
-        "tosa_convert.frontends.jax.arithmetic",
+        "tosa_convert.frontends.lowering.arithmetic",
         "computed",
         "def planted(s, name, a, b):\n    return original(s, 'sub', a, b)\n",
     ),

@@ -16,7 +16,8 @@ from jax.tree_util import SequenceKey, keystr, tree_flatten_with_path
 from tosa_convert.builder import Builder
 from tosa_convert.errors import Finding, TosaConvertError, fail
 from tosa_convert.frontends.jax.modules import State, Variables, refuse_changed_arguments, state_of
-from tosa_convert.frontends.jax.scope import (
+from tosa_convert.frontends.jax.walk import Problem, Walk, is_key
+from tosa_convert.frontends.lowering.scope import (
     RANDOM_ADVICE,
     Array,
     NotLowered,
@@ -24,7 +25,6 @@ from tosa_convert.frontends.jax.scope import (
     carrier,
     refuse_empty,
 )
-from tosa_convert.frontends.jax.walk import Problem, Walk, is_key
 from tosa_convert.frontends.process.request import Value
 from tosa_convert.frontends.read_result import with_own_outputs
 from tosa_convert.graph.derived import rename_in_order

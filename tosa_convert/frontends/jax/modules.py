@@ -11,7 +11,7 @@ import numpy as np
 
 from tosa_convert.builder.values import Variable
 from tosa_convert.errors import fail
-from tosa_convert.frontends.jax.scope import Array, Data, Scope, carrier
+from tosa_convert.frontends.lowering.scope import Array, Data, Scope, carrier
 from tosa_convert.records import dataclass
 
 #: The changed arrays that a message lists.

@@ -12,8 +12,9 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
-from tosa_convert.frontends.jax import layout
-from tosa_convert.frontends.jax.scope import INT32, Array, Step
+from tosa_convert.frontends.jax.step import Step
+from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering.scope import INT32, Array
 from tosa_convert.frontends.tflite.lowerings.arithmetic import fixed_point
 
 #: Scales at which RESCALE takes every number of 32 bits.

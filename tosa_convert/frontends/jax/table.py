@@ -6,22 +6,21 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from tosa_convert.frontends.jax import (
+from tosa_convert.frontends.jax import loops, rescaling, user_functions
+from tosa_convert.frontends.jax.step import Rule, Step
+from tosa_convert.frontends.lowering import (
     arithmetic,
     conversion,
     functions,
     indexing,
     layout,
-    loops,
+    matrices,
     products,
     reductions,
-    rescaling,
-    solvers,
     sorting,
-    user_functions,
     windows,
 )
-from tosa_convert.frontends.jax.scope import Array, NotLowered, Rule, Scope, Step, carrier
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, carrier
 from tosa_convert.records import dataclass, replace
 
 #: Lowers an operation by its operands, and by what its parameters say: (scope, *operands, *values).
@@ -102,12 +101,79 @@ def _reshape(s: Scope, a: Array, shape: Sequence[int], order: Sequence[int] | No
     return layout.reshape(s, a if order is None else layout.transpose(s, a, order), shape)
 
 
+def _convolution(step: Step) -> Array:
+    (a, weight), params = step.inputs, step.params
+    numbers = params["dimension_numbers"]
+    window = products.Window(
+        tuple(params["window_strides"]),
+        tuple((int(low), int(high)) for low, high in params["padding"]),
+        tuple(params["lhs_dilation"]),
+        tuple(params["rhs_dilation"]),
+    )
+    return products.conv_general_dilated(
+        step.scope,
+        a,
+        weight,
+        window,
+        (numbers.lhs_spec, numbers.rhs_spec, numbers.out_spec),
+        step.dtype,
+        params["feature_group_count"],
+        params["batch_group_count"],
+    )
+
+
+def _dot_general(step: Step) -> Array:
+    a, b = step.inputs
+    return products.dot_general(step.scope, a, b, step.params["dimension_numbers"], step.dtype)
+
+
+def _top_k(step: Step) -> tuple[Array, Array]:
+    (a,) = step.inputs
+    return sorting.top_k(step.scope, a, step.params.get("axis", a.rank - 1), step.params["k"])
+
+
+def _dynamic_slice(step: Step) -> Array:
+    a, *starts = step.inputs
+    sizes = tuple(int(n) for n in step.params["slice_sizes"])
+    return indexing.dynamic_slice(step.scope, a, starts, sizes)
+
+
+def _dynamic_update_slice(step: Step) -> Array:
+    a, update, *starts = step.inputs
+    return indexing.dynamic_update_slice(step.scope, a, update, starts)
+
+
+def _gather(step: Step) -> Array:
+    a, indices = step.inputs
+    params, filling = step.params, None
+    if "FILL" in str(params["mode"]).upper():
+        filling = params["fill_value"]
+        filling = indexing.default_filling(a.dtype) if filling is None else filling
+    window = tuple(params["slice_sizes"])
+    return indexing.gather(step.scope, a, indices, params["dimension_numbers"], window, filling)
+
+
+def _scatter(step: Step, word: str) -> Array:
+    (a, indices, updates), params = step.inputs, step.params
+    return indexing.scatter(
+        step.scope,
+        a,
+        indices,
+        updates,
+        params["dimension_numbers"],
+        word,
+        params["unique_indices"],
+        "CLIP" in str(params["mode"]).upper(),
+    )
+
+
 _RESHAPED: Final = Row(
     _as_bits(lambda step: layout.reshape(step.scope, step.inputs[0], step.shape)),
     moves_elements=True,
 )
 _WINDOW: Final = ("window_dimensions", "window_strides", "padding")
 _DILATED_WINDOW: Final = (*_WINDOW, "base_dilation", "window_dilation")
+_TRIANGLE: Final = ("left_side", "lower", "transpose_a", "unit_diagonal")
 _BETWEEN_DEVICES: Final = (
     "it communicates between devices; a program of TOSA runs on one",
     "lower the function for one device, outside of shard_map and pmap",
@@ -224,21 +290,25 @@ ROWS: Final[dict[str, Row]] = {
     "reduce_window": Row(user_functions.reduce_window_function),
     # Products, reading and writing at computed indices, control flow.
     "clamp": Row(_rule(arithmetic.clamp)),
-    "conv_general_dilated": Row(products.conv_general_dilated),
-    "dot_general": Row(products.dot_general),
+    "conv_general_dilated": Row(_convolution),
+    "dot_general": Row(_dot_general),
     "rescale": Row(rescaling.lower_rescale),
     "select_n": Row(_rule(arithmetic.select_n)),
-    "sort": Row(sorting.sort),
-    "sort_by": Row(sorting.sort_by_function),
-    "top_k": Row(sorting.top_k),
-    "dynamic_slice": Row(indexing.dynamic_slice),
-    "dynamic_update_slice": Row(indexing.dynamic_update_slice),
-    "cholesky": Row(solvers.cholesky),
-    "gather": Row(indexing.gather),
-    "triangular_solve": Row(solvers.triangular_solve),
-    "scatter": Row(partial(indexing.scatter, word="set")),
+    "sort": Row(
+        lambda step: sorting.sort(
+            step.scope, step.inputs, step.params["dimension"], step.params["num_keys"]
+        )
+    ),
+    "sort_by": Row(user_functions.sort_by_function),
+    "top_k": Row(_top_k),
+    "dynamic_slice": Row(_dynamic_slice),
+    "dynamic_update_slice": Row(_dynamic_update_slice),
+    "cholesky": Row(_rule(matrices.cholesky)),
+    "gather": Row(_gather),
+    "triangular_solve": Row(_rule(matrices.triangular_solve, *_TRIANGLE)),
+    "scatter": Row(partial(_scatter, word="set")),
     **{
-        f"scatter-{word}": Row(partial(indexing.scatter, word=word))
+        f"scatter-{word}": Row(partial(_scatter, word=word))
         for word in ("add", "max", "min", "mul", "sub")
     },
     "cond": Row(loops.cond),

@@ -11,10 +11,11 @@ from jax.extend.core import Literal
 
 from tosa_convert.errors import TosaConvertError
 from tosa_convert.frontends.jax.complex_numbers import as_parts, is_complex, lower_complex
-from tosa_convert.frontends.jax.limits import limits_of_result
-from tosa_convert.frontends.jax.scope import Array, NotLowered, Scope, Step, carrier, whole_data
 from tosa_convert.frontends.jax.source import Place, place_of_equation
+from tosa_convert.frontends.jax.step import Step
 from tosa_convert.frontends.jax.table import CALLBACKS, CALLS, REFUSED, ROWS
+from tosa_convert.frontends.lowering.limits import limits_of_result
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, carrier, whole_data
 from tosa_convert.records import dataclass, field
 
 #: The largest constant in bytes that is computed, unless its operands are as large.
@@ -96,7 +97,9 @@ class Walk:
             if any(item.parts for item in inputs) or any(
                 is_complex(aval.dtype) for aval in results
             ):
-                return lower_complex(self.run, scope, equation, inputs)
+                row = ROWS.get(name)
+                step = self.step(scope, equation, inputs)
+                return lower_complex(name, step, None if row is None else row.rule)
             folded = _folded(equation, inputs) if _is_folded(equation, inputs) else None
             return folded or self.lowered(scope, equation, inputs)
         except NotLowered as problem:
@@ -115,7 +118,17 @@ class Walk:
             raise NotLowered(reason, advice)
         for aval in avals:
             carrier(aval.dtype)
-        step = Step(
+        made = row.rule(self.step(scope, equation, inputs))
+        results = [made] if isinstance(made, Array) else list(made)
+        for result, aval in zip(results, avals, strict=True):
+            assert (result.shape, result.dtype) == (tuple(aval.shape), aval.dtype), (name, result)
+            result.limits = limits_of_result(name, equation.params, inputs, aval) or result.limits
+        return results
+
+    def step(self, scope: Scope, equation: Any, inputs: Sequence[Array]) -> Step:
+        """Return an equation as its rule takes it."""
+        avals = [item.aval for item in equation.outvars]
+        return Step(
             scope,
             inputs,
             equation.params,
@@ -123,12 +136,6 @@ class Walk:
             [np.dtype(aval.dtype) for aval in avals],
             self.run,
         )
-        made = row.rule(step)
-        results = [made] if isinstance(made, Array) else list(made)
-        for result, aval in zip(results, avals, strict=True):
-            assert (result.shape, result.dtype) == (tuple(aval.shape), aval.dtype), (name, result)
-            result.limits = limits_of_result(name, equation.params, inputs, aval) or result.limits
-        return results
 
     def refuse(self, what: str, problem: NotLowered) -> None:
         """Note an argument or result that TOSA cannot have."""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from jax.extend.mlir import ir
 
-from tosa_convert.frontends.jax.scope import NotLowered
+from tosa_convert.frontends.lowering.scope import NotLowered
 
 #: Element type of MLIR -> that of JAX. Signless integers are signed ones.
 _DTYPES: Final = {

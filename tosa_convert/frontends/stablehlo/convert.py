@@ -18,9 +18,9 @@ from tosa_convert.errors import Finding, TosaConvertError
 from tosa_convert.formats.write import save
 from tosa_convert.frontends.jax.convert import rows_of
 from tosa_convert.frontends.jax.lowering import Arguments, lower_function, use_cpu
-from tosa_convert.frontends.jax.scope import NotLowered
 from tosa_convert.frontends.jax.source import Place, place_of_location
 from tosa_convert.frontends.jax.walk import Problem, Walk
+from tosa_convert.frontends.lowering.scope import NotLowered
 from tosa_convert.frontends.module_header import (
     MAIN,
     argument_names,

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from tosa_convert.frontends.jax.scope import NotLowered
+from tosa_convert.frontends.lowering.scope import NotLowered
 from tosa_convert.frontends.stablehlo.attributes import dtype_of, shape_of
 from tosa_convert.frontends.stablehlo.evaluate import Operation, Rule
 from tosa_convert.records import replace

@@ -8,8 +8,8 @@ from typing import Any, Final
 import jax
 from jax.extend.mlir import ir
 
-from tosa_convert.frontends.jax.scope import NotLowered
 from tosa_convert.frontends.jax.table import REFUSED
+from tosa_convert.frontends.lowering.scope import NotLowered
 from tosa_convert.frontends.stablehlo.attributes import Attributes, zeros_of
 from tosa_convert.records import dataclass
 

@@ -19,7 +19,7 @@ from jax.extend.mlir import ir
 from jax.extend.mlir.dialects import stablehlo
 
 from tosa_convert.frontends.jax.rescaling import is_rescaled, rescale
-from tosa_convert.frontends.jax.scope import NotLowered
+from tosa_convert.frontends.lowering.scope import NotLowered
 from tosa_convert.frontends.stablehlo.attributes import array_of, dtype_of, shape_of
 from tosa_convert.frontends.stablehlo.evaluate import Operation, Rule
 from tosa_convert.records import NamedTuple, replace

@@ -13,8 +13,8 @@ from jax import lax
 from jax.extend.core import primitives
 from jax.extend.mlir.dialects import stablehlo
 
-from tosa_convert.frontends.jax.scope import NotLowered
-from tosa_convert.frontends.jax.sorting import sort_by
+from tosa_convert.frontends.jax.user_functions import traced_sort
+from tosa_convert.frontends.lowering.scope import NotLowered
 from tosa_convert.frontends.stablehlo.attributes import dtype_of, shape_of
 from tosa_convert.frontends.stablehlo.evaluate import Function, Operation, Rule
 
@@ -276,7 +276,7 @@ def _select_word(block: Any) -> str:
 
 def _sort(op: Operation) -> Any:
     axis = op.attributes.number("dimension", -1) % max(jnp.ndim(op.operands[0]), 1)
-    return sort_by(op.operands, axis, _one_or_all(op.regions[0]))
+    return traced_sort(op.operands, axis, _one_or_all(op.regions[0]))
 
 
 def _top_k(op: Operation) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.jax.scope import Array
+from tosa_convert.frontends.lowering.scope import Array
 
 Limits = tuple[int, int]
 

@@ -1,9 +1,9 @@
-"""The values of a JAX function while it is lowered, and the block that gets their operators."""
+"""The arrays of a model while it is lowered, and the block that gets their operators."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import ml_dtypes
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tosa_convert.builder import Builder
 from tosa_convert.builder.values import Value
+from tosa_convert.frontends.lowering import folding
 from tosa_convert.records import dataclass
 
 Data = npt.NDArray[Any]
@@ -30,6 +31,8 @@ _CARRIERS: Final = {
         name: np.dtype(getattr(ml_dtypes, name))
         for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2")
     },
+    # TOSA's CAST takes no integers of fewer bits than 8.
+    **{name: np.dtype(np.int8) for name in ("int2", "int4", "uint2", "uint4")},
 }
 _ADVICE: Final = {
     "float64": "compute in float32: leave jax_enable_x64 off, or cast the arguments",
@@ -110,17 +113,19 @@ def neutral(word: str, dtype: Any) -> float:
 
 @dataclass(slots=True, eq=False)
 class Array:
-    """A value of a JAX function.
+    """A value of a model.
 
-    dtype: its element type in JAX.
-    shape: its shape in JAX.
+    dtype: its element type in the framework.
+    shape: its shape in the framework.
     data: its elements if it is a constant. A dimension along which all elements are equal can have
         size 1; otherwise its shape is `shape`.
     value: the value of the program that holds it, with sizes of 1 as in `data`.
     parts: the real and the imaginary part of complex numbers, which have neither data nor value. None of
         the three: it could not be lowered.
     limits: the least and the greatest of its integers, if they are known.
-    origin: ("sum", x, c) for x + c that wraps around, and ("negative", x, 0) for x < 0, of INT32.
+    origin: how it was made of another array by numbers, which later operations use: ("sum", x, (c,)) for
+        x + c that wraps around and ("negative", x, ()) for x < 0, of INT32; ("bounded", x, (low, high))
+        for a CLAMP; ("scaled", x, (factor,)).
     """
 
     dtype: Any
@@ -129,7 +134,7 @@ class Array:
     value: Value | None = None
     parts: tuple[Array, Array] | None = None
     limits: tuple[int, int] | None = None
-    origin: tuple[str, Array, int] | None = None
+    origin: tuple[str, Array, tuple[float, ...]] | None = None
 
     @property
     def stored(self) -> tuple[int, ...]:
@@ -183,23 +188,6 @@ _SMALL: Final = 256
 #: From this size on, a constant with equal elements is stored once and repeated by TILE.
 _REPEATED: Final = 4096
 
-#: Operators that are computed at once if their operands are constants.
-_FOLDED: Final[dict[str, Callable[..., Data]]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
-    "greater": np.greater,
-    "greater_equal": np.greater_equal,
-    "equal": np.equal,
-    "logical_and": np.logical_and,
-    "logical_or": np.logical_or,
-    "logical_xor": np.logical_xor,
-    "logical_not": np.logical_not,
-    "select": np.where,
-}
-
 
 def _binary(name: str, dtype: Any = None) -> Callable[[Scope, Operand, Operand], Array]:
     """Return the method that adds an elementwise operator of two operands."""
@@ -209,12 +197,15 @@ def _binary(name: str, dtype: Any = None) -> Callable[[Scope, Operand, Operand],
 class Scope:
     """A block of the program.
 
-    Elementwise functions take arrays of one shape or of rank 0, and numbers. They keep sizes of 1 where
+    Elementwise functions take arrays whose shapes broadcast, and numbers. They keep sizes of 1 where
     elements are equal, because TOSA broadcasts them; other operators get whole arrays.
+
+    narrows: INT64 becomes INT32 when the program is read.
     """
 
-    def __init__(self, builder: Builder) -> None:
+    def __init__(self, builder: Builder, narrows: bool = False) -> None:
         self.builder = builder
+        self.narrows = narrows
         self._constants: dict[object, tuple[Data, Value]] = {}
         self._whole: dict[tuple[str, tuple[int, ...]], Value] = {}
 
@@ -225,7 +216,9 @@ class Scope:
         if array.value is not None:
             return array.value
         assert array.data is not None
-        return self._constant(array.data.view(carrier(array.dtype)))
+        kind = carrier(array.dtype)
+        is_few_bits = np.dtype(array.dtype).kind == "V" and kind == np.int8
+        return self._constant(array.data.astype(kind) if is_few_bits else array.data.view(kind))
 
     def whole(self, array: Array) -> Value:
         """Return the value of the program that has all elements of an array."""
@@ -281,27 +274,26 @@ class Scope:
         return found
 
     def _ranked(self, array: Array, rank: int) -> Array:
-        """Reshape an array of rank 0 to another rank."""
-        assert array.rank == 0, array.shape
-        ones = (1,) * rank
+        """Reshape an array to a higher rank: dimensions of size 1 are put before its own."""
+        ones = (1,) * (rank - array.rank)
+        shape, stored = ones + array.shape, ones + array.stored
         if array.data is not None:
-            return Array(array.dtype, ones, array.data.reshape(ones))
-        return self.array(self.builder.reshape(self.value(array), ones), array.dtype)
+            return Array(array.dtype, shape, array.data.reshape(stored))
+        return Array(array.dtype, shape, None, self.builder.reshape(self.value(array), stored))
 
     def elementwise(
         self, name: str, *operands: Operand, dtype: Any = None, **attributes: Any
     ) -> Array:
         """Add an elementwise operator.
 
-        dtype: the type of the result in JAX, if it is not the operands'.
+        dtype: the type of the result in the framework, if it is not the operands'.
         """
         arrays = self.aligned(operands)
         kind = np.dtype(arrays[-1].dtype if dtype is None else dtype)
         shape = np.broadcast_shapes(*(item.shape for item in arrays))
-        if name in _FOLDED and not attributes and all(item.is_constant for item in arrays):
-            with np.errstate(all="ignore"):
-                data = _FOLDED[name](*(item.data for item in arrays))
-            return Array(kind, shape, np.asarray(data, kind))
+        known = [item.data for item in arrays if item.data is not None]
+        if len(known) == len(arrays) and folding.is_folded(name, attributes):
+            return Array(kind, shape, folding.fold(name, known, kind))
         function = getattr(self.builder, name)
         made = function(*map(self.value, arrays), **attributes)
         return Array(kind, shape, None, made)
@@ -342,8 +334,7 @@ class Scope:
         if a.dtype == np.dtype(dtype):
             return a
         if a.data is not None:
-            with np.errstate(all="ignore"):
-                return Array(np.dtype(dtype), a.shape, a.data.astype(dtype))
+            return Array(np.dtype(dtype), a.shape, folding.cast(a.data, dtype))
         made = self.builder.cast(self.value(a), dtype=carrier(dtype))
         return Array(np.dtype(dtype), a.shape, None, made)
 
@@ -371,40 +362,3 @@ class Scope:
         if carrier(dtype) == INT32:
             return self.viewed(a, dtype)
         return self.viewed(self.cast(a, carrier(dtype)), dtype)
-
-
-#: Lowers a function of its own, such as the body of a loop: the block, the function, its arguments.
-Run = Callable[[Scope, Any, Sequence[Array]], list[Array]]
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """An operation that is lowered.
-
-    scope: the block that gets the operators.
-    inputs: its operands, all of them lowered.
-    params: its parameters.
-    shapes, dtypes: those of its results.
-    run: lowers a function among the parameters.
-    """
-
-    scope: Scope
-    inputs: Sequence[Array]
-    params: Mapping[str, Any]
-    shapes: Sequence[tuple[int, ...]]
-    dtypes: Sequence[Any]
-    run: Run
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Return the shape of the first result."""
-        return self.shapes[0]
-
-    @property
-    def dtype(self) -> Any:
-        """Return the element type of the first result."""
-        return self.dtypes[0]
-
-
-#: Lowers an operation.
-Rule = Callable[[Step], Array | Sequence[Array]]

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.jax.arithmetic import computed, divided
-from tosa_convert.frontends.jax.conversion import converted
-from tosa_convert.frontends.jax.scope import (
+from tosa_convert.frontends.lowering.arithmetic import computed, divided
+from tosa_convert.frontends.lowering.conversion import converted
+from tosa_convert.frontends.lowering.scope import (
     FLOAT32,
     INT32,
     Array,
@@ -91,7 +91,11 @@ def integer_power(s: Scope, a: Array, exponent: int) -> Array:
 def power(s: Scope, x: Array, y: Array) -> Array:
     """Lower a power. POW is defined for positive bases, and for 0 if the exponent is positive."""
     if not is_float(x.dtype):
-        raise NotLowered("TOSA does not have powers of integers", "cast to float32")
+        exponent = y.number()
+        if exponent is None or not 0 <= exponent <= _MOST_PRODUCTS:
+            reason = "TOSA does not have powers of integers, except by a constant from 0 to 64"
+            raise NotLowered(reason, "cast to float32")
+        return integer_power(s, x, int(exponent))
     y = converted(s, y, x.dtype)
     number, base = y.number(), x.number()
     if number is not None and float(number).is_integer() and abs(number) <= _MOST_PRODUCTS:
@@ -280,7 +284,8 @@ def acosh(s: Scope, a: Array) -> Array:
     root = sqrt(s, s.mul(less, s.add(less, 2)))
     made = log1p(s, s.add(less, root))
     large = s.add(s.elementwise("log", s.maximum(a, 1)), math.log(2))
-    return s.select(s.greater(a, 1e4), large, made)
+    made = s.select(s.greater(a, 1e4), large, made)
+    return s.select(s.greater(1, a), np.nan, made)
 
 
 def atanh(s: Scope, a: Array) -> Array:

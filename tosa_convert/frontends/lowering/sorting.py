@@ -3,59 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
-import jax
 import numpy as np
-from jax.extend.core import Primitive, jaxpr_as_fun
 
-from tosa_convert.frontends.jax import layout
-from tosa_convert.frontends.jax.arithmetic import ordered, sorted_before
-from tosa_convert.frontends.jax.indexing import as_rows, from_rows
-from tosa_convert.frontends.jax.reductions import summed
-from tosa_convert.frontends.jax.scope import INT32, Array, NotLowered, Scope, Step, constant
+from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering.arithmetic import ordered, sorted_before
+from tosa_convert.frontends.lowering.indexing import as_rows, from_rows
+from tosa_convert.frontends.lowering.reductions import summed
+from tosa_convert.frontends.lowering.scope import INT32, Array, NotLowered, Scope, constant
 
 #: Most pairs that are compared.
 _MOST_PAIRS: Final = 1 << 22
-#: Sorts by any function, as StableHLO does; no primitive of JAX has one.
-_SORT_BY: Final = Primitive("sort_by")
-_SORT_BY.multiple_results = True
-_SORT_BY.def_abstract_eval(lambda *arrays, **params: list(arrays))
 
 
-def sort(step: Step) -> list[Array]:
-    """Sort stably by the first `num_keys` operands."""
-    s = step.scope
-    axis, keys = step.params["dimension"], step.params["num_keys"]
-    rows = [_lines(s, item, axis) for item in step.inputs]
-    ranks = _ranks(s, rows[:keys], is_descending=False)
+def sort(
+    s: Scope, arrays: Sequence[Array], axis: int, keys: int = 1, is_descending: bool = False
+) -> list[Array]:
+    """Sort arrays of one shape stably along an axis, by the first `keys` of them."""
+    rows = [_lines(s, item, axis) for item in arrays]
+    ranks = _ranks(s, rows[:keys], is_descending)
     made = [_permuted(s, row, ranks) for row in rows]
-    return [_unlined(s, row, item.shape, axis) for row, item in zip(made, step.inputs, strict=True)]
+    return [_unlined(s, row, item.shape, axis) for row, item in zip(made, arrays, strict=True)]
 
 
-def sort_by(arrays: Sequence[Any], axis: int, comes_before: Callable[..., Any]) -> Sequence[Any]:
-    """Have JAX trace a stable sort of arrays by a function."""
-    numbers = [jax.ShapeDtypeStruct((), array.dtype) for array in arrays for _ in range(2)]
-    compare = jax.make_jaxpr(comes_before)(*numbers)
-    found: Sequence[Any] = _SORT_BY.bind(*arrays, axis=axis, compare=compare)
-    return found
-
-
-def sort_by_function(step: Step) -> list[Array]:
-    """Sort stably by a function of pairs."""
-    s, axis = step.scope, step.params["axis"]
-    rows = [_lines(s, item, axis) for item in step.inputs]
-    compare = step.params["compare"]
-
-    def comes_before(one: Sequence[Array], other: Sequence[Array]) -> Array:
-        held = [item for pair in zip(one, other, strict=True) for item in pair]
-        shape = np.broadcast_shapes(*(item.shape for item in held))
-        wide = [layout.broadcast(s, item, shape, range(len(shape))) for item in held]
-        kinds = [jax.ShapeDtypeStruct(shape, item.dtype) for item in wide]
-        mapped = jax.make_jaxpr(_mapped(compare, len(shape)))(*kinds)
-        (made,) = step.run(s, mapped, wide)
-        return made
-
+def sort_by(
+    s: Scope,
+    arrays: Sequence[Array],
+    axis: int,
+    comes_before: Callable[[Sequence[Array], Sequence[Array]], Array],
+) -> list[Array]:
+    """Sort arrays of one shape stably along an axis, by a function of pairs."""
+    rows = [_lines(s, item, axis) for item in arrays]
     lines, size = rows[0].shape
     _refuse_many(lines, size)
     mine = [layout.reshape(s, row, (lines, size, 1)) for row in rows]
@@ -65,30 +44,18 @@ def sort_by_function(step: Step) -> list[Array]:
     before = s.either(less, s.both(s.negation(more), earlier))
     ranks = summed(s, s.cast(before, INT32), (2,))
     made = [_permuted(s, row, ranks) for row in rows]
-    return [_unlined(s, row, item.shape, axis) for row, item in zip(made, step.inputs, strict=True)]
+    return [_unlined(s, row, item.shape, axis) for row, item in zip(made, arrays, strict=True)]
 
 
-def _mapped(closed: Any, rank: int) -> Callable[..., Any]:
-    """Return a function of numbers as one of arrays of a rank."""
-
-    def function(*numbers: Any) -> Any:
-        return jaxpr_as_fun(closed)(*numbers)[0]
-
-    mapped: Callable[..., Any] = function
-    for _ in range(rank):
-        mapped = jax.vmap(mapped)
-    return mapped
-
-
-def top_k(step: Step) -> list[Array]:
+def top_k(
+    s: Scope, a: Array, axis: int, count: int, is_descending: bool = True
+) -> tuple[Array, Array]:
     """Return the greatest elements, the greatest first, and their positions.
 
-    Equal ones keep their order.
+    Equal ones keep their order. is_descending: False for the least, the least first.
     """
-    s, (a,) = step.scope, step.inputs
-    axis, count = step.params.get("axis", a.rank - 1), step.params["k"]
     row = _lines(s, a, axis)
-    ranks = _ranks(s, [row], is_descending=True)
+    ranks = _ranks(s, [row], is_descending)
     size = row.shape[1]
     index = constant(np.arange(size, dtype=np.int32).reshape(1, size))
     index = layout.broadcast(s, index, row.shape, (0, 1))
@@ -97,7 +64,7 @@ def top_k(step: Step) -> list[Array]:
     for part in (row, index):
         sorted_part = layout.cut(s, _permuted(s, part, ranks), (0, 0), (row.shape[0], count))
         found.append(_unlined(s, sorted_part, shape, axis % a.rank))
-    return found
+    return found[0], found[1]
 
 
 def _lines(s: Scope, a: Array, axis: int) -> Array:

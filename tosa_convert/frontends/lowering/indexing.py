@@ -13,17 +13,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.jax import layout
-from tosa_convert.frontends.jax.arithmetic import combination
-from tosa_convert.frontends.jax.conversion import converted
-from tosa_convert.frontends.jax.reductions import by_halves, extreme, summed
-from tosa_convert.frontends.jax.scope import (
+from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering.arithmetic import combination
+from tosa_convert.frontends.lowering.conversion import converted
+from tosa_convert.frontends.lowering.reductions import by_halves, extreme, summed
+from tosa_convert.frontends.lowering.scope import (
     BOOL,
     INT32,
     Array,
     NotLowered,
     Scope,
-    Step,
     carrier,
     constant,
     is_float,
@@ -40,7 +39,7 @@ _MOST_INDEX: Final = 2**31 - 1
 
 def as_table(s: Scope, a: Array, rows: Sequence[int], columns: Sequence[int]) -> Array:
     """Make a table of an array: dimensions that are its rows, and dimensions that are its columns."""
-    moved = layout.transpose(s, a, (*rows, *columns))
+    moved = layout.transpose(s, a, (*rows, *columns), merges=True)
     sizes = [math.prod(a.shape[k] for k in part) for part in (rows, columns)]
     return layout.reshape(s, moved, sizes)
 
@@ -48,7 +47,7 @@ def as_table(s: Scope, a: Array, rows: Sequence[int], columns: Sequence[int]) ->
 def from_table(s: Scope, table: Array, shape: Sequence[int], order: Sequence[int]) -> Array:
     """Undo `as_table` for an array of a shape. order: the dimensions of rows and columns."""
     made = layout.reshape(s, table, [shape[k] for k in order])
-    return layout.transpose(s, made, np.argsort(order).tolist())
+    return layout.transpose(s, made, np.argsort(order).tolist(), merges=True)
 
 
 def as_rows(s: Scope, a: Array) -> Array:
@@ -94,6 +93,16 @@ def offsets(size: int, rank: int, axis: int) -> Array:
     return constant(np.arange(size, dtype=np.int32).reshape(shape))
 
 
+def rows_of_batches(s: Scope, table: Array, index: Array) -> Array:
+    """Return rows [N, W, C] of tables [N, K, C] at indices [N, W]: GATHER."""
+    if table.data is not None and index.data is not None:
+        places = np.broadcast_to(index.data, index.shape)[:, :, None].astype(np.int64)
+        return constant(np.take_along_axis(np.broadcast_to(table.data, table.shape), places, 1))
+    held = as_rows(s, table)
+    whole = s.array(s.whole(held), held.dtype)
+    return from_rows(s, s.apply("gather", [whole, index], held.dtype), table.dtype)
+
+
 def rows_at(s: Scope, table: Array, index: Array) -> Array:
     """Return rows [W, C] of a table [K, C]."""
     rows, columns = table.shape
@@ -107,9 +116,8 @@ def rows_at(s: Scope, table: Array, index: Array) -> Array:
 # -- dynamic_slice -------------------------------------------------------------------------------
 
 
-def dynamic_slice(step: Step) -> Array:
-    s, (a, *starts) = step.scope, step.inputs
-    sizes = tuple(int(n) for n in step.params["slice_sizes"])
+def dynamic_slice(s: Scope, a: Array, starts: Sequence[Array], sizes: Sequence[int]) -> Array:
+    """Return a part of the given sizes; starts beyond the last possible ones are moved back."""
     first = known_starts(starts, sizes, a.shape)
     if first is not None:
         return layout.cut(s, a, first, np.add(first, sizes).tolist())
@@ -210,9 +218,19 @@ def indexed(
     return Indexed(made, valid, partial, tuple(k for k in range(len(shape)) if k not in partial))
 
 
-def gather(step: Step) -> Array:
-    s, (a, indices), params = step.scope, step.inputs, step.params
-    numbers, window = params["dimension_numbers"], tuple(params["slice_sizes"])
+def gather(
+    s: Scope,
+    a: Array,
+    indices: Array,
+    numbers: Any,
+    window: Sequence[int],
+    filling: Any = None,
+) -> Array:
+    """Read windows of an array.
+
+    numbers: the dimensions, with the attributes of XLA's gather. window: the sizes of a window.
+    filling: the elements of windows that are not inside; None moves these windows inside.
+    """
     batching = (numbers.operand_batching_dims, numbers.start_indices_batching_dims)
     found = indexed(s, indices, a.shape, window, numbers.start_index_map, batching)
     made = rows_at(s, as_table(s, as_rows(s, a), found.partial, found.whole), found.index)
@@ -221,31 +239,31 @@ def gather(step: Step) -> Array:
     gone = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
     taken = [k for k in (*found.partial, *found.whole) if k not in gone]
     made = layout.reshape(s, made, (*batch, *(window[k] for k in taken)))
-    if "FILL" in str(params["mode"]).upper():
+    if filling is not None:
         valid = layout.reshape(s, found.valid, (*batch, *(1,) * len(taken)))
-        made = s.select(valid, made, _filling(params["fill_value"], a.dtype))
+        number = np.asarray(filling).astype(a.dtype)
+        number = number.astype(_INT8) if a.dtype == BOOL else number.view(carrier(a.dtype))
+        made = s.select(valid, made, constant(number))
     made = from_rows(s, made, a.dtype)
     # The batch is spread around the dimensions of the window, in their order.
-    order, left = [0] * len(step.shape), iter(range(len(batch)))
-    for position in range(len(step.shape)):
+    rank = len(batch) + len(taken)
+    order, left = [0] * rank, iter(range(len(batch)))
+    for position in range(rank):
         if position in numbers.offset_dims:
             axis = [k for k in range(a.rank) if k not in gone][numbers.offset_dims.index(position)]
             order[position] = len(batch) + taken.index(axis)
         else:
             order[position] = next(left)
-    return layout.transpose(s, made, order)
+    return layout.transpose(s, made, order, merges=True)
 
 
-def _filling(value: Any, dtype: Any) -> Any:
-    """Return what rows out of range are, in the type that GATHER moves."""
-    if value is None:
-        if is_float(dtype):
-            return np.nan
-        if dtype == BOOL:
-            return 1
-        value = np.iinfo(dtype).max if is_unsigned(dtype) else np.iinfo(dtype).min
-    number = np.asarray(value).astype(dtype)
-    return number.astype(_INT8) if dtype == BOOL else number.view(carrier(dtype))
+def default_filling(dtype: Any) -> Any:
+    """Return what JAX reads where an index is out of range."""
+    if is_float(dtype):
+        return np.nan
+    if dtype == BOOL:
+        return True
+    return np.iinfo(dtype).max if is_unsigned(dtype) else np.iinfo(dtype).min
 
 
 #: Most elements of a comparison of all rows with all indices.
@@ -265,8 +283,8 @@ def write_rows(s: Scope, table: Array, index: Array, rows: Array) -> Array:
     return layout.reshape(s, made, (count, columns))
 
 
-def dynamic_update_slice(step: Step) -> Array:
-    s, (a, update, *starts) = step.scope, step.inputs
+def dynamic_update_slice(s: Scope, a: Array, update: Array, starts: Sequence[Array]) -> Array:
+    """Replace a part of an array; starts beyond the last possible ones are moved back."""
     sizes = update.shape
     first = known_starts(starts, sizes, a.shape)
     if first is not None:
@@ -299,10 +317,21 @@ def _replaced(s: Scope, a: Array, update: Array, first: Sequence[int]) -> Array:
 # -- scatter -------------------------------------------------------------------------------------
 
 
-def scatter(step: Step, word: str) -> Array:
-    """Set elements ("set"), or combine with them: "add", "sub", "mul", "min", "max"."""
-    s, (a, indices, updates), params = step.scope, step.inputs, step.params
-    numbers = params["dimension_numbers"]
+def scatter(
+    s: Scope,
+    a: Array,
+    indices: Array,
+    updates: Array,
+    numbers: Any,
+    word: str,
+    is_unique: bool = False,
+    is_clipped: bool = False,
+) -> Array:
+    """Set elements ("set"), or combine with them: "add", "sub", "mul", "min", "max".
+
+    numbers: the dimensions, with the attributes of XLA's scatter. is_unique: no two indices are equal.
+    is_clipped: windows that are not inside are moved there; otherwise they are not written.
+    """
     batching = (numbers.operand_batching_dims, numbers.scatter_indices_batching_dims)
     gone = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
     kept = [k for k in range(a.rank) if k not in gone]
@@ -314,10 +343,10 @@ def scatter(step: Step, word: str) -> Array:
     table = as_table(s, a, found.partial, found.whole)
     rows = _update_rows(s, updates, numbers.update_window_dims, kept, found, table.shape[1])
     index = layout.reshape(s, found.index, (found.index.size,))
-    if "CLIP" not in str(params["mode"]).upper():
+    if not is_clipped:
         # Windows that are not inside are not written: their rows are after the table.
         index = _outside_is_dropped(s, found, index, table.shape[0])
-    is_unique = params["unique_indices"] or index.size == 1
+    is_unique = is_unique or index.size == 1
     return from_table(s, _written(s, table, index, rows, word, is_unique), a.shape, order)
 
 
@@ -376,6 +405,11 @@ def _written(
     return (
         _latest(s, table, index, rows) if word == "set" else _by_rows(s, table, index, rows, word)
     )
+
+
+def combined_rows(s: Scope, table: Array, index: Array, rows: Array, word: str) -> Array:
+    """Write rows [W, C] into a table [K, C], or combine them, at indices that may be equal."""
+    return _written(s, table, index, rows, word, False)
 
 
 def _unique(s: Scope, table: Array, index: Array, rows: Array, word: str) -> Array:

@@ -1,0 +1,1 @@
+"""Lowering of operations on arrays to TOSA, which every framework shares."""

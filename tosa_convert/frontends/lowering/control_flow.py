@@ -1,0 +1,167 @@
+"""Control flow: WHILE_LOOP and COND_IF, whose regions capture arrays of the blocks around them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from tosa_convert.builder import Builder
+from tosa_convert.builder.values import Value
+from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering.indexing import as_rows, from_rows, rows_at, write_rows
+from tosa_convert.frontends.lowering.limits import Limits
+from tosa_convert.frontends.lowering.scope import BOOL, Array, Scope
+from tosa_convert.records import dataclass
+
+#: A loop is unrolled if its iterations together have at most this many operations.
+UNROLLED: Final = 1024
+
+
+@dataclass(frozen=True)
+class _Captured:
+    """Arrays that a region gets: constants as they are, others as operands."""
+
+    arrays: Sequence[Array]
+
+    @property
+    def operands(self) -> list[Array]:
+        return [item for item in self.arrays if not item.is_constant]
+
+    def inside(self, values: Sequence[Array]) -> list[Array]:
+        """Return the arrays in a region whose arguments are `values`."""
+        given = iter(values)
+        return [item if item.is_constant else next(given) for item in self.arrays]
+
+
+def _arguments(values: Sequence[Value], like: Sequence[Array]) -> list[Array]:
+    """Return the arguments of a region as arrays."""
+    return [
+        Array(item.dtype, item.shape, None, value, limits=item.limits)
+        for value, item in zip(values, like, strict=True)
+    ]
+
+
+def _results(scope: Scope, arrays: Sequence[Array]) -> list[Value]:
+    """Return what a region returns: whole arrays, each a value of its own."""
+    found: list[Value] = []
+    for item in arrays:
+        value = scope.whole(item)
+        if any(value is other for other in found):
+            value = scope.builder.identity(value)
+        found.append(value)
+    return found
+
+
+def _whole(s: Scope, arrays: Sequence[Array]) -> list[Array]:
+    """Arrays with all elements stored, as values of the program."""
+    return [
+        Array(item.dtype, item.shape, None, s.whole(item), limits=item.limits) for item in arrays
+    ]
+
+
+# -- loops ----------------------------------------------------------------------------------------
+
+#: Makes a region's results of its state and what it captures.
+Region = Callable[[Scope, Sequence[Array], Sequence[Array]], Sequence[Array]]
+
+
+def while_loop(
+    s: Scope,
+    state: Sequence[Array],
+    captured: Sequence[Array],
+    condition: Region,
+    body: Region,
+    limits: Mapping[int, Limits],
+) -> list[Array]:
+    """Return the state after WHILE_LOOP. What the regions capture passes through as further state.
+
+    limits: of elements of the state while the body runs, by position.
+    """
+    held = _Captured(captured)
+    first = [Array(item.dtype, item.shape, None, s.whole(item)) for item in state]
+    carried = [*first, *_whole(s, held.operands)]
+    count = len(state)
+
+    def region(function: Region, is_body: bool) -> Callable[..., list[Value]]:
+        def built(builder: Builder, *values: Value) -> list[Value]:
+            scope = Scope(builder, s.narrows)
+            inner = _arguments(values, carried)
+            for position, known in limits.items() if is_body else ():
+                inner[position].limits = known
+            given = held.inside(inner[count:])
+            made = function(scope, inner[:count], given)
+            passed = inner[count:] if is_body else []
+            return _results(scope, [*made, *passed])
+
+        return built
+
+    values = s.builder.while_loop(
+        [s.value(item) for item in carried], region(condition, False), region(body, True)
+    )
+    return _arguments(values[:count], first)
+
+
+def row_at(s: Scope, a: Array, index: Array) -> Array:
+    """Row `index`, an INT32 [1], of an array."""
+    table = layout.reshape(s, as_rows(s, a), (a.shape[0], math.prod(a.shape[1:])))
+    return from_rows(s, layout.reshape(s, rows_at(s, table, index), a.shape[1:]), a.dtype)
+
+
+def with_row(s: Scope, a: Array, index: Array, row: Array) -> Array:
+    """Return an array with row `index` replaced."""
+    columns = math.prod(a.shape[1:])
+    table = layout.reshape(s, as_rows(s, a), (a.shape[0], columns))
+    made = write_rows(s, table, index, layout.reshape(s, as_rows(s, row), (1, columns)))
+    return from_rows(s, layout.reshape(s, made, a.shape), a.dtype)
+
+
+# -- branches ------------------------------------------------------------------------------------
+
+#: Makes the results of a branch of its operands.
+Branch = Callable[[Scope, Sequence[Array]], Sequence[Array]]
+
+
+def cond(
+    s: Scope, index: Array, branches: Sequence[Branch], operands: Sequence[Array]
+) -> Sequence[Array]:
+    """Return the results of the branch that an index chooses; beyond the ends, of the first or the last.
+
+    A truth value chooses the second branch where it is true.
+    """
+    if index.is_constant:
+        return branches[min(max(int(index.number()), 0), len(branches) - 1)](s, operands)
+    number = s.widened(index) if index.dtype == BOOL else index
+    return _branched(s, number, branches, operands, 0)
+
+
+def _branched(
+    s: Scope, index: Array, branches: Sequence[Branch], operands: Sequence[Array], first: int
+) -> Sequence[Array]:
+    """COND_IF of branch `first` and, nested, of those after it."""
+    if first == len(branches) - 1:
+        return branches[first](s, operands)
+    held = _Captured([index, *operands])
+    given = _whole(s, held.operands)
+    like: list[Array] = []
+
+    def region(is_first: bool) -> Callable[..., list[Value]]:
+        def built(builder: Builder, *values: Value) -> list[Value]:
+            scope = Scope(builder, s.narrows)
+            inner, *rest = held.inside(_arguments(values, given))
+            if is_first:
+                made = branches[first](scope, rest)
+                like[:] = made
+            else:
+                made = _branched(scope, inner, branches, rest, first + 1)
+            return _results(scope, made)
+
+        return built
+
+    is_after = s.greater(index, first)
+    values = s.builder.cond_if(
+        s.whole(is_after), [s.value(item) for item in given], region(False), region(True)
+    )
+    return [
+        Array(item.dtype, item.shape, None, value) for item, value in zip(like, values, strict=True)
+    ]
