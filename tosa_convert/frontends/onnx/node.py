@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from tosa_convert.frontends.lowering.scope import Array, Data, NotLowered, Scope, whole_data
 from tosa_convert.records import dataclass
-
-if TYPE_CHECKING:
-    from tosa_convert.frontends.onnx.walk import Walk
 
 
 @dataclass(frozen=True)
@@ -41,6 +38,29 @@ Names = MutableMapping[str, Item]
 _KNOWN: Final = "make it a constant"
 
 
+class Walks(Protocol):
+    """What goes through the graphs of a model, as rules see it."""
+
+    def graph(
+        self, scope: Scope, graph: Any, given: Sequence[Item], outer: Names | None = None
+    ) -> list[Item]:
+        """Return the results of a graph."""
+
+    def node(
+        self, scope: Scope, node: Any, given: Sequence[Item | None], names: Names
+    ) -> Sequence[Item]:
+        """Return the results of a node."""
+
+    def constant(self, tensor: Any) -> Array:
+        """Return a tensor of the model."""
+
+    def held(self, data: Data) -> Array:
+        """Return a constant; FP64 becomes the type that is asked for."""
+
+    def dtype(self, number: int) -> Any:
+        """Return the element type of ONNX's number of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A node that is lowered.
@@ -63,7 +83,7 @@ class Node:
     wanted: Sequence[bool]
     opset: int
     since: int
-    walk: Walk
+    walk: Walks
     names: Names
 
     def has(self, index: int) -> bool:

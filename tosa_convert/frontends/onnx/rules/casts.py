@@ -53,7 +53,7 @@ def cast(s: Scope, a: Array, dtype: Any, *, saturates: bool = True) -> Array:
 
 
 def _to_fp8(s: Scope, a: Array, target: Any, saturates: bool) -> Array:
-    """Numbers beyond the greatest become that; else NaN, for which TOSA has infinity in E5M2."""
+    """Convert to 8 bits. Numbers beyond the greatest become that, or NaN, which TOSA lacks in E5M2."""
     if not is_float(a.dtype):
         a = converted(s, a, FLOAT32)
     if a.dtype in FP8:
