@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch._decomp import decomposition_table, get_decompositions
-from torch_mlir.extras.fx_decomp_util import get_decomposition_table
 
 from tosa_convert.frontends.torch import (
     convolutions,
@@ -176,6 +175,8 @@ OWN: dict[Any, Decomposition] = {
 
 def decompositions() -> dict[Any, Decomposition]:
     """Return the table for `ExportedProgram.run_decompositions`: torch-mlir's, and ours over it."""
+    from torch_mlir.extras.fx_decomp_util import get_decomposition_table
+
     table = dict(get_decomposition_table())
     table.update(get_decompositions([aten.upsample_nearest2d.default]))
     # torch-mlir leaves out what torch adds to the mean of squares if no number is given.
@@ -189,6 +190,45 @@ def decompositions() -> dict[Any, Decomposition]:
     if experts is not None:
         table[experts.default] = matrices.product_of_groups
     return table
+
+
+def direct_decompositions() -> dict[Any, Decomposition]:
+    """Return the table for programs that the walk lowers: torch's, without what has rules, and ours."""
+    table = dict(torch.export.default_decompositions())
+    for packet in _WITH_RULES:
+        for overload in packet.overloads():
+            table.pop(getattr(packet, overload), None)
+    table.update({one: rule for one, rule in OWN.items() if one not in _OF_TORCH_MLIR})
+    table.update(quantised.chosen_parameters())
+    experts = getattr(torch.ops.transformers, "grouped_mm_fallback", None)
+    if experts is not None:
+        table[experts.default] = matrices.product_of_groups
+    return table
+
+
+#: Operators that torch would decompose, and that have rules.
+_WITH_RULES: Final = (
+    *(aten._softmax, aten._log_softmax, aten.native_layer_norm, aten.gelu, aten.elu),
+    *(aten.upsample_bilinear2d, aten.max_pool2d, aten.leaky_relu, aten.silu, aten.where),
+    *(aten._native_batch_norm_legit_no_training, aten.baddbmm, aten.masked_fill),
+    *(aten.bitwise_left_shift, aten.bitwise_right_shift, aten.__lshift__, aten.__rshift__),
+    *(aten.index_select, aten.amax, aten.amin, aten.slice_scatter, aten.select_scatter),
+    *(aten.logcumsumexp, aten.all, aten.unbind, aten.stack, aten.embedding),
+    *(aten.max_pool3d, aten.cat),
+)
+#: Of `OWN`, those that only torch-mlir needs.
+_OF_TORCH_MLIR: Final = frozenset(
+    getattr(packet, overload)
+    for packet in (
+        *(aten._to_copy, aten.pow, aten.argmax, aten.argmin, aten.softmax, aten._softmax),
+        *(aten.cat, aten.__lshift__, aten.__rshift__, aten.clamp, aten.leaky_relu),
+        *(aten.maximum, aten.minimum, aten.amax, aten.amin, aten.relu, aten.neg, aten.abs),
+        *(aten.sign, aten.sgn, aten.max, aten.min, aten.lt, aten.le, aten.gt, aten.ge, aten.eq),
+        *(aten.ne, aten.sum, aten.reciprocal, aten.constant_pad_nd, aten.max_pool1d),
+        *(aten.max_pool2d, aten.sort, aten.topk, aten.roll),
+    )
+    for overload in packet.overloads()
+)
 
 
 def composites() -> dict[Any, Decomposition]:
