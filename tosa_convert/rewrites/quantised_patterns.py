@@ -1,9 +1,10 @@
 """Recognises what quantises and dequantises in a program of FP32.
 
-As torch-mlir writes it, to quantise is MUL by the reciprocal of a scale, a rounding of twelve operators
-to the nearest integer, ADD of a zero point, CLAMP and CAST to INT8. To dequantise is CAST, SUB of the
-zero point, CAST and MUL by the scale. Of a TFLite model, CAST to INT32 rounds, and the zero point is
-subtracted in FP32.
+Of a torch program, to quantise is MUL by the reciprocal of a scale, CLAMP, CAST to INT32, which rounds,
+ADD of a zero point and CAST to INT8; without a zero point it is MUL and CAST. torch-mlir writes a
+rounding of twelve operators, ADD of the zero point, CLAMP and CAST. To dequantise is CAST, SUB of the
+zero point and MUL by the scale, with a second CAST for torch-mlir. Of a TFLite model, CAST to INT32
+rounds, and the bounds are MAXIMUM and MINIMUM.
 """
 
 from __future__ import annotations
@@ -174,16 +175,24 @@ def quantised(edit: BlockValues, op: Operator) -> Quantised | None:
     if op.spec.name != "CAST" or edit.tensors[op.outputs[0]].dtype is not INT8:
         return None
     clamp = made_by(edit, op.inputs[0], "CLAMP")
-    is_literal = clamp is None
-    if clamp is None:
+    value, zero = _shifted(edit, op.inputs[0], "ADD")
+    cast = made_by(edit, value, "CAST")
+    scaled, is_literal = "", False
+    if made_by(edit, op.inputs[0], "MUL") is not None:
+        scaled = op.inputs[0]  # CAST rounds, and saturates.
+    elif clamp is not None and edit.tensors[clamp.inputs[0]].dtype is FP32:
+        if clamp_bounds(clamp) == (LOW, HIGH):
+            value, zero = _shifted(edit, clamp.inputs[0], "ADD")
+            scaled = _rounded(edit, value)
+    elif cast is not None and zero:
+        inner = made_by(edit, cast.inputs[0], "CLAMP")
+        if inner is not None and clamp_bounds(inner) == (LOW - zero, HIGH - zero):
+            scaled = inner.inputs[0]
+    elif clamp is None:
+        is_literal = True
         value, zero = _shifted(edit, _saturated(edit, op.inputs[0]), "ADD")
         cast = made_by(edit, value, "CAST")
         scaled = cast.inputs[0] if cast is not None else ""
-    elif edit.tensors[clamp.inputs[0]].dtype is FP32 and clamp_bounds(clamp) == (LOW, HIGH):
-        value, zero = _shifted(edit, clamp.inputs[0], "ADD")
-        scaled = _rounded(edit, value)
-    else:
-        return None
     product = made_by(edit, scaled, "MUL") if scaled else None
     if product is None:
         return None

@@ -99,7 +99,7 @@ def lower(request: Request, folder: Path) -> Interface:
 
 
 def _lower(program: Any, request: Request, folder: Path) -> Lowered | LoweredByDialect:
-    """Lower a program and write it: by the rules of this package, else by torch-mlir if it is installed."""
+    """Lower a program and write it: by the rules here, else by torch-mlir if it is installed."""
     try:
         found = lower_directly(program, request.narrow, partial=request.partial)
     except NotLoweredError as error:

@@ -22,6 +22,7 @@ from tosa_convert.frontends.torch import (
     quantised,
     windows,
 )
+from tosa_convert.frontends.torch.table import rule_of
 
 Decomposition = Callable[..., Any]
 aten: Any = torch.ops.aten
@@ -194,10 +195,13 @@ def decompositions() -> dict[Any, Decomposition]:
 
 def direct_decompositions() -> dict[Any, Decomposition]:
     """Return the table for programs that the walk lowers: torch's, without what has rules, and ours."""
-    table = dict(torch.export.default_decompositions())
-    for packet in _WITH_RULES:
-        for overload in packet.overloads():
-            table.pop(getattr(packet, overload), None)
+    known = {**decomposition_table, **torch.export.default_decompositions()}
+    table = {
+        operator: decomposition
+        for operator, decomposition in known.items()
+        if isinstance(operator, torch._ops.OpOverload)
+        and (rule_of(operator) is None or operator.overloadpacket in _DECOMPOSED)
+    }
     table.update({one: rule for one, rule in OWN.items() if one not in _OF_TORCH_MLIR})
     table.update(quantised.chosen_parameters())
     experts = getattr(torch.ops.transformers, "grouped_mm_fallback", None)
@@ -206,16 +210,8 @@ def direct_decompositions() -> dict[Any, Decomposition]:
     return table
 
 
-#: Operators that torch would decompose, and that have rules.
-_WITH_RULES: Final = (
-    *(aten._softmax, aten._log_softmax, aten.native_layer_norm, aten.gelu, aten.elu),
-    *(aten.upsample_bilinear2d, aten.max_pool2d, aten.leaky_relu, aten.silu, aten.where),
-    *(aten._native_batch_norm_legit_no_training, aten.baddbmm, aten.masked_fill),
-    *(aten.bitwise_left_shift, aten.bitwise_right_shift, aten.__lshift__, aten.__rshift__),
-    *(aten.index_select, aten.amax, aten.amin, aten.slice_scatter, aten.select_scatter),
-    *(aten.logcumsumexp, aten.all, aten.unbind, aten.stack, aten.embedding),
-    *(aten.max_pool3d, aten.cat),
-)
+#: Operators that torch decomposes, although they have rules for some arguments.
+_DECOMPOSED: Final = (aten.fill, aten.copy)
 #: Of `OWN`, those that only torch-mlir needs.
 _OF_TORCH_MLIR: Final = frozenset(
     getattr(packet, overload)

@@ -18,7 +18,9 @@ from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.passmanager import PassManager
 
 from tosa_convert.frontends.torch.repairs import has_sums, repair, restore_sums
-from tosa_convert.frontends.torch.unlowered_report import THE_MODEL, NotLoweredError, Unlowered
+from tosa_convert.frontends.torch.unlowered_report import THE_MODEL as THE_MODEL
+from tosa_convert.frontends.torch.unlowered_report import NotLoweredError as NotLoweredError
+from tosa_convert.frontends.torch.unlowered_report import Unlowered as Unlowered
 
 #: torch-mlir's pipeline from the backend form of its dialect to TOSA.
 TO_TOSA: Final = "builtin.module(torch-backend-to-tosa-backend-pipeline)"

@@ -87,8 +87,10 @@ def lower_directly(program: Any, narrow: Sequence[str], *, partial: bool = False
     use_views_of_aten(program)
     decomposed, names, wrong = _decomposed(program)
     if wrong and partial:
-        stuck = {replace(row, reason=f"{row.reason}, and it cannot be cut out"): count
-                 for row, count in wrong.items()}
+        stuck = {
+            replace(row, reason=f"{row.reason}, and it cannot be cut out"): count
+            for row, count in wrong.items()
+        }
         raise NotLoweredError(stuck)
     walk = Walk(narrow, partial)
     walk.problems.update(wrong)

@@ -92,9 +92,7 @@ class Walk:
                 return replace(one, items=tuple(map(placed, one.items)))
             return one if one.place is None else replace(one, place=places[one.place])
 
-        self.cuts = [
-            replace(cut, operands=tuple(map(placed, cut.operands))) for cut in self.cuts
-        ]
+        self.cuts = [replace(cut, operands=tuple(map(placed, cut.operands))) for cut in self.cuts]
         builder.output(*results)
         return builder.graph()
 
@@ -223,9 +221,7 @@ class Walk:
         try:
             if self._depth:
                 raise NotLowered(_INSIDE)
-            operands = tuple(
-                self._operand(scope, one, values) for one in _arguments(node)
-            )
+            operands = tuple(self._operand(scope, one, values) for one in _arguments(node))
             made = []
             for number, one in enumerate(results):
                 kind, shape = self.kind(one.dtype), _shape(one)
@@ -292,9 +288,7 @@ class Walk:
 
     # -- constants -------------------------------------------------------------------------------
 
-    def _is_folded(
-        self, node: Any, args: Any, keywords: Any, results: Sequence[Any]
-    ) -> bool:
+    def _is_folded(self, node: Any, args: Any, keywords: Any, results: Sequence[Any]) -> bool:
         """Return whether torch computes an operator now: of constants, with results not much larger."""
         leaves = _arrays_in((args, tuple(keywords.values())))
         if any(one.data is None for one in leaves) or name_of(node.target)[0] in MOVES:
@@ -307,7 +301,9 @@ class Walk:
             return False
         given = sum(math.prod(one.stored) * one.dtype.itemsize for one in leaves)
         if _is_elementwise(node):
-            sizes = np.broadcast_shapes(*(_padded(one.stored, 8) for one in leaves)) if leaves else ()
+            sizes = (
+                np.broadcast_shapes(*(_padded(one.stored, 8) for one in leaves)) if leaves else ()
+            )
             made = math.prod(sizes) * results[0].dtype.itemsize
         else:
             made = sum(math.prod(_shape(one)) * one.dtype.itemsize for one in results)
@@ -318,9 +314,7 @@ class Walk:
         is_stored = _is_elementwise(node)
         nodes = (node.args, node.kwargs)
         # By the types of torch, which 64 bits keep here.
-        kinds = {
-            one: one.meta["val"].dtype for one in node.all_input_nodes if "val" in one.meta
-        }
+        kinds = {one: one.meta["val"].dtype for one in node.all_input_nodes if "val" in one.meta}
         values: dict[Any, Any] = {}
 
         def pair(one: Any, array: Any) -> None:
@@ -356,7 +350,7 @@ class Walk:
 
 
 def _arguments(node: Any) -> list[Any]:
-    """Return the arguments of an operator in the order of its schema, with the defaults of the others."""
+    """Return the arguments of an operator in the order of its schema, with defaults."""
     rows = node.target._schema.arguments
     given = dict(zip((row.name for row in rows), node.args, strict=False)) | dict(node.kwargs)
     return [given.get(row.name, row.default_value) for row in rows]
@@ -379,9 +373,11 @@ def _tensor(value: Any, dtype: Any, is_stored: bool) -> Any:
     if data.dtype.kind not in "biuf":
         plain = np.dtype(f"int{8 * data.dtype.itemsize}")
         return torch.from_numpy(np.array(data.view(plain))).view(dtype)
-    made = torch.from_numpy(np.array(data) if not data.flags.writeable or any(
-        stride < 0 for stride in data.strides
-    ) else data)
+    made = torch.from_numpy(
+        np.array(data)
+        if not data.flags.writeable or any(stride < 0 for stride in data.strides)
+        else data
+    )
     return made if dtype is None else made.to(dtype)
 
 

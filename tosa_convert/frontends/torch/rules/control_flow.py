@@ -17,9 +17,7 @@ def _cond(n: Node, test: Any, yes: Any, no: Any, operands: Sequence[Array] = ())
     if not isinstance(test, Array):
         return n.run(n.scope, yes if test else no, operands)
     scalar = layout.reshape(n.scope, n.convert(test, BOOL), ())
-    branches = [
-        lambda scope, given, graph=graph: n.run(scope, graph, given) for graph in (no, yes)
-    ]
+    branches = [lambda scope, given, graph=graph: n.run(scope, graph, given) for graph in (no, yes)]
     return list(control_flow.cond(n.scope, scalar, branches, list(operands)))
 
 

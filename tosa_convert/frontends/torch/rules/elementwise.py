@@ -17,11 +17,12 @@ from tosa_convert.frontends.lowering.scope import (
     Array,
     NotLowered,
     Scope,
+    carrier,
     is_float,
     is_small,
     is_unsigned,
 )
-from tosa_convert.frontends.torch.rules.node import INT64, Node, Rule, kind_of
+from tosa_convert.frontends.torch.rules.node import Node, Rule, kind_of
 
 # -- arithmetic ----------------------------------------------------------------------------------
 
@@ -145,7 +146,8 @@ def _logical_not(n: Node, a: Array) -> Array:
 
 
 def _bitwise(n: Node, a: Any, b: Any, *, word: str) -> Array:
-    return arithmetic.bitwise(n.scope, *n.arrays(a, b), word)
+    x, y = n.arrays(a, b)
+    return arithmetic.bitwise(n.scope, x, y, word)
 
 
 def _shifted(n: Node, a: Any, b: Any, *, is_left: bool) -> Array:
@@ -165,7 +167,7 @@ def where(n: Node, condition: Array, yes: Any, no: Any) -> Array:
     s = n.scope
     if x.dtype == BOOL and condition.dtype == BOOL:
         return s.select(test, x, y)
-    held = [s.viewed(one, arithmetic.carrier(one.dtype)) for one in (x, y)]
+    held = [s.viewed(one, carrier(one.dtype)) for one in (x, y)]
     return s.viewed(s.select(test, *held), x.dtype)
 
 
@@ -358,4 +360,3 @@ RULES: Final[dict[str, Rule]] = {
     "_to_copy": _to_copy,
     "prims.convert_element_type": _convert_element_type,
 }
-_ = INT64

@@ -11,14 +11,13 @@ import numpy as np
 from tosa_convert.frontends.lowering import layout
 from tosa_convert.frontends.lowering.indexing import (
     as_rows,
-    as_table,
     from_rows,
     positions,
     rows_at,
     write_rows,
 )
 from tosa_convert.frontends.lowering.limits import known_limits
-from tosa_convert.frontends.lowering.scope import BOOL, Array, NotLowered
+from tosa_convert.frontends.lowering.scope import BOOL, Array, NotLowered, constant
 from tosa_convert.frontends.torch.rules.node import Node, Rule
 
 
@@ -50,6 +49,19 @@ def _index_select(n: Node, a: Array, dim: int, index: Array) -> Array:
     moved = layout.moved(s, a, axis, 0)
     made = rows_of(n, moved, layout.reshape(s, index, (index.size,)))
     return layout.moved(s, made, 0, axis)
+
+
+def _unfold(n: Node, a: Array, dim: int, size: int, step: int) -> Array:
+    """Return windows along an axis, whose elements become the last axis."""
+    s = n.scope
+    if a.rank == 0:
+        return layout.reshape(s, a, (1,))
+    axis = dim % a.rank
+    count = n.shape[axis]
+    index = np.arange(count)[:, None] * step + np.arange(size)
+    taken = _index_select(n, a, axis, constant(index.reshape(-1)))
+    shape = (*a.shape[:axis], count, size, *a.shape[axis + 1 :])
+    return layout.moved(s, layout.reshape(s, taken, shape), axis + 1, a.rank)
 
 
 def _runs(index: Any) -> list[tuple[int, int]]:
@@ -100,16 +112,15 @@ def _index(n: Node, a: Array, indices: Sequence[Array | None]) -> Array:
 
 
 def _flat(places: Array, batch: Sequence[int]) -> Array:
-    data = np.broadcast_to(places.data, tuple(batch)).reshape(-1) if batch else places.data
-    assert data is not None
-    flat = np.asarray(data).reshape(-1)
+    assert places.data is not None
+    flat = np.broadcast_to(places.data, tuple(batch)).reshape(-1)
     return Array(places.dtype, tuple(flat.shape), flat)
 
 
 def _places(
     n: Node, shape: Sequence[int], indices: Sequence[Array | None]
 ) -> tuple[list[int], Array, tuple[int, ...]]:
-    """Return the axes that are indexed, positions in the table of these, and the shape of the indices."""
+    """Return the axes that are indexed, positions in the table of these, and the indices' shape."""
     axes = [axis for axis, one in enumerate(indices) if one is not None]
     given = [one for one in indices if one is not None]
     batch = np.broadcast_shapes(*(one.shape for one in given))
@@ -199,7 +210,7 @@ RULES: Final[dict[str, Rule]] = {
     "index": _index,
     "_unsafe_index": _index,
     "gather": _gather,
+    "unfold": _unfold,
     "scatter": _scatter,
     "masked_fill": _masked_fill,
 }
-_ = as_table

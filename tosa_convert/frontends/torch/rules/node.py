@@ -35,9 +35,7 @@ _EXTENDED: Final = {
 _FP8: Final = tuple(map(np.dtype, (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)))
 _INT32_RANGE: Final = (-(2**31), 2**31 - 1)
 #: Whether this torch makes the largest E4M3 of what does not fit; others make NaN.
-_SATURATES: Final = bool(
-    torch.tensor(1e3).to(torch.float8_e4m3fn).to(torch.float32) == 448
-)
+_SATURATES: Final = bool(torch.tensor(1e3).to(torch.float8_e4m3fn).to(torch.float32) == 448)
 _WIDE: Final = "to compute in 32 bits: --narrow i64"
 
 

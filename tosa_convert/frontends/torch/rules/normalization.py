@@ -47,8 +47,7 @@ def _batch_norm(
     shape = (1, -1, *(1,) * (a.rank - 2))
     x = n.convert(a, FLOAT32)
     held = [
-        None if one is None else n.convert(one, FLOAT32)
-        for one in (weight, bias, means, variances)
+        None if one is None else n.convert(one, FLOAT32) for one in (weight, bias, means, variances)
     ]
     if all(one is None or one.data is not None for one in held):
         w, b, m, v = (None if one is None else one.data for one in held)
@@ -60,8 +59,7 @@ def _batch_norm(
         made = s.add(s.mul(x, parts[0]), parts[1])
     else:
         w_, b_, m_, v_ = (
-            None if one is None else layout.reshape(s, one, _channels(one, a.rank))
-            for one in held
+            None if one is None else layout.reshape(s, one, _channels(one, a.rank)) for one in held
         )
         assert m_ is not None
         assert v_ is not None

@@ -117,8 +117,8 @@ def _grouped(
     each, size = outputs // groups, weight.shape[1]
     made = []
     for number in range(groups):
-        part = x if groups == 1 else layout.part(
-            s, x, x.rank - 1, number * size, (number + 1) * size
+        part = (
+            x if groups == 1 else layout.part(s, x, x.rank - 1, number * size, (number + 1) * size)
         )
         first, last = number * each, (number + 1) * each
         own = [layout.part(s, one, 0, first, last) for one in (kernel, bias)]

@@ -8,7 +8,7 @@ import numpy as np
 
 from tosa_convert.frontends.lowering import layout
 from tosa_convert.frontends.lowering.scope import FLOAT32, INT32, Array
-from tosa_convert.frontends.torch.rules.node import Node, Rule, kind_of
+from tosa_convert.frontends.torch.rules.node import Node, Rule
 
 
 def _number(value: Any) -> Any:
@@ -32,14 +32,15 @@ def _quantize(
         offset = layout.reshape(s, n.convert(shift, INT32), (1,) * x.rank)
         steps = s.minimum(s.maximum(s.add(steps, offset), least), most)
         return s.narrowed(steps, kind)
-    inverse_ = np.float32(1.0) / np.float32(scale)
-    steps = n.clamp(s.mul(x, inverse_), least - int(zero_point), most - int(zero_point))
-    limits = np.iinfo(kind)
-    if zero_point == 0 and kind in (np.int8, np.int16) and kind.itemsize < 4:
+    steps = s.mul(x, float(np.float32(1.0) / np.float32(scale)))
+    limits, zero = np.iinfo(kind), int(zero_point)
+    is_signed = kind in (np.int8, np.int16)
+    if zero or not is_signed or (least, most) != (limits.min, limits.max):
+        steps = n.clamp(steps, least - zero, most - zero)
+    if zero == 0 and is_signed:
         return s.cast(steps, kind)
     whole = s.cast(steps, INT32)
-    whole = whole if zero_point == 0 else s.add(whole, int(zero_point))
-    del limits
+    whole = s.add(whole, zero) if zero else whole
     return s.narrowed(whole, kind) if kind.itemsize < 4 else n.convert(whole, kind)
 
 
@@ -98,4 +99,3 @@ RULES: Final[dict[str, Rule]] = {
     f"{_NAMESPACE}.quantize_per_channel": _quantize_channels,
     f"{_NAMESPACE}.dequantize_per_channel": _dequantize_channels,
 }
-_ = kind_of

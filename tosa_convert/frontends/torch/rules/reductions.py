@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.frontends.lowering import layout, reductions, sorting
-from tosa_convert.frontends.lowering.arithmetic import combination, ordered, unordered
+from tosa_convert.frontends.lowering.arithmetic import ordered, unordered
 from tosa_convert.frontends.lowering.scope import BOOL, FLOAT32, Array, Scope, is_float, is_small
 from tosa_convert.frontends.torch.rules.elementwise import combined
 from tosa_convert.frontends.torch.rules.node import INT64, Node, Rule, axes_of
@@ -184,4 +184,3 @@ RULES: Final[dict[str, Rule]] = {
     ),
     "topk": _top,
 }
-_ = combination

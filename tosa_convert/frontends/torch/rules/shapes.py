@@ -98,9 +98,7 @@ def _stack(n: Node, arrays: Sequence[Array], dim: int = 0) -> Array:
 def _repeat(n: Node, a: Array, repeats: Sequence[int]) -> Array:
     full = n.ranked(a, len(repeats))
     # What has size 1 is spread, without an operator.
-    sizes = [
-        count if size == 1 else size for size, count in zip(full.shape, repeats, strict=True)
-    ]
+    sizes = [count if size == 1 else size for size, count in zip(full.shape, repeats, strict=True)]
     spread = layout.broadcast_to(n.scope, full, sizes)
     left = [1 if size == 1 else count for size, count in zip(full.shape, repeats, strict=True)]
     return spread if max(left, default=1) == 1 else _tiled(n, spread, left)

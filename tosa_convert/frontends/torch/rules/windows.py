@@ -188,9 +188,7 @@ def _resize_bilinear(
         border.append(last)
     x = layout.transpose(s, n.convert(a, FLOAT32), (0, 2, 3, 1))
     value = s.builder.resize(s.whole(x), scale, offset, border, mode="BILINEAR")
-    return n.convert(
-        layout.transpose(s, s.array(value, x.dtype), (0, 3, 1, 2)), n.dtype
-    )
+    return n.convert(layout.transpose(s, s.array(value, x.dtype), (0, 3, 1, 2)), n.dtype)
 
 
 RULES: Final[dict[str, Rule]] = {
