@@ -81,7 +81,10 @@ def test_a_broadcast_operand_is_not_repeated() -> None:
     assert "TILE" not in {operator.spec.name for operator in graph.main.operators}
 
 
-def test_neighbouring_axes_are_reduced_at_once() -> None:
-    graph = agree(lambda x: x.sum((1, 2)), X, tolerance=1e-4)
+@pytest.mark.parametrize(("axes", "count"), [((1, 2), 2), ((0, 1, 2), 1)])
+def test_neighbouring_axes_are_reduced_at_once(axes: tuple[int, ...], count: int) -> None:
+    """Two reductions are as many operators as one with a RESHAPE, and three are more."""
+    graph = agree(lambda x: x.sum(axes), X, tolerance=1e-4)
     names = [operator.spec.name for operator in graph.main.operators]
-    assert names.count("REDUCE_SUM") == 1
+    assert names.count("REDUCE_SUM") == count
+    assert len([name for name in names if not name.startswith("CONST")]) == 3

@@ -163,7 +163,8 @@ def test_a_tensor_that_was_not_compared_has_no_numbers() -> None:
     unknown = dict.fromkeys(
         ("worst", "expected", "found", "margin", "allowed_share", "statistics"), None
     )
-    texts = dict.fromkeys(("note", "low_precision", "operator", "location"), "")
+    texts: dict[str, object] = dict.fromkeys(("note", "low_precision", "operator", "location"), "")
+    texts["weak"] = False
     assert tensor.to_dict() == {
         "name": "t",
         "ok": False,

@@ -288,8 +288,16 @@ MIXED: dict[str, tuple[Callable[[Builder, Any], Any], list[int]]] = {
         [1, 1, 1, 1, 1, 1, 0, 1],
     ),
     "summed": (
-        lambda b, x: b.concat([b.reduce_max(x, axis=0), b.reduce_sum(x, axis=0)], axis=0),
+        lambda b, x: b.concat(
+            [b.reduce_max(x, axis=0), b.reduce_sum(b.mul(x, b.const([0.001], "FP16")), axis=0)],
+            axis=0,
+        ),
         [1, 0],
+    ),
+    # No order of these terms rounds a sum.
+    "counted": (
+        lambda b, x: b.concat([b.exp(x), b.reduce_sum(b.mul(x, x), axis=0)], axis=0),
+        [0, 0, 0, 0, 1],
     ),
 }
 

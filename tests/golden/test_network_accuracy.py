@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from golden.conftest import Builder
 
-from tosa_convert import builder, golden
+from tosa_convert import builder, golden, save
+from tosa_convert.cli import main
 from tosa_convert.golden.accuracy.comparison import compare_tensor
 from tosa_convert.golden.accuracy.criteria import (
     DISCRETE_LABEL,
@@ -692,3 +694,74 @@ def test_an_element_that_is_sure_has_no_part_in_what_its_neighbours_may_err() ->
         unsure = right[name].copy()
         unsure.flat[20] = 1000.0 - unsure.flat[20]
         assert golden.check(graph, {**right, name: unsure}, inputs, engine="numpy").ok
+
+
+@pytest.mark.parametrize(
+    ("scale", "is_counted"),
+    [pytest.param(1.0, True, id="a count"), pytest.param(3.0, False, id="a sum of numbers")],
+)
+def test_an_integer_made_of_a_sum_is_the_integer(scale: float, is_counted: bool) -> None:
+    """torch converts to integers so: FLOOR or CEIL, SELECT and CAST."""
+    b = builder.Builder()
+    x = b.input("x", "fp32", (4, 11))
+    zero = b.const(np.zeros((1, 1), np.float32))
+    terms = b.cast(b.greater(x, zero), dtype="fp32") if is_counted else x
+    total = b.reduce_sum(terms, axis=1)
+    whole = b.select(b.greater(zero, total), b.ceil(total), b.floor(total))
+    b.output(b.cast(whole, dtype="int32"))
+    inputs = {"x": normal((4, 11), 0, scale).astype(np.float32)}
+    ((name, right),) = golden.run(b.graph(), inputs, NUMPY).outputs.items()
+    for number in (0, 1, -1, right):
+        verdict = golden.check(b.graph(), {name: right + number}, inputs, engine="numpy")
+        assert verdict.ok != np.any(number), number
+    assert not golden.check(b.graph(), {name: right * 0}, inputs, engine="numpy").ok
+
+
+def chosen_of_two() -> tuple[Graph, Inputs]:
+    """Return a choice between two numbers by which of two sums is larger, which are nearly equal."""
+    b = builder.Builder()
+    x = b.input("x", "fp32", (1, 8, 64))
+    left = normal((1, 64, 1), 1).astype(np.float32)
+    scores = [b.matmul(x, b.const(own)) for own in (left, np.nextafter(left, np.float32(9)))]
+    experts = [
+        b.tanh(b.matmul(x, b.const(normal((1, 64, 32), seed, 0.1).astype(np.float32))))
+        for seed in (2, 3)
+    ]
+    b.output(b.select(b.greater(*scores), *experts))
+    return b.graph(), {"x": normal((1, 8, 64), 4).astype(np.float32)}
+
+
+def test_a_verdict_whose_bound_is_as_large_as_the_values_is_weak() -> None:
+    graph, inputs = chosen_of_two()
+    ((name, right),) = golden.run(graph, inputs, NUMPY).outputs.items()
+    equal = golden.check(graph, {name: right}, inputs, engine="numpy")
+    assert (equal.ok, equal.weak, equal.exit_code) == (True, False, 0)
+    wrong = right.copy()
+    wrong[..., ::2] *= 0.5
+    found = golden.check(graph, {name: wrong}, inputs, engine="numpy")
+    assert (found.ok, found.weak, found.exit_code) == (True, True, 5)
+    assert str(found).startswith(f"weak {name} float32[1, 8, 32]")
+    assert found.to_dict()["weak"] is True
+    strict = golden.check(graph, {name: wrong}, inputs, strict=True, engine="numpy")
+    assert (strict.ok, strict.weak, strict.exit_code) == (False, False, 1)
+
+
+def test_check_ends_with_5_after_a_weak_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph, inputs = chosen_of_two()
+    save(graph, tmp_path / "m.tosa")
+    np.savez(tmp_path / "x.npz", **inputs)
+    lines = (
+        "import numpy as np",
+        "from tosa_convert import golden",
+        "def run(model, inputs):",
+        "    found = golden.run(model, inputs, engine='numpy').outputs",
+        "    return {name: np.where(np.arange(32) % 2, own, own / 2) for name, own in found.items()}",
+    )
+    (tmp_path / "backend.py").write_text("\n".join(lines))
+    words = [str(tmp_path / "m.tosa"), "--against", str(tmp_path / "backend.py")]
+    words += ["-i", str(tmp_path / "x.npz"), "--engine", "numpy"]
+    assert main.run(main.verb("check"), words) == 5
+    assert capsys.readouterr().out.startswith("weak ")
+    assert main.run(main.verb("check"), [*words, "--strict"]) == 1

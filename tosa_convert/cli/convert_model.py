@@ -134,7 +134,7 @@ def convert_model(
         require_for_check(on_route(model.frontend, options.via).name, options.python)
     with lowered(model, wanted) as found:
         graph = renamed(stamp(found.graph, options.tosa_version), options)
-        is_equal = True
+        exit_code = 0
         if options.check:
             graph = for_reader(graph, file_format, options)
             from tosa_convert.cli.check_model import check_model
@@ -145,13 +145,13 @@ def convert_model(
                 refuse_unsound(graph)
                 refuse_invalid(graph)
             result = check_model(graph, on_route(model.frontend, options.via).name, found, options)
-            is_equal = result.ok
+            exit_code = result.exit_code
             # Standard output may be the program.
             say(str(result), err=output is None)
         with _refusal_after_verdict(output, options):
             write_output(graph, output or STANDARD, file_format, write_options, options)
         _note_interface(graph, found.interface, on_route(model.frontend, options.via).runtime)
-    return 0 if is_equal else 1
+    return exit_code
 
 
 def _note_interface(graph: Graph, interface: Interface, runtime: str) -> None:

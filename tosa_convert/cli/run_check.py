@@ -185,16 +185,18 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
                 _print(label, results[label], is_single=is_single)
                 if edges is not None:
                     say_edges(edges)
-    ok = all(result.ok for result in results.values())
     engine = named_engine(options)
     if options["as_json"]:
         say(runs_as_json(results, more, is_single=is_single, engine=engine))
     elif not is_single:
         right = sum(result.ok for result in results.values())
-        say(f"{right} of {counted(len(results), 'run')} agree")
+        weak = sum(result.weak for result in results.values())
+        more_said = f", {weak} of them weakly" if weak else ""
+        say(f"{right} of {counted(len(results), 'run')} agree{more_said}")
     if wrong is not None and not options["as_json"]:
         _note_bisect(program_graph, model, wrong, options)
-    return 0 if ok else 1
+    codes = {result.exit_code for result in results.values()}
+    return 1 if 1 in codes else max(codes, default=1)
 
 
 def _with_default_inputs(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:

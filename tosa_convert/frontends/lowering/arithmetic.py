@@ -27,6 +27,7 @@ from tosa_convert.frontends.lowering.scope import (
     is_small,
     is_unsigned,
 )
+from tosa_convert.records import replace
 
 _UINT32: Final = np.dtype(np.uint32)
 _INT32_MIN: Final = -(2**31)
@@ -125,6 +126,13 @@ def extremum(s: Scope, name: str, a: Array, b: Array) -> Array:
     """MAXIMUM or MINIMUM of numbers of any type."""
     if a.dtype == BOOL:
         return s.either(a, b) if name == "maximum" else s.both(a, b)
+    for x, bound in ((a, b), (b, a)):
+        number = bound.number()
+        if is_float(x.dtype) and number is not None and x.rank >= bound.rank:
+            shape = np.broadcast_shapes(x.shape, bound.shape)
+            low, high = (number, np.inf) if name == "maximum" else (-np.inf, number)
+            if x.value is not None and not np.isnan(float(number)):
+                return replace(clip(s, x, float(low), float(high)), shape=shape)
     return unordered(s, s.elementwise(name, ordered(s, a), ordered(s, b)), a.dtype)
 
 
@@ -153,11 +161,18 @@ def _other_than(neutral: float, a: Array, b: Array) -> Array | None:
     return a if b.number() == neutral and a.shape == shape else None
 
 
+def clip(s: Scope, x: Array, low: float, high: float) -> Array:
+    """Clamp floating-point numbers to a range by one CLAMP, also what a CLAMP made."""
+    if x.bounded is not None:
+        x, *inner = x.bounded
+        low, high = (min(max(bound, low), high) for bound in inner)
+    if x.data is not None:
+        return s.minimum(s.maximum(x, low), high)
+    made = s.builder.clamp(s.value(x), min_val=low, max_val=high)
+    return Array(x.dtype, x.shape, None, made, bounded=(x, low, high))
+
+
 def clamp(s: Scope, low: Array, x: Array, high: Array) -> Array:
-    bounds = low.number(), high.number()
-    if is_float(x.dtype) and None not in bounds and x.value is not None and bounds[0] <= bounds[1]:
-        made = s.builder.clamp(x.value, min_val=float(bounds[0]), max_val=float(bounds[1]))
-        return Array(x.dtype, x.shape, None, made)
     return extremum(s, "minimum", extremum(s, "maximum", x, low), high)
 
 

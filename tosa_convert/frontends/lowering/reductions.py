@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -19,10 +19,23 @@ from tosa_convert.frontends.lowering.scope import (
     Array,
     Scope,
     carrier,
+    constant,
     is_float,
     is_small,
+    whole_data,
 )
 from tosa_convert.frontends.recipes import reduce_by_halves
+
+#: The most dimensions that level 8K of TOSA allows.
+MOST_DIMENSIONS: Final = 6
+_FOLDED: Final[dict[str, Callable[..., Any]]] = {
+    "reduce_all": np.all,
+    "reduce_any": np.any,
+    "reduce_max": np.max,
+    "reduce_min": np.min,
+    "reduce_product": np.prod,
+    "reduce_sum": np.sum,
+}
 
 
 def _merged(a: Array, axes: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -40,25 +53,41 @@ def _merged(a: Array, axes: Sequence[int]) -> tuple[list[int], list[int]]:
     return sizes, [index for index, reduced in enumerate(kinds) if reduced]
 
 
-def _kept(a: Array, axes: Sequence[int]) -> tuple[int, ...]:
-    """Return the shape without the reduced dimensions."""
-    return tuple(size for axis, size in enumerate(a.shape) if axis not in axes)
+def reduced_shape(a: Array, axes: Sequence[int], keep: bool) -> tuple[int, ...]:
+    """Return the shape without the reduced dimensions; keep: with 1 as their sizes."""
+    return tuple(
+        1 if axis in axes else size for axis, size in enumerate(a.shape) if keep or axis not in axes
+    )
 
 
-def by_operator(s: Scope, a: Array, axes: Sequence[int], name: str) -> Array:
-    """Reduce by an operator of TOSA, such as "reduce_sum"."""
+def by_operator(s: Scope, a: Array, axes: Sequence[int], name: str, keep: bool = False) -> Array:
+    """Reduce by an operator of TOSA, such as "reduce_sum". keep: dimensions stay, of size 1."""
+    result = reduced_shape(a, axes, keep)
+    if a.data is not None:
+        data = whole_data(a).astype(np.float64) if is_float(a.dtype) else whole_data(a)
+        with np.errstate(all="ignore"):
+            made = np.asarray(_FOLDED[name](data, axis=tuple(axes))).astype(a.dtype)
+        return Array(a.dtype, result, made.reshape(result))
     sizes, reduced = _merged(a, axes)
+    longer = [axis for axis in axes if a.shape[axis] != 1]
+    # A dimension at a time needs no RESHAPE, which may hide the layout of an image.
+    if a.rank <= MOST_DIMENSIONS and len(longer) <= len(reduced) + 1:
+        sizes, reduced = list(a.shape), longer
     value = s.whole(layout.reshape(s, a, sizes))
     for axis in reduced:
         value = getattr(s.builder, name)(value, axis=axis)
-    return layout.reshape(s, s.array(value, a.dtype), _kept(a, axes))
+    return layout.reshape(s, s.array(value, a.dtype), result)
 
 
 def by_halves(
-    s: Scope, a: Array, axes: Sequence[int], combine: Callable[[Array, Array], Array]
+    s: Scope,
+    a: Array,
+    axes: Sequence[int],
+    combine: Callable[[Array, Array], Array],
+    keep: bool = False,
 ) -> Array:
     """Reduce by a function of two arrays: combine halves until one element is left."""
-    (made,) = all_by_halves(s, [a], axes, lambda xs, ys: [combine(xs[0], ys[0])])
+    (made,) = all_by_halves(s, [a], axes, lambda xs, ys: [combine(xs[0], ys[0])], keep)
     return made
 
 
@@ -67,9 +96,10 @@ def all_by_halves(
     arrays: Sequence[Array],
     axes: Sequence[int],
     combine: Callable[[Sequence[Array], Sequence[Array]], Sequence[Array]],
+    keep: bool = False,
 ) -> list[Array]:
     """Reduce several arrays of one shape together, as `by_halves` does one."""
-    result = _kept(arrays[0], axes)
+    result = reduced_shape(arrays[0], axes, keep)
     sizes, reduced = _merged(arrays[0], axes)
     held: Sequence[Array] = [layout.reshape(s, a, sizes) for a in arrays]
     for axis in reduced:
@@ -87,39 +117,39 @@ def _joined(s: Scope, axis: int, parts: Sequence[Sequence[Array]]) -> Sequence[A
     return [layout.concatenate(s, row, axis) for row in zip(*parts, strict=True)]
 
 
-def summed(s: Scope, a: Array, axes: Sequence[int]) -> Array:
-    """Sum elements of any type."""
+def summed(s: Scope, a: Array, axes: Sequence[int], keep: bool = False) -> Array:
+    """Sum elements of any type. keep: dimensions stay, of size 1."""
     if is_small(a.dtype):
-        return s.narrowed(by_operator(s, s.widened(a), axes, "reduce_sum"), a.dtype)
+        return s.narrowed(by_operator(s, s.widened(a), axes, "reduce_sum", keep), a.dtype)
     if is_float(a.dtype) or limits_of_result("reduce_sum", {"axes": axes}, [a], a) is not None:
-        return by_operator(s, a, axes, "reduce_sum")
-    return by_halves(s, a, axes, combination(s, "add"))
+        return by_operator(s, a, axes, "reduce_sum", keep)
+    return by_halves(s, a, axes, combination(s, "add"), keep)
 
 
-def multiplied(s: Scope, a: Array, axes: Sequence[int]) -> Array:
+def multiplied(s: Scope, a: Array, axes: Sequence[int], keep: bool = False) -> Array:
     """Multiply elements of any type."""
     if is_float(a.dtype):
-        return by_operator(s, a, axes, "reduce_product")
-    return by_halves(s, a, axes, combination(s, "mul"))
+        return by_operator(s, a, axes, "reduce_product", keep)
+    return by_halves(s, a, axes, combination(s, "mul"), keep)
 
 
-def extreme(s: Scope, a: Array, axes: Sequence[int], word: str) -> Array:
+def extreme(s: Scope, a: Array, axes: Sequence[int], word: str, keep: bool = False) -> Array:
     """Return the greatest or the least of elements of any type. word: "max" or "min"."""
     if a.dtype == BOOL:
-        return by_operator(s, a, axes, "reduce_any" if word == "max" else "reduce_all")
+        return by_operator(s, a, axes, "reduce_any" if word == "max" else "reduce_all", keep)
     name = f"reduce_{word}"
     if np.dtype(a.dtype).kind == "i":
-        return by_operator(s, a, axes, name)
-    return unordered(s, by_operator(s, ordered(s, a), axes, name), a.dtype)
+        return by_operator(s, a, axes, name, keep)
+    return unordered(s, by_operator(s, ordered(s, a), axes, name, keep), a.dtype)
 
 
-def bits(s: Scope, a: Array, axes: Sequence[int], word: str) -> Array:
+def bits(s: Scope, a: Array, axes: Sequence[int], word: str, keep: bool = False) -> Array:
     """Reduce bits or truth values by "and", "or" or "xor"."""
     if a.dtype == BOOL and word != "xor":
-        return by_operator(s, a, axes, "reduce_all" if word == "and" else "reduce_any")
+        return by_operator(s, a, axes, "reduce_all" if word == "and" else "reduce_any", keep)
     name = f"logical_{word}" if a.dtype == BOOL else f"bitwise_{word}"
     held = s.viewed(a, carrier(a.dtype))
-    made = by_halves(s, held, axes, lambda x, y: s.elementwise(name, x, y))
+    made = by_halves(s, held, axes, lambda x, y: s.elementwise(name, x, y), keep)
     return s.viewed(made, a.dtype)
 
 
@@ -129,6 +159,9 @@ def bits(s: Scope, a: Array, axes: Sequence[int], word: str) -> Array:
 def position(s: Scope, a: Array, axes: Sequence[int], dtype: Any, word: str) -> Array:
     """Return the first position of an extreme along an axis. word: "max" or "min"."""
     (axis,) = axes
+    if a.data is not None:
+        function = np.argmax if word == "max" else np.argmin
+        return constant(np.asarray(function(whole_data(a), axis)), dtype)
     if is_float(a.dtype):
         x = s.elementwise("negate", a) if word == "min" else a
         found = s.apply("argmax", [x], INT32, axis=axis, dtype="int32")
@@ -143,8 +176,7 @@ def position(s: Scope, a: Array, axes: Sequence[int], dtype: Any, word: str) -> 
 
 def _integer_position(s: Scope, a: Array, axis: int, word: str) -> Array:
     """TOSA's ARGMAX takes no INT32: the least index at which the extreme is."""
-    shape = [1 if k == axis else size for k, size in enumerate(a.shape)]
-    best = layout.reshape(s, extreme(s, a, (axis,), word), shape)
+    best = extreme(s, a, (axis,), word, keep=True)
     index = layout.iota(INT32, a.shape, axis)
     index = s.select(s.equal(a, best), index, a.shape[axis])
     return extreme(s, index, (axis,), "min")

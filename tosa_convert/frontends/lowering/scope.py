@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tosa_convert.builder import Builder
 from tosa_convert.builder.values import Value
+from tosa_convert.frontends.lowering import folding
 from tosa_convert.records import dataclass
 
 Data = npt.NDArray[Any]
@@ -121,6 +122,7 @@ class Array:
         the three: it could not be lowered.
     limits: the least and the greatest of its integers, if they are known.
     origin: ("sum", x, c) for x + c that wraps around, and ("negative", x, 0) for x < 0, of INT32.
+    bounded: for what a CLAMP made, its operand and its bounds.
     """
 
     dtype: Any
@@ -130,6 +132,7 @@ class Array:
     parts: tuple[Array, Array] | None = None
     limits: tuple[int, int] | None = None
     origin: tuple[str, Array, int] | None = None
+    bounded: tuple[Array, float, float] | None = None
 
     @property
     def stored(self) -> tuple[int, ...]:
@@ -183,23 +186,6 @@ _SMALL: Final = 256
 #: From this size on, a constant with equal elements is stored once and repeated by TILE.
 _REPEATED: Final = 4096
 
-#: Operators that are computed at once if their operands are constants.
-_FOLDED: Final[dict[str, Callable[..., Data]]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
-    "greater": np.greater,
-    "greater_equal": np.greater_equal,
-    "equal": np.equal,
-    "logical_and": np.logical_and,
-    "logical_or": np.logical_or,
-    "logical_xor": np.logical_xor,
-    "logical_not": np.logical_not,
-    "select": np.where,
-}
-
 
 def _binary(name: str, dtype: Any = None) -> Callable[[Scope, Operand, Operand], Array]:
     """Return the method that adds an elementwise operator of two operands."""
@@ -209,7 +195,7 @@ def _binary(name: str, dtype: Any = None) -> Callable[[Scope, Operand, Operand],
 class Scope:
     """A block of the program.
 
-    Elementwise functions take arrays of one shape or of rank 0, and numbers. They keep sizes of 1 where
+    Elementwise functions take arrays whose shapes broadcast, and numbers. They keep sizes of 1 where
     elements are equal, because TOSA broadcasts them; other operators get whole arrays.
     """
 
@@ -281,12 +267,12 @@ class Scope:
         return found
 
     def _ranked(self, array: Array, rank: int) -> Array:
-        """Reshape an array of rank 0 to another rank."""
-        assert array.rank == 0, array.shape
-        ones = (1,) * rank
+        """Reshape an array to a higher rank: dimensions of size 1 are put before its own."""
+        ones = (1,) * (rank - array.rank)
+        shape, stored = ones + array.shape, ones + array.stored
         if array.data is not None:
-            return Array(array.dtype, ones, array.data.reshape(ones))
-        return self.array(self.builder.reshape(self.value(array), ones), array.dtype)
+            return Array(array.dtype, shape, array.data.reshape(stored))
+        return Array(array.dtype, shape, None, self.builder.reshape(self.value(array), stored))
 
     def elementwise(
         self, name: str, *operands: Operand, dtype: Any = None, **attributes: Any
@@ -298,10 +284,9 @@ class Scope:
         arrays = self.aligned(operands)
         kind = np.dtype(arrays[-1].dtype if dtype is None else dtype)
         shape = np.broadcast_shapes(*(item.shape for item in arrays))
-        if name in _FOLDED and not attributes and all(item.is_constant for item in arrays):
-            with np.errstate(all="ignore"):
-                data = _FOLDED[name](*(item.data for item in arrays))
-            return Array(kind, shape, np.asarray(data, kind))
+        known = [item.data for item in arrays if item.data is not None]
+        if len(known) == len(arrays) and folding.is_folded(name, attributes):
+            return Array(kind, shape, folding.fold(name, known, kind))
         function = getattr(self.builder, name)
         made = function(*map(self.value, arrays), **attributes)
         return Array(kind, shape, None, made)
@@ -342,8 +327,7 @@ class Scope:
         if a.dtype == np.dtype(dtype):
             return a
         if a.data is not None:
-            with np.errstate(all="ignore"):
-                return Array(np.dtype(dtype), a.shape, a.data.astype(dtype))
+            return Array(np.dtype(dtype), a.shape, folding.cast(a.data, dtype))
         made = self.builder.cast(self.value(a), dtype=carrier(dtype))
         return Array(np.dtype(dtype), a.shape, None, made)
 

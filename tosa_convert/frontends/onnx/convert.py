@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -18,10 +19,12 @@ from torch_mlir import ir
 from torch_mlir.extras import onnx_importer
 
 from tosa_convert.errors import TosaConvertError, fail
+from tosa_convert.formats.write import save
 from tosa_convert.frontends.onnx.decompose import decompose, decompose_first, opset_of
 from tosa_convert.frontends.onnx.few_bits import hold_in_bytes
 from tosa_convert.frontends.onnx.fold import fold_with_onnxruntime
 from tosa_convert.frontends.onnx.import_model import import_model
+from tosa_convert.frontends.onnx.program import lower_graph
 from tosa_convert.frontends.onnx.shapes import doubtful_nodes, infer
 from tosa_convert.frontends.onnx.versions import OPSET, newer
 from tosa_convert.frontends.onnx.weights import Weights, load
@@ -52,6 +55,7 @@ _WITHOUT_A_SHAPE: Final = "Field 'shape' of 'type' is required but missing"
 _CONSTANTS_ALONE: Final = 4
 #: The greatest numbers of the types of CLAMP.
 _GREATEST: Final = {"f32": 3.4028234663852886e38, "f16": 65504.0, "bf16": 3.3895313892515355e38}
+log: Final = logging.getLogger(__name__)
 _TO_BACKEND: Final = "builtin.module(torch-onnx-to-torch-backend-pipeline)"
 
 
@@ -73,9 +77,19 @@ def lower(request: Request, folder: Path) -> Interface:
         f"{node.name} ({node.op_type}) has the size that onnxruntime computes, not what ONNX infers"
         for node in doubtful_nodes(infer(model))
     ]
+    if request.input_shapes:
+        set_shapes(model, request.input_shapes)
+    _name_operators(model)
+    if not request.partial:
+        reals = np.float32 if "f64" in request.narrow else np.float64
+        found = lower_graph(model, weights, reals)
+        if found.graph is not None:
+            save(found.graph, folder / PROGRAM_FILE, "mlirbc")
+            return Interface(inputs=inputs, outputs=outputs, remarks=remarks)
+        log.debug("by way of torch-mlir: %s", found.problems)
     cutter = Cutter() if request.partial else None
     try:
-        module = lower_model(model, weights, folder, request.input_shapes, cutter)
+        module = lower_model(model, weights, folder, cutter=cutter)
     except NotLoweredError as error:
         # The second is a node without a type.
         if any(row.operator in (THE_MODEL, "onnx.") for row in error.found):
@@ -210,8 +224,7 @@ def lower_model(
     """Lower a model to a module of TOSA with the function `main`."""
     if shapes:
         set_shapes(model, shapes)
-    if all(row.domain not in ("", "ai.onnx") for row in model.opset_import):
-        model.opset_import.append(helper.make_opsetid("", OPSET))  # For what its operators become.
+    _name_operators(model)
     if model.functions:
         model = inliner.inline_local_functions(model)
     written = {node.name: node.op_type for node in model.graph.node}
@@ -226,6 +239,12 @@ def lower_model(
         if converted is None:
             raise
         return _lower(converted, weights, scratch, written)
+
+
+def _name_operators(model: Any) -> None:
+    """Name ONNX's own operators among those of a model, for what its other ones become, in place."""
+    if all(row.domain not in ("", "ai.onnx") for row in model.opset_import):
+        model.opset_import.append(helper.make_opsetid("", OPSET))
 
 
 def _lower(

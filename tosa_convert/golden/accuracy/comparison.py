@@ -18,6 +18,7 @@ from tosa_convert.errors import printable
 from tosa_convert.golden.accuracy.criteria import (
     ELEMENT_MULTIPLE,
     NO_TOLERANCES,
+    WEAK,
     Check,
     Criterion,
     NetworkTotals,
@@ -164,6 +165,8 @@ _CLEAR: Final = 5.0
 #: allowed. Of 28,800 correct results at edge inputs, five measurements reject one: it errs by 1.15 times
 #: what they allow.
 CONFIRMATIONS: Final = ((5, math.inf), (20, 2.0))
+#: What a command ends with after a weak verdict.
+EXIT_WEAK: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +184,7 @@ class TensorComparison(Shown):
     statistics: of the errors; None if the elements were not compared.
     problem: why the elements were not compared, or "". note: what the reader should know.
     low_precision: says that correct results may differ so much that faults are not seen, or "".
+    weak: whether it agrees only because correct results may differ by more than a tenth of its values.
     """
 
     name: str
@@ -204,11 +208,12 @@ class TensorComparison(Shown):
     problem: str = ""
     note: str = ""
     low_precision: str = ""
+    weak: bool = False
     operator: str = ""
     location: str = ""
 
     def __str__(self) -> str:
-        verdict = "ok  " if self.ok else "FAIL"
+        verdict = "FAIL" if not self.ok else "weak" if self.weak else "ok  "
         head = f"{verdict} {printable(self.name)} {self.dtype}{list(self.shape)} [{self.rule}]"
         imprecise = "" if self.problem == self.low_precision else self.low_precision
         note = "; ".join(filter(None, (self.note, imprecise)))
@@ -282,6 +287,19 @@ class Comparison(Shown):
         return bool(self.tensors) and not self.missing and all(t.ok for t in self.tensors)
 
     @property
+    def weak(self) -> bool:
+        """Return whether all passed, and some only because their bound is a tenth of their values.
+
+        Such a tensor differs, and the bound excludes no fault of this size.
+        """
+        return self.ok and any(t.weak for t in self.tensors)
+
+    @property
+    def exit_code(self) -> int:
+        """Return what a command ends with: 0, 1 if something is wrong, 5 for a weak verdict."""
+        return EXIT_WEAK if self.weak else int(not self.ok)
+
+    @property
     def failures(self) -> list[TensorComparison]:
         """Return the tensors that do not agree."""
         return [tensor for tensor in self.tensors if not tensor.ok]
@@ -318,6 +336,7 @@ class Comparison(Shown):
         """Return all fields as JSON values; infinities and NaN as strings."""
         return {
             "ok": self.ok,
+            "weak": self.weak,
             "compared": len(self.tensors),
             "tensors": [tensor.to_dict() for tensor in self.tensors],
             "missing": list(self.missing),
@@ -447,6 +466,7 @@ def _compared(
     shares = criterion.allowed_shares()
     imprecise = shares.low_precision() if shares else ""
     is_refused = bool(imprecise) and criterion.strict and totals.ok
+    is_measured = criterion.network is not None and shares is not None and shares.whole > WEAK
     base["problem"] = imprecise if is_refused else ""
     return TensorComparison(
         ok=totals.ok and not is_refused,
@@ -458,6 +478,7 @@ def _compared(
         margin=totals.margin,
         allowed_share=None if shares is None or math.isnan(shares.whole) else shares.whole,
         low_precision=imprecise,
+        weak=is_measured and totals.ok and not is_refused and totals.differing > 0,
         statistics=totals.statistics.result(),
         note="; ".join(filter(None, (note, vacuous, _beyond_ordinary(totals)))),
         **base,

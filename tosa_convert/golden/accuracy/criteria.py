@@ -145,6 +145,8 @@ GROUP_MULTIPLE: Final = 5.0
 WHOLE_MULTIPLE: Final = 4.0
 #: A tensor that may err by a larger share of its values is of low precision.
 MOST_ALLOWED: Final = 0.01
+#: One that differs, and may err by a larger share of its values, has a weak verdict.
+WEAK: Final = 0.1
 _MAY_ERR: Final = "may err by {:.2%} of its values, and smaller faults are not seen"
 #: Elements of the smallest row or channel that is judged by itself.
 SMALLEST_GROUP: Final = 8

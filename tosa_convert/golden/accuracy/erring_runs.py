@@ -175,9 +175,11 @@ def errors_of(
     operands: Sequence[Value],
     results: Mapping[str, Value],
     is_certain: bool = False,
+    others: Sequence[Sequence[Value]] = (),
 ) -> dict[str, Errors]:
     """Return the errors that implementations of an operator have; nothing for what is exact.
 
+    others: the operands of other runs. A sum of whole numbers in all runs has no errors.
     is_certain: no run has errors in the operands. Then an operator that is correctly rounded has the
         same result in all implementations, or is not rounded; else only what is rounded errs.
     """
@@ -214,6 +216,9 @@ def errors_of(
                 half = half + late_bias_error(operator, operands, value, tensor.dtype)
                 # Products that are subnormal may be flushed to zero.
                 half += np.minimum(bounds, smallest * math.sqrt(terms))
+                is_whole = whole_sums(block, operator, [operands, *others], bounds)
+                away = value != rounded(value, tensor.dtype)
+                half = np.where(is_whole, half_units(value, tensor.dtype) * away, half)
             elif rule is not None and (rule.kind != "ulp" or rule.amount > _NEAREST):
                 bounds = None
                 if rule.needs_bounds:
@@ -229,6 +234,50 @@ def errors_of(
         unit = 2.0 ** -FLOATS[tensor.dtype.name][0]
         errors[name] = Errors(of_function, half, least, most, is_of_sum=is_of_sum, unit=unit)
     return errors
+
+
+#: The fractions in units of which terms may be whole numbers.
+_FRACTIONS: Final = (1.0, 2.0**8)
+
+
+@np.errstate(all="ignore")
+def whole_sums(
+    block: Block, operator: Operator, runs: Sequence[Sequence[Value]], bounds: Array | None
+) -> Array:
+    """Return which results are sums of whole numbers in all runs, so small that no order rounds them.
+
+    bounds: the sums of the sizes of products; not needed for REDUCE_SUM.
+    """
+    name = accumulator(operator, block.tensors[operator.outputs[0]].dtype.name)
+    most = 2.0 ** (FLOATS[name][0] + 1)
+    if operator.spec.name == "REDUCE_SUM":
+        axis = operator.attributes["axis"]
+        assert isinstance(axis, int)
+        found = np.ones(1, np.bool_)
+        for own in runs:
+            terms = plain(own[0])
+            units = [terms * fraction for fraction in _FRACTIONS]
+            fits = [
+                (unit == np.rint(unit)).all(axis=axis, keepdims=True)
+                & (np.abs(unit).sum(axis=axis, keepdims=True) <= most)
+                for unit in units
+            ]
+            found = found & np.logical_or(*fits)
+        return found
+    if operator.spec.name not in SUMS_OF_PRODUCTS or bounds is None:
+        return np.zeros(1, np.bool_)
+    if any(isinstance(value, Scaled) for own in runs for value in own):
+        return np.zeros(1, np.bool_)
+    if has_narrow_units(block, operator, block.tensors[operator.outputs[0]].dtype.name):
+        return np.zeros(1, np.bool_)
+    # The other runs differ by whole numbers from the exact one, whose products are far below the most.
+    are_whole = all(
+        bool((value == np.rint(value)).all())
+        for own in runs
+        for value in map(plain, own)
+        if value.dtype.kind == "f"
+    )
+    return np.asarray(are_whole & (4 * bounds <= most))
 
 
 def function_errors(

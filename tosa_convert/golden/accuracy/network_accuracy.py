@@ -26,6 +26,7 @@ from tosa_convert.golden.accuracy.erring_runs import (
     RUNS,
     SUMS_OF_PRODUCTS,
     ErringRun,
+    Errors,
     chooses_zeros,
     errors_of,
     results_of_runs,
@@ -248,7 +249,10 @@ def _compute_all(
         results: dict[str, Value] = exact.control_flow(index, operator, operands[0])
     else:
         results = Machine.compute(exact, block, operator, operands[0], where)
-    errors = {} if touches_state else errors_of(block, operator, operands[0], results, is_same)
+    errors: dict[str, Errors] = {}
+    if not touches_state:
+        others = () if is_same else operands[1:]
+        errors = errors_of(block, operator, operands[0], results, is_same, others)
     stored = exact.with_errors(results, errors)
     states[0].update(stored)
     if is_same:

@@ -16,6 +16,7 @@ from tosa_convert.golden.accuracy.erring_runs import (
     rounded,
     subnormal_numbers,
     undefined_integers,
+    whole_sums,
 )
 from tosa_convert.golden.accuracy.error_bounds import (
     EXACT,
@@ -110,6 +111,9 @@ class ReachedElements:
         if rule_of(block, operator, name) != EXACT:
             row = block.tensors[name].dtype
             is_rounded = not spec.is_inexact or spec.name == "MUL"
+            if spec.name == "REDUCE_SUM" and reached[0] is False:
+                is_whole = whole_sums(block, operator, [operands], None)
+                return _in_short(np.broadcast_to(~is_whole, block.tensors[name].shape or ()))
             if not is_rounded or not spec.elementwise or row.bits <= 8 or result is None:
                 return True
             # What needs no rounding has no error of its own, unless it may become zero.
@@ -464,11 +468,12 @@ def moved_operands(
             sigma = spread_of(block, name, runs, reached=reached.of(name)).sigma
             assert sigma is not None
             size = _MOVED_BY * sigma
+            is_whole = _are_whole(runs) if operator.spec.name in _ROUNDING else np.False_
             for number, own in enumerate(moved[1:], 1):
                 step: Array | float = sign if number % 2 else -sign
                 if number > COHERENT:
                     step = random.uniform(-1, 1, size.shape)
-                moves = np.isfinite(exact) & np.isfinite(own[position])
+                moves = np.isfinite(exact) & np.isfinite(own[position]) & ~is_whole
                 own[position] = np.where(moves, exact + step * size, own[position])
             sign = -sign
             if operator.spec.name == "ARGMAX":
@@ -486,6 +491,18 @@ def moved_operands(
             is_equal = may_be_equal & (random.random(may_be_equal.shape) < number / RUNS)
             own[0], own[1] = (np.where(is_equal, other, plain(value)) for value in own)
     return moved, possible
+
+
+#: Operators that leave whole numbers as they are. Errors have moved what became whole before.
+_ROUNDING: Final = frozenset(("CAST", "CEIL", "FLOOR"))
+
+
+def _are_whole(runs: Sequence[Value]) -> Array:
+    """Return which elements are whole numbers in all runs."""
+    found = np.ones((), np.bool_)
+    for run in map(plain, runs):
+        found = found & (run == np.rint(run))
+    return np.asarray(found)
 
 
 def _move_to_ends_of_table(moved: list[list[Value]]) -> None:

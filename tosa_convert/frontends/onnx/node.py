@@ -1,0 +1,134 @@
+"""A node of an ONNX model while it is lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from tosa_convert.frontends.lowering.scope import Array, Data, NotLowered, Scope, whole_data
+from tosa_convert.records import dataclass
+
+if TYPE_CHECKING:
+    from tosa_convert.frontends.onnx.walk import Walk
+
+
+@dataclass(frozen=True)
+class Items:
+    """A sequence of ONNX, whose length is known."""
+
+    held: tuple[Item, ...]
+
+
+@dataclass(frozen=True)
+class Maybe:
+    """An optional of ONNX, of which is known whether it has a value."""
+
+    held: Item | None
+
+
+#: What a name of a graph stands for.
+Item = Array | Items | Maybe
+#: What the names of a graph, and of those around it, stand for.
+Names = MutableMapping[str, Item]
+_KNOWN: Final = "make it a constant"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node that is lowered.
+
+    scope: the block that gets the operators.
+    kind: its operator. name: what the model calls it.
+    given: its operands, in the order of the operator's definition; None for one that is left out.
+    attributes: what it is given, and the defaults of the operator's definition. Graphs and tensors are
+        messages of onnx.
+    wanted: for each result, whether it has a name.
+    opset: the version of the node's set of operators. since: that in which its definition began.
+    walk: what lowers the graph in which it is. names: what the names of that graph stand for.
+    """
+
+    scope: Scope
+    kind: str
+    name: str
+    given: Sequence[Item | None]
+    attributes: Mapping[str, Any]
+    wanted: Sequence[bool]
+    opset: int
+    since: int
+    walk: Walk
+    names: Names
+
+    def has(self, index: int) -> bool:
+        """Return whether an operand is given."""
+        return index < len(self.given) and self.given[index] is not None
+
+    def array(self, index: int) -> Array:
+        """Return an operand."""
+        item = self.given[index] if index < len(self.given) else None
+        if not isinstance(item, Array):
+            found = "left out" if item is None else "a sequence or an optional value"
+            raise NotLowered(f"operand {index} is {found}, expected a tensor")
+        return item
+
+    def optional(self, index: int) -> Array | None:
+        """Return an operand; None if it is left out."""
+        return self.array(index) if self.has(index) else None
+
+    @property
+    def arrays(self) -> list[Array]:
+        """Return all operands, none of which is left out."""
+        return [self.array(index) for index in range(len(self.given))]
+
+    def known(self, index: int) -> Data:
+        """Return the elements of an operand that must be a constant."""
+        a = self.array(index)
+        if a.data is None:
+            raise NotLowered(f"operand {index} is computed from the inputs of the model", _KNOWN)
+        return whole_data(a)
+
+    def ints(self, index: int) -> list[int]:
+        """Return the elements of an operand that must be a constant list of integers."""
+        return [int(n) for n in self.known(index).reshape(-1)]
+
+    def number(self, index: int, default: int = 0) -> int:
+        """Return the number of an operand that must be a constant."""
+        return int(self.known(index).reshape(-1)[0]) if self.has(index) else default
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return an attribute, or its default."""
+        return self.attributes.get(name, default)
+
+    def run(
+        self,
+        graph: Any,
+        given: Sequence[Item],
+        scope: Scope | None = None,
+        names: Names | None = None,
+    ) -> list[Item]:
+        """Return the results of a graph among the attributes.
+
+        scope, names: the block that gets the operators, and what the names around the graph stand for in
+            it, if these are not the node's.
+        """
+        outer = self.names if names is None else names
+        return self.walk.graph(self.scope if scope is None else scope, graph, given, outer)
+
+    def axis(self, rank: int, default: int = 0, name: str = "axis") -> int:
+        """Return the attribute of an axis, counted from the first."""
+        return place(int(self.get(name, default)), rank)
+
+
+def place(axis: int, rank: int) -> int:
+    """Return an axis counted from the first."""
+    if not -rank <= axis < max(rank, 1):
+        raise NotLowered(f"axis {axis} is not one of {rank}")
+    return axis % max(rank, 1)
+
+
+#: Lowers a node: returns its results, those at the end may be missing.
+Rule = Callable[[Node], Item | Sequence[Item]]
+
+
+def plain(function: Callable[..., Array], *attributes: str) -> Rule:
+    """Return the rule that gives a function the operands, and these attributes in order."""
+    return lambda n: function(n.scope, *n.arrays, *(n.attributes[name] for name in attributes))

@@ -1,0 +1,101 @@
+"""An ONNX model as a TOSA program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+
+from tosa_convert.builder import Builder
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.frontends.lowering.scope import (
+    Array,
+    NotLowered,
+    Scope,
+    carrier,
+    refuse_empty,
+)
+from tosa_convert.frontends.onnx.node import Item
+from tosa_convert.frontends.onnx.walk import Problem, Stop, Walk
+from tosa_convert.frontends.onnx.weights import Weights
+from tosa_convert.frontends.read_result import with_own_outputs
+from tosa_convert.graph.derived import rename_in_order
+from tosa_convert.graph.model import Graph
+from tosa_convert.records import dataclass
+
+_OPEN = "its sizes are not fixed"
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """What became of a model. graph: the program; None if something does not lower."""
+
+    graph: Graph | None
+    problems: Sequence[Problem]
+
+
+def lower_graph(model: Any, weights: Weights, reals: Any = np.float64) -> Lowered:
+    """Lower a model. reals: what becomes of FP64."""
+    builder = Builder("main")
+    scope = Scope(builder)
+    opsets = {row.domain: row.version for row in model.opset_import}
+    walk = Walk(weights, opsets, model.functions, reals)
+    graph = model.graph
+    given: list[Item] = []
+    for info in graph.input:
+        try:
+            given.append(_argument(scope, walk, info))
+        except NotLowered as problem:
+            walk.problems.append(Problem("an input", info.name, problem.reason, problem.advice))
+    if walk.problems:
+        return Lowered(None, walk.problems)
+    try:
+        results = walk.graph(scope, graph, given)
+    except Stop:
+        return Lowered(None, walk.problems)
+    except RecursionError:
+        return Lowered(None, [Problem("the model", "", "its functions call one another")])
+    if not walk.problems:
+        walk.problems += _refused(results, [info.name for info in graph.output])
+    if walk.problems:
+        return Lowered(None, walk.problems)
+    try:
+        builder.output(*(scope.whole(item) for item in results if isinstance(item, Array)))
+    except NotLowered as problem:
+        return Lowered(None, [Problem("a result", "", problem.reason, problem.advice)])
+    names = [info.name for info in graph.input], [info.name for info in graph.output]
+    return Lowered(rename_in_order(with_own_outputs(builder.graph()), *names), [])
+
+
+def _argument(scope: Scope, walk: Walk, info: Any) -> Array:
+    """Return the array of an input."""
+    kind = info.type.WhichOneof("value")
+    if kind != "tensor_type":
+        raise NotLowered(f"{info.name} is a sequence, a map or an optional value, not a tensor")
+    tensor = info.type.tensor_type
+    if tensor.elem_type == onnx.TensorProto.STRING:
+        raise NotLowered(f"{info.name} is text, and TOSA has tensors of numbers only")
+    dims = tensor.shape.dim
+    if not tensor.HasField("shape") or any(not dim.HasField("dim_value") for dim in dims):
+        raise NotLowered(_OPEN, f"set them: --input-shape {info.name}=...")
+    shape = tuple(dim.dim_value for dim in dims)
+    dtype = walk.dtype(tensor.elem_type)
+    refuse_empty(shape)
+    return Array(dtype, shape, None, scope.builder.input(info.name, carrier(dtype), shape))
+
+
+def _refused(results: Sequence[Item], names: Sequence[str]) -> Iterable[Problem]:
+    """Return what TOSA cannot return."""
+    for item, name in zip(results, names, strict=True):
+        try:
+            if not isinstance(item, Array):
+                what = "a sequence, a map or an optional value"
+                raise NotLowered(f"{name} is {what}, and TOSA has tensors of numbers only")
+            carrier(item.dtype)
+            refuse_empty(item.shape)
+        except NotLowered as problem:
+            yield Problem("a result", name, problem.reason, problem.advice)
+        except TosaConvertError as error:
+            yield Problem("a result", name, error.findings[0].message)

@@ -1,0 +1,1 @@
+"""Tables of ONNX's operators: what lowers each."""

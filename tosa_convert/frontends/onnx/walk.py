@@ -1,0 +1,378 @@
+"""Goes through an ONNX graph, node by node, and lowers each by its rule of the table."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+import onnx
+from onnx import defs, helper
+
+from tosa_convert.errors import TosaConvertError
+from tosa_convert.frontends.lowering.scope import (
+    Array,
+    Data,
+    NotLowered,
+    Scope,
+    whole_data,
+)
+from tosa_convert.frontends.onnx.node import Item, Items, Maybe, Names, Node
+from tosa_convert.frontends.onnx.table import MICROSOFT, OWN, RULES
+from tosa_convert.frontends.onnx.weights import Weights
+from tosa_convert.records import dataclass
+
+#: The sets of operators that ONNX itself defines.
+DOMAINS: Final = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training")
+#: Bytes of a result up to which onnx computes it.
+_MOST_COMPUTED: Final = 1 << 26
+#: Operators that give another result in every run, or that run others.
+_NOT_COMPUTED: Final = frozenset(
+    (
+        *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli"),
+        *("Multinomial", "Dropout", "If", "Loop", "Scan", "SequenceMap"),
+    )
+)
+_UNKNOWN: Final = "ONNX does not define it"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A node that does not lower. where: what the model calls it."""
+
+    operator: str
+    where: str
+    reason: str
+    advice: str = ""
+
+
+class Stop(Exception):
+    """The results of a node are not known, so that what follows cannot be lowered."""
+
+
+class Walk:
+    """Lowers the graphs of a model. What does not lower is collected.
+
+    opsets: the version of each set of operators.
+    functions: those of the model, by domain and name.
+    reals: the element type of which FP64 becomes.
+    """
+
+    def __init__(
+        self,
+        weights: Weights,
+        opsets: Mapping[str, int],
+        functions: Iterable[Any] = (),
+        reals: Any = np.float64,
+    ) -> None:
+        self.weights = weights
+        self.opsets = {"" if domain == "ai.onnx" else domain: n for domain, n in opsets.items()}
+        self.functions = {(f.domain, f.name): f for f in functions}
+        self.reals = np.dtype(reals)
+        self.problems: list[Problem] = []
+        self._place = ""
+
+    # -- graphs ----------------------------------------------------------------------------------
+
+    def graph(
+        self, scope: Scope, graph: Any, given: Sequence[Item], outer: Names | None = None
+    ) -> list[Item]:
+        """Return the results of a graph. outer: the names of the graphs around it."""
+        names: Names = ChainMap({}, {} if outer is None else outer)
+        for tensor in graph.initializer:
+            names[tensor.name] = self.constant(tensor)
+        for info, item in zip(graph.input, given, strict=False):
+            names[info.name] = item
+        self.nodes(scope, _needed(graph.node, [info.name for info in graph.output]), names)
+        return [self.read(names, info.name) for info in graph.output]
+
+    def read(self, names: Names, name: str) -> Item:
+        """Return what a name stands for."""
+        if name not in names:
+            raise Stop
+        return names[name]
+
+    def nodes(self, scope: Scope, nodes: Iterable[Any], names: Names) -> None:
+        """Lower nodes in their order; `names` gets their results."""
+        place = self._place
+        for node in nodes:
+            self._place = place or node.name or next(filter(None, node.output), "")
+            scope.builder.location = f'loc("{_escaped(self._place)}")'
+            if any(name and name not in names for name in node.input):
+                continue  # It is made of what did not lower.
+            try:
+                given = [names[name] if name else None for name in node.input]
+                found = self.node(scope, node, given, names)
+            except Stop:
+                continue
+            except NotLowered as problem:
+                self._report(node, problem.reason, problem.advice)
+            except TosaConvertError as error:
+                self._report(node, error.findings[0].message, error.findings[0].hint)
+            else:
+                made = zip(node.output, found, strict=False)
+                names.update((name, item) for name, item in made if name)
+        self._place = place
+
+    def _report(self, node: Any, reason: str, advice: str) -> None:
+        domain = "onnx" if node.domain in DOMAINS else node.domain
+        self.problems.append(Problem(f"{domain}.{node.op_type}", self._place, reason, advice))
+
+    # -- nodes -----------------------------------------------------------------------------------
+
+    def node(
+        self, scope: Scope, node: Any, given: Sequence[Item | None], names: Names
+    ) -> Sequence[Item]:
+        """Return the results of a node."""
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        own = self.functions.get((node.domain, node.op_type))
+        if own is not None:
+            return self._called(scope, own, _attributes(node), given)
+        opset = self.opsets.get(domain, 1)
+        schema = _schema(node.op_type, domain, opset)
+        rule = (RULES if domain in DOMAINS else MICROSOFT).get(node.op_type)
+        if rule is None and schema is None:
+            raise NotLowered(_UNKNOWN)
+        attributes = _attributes(node)
+        if schema is not None:
+            attributes = {**_defaults(node.op_type, domain, opset), **attributes}
+        made = Node(
+            scope,
+            node.op_type,
+            self._place,
+            given,
+            attributes,
+            [bool(name) for name in node.output],
+            opset,
+            schema.since_version if schema is not None else 1,
+            self,
+            names,
+        )
+        if node.op_type not in OWN and domain in DOMAINS and _are_known(given):
+            computed = self._computed(node, given)
+            if computed is not None:
+                return computed
+        if rule is None:
+            function = _definition(node, schema, opset, given)
+            if function is None:
+                raise NotLowered("it has no lowering to TOSA")
+            return self._called(scope, function, attributes, given)
+        made_by_rule = rule(made)
+        if isinstance(made_by_rule, (Array, Items, Maybe)):
+            return [made_by_rule]
+        return made_by_rule
+
+    def _called(
+        self,
+        scope: Scope,
+        function: Any,
+        attributes: Mapping[str, Any],
+        given: Sequence[Item | None],
+    ) -> list[Item]:
+        """Return the results of a function's body."""
+        values = {row.name: helper.get_attribute_value(row) for row in function.attribute_proto}
+        values.update(attributes)
+        names: Names = {
+            name: item
+            for name, item in zip(function.input, given, strict=False)
+            if item is not None
+        }
+        absent = {name for name in function.input if name not in names}
+        opsets, place = self.opsets, self._place
+        imported = {
+            ("" if row.domain == "ai.onnx" else row.domain): row.version
+            for row in function.opset_import
+        }
+        self.opsets = {**opsets, **imported}
+        try:
+            needed = _needed(function.node, function.output)
+            self.nodes(scope, [_bound(node, values, absent) for node in needed], names)
+        finally:
+            self.opsets, self._place = opsets, place
+        return [self.read(names, name) for name in function.output]
+
+    # -- constants -------------------------------------------------------------------------------
+
+    def constant(self, tensor: Any) -> Array:
+        """Return a tensor of the model. Large ones are views of files."""
+        return self.held(self.weights.array(tensor))
+
+    def held(self, data: Data) -> Array:
+        """Return a constant; FP64 becomes the type that is asked for."""
+        if data.dtype == np.float64 and self.reals != np.float64:
+            with np.errstate(over="ignore"):
+                data = data.astype(self.reals)
+        return Array(data.dtype, tuple(data.shape), data)
+
+    def dtype(self, number: int) -> Any:
+        """Return the element type of ONNX's number of it."""
+        kind = np.dtype(helper.tensor_dtype_to_np_dtype(number))
+        return self.reals if kind == np.float64 else kind
+
+    def _computed(self, node: Any, given: Sequence[Item | None]) -> list[Item] | None:
+        """Return the results of a node of known operands as onnx computes them, or None."""
+        if node.op_type in _NOT_COMPUTED:
+            return None
+        from onnx.reference import ReferenceEvaluator
+
+        arrays = {
+            name: whole_data(item)
+            for name, item in zip(node.input, given, strict=True)
+            if isinstance(item, Array)
+        }
+        if sum(array.nbytes for array in arrays.values()) > _MOST_COMPUTED:
+            return None
+        graph = helper.make_graph(
+            [node],
+            "constant",
+            [
+                helper.make_tensor_value_info(
+                    name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+                )
+                for name, array in arrays.items()
+            ],
+            [helper.make_empty_tensor_value_info(name) for name in node.output if name],
+        )
+        opsets = [helper.make_opsetid(domain, n) for domain, n in self.opsets.items()]
+        alone = helper.make_model(graph, opset_imports=opsets)
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                found = ReferenceEvaluator(alone).run(None, arrays)
+        except Exception:  # What onnx's own Python cannot compute is left to the lowering.
+            return None
+        if not all(isinstance(array, (np.ndarray, np.generic)) for array in found):
+            return None
+        results = iter(np.asarray(array) for array in found)
+        return [self.held(next(results)) if name else Maybe(None) for name in node.output]
+
+
+def _are_known(given: Sequence[Item | None]) -> bool:
+    """Return whether all operands are constants of numbers, and there is one."""
+    return bool(given) and all(
+        item is None or (isinstance(item, Array) and item.is_constant) for item in given
+    )
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r'(["\\])', r"\\\1", text)
+
+
+def _needed(nodes: Iterable[Any], results: Iterable[str]) -> list[Any]:
+    """Return the nodes that results depend on."""
+    used = set(results)
+    found = []
+    for node in reversed(list(nodes)):
+        if not used.isdisjoint(node.output):
+            found.append(node)
+            used.update(names_used(node))
+    return found[::-1]
+
+
+def names_used(node: Any) -> set[str]:
+    """Return the names that a node takes, also those of outer values in its graphs."""
+    found = {name for name in node.input if name}
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            found |= outer_names(graph)
+    return found
+
+
+def outer_names(graph: Any) -> set[str]:
+    """Return the names that a graph uses of those around it."""
+    own = {info.name for info in graph.input} | {tensor.name for tensor in graph.initializer}
+    own |= {name for node in graph.node for name in node.output}
+    used = {name for node in graph.node for name in names_used(node)}
+    used |= {info.name for info in graph.output if info.name}
+    return used - own
+
+
+def _attributes(node: Any) -> dict[str, Any]:
+    return {a.name: _plain(helper.get_attribute_value(a)) for a in node.attribute}
+
+
+def _plain(value: Any) -> Any:
+    """Return the value of an attribute, with texts as such."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], bytes):
+        return [_plain(one) for one in value]
+    return value
+
+
+@cache
+def _schema(kind: str, domain: str, opset: int) -> Any:
+    """Return the definition of an operator, or None."""
+    try:
+        return defs.get_schema(kind, max_inclusive_version=opset, domain=domain)
+    except defs.SchemaError:
+        return None
+
+
+@cache
+def _defaults(kind: str, domain: str, opset: int) -> Mapping[str, Any]:
+    rows = _schema(kind, domain, opset).attributes
+    return {
+        name: _plain(helper.get_attribute_value(row.default_value))
+        for name, row in rows.items()
+        if row.default_value.name
+    }
+
+
+def _bound(node: Any, values: Mapping[str, Any], absent: set[str]) -> Any:
+    """Copy a node of a function's body, with what its references to attributes stand for."""
+    made = onnx.NodeProto()
+    made.CopyFrom(node)
+    del made.attribute[:]
+    for name in absent.intersection(node.input):
+        made.input[:] = ["" if one == name else one for one in made.input]
+    for attribute in node.attribute:
+        if not attribute.ref_attr_name:
+            bound = made.attribute.add()
+            bound.CopyFrom(attribute)
+            for graph in (bound.g, *bound.graphs):
+                inner = [_bound(one, values, absent) for one in graph.node]
+                del graph.node[:]
+                graph.node.extend(inner)
+            if not attribute.HasField("g"):
+                bound.ClearField("g")
+        elif values.get(attribute.ref_attr_name) is not None:
+            value = values[attribute.ref_attr_name]
+            made.attribute.append(
+                helper.make_attribute(attribute.name, value, attr_type=attribute.type or None)
+            )
+    return made
+
+
+def _definition(node: Any, schema: Any, opset: int, given: Sequence[Item | None]) -> Any | None:
+    """Return the function by which ONNX defines an operator, or None."""
+    plain = max((v for v in schema.function_opset_versions if v <= opset), default=0)
+    by_context = schema.context_dependent_function_opset_versions
+    dependent = max((v for v in by_context if v <= opset), default=0)
+    if not plain and not dependent:
+        return None
+    if dependent and dependent >= plain:
+        types = [_type_of(item) for item in given]
+        text = schema.get_context_dependent_function_with_opset_version(
+            dependent, node.SerializeToString(), types
+        )
+    else:
+        text = schema.get_function_with_opset_version(plain)
+    if not text:
+        return None
+    function = onnx.FunctionProto()
+    function.ParseFromString(text)
+    return function
+
+
+def _type_of(item: Item | None) -> bytes:
+    """Return the type of an operand as onnx's message."""
+    if not isinstance(item, Array):
+        return b""
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(item.dtype))
+    data: bytes = helper.make_tensor_type_proto(kind, item.shape).SerializeToString()
+    return data
