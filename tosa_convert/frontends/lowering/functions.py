@@ -280,7 +280,8 @@ def acosh(s: Scope, a: Array) -> Array:
     root = sqrt(s, s.mul(less, s.add(less, 2)))
     made = log1p(s, s.add(less, root))
     large = s.add(s.elementwise("log", s.maximum(a, 1)), math.log(2))
-    return s.select(s.greater(a, 1e4), large, made)
+    made = s.select(s.greater(a, 1e4), large, made)
+    return s.select(s.greater(1, a), np.nan, made)
 
 
 def atanh(s: Scope, a: Array) -> Array:

@@ -397,6 +397,11 @@ def _written(
     )
 
 
+def combined_rows(s: Scope, table: Array, index: Array, rows: Array, word: str) -> Array:
+    """Write rows [W, C] into a table [K, C], or combine them, at indices that may be equal."""
+    return _written(s, table, index, rows, word, False)
+
+
 def _unique(s: Scope, table: Array, index: Array, rows: Array, word: str) -> Array:
     """Scatter to indices that all differ: read the rows, combine them and write them."""
     tall, columns = table.shape

@@ -131,15 +131,19 @@ def conv_general_dilated(
     dtype: Any,
     groups: int = 1,
     batch_groups: int = 1,
+    bias: Array | None = None,
 ) -> Array:
-    """Convolve. layouts: of the input, the filters (output channels first) and the result."""
+    """Convolve. layouts: of the input, the filters (output channels first) and the result.
+
+    bias: a number for each output channel, of the type of the result.
+    """
     count = len(window.strides)
     if count > _MOST_DIMENSIONS:
         reason = f"TOSA does not have convolutions of {count} dimensions"
         raise NotLowered(reason, f"use at most {_MOST_DIMENSIONS} spatial dimensions")
     a, weight = _channels_last(s, a, layouts[0]), _channels_last(s, weight, layouts[1])
     a, weight, window = _two_dimensional(s, a, weight, window)
-    made = _grouped(s, a, weight, window, groups, batch_groups)
+    made = _grouped(s, a, weight, window, groups, batch_groups, bias)
     made = layout.reshape(s, made, (made.shape[0], *made.shape[made.rank - count - 1 :]))
     order = (layouts[2][0], *layouts[2][2:], layouts[2][1])
     made = layout.transpose(s, made, np.argsort(order).tolist())
@@ -172,15 +176,21 @@ def _two_dimensional(
 
 
 def _grouped(
-    s: Scope, a: Array, weight: Array, window: Window, groups: int, batch_groups: int
+    s: Scope,
+    a: Array,
+    weight: Array,
+    window: Window,
+    groups: int,
+    batch_groups: int,
+    bias: Array | None = None,
 ) -> Array:
     """Convolve groups of channels or batches one after another, unless an operator does them all."""
     channels, outputs = a.shape[-1], weight.shape[0]
     if groups == 1 and batch_groups == 1:
-        return _convolved(s, a, weight, window)
+        return _convolved(s, a, weight, window, bias)
     is_flat = len(window.strides) == 2
     if batch_groups == 1 and groups == channels and weight.shape[-1] == 1 and is_flat:
-        return _depthwise(s, a, weight, window)
+        return _depthwise(s, a, weight, window, bias)
     count = groups * batch_groups
     parts = []
     for index in range(count):
@@ -188,27 +198,34 @@ def _grouped(
         size, filters = a.shape[axis] // count, outputs // count
         part = layout.part(s, a, axis, index * size, (index + 1) * size)
         own = layout.part(s, weight, 0, index * filters, (index + 1) * filters)
-        parts.append(_convolved(s, part, own, window))
+        own_bias = None
+        if bias is not None:
+            own_bias = layout.part(s, bias, 0, index * filters, (index + 1) * filters)
+        parts.append(_convolved(s, part, own, window, own_bias))
     assert outputs % count == 0
     return layout.concatenate(s, parts, a.rank - 1)
 
 
-def _convolved(s: Scope, a: Array, weight: Array, window: Window) -> Array:
+def _convolved(
+    s: Scope, a: Array, weight: Array, window: Window, bias: Array | None = None
+) -> Array:
     """Lower a convolution without groups."""
     if _is_transposed(a, weight, window):
-        return _transposed(s, a, weight, window)
+        return _transposed(s, a, weight, window, bias)
     a, window = _fitted(s, a, weight.shape[1:-1], window)
     name = "conv2d" if len(window.strides) == 2 else "conv3d"
-    return _operator(s, name, a, weight, weight.shape[0], _attributes(window))
+    return _operator(s, name, a, weight, weight.shape[0], _attributes(window), bias)
 
 
-def _depthwise(s: Scope, a: Array, weight: Array, window: Window) -> Array:
+def _depthwise(
+    s: Scope, a: Array, weight: Array, window: Window, bias: Array | None = None
+) -> Array:
     """Convolve each channel with its own filters."""
     channels, (outputs, height, width, _) = a.shape[-1], weight.shape
     a, window = _fitted(s, a, (height, width), window)
     split = layout.reshape(s, weight, (channels, outputs // channels, height, width))
     filters = layout.transpose(s, split, (2, 3, 0, 1))
-    return _operator(s, "depthwise_conv2d", a, filters, outputs, _attributes(window))
+    return _operator(s, "depthwise_conv2d", a, filters, outputs, _attributes(window), bias)
 
 
 def _attributes(window: Window) -> dict[str, Any]:
@@ -245,16 +262,24 @@ def _is_transposed(a: Array, weight: Array, window: Window) -> bool:
     )
 
 
-def _transposed(s: Scope, a: Array, weight: Array, window: Window) -> Array:
+def _transposed(
+    s: Scope, a: Array, weight: Array, window: Window, bias: Array | None = None
+) -> Array:
     filters = layout.reverse(s, weight, (1, 2))
     sizes = zip(weight.shape[1:-1], window.padding, strict=True)
     pads = [n - (size - 1) for size, pair in sizes for n in pair]
     attributes = {"out_pad": pads, "stride": window.spread}
-    return _operator(s, "transpose_conv2d", a, filters, weight.shape[0], attributes)
+    return _operator(s, "transpose_conv2d", a, filters, weight.shape[0], attributes, bias)
 
 
 def _operator(
-    s: Scope, name: str, a: Array, weight: Array, outputs: int, attributes: dict[str, Any]
+    s: Scope,
+    name: str,
+    a: Array,
+    weight: Array,
+    outputs: int,
+    attributes: dict[str, Any],
+    bias: Array | None = None,
 ) -> Array:
     """Add a convolution operator of TOSA.
 
@@ -263,7 +288,7 @@ def _operator(
     if is_float(a.dtype):
         if weight.dtype != a.dtype:
             a, weight = converted(s, a, FLOAT32), converted(s, weight, FLOAT32)
-        bias = constant(np.zeros(outputs, a.dtype))
+        bias = constant(np.zeros(outputs, a.dtype)) if bias is None else converted(s, bias, a.dtype)
         return s.apply(name, [a, weight, bias], a.dtype, **attributes, acc_type="fp32")
     if a.dtype.itemsize != 1 or weight.dtype.itemsize != 1:
         reason = f"TOSA's convolutions do not take {a.dtype} with filters of {weight.dtype}"
@@ -273,5 +298,5 @@ def _operator(
         "input_zp": s.value(constant([zero], np.int8)),
         "weight_zp": s.value(constant([filter_zero], np.int8)),
     }
-    bias = constant(np.zeros(outputs, np.int32))
+    bias = constant(np.zeros(outputs, np.int32)) if bias is None else bias
     return s.apply(name, [held, filters, bias], INT32, **zeros, **attributes)

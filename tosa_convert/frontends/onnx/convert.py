@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 import math
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -56,6 +57,8 @@ _CONSTANTS_ALONE: Final = 4
 #: The greatest numbers of the types of CLAMP.
 _GREATEST: Final = {"f32": 3.4028234663852886e38, "f16": 65504.0, "bf16": 3.3895313892515355e38}
 log: Final = logging.getLogger(__name__)
+#: Whether models are lowered by the walk where it has all of their operators.
+_IS_DIRECT: Final = bool(os.environ.get("TOSA_CONVERT_ONNX_WALK"))
 _TO_BACKEND: Final = "builtin.module(torch-onnx-to-torch-backend-pipeline)"
 
 
@@ -80,7 +83,7 @@ def lower(request: Request, folder: Path) -> Interface:
     if request.input_shapes:
         set_shapes(model, request.input_shapes)
     _name_operators(model)
-    if not request.partial:
+    if _IS_DIRECT and not request.partial:
         reals = np.float32 if "f64" in request.narrow else np.float64
         found = lower_graph(model, weights, reals)
         if found.graph is not None:

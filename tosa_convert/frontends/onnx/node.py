@@ -26,6 +26,14 @@ class Maybe:
     held: Item | None
 
 
+class Stop(Exception):
+    """The results of a node are not known, so that what follows cannot be lowered."""
+
+
+class ByDefinition(Exception):
+    """The rule leaves the node to the function by which ONNX defines its operator."""
+
+
 #: What a name of a graph stands for.
 Item = Array | Items | Maybe
 #: What the names of a graph, and of those around it, stand for.
@@ -123,6 +131,24 @@ def place(axis: int, rank: int) -> int:
     if not -rank <= axis < max(rank, 1):
         raise NotLowered(f"axis {axis} is not one of {rank}")
     return axis % max(rank, 1)
+
+
+def names_used(node: Any) -> set[str]:
+    """Return the names that a node takes, also those of outer values in its graphs."""
+    found = {name for name in node.input if name}
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            found |= outer_names(graph)
+    return found
+
+
+def outer_names(graph: Any) -> set[str]:
+    """Return the names that a graph uses of those around it."""
+    own = {info.name for info in graph.input} | {tensor.name for tensor in graph.initializer}
+    own |= {name for node in graph.node for name in node.output}
+    used = {name for node in graph.node for name in names_used(node)}
+    used |= {info.name for info in graph.output if info.name}
+    return used - own
 
 
 #: Lowers a node: returns its results, those at the end may be missing.

@@ -17,8 +17,8 @@ from tosa_convert.frontends.lowering.scope import (
     carrier,
     refuse_empty,
 )
-from tosa_convert.frontends.onnx.node import Item
-from tosa_convert.frontends.onnx.walk import Problem, Stop, Walk
+from tosa_convert.frontends.onnx.node import Item, Stop
+from tosa_convert.frontends.onnx.walk import Problem, Walk
 from tosa_convert.frontends.onnx.weights import Weights
 from tosa_convert.frontends.read_result import with_own_outputs
 from tosa_convert.graph.derived import rename_in_order

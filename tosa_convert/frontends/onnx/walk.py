@@ -6,6 +6,7 @@ import re
 import warnings
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any, Final
 
@@ -21,7 +22,16 @@ from tosa_convert.frontends.lowering.scope import (
     Scope,
     whole_data,
 )
-from tosa_convert.frontends.onnx.node import Item, Items, Maybe, Names, Node
+from tosa_convert.frontends.onnx.node import (
+    ByDefinition,
+    Item,
+    Items,
+    Maybe,
+    Names,
+    Node,
+    Stop,
+    names_used,
+)
 from tosa_convert.frontends.onnx.table import MICROSOFT, OWN, RULES
 from tosa_convert.frontends.onnx.weights import Weights
 from tosa_convert.records import dataclass
@@ -48,10 +58,6 @@ class Problem:
     where: str
     reason: str
     advice: str = ""
-
-
-class Stop(Exception):
-    """The results of a node are not known, so that what follows cannot be lowered."""
 
 
 class Walk:
@@ -131,7 +137,7 @@ class Walk:
         domain = "" if node.domain == "ai.onnx" else node.domain
         own = self.functions.get((node.domain, node.op_type))
         if own is not None:
-            return self._called(scope, own, _attributes(node), given)
+            return self._called(scope, own, node, _attributes(node), given)
         opset = self.opsets.get(domain, 1)
         schema = _schema(node.op_type, domain, opset)
         rule = (RULES if domain in DOMAINS else MICROSOFT).get(node.op_type)
@@ -152,28 +158,28 @@ class Walk:
             self,
             names,
         )
-        if node.op_type not in OWN and domain in DOMAINS and _are_known(given):
+        if node.op_type not in OWN and not domain and _are_known(given):
             computed = self._computed(node, given)
             if computed is not None:
                 return computed
-        if rule is None:
-            function = _definition(node, schema, opset, given)
-            if function is None:
-                raise NotLowered("it has no lowering to TOSA")
-            return self._called(scope, function, attributes, given)
-        made_by_rule = rule(made)
-        if isinstance(made_by_rule, (Array, Items, Maybe)):
-            return [made_by_rule]
-        return made_by_rule
+        if rule is not None:
+            with suppress(ByDefinition):
+                found = rule(made)
+                return [found] if isinstance(found, (Array, Items, Maybe)) else found
+        function = None if schema is None else _definition(node, schema, opset, given)
+        if function is None:
+            raise NotLowered("it has no lowering to TOSA")
+        return self._called(scope, function, node, attributes, given)
 
     def _called(
         self,
         scope: Scope,
         function: Any,
+        node: Any,
         attributes: Mapping[str, Any],
         given: Sequence[Item | None],
     ) -> list[Item]:
-        """Return the results of a function's body."""
+        """Return the results of a function's body for a node that calls it."""
         values = {row.name: helper.get_attribute_value(row) for row in function.attribute_proto}
         values.update(attributes)
         names: Names = {
@@ -189,11 +195,16 @@ class Walk:
         }
         self.opsets = {**opsets, **imported}
         try:
-            needed = _needed(function.node, function.output)
-            self.nodes(scope, [_bound(node, values, absent) for node in needed], names)
+            pairs = zip(function.output, node.output, strict=False)
+            wanted = [inner for inner, name in pairs if name]
+            needed = _needed(function.node, wanted)
+            self.nodes(scope, [_bound(one, values, absent) for one in needed], names)
         finally:
             self.opsets, self._place = opsets, place
-        return [self.read(names, name) for name in function.output]
+        found: list[Item] = []
+        for inner in function.output[: len(node.output)]:
+            found.append(self.read(names, inner) if inner in wanted else Maybe(None))
+        return found
 
     # -- constants -------------------------------------------------------------------------------
 
@@ -271,24 +282,6 @@ def _needed(nodes: Iterable[Any], results: Iterable[str]) -> list[Any]:
             found.append(node)
             used.update(names_used(node))
     return found[::-1]
-
-
-def names_used(node: Any) -> set[str]:
-    """Return the names that a node takes, also those of outer values in its graphs."""
-    found = {name for name in node.input if name}
-    for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs):
-            found |= outer_names(graph)
-    return found
-
-
-def outer_names(graph: Any) -> set[str]:
-    """Return the names that a graph uses of those around it."""
-    own = {info.name for info in graph.input} | {tensor.name for tensor in graph.initializer}
-    own |= {name for node in graph.node for name in node.output}
-    used = {name for node in graph.node for name in names_used(node)}
-    used |= {info.name for info in graph.output if info.name}
-    return used - own
 
 
 def _attributes(node: Any) -> dict[str, Any]:

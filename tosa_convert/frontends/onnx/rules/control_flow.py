@@ -1,0 +1,406 @@
+"""Branches, loops, sequences and optional values."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.frontends.lowering import control_flow, layout
+from tosa_convert.frontends.lowering.control_flow import row_at, with_row
+from tosa_convert.frontends.lowering.conversion import converted
+from tosa_convert.frontends.lowering.indexing import index32
+from tosa_convert.frontends.lowering.scope import (
+    Array,
+    NotLowered,
+    Scope,
+    constant,
+    whole_data,
+)
+from tosa_convert.frontends.onnx.node import (
+    Item,
+    Items,
+    Maybe,
+    Names,
+    Node,
+    Rule,
+    Stop,
+    outer_names,
+    place,
+)
+from tosa_convert.frontends.onnx.rules.movement import empty, part_of
+
+_INT64: Final = np.dtype(np.int64)
+#: Iterations of which each is lowered on its own; a loop of more is WHILE_LOOP, if it can be.
+_ITERATIONS: Final = 256
+#: The most nodes of unrolled iterations together.
+_NODES: Final = 4096
+
+
+def _number(s: Scope, a: Array) -> Array:
+    """Return an array of one element without dimensions."""
+    return layout.reshape(s, a, ())
+
+
+# -- branches ------------------------------------------------------------------------------------
+
+
+def _if(n: Node) -> list[Item]:
+    condition = n.array(0)
+    if condition.data is not None:
+        taken = bool(condition.data.reshape(-1)[0])
+        return n.run(n.get("then_branch" if taken else "else_branch"), [])
+    graphs = n.get("else_branch"), n.get("then_branch")
+    captured = _captured(n, graphs)
+    branches = [_branch(n, graph, list(captured)) for graph in graphs]
+    found = control_flow.cond(
+        n.scope, _number(n.scope, condition), branches, list(captured.values())
+    )
+    return list(found)
+
+
+def _captured(n: Node, graphs: Sequence[Any]) -> dict[str, Array]:
+    """Return what graphs take of those around them."""
+    names = sorted({name for graph in graphs for name in outer_names(graph)})
+    found = {}
+    for name in names:
+        item = n.names.get(name)
+        if item is None:
+            raise Stop
+        if isinstance(item, Array):
+            found[name] = item
+    return found
+
+
+def _branch(n: Node, graph: Any, captured: Sequence[str]) -> control_flow.Branch:
+    def branch(scope: Scope, operands: Sequence[Array]) -> list[Array]:
+        held: dict[str, Item] = dict(zip(captured, operands, strict=True))
+        inner: Names = ChainMap(held, n.names)
+        return _arrays(n.run(graph, [], scope, inner))
+
+    return branch
+
+
+def _arrays(items: Sequence[Item]) -> list[Array]:
+    found = [item for item in items if isinstance(item, Array)]
+    if len(found) != len(items):
+        raise NotLowered("a graph whose course is computed returns a sequence or an optional value")
+    return found
+
+
+# -- loops ---------------------------------------------------------------------------------------
+
+
+def _loop(n: Node) -> list[Item]:
+    graph = n.get("body")
+    trips = n.optional(0)
+    condition = n.optional(1)
+    is_true = condition is None or condition.data is not None
+    if condition is not None and condition.data is not None and not condition.data.reshape(-1)[0]:
+        trips = constant(np.array(0, np.int64))
+    if trips is None or trips.data is None or not is_true:
+        return list(_while(n, trips, condition))
+    count = int(trips.data.reshape(-1)[0])
+    if count > _ITERATIONS or count * len(graph.node) > _NODES:
+        return list(_while(n, trips, condition))
+    carried = [item for item in n.given[2:] if item is not None]
+    rows: list[list[Array]] = [[] for _ in graph.output[1 + len(carried) :]]
+    for index in range(count):
+        given = [constant(np.array(index, np.int64)), constant(np.array(True)), *carried]
+        going, *made = n.run(graph, given)
+        carried = made[: len(carried)]
+        for row, item in zip(rows, _arrays(made[len(carried) :]), strict=True):
+            row.append(item)
+        if not isinstance(going, Array) or going.data is None:
+            if index + 1 < count:
+                raise NotLowered("it ends by a condition that is computed")
+        elif not going.data.reshape(-1)[0]:
+            break
+    return [*carried, *(_stacked(n.scope, row) for row in rows)]
+
+
+def _stacked(s: Scope, row: Sequence[Array], axis: int = 0) -> Array:
+    if not row:
+        raise NotLowered("it has no iteration, so that the sizes of its results are not known")
+    if row[0].size == 0:
+        shape = [*row[0].shape[:axis], len(row), *row[0].shape[axis:]]
+        return empty(row[0].dtype, shape)
+    return layout.stack(s, row, axis)
+
+
+def _while(n: Node, trips: Array | None, condition: Array | None) -> list[Array]:
+    """Make a WHILE_LOOP, whose state is the index, the condition, and the values that are carried."""
+    s, graph = n.scope, n.get("body")
+    carried = n.arrays[2:] if all(item is not None for item in n.given[2:]) else []
+    names = _captured(n, [graph])
+    scanned = len(graph.output) - 1 - len(carried)
+    known = trips is not None and trips.data is not None
+    if scanned and not known:
+        raise NotLowered("how often it runs is computed, and so is the size of its results")
+    limit = None if trips is None else index32(s, _number(s, trips))
+    first = constant(np.zeros((1,), np.int32))
+    going = constant(np.ones((1,), np.bool_))
+    if condition is not None:
+        going = layout.reshape(s, condition, (1,))
+    tables = _tables(n, carried, int(whole_data(trips).reshape(-1)[0])) if scanned and trips else []
+    captured = list(names.values()) if limit is None else [*names.values(), limit]
+
+    def test(scope: Scope, inner: Sequence[Array], given: Sequence[Array]) -> list[Array]:
+        made = layout.reshape(scope, inner[1], ())
+        if limit is None:
+            return [made]
+        index = layout.reshape(scope, inner[0], ())
+        return [scope.both(made, scope.greater(given[-1], index))]
+
+    def body(scope: Scope, inner: Sequence[Array], given: Sequence[Array]) -> list[Array]:
+        held: dict[str, Item] = dict(zip(names, given, strict=False))
+        outer: Names = ChainMap(held, n.names)
+        index = converted(scope, layout.reshape(scope, inner[0], ()), _INT64)
+        arguments = [index, layout.reshape(scope, inner[1], ()), *inner[2 : 2 + len(carried)]]
+        made = _arrays(n.run(graph, arguments, scope, outer))
+        rows = [
+            with_row(scope, table, inner[0], row)
+            for table, row in zip(inner[2 + len(carried) :], made[1 + len(carried) :], strict=True)
+        ]
+        following = scope.add(inner[0], 1)
+        return [
+            following,
+            layout.reshape(scope, made[0], (1,)),
+            *made[1 : 1 + len(carried)],
+            *rows,
+        ]
+
+    most = int(whole_data(trips).reshape(-1)[0]) if known and trips is not None else 2**31 - 1
+    state = [first, going, *carried, *tables]
+    found = control_flow.while_loop(s, state, captured, test, body, {0: (0, most - 1)})
+    return list(found[2:])
+
+
+def _tables(n: Node, carried: Sequence[Array], count: int) -> list[Array]:
+    """Return arrays of zeros for what each iteration gives."""
+    graph = n.get("body")
+    made = []
+    for info in graph.output[1 + len(carried) :]:
+        tensor = info.type.tensor_type
+        sizes = [dim.dim_value for dim in tensor.shape.dim]
+        if not tensor.HasField("shape") or not all(sizes):
+            raise NotLowered(f"the sizes of {info.name} are not fixed")
+        dtype = n.walk.dtype(tensor.elem_type)
+        shape = (count, *sizes)
+        made.append(Array(np.dtype(dtype), shape, np.zeros((1,) * len(shape), dtype)))
+    return made
+
+
+def _scan(n: Node) -> list[Item]:
+    s, graph, count = n.scope, n.get("body"), int(n.get("num_scan_inputs"))
+    if n.since < 9:
+        raise NotLowered("the first version of Scan has a batch")
+    items = n.arrays
+    carried, columns = list(items[: len(items) - count]), items[len(items) - count :]
+    axes = [
+        place(axis, a.rank)
+        for axis, a in zip(n.get("scan_input_axes") or [0] * count, columns, strict=True)
+    ]
+    backwards = n.get("scan_input_directions") or [0] * count
+    length = columns[0].shape[axes[0]]
+    results = len(graph.output) - len(carried)
+    out_axes = n.get("scan_output_axes") or [0] * results
+    out_backwards = n.get("scan_output_directions") or [0] * results
+    if length * len(graph.node) > _NODES:
+        moved = [layout.moved(s, a, axis, 0) for a, axis in zip(columns, axes, strict=True)]
+        return list(_scan_loop(n, carried, moved, backwards, out_axes, out_backwards))
+    rows: list[list[Array]] = [[] for _ in range(results)]
+    for step in range(length):
+        given = []
+        for a, axis, back in zip(columns, axes, backwards, strict=True):
+            at = length - 1 - step if back else step
+            part = layout.part(s, a, axis, at, at + 1)
+            given.append(layout.reshape(s, part, (*a.shape[:axis], *a.shape[axis + 1 :])))
+        made = _arrays(n.run(graph, [*carried, *given]))
+        carried = made[: len(carried)]
+        for row, item in zip(rows, made[len(carried) :], strict=True):
+            row.append(item)
+    scanned = []
+    for row, axis, back in zip(rows, out_axes, out_backwards, strict=True):
+        where = place(int(axis), (row[0].rank if row else 0) + 1)
+        scanned.append(_stacked(s, row[::-1] if back else row, where))
+    return [*carried, *scanned]
+
+
+def _scan_loop(
+    n: Node,
+    carried: Sequence[Array],
+    columns: Sequence[Array],
+    backwards: Sequence[int],
+    out_axes: Sequence[int],
+    out_backwards: Sequence[int],
+) -> list[Array]:
+    """Make a WHILE_LOOP, whose state is the index, the values that are carried, and the results."""
+    s, graph = n.scope, n.get("body")
+    length = columns[0].shape[0]
+    names = _captured(n, [graph])
+    tables = []
+    for info in graph.output[len(carried) :]:
+        tensor = info.type.tensor_type
+        sizes = [dim.dim_value for dim in tensor.shape.dim]
+        if not tensor.HasField("shape") or not all(sizes):
+            raise NotLowered(f"the sizes of {info.name} are not fixed")
+        dtype, shape = n.walk.dtype(tensor.elem_type), (length, *sizes)
+        tables.append(Array(np.dtype(dtype), shape, np.zeros((1,) * len(shape), dtype)))
+
+    def test(scope: Scope, inner: Sequence[Array], given: Sequence[Array]) -> list[Array]:
+        return [scope.greater(length, layout.reshape(scope, inner[0], ()))]
+
+    def body(scope: Scope, inner: Sequence[Array], given: Sequence[Array]) -> list[Array]:
+        held: dict[str, Item] = dict(zip(names, given[len(columns) :], strict=True))
+        outer: Names = ChainMap(held, n.names)
+        index = inner[0]
+        last = scope.sub(length - 1, index)
+        rows = [
+            row_at(scope, column, last if back else index)
+            for column, back in zip(given, backwards, strict=False)
+        ]
+        made = _arrays(n.run(graph, [*inner[1 : 1 + len(carried)], *rows], scope, outer))
+        written = [
+            with_row(scope, table, last if back else index, row)
+            for table, row, back in zip(
+                inner[1 + len(carried) :], made[len(carried) :], out_backwards, strict=True
+            )
+        ]
+        return [scope.add(index, 1), *made[: len(carried)], *written]
+
+    state = [constant(np.zeros((1,), np.int32)), *carried, *tables]
+    found = control_flow.while_loop(
+        s, state, [*columns, *names.values()], test, body, {0: (0, length - 1)}
+    )
+    scanned = [
+        layout.moved(s, table, 0, place(int(axis), table.rank))
+        for table, axis in zip(found[1 + len(carried) :], out_axes, strict=True)
+    ]
+    return [*found[1 : 1 + len(carried)], *scanned]
+
+
+# -- sequences -----------------------------------------------------------------------------------
+
+
+def _items(n: Node, index: int = 0) -> tuple[Item, ...]:
+    item = n.given[index]
+    if isinstance(item, Maybe) and isinstance(item.held, Items):
+        item = item.held
+    if not isinstance(item, Items):
+        raise NotLowered("it takes a sequence whose length is not known")
+    return item.held
+
+
+def _sequence_at(n: Node) -> Item:
+    return _items(n)[n.number(1)]
+
+
+def _sequence_insert(n: Node) -> Items:
+    held = list(_items(n))
+    at = n.number(2) if n.has(2) else len(held)
+    held.insert(at + len(held) if at < 0 else at, n.array(1))
+    return Items(tuple(held))
+
+
+def _sequence_erase(n: Node) -> Items:
+    held = list(_items(n))
+    del held[n.number(1) if n.has(1) else -1]
+    return Items(tuple(held))
+
+
+def _split_to_sequence(n: Node) -> Items:
+    s, a = n.scope, n.array(0)
+    axis = n.axis(a.rank)
+    size = a.shape[axis]
+    keeps = bool(n.get("keepdims", 1))
+    if n.has(1):
+        given, keeps = n.known(1), True
+        each = int(given) if given.ndim == 0 else 0
+        sizes = (
+            [min(each, size - start) for start in range(0, size, each)]
+            if each
+            else [int(length) for length in given]
+        )
+    else:
+        sizes = [1] * size
+    made: list[Item] = []
+    start = 0
+    for length in sizes:
+        low, high = [0] * a.rank, list(a.shape)
+        low[axis], high[axis] = start, start + length
+        start += length
+        part = part_of(s, a, low, high)
+        if not keeps:
+            part = layout.reshape(s, part, (*a.shape[:axis], *a.shape[axis + 1 :]))
+        made.append(part)
+    return Items(tuple(made))
+
+
+def _concat_from_sequence(n: Node) -> Array:
+    arrays = _arrays(_items(n))
+    axis = int(n.get("axis"))
+    if n.get("new_axis", 0):
+        return layout.stack(n.scope, arrays, place(axis, arrays[0].rank + 1))
+    return layout.concatenate(n.scope, arrays, place(axis, arrays[0].rank))
+
+
+def _sequence_map(n: Node) -> list[Items]:
+    graph, items = n.get("body"), _items(n)
+    rows: list[list[Item]] = [[] for _ in graph.output]
+    for index, item in enumerate(items):
+        others = [
+            other.held[index] if isinstance(other, Items) else other
+            for other in n.given[1:]
+            if other is not None
+        ]
+        for row, made in zip(rows, n.run(graph, [item, *others]), strict=True):
+            row.append(made)
+    return [Items(tuple(row)) for row in rows]
+
+
+def _length(n: Node) -> Array:
+    return constant(np.array(len(_items(n)), np.int64))
+
+
+# -- optional values -----------------------------------------------------------------------------
+
+
+def _optional(n: Node) -> Maybe:
+    return Maybe(n.given[0] if n.given else None)
+
+
+def _has_element(n: Node) -> Array:
+    item = n.given[0] if n.given else None
+    has = item is not None and (not isinstance(item, Maybe) or item.held is not None)
+    return constant(np.array(has))
+
+
+def _get_element(n: Node) -> Item:
+    item = n.given[0]
+    held = item.held if isinstance(item, Maybe) else item
+    if held is None:
+        raise NotLowered("the optional value is empty")
+    return held
+
+
+RULES: Final[dict[str, Rule]] = {
+    "ConcatFromSequence": _concat_from_sequence,
+    "If": _if,
+    "Loop": _loop,
+    "Optional": _optional,
+    "OptionalGetElement": _get_element,
+    "OptionalHasElement": _has_element,
+    "Scan": _scan,
+    "SequenceAt": _sequence_at,
+    "SequenceConstruct": lambda n: Items(tuple(n.arrays)),
+    "SequenceEmpty": lambda n: Items(()),
+    "SequenceErase": _sequence_erase,
+    "SequenceInsert": _sequence_insert,
+    "SequenceLength": _length,
+    "SequenceMap": _sequence_map,
+    "SplitToSequence": _split_to_sequence,
+}
+OWN: Final = frozenset(RULES)

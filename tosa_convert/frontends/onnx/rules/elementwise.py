@@ -1,0 +1,401 @@
+"""Elementwise operators, with ONNX's broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from types import SimpleNamespace
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.frontends.lowering import activations, arithmetic, functions, layout
+from tosa_convert.frontends.lowering.conversion import converted
+from tosa_convert.frontends.lowering.scope import (
+    BOOL,
+    INT32,
+    Array,
+    NotLowered,
+    Scope,
+    carrier,
+    constant,
+    is_float,
+    is_small,
+    is_unsigned,
+)
+from tosa_convert.frontends.onnx.node import Node, Rule, plain
+
+#: Exponents of integers up to this one are products: 2**31 does not fit INT32.
+_MOST_FACTORS: Final = 31
+_INT64: Final = np.dtype(np.int64)
+
+
+def ranked(s: Scope, *arrays: Array) -> list[Array]:
+    """Return arrays of one rank, with sizes of 1 before those of shorter shapes."""
+    rank = max(a.rank for a in arrays)
+    return [layout.reshape(s, a, ((1,) * (rank - a.rank) + a.shape)) for a in arrays]
+
+
+def with_old_axis(n: Node) -> list[Array]:
+    """Return the operands; up to opset 6 the second one is placed by the attribute `axis`."""
+    a, b = n.arrays
+    axis = n.get("axis")
+    if n.since < 7 and n.get("broadcast", 0) and axis is not None:
+        axis = int(axis) % a.rank
+        b = layout.reshape(n.scope, b, (*b.shape, *(1,) * (a.rank - axis - b.rank)))
+    return ranked(n.scope, a, b)
+
+
+def _binary(function: Callable[[Scope, Array, Array], Array]) -> Rule:
+    return lambda n: function(n.scope, *with_old_axis(n))
+
+
+def _unary(function: Callable[..., Array], *attributes: str) -> Rule:
+    return plain(function, *attributes)
+
+
+def _operator(name: str) -> Rule:
+    return lambda n: n.scope.elementwise(name, n.array(0))
+
+
+# -- arithmetic ----------------------------------------------------------------------------------
+
+
+def added(s: Scope, a: Array, b: Array) -> Array:
+    """Add numbers. A sum of INT32 that wraps around is not defined in TOSA."""
+    for x, zero in ((a, b), (b, a)):
+        if zero.number() == 0 and is_float(x.dtype) is False:
+            shape = np.broadcast_shapes(a.shape, b.shape)
+            if x.shape == shape:
+                return x
+    return _plain(s, "add", a, b)
+
+
+def subtracted(s: Scope, a: Array, b: Array) -> Array:
+    return _plain(s, "sub", a, b)
+
+
+def _plain(s: Scope, name: str, a: Array, b: Array) -> Array:
+    if a.dtype == INT32 or is_float(a.dtype):
+        return s.elementwise(name, a, b)
+    return arithmetic.computed(s, name, a, b)
+
+
+def divided(s: Scope, a: Array, b: Array) -> Array:
+    """Divide numbers; a division by 0, and that of the least integer by -1, are not defined."""
+    if a.data is not None and b.data is not None and is_float(a.dtype):
+        with np.errstate(all="ignore"):
+            return constant(a.data / b.data)
+    if b.number() == 1:
+        return arithmetic.mul(s, a, b)
+    if is_float(a.dtype) or (is_unsigned(a.dtype) and not is_small(a.dtype)):
+        return arithmetic.div(s, a, b)
+    if is_small(a.dtype):
+        return s.narrowed(s.elementwise("intdiv", s.widened(a), s.widened(b)), a.dtype)
+    return s.elementwise("intdiv", a, b)
+
+
+def _modulo(n: Node) -> Array:
+    """Return the remainder with the sign of the divisor, or with `fmod` of the dividend."""
+    s = n.scope
+    a, b = ranked(s, *n.arrays)
+    if is_float(a.dtype):
+        if not n.get("fmod", 0):
+            raise NotLowered("ONNX has Mod of real numbers with fmod=1 only")
+        return arithmetic.rem(s, a, b)
+    if is_unsigned(a.dtype) and not is_small(a.dtype):
+        return arithmetic.rem(s, a, b)
+    x, y = (s.widened(item) if is_small(a.dtype) else item for item in (a, b))
+    rest = s.sub(x, s.mul(s.elementwise("intdiv", x, y), y))
+    if not n.get("fmod", 0) and not is_unsigned(a.dtype):
+        if y.data is not None and (y.data > 0).all():
+            rest = s.add(rest, s.select(s.greater(0, rest), y, 0))
+        else:
+            signs = s.elementwise("logical_xor", s.greater(0, rest), s.greater(0, y))
+            moved = s.both(signs, s.negation(s.equal(rest, 0)))
+            rest = s.add(rest, s.select(moved, y, 0))
+    return s.narrowed(rest, a.dtype) if is_small(a.dtype) else rest
+
+
+def _power(n: Node) -> Array:
+    """Return a power: by products where FP32 is not exact or TOSA's POW is not defined."""
+    s = n.scope
+    a, b = ranked(s, *n.arrays) if n.since < 13 else n.arrays
+    number = b.number()
+    if a.data is not None and b.data is not None:
+        with np.errstate(all="ignore"):
+            return constant(np.power(a.data, b.data).astype(a.dtype))
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    if number is not None:
+        number = float(number)
+        whole = number.is_integer() and abs(number) < _MOST_FACTORS
+        if whole and (is_float(a.dtype) or number >= 0):
+            made = functions.integer_power(s, a, int(number))
+            return layout.broadcast_to(s, made, shape)
+        if number == 0.5 and is_float(a.dtype):  # Of minus infinity it is infinity.
+            least = s.equal(a, -np.inf)
+            made = s.select(least, np.inf, functions.sqrt(s, a), a.dtype)
+            return layout.broadcast_to(s, made, shape)
+    if not is_float(a.dtype):
+        raise NotLowered("powers of integers are products: the exponent must be one constant")
+    a, b = ranked(s, a, b)
+    return s.elementwise("pow", a, converted(s, b, a.dtype))
+
+
+def sqrt(s: Scope, a: Array) -> Array:
+    return functions.sqrt(s, a)
+
+
+def _round(s: Scope, a: Array) -> Array:
+    if a.data is not None:
+        return constant(np.round(a.data))
+    return functions.round_(s, a, SimpleNamespace(name="TO_NEAREST_EVEN"))
+
+
+def _negated(s: Scope, a: Array) -> Array:
+    return arithmetic.neg(s, a)
+
+
+def _absolute(s: Scope, a: Array) -> Array:
+    return a if is_unsigned(a.dtype) else arithmetic.abs_(s, a)
+
+
+# -- comparisons ---------------------------------------------------------------------------------
+
+
+def equals(s: Scope, a: Array, b: Array) -> Array:
+    if a.data is not None and b.data is not None:
+        return constant(np.asarray(a.data == b.data))
+    return arithmetic.equals(s, *ranked(s, a, b))
+
+
+def _compared(name: str, *, is_flipped: bool = False) -> Rule:
+    return _binary(lambda s, a, b: arithmetic.compared(s, a, b, name, is_flipped))
+
+
+def _not_above(s: Scope, a: Array, b: Array) -> Array:
+    return arithmetic.compared(s, a, b, "greater_equal", True)
+
+
+def _logical(word: str) -> Rule:
+    return _binary(lambda s, a, b: s.elementwise(f"logical_{word}", a, b))
+
+
+def _bitwise(word: str) -> Rule:
+    return _binary(lambda s, a, b: arithmetic.bitwise(s, a, b, word))
+
+
+def _is_inf(n: Node) -> Array:
+    s, x = n.scope, n.array(0)
+    positive, negative = n.get("detect_positive", 1), n.get("detect_negative", 1)
+    if is_float(x.dtype) and np.dtype(x.dtype).itemsize == 1:
+        x = converted(s, x, np.float32)
+    if positive and negative:
+        return s.equal(s.elementwise("abs", x), np.inf)
+    if positive or negative:
+        return s.equal(x, np.inf if positive else -np.inf)
+    return Array(BOOL, x.shape, np.zeros((1,) * x.rank, np.bool_))
+
+
+def _is_nan(s: Scope, x: Array) -> Array:
+    if np.dtype(x.dtype).itemsize == 1:
+        x = converted(s, x, np.float32)
+    return s.is_nan(x)
+
+
+def _where(n: Node) -> Array:
+    s = n.scope
+    condition, yes, no = ranked(s, *n.arrays)
+    kind = yes.dtype
+    made = s.select(condition, *(s.viewed(item, carrier(kind)) for item in (yes, no)))
+    return s.viewed(made, kind)
+
+
+def _extreme_of_all(name: str) -> Rule:
+    def rule(n: Node) -> Array:
+        s = n.scope
+        arrays = ranked(s, *n.arrays)
+        # Constants first, so that one operator takes them.
+        arrays.sort(key=lambda a: not a.is_constant)
+        return reduce(lambda a, b: arithmetic.extremum(s, name, b, a), arrays)
+
+    return rule
+
+
+def _sum(n: Node) -> Array:
+    return reduce(lambda a, b: added(n.scope, *ranked(n.scope, a, b)), n.arrays)
+
+
+def _mean(n: Node) -> Array:
+    total = _sum(n)
+    count = len(n.given)
+    return total if count == 1 else n.scope.mul(total, 1 / count)
+
+
+# -- bounds --------------------------------------------------------------------------------------
+
+
+def _clip(n: Node) -> Array:
+    """Bound numbers; onnxruntime bounds reals by the greatest number where a bound is left out."""
+    s, x = n.scope, n.array(0)
+    given: list[Any] = [n.get("min"), n.get("max")]
+    if n.since >= 11:
+        given = [n.optional(1), n.optional(2)]
+    else:
+        given = [None if v is None else constant(np.asarray(v, x.dtype)) for v in given]
+    return bounded(s, x, *given)
+
+
+def bounded(s: Scope, x: Array, low: Array | None, high: Array | None) -> Array:
+    """Return numbers within bounds; the upper one counts where they are the wrong way round."""
+    if low is None and high is None:
+        return x
+    if not is_float(x.dtype):
+        made = x
+        for name, bound in (("maximum", low), ("minimum", high)):
+            if bound is not None:
+                made = arithmetic.extremum(s, name, *ranked(s, made, bound))
+        return made
+    most = np.asarray(float(_most(x.dtype)))
+    low = constant((-most).astype(x.dtype)) if low is None else low
+    high = constant(most.astype(x.dtype)) if high is None else high
+    ends = low.number(), high.number()
+    if None not in ends and not any(np.isnan(float(end)) for end in ends):
+        return arithmetic.clip(s, x, min(float(ends[0]), float(ends[1])), float(ends[1]))
+    made = s.maximum(*ranked(s, x, low))
+    return s.minimum(*ranked(s, made, high))
+
+
+def _most(dtype: Any) -> float:
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
+
+
+def _relu(s: Scope, x: Array) -> Array:
+    if is_float(x.dtype):
+        return activations.relu(s, x)
+    if is_unsigned(x.dtype):
+        return x
+    return arithmetic.extremum(s, "maximum", *ranked(s, x, constant(np.zeros((), x.dtype))))
+
+
+# -- bits ----------------------------------------------------------------------------------------
+
+
+def _shift(n: Node) -> Array:
+    a, by = ranked(n.scope, *n.arrays)
+    word = "left" if n.get("direction") == "LEFT" else "right"
+    return arithmetic.shifted(n.scope, a, by, f"logical_{word}_shift")
+
+
+# -- activations ---------------------------------------------------------------------------------
+
+
+def _leaky(s: Scope, x: Array, alpha: float) -> Array:
+    return activations.leaky_relu(s, x, alpha)
+
+
+def _prelu(n: Node) -> Array:
+    s, (x, slope) = n.scope, n.arrays
+    if n.since < 7 and slope.rank == 1:
+        slope = layout.reshape(s, slope, (-1 if False else slope.size, *(1,) * (x.rank - 2)))
+    x, slope = ranked(s, x, slope)
+    if is_float(x.dtype):
+        return activations.leaky_relu(s, x, slope)
+    zero = constant(np.zeros((1,) * x.rank, x.dtype))
+    negative = arithmetic.compared(s, zero, x, "greater")
+    if is_unsigned(x.dtype):
+        return x
+    return s.select(negative, arithmetic.computed(s, "mul", x, slope), x)
+
+
+def _gelu(s: Scope, x: Array, approximate: str) -> Array:
+    return activations.gelu_tanh(s, x) if approximate == "tanh" else activations.gelu(s, x)
+
+
+def _shrink(s: Scope, x: Array, lambd: float, bias: float) -> Array:
+    if is_float(x.dtype):
+        return activations.shrink(s, x, lambd, bias)
+    wide = converted(s, x, np.float32)
+    return converted(s, activations.shrink(s, wide, lambd, bias), x.dtype)
+
+
+def _swish(s: Scope, x: Array, alpha: float) -> Array:
+    return activations.swish(s, x, alpha)
+
+
+def _fp32(function: Callable[..., Array]) -> Rule:
+    """Return the rule of a function that is computed in FP32."""
+    return plain(functions.in_fp32(function))
+
+
+RULES: Final[dict[str, Rule]] = {
+    "Abs": _unary(_absolute),
+    "Acos": _fp32(functions.acos),
+    "Acosh": _fp32(functions.acosh),
+    "Add": _binary(added),
+    "And": _logical("and"),
+    "Asin": _fp32(functions.asin),
+    "Asinh": _fp32(functions.asinh),
+    "Atan": _fp32(functions.atan),
+    "Atanh": _fp32(functions.atanh),
+    "BitShift": _shift,
+    "BitwiseAnd": _bitwise("and"),
+    "BitwiseNot": _unary(arithmetic.not_),
+    "BitwiseOr": _bitwise("or"),
+    "BitwiseXor": _bitwise("xor"),
+    "Ceil": _operator("ceil"),
+    "Celu": _unary(activations.celu, "alpha"),
+    "Clip": _clip,
+    "Cos": _operator("cos"),
+    "Cosh": _fp32(functions.cosh),
+    "Div": _binary(divided),
+    "Elu": _unary(activations.elu, "alpha"),
+    "Equal": _binary(equals),
+    "Erf": _operator("erf"),
+    "Exp": _operator("exp"),
+    "Floor": _operator("floor"),
+    "Gelu": _unary(_gelu, "approximate"),
+    "Greater": _compared("greater"),
+    "GreaterOrEqual": _compared("greater_equal"),
+    "HardSigmoid": _unary(activations.hard_sigmoid, "alpha", "beta"),
+    "HardSwish": _unary(activations.hard_swish),
+    "IsInf": _is_inf,
+    "IsNaN": _unary(_is_nan),
+    "LeakyRelu": _unary(_leaky, "alpha"),
+    "Less": _compared("greater", is_flipped=True),
+    "LessOrEqual": _binary(_not_above),
+    "Log": _operator("log"),
+    "Max": _extreme_of_all("maximum"),
+    "Mean": _mean,
+    "Min": _extreme_of_all("minimum"),
+    "Mish": _fp32(activations.mish),
+    "Mod": _modulo,
+    "Mul": _binary(arithmetic.mul),
+    "Neg": _unary(_negated),
+    "Not": _unary(arithmetic.not_),
+    "Or": _logical("or"),
+    "PRelu": _prelu,
+    "Pow": _power,
+    "Reciprocal": _operator("reciprocal"),
+    "Relu": _unary(_relu),
+    "Round": _unary(_round),
+    "Selu": _unary(activations.selu, "alpha", "gamma"),
+    "Shrink": _unary(_shrink, "lambd", "bias"),
+    "Sigmoid": _operator("sigmoid"),
+    "Sign": _unary(arithmetic.sign),
+    "Sin": _operator("sin"),
+    "Sinh": _fp32(functions.sinh),
+    "Softplus": _unary(activations.softplus),
+    "Softsign": _unary(activations.softsign),
+    "Sqrt": _unary(sqrt),
+    "Sub": _binary(subtracted),
+    "Sum": _sum,
+    "Swish": _unary(_swish, "alpha"),
+    "Tan": _unary(functions.tan),
+    "Tanh": _operator("tanh"),
+    "ThresholdedRelu": _unary(activations.thresholded_relu, "alpha"),
+    "Where": _where,
+    "Xor": _logical("xor"),
+}

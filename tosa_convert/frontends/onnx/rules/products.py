@@ -1,0 +1,317 @@
+"""Products of matrices and convolutions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering.arithmetic import mul
+from tosa_convert.frontends.lowering.products import (
+    Window,
+    conv_general_dilated,
+    dot_general,
+    product,
+)
+from tosa_convert.frontends.lowering.reductions import summed
+from tosa_convert.frontends.lowering.scope import (
+    Array,
+    NotLowered,
+    Scope,
+    constant,
+    is_float,
+    whole_data,
+)
+from tosa_convert.frontends.onnx.node import Node, Rule
+from tosa_convert.frontends.onnx.rules.elementwise import added, ranked
+
+#: The most rows of a matrix whose determinant is expanded.
+_MOST_ROWS: Final = 3
+
+
+def matmul(s: Scope, a: Array, b: Array, dtype: Any = None) -> Array:
+    """Multiply matrices as numpy does, with its broadcasting. dtype: the type of the result."""
+    kind = a.dtype if dtype is None else dtype
+    is_row, is_column = a.rank == 1, b.rank == 1
+    a = layout.reshape(s, a, (1, *a.shape)) if is_row else a
+    b = layout.reshape(s, b, (*b.shape, 1)) if is_column else b
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    shape = (*batch, a.shape[-2], b.shape[-1])
+    if math.prod(b.shape[:-2]) == 1:
+        # The batch of the first operand adds rows.
+        left = layout.reshape(s, a, (1, a.size // a.shape[-1], a.shape[-1]))
+        right = layout.reshape(s, b, (1, *b.shape[-2:]))
+    else:
+        count = math.prod(batch)
+        left, right = (
+            layout.reshape(
+                s,
+                layout.broadcast_to(s, item, (*batch, *item.shape[-2:])),
+                (count, *item.shape[-2:]),
+            )
+            for item in (a, b)
+        )
+    made = product(s, left, right, kind)
+    shape = (*shape[:-2], *shape[-2:][is_row : 2 - is_column])
+    return layout.reshape(s, made, shape)
+
+
+def _matmul(n: Node) -> Array:
+    a, b = n.arrays
+    if a.data is not None and b.data is not None:
+        return constant(np.matmul(whole_data(a), whole_data(b)))
+    return matmul(n.scope, a, b)
+
+
+def _gemm(n: Node) -> Array:
+    s, (a, b) = n.scope, n.arrays[:2]
+    a = layout.transpose(s, a, (1, 0)) if n.get("transA", 0) else a
+    b = layout.transpose(s, b, (1, 0)) if n.get("transB", 0) else b
+    made = _scaled(s, matmul(s, a, b), n.get("alpha", 1.0))
+    c, beta = n.optional(2), n.get("beta", 1.0)
+    if c is None or not beta:
+        return made
+    return added(s, *ranked(s, made, _scaled(s, c, beta)))
+
+
+def _scaled(s: Scope, a: Array, by: float) -> Array:
+    if by == 1:
+        return a
+    if not is_float(a.dtype) and not float(by).is_integer():
+        raise NotLowered("integers are multiplied by a real number")
+    return mul(s, a, constant(np.full((1,) * a.rank, by).astype(a.dtype)))
+
+
+# -- convolutions --------------------------------------------------------------------------------
+
+
+def spatial_padding(
+    attributes: Mapping[str, Any],
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+) -> tuple[list[int], list[int], list[int], list[tuple[int, int]]]:
+    """Return kernel spans, strides, dilations and the padding of a window over spatial dimensions."""
+    count = len(sizes)
+    strides = list(attributes.get("strides") or [1] * count)
+    dilations = list(attributes.get("dilations") or [1] * count)
+    spans = [(size - 1) * gap + 1 for size, gap in zip(kernel, dilations, strict=True)]
+    pads = list(attributes.get("pads") or [0] * 2 * count)
+    automatic = attributes.get("auto_pad", "NOTSET")
+    padding = list(zip(pads[:count], pads[count:], strict=True))
+    if automatic == "VALID":
+        padding = [(0, 0)] * count
+    elif automatic.startswith("SAME"):
+        padding = []
+        for size, span, step in zip(sizes, spans, strides, strict=True):
+            total = max((-(-size // step) - 1) * step + span - size, 0)
+            less = total // 2
+            padding.append(
+                (less, total - less) if automatic == "SAME_UPPER" else (total - less, less)
+            )
+    return spans, strides, dilations, padding
+
+
+def convolved(n: Node, a: Array, weight: Array, bias: Array | None, dtype: Any) -> Array:
+    """Convolve by the attributes of a node."""
+    kernel = weight.shape[2:]
+    _, strides, dilations, padding = spatial_padding(n.attributes, a.shape[2:], kernel)
+    window = Window(tuple(strides), tuple(padding), (1,) * len(kernel), tuple(dilations))
+    spec = tuple(range(a.rank))
+    groups = int(n.get("group", 1))
+    return conv_general_dilated(
+        n.scope, a, weight, window, (spec, spec, spec), dtype, groups, 1, bias
+    )
+
+
+def _conv(n: Node) -> Array:
+    a, weight = n.arrays[:2]
+    return convolved(n, a, weight, n.optional(2), a.dtype)
+
+
+def _conv_transpose(n: Node) -> Array:
+    """Convolve the input with zeros between its elements with the kernel backwards."""
+    s, (a, weight) = n.scope, n.arrays[:2]
+    kernel, groups = weight.shape[2:], int(n.get("group", 1))
+    spans, strides, gaps, padding, extra = _transposed_padding(n, a.shape[2:], kernel)
+    inner, outer = weight.shape[0] // groups, weight.shape[1]
+    axes = range(3, 3 + len(kernel))
+    split = layout.reshape(s, weight, (groups, inner, outer, *kernel))
+    split = layout.transpose(s, split, (0, 2, 1, *axes))
+    filters = layout.reshape(s, split, (groups * outer, inner, *kernel))
+    if any(gap != 1 for gap in gaps) and filters.data is not None:
+        filters = layout.spread(s, filters, [0, 0, *(gap - 1 for gap in gaps)], 0)
+        gaps = [1] * len(kernel)
+    filters = layout.reverse(s, filters, range(2, filters.rank))
+    sides = tuple(
+        (span - 1 - low, span - 1 - high + more)
+        for span, (low, high), more in zip(spans, padding, extra, strict=True)
+    )
+    window = Window((1,) * len(kernel), sides, tuple(strides), tuple(gaps))
+    spec = tuple(range(a.rank))
+    bias = n.optional(2)
+    return conv_general_dilated(s, a, filters, window, (spec, spec, spec), a.dtype, groups, 1, bias)
+
+
+def _transposed_padding(
+    n: Node, sizes: Sequence[int], kernel: Sequence[int]
+) -> tuple[list[int], list[int], list[int], list[tuple[int, int]], list[int]]:
+    """Return kernel spans, strides, dilations, padding, and what is added after."""
+    count = len(sizes)
+    strides = list(n.get("strides") or [1] * count)
+    gaps = list(n.get("dilations") or [1] * count)
+    extra = list(n.get("output_padding") or [0] * count)
+    pads = list(n.get("pads") or [0] * 2 * count)
+    spans = [(size - 1) * gap + 1 for size, gap in zip(kernel, gaps, strict=True)]
+    automatic = n.get("auto_pad", "NOTSET")
+    wanted = n.get("output_shape")
+    if wanted is None and automatic.startswith("SAME"):
+        wanted = [size * step for size, step in zip(sizes, strides, strict=True)]
+    padding = list(zip(pads[:count], pads[count:], strict=True))
+    if wanted is None:
+        return spans, strides, gaps, [(0, 0)] * count if automatic == "VALID" else padding, extra
+    padding = []
+    for k, (size, step, span) in enumerate(zip(sizes, strides, spans, strict=True)):
+        total = step * (size - 1) + extra[k] + span - wanted[-count:][k]
+        if total < 0:
+            extra[k], total = extra[k] - total, 0
+        low = total // 2 if automatic == "SAME_UPPER" else total - total // 2
+        padding.append((low, total - low))
+    return spans, strides, gaps, padding, extra
+
+
+# -- sums of products ----------------------------------------------------------------------------
+
+
+def _einsum(n: Node) -> Array:
+    equation = n.get("equation").replace(" ", "")
+    left, arrow, result = equation.partition("->")
+    terms = left.split(",")
+    arrays = n.arrays
+    letters = [_expanded(term, a.rank) for term, a in zip(terms, arrays, strict=True)]
+    if arrow:
+        spread = max((item for item in letters), key=lambda item: sum(c > "z" for c in item))
+        wanted = _result_letters(result, "".join(c for c in spread if c > "z"))
+    else:
+        every = sorted("".join(letters))
+        wanted = "".join(c for c in dict.fromkeys(every) if every.count(c) == 1 or c > "z")
+        wanted = "".join(sorted(wanted, key=lambda c: (c <= "z", c)))
+    return contracted(n.scope, letters, arrays, wanted)
+
+
+def _expanded(term: str, rank: int) -> str:
+    """Write the dimensions of an ellipsis as characters after z, from the last one on."""
+    count = rank - len(term.replace("...", ""))
+    dots = "".join(chr(ord("~") + 1 + k) for k in reversed(range(count)))
+    return term.replace("...", dots)
+
+
+def _result_letters(result: str, dots: str) -> str:
+    return result.replace("...", dots)
+
+
+def contracted(s: Scope, letters: Sequence[str], arrays: Sequence[Array], wanted: str) -> Array:
+    """Multiply arrays whose dimensions have letters, and sum those that are not wanted."""
+    held = [_of_diagonals(s, text, a) for text, a in zip(letters, arrays, strict=True)]
+    made_letters, made = held[0]
+    for index, (text, a) in enumerate(held[1:], 1):
+        later = "".join(t for t, _ in held[index + 1 :]) + wanted
+        made_letters, made = _pair(s, (made_letters, made), (text, a), later)
+    gone = [k for k, c in enumerate(made_letters) if c not in wanted]
+    if gone:
+        made = summed(s, made, gone)
+        made_letters = "".join(c for c in made_letters if c in wanted)
+    return layout.transpose(s, made, [made_letters.index(c) for c in wanted])
+
+
+def _of_diagonals(s: Scope, text: str, a: Array) -> tuple[str, Array]:
+    """Return an array whose letters all differ: of equal ones the diagonal."""
+    for c in dict.fromkeys(text):
+        while text.count(c) > 1:
+            first, second = [k for k, other in enumerate(text) if other == c][:2]
+            size = a.shape[first]
+            shape = [size if k in (first, second) else 1 for k in range(a.rank)]
+            eye = constant(np.eye(size, dtype=a.dtype).reshape(shape))
+            a = summed(s, s.mul(a, eye), [second])
+            text = text[:second] + text[second + 1 :]
+    return text, a
+
+
+def _pair(
+    s: Scope, one: tuple[str, Array], two: tuple[str, Array], later: str
+) -> tuple[str, Array]:
+    """Multiply two arrays, and sum what no later array or result has."""
+    (left, a), (right, b) = one, two
+    for text, array, other in ((left, a, right), (right, b, left)):
+        alone = [k for k, c in enumerate(text) if c not in other and c not in later]
+        if alone:
+            array = summed(s, array, alone)
+            kept = "".join(c for k, c in enumerate(text) if k not in alone)
+            if text is left and array is not b:
+                left, a = kept, array
+            else:
+                right, b = kept, array
+    # A dimension of size 1 broadcasts: it is left out.
+    for c in sorted(set(left) & set(right)):
+        sizes = a.shape[left.index(c)], b.shape[right.index(c)]
+        if sizes[0] == sizes[1]:
+            continue
+        if sizes[0] == 1:
+            a = layout.reshape(s, a, [n for k, n in enumerate(a.shape) if left[k] != c])
+            left = left.replace(c, "")
+        else:
+            b = layout.reshape(s, b, [n for k, n in enumerate(b.shape) if right[k] != c])
+            right = right.replace(c, "")
+    shared = [c for c in left if c in right]
+    summed_letters = [c for c in shared if c not in later]
+    batch = [c for c in shared if c in later]
+    numbers = (
+        ([left.index(c) for c in summed_letters], [right.index(c) for c in summed_letters]),
+        ([left.index(c) for c in batch], [right.index(c) for c in batch]),
+    )
+    made = dot_general(s, a, b, numbers, a.dtype)
+    text = "".join(
+        [
+            *batch,
+            *(c for c in left if c not in shared),
+            *(c for c in right if c not in shared),
+        ]
+    )
+    return text, made
+
+
+def _determinant(n: Node) -> Array:
+    """Expand determinants of few rows by their first row."""
+    s, a = n.scope, n.array(0)
+    size = a.shape[-1]
+    if not 0 < size <= _MOST_ROWS:
+        raise NotLowered(f"its matrices have more than {_MOST_ROWS} rows")
+    batch = a.shape[:-2]
+    flat = layout.reshape(s, a, (math.prod(batch), size * size))
+    cells = layout.split(s, flat, [1] * size * size, 1)
+    rows = [cells[row * size : (row + 1) * size] for row in range(size)]
+
+    def expanded(rows: list[list[Array]]) -> Array:
+        total: Array | None = None
+        for index, first in enumerate(rows[0]):
+            minor = [[*row[:index], *row[index + 1 :]] for row in rows[1:]]
+            term = s.mul(first, expanded(minor)) if minor else first
+            combine = s.sub if index % 2 else s.add
+            total = term if total is None else combine(total, term)
+        assert total is not None
+        return total
+
+    return layout.reshape(s, expanded(rows), batch)
+
+
+RULES: Final[dict[str, Rule]] = {
+    "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
+    "Det": _determinant,
+    "Einsum": _einsum,
+    "Gemm": _gemm,
+    "MatMul": _matmul,
+}
+OWN: Final = frozenset(("MatMul",))
