@@ -169,6 +169,7 @@ OWN: dict[Any, Decomposition] = {
     aten.fake_quantize_per_channel_affine.default: quantised.fake_quantize_channels,
     aten.scatter.value: indexing.scatter_number,
     aten.convolution.default: convolutions.convolution,
+    aten._trilinear.default: elementwise.product_of_three,
     aten.conv_tbc.default: convolutions.convolution_of_times,
     aten.convolution_backward.default: convolutions.gradients,
 }

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import arithmetic, functions
+from tosa_convert.frontends.lowering import activations, arithmetic, functions
 from tosa_convert.frontends.lowering.scope import (
     BOOL,
     FLOAT32,
@@ -256,38 +256,16 @@ def _relu(n: Node, a: Array) -> Array:
 
 
 def _leaky_relu(n: Node, a: Array, slope: float = 0.01) -> Array:
-    s = n.scope
-    if 0 < slope <= 1:
-        return s.maximum(a, s.mul(a, slope))
-    return s.select(s.greater(a, 0), a, s.mul(a, slope))
+    return activations.leaky_relu(n.scope, a, slope)
 
 
 def _elu(n: Node, a: Array, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Array:
-    s = n.scope
-    scaled = a if input_scale == 1 else s.mul(a, input_scale)
-    negative = s.sub(s.elementwise("exp", scaled), 1)
-    factor = alpha * scale
-    negative = negative if factor == 1 else s.mul(negative, factor)
-    positive = a if scale == 1 else s.mul(a, scale)
-    return s.select(s.greater(a, 0), positive, negative)
+    return activations.elu(n.scope, a, alpha, scale, input_scale)
 
 
-def _gelu(s: Scope, x: Array, approximate: str) -> Array:
-    if approximate == "tanh":
-        cube = s.mul(s.mul(x, x), x)
-        inner = s.mul(s.add(x, s.mul(cube, 0.044715)), math.sqrt(2 / math.pi))
-        part = s.elementwise("tanh", inner)
-    else:
-        part = s.elementwise("erf", s.mul(x, math.sqrt(0.5)))
-    return s.mul(s.mul(x, 0.5), s.add(part, 1))
-
-
-def _gelu_rule(n: Node, a: Array, *, approximate: str = "none") -> Array:
-    return _in_fp32(n, a, function=lambda s, x: _gelu(s, x, approximate))
-
-
-def _silu(s: Scope, x: Array) -> Array:
-    return s.mul(x, s.elementwise("sigmoid", x))
+def _gelu(n: Node, a: Array, *, approximate: str = "none") -> Array:
+    function = activations.gelu_tanh if approximate == "tanh" else activations.gelu
+    return _in_fp32(n, a, function=function)
 
 
 # -- conversions ---------------------------------------------------------------------------------
@@ -355,8 +333,8 @@ RULES: Final[dict[str, Rule]] = {
     "relu": _relu,
     "leaky_relu": _leaky_relu,
     "elu": _elu,
-    "gelu": _gelu_rule,
-    "silu": partial(_in_fp32, function=_silu),
+    "gelu": _gelu,
+    "silu": partial(_in_fp32, function=activations.silu),
     "_to_copy": _to_copy,
     "prims.convert_element_type": _convert_element_type,
 }

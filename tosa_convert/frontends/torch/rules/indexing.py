@@ -64,6 +64,21 @@ def _unfold(n: Node, a: Array, dim: int, size: int, step: int) -> Array:
     return layout.moved(s, layout.reshape(s, taken, shape), axis + 1, a.rank)
 
 
+def _as_strided(
+    n: Node, a: Array, sizes: Sequence[int], strides: Sequence[int], offset: int | None = None
+) -> Array:
+    """View a dense array by strides: by known positions among all of its elements."""
+    s = n.scope
+    if not n.raw[0].is_contiguous() or n.raw[0].storage_offset():
+        raise NotLowered("it views the memory of a tensor by strides", "use view or permute")
+    index = np.asarray(offset or 0)
+    for size, stride in zip(sizes, strides, strict=True):
+        index = index[..., None] + np.arange(size) * stride
+    flat = layout.reshape(s, a, (a.size,))
+    made = _index_select(n, flat, 0, constant(index.reshape(-1)))
+    return layout.reshape(s, made, n.shape)
+
+
 def _runs(index: Any) -> list[tuple[int, int]]:
     """Return the first and the end of the runs of neighbours among indices."""
     breaks = np.flatnonzero(np.diff(index) != 1) + 1
@@ -211,6 +226,7 @@ RULES: Final[dict[str, Rule]] = {
     "_unsafe_index": _index,
     "gather": _gather,
     "unfold": _unfold,
+    "as_strided": _as_strided,
     "scatter": _scatter,
     "masked_fill": _masked_fill,
 }

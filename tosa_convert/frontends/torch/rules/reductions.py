@@ -2,57 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering import layout, reductions, sorting
-from tosa_convert.frontends.lowering.arithmetic import ordered, unordered
-from tosa_convert.frontends.lowering.scope import BOOL, FLOAT32, Array, Scope, is_float, is_small
+from tosa_convert.frontends.lowering import layout, normalization, reductions, sorting
+from tosa_convert.frontends.lowering.scope import BOOL, FLOAT32, Array, is_float, is_small
 from tosa_convert.frontends.torch.rules.elementwise import combined
 from tosa_convert.frontends.torch.rules.node import INT64, Node, Rule, axes_of
 
 
-def by_operator(s: Scope, a: Array, axes: Sequence[int], name: str) -> Array:
-    """Reduce along axes, which keep the size 1."""
-    value = s.whole(a)
-    for axis in axes:
-        if a.shape[axis] != 1:
-            value = getattr(s.builder, name)(value, axis=axis)
-    shape = tuple(1 if k in axes else size for k, size in enumerate(a.shape))
-    return Array(a.dtype, shape, None, value)
-
-
 def summed(n: Node, a: Array, axes: Sequence[int]) -> Array:
-    """Sum along axes, which keep the size 1: floating point of 16 bits in FP32."""
+    """Sum along axes, which keep the size 1. Integers of 32 bits have to fit."""
     s, kind = n.scope, a.dtype
-    if all(a.shape[axis] == 1 for axis in axes):
-        return a
-    if is_float(kind):
-        wide = n.convert(a, FLOAT32)
-        return n.convert(by_operator(s, wide, axes, "reduce_sum"), kind)
-    wide = s.widened(a) if is_small(kind) else a
-    made = by_operator(s, wide, axes, "reduce_sum")
-    return s.narrowed(made, kind) if is_small(kind) else made
-
-
-def mean(n: Node, a: Array, axes: Sequence[int]) -> Array:
-    """Return the means along axes, which keep the size 1."""
-    count = math.prod(a.shape[axis] for axis in axes)
-    total = summed(n, n.convert(a, FLOAT32) if is_float(a.dtype) else a, axes)
-    return n.convert(n.scope.mul(total, 1 / count), a.dtype)
+    if is_float(kind) or is_small(kind):
+        return reductions.summed(s, a, axes, keep=True)
+    return reductions.by_operator(s, a, axes, "reduce_sum", keep=True)
 
 
 def extreme(n: Node, a: Array, axes: Sequence[int], word: str) -> Array:
     """Return the greatest or the least elements along axes, which keep the size 1."""
-    s = n.scope
-    if a.dtype == BOOL:
-        return by_operator(s, a, axes, "reduce_any" if word == "max" else "reduce_all")
-    made = by_operator(s, ordered(s, a), axes, f"reduce_{word}")
-    return unordered(s, made, a.dtype)
+    return reductions.extreme(n.scope, a, axes, word, keep=True)
 
 
 def _shaped(n: Node, a: Array) -> Array:
@@ -67,7 +39,9 @@ def _sum(n: Node, a: Array, dim: Any = None, *_: Any, **__: Any) -> Array:
 
 def _mean(n: Node, a: Array, dim: Any = None, *_: Any, **__: Any) -> Array:
     wide = n.convert(a, FLOAT32)
-    return n.convert(_shaped(n, mean(n, wide, axes_of(dim, a.rank))), n.dtype)
+    return n.convert(
+        _shaped(n, normalization.mean(n.scope, wide, axes_of(dim, a.rank), keep=True)), n.dtype
+    )
 
 
 def _extreme(n: Node, a: Array, dim: Any = None, *_: Any, word: str) -> Array:
@@ -105,14 +79,19 @@ def _extreme_and_place(
 
 def _truth(n: Node, a: Array, dim: Any = None, *_: Any, name: str) -> Array:
     test = n.convert(a, BOOL)
-    return n.convert(_shaped(n, by_operator(n.scope, test, axes_of(dim, a.rank), name)), n.dtype)
+    return n.convert(
+        _shaped(n, reductions.by_operator(n.scope, test, axes_of(dim, a.rank), name, keep=True)),
+        n.dtype,
+    )
 
 
 def _product(n: Node, a: Array, dim: Any = None, *_: Any, **__: Any) -> Array:
     s, axes = n.scope, axes_of(dim, a.rank)
     wide = n.convert(a, FLOAT32 if is_float(a.dtype) else n.dtype)
     if is_float(wide.dtype):
-        return n.convert(_shaped(n, by_operator(s, wide, axes, "reduce_product")), n.dtype)
+        return n.convert(
+            _shaped(n, reductions.by_operator(s, wide, axes, "reduce_product", keep=True)), n.dtype
+        )
     made = reductions.by_halves(s, wide, axes, lambda x, y: combined(s, "mul", x, y))
     return _shaped(n, made)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -177,22 +176,16 @@ def _select_scatter(n: Node, a: Array, source: Array, dim: int, index: int) -> A
     return replaced(n, a, row, axis, index % a.shape[axis])
 
 
-def as_strided(
-    n: Node, a: Array, sizes: Sequence[int], strides: Sequence[int], offset: int | None = None
-) -> Array:
-    """View a dense array with the axes in another order, or with others of size 1."""
-    s = n.scope
-    longer = [(stride, size) for stride, size in zip(strides, sizes, strict=True) if size != 1]
-    full = [math.prod(a.shape[k + 1 :]) for k in range(a.rank)]
-    own = {stride: k for k, stride in enumerate(full) if a.shape[k] != 1}
-    if not offset and len({stride for stride, _ in longer}) == len(longer) == len(own):
-        axes = [own.get(stride, -1) for stride, _ in longer]
-        if -1 not in axes and all(
-            a.shape[k] == size for k, (_, size) in zip(axes, longer, strict=True)
-        ):
-            order = [*axes, *(k for k in range(a.rank) if k not in axes)]
-            return layout.reshape(s, permute(n, a, order), sizes)
-    raise NotLowered("it views the memory of a tensor by strides", "use view, permute or unfold")
+def _diagonal(n: Node, a: Array, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Array:
+    """Return a diagonal as the last axis: every so many elements of the flattened axes."""
+    s, first, second = n.scope, dim1 % a.rank, dim2 % a.rank
+    others = [k for k in range(a.rank) if k not in (first, second)]
+    rows, columns = a.shape[first], a.shape[second]
+    moved = permute(n, a, [*others, first, second])
+    flat = layout.reshape(s, moved, (*moved.shape[:-2], rows * columns))
+    start = offset if offset >= 0 else -offset * columns
+    stop = start + (n.shape[-1] - 1) * (columns + 1) + 1
+    return layout.part(s, flat, flat.rank - 1, start, stop, columns + 1)
 
 
 # -- constants -----------------------------------------------------------------------------------
@@ -250,7 +243,7 @@ RULES: Final[dict[str, Rule]] = {
     "constant_pad_nd": constant_pad,
     "slice_scatter": _slice_scatter,
     "select_scatter": _select_scatter,
-    "as_strided": as_strided,
+    "diagonal": _diagonal,
     "copy": lambda n, a, b, *_: expand(n, n.convert(b, n.dtype)),
     "full": _full,
     "full_like": _full,
