@@ -413,7 +413,7 @@ def _narrowed(scales: Array) -> Array:
 
 
 NAME: Final = "integers"
-_CAST: Final = operator("CAST")
+_QUANTISING: Final = (operator("CAST"), operator("RESCALE"))
 _FUNCTIONS: Final = ("activation", "elementwise")
 #: Operators of a function that are computed for a TABLE.
 _MOST_OPERATORS: Final = 64
@@ -429,7 +429,7 @@ def _rewrite_block(recorder: Recorder, where: str, block: Block) -> Block:
     casts = {
         op.outputs[0]
         for op in block.operators
-        if op.spec is _CAST and tensors[op.outputs[0]].dtype is INT8
+        if op.spec in _QUANTISING and tensors[op.outputs[0]].dtype is INT8
     }
     if not casts:
         return block
@@ -442,7 +442,7 @@ def _rewrite_block(recorder: Recorder, where: str, block: Block) -> Block:
         plans.is_literal = target.is_literal
         plan = plans.quantised(target.value, target.inverse, target.zero)
         what = "operators between INT8 became operators of integers"
-        if plan is None and target.is_literal:
+        if plan is None and (target.is_literal or target.is_short):
             continue
         if plan is None:
             plan = plans.rounded(target)

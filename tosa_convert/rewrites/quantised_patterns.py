@@ -1,10 +1,9 @@
 """Recognises what quantises and dequantises in a program of FP32.
 
-Of a torch program, to quantise is MUL by the reciprocal of a scale, CLAMP, CAST to INT32, which rounds,
-ADD of a zero point and CAST to INT8; without a zero point it is MUL and CAST. torch-mlir writes a
-rounding of twelve operators, ADD of the zero point, CLAMP and CAST. To dequantise is CAST, SUB of the
-zero point and MUL by the scale, with a second CAST for torch-mlir. Of a TFLite model, CAST to INT32
-rounds, and the bounds are MAXIMUM and MINIMUM.
+As torch-mlir writes it, to quantise is MUL by the reciprocal of a scale, a rounding of twelve operators
+to the nearest integer, ADD of a zero point, CLAMP and CAST to INT8. To dequantise is CAST, SUB of the
+zero point, CAST and MUL by the scale. Of a TFLite model, CAST to INT32 rounds, and the zero point is
+subtracted in FP32. Of an ONNX model, CAST rounds, and RESCALE adds the zero point and saturates.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tosa_convert.builder.block_editor import BlockValues
-from tosa_convert.graph.dtypes import FP32, INT8, INT32
+from tosa_convert.graph.dtypes import FP32, INT8, INT16, INT32
 from tosa_convert.graph.model import Block, Operator, element_value
 from tosa_convert.records import NamedTuple
 
@@ -57,12 +56,14 @@ class Quantised(NamedTuple):
     """Describe the nearest integer to `value * inverse`, plus `zero`, saturated.
 
     is_literal: the framework computes in FP32, too, so that nothing may be rounded in another way.
+    is_short: CAST rounds already, so that no fewer operators do.
     """
 
     value: str
     inverse: float
     zero: int
     is_literal: bool = False
+    is_short: bool = False
 
     def integers(self, numbers: Array) -> Array:
         """Quantise numbers of FP32 as the operators do."""
@@ -171,36 +172,59 @@ def _linear(name: str, values: BlockValues) -> tuple[str, float]:
 
 
 def quantised(edit: BlockValues, op: Operator) -> Quantised | None:
-    """Return what a CAST to INT8 quantises, or None."""
-    if op.spec.name != "CAST" or edit.tensors[op.outputs[0]].dtype is not INT8:
+    """Return what a CAST or a RESCALE to INT8 quantises, or None."""
+    if edit.tensors[op.outputs[0]].dtype is not INT8:
+        return None
+    if op.spec.name == "RESCALE":
+        return _moved(edit, op)
+    if op.spec.name != "CAST":
         return None
     clamp = made_by(edit, op.inputs[0], "CLAMP")
-    value, zero = _shifted(edit, op.inputs[0], "ADD")
-    cast = made_by(edit, value, "CAST")
-    scaled, is_literal = "", False
-    if made_by(edit, op.inputs[0], "MUL") is not None:
-        scaled = op.inputs[0]  # CAST rounds, and saturates.
-    elif clamp is not None and edit.tensors[clamp.inputs[0]].dtype is FP32:
-        if clamp_bounds(clamp) == (LOW, HIGH):
-            value, zero = _shifted(edit, clamp.inputs[0], "ADD")
-            scaled = _rounded(edit, value)
-    elif cast is not None and zero:
-        inner = made_by(edit, cast.inputs[0], "CLAMP")
-        if inner is not None and clamp_bounds(inner) == (LOW - zero, HIGH - zero):
-            scaled = inner.inputs[0]
+    is_literal, is_short = clamp is None, False
+    if clamp is None and edit.tensors[op.inputs[0]].dtype is FP32:
+        scaled, zero, is_literal, is_short = op.inputs[0], 0, False, True
     elif clamp is None:
-        is_literal = True
         value, zero = _shifted(edit, _saturated(edit, op.inputs[0]), "ADD")
         cast = made_by(edit, value, "CAST")
         scaled = cast.inputs[0] if cast is not None else ""
+    elif edit.tensors[clamp.inputs[0]].dtype is FP32 and clamp_bounds(clamp) == (LOW, HIGH):
+        value, zero = _shifted(edit, clamp.inputs[0], "ADD")
+        scaled = _rounded(edit, value)
+    else:
+        return None
+    return _scaled(edit, op, scaled, Quantised("", 0.0, zero, is_literal, is_short))
+
+
+def _moved(edit: BlockValues, op: Operator) -> Quantised | None:
+    """Return what a RESCALE quantises that adds a zero point to what CAST rounded."""
+    multiplier, shift, given, zero = (edit.number_of(name) for name in op.inputs[1:])
+    cast = made_by(edit, op.inputs[0], "CAST")
+    is_plain = not (op.attributes["input_unsigned"] or op.attributes["output_unsigned"])
+    if cast is None or not is_plain or given != 0 or not isinstance(zero, int):
+        return None
+    if (multiplier, shift) != (1 << 30, 30):
+        return None
+    if edit.tensors[cast.outputs[0]].dtype not in (INT16, INT32):
+        return None
+    scaled = cast.inputs[0]
+    clamp = made_by(edit, scaled, "CLAMP")
+    if clamp is not None and edit.tensors[scaled].dtype is FP32:
+        if clamp_bounds(clamp) != (LOW - zero, HIGH - zero):
+            return None
+        scaled = clamp.inputs[0]
+    return _scaled(edit, op, scaled, Quantised("", 0.0, zero, is_short=True))
+
+
+def _scaled(edit: BlockValues, op: Operator, scaled: str, found: Quantised) -> Quantised | None:
+    """Return what is found of a value that an inverse scale multiplies; None if none does."""
     product = made_by(edit, scaled, "MUL") if scaled else None
-    if product is None:
+    if product is None or edit.tensors[scaled].dtype is not FP32:
         return None
     for real, constant in sides(product):
         inverse = edit.number_of(constant)
         is_whole = edit.tensors[real].shape == edit.tensors[op.outputs[0]].shape
         if isinstance(inverse, float) and 0 < inverse < np.inf and is_whole:
-            return Quantised(real, inverse, zero, is_literal)
+            return found._replace(value=real, inverse=inverse)
     return None
 
 

@@ -34,50 +34,46 @@ _INT32_MIN: Final = -(2**31)
 _CAST: Final = "cast to int32"
 
 
-def _refuse_uint64(*operands: Array) -> None:
-    if any(item.dtype == np.uint64 for item in operands):
-        raise NotLowered("TOSA does not compute with unsigned integers of 64 bits", _CAST)
-
-
 def computed(s: Scope, name: str, a: Array, b: Array) -> Array:
     """ADD, SUB, MUL of numbers of any type."""
-    _refuse_uint64(a, b)
     if is_small(a.dtype):
         return s.narrowed(s.elementwise(name, s.widened(a), s.widened(b)), a.dtype)
-    if a.dtype == _UINT32:
-        if name != "mul":
-            return s.viewed(_wrapped(s, name, s.viewed(a, INT32), s.viewed(b, INT32)), _UINT32)
-        made = s.elementwise(name, s.viewed(a, INT32), s.viewed(b, INT32))
-        return s.viewed(made, _UINT32)
+    if is_unsigned(a.dtype):
+        x, y = (s.viewed(item, carrier(a.dtype)) for item in (a, b))
+        made = s.elementwise(name, x, y) if name == "mul" else _wrapped(s, name, x, y)
+        return s.viewed(made, a.dtype)
     if a.dtype == INT32 and name != "mul" and limits_of_result(name, {}, [a, b], a) is None:
         return _wrapped(s, name, a, b)
     return s.elementwise(name, a, b)
 
 
 def _wrapped(s: Scope, name: str, a: Array, b: Array) -> Array:
-    """Add or subtract INT32 modulo 2^32: TOSA does not define a sum that does not fit.
+    """Add or subtract modulo 2^32 or 2^64: TOSA does not define a sum that does not fit.
 
     The sign bit is set apart so that the rest fits, and is then put right. MUL wraps around by itself.
     """
+    if a.data is not None and b.data is not None:
+        return s.elementwise(name, a, b)
+    least = int(np.iinfo(a.dtype).min)
     if name == "sub" and a.number() == 0:
         return s.mul(b, -1)
     if name == "add" and a.is_constant:
         a, b = b, a
     number = b.number()
     if name == "add" and number is not None and number >= 0:
-        made = s.add(s.elementwise("bitwise_or", a, _INT32_MIN), b)
-        flipped = s.elementwise("bitwise_xor", made, _INT32_MIN)
+        made = s.add(s.elementwise("bitwise_or", a, least), b)
+        flipped = s.elementwise("bitwise_xor", made, least)
         made = s.select(s.greater(0, a), made, flipped)
-        made.origin = ("sum", a, int(number))
+        made.origin = ("sum", a, (int(number),))
         return made
-    second = s.elementwise("bitwise_or", b, _INT32_MIN)
+    second = s.elementwise("bitwise_or", b, least)
     if name == "sub":
-        made = s.sub(s.elementwise("bitwise_or", a, _INT32_MIN), second)
+        made = s.sub(s.elementwise("bitwise_or", a, least), second)
         sign = s.elementwise("bitwise_xor", a, b)
     else:
-        made = s.add(s.elementwise("bitwise_and", a, ~_INT32_MIN), second)
+        made = s.add(s.elementwise("bitwise_and", a, ~least), second)
         sign = s.elementwise("bitwise_xor", s.elementwise("bitwise_not", a), b)
-    return s.elementwise("bitwise_xor", made, s.elementwise("bitwise_and", sign, _INT32_MIN))
+    return s.elementwise("bitwise_xor", made, s.elementwise("bitwise_and", sign, least))
 
 
 def _halves(s: Scope, a: Array) -> tuple[Array, Array]:
@@ -103,13 +99,34 @@ def float_to_uint32(s: Scope, a: Array) -> Array:
     return s.viewed(s.elementwise("bitwise_or", shifted, s.cast(low, INT32)), _UINT32)
 
 
+def uint64_to_float(s: Scope, a: Array, dtype: Any) -> Array:
+    """Convert uint64 to floating-point values; above 2^32 they are within one unit of the last place."""
+    bits = s.viewed(a, np.int64)
+    parts = (s.elementwise("logical_right_shift", bits, 32), bits)
+    high, low = (
+        uint32_to_float(s, s.viewed(s.cast(part, INT32), _UINT32), FLOAT32) for part in parts
+    )
+    return s.cast(s.add(s.mul(high, 2.0**32), low), dtype)
+
+
+def float_to_uint64(s: Scope, a: Array) -> Array:
+    """Whole numbers from 0 to 2^64 - 1, given as FP32, as bits of INT64."""
+    high = s.elementwise("floor", s.mul(a, 2.0**-32))
+    low = s.sub(a, s.mul(high, 2.0**32))
+    high, low = (
+        s.elementwise("bitwise_and", s.cast(s.viewed(half, INT32), np.int64), 0xFFFFFFFF)
+        for half in (float_to_uint32(s, high), float_to_uint32(s, low))
+    )
+    return s.elementwise("bitwise_or", s.elementwise("logical_left_shift", high, 32), low)
+
+
 def ordered(s: Scope, a: Array) -> Array:
     """Convert elements to a type that TOSA compares, in the same order."""
-    _refuse_uint64(a)
     if is_small(a.dtype) or a.dtype == BOOL:
         return s.widened(a)
-    if a.dtype == _UINT32:
-        return s.elementwise("bitwise_xor", s.viewed(a, INT32), _INT32_MIN)
+    if is_unsigned(a.dtype):
+        kind = carrier(a.dtype)
+        return s.elementwise("bitwise_xor", s.viewed(a, kind), int(np.iinfo(kind).min))
     return a
 
 
@@ -117,8 +134,8 @@ def unordered(s: Scope, a: Array, dtype: Any) -> Array:
     """Convert what `ordered` made back to the original type."""
     if dtype == BOOL:
         return s.cast(a, BOOL)
-    if dtype == _UINT32:
-        return s.viewed(s.elementwise("bitwise_xor", a, _INT32_MIN), _UINT32)
+    if is_unsigned(dtype) and not is_small(dtype):
+        return s.viewed(s.elementwise("bitwise_xor", a, int(np.iinfo(a.dtype).min)), dtype)
     return s.narrowed(a, dtype) if is_small(dtype) else a
 
 
@@ -144,6 +161,11 @@ def combination(s: Scope, word: str) -> Callable[[Array, Array], Array]:
 
 
 def mul(s: Scope, a: Array, b: Array) -> Array:
+    for x, y in ((a, b), (b, a)):
+        if x.origin is not None and x.origin[0] == "scaled" and y.data is not None:
+            _, x, (factor,) = x.origin
+            wide = y.data.astype(np.float64) * factor
+            return mul(s, x, Array(y.dtype, y.shape, wide.astype(y.dtype)))
     return _other_than(1, a, b) or computed(s, "mul", a, b)
 
 
@@ -163,13 +185,13 @@ def _other_than(neutral: float, a: Array, b: Array) -> Array | None:
 
 def clip(s: Scope, x: Array, low: float, high: float) -> Array:
     """Clamp floating-point numbers to a range by one CLAMP, also what a CLAMP made."""
-    if x.bounded is not None:
-        x, *inner = x.bounded
+    if x.origin is not None and x.origin[0] == "bounded":
+        _, x, inner = x.origin
         low, high = (min(max(bound, low), high) for bound in inner)
     if x.data is not None:
         return s.minimum(s.maximum(x, low), high)
     made = s.builder.clamp(s.value(x), min_val=low, max_val=high)
-    return Array(x.dtype, x.shape, None, made, bounded=(x, low, high))
+    return Array(x.dtype, x.shape, None, made, origin=("bounded", x, (low, high)))
 
 
 def clamp(s: Scope, low: Array, x: Array, high: Array) -> Array:
@@ -200,6 +222,16 @@ def sign(s: Scope, a: Array) -> Array:
     return s.narrowed(made, a.dtype) if is_small(a.dtype) else made
 
 
+def with_zero_point(s: Scope, a: Array, zero: int = 0) -> tuple[Array, int]:
+    """Return bytes as INT8, and their zero point: uint8 is INT8 with one that is 128 less."""
+    if a.dtype == np.int8:
+        return a, zero
+    if a.data is not None:
+        shifted = (a.data.astype(np.int16) - 128).astype(np.int8)
+        return Array(np.dtype(np.int8), a.shape, shifted), zero - 128
+    return s.elementwise("bitwise_xor", s.viewed(a, np.int8), -128), zero - 128
+
+
 # -- division ------------------------------------------------------------------------------------
 
 
@@ -208,7 +240,7 @@ def divided(s: Scope, a: Array, b: Array) -> Array:
     if b.data is not None:
         with np.errstate(all="ignore"):
             wide = np.asarray(1 / b.data.astype(np.float64))
-            return s.mul(a, Array(b.dtype, b.shape, wide.astype(b.dtype)))
+            return mul(s, a, Array(b.dtype, b.shape, wide.astype(b.dtype)))
     inverse = s.elementwise("reciprocal", b)
     return inverse if a.number() == 1 else s.mul(a, inverse)
 
@@ -219,30 +251,32 @@ def quotient(s: Scope, a: Array, b: Array) -> Array:
         return s.elementwise("intdiv", a, b)
     by_zero, by_minus_one = s.equal(b, 0), s.equal(b, -1)
     safe = s.select(s.either(by_zero, by_minus_one), 1, b)
-    # The lowest number has no negative counterpart: it stays what it is.
-    lowest = np.iinfo(a.dtype).min
-    negative = s.sub(0, s.select(s.equal(a, lowest), 0, a))
-    negative = s.select(s.equal(a, lowest), lowest, negative)
+    if a.dtype == INT32:
+        # The lowest number has no negative counterpart: it stays what it is.
+        lowest = s.equal(a, _INT32_MIN)
+        negative = s.select(lowest, _INT32_MIN, s.sub(0, s.select(lowest, 0, a)))
+    else:
+        negative = s.sub(0, a)
     made = s.elementwise("intdiv", a, safe)
     return s.select(by_zero, -1, s.select(by_minus_one, negative, made))
 
 
-def _uint32_shift(b: Array) -> int:
+def _shift_of(b: Array) -> int:
     """Return the exponent of a constant power of 2."""
     number = b.number()
     if number is None or number == 0 or int(number) & (int(number) - 1):
-        reason = "TOSA does not divide unsigned integers of 32 bits, except by a power of 2"
+        bits = 8 * np.dtype(b.dtype).itemsize
+        reason = f"TOSA does not divide unsigned integers of {bits} bits, except by a power of 2"
         raise NotLowered(reason, _CAST)
     return int(number).bit_length() - 1
 
 
 def div(s: Scope, a: Array, b: Array) -> Array:
-    _refuse_uint64(a)
     if is_float(a.dtype):
         return divided(s, a, b)
-    if a.dtype == _UINT32:
-        shift = _uint32_shift(b)
-        return s.viewed(s.elementwise("logical_right_shift", s.viewed(a, INT32), shift), _UINT32)
+    if is_unsigned(a.dtype) and not is_small(a.dtype):
+        bits = s.viewed(a, carrier(a.dtype))
+        return s.viewed(s.elementwise("logical_right_shift", bits, _shift_of(b)), a.dtype)
     if is_small(a.dtype):
         return s.narrowed(quotient(s, s.widened(a), s.widened(b)), a.dtype)
     return quotient(s, a, b)
@@ -250,12 +284,12 @@ def div(s: Scope, a: Array, b: Array) -> Array:
 
 def rem(s: Scope, a: Array, b: Array) -> Array:
     """Return the remainder with the sign of the dividend."""
-    _refuse_uint64(a)
     if is_float(a.dtype):
         return _float_remainder(s, a, b)
-    if a.dtype == _UINT32:
-        mask = (1 << _uint32_shift(b)) - 1
-        return s.viewed(s.elementwise("bitwise_and", s.viewed(a, INT32), mask), _UINT32)
+    if is_unsigned(a.dtype) and not is_small(a.dtype):
+        mask = (1 << _shift_of(b)) - 1
+        bits = s.viewed(a, carrier(a.dtype))
+        return s.viewed(s.elementwise("bitwise_and", bits, mask), a.dtype)
     x, y = (s.widened(item) if is_small(a.dtype) else item for item in (a, b))
     if y.data is None or np.isin(y.data, (0, -1)).any():
         # By 0 it is the dividend, and by -1 it is 0.
@@ -266,6 +300,41 @@ def rem(s: Scope, a: Array, b: Array) -> Array:
     else:
         made = s.sub(x, s.mul(s.elementwise("intdiv", x, y), y))
     return s.narrowed(made, a.dtype) if is_small(a.dtype) else made
+
+
+def floor_quotient(s: Scope, a: Array, b: Array) -> Array:
+    """Divide, rounded down, as Python's // does."""
+    if is_float(a.dtype):
+        return s.elementwise("floor", divided(s, a, b))
+    if is_unsigned(a.dtype):
+        return div(s, a, b)
+    x, y = (s.widened(item) if is_small(a.dtype) else item for item in (a, b))
+    down = quotient(s, x, y)
+    rest = s.sub(x, s.mul(down, y))
+    made = s.sub(down, s.select(_is_past(s, rest, y), 1, 0, x.dtype))
+    return s.narrowed(made, a.dtype) if is_small(a.dtype) else made
+
+
+def floor_remainder(s: Scope, a: Array, b: Array) -> Array:
+    """Return the remainder with the sign of the divisor, as Python's % does."""
+    rest = rem(s, a, b)
+    if is_unsigned(a.dtype):
+        return rest
+    x, y = (s.widened(item) if is_small(a.dtype) else item for item in (rest, b))
+    made = s.add(x, s.select(_is_past(s, x, y), y, 0))
+    return s.narrowed(made, a.dtype) if is_small(a.dtype) else made
+
+
+def _is_past(s: Scope, rest: Array, b: Array) -> Array:
+    """Return where a remainder has the other sign than the divisor."""
+    if b.data is not None and bool((b.data > 0).all()):
+        return s.greater(0, rest)
+    if is_float(rest.dtype):
+        return s.greater(0, s.mul(s.cast(sign(s, rest), rest.dtype), sign(s, b)))
+    return s.both(
+        s.negation(s.equal(rest, 0)),
+        s.elementwise("logical_xor", s.greater(0, rest), s.greater(0, b)),
+    )
 
 
 def truncated(s: Scope, a: Array) -> Array:
@@ -382,7 +451,7 @@ def compared(s: Scope, a: Array, b: Array, name: str, is_flipped: bool = False) 
     held = [ordered(s, item) for item in (a, b)]
     made = s.elementwise(name, *(held[::-1] if is_flipped else held), dtype=BOOL)
     if a.dtype == INT32 and is_flipped and name == "greater" and b.number() == 0:
-        made.origin = ("negative", a, 0)
+        made.origin = ("negative", a, ())
     return made
 
 
@@ -439,7 +508,7 @@ def _negative_index(s: Scope, which: Array, cases: Sequence[Array]) -> Array | N
     x, total = cases
     if total.origin is None or not (which.origin[1] is total.origin[1] is x):
         return None
-    made = s.add(s.elementwise("bitwise_or", x, _INT32_MIN), total.origin[2])
+    made = s.add(s.elementwise("bitwise_or", x, _INT32_MIN), total.origin[2][0])
     return s.select(which, made, x)
 
 
@@ -451,7 +520,6 @@ def shifted(s: Scope, a: Array, by: Array, name: str, **attributes: Any) -> Arra
 
     TOSA forbids such shifts; in JAX nothing but the sign stays.
     """
-    _refuse_uint64(a)
     kind, bits = carrier(a.dtype), np.dtype(a.dtype).itemsize * 8
     x, amount = s.viewed(a, kind), s.viewed(by, kind)
     if name == "logical_right_shift" and kind.itemsize < 4:

@@ -85,7 +85,7 @@ def while_loop(
 
     def region(function: Region, is_body: bool) -> Callable[..., list[Value]]:
         def built(builder: Builder, *values: Value) -> list[Value]:
-            scope = Scope(builder)
+            scope = Scope(builder, s.narrows)
             inner = _arguments(values, carried)
             for position, known in limits.items() if is_body else ():
                 inner[position].limits = known
@@ -147,7 +147,7 @@ def _branched(
 
     def region(is_first: bool) -> Callable[..., list[Value]]:
         def built(builder: Builder, *values: Value) -> list[Value]:
-            scope = Scope(builder)
+            scope = Scope(builder, s.narrows)
             inner, *rest = held.inside(_arguments(values, given))
             if is_first:
                 made = branches[first](scope, rest)

@@ -1,4 +1,8 @@
-"""Conversions between element types. JAX rounds to 0 where TOSA's CAST rounds to nearest."""
+"""Conversions between element types. JAX rounds to 0 where TOSA's CAST rounds to nearest.
+
+TOSA has no CAST between INT64 and floating point: halves of 32 bits are converted, unless INT64 becomes
+INT32 afterwards.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from tosa_convert.frontends.lowering.arithmetic import float_to_uint32, truncated, uint32_to_float
+from tosa_convert.frontends.lowering import folding
+from tosa_convert.frontends.lowering.arithmetic import (
+    float_to_uint32,
+    float_to_uint64,
+    truncated,
+    uint32_to_float,
+    uint64_to_float,
+)
+from tosa_convert.frontends.lowering.limits import known_limits
 from tosa_convert.frontends.lowering.scope import (
     BOOL,
     FLOAT32,
@@ -21,7 +33,8 @@ from tosa_convert.frontends.lowering.scope import (
 )
 
 _INT64: Final = np.dtype(np.int64)
-_NARROW: Final = "cast to int32 first"
+#: Types of 64 bits -> those that they become if a program is narrowed.
+_HALF: Final = {_INT64: INT32, np.dtype(np.uint64): np.dtype(np.uint32)}
 #: Pairs of types without a direct CAST.
 _HALVES: Final = ("float16", "bfloat16")
 #: The greatest number of FP32 below 2^32.
@@ -63,9 +76,13 @@ def _float_to_float(s: Scope, a: Array, target: np.dtype[Any]) -> Array:
 
 def _to_integer(s: Scope, a: Array, target: np.dtype[Any]) -> Array:
     """Round towards zero; numbers beyond the range become the nearest one in it."""
-    if target.itemsize == 8:
-        raise NotLowered("TOSA does not convert floating-point numbers to 64 bits", _NARROW)
+    if a.data is not None:
+        with np.errstate(all="ignore"):
+            data = folding.to_integers(np.trunc(a.data.astype(np.float64)), target)
+        return Array(target, a.shape, data)
     whole = truncated(s, a)
+    if target.itemsize == 8:
+        return _to_64_bits(s, s.cast(whole, FLOAT32), target)
     if not is_unsigned(target):
         return s.cast(whole, target)
     if target.itemsize == 4:
@@ -83,9 +100,40 @@ def _to_integer(s: Scope, a: Array, target: np.dtype[Any]) -> Array:
     return s.narrowed(s.cast(within, INT32), target)
 
 
+def _to_64_bits(s: Scope, whole: Array, target: np.dtype[Any]) -> Array:
+    """Convert whole numbers in FP32; those beyond the range become the nearest one in it."""
+    if s.narrows:
+        return s.viewed(s.cast(_to_integer(s, whole, _HALF[target]), _INT64), target)
+    limits = np.iinfo(target)
+    size = whole if is_unsigned(target) else s.elementwise("abs", whole)
+    is_above = s.greater_equal(size, float(limits.max))
+    inside = s.select(s.either(is_above, s.greater(0, size)), 0, size)
+    bits = float_to_uint64(s, inside)
+    if is_unsigned(target):
+        return s.viewed(s.select(is_above, -1, bits), target)
+    bits = s.select(is_above, int(limits.max), bits)
+    least = s.select(s.equal(bits, int(limits.max)), int(limits.min), s.sub(0, bits))
+    return s.select(s.greater(0, whole), least, bits)
+
+
+def _from_64_bits(s: Scope, a: Array, target: np.dtype[Any]) -> Array:
+    if is_unsigned(a.dtype):
+        return uint64_to_float(s, a, target)
+    # Of the least number there is no magnitude; the next one is equal in floating point.
+    size = s.elementwise("abs", s.maximum(a, int(np.iinfo(a.dtype).min) + 1))
+    made = uint64_to_float(s, s.viewed(size, np.uint64), target)
+    return s.select(s.greater(0, a), s.elementwise("negate", made), made)
+
+
 def _to_float(s: Scope, a: Array, target: np.dtype[Any]) -> Array:
+    if a.data is not None:
+        return Array(target, a.shape, a.data.astype(target))
     if a.dtype.itemsize == 8:
-        raise NotLowered("TOSA does not convert integers of 64 bits to floating point", _NARROW)
+        if s.narrows or _fits_int32(a):
+            return _to_float(
+                s, s.viewed(s.cast(s.viewed(a, _INT64), INT32), _HALF[a.dtype]), target
+            )
+        return _from_64_bits(s, a, target)
     if a.dtype == np.uint32:
         return uint32_to_float(s, a, target)
     if is_unsigned(a.dtype):
@@ -93,7 +141,15 @@ def _to_float(s: Scope, a: Array, target: np.dtype[Any]) -> Array:
     return s.cast(a, target)
 
 
+def _fits_int32(a: Array) -> bool:
+    low, high = known_limits(a)
+    limits = np.iinfo(np.int32)
+    return bool(limits.min <= low and high <= limits.max)
+
+
 def _integer_to_integer(s: Scope, a: Array, target: np.dtype[Any]) -> Array:
+    if a.data is not None:
+        return Array(target, a.shape, a.data.astype(target))
     if a.dtype.itemsize == target.itemsize:
         return s.viewed(a, target)
     if a.dtype.itemsize == 8:

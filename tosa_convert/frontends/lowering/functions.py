@@ -91,7 +91,11 @@ def integer_power(s: Scope, a: Array, exponent: int) -> Array:
 def power(s: Scope, x: Array, y: Array) -> Array:
     """Lower a power. POW is defined for positive bases, and for 0 if the exponent is positive."""
     if not is_float(x.dtype):
-        raise NotLowered("TOSA does not have powers of integers", "cast to float32")
+        exponent = y.number()
+        if exponent is None or not 0 <= exponent <= _MOST_PRODUCTS:
+            reason = "TOSA does not have powers of integers, except by a constant from 0 to 64"
+            raise NotLowered(reason, "cast to float32")
+        return integer_power(s, x, int(exponent))
     y = converted(s, y, x.dtype)
     number, base = y.number(), x.number()
     if number is not None and float(number).is_integer() and abs(number) <= _MOST_PRODUCTS:

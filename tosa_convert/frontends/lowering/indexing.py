@@ -39,7 +39,7 @@ _MOST_INDEX: Final = 2**31 - 1
 
 def as_table(s: Scope, a: Array, rows: Sequence[int], columns: Sequence[int]) -> Array:
     """Make a table of an array: dimensions that are its rows, and dimensions that are its columns."""
-    moved = layout.transpose(s, a, (*rows, *columns))
+    moved = layout.transpose(s, a, (*rows, *columns), merges=True)
     sizes = [math.prod(a.shape[k] for k in part) for part in (rows, columns)]
     return layout.reshape(s, moved, sizes)
 
@@ -47,7 +47,7 @@ def as_table(s: Scope, a: Array, rows: Sequence[int], columns: Sequence[int]) ->
 def from_table(s: Scope, table: Array, shape: Sequence[int], order: Sequence[int]) -> Array:
     """Undo `as_table` for an array of a shape. order: the dimensions of rows and columns."""
     made = layout.reshape(s, table, [shape[k] for k in order])
-    return layout.transpose(s, made, np.argsort(order).tolist())
+    return layout.transpose(s, made, np.argsort(order).tolist(), merges=True)
 
 
 def as_rows(s: Scope, a: Array) -> Array:
@@ -91,6 +91,16 @@ def offsets(size: int, rank: int, axis: int) -> Array:
     shape = [1] * rank
     shape[axis] = size
     return constant(np.arange(size, dtype=np.int32).reshape(shape))
+
+
+def rows_of_batches(s: Scope, table: Array, index: Array) -> Array:
+    """Return rows [N, W, C] of tables [N, K, C] at indices [N, W]: GATHER."""
+    if table.data is not None and index.data is not None:
+        places = np.broadcast_to(index.data, index.shape)[:, :, None].astype(np.int64)
+        return constant(np.take_along_axis(np.broadcast_to(table.data, table.shape), places, 1))
+    held = as_rows(s, table)
+    whole = s.array(s.whole(held), held.dtype)
+    return from_rows(s, s.apply("gather", [whole, index], held.dtype), table.dtype)
 
 
 def rows_at(s: Scope, table: Array, index: Array) -> Array:
@@ -244,7 +254,7 @@ def gather(
             order[position] = len(batch) + taken.index(axis)
         else:
             order[position] = next(left)
-    return layout.transpose(s, made, order)
+    return layout.transpose(s, made, order, merges=True)
 
 
 def default_filling(dtype: Any) -> Any:

@@ -1,19 +1,19 @@
-"""Functions that move elements: constants by numpy, values of the program by TOSA's operators.
-
-Adjacent dimensions that an operator treats alike are merged before it, so that the rank stays low.
-"""
+"""Functions that move elements: constants by numpy, values of the program by TOSA's operators."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from tosa_convert.builder.values import Value
 from tosa_convert.frontends.lowering.scope import Array, Operand, Scope, constant, whole_data
+
+#: The most dimensions that level 8K of TOSA allows.
+MOST_DIMENSIONS: Final = 6
 
 
 def reshape(s: Scope, a: Array, shape: Sequence[int]) -> Array:
@@ -56,8 +56,11 @@ def broadcast(s: Scope, a: Array, shape: Sequence[int], dimensions: Sequence[int
     return Array(a.dtype, tuple(shape), spread.data, spread.value)
 
 
-def transpose(s: Scope, a: Array, perms: Sequence[int]) -> Array:
-    """Dimension k of the result is dimension `perms[k]` of `a`."""
+def transpose(s: Scope, a: Array, perms: Sequence[int], merges: bool = False) -> Array:
+    """Dimension k of the result is dimension `perms[k]` of `a`.
+
+    merges: dimensions that stay side by side are one, for what is reshaped before and after.
+    """
     order = tuple(int(p) for p in perms)
     shape = tuple(a.shape[p] for p in order)
     stored = tuple(a.stored[p] for p in order)
@@ -69,7 +72,8 @@ def transpose(s: Scope, a: Array, perms: Sequence[int]) -> Array:
         if value.shape != stored:
             value = s.builder.reshape(value, stored)
         return Array(a.dtype, shape, None, value)
-    # Dimensions that stay side by side are one.
+    if a.rank <= MOST_DIMENSIONS and not merges:
+        return Array(a.dtype, shape, None, s.builder.transpose(value, perms=order))
     groups: list[list[int]] = []
     for p in longer:
         if groups and p == _next_longer(a.stored, groups[-1][-1]):

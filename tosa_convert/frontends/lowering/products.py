@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.frontends.lowering import layout
-from tosa_convert.frontends.lowering.arithmetic import computed
+from tosa_convert.frontends.lowering.arithmetic import computed, with_zero_point
 from tosa_convert.frontends.lowering.conversion import converted
 from tosa_convert.frontends.lowering.reductions import summed
 from tosa_convert.frontends.lowering.scope import (
@@ -21,14 +21,20 @@ from tosa_convert.frontends.lowering.scope import (
     constant,
     is_float,
     is_small,
+    whole_data,
 )
+from tosa_convert.frontends.recipes import is_summed_by_group
 from tosa_convert.records import dataclass, replace
 
 #: Most products of integers that MATMUL does not take, which are elementwise.
 _MOST_PRODUCTS: Final = 1 << 22
+#: The most bytes of a product of constants that is computed at once, unless they have more.
+_MOST_FOLDED: Final = 1 << 16
 _BYTES: Final = (np.dtype(np.int8), np.dtype(np.uint8))
 
 
+#: The zero points of bytes that are multiplied.
+Zeros = tuple[int, int]
 #: The dimensions of both operands.
 Pair = tuple[Sequence[int], Sequence[int]]
 
@@ -38,8 +44,8 @@ def dot_general(s: Scope, a: Array, b: Array, numbers: tuple[Pair, Pair], dtype:
     (contracted_a, contracted_b), (batch_a, batch_b) = numbers
     free_a = [k for k in range(a.rank) if k not in (*contracted_a, *batch_a)]
     free_b = [k for k in range(b.rank) if k not in (*contracted_b, *batch_b)]
-    a = layout.transpose(s, a, (*batch_a, *free_a, *contracted_a))
-    b = layout.transpose(s, b, (*batch_b, *contracted_b, *free_b))
+    a = layout.transpose(s, a, (*batch_a, *free_a, *contracted_a), merges=True)
+    b = layout.transpose(s, b, (*batch_b, *contracted_b, *free_b), merges=True)
     batches, rows = a.shape[: len(batch_a)], a.shape[len(batch_a) :][: len(free_a)]
     columns = b.shape[len(batch_b) + len(contracted_b) :]
     depth = math.prod(a.shape[len(batch_a) + len(free_a) :])
@@ -50,13 +56,15 @@ def dot_general(s: Scope, a: Array, b: Array, numbers: tuple[Pair, Pair], dtype:
     return layout.reshape(s, made, (*batches, *rows, *columns))
 
 
-def product(s: Scope, a: Array, b: Array, dtype: Any) -> Array:
+def product(s: Scope, a: Array, b: Array, dtype: Any, zeros: Zeros = (0, 0)) -> Array:
     """Multiply matrices, [N, H, C] and [N, C, W] to [N, H, W].
 
-    dtype: the element type of the result.
+    dtype: the element type of the result. zeros: the zero points of bytes.
     """
+    if a.data is not None and b.data is not None and _is_folded(a, b, dtype):
+        return _of_constants(a, b, dtype, zeros)
     if a.dtype in _BYTES and b.dtype in _BYTES:
-        return converted(s, _of_bytes(s, a, b), dtype)
+        return converted(s, _of_bytes(s, a, b, zeros), dtype)
     if is_float(a.dtype) and is_float(b.dtype):
         if a.dtype != b.dtype:
             a, b = converted(s, a, FLOAT32), converted(s, b, FLOAT32)
@@ -70,23 +78,31 @@ def product(s: Scope, a: Array, b: Array, dtype: Any) -> Array:
     return converted(s, made, dtype)
 
 
-def with_zero_point(s: Scope, a: Array) -> tuple[Array, int]:
-    """Return bytes as INT8, and their zero point: uint8 is INT8 with the zero point -128."""
-    if a.dtype == np.int8:
-        return a, 0
-    if a.data is not None:
-        shifted = (a.data.astype(np.int16) - 128).astype(np.int8)
-        return Array(np.dtype(np.int8), a.shape, shifted), -128
-    return s.elementwise("bitwise_xor", s.viewed(a, np.int8), -128), -128
+def _is_folded(a: Array, b: Array, dtype: Any) -> bool:
+    """Return whether the product of constants is not much larger than they are."""
+    made = a.shape[0] * a.shape[1] * b.shape[2] * np.dtype(dtype).itemsize
+    held = sum(math.prod(item.stored) * item.dtype.itemsize for item in (a, b))
+    return bool(made <= max(_MOST_FOLDED, 2 * held))
 
 
-def _of_bytes(s: Scope, a: Array, b: Array) -> Array:
-    (left, left_zero), (right, right_zero) = with_zero_point(s, a), with_zero_point(s, b)
-    zeros = {
+def _of_constants(a: Array, b: Array, dtype: Any, zeros: Zeros) -> Array:
+    kind: Any = np.float64 if is_float(a.dtype) or is_float(b.dtype) else np.int64
+    left, right = (
+        whole_data(item).astype(kind) - zero for item, zero in zip((a, b), zeros, strict=True)
+    )
+    with np.errstate(all="ignore"):
+        made = np.matmul(left, right)
+    return constant(made.astype(dtype))
+
+
+def _of_bytes(s: Scope, a: Array, b: Array, zeros: Zeros) -> Array:
+    left, left_zero = with_zero_point(s, a, zeros[0])
+    right, right_zero = with_zero_point(s, b, zeros[1])
+    points = {
         "a_zp": s.value(constant([left_zero], np.int8)),
         "b_zp": s.value(constant([right_zero], np.int8)),
     }
-    return s.apply("matmul", [left, right], INT32, **zeros)
+    return s.apply("matmul", [left, right], INT32, **points)
 
 
 def _by_elements(s: Scope, a: Array, b: Array) -> Array:
@@ -96,10 +112,9 @@ def _by_elements(s: Scope, a: Array, b: Array) -> Array:
     if count * rows * depth * columns > _MOST_PRODUCTS:
         reason = f"TOSA's MATMUL does not take {a.dtype}, and there are too many products for MUL"
         raise NotLowered(reason, "multiply int8 with preferred_element_type=int32, or float32")
-    left = layout.reshape(s, a, (count, rows, 1, depth))
-    right = layout.transpose(s, b, (0, 2, 1))
-    right = layout.reshape(s, right, (count, 1, columns, depth))
-    return summed(s, computed(s, "mul", left, right), (3,))
+    left = layout.reshape(s, a, (count, rows, depth, 1))
+    right = layout.reshape(s, b, (count, 1, depth, columns))
+    return summed(s, computed(s, "mul", left, right), (2,))
 
 
 _MOST_DIMENSIONS: Final = 3
@@ -109,13 +124,15 @@ _MOST_DIMENSIONS: Final = 3
 class Window:
     """What a convolution does along its spatial dimensions: one number, or pair, for each.
 
-    spread: the distance of the input's elements, with zeros between them.
+    spread: the distance of the input's elements, with zeros between them. zeros: the zero points of
+    an input and of filters of bytes.
     """
 
     strides: tuple[int, ...]
     padding: tuple[tuple[int, int], ...]
     spread: tuple[int, ...]
     dilation: tuple[int, ...]
+    zeros: Zeros = (0, 0)
 
 
 #: The batch and the channels of an array, or the channels of filters, then the spatial dimensions.
@@ -171,6 +188,7 @@ def _two_dimensional(
             ((0, 0),) * missing + window.padding,
             ones + window.spread,
             ones + window.dilation,
+            window.zeros,
         ),
     )
 
@@ -182,28 +200,62 @@ def _grouped(
     window: Window,
     groups: int,
     batch_groups: int,
-    bias: Array | None = None,
+    bias: Array | None,
 ) -> Array:
     """Convolve groups of channels or batches one after another, unless an operator does them all."""
     channels, outputs = a.shape[-1], weight.shape[0]
     if groups == 1 and batch_groups == 1:
         return _convolved(s, a, weight, window, bias)
-    is_flat = len(window.strides) == 2
-    if batch_groups == 1 and groups == channels and weight.shape[-1] == 1 and is_flat:
+    is_flat = len(window.strides) == 2 and batch_groups == 1
+    if is_flat and groups == channels and weight.shape[-1] == 1:
         return _depthwise(s, a, weight, window, bias)
+    if is_flat and is_float(a.dtype) and _is_summed(a, weight, window, groups):
+        return _summed_by_group(s, a, weight, window, groups, bias)
     count = groups * batch_groups
     parts = []
     for index in range(count):
         axis = a.rank - 1 if batch_groups == 1 else 0
         size, filters = a.shape[axis] // count, outputs // count
         part = layout.part(s, a, axis, index * size, (index + 1) * size)
-        own = layout.part(s, weight, 0, index * filters, (index + 1) * filters)
-        own_bias = None
-        if bias is not None:
-            own_bias = layout.part(s, bias, 0, index * filters, (index + 1) * filters)
-        parts.append(_convolved(s, part, own, window, own_bias))
+        span = index * filters, (index + 1) * filters
+        own = layout.part(s, weight, 0, *span)
+        shift = None if bias is None else layout.part(s, bias, 0, *span)
+        parts.append(_convolved(s, part, own, window, shift))
     assert outputs % count == 0
     return layout.concatenate(s, parts, a.rank - 1)
+
+
+def _is_summed(a: Array, weight: Array, window: Window, groups: int) -> bool:
+    """Return whether each channel is convolved by itself, and the channels of a group are summed."""
+    sizes = [
+        (spread * (size - 1) + 1 + low + high - gap * (kernel - 1) - 1) // stride + 1
+        for size, kernel, (low, high), spread, gap, stride in zip(
+            a.shape[1:-1],
+            weight.shape[1:-1],
+            window.padding,
+            window.spread,
+            window.dilation,
+            window.strides,
+            strict=True,
+        )
+    ]
+    sums = a.shape[0] * math.prod(sizes) * weight.shape[-1] * weight.shape[0]
+    return is_summed_by_group(groups, sums)
+
+
+def _summed_by_group(
+    s: Scope, a: Array, weight: Array, window: Window, groups: int, bias: Array | None
+) -> Array:
+    outputs, height, width, size = weight.shape
+    each = outputs // groups
+    filters = layout.reshape(s, weight, (groups, each, height, width, size))
+    filters = layout.transpose(s, filters, (0, 4, 1, 2, 3))
+    filters = layout.reshape(s, filters, (groups * size * each, height, width, 1))
+    made = _depthwise(s, a, filters, window, None)
+    sizes = made.shape[:-1]
+    made = layout.reshape(s, made, (math.prod(sizes), groups, size, each))
+    made = layout.reshape(s, summed(s, made, (2,), keep=True), (*sizes, outputs))
+    return made if bias is None else s.add(made, bias)
 
 
 def _convolved(
@@ -217,20 +269,19 @@ def _convolved(
     return _operator(s, name, a, weight, weight.shape[0], _attributes(window), bias)
 
 
-def _depthwise(
-    s: Scope, a: Array, weight: Array, window: Window, bias: Array | None = None
-) -> Array:
+def _depthwise(s: Scope, a: Array, weight: Array, window: Window, bias: Array | None) -> Array:
     """Convolve each channel with its own filters."""
     channels, (outputs, height, width, _) = a.shape[-1], weight.shape
     a, window = _fitted(s, a, (height, width), window)
-    split = layout.reshape(s, weight, (channels, outputs // channels, height, width))
-    filters = layout.transpose(s, split, (2, 3, 0, 1))
+    filters = layout.transpose(s, weight, (1, 2, 3, 0))
+    filters = layout.reshape(s, filters, (height, width, channels, outputs // channels))
     return _operator(s, "depthwise_conv2d", a, filters, outputs, _attributes(window), bias)
 
 
 def _attributes(window: Window) -> dict[str, Any]:
     pads = [n for pair in window.padding for n in pair]
-    return {"pad": pads, "stride": window.strides, "dilation": window.dilation}
+    attributes = {"pad": pads, "stride": window.strides, "dilation": window.dilation}
+    return attributes | ({"zeros": window.zeros} if any(window.zeros) else {})
 
 
 def _fitted(s: Scope, a: Array, kernel: Sequence[int], window: Window) -> tuple[Array, Window]:
@@ -262,9 +313,7 @@ def _is_transposed(a: Array, weight: Array, window: Window) -> bool:
     )
 
 
-def _transposed(
-    s: Scope, a: Array, weight: Array, window: Window, bias: Array | None = None
-) -> Array:
+def _transposed(s: Scope, a: Array, weight: Array, window: Window, bias: Array | None) -> Array:
     filters = layout.reverse(s, weight, (1, 2))
     sizes = zip(weight.shape[1:-1], window.padding, strict=True)
     pads = [n - (size - 1) for size, pair in sizes for n in pair]
@@ -279,7 +328,7 @@ def _operator(
     weight: Array,
     outputs: int,
     attributes: dict[str, Any],
-    bias: Array | None = None,
+    bias: Array | None,
 ) -> Array:
     """Add a convolution operator of TOSA.
 
@@ -293,10 +342,12 @@ def _operator(
     if a.dtype.itemsize != 1 or weight.dtype.itemsize != 1:
         reason = f"TOSA's convolutions do not take {a.dtype} with filters of {weight.dtype}"
         raise NotLowered(reason, "convolve int8 with preferred_element_type=int32, or float32")
-    (held, zero), (filters, filter_zero) = with_zero_point(s, a), with_zero_point(s, weight)
+    of_input, of_filters = attributes.pop("zeros", (0, 0))
+    held, zero = with_zero_point(s, a, of_input)
+    filters, filter_zero = with_zero_point(s, weight, of_filters)
     zeros = {
         "input_zp": s.value(constant([zero], np.int8)),
         "weight_zp": s.value(constant([filter_zero], np.int8)),
     }
-    bias = constant(np.zeros(outputs, np.int32)) if bias is None else bias
+    bias = constant(np.zeros(outputs, np.int32)) if bias is None else converted(s, bias, INT32)
     return s.apply(name, [held, filters, bias], INT32, **zeros, **attributes)

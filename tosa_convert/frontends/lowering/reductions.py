@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
@@ -22,12 +21,11 @@ from tosa_convert.frontends.lowering.scope import (
     constant,
     is_float,
     is_small,
+    neutral,
     whole_data,
 )
 from tosa_convert.frontends.recipes import reduce_by_halves
 
-#: The most dimensions that level 8K of TOSA allows.
-MOST_DIMENSIONS: Final = 6
 _FOLDED: Final[dict[str, Callable[..., Any]]] = {
     "reduce_all": np.all,
     "reduce_any": np.any,
@@ -70,13 +68,21 @@ def by_operator(s: Scope, a: Array, axes: Sequence[int], name: str, keep: bool =
         return Array(a.dtype, result, made.reshape(result))
     sizes, reduced = _merged(a, axes)
     longer = [axis for axis in axes if a.shape[axis] != 1]
+    own = list(a.shape), longer
     # A dimension at a time needs no RESHAPE, which may hide the layout of an image.
-    if a.rank <= MOST_DIMENSIONS and len(longer) <= len(reduced) + 1:
-        sizes, reduced = list(a.shape), longer
+    ways = [(sizes, reduced), own] if result == () else [own, (sizes, reduced)]
+    if a.rank <= layout.MOST_DIMENSIONS:
+        sizes, reduced = min(ways, key=lambda way: _count(a, way[0], way[1], result))
     value = s.whole(layout.reshape(s, a, sizes))
     for axis in reduced:
         value = getattr(s.builder, name)(value, axis=axis)
     return layout.reshape(s, s.array(value, a.dtype), result)
+
+
+def _count(a: Array, sizes: Sequence[int], reduced: Sequence[int], result: tuple[int, ...]) -> int:
+    """Return how many operators reduce these dimensions after a reshape to `sizes`."""
+    made = tuple(1 if axis in reduced else size for axis, size in enumerate(sizes))
+    return (tuple(sizes) != a.shape) + len(reduced) + (made != result)
 
 
 def by_halves(
@@ -121,7 +127,8 @@ def summed(s: Scope, a: Array, axes: Sequence[int], keep: bool = False) -> Array
     """Sum elements of any type. keep: dimensions stay, of size 1."""
     if is_small(a.dtype):
         return s.narrowed(by_operator(s, s.widened(a), axes, "reduce_sum", keep), a.dtype)
-    if is_float(a.dtype) or limits_of_result("reduce_sum", {"axes": axes}, [a], a) is not None:
+    is_plain = is_float(a.dtype) or a.dtype == np.int64
+    if is_plain or limits_of_result("reduce_sum", {"axes": axes}, [a], a) is not None:
         return by_operator(s, a, axes, "reduce_sum", keep)
     return by_halves(s, a, axes, combination(s, "add"), keep)
 
@@ -191,19 +198,12 @@ def cumulative(s: Scope, a: Array, axis: int, reverse: bool, word: str) -> Array
     Each step combines elements that are twice as far apart, so that there are few steps.
     """
     combine = partial(logsumexp2, s) if word == "logsumexp" else combination(s, word)
-    size, outer, inner = a.shape[axis], math.prod(a.shape[:axis]), math.prod(a.shape[axis + 1 :])
-    work = layout.reshape(s, s.widened(a) if is_small(a.dtype) else a, (outer, size, inner))
-    distance = 1
+    work = s.widened(a) if is_small(a.dtype) else a
+    border = neutral("max" if word == "logsumexp" else word, work.dtype)
+    size, distance = a.shape[axis], 1
     while distance < size:
-        first, last = (0, size - distance), (distance, size)
-        stay, far = (
-            layout.part(s, work, 1, *ends) for ends in (first, last)[:: 1 if reverse else -1]
-        )
-        if reverse:
-            joined = [combine(stay, far), layout.part(s, work, 1, size - distance, size)]
-        else:
-            joined = [layout.part(s, work, 1, 0, distance), combine(far, stay)]
-        work = layout.concatenate(s, joined, 1)
+        low, high = [0] * a.rank, [0] * a.rank
+        low[axis], high[axis] = (-distance, distance) if reverse else (distance, -distance)
+        work = combine(work, layout.pad(s, work, low, high, border))
         distance *= 2
-    made = layout.reshape(s, work, a.shape)
-    return s.narrowed(made, a.dtype) if is_small(a.dtype) else made
+    return s.narrowed(work, a.dtype) if is_small(a.dtype) else work

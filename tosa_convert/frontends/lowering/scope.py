@@ -31,6 +31,8 @@ _CARRIERS: Final = {
         name: np.dtype(getattr(ml_dtypes, name))
         for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2")
     },
+    # TOSA's CAST takes no integers of fewer bits than 8.
+    **{name: np.dtype(np.int8) for name in ("int2", "int4", "uint2", "uint4")},
 }
 _ADVICE: Final = {
     "float64": "compute in float32: leave jax_enable_x64 off, or cast the arguments",
@@ -121,8 +123,9 @@ class Array:
     parts: the real and the imaginary part of complex numbers, which have neither data nor value. None of
         the three: it could not be lowered.
     limits: the least and the greatest of its integers, if they are known.
-    origin: ("sum", x, c) for x + c that wraps around, and ("negative", x, 0) for x < 0, of INT32.
-    bounded: for what a CLAMP made, its operand and its bounds.
+    origin: how it was made of another array by numbers, which later operations use: ("sum", x, (c,)) for
+        x + c that wraps around and ("negative", x, ()) for x < 0, of INT32; ("bounded", x, (low, high))
+        for a CLAMP; ("scaled", x, (factor,)).
     """
 
     dtype: Any
@@ -131,8 +134,7 @@ class Array:
     value: Value | None = None
     parts: tuple[Array, Array] | None = None
     limits: tuple[int, int] | None = None
-    origin: tuple[str, Array, int] | None = None
-    bounded: tuple[Array, float, float] | None = None
+    origin: tuple[str, Array, tuple[float, ...]] | None = None
 
     @property
     def stored(self) -> tuple[int, ...]:
@@ -197,10 +199,13 @@ class Scope:
 
     Elementwise functions take arrays whose shapes broadcast, and numbers. They keep sizes of 1 where
     elements are equal, because TOSA broadcasts them; other operators get whole arrays.
+
+    narrows: INT64 becomes INT32 when the program is read.
     """
 
-    def __init__(self, builder: Builder) -> None:
+    def __init__(self, builder: Builder, narrows: bool = False) -> None:
         self.builder = builder
+        self.narrows = narrows
         self._constants: dict[object, tuple[Data, Value]] = {}
         self._whole: dict[tuple[str, tuple[int, ...]], Value] = {}
 
@@ -211,7 +216,9 @@ class Scope:
         if array.value is not None:
             return array.value
         assert array.data is not None
-        return self._constant(array.data.view(carrier(array.dtype)))
+        kind = carrier(array.dtype)
+        is_few_bits = np.dtype(array.dtype).kind == "V" and kind == np.int8
+        return self._constant(array.data.astype(kind) if is_few_bits else array.data.view(kind))
 
     def whole(self, array: Array) -> Value:
         """Return the value of the program that has all elements of an array."""

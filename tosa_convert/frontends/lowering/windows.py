@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from tosa_convert.frontends.lowering import layout
-from tosa_convert.frontends.lowering.arithmetic import combination
+from tosa_convert.frontends.lowering.arithmetic import combination, mul, with_zero_point
 from tosa_convert.frontends.lowering.scope import (
     INT32,
     Array,
@@ -39,12 +39,28 @@ def windowed(
     border = neutral(word, a.dtype)
     if any(n != 1 for n in base):
         a = layout.spread(s, a, [n - 1 for n in base], border)
-    axes = [k for k, size in enumerate(window) if size != 1]
-    is_pool = is_float(a.dtype) and 0 < len(axes) <= 2 and all(n == 1 for n in dilation)
-    is_pool = is_pool and all(strides[k] == 1 for k in range(a.rank) if k not in axes)
-    low, high = ([int(pair[k]) for pair in padding] for k in (0, 1))
-    if is_pool and word in ("max", "add") and all(size <= 255 for size in window):
-        return _pooled(s, a, word, axes, window, strides, low, high)
+    axes = _spatial(window, strides)
+    is_pool = all(n == 1 for n in dilation) and all(size <= 255 for size in window)
+    if is_pool and word == "max" and a.dtype == np.uint8:
+        bits = with_zero_point(s, a)[0]
+        made = windowed(s, bits, window, strides, padding, base, dilation, word)
+        return s.viewed(s.elementwise("bitwise_xor", made, -128), a.dtype)
+    is_held = is_float(a.dtype) or (word == "max" and a.dtype == np.int8)
+    if is_pool and is_held and axes and word in ("max", "add") and a.data is None:
+        last = axes[-2:]
+        rest, own = ([(k in last) is mine for k in range(a.rank)] for mine in (False, True))
+        low, high = (
+            [int(pair[k]) if own[at] else 0 for at, pair in enumerate(padding)] for k in (0, 1)
+        )
+        made = _pooled(s, a, word, last, window, strides, low, high)
+        if len(axes) <= 2:
+            return made
+        sizes, steps = (
+            [n if rest[at] else 1 for at, n in enumerate(ns)] for ns in (window, strides)
+        )
+        pairs = [pair if rest[at] else (0, 0) for at, pair in enumerate(padding)]
+        return windowed(s, made, sizes, steps, pairs, (1,) * a.rank, (1,) * a.rank, word)
+    low, high = _ends(padding)
     a = layout.pad(s, a, low, high, border)
     kind = a.dtype
     a = s.widened(a) if is_small(kind) else a
@@ -94,6 +110,49 @@ def all_by_slices(
     return arrays
 
 
+def _ends(padding: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    """Return what is added before and after each dimension."""
+    return [int(low) for low, _ in padding], [int(high) for _, high in padding]
+
+
+def _spatial(window: Sequence[int], strides: Sequence[int]) -> list[int]:
+    """Return the dimensions along which windows lie."""
+    return [k for k, size in enumerate(window) if size != 1 or strides[k] != 1]
+
+
+def averaged(
+    s: Scope,
+    a: Array,
+    window: Sequence[int],
+    strides: Sequence[int],
+    zeros: Sequence[tuple[int, int]],
+    padding: Sequence[tuple[int, int]],
+    dilation: Sequence[int] | None = None,
+) -> Array:
+    """Return the means of windows of floating-point numbers.
+
+    zeros: elements that are added before and after each dimension, which count.
+    padding: what is added beyond them, which does not count.
+    """
+    gaps = tuple(dilation or (1,) * a.rank)
+    axes = _spatial(window, strides)
+    a = layout.pad(s, a, *_ends(zeros), 0)
+    low, high = _ends(padding)
+    is_native = all(0 <= n < window[k] for k in axes for n in (low[k], high[k]))
+    if is_native and 0 < len(axes) <= 2 and all(n == 1 for n in gaps) and a.data is None:
+        return _pooled(s, a, "average", axes, window, strides, low, high)
+    total = windowed(s, a, window, strides, padding, (1,) * a.rank, gaps, "add")
+    shares = np.ones((1,) * a.rank)
+    for axis in axes:
+        starts = np.arange(total.shape[axis]) * strides[axis] - low[axis]
+        places = starts[:, None] + np.arange(window[axis]) * gaps[axis]
+        counts = ((places >= 0) & (places < a.shape[axis])).sum(1)
+        counts = counts[:1] if (counts == counts[0]).all() else counts
+        with np.errstate(divide="ignore"):
+            shares = shares / counts.reshape([-1 if k == axis else 1 for k in range(a.rank)])
+    return mul(s, total, constant(shares.astype(a.dtype)))
+
+
 def _pooled(
     s: Scope,
     a: Array,
@@ -104,23 +163,25 @@ def _pooled(
     low: list[int],
     high: list[int],
 ) -> Array:
-    """MAX_POOL2D, or AVG_POOL2D times the size of the window."""
+    """MAX_POOL2D, or AVG_POOL2D; for "add" it is multiplied by the size of the window."""
     for axis in axes:
         # Windows end exactly at the border, and no window is padding only.
         span = a.shape[axis] + low[axis] + high[axis] - window[axis]
         high[axis] -= span % strides[axis]
-    inside = word == "max" and all(
+    inside = word != "add" and all(
         0 <= n < window[axis] for axis in axes for n in (low[axis], high[axis])
     )
     pooled_pads = {axis: (low[axis], high[axis]) for axis in axes} if inside else {}
     for axis in pooled_pads:
         low[axis] = high[axis] = 0
-    a = layout.pad(s, a, low, high, neutral(word, a.dtype))
+    a = layout.pad(s, a, low, high, 0 if word == "average" else neutral(word, a.dtype))
     others = [k for k in range(a.rank) if k not in axes]
-    spatial = list(axes) if len(axes) == 2 else [-1, *axes]
-    # Dimensions before the window are the batch, the others the channels.
-    batch = [k for k in others if k < axes[0]]
-    channels = [k for k in others if k >= axes[0]]
+    spatial = [*(-1,) * (2 - len(axes)), *axes]
+    # What comes after the window is the channels; of an image without such, the dimension before it.
+    channels = [k for k in others if k > axes[-1]]
+    if not channels and len(axes) == len(others) == 2:
+        channels = others[-1:]
+    batch = [k for k in others if k not in channels]
     order = [*batch, *axes, *channels]
     moved = layout.transpose(s, a, order)
     sizes = [1 if k < 0 else a.shape[k] for k in spatial]
@@ -135,10 +196,15 @@ def _pooled(
         made = s.apply("max_pool2d", [flat], a.dtype, **attributes)
     else:
         made = s.apply("avg_pool2d", [flat], a.dtype, **attributes, acc_type="fp32")
-        made = s.mul(made, float(math.prod(window)))
-    spans = dict(zip(spatial, made.shape[1:3], strict=True))
+    spans = dict(zip(spatial, made.shape[1:3], strict=False))
     made = layout.reshape(s, made, [spans.get(k, a.shape[k]) for k in order])
-    return layout.transpose(s, made, np.argsort(order).tolist())
+    made = layout.transpose(s, made, np.argsort(order).tolist())
+    if word != "add":
+        return made
+    size = math.prod(window[k] for k in axes)
+    total = s.mul(made, float(size))
+    total.origin = ("scaled", made, (float(size),))
+    return total
 
 
 # -- the gradient of pooling ---------------------------------------------------------------------

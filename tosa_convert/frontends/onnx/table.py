@@ -11,10 +11,21 @@ from tosa_convert.frontends.onnx.rules import (
     control_flow,
     elementwise,
     indexing,
+    linear_models,
+    microsoft,
     movement,
+    optimizers,
+    patches,
     pooling,
     products,
+    quantized,
+    recurrent,
     reductions,
+    resize,
+    sampling,
+    spectral,
+    tokens,
+    trees,
 )
 
 #: Of ONNX's own sets of operators.
@@ -24,15 +35,30 @@ RULES: Final[dict[str, Rule]] = {
     **control_flow.RULES,
     **elementwise.RULES,
     **indexing.RULES,
+    **linear_models.RULES,
+    **microsoft.OWN_DOMAIN,
     **movement.RULES,
+    **optimizers.RULES,
+    **patches.RULES,
     **pooling.RULES,
     **products.RULES,
+    **quantized.RULES,
+    **recurrent.RULES,
     **reductions.RULES,
+    **resize.RULES,
+    **sampling.RULES,
+    **spectral.RULES,
+    **tokens.RULES,
+    **trees.RULES,
+    **{
+        kind: quantized.with_dequantised_weights(products.RULES[kind])
+        for kind in quantized.PRODUCTS
+    },
 }
 #: Of com.microsoft.
-MICROSOFT: Final[dict[str, Rule]] = {}
+MICROSOFT: Final[dict[str, Rule]] = microsoft.RULES
 #: Rules that take known operands themselves: they move elements without a copy, or keep what is
 #: quantised. Other operators of known operands are computed by onnx.
 OWN: Final[frozenset[str]] = (
-    basic.OWN | control_flow.OWN | indexing.OWN | movement.OWN | products.OWN
+    basic.OWN | control_flow.OWN | indexing.OWN | movement.OWN | products.OWN | quantized.OWN
 )

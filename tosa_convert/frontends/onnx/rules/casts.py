@@ -20,6 +20,7 @@ from tosa_convert.frontends.lowering.scope import (
     is_small,
 )
 from tosa_convert.frontends.onnx.node import Node, Rule
+from tosa_convert.frontends.onnx.rules import few_bits
 
 #: Types of 8 bits -> their greatest number.
 FP8: Final = {
@@ -36,6 +37,8 @@ def cast(s: Scope, a: Array, dtype: Any, *, saturates: bool = True) -> Array:
         return a
     if target.kind in "OSU" or np.dtype(a.dtype).kind in "OSU":
         raise NotLowered("TOSA has tensors of numbers only, not text")
+    if few_bits.is_few_bits(target) or few_bits.is_few_bits(a.dtype):
+        return few_bits.cast(s, a, target)
     if target in FP8:
         return _to_fp8(s, a, target, saturates)
     if a.dtype in FP8 and not is_float(target):

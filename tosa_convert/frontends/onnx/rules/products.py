@@ -12,6 +12,7 @@ from tosa_convert.frontends.lowering import layout
 from tosa_convert.frontends.lowering.arithmetic import mul
 from tosa_convert.frontends.lowering.products import (
     Window,
+    Zeros,
     conv_general_dilated,
     dot_general,
     product,
@@ -32,8 +33,11 @@ from tosa_convert.frontends.onnx.rules.elementwise import added, ranked
 _MOST_ROWS: Final = 3
 
 
-def matmul(s: Scope, a: Array, b: Array, dtype: Any = None) -> Array:
-    """Multiply matrices as numpy does, with its broadcasting. dtype: the type of the result."""
+def matmul(s: Scope, a: Array, b: Array, dtype: Any = None, zeros: Zeros = (0, 0)) -> Array:
+    """Multiply matrices as numpy does, with its broadcasting.
+
+    dtype: the type of the result. zeros: the zero points of bytes.
+    """
     kind = a.dtype if dtype is None else dtype
     is_row, is_column = a.rank == 1, b.rank == 1
     a = layout.reshape(s, a, (1, *a.shape)) if is_row else a
@@ -54,7 +58,7 @@ def matmul(s: Scope, a: Array, b: Array, dtype: Any = None) -> Array:
             )
             for item in (a, b)
         )
-    made = product(s, left, right, kind)
+    made = product(s, left, right, kind, zeros)
     shape = (*shape[:-2], *shape[-2:][is_row : 2 - is_column])
     return layout.reshape(s, made, shape)
 
@@ -114,11 +118,18 @@ def spatial_padding(
     return spans, strides, dilations, padding
 
 
-def convolved(n: Node, a: Array, weight: Array, bias: Array | None, dtype: Any) -> Array:
-    """Convolve by the attributes of a node."""
+def convolved(
+    n: Node,
+    a: Array,
+    weight: Array,
+    bias: Array | None,
+    dtype: Any,
+    zeros: Zeros = (0, 0),
+) -> Array:
+    """Convolve by the attributes of a node. zeros: the zero points of bytes."""
     kernel = weight.shape[2:]
     _, strides, dilations, padding = spatial_padding(n.attributes, a.shape[2:], kernel)
-    window = Window(tuple(strides), tuple(padding), (1,) * len(kernel), tuple(dilations))
+    window = Window(tuple(strides), tuple(padding), (1,) * len(kernel), tuple(dilations), zeros)
     spec = tuple(range(a.rank))
     groups = int(n.get("group", 1))
     return conv_general_dilated(

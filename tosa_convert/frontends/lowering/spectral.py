@@ -1,0 +1,113 @@
+"""Fourier transforms of pairs: products with constant matrices of cosines and sines.
+
+Complex numbers are pairs of a real and an imaginary part along the last dimension, of size 2. Real
+numbers have size 1 there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tosa_convert.frontends.lowering import layout
+from tosa_convert.frontends.lowering.indexing import rows_of_batches
+from tosa_convert.frontends.lowering.products import product
+from tosa_convert.frontends.lowering.scope import Array, Data, Scope, constant
+
+
+def dft(
+    s: Scope,
+    a: Array,
+    axis: int,
+    length: int | None = None,
+    is_inverse: bool = False,
+    is_onesided: bool = False,
+) -> Array:
+    """Transform along an axis: forward, inverse, to half a spectrum, or from one to real numbers.
+
+    length: to which the input is cut, or padded with zeros; from half a spectrum, that of the result.
+    """
+    last = a.rank - 1
+    order = [k for k in range(last) if k != axis] + [axis, last]
+    moved = layout.transpose(s, a, order)
+    size, parts = a.shape[axis], a.shape[last]
+    if is_inverse and is_onesided:
+        used, matrix = _from_one_side(length or 2 * (size - 1), size)
+        made_parts = 1
+    else:
+        count = length or size
+        used = min(size, count)
+        matrix = matrix_of_dft(count, used, is_inverse, is_onesided)
+        made_parts = 2
+    moved = layout.part(s, moved, last - 1, 0, used)
+    matrix = matrix[0::2] if parts == 1 else matrix
+    lead = moved.shape[:-2]
+    made = multiplied(s, layout.reshape(s, moved, (*lead, used * parts)), matrix)
+    made = layout.reshape(s, made, (*lead, matrix.shape[1] // made_parts, made_parts))
+    return layout.transpose(s, made, np.argsort(order).tolist())
+
+
+def stft(
+    s: Scope, signal: Array, window: Array | None, step: int, length: int, is_onesided: bool = True
+) -> Array:
+    """Transform windowed frames of real signals [batch, time] to [batch, frames, frequencies, 2]."""
+    batch, size = signal.shape
+    frames = (size - length) // step + 1
+    cut = _frames(s, signal, frames, step, length)
+    matrix = matrix_of_dft(length, length, False, is_onesided)[0::2]
+    if window is not None and window.data is not None:
+        held = np.broadcast_to(window.data, window.shape).astype(np.float64)
+        matrix = matrix * held.reshape(length, 1)
+    elif window is not None:
+        cut = s.mul(cut, layout.reshape(s, window, (1, 1, length)))
+    made = multiplied(s, cut, matrix)
+    return layout.reshape(s, made, (batch, frames, matrix.shape[1] // 2, 2))
+
+
+def _frames(s: Scope, signal: Array, frames: int, step: int, length: int) -> Array:
+    """Return the frames of signals, [batch, frames, length]."""
+    batch, size = signal.shape
+    if frames * length <= size and step == length:
+        whole = layout.part(s, signal, 1, 0, frames * length)
+        return layout.reshape(s, whole, (batch, frames, length))
+    index = np.arange(frames)[:, None] * step + np.arange(length)
+    rows = layout.reshape(s, signal, (batch, size, 1))
+    places = np.broadcast_to(index.reshape(1, -1), (batch, index.size)).astype(np.int32)
+    made = rows_of_batches(s, rows, constant(np.ascontiguousarray(places)))
+    return layout.reshape(s, made, (batch, frames, length))
+
+
+def multiplied(s: Scope, a: Array, matrix: Data) -> Array:
+    """Multiply the last dimension by a constant matrix."""
+    held = constant(matrix.astype(a.dtype).reshape(1, *matrix.shape))
+    flat = layout.reshape(s, a, (1, a.size // a.shape[-1], a.shape[-1]))
+    made = product(s, flat, held, a.dtype)
+    return layout.reshape(s, made, (*a.shape[:-1], matrix.shape[1]))
+
+
+def matrix_of_dft(length: int, used: int, is_inverse: bool, is_onesided: bool) -> Any:
+    """Return the matrix of a transform whose input has `used` elements, and zeros after them.
+
+    Rows: real and imaginary parts of the elements; columns: those of the frequencies.
+    """
+    count = length // 2 + 1 if is_onesided else length
+    angle = 2 * np.pi * np.outer(np.arange(used), np.arange(count)) / length
+    sign, scale = (1, 1 / length) if is_inverse else (-1, 1)
+    cos, sin = np.cos(angle) * scale, sign * np.sin(angle) * scale
+    matrix = np.empty((2 * used, 2 * count))
+    matrix[0::2, 0::2], matrix[0::2, 1::2] = cos, sin
+    matrix[1::2, 0::2], matrix[1::2, 1::2] = -sin, cos
+    return matrix
+
+
+def _from_one_side(length: int, size: int) -> tuple[int, Any]:
+    """From half a spectrum to real numbers: the other half is its mirror image."""
+    used = min(size, length // 2 + 1)
+    frequencies = np.arange(used)
+    twice = np.where((frequencies == 0) | (2 * frequencies == length), 1.0, 2.0)
+    angle = 2 * np.pi * np.outer(frequencies, np.arange(length)) / length
+    matrix = np.empty((2 * used, length))
+    matrix[0::2] = twice[:, None] * np.cos(angle) / length
+    matrix[1::2] = -twice[:, None] * np.sin(angle) / length
+    return used, matrix

@@ -1,0 +1,249 @@
+"""Resize and Upsample, with the positions that onnxruntime computes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from tosa_convert.frontends.lowering import resize
+from tosa_convert.frontends.lowering.conversion import converted
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, constant, is_float, is_small
+from tosa_convert.frontends.onnx.node import Node, Rule
+from tosa_convert.frontends.onnx.shapes import scaled
+from tosa_convert.records import NamedTuple
+from tosa_convert.rules.families.images import ResizeAxis
+
+Positions = np.ndarray[Any, Any]
+#: Scales are FP32: a size is taken for a whole number within this.
+_WHOLE: Final = 1e-4
+#: The opset in which Resize got a region of interest, and attributes for positions and rounding.
+_MODES_SINCE: Final = 11
+
+
+class _Axis(NamedTuple):
+    """One axis: its sizes, the scale, and the region of interest."""
+
+    axis: int
+    size: int
+    wanted: int
+    scale: float
+    start: float
+    end: float
+
+
+def _resize(n: Node) -> Array:
+    """Resize in every mode."""
+    s, x, mode = n.scope, n.array(0), n.get("mode", "nearest")
+    axes = _axes(n)
+    if mode == "nearest":
+        rounding = {row.axis: _positions(row, _coordinates(n)) for row in axes}
+        indices = {
+            row.axis: _clipped(_nearest(rounding[row.axis], _nearest_mode(n, row)), row.size)
+            for row in axes
+        }
+        return _extrapolated(n, resize.selected(s, x, indices), axes)
+    if not is_float(x.dtype):
+        return _of_integers(n, axes, mode)
+    return _interpolated(n, x, axes, mode)
+
+
+def _of_integers(n: Node, axes: Sequence[_Axis], mode: str) -> Array:
+    """Resize bytes as real numbers; their fractions are cut off, as in onnxruntime."""
+    x = n.array(0)
+    if not is_small(x.dtype) or x.dtype.itemsize > 1:
+        raise NotLowered(f"it interpolates {x.dtype}", "cast to float32 and back")
+    s = n.scope
+    real = _interpolated(n, converted(s, x, np.float32), axes, mode)
+    return converted(s, real, x.dtype)
+
+
+def _interpolated(n: Node, x: Array, axes: Sequence[_Axis], mode: str) -> Array:
+    s = n.scope
+    if _is_enlarged(n, x, mode, axes):
+        aligned = _coordinates(n) == "align_corners"
+        numbers = [
+            resize.corner_to_corner(row.size, row.wanted)
+            if aligned
+            else resize.half_pixel(row.wanted // row.size)
+            for row in axes[2:]
+        ]
+        found = [
+            ResizeAxis.between(row.size, row.wanted, *number)
+            for row, number in zip(axes[2:], numbers, strict=True)
+        ]
+        if all(axis.is_allowed() for axis in found):
+            return resize.resized(s, x, found, "BILINEAR")
+    _refuse_unclear_corners(n, x)
+    matrices = {row.axis: _matrix(n, row, _positions(row, _coordinates(n)), mode) for row in axes}
+    return _extrapolated(n, resize.multiplied(s, x, matrices), axes)
+
+
+def _extrapolated(n: Node, made: Array, axes: Sequence[_Axis]) -> Array:
+    """Replace what lies beyond the borders, if the region of interest does."""
+    if _coordinates(n) != "tf_crop_and_resize":
+        return made
+    for row in axes:
+        positions = _positions(row, "tf_crop_and_resize")
+        mask = (positions < 0) | (positions > row.size - 1)
+        if mask.any():
+            shape = [1] * made.rank
+            shape[row.axis] = len(mask)
+            value = constant(np.asarray(n.get("extrapolation_value", 0.0), made.dtype))
+            made = n.scope.select(constant(mask.reshape(shape)), value, made)
+    return made
+
+
+def _refuse_unclear_corners(n: Node, x: Array) -> None:
+    """Refuse corners aligned to a fractional size, where ONNX's tests and onnxruntime disagree."""
+    if n.has(3) or _coordinates(n) != "align_corners":
+        return
+    scales = n.known(2).reshape(-1)
+    axes = n.get("axes") or range(x.rank)
+    exact = [x.shape[axis] * float(scale) for axis, scale in zip(axes, scales, strict=True)]
+    if any(abs(size - round(size)) > _WHOLE for size in exact):
+        raise NotLowered(
+            "ONNX's definition and onnxruntime disagree on corners of a size that is not whole",
+            "give it sizes, not scales",
+        )
+
+
+def _coordinates(n: Node) -> str:
+    """Return how positions of the result lie among those of the operand."""
+    if n.opset < _MODES_SINCE:
+        return "asymmetric"
+    return str(n.get("coordinate_transformation_mode", "half_pixel"))
+
+
+def _nearest_mode(n: Node, row: _Axis) -> str:
+    """Return how a position is rounded.
+
+    The definition of opset 10 leaves it open; onnxruntime does this.
+    """
+    if n.opset < _MODES_SINCE:
+        return "ceil" if row.scale < 1 else "floor"
+    return str(n.get("nearest_mode", "round_prefer_floor"))
+
+
+def _upsample(n: Node) -> Array:
+    """Resize's predecessor: nearest neighbours or linear, with asymmetric positions."""
+    s, x, mode = n.scope, n.array(0), n.get("mode", "nearest")
+    scales = n.known(1).reshape(-1) if n.has(1) else np.array(n.get("scales"))
+    rows = [
+        _Axis(axis, size, scaled(size, scale), float(scale), 0.0, 1.0)
+        for axis, (size, scale) in enumerate(zip(x.shape, scales, strict=True))
+    ]
+    positions = {row.axis: _positions(row, "asymmetric") for row in rows}
+    if mode == "nearest":
+        indices = {
+            row.axis: _clipped(_nearest(positions[row.axis], "floor"), row.size) for row in rows
+        }
+        return resize.selected(s, x, indices)
+    matrices = {
+        row.axis: resize.weights(positions[row.axis], row.size, resize.linear) for row in rows
+    }
+    return resize.multiplied(s, x, matrices)
+
+
+def _axes(n: Node) -> list[_Axis]:
+    """Return what becomes of each axis, from the first to the last."""
+    shape = n.array(0).shape
+    has_roi = n.opset >= _MODES_SINCE
+    axes = [int(axis) % len(shape) for axis in n.get("axes") or range(len(shape))]
+    region = n.known(1).reshape(-1) if has_roi and n.has(1) and n.array(1).size else None
+    count = len(axes)
+    if n.has(3) and n.array(3).size:
+        sizes = n.ints(3)
+        scales = [size / shape[axis] for size, axis in zip(sizes, axes, strict=True)]
+        policy = n.get("keep_aspect_ratio_policy", "stretch")
+        if policy != "stretch":
+            scale = min(scales) if policy == "not_larger" else max(scales)
+            scales = [scale] * count
+            sizes = [math.floor(scale * shape[axis] + 0.5) for axis in axes]
+    else:
+        scales = [float(scale) for scale in n.known(2 if has_roi else 1).reshape(-1)]
+        sizes = [scaled(shape[axis], scale) for scale, axis in zip(scales, axes, strict=True)]
+    rows = []
+    for index, (axis, size, scale) in enumerate(zip(axes, sizes, scales, strict=True)):
+        start, end = (region[index], region[index + count]) if region is not None else (0.0, 1.0)
+        rows.append(_Axis(axis, shape[axis], size, scale, float(start), float(end)))
+    return sorted(rows)
+
+
+def _is_enlarged(n: Node, x: Array, mode: str, axes: Sequence[_Axis]) -> bool:
+    """Return whether TOSA's RESIZE computes it: the usual linear enlargement of images.
+
+    NPUs prefer RESIZE.
+    """
+    usual = ("half_pixel", "pytorch_half_pixel", "align_corners")
+    return (
+        mode == "linear"
+        and x.rank == 4
+        and len(axes) == 4
+        and x.data is None
+        and str(x.dtype) in ("float32", "float16", "bfloat16")
+        and _coordinates(n) in usual
+        and not n.get("antialias", 0)
+        and not n.get("exclude_outside", 0)
+        and not n.get("axes")
+        and n.get("keep_aspect_ratio_policy", "stretch") == "stretch"
+        and all(row.wanted == row.size for row in axes if row.axis < 2)
+        and all(row.wanted >= row.size and row.wanted % row.size == 0 for row in axes)
+        and all(row.wanted > 1 for row in axes if row.axis >= 2)
+        and all(row.size * row.scale == row.wanted for row in axes)
+        and any(row.wanted != row.size for row in axes)
+    )
+
+
+def _positions(row: _Axis, mode: str) -> Positions:
+    """Compute where each new element lies among the old ones, in FP32 as onnxruntime does.
+
+    A position that lies half way between two elements in FP32 need not do so in FP64.
+    """
+    x, half = np.arange(row.wanted, dtype=np.float32), np.float32(0.5)
+    scale, last = np.float32(row.scale), np.float32(row.size - 1)
+    span = np.float32(max(row.wanted - 1, 1))
+    if mode == "half_pixel" or (mode == "pytorch_half_pixel" and row.wanted > 1):
+        return (x + half) / scale - half
+    if mode == "half_pixel_symmetric":
+        offset = np.float32(row.size / 2 * (1 - row.wanted / (row.scale * row.size)))
+        return offset + (x + half) / scale - half
+    if mode == "align_corners":
+        return x * last / span if row.wanted > 1 else np.zeros(1)
+    if mode == "asymmetric":
+        return x / scale
+    start, end = np.float32(row.start), np.float32(row.end)
+    if mode == "tf_crop_and_resize":
+        if row.wanted == 1:
+            return np.array([half * (start + end) * last])
+        return start * last + x * (end - start) * last / span
+    if mode == "pytorch_half_pixel":
+        return np.zeros(1)
+    raise NotLowered(f"ONNX does not define the mode {mode} of positions")
+
+
+def _nearest(positions: Positions, mode: str) -> Positions:
+    rounded: dict[str, Callable[[Positions], Positions]] = {
+        "round_prefer_floor": lambda x: np.ceil(x - 0.5),
+        "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+        "floor": np.floor,
+        "ceil": np.ceil,
+    }
+    return rounded[mode](positions)
+
+
+def _clipped(positions: Positions, size: int) -> Positions:
+    return np.clip(positions, 0, size - 1).astype(np.int64)
+
+
+def _matrix(n: Node, row: _Axis, positions: Positions, mode: str) -> Positions:
+    factor = min(row.scale, 1.0) if n.get("antialias", 0) else 1.0
+    kernel = resize.linear if mode == "linear" else resize.cubic(n.get("cubic_coeff_a", -0.75))
+    outside = bool(n.get("exclude_outside", 0))
+    reach = 1 if mode == "linear" else 2
+    return resize.weights(positions, row.size, kernel, reach, factor, outside)
+
+
+RULES: Final[dict[str, Rule]] = {"Resize": _resize, "Upsample": _upsample}
