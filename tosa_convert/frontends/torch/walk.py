@@ -62,7 +62,7 @@ class Walk:
     def program(self, program: Any) -> Graph:
         """Return the program whose inputs are those that torch's user gives, state included."""
         builder = Builder("main")
-        scope = Scope(builder)
+        scope = Scope(builder, "i64" in self.narrow)
         specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs}
         values: list[Any] = []
         for node in program.graph.find_nodes(op="placeholder"):

@@ -11,9 +11,7 @@ import torch
 
 from tosa_convert.frontends.lowering import layout
 from tosa_convert.frontends.lowering.conversion import converted
-from tosa_convert.frontends.lowering.limits import known_limits
 from tosa_convert.frontends.lowering.scope import (
-    BOOL,
     FLOAT32,
     INT32,
     Array,
@@ -33,10 +31,8 @@ _EXTENDED: Final = {
     torch.float8_e5m2: ml_dtypes.float8_e5m2,
 }
 _FP8: Final = tuple(map(np.dtype, (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)))
-_INT32_RANGE: Final = (-(2**31), 2**31 - 1)
 #: Whether this torch makes the largest E4M3 of what does not fit; others make NaN.
 _SATURATES: Final = bool(torch.tensor(1e3).to(torch.float8_e4m3fn).to(torch.float32) == 448)
-_WIDE: Final = "to compute in 32 bits: --narrow i64"
 
 
 def kind_of(dtype: Any) -> np.dtype[Any]:
@@ -114,28 +110,10 @@ class Node:
             return s.cast(number, kind)
         if a.dtype in _FP8:
             return self.convert(s.cast(a, FLOAT32), kind)
-        if is_float(a.dtype) and not is_float(kind) and kind != BOOL:
-            return self._to_integer(a, kind)
-        if a.dtype == INT64 and is_float(kind):
-            return converted(s, self.int32(a, "floating point"), kind)
+        if is_float(a.dtype) and is_small(kind):
+            # Integers of 8 and 16 bits get the low bits.
+            return s.narrowed(converted(s, a, INT32), kind)
         return converted(s, a, kind)
-
-    def _to_integer(self, a: Array, kind: np.dtype[Any]) -> Array:
-        """Round towards zero. Integers of 8 and 16 bits get the low bits."""
-        if kind == INT64:
-            if "i64" not in self.narrow:
-                raise NotLowered("TOSA does not convert floating point to INT64", _WIDE)
-            return self.scope.cast(converted(self.scope, a, INT32), INT64)
-        if is_small(kind):
-            return self.scope.narrowed(converted(self.scope, a, INT32), kind)
-        return converted(self.scope, a, kind)
-
-    def int32(self, a: Array, target: str) -> Array:
-        """Convert INT64 to INT32 on the way to another type."""
-        low, high = known_limits(a)
-        if "i64" not in self.narrow and (low < _INT32_RANGE[0] or high > _INT32_RANGE[1]):
-            raise NotLowered(f"TOSA does not convert INT64 to {target}", _WIDE)
-        return self.scope.cast(a, INT32)
 
     def index(self, a: Array) -> Array:
         """Convert indices to INT32: those that do not fit are beyond every array."""
