@@ -197,6 +197,9 @@ def decompositions() -> dict[Any, Decomposition]:
 def direct_decompositions() -> dict[Any, Decomposition]:
     """Return the table for programs that the walk lowers: torch's, without what has rules, and ours."""
     known = {**decomposition_table, **torch.export.default_decompositions()}
+    for packet in _INTO_PRIMS:
+        for overload in packet.overloads():
+            known.pop(getattr(packet, overload), None)
     table = {
         operator: decomposition
         for operator, decomposition in known.items()
@@ -211,6 +214,12 @@ def direct_decompositions() -> dict[Any, Decomposition]:
     return table
 
 
+#: Operators that torch decomposes into others that do not lower, either: they are named as they are.
+_INTO_PRIMS: Final = (
+    *(aten.i0, aten.special_i0e, aten.special_i1, aten.special_i1e, aten.special_zeta),
+    *(aten.special_bessel_j0, aten.special_bessel_j1, aten.special_spherical_bessel_j0),
+    *(aten.igamma, aten.igammac, aten.lgamma, aten.digamma),
+)
 #: Operators that torch decomposes, although they have rules for some arguments.
 _DECOMPOSED: Final = (aten.fill, aten.copy)
 #: Of `OWN`, those that only torch-mlir needs.

@@ -35,7 +35,7 @@ from tosa_convert.records import replace
 
 #: The largest constant in bytes that is computed, unless its operands are as large.
 _MOST_FOLDED: Final = 1 << 20
-_NO_RULE: Final = "it has no lowering to TOSA"
+_NO_RULE: Final = ""
 _RANDOM: Final = "it draws random numbers"
 _INSIDE: Final = "it is inside a loop or a branch"
 _NO_LITERAL: Final = "it takes something else than tensors, numbers, texts and lists of these"
@@ -193,7 +193,8 @@ class Walk:
             refused = NotLowered(row.message, row.hint)
         if self.is_partial and (cut := self._cut(scope, node, values, results, refused)):
             return cut if isinstance(value, (tuple, list)) else cut[0]
-        self.refuse(str(node.target), node, refused)
+        # What torch decomposed is named as the model has it.
+        self.refuse(str(node.meta.get("original_aten", node.target)), node, refused)
         stand_ins = [
             self._stand_in(scope, _shape(one), self.kind(one.dtype)) if one is not None else None
             for one in results
@@ -274,6 +275,7 @@ class Walk:
 
     def refuse(self, name: str, node: Any, problem: NotLowered) -> None:
         """Note an operator or an input that does not lower."""
+        name = name.removesuffix(".default")
         self.problems[Unlowered(name, locate(node), problem.reason, problem.advice)] += 1
 
     def _stand_in(self, scope: Scope, shape: tuple[int, ...], kind: Any) -> Array:
