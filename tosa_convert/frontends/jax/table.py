@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from tosa_convert.frontends.jax import loops, rescaling, solvers, user_functions
+from tosa_convert.frontends.jax import loops, rescaling, user_functions
 from tosa_convert.frontends.jax.step import Rule, Step
 from tosa_convert.frontends.lowering import (
     arithmetic,
@@ -14,6 +14,7 @@ from tosa_convert.frontends.lowering import (
     functions,
     indexing,
     layout,
+    matrices,
     products,
     reductions,
     sorting,
@@ -172,6 +173,7 @@ _RESHAPED: Final = Row(
 )
 _WINDOW: Final = ("window_dimensions", "window_strides", "padding")
 _DILATED_WINDOW: Final = (*_WINDOW, "base_dilation", "window_dilation")
+_TRIANGLE: Final = ("left_side", "lower", "transpose_a", "unit_diagonal")
 _BETWEEN_DEVICES: Final = (
     "it communicates between devices; a program of TOSA runs on one",
     "lower the function for one device, outside of shard_map and pmap",
@@ -301,9 +303,9 @@ ROWS: Final[dict[str, Row]] = {
     "top_k": Row(_top_k),
     "dynamic_slice": Row(_dynamic_slice),
     "dynamic_update_slice": Row(_dynamic_update_slice),
-    "cholesky": Row(solvers.cholesky),
+    "cholesky": Row(_rule(matrices.cholesky)),
     "gather": Row(_gather),
-    "triangular_solve": Row(solvers.triangular_solve),
+    "triangular_solve": Row(_rule(matrices.triangular_solve, *_TRIANGLE)),
     "scatter": Row(partial(_scatter, word="set")),
     **{
         f"scatter-{word}": Row(partial(_scatter, word=word))

@@ -287,8 +287,7 @@ def _attributes(window: Window) -> dict[str, Any]:
 def _fitted(s: Scope, a: Array, kernel: Sequence[int], window: Window) -> tuple[Array, Window]:
     """Insert zeros into the input, and pad it such that windows end exactly at the border."""
     if any(n != 1 for n in window.spread):
-        interior = [0, *(n - 1 for n in window.spread), 0]
-        a = layout.spread(s, a, interior, 0)
+        a, window = _spread_out(s, a, window)
     padding = []
     for axis, (low, high) in enumerate(window.padding):
         span = a.shape[axis + 1] + low + high - (kernel[axis] - 1) * window.dilation[axis] - 1
@@ -299,6 +298,25 @@ def _fitted(s: Scope, a: Array, kernel: Sequence[int], window: Window) -> tuple[
         a = layout.pad(s, a, before, after, 0)
         padding = [(max(0, low), max(0, high)) for low, high in padding]
     return a, replace(window, padding=tuple(padding), spread=(1,) * len(padding))
+
+
+def _spread_out(s: Scope, a: Array, window: Window) -> tuple[Array, Window]:
+    """Insert zeros between the elements of images. Those after the last one are part of the padding."""
+    steps = window.spread
+    if len(steps) != 2:
+        return layout.spread(s, a, [0, *(n - 1 for n in steps), 0], 0), window
+    count, *sizes, channels = a.shape
+    parts = [
+        n for size, step in zip(sizes, steps, strict=True) for n in (size, 1)[: 1 + (step > 1)]
+    ]
+    more = [n for step in steps for n in (0, step - 1)[: 1 + (step > 1)]]
+    wide = layout.reshape(s, a, (count, *parts, channels))
+    wide = layout.pad(s, wide, [0] * wide.rank, [0, *more, 0], 0)
+    spans = [size * step for size, step in zip(sizes, steps, strict=True)]
+    padding = tuple(
+        (low, high - step + 1) for (low, high), step in zip(window.padding, steps, strict=True)
+    )
+    return layout.reshape(s, wide, (count, *spans, channels)), replace(window, padding=padding)
 
 
 def _is_transposed(a: Array, weight: Array, window: Window) -> bool:

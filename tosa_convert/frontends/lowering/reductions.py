@@ -26,6 +26,8 @@ from tosa_convert.frontends.lowering.scope import (
 )
 from tosa_convert.frontends.recipes import reduce_by_halves
 
+#: The dimensions of a batch of images.
+_MOST_OF_IMAGE: Final = 4
 _FOLDED: Final[dict[str, Callable[..., Any]]] = {
     "reduce_all": np.all,
     "reduce_any": np.any,
@@ -70,7 +72,8 @@ def by_operator(s: Scope, a: Array, axes: Sequence[int], name: str, keep: bool =
     longer = [axis for axis in axes if a.shape[axis] != 1]
     own = list(a.shape), longer
     # A dimension at a time needs no RESHAPE, which may hide the layout of an image.
-    ways = [(sizes, reduced), own] if result == () else [own, (sizes, reduced)]
+    is_image = a.rank <= _MOST_OF_IMAGE and result
+    ways = [own, (sizes, reduced)] if is_image else [(sizes, reduced), own]
     if a.rank <= layout.MOST_DIMENSIONS:
         sizes, reduced = min(ways, key=lambda way: _count(a, way[0], way[1], result))
     value = s.whole(layout.reshape(s, a, sizes))

@@ -84,8 +84,7 @@ def lower(request: Request, folder: Path) -> Interface:
         set_shapes(model, request.input_shapes)
     _name_operators(model)
     if _IS_DIRECT and not request.partial:
-        reals = np.float32 if "f64" in request.narrow else np.float64
-        found = lower_graph(model, weights, reals)
+        found = lower_graph(model, weights, request.narrow)
         if found.graph is not None:
             save(found.graph, folder / PROGRAM_FILE, "mlirbc")
             return Interface(inputs=inputs, outputs=outputs, remarks=remarks)

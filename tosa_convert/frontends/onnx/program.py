@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,11 +36,12 @@ class Lowered:
     problems: Sequence[Problem]
 
 
-def lower_graph(model: Any, weights: Weights, reals: Any = np.float64) -> Lowered:
-    """Lower a model. reals: what becomes of FP64."""
+def lower_graph(model: Any, weights: Weights, narrow: Collection[str] = ()) -> Lowered:
+    """Lower a model. narrow: element types that become those of 32 bits when the program is read."""
     builder = Builder("main")
-    scope = Scope(builder)
+    scope = Scope(builder, "i64" in narrow)
     opsets = {row.domain: row.version for row in model.opset_import}
+    reals = np.float32 if "f64" in narrow else np.float64
     walk = Walk(weights, opsets, model.functions, reals)
     graph = model.graph
     given: list[Item] = []

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -24,8 +23,6 @@ from tosa_convert.frontends.onnx.rules.products import spatial_padding
 from tosa_convert.records import dataclass
 
 _INT64: Final = np.dtype(np.int64)
-#: The largest window of TOSA's pools.
-_MOST: Final = 255
 
 
 @dataclass(frozen=True)
@@ -41,21 +38,19 @@ class _Geometry:
     dilations: Sequence[int]
     padding: Sequence[tuple[int, int]]
     ends: Sequence[int]
-    counts: Sequence[int]
 
 
 def _geometry(n: Node, sizes: Sequence[int]) -> _Geometry:
     kernel = [int(size) for size in n.get("kernel_shape")]
     spans, strides, dilations, padding = spatial_padding(n.attributes, sizes, kernel)
-    counts, ends = [], []
+    ends = []
     for size, span, step, (low, high) in zip(sizes, spans, strides, padding, strict=True):
         rest = size + low + high - span
         count = (-(-rest // step) if n.get("ceil_mode", 0) else rest // step) + 1
         if n.get("ceil_mode", 0) and (count - 1) * step >= size + low:
             count -= 1  # The window would be in the padding only.
-        counts.append(count)
         ends.append((count - 1) * step + span - size - low)
-    return _Geometry(kernel, strides, dilations, padding, ends, counts)
+    return _Geometry(kernel, strides, dilations, padding, ends)
 
 
 def _full(values: Sequence[int]) -> tuple[int, ...]:
@@ -64,101 +59,24 @@ def _full(values: Sequence[int]) -> tuple[int, ...]:
 
 
 def _windowed(s: Scope, a: Array, g: _Geometry, word: str) -> Array:
-    """Return the sums or extremes of windows, of pairs of dimensions one after another."""
-    if any(gap != 1 for gap in g.dilations) or len(g.kernel) <= 2 or not is_float(a.dtype):
-        padding = [(0, 0), (0, 0), *zip((low for low, _ in g.padding), g.ends, strict=True)]
-        ones = (1,) * a.rank
-        return windows.windowed(
-            s, a, _full(g.kernel), _full(g.strides), padding, ones, _full(g.dilations), word
-        )
-    for first in range(0, len(g.kernel), 2):
-        axes = range(first, min(first + 2, len(g.kernel)))
-        kernel, strides = [1] * len(g.kernel), [1] * len(g.kernel)
-        padding = [(0, 0)] * a.rank
-        for k in axes:
-            kernel[k], strides[k] = g.kernel[k], g.strides[k]
-            padding[2 + k] = (g.padding[k][0], g.ends[k])
-        ones = (1,) * a.rank
-        a = windows.windowed(s, a, _full(kernel), _full(strides), padding, ones, ones, word)
-    return a
-
-
-# -- averages ------------------------------------------------------------------------------------
+    """Return the sums or extremes of windows."""
+    padding = [(0, 0), (0, 0), *zip((low for low, _ in g.padding), g.ends, strict=True)]
+    strides, ones = _full(g.strides), (1,) * a.rank
+    return windows.windowed(s, a, _full(g.kernel), strides, padding, ones, _full(g.dilations), word)
 
 
 def _average(n: Node) -> Array:
     s, a = n.scope, n.array(0)
     g = _geometry(n, a.shape[2:])
-    counts_padding = bool(n.get("count_include_pad", 0))
     if not is_float(a.dtype):
         raise NotLowered(f"TOSA does not average {a.dtype} without a scale")
-    if all(gap == 1 for gap in g.dilations) and all(size <= _MOST for size in g.kernel):
-        made = _by_operators(s, a, g, counts_padding)
-        if made is not None:
-            return made
-    made = _windowed(s, a, g, "add")
-    return s.mul(made, constant(_shares(g, a.shape[2:], counts_padding).astype(a.dtype)))
-
-
-def _shares(g: _Geometry, sizes: Sequence[int], counts_padding: bool) -> Any:
-    """Return the reciprocal of the number of elements of each window."""
-    made = np.ones((1, 1), np.float64)
-    for k, size in enumerate(sizes):
-        low, high = g.padding[k]
-        line = np.zeros(g.counts[k])
-        for index in range(g.counts[k]):
-            places = index * g.strides[k] - low + np.arange(g.kernel[k]) * g.dilations[k]
-            first, last = (-low, size + high) if counts_padding else (0, size)
-            line[index] = np.count_nonzero((places >= first) & (places < last))
-        made = made[..., None] / line
-    return made
-
-
-def _by_operators(s: Scope, a: Array, g: _Geometry, counts_padding: bool) -> Array | None:
-    """AVG_POOL2D of one or two dimensions at a time, which does not count its padding."""
-    for k, (low, high) in enumerate(g.padding):
-        if counts_padding and g.ends[k] > high and (low or high or g.ends[k] > 0):
-            if low or high:
-                return None  # The last window counts some of what it has beyond the array.
-        if not counts_padding and (low >= g.kernel[k] or g.ends[k] >= g.kernel[k]):
-            return None
-    first, last = [0] * a.rank, [0] * a.rank
-    inside = [(low_k, end) for (low_k, _), end in zip(g.padding, g.ends, strict=True)]
-    for k, (before, after) in enumerate(inside):
-        is_added = counts_padding and any(g.padding[k])
-        first[2 + k] = before if is_added else 0
-        last[2 + k] = after if is_added or after < 0 else 0
-        inside[k] = (0, 0) if is_added else (before, max(after, 0))
-    a = layout.pad(s, a, first, last, constant(np.zeros((), a.dtype)))
-    count = len(g.kernel)
-    for start in range(0, count, 2):
-        axes = list(range(start, min(start + 2, count)))
-        if all(g.kernel[k] == g.strides[k] == 1 and inside[k] == (0, 0) for k in axes):
-            continue
-        a = _averaged(s, a, axes, g, inside)
-    return a
-
-
-def _averaged(
-    s: Scope, a: Array, axes: list[int], g: _Geometry, inside: Sequence[tuple[int, int]]
-) -> Array:
-    """AVG_POOL2D of one or two spatial dimensions; the others are part of the batch."""
-    spatial = [2 + k for k in axes]
-    others = [k for k in range(2, a.rank) if k not in spatial]
-    order = [0, *others, *spatial, 1]
-    moved = layout.transpose(s, a, order)
-    batch = math.prod(a.shape[k] for k in (0, *others))
-    missing = 2 - len(axes)
-    sizes = [1] * missing + [a.shape[k] for k in spatial]
-    flat = layout.reshape(s, moved, (batch, *sizes, a.shape[1]))
-    attributes: dict[str, Any] = {
-        "kernel": [1] * missing + [g.kernel[k] for k in axes],
-        "stride": [1] * missing + [g.strides[k] for k in axes],
-        "pad": [0, 0] * missing + [n for k in axes for n in inside[k]],
-    }
-    made = s.apply("avg_pool2d", [flat], a.dtype, **attributes, acc_type="fp32")
-    shape = [*(a.shape[k] for k in (0, *others)), *made.shape[1 + missing : 3], a.shape[1]]
-    return layout.transpose(s, layout.reshape(s, made, shape), np.argsort(order).tolist())
+    zeros, padding = [(0, 0), (0, 0)], [(0, 0), (0, 0)]
+    for (low, high), end in zip(g.padding, g.ends, strict=True):
+        counts = bool(n.get("count_include_pad", 0))
+        zeros.append((low, min(high, end)) if counts else (0, min(end, 0)))
+        padding.append((0, max(end - high, 0)) if counts else (low, max(end, 0)))
+    dilations = _full(g.dilations)
+    return windows.averaged(s, a, _full(g.kernel), _full(g.strides), zeros, padding, dilations)
 
 
 # -- extremes ------------------------------------------------------------------------------------
