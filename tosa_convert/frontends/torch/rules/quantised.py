@@ -68,6 +68,8 @@ def _dequantize_channels(
 def _dequantized(n: Node, a: Array, scale: Any, zero_point: Any, axis: int | None) -> Array:
     zero = None if zero_point is None else _of_axis(n, zero_point, a.rank, axis)
     factor = n.convert(_of_axis(n, scale, a.rank, axis), FLOAT32)
+    if a.is_constant:  # Weights stay integers.
+        a = n.scope.array(n.scope.whole(a), a.dtype)
     return n.convert(dequantized(n.scope, a, factor, zero), n.dtype)
 
 
