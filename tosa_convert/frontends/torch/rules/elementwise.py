@@ -89,7 +89,10 @@ def _magnitude(n: Node, a: Array) -> Array:
 
 
 def _sign(n: Node, a: Array) -> Array:
-    return a if a.dtype == BOOL else arithmetic.sign(n.scope, a)
+    s = n.scope
+    if is_float(a.dtype):  # That of NaN is 0.
+        return s.select(s.greater(a, 0), 1, s.select(s.greater(0, a), -1, 0, a.dtype))
+    return a if a.dtype == BOOL else arithmetic.sign(s, a)
 
 
 def _power(n: Node, a: Any, b: Any) -> Array:
