@@ -123,7 +123,7 @@ def describe(seconds: float) -> str:
 
 
 def markdown(found: Sequence[Measured]) -> str:
-    """Return the table of docs/performance.md."""
+    """Return a table with a row for each case."""
     lines = ["| operator | elements | reference model | ours | ratio |", "|---|---|---|---|---|"]
     for one in found:
         times = f"{describe(one.model)} | {describe(one.ours)}"

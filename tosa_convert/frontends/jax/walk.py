@@ -97,7 +97,9 @@ class Walk:
             if any(item.parts for item in inputs) or any(
                 is_complex(aval.dtype) for aval in results
             ):
-                return lower_complex(self.run, scope, equation, inputs)
+                row = ROWS.get(name)
+                step = self.step(scope, equation, inputs)
+                return lower_complex(name, step, None if row is None else row.rule)
             folded = _folded(equation, inputs) if _is_folded(equation, inputs) else None
             return folded or self.lowered(scope, equation, inputs)
         except NotLowered as problem:
@@ -116,7 +118,17 @@ class Walk:
             raise NotLowered(reason, advice)
         for aval in avals:
             carrier(aval.dtype)
-        step = Step(
+        made = row.rule(self.step(scope, equation, inputs))
+        results = [made] if isinstance(made, Array) else list(made)
+        for result, aval in zip(results, avals, strict=True):
+            assert (result.shape, result.dtype) == (tuple(aval.shape), aval.dtype), (name, result)
+            result.limits = limits_of_result(name, equation.params, inputs, aval) or result.limits
+        return results
+
+    def step(self, scope: Scope, equation: Any, inputs: Sequence[Array]) -> Step:
+        """Return an equation as its rule takes it."""
+        avals = [item.aval for item in equation.outvars]
+        return Step(
             scope,
             inputs,
             equation.params,
@@ -124,12 +136,6 @@ class Walk:
             [np.dtype(aval.dtype) for aval in avals],
             self.run,
         )
-        made = row.rule(step)
-        results = [made] if isinstance(made, Array) else list(made)
-        for result, aval in zip(results, avals, strict=True):
-            assert (result.shape, result.dtype) == (tuple(aval.shape), aval.dtype), (name, result)
-            result.limits = limits_of_result(name, equation.params, inputs, aval) or result.limits
-        return results
 
     def refuse(self, what: str, problem: NotLowered) -> None:
         """Note an argument or result that TOSA cannot have."""

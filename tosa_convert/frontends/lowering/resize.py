@@ -24,7 +24,7 @@ _RESIZED: Final = ("int8", "float16", "bfloat16", "float32")
 
 
 def selected(s: Scope, a: Array, indices: Mapping[int, Matrix]) -> Array:
-    """Select elements along axes: by RESIZE or TILE where each is repeated equally often, or by GATHER.
+    """Select elements along axes: by RESIZE of an image, else by TILE if each is repeated, or GATHER.
 
     indices: axis -> the indices of the elements that stay.
     """
@@ -33,26 +33,65 @@ def selected(s: Scope, a: Array, indices: Mapping[int, Matrix]) -> Array:
         for axis, index in indices.items()
         if not np.array_equal(index, np.arange(a.shape[axis]))
     }
+    if changed and _is_image(a, changed):
+        sizes = {axis: a.shape[axis] for axis in _HEIGHT_AND_WIDTH}
+        axes = [nearest(n, changed.get(axis, np.arange(n))) for axis, n in sizes.items()]
+        found = [axis for axis in axes if axis is not None]
+        if len(found) == len(axes):
+            held = s.viewed(a, carrier(a.dtype))
+            return s.viewed(resized(s, held, found, "NEAREST"), a.dtype)
     times = {axis: _times(index, a.shape[axis]) for axis, index in changed.items()}
     repeated = {axis: count for axis, count in times.items() if count}
-    if repeated and set(repeated) == set(changed) and _is_image(a, changed):
-        sizes = [(a.shape[axis], times.get(axis, 1)) for axis in _HEIGHT_AND_WIDTH]
-        axes = [ResizeAxis.between(n, n * k, *half_pixel(k)) for n, k in sizes]
-        if all(axis.is_allowed() for axis in axes):
-            held = s.viewed(a, carrier(a.dtype))
-            return s.viewed(resized(s, held, axes, "NEAREST"), a.dtype)
-    if a.rank + len(repeated) <= _MOST_DIMENSIONS:
-        a = _repeated(s, a, repeated) if repeated else a
+    if repeated and a.rank + len(repeated) <= _MOST_DIMENSIONS:
+        a = _repeated(s, a, repeated)
         changed = {axis: index for axis, index in changed.items() if axis not in repeated}
-    for axis, index in changed.items():
-        a = _gathered(s, a, axis, index)
+    for group in _neighbours(changed):
+        a = _gathered(s, a, group, changed)
     return a
+
+
+def _neighbours(axes: Iterable[int]) -> list[list[int]]:
+    """Return axes in groups that follow one another."""
+    groups: list[list[int]] = []
+    for axis in sorted(axes):
+        if groups and groups[-1][-1] == axis - 1:
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+    return groups
 
 
 def _is_image(a: Array, axes: Iterable[int]) -> bool:
     """Return whether RESIZE takes an array and changes these axes of it."""
     is_changed = a.rank == 4 and set(axes) <= set(_HEIGHT_AND_WIDTH)
     return is_changed and a.data is None and str(carrier(a.dtype)) in _RESIZED
+
+
+def nearest(size: int, indices: Matrix) -> ResizeAxis | None:
+    """Return the numbers of a RESIZE to nearest neighbours that selects these indices, or None.
+
+    Example:
+        >>> nearest(2, np.array([0, 0, 0, 1, 1, 1]))
+        ResizeAxis(numerator=3, denominator=1, offset=-1, border=1)
+    """
+    wanted = len(indices)
+    for made, given in ((wanted, size), (wanted - 1, size - 1)):
+        if made < 1 or given < 1:
+            continue
+        shared = math.gcd(made, given)
+        numerator, denominator = 4 * made // shared, 4 * given // shared
+        # Pixels' centres, or first pixels, or all rounded down or up; ties up, then down.
+        half = numerator // 2
+        starts = denominator // 2 - half, 0, -half, half - 1
+        for offset in (start - less for start in starts for less in (0, 1)):
+            positions = denominator * np.arange(wanted) + offset
+            found = np.clip((2 * positions + numerator) // (2 * numerator), 0, size - 1)
+            factor = math.gcd(numerator, denominator, offset)
+            numbers = (n // factor for n in (numerator, denominator, offset))
+            axis = ResizeAxis.between(size, wanted, *numbers)
+            if np.array_equal(found, indices) and axis.is_allowed():
+                return axis
+    return None
 
 
 def _times(indices: Matrix, size: int) -> int:
@@ -74,22 +113,39 @@ def _repeated(s: Scope, a: Array, times: Mapping[int, int]) -> Array:
     return layout.reshape(s, spread, sizes)
 
 
-def _gathered(s: Scope, a: Array, axis: int, indices: Matrix) -> Array:
-    """Take elements by known indices along one axis."""
+def _gathered(s: Scope, a: Array, axes: Sequence[int], indices: Mapping[int, Matrix]) -> Array:
+    """Take elements by known indices along axes that follow one another."""
+    first, last = axes[0], axes[-1]
+    if a.data is not None or all(_step(indices[axis]) for axis in axes):
+        for axis in axes:
+            a = _taken(s, a, axis, indices[axis])
+        return a
+    before, sizes, after = a.shape[:first], a.shape[first : last + 1], a.shape[last + 1 :]
+    outer, count, inner = math.prod(before), math.prod(sizes), math.prod(after)
+    held = [indices[axis] for axis in axes]
+    places = np.ravel_multi_index(np.meshgrid(*held, indexing="ij"), sizes).reshape(1, -1)
+    rows = np.ascontiguousarray(np.broadcast_to(places.astype(np.int32), (outer, places.size)))
+    table = layout.reshape(s, a, (outer, count, inner))
+    made = rows_of_batches(s, table, constant(rows))
+    return layout.reshape(s, made, (*before, *map(len, held), *after))
+
+
+def _step(indices: Matrix) -> int:
+    """Return the distance of indices that are equally far apart; else 0."""
     steps = np.diff(indices)
-    if len(indices) == 1 or (steps[0] > 0 and (steps == steps[0]).all()):
-        step = int(steps[0]) if len(indices) > 1 else 1
-        return layout.part(s, a, axis, int(indices[0]), int(indices[-1]) + 1, step)
-    if a.data is not None:
-        held = a.data if a.stored[axis] == 1 else a.data.take(indices, axis)
-        shape = [len(indices) if k == axis else n for k, n in enumerate(a.shape)]
-        return Array(a.dtype, tuple(shape), held)
-    before, after = a.shape[:axis], a.shape[axis + 1 :]
-    outer, inner = math.prod(before), math.prod(after)
-    table = layout.reshape(s, a, (outer, a.shape[axis], inner))
-    places = np.broadcast_to(indices.astype(np.int32), (outer, len(indices)))
-    made = rows_of_batches(s, table, constant(np.ascontiguousarray(places)))
-    return layout.reshape(s, made, (*before, len(indices), *after))
+    if not steps.size:
+        return 1
+    return int(steps[0]) if steps[0] > 0 and (steps == steps[0]).all() else 0
+
+
+def _taken(s: Scope, a: Array, axis: int, indices: Matrix) -> Array:
+    """Take elements of a constant, or those that are equally far apart."""
+    if a.data is None:
+        ends = int(indices[0]), int(indices[-1]) + 1
+        return layout.part(s, a, axis, *ends, _step(indices))
+    held = a.data if a.stored[axis] == 1 else a.data.take(indices, axis)
+    shape = [len(indices) if k == axis else n for k, n in enumerate(a.shape)]
+    return Array(a.dtype, tuple(shape), held)
 
 
 def resized(s: Scope, a: Array, axes: Sequence[ResizeAxis], mode: str) -> Array:
