@@ -117,16 +117,11 @@ def _sized(x: Any) -> Any:
     return torch.zeros(max(x[x > 0].shape[0], 3))
 
 
-def _branch(x: Any) -> Any:
-    return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
-
-
 @pytest.mark.parametrize(
     ("function", "text"),
     [
         (_masked, "aten.index.Tensor has no lowering to TOSA: the size of its result"),
         (_sized, "aten.index.Tensor has no lowering to TOSA: the size of its result"),
-        (_branch, "torch.cond has no lowering to TOSA: torch-mlir has no control flow"),
     ],
 )
 def test_what_depends_on_the_data_is_refused_by_name_and_line(function: Any, text: str) -> None:

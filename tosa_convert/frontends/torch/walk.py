@@ -25,6 +25,7 @@ from tosa_convert.frontends.lowering.scope import (
     whole_data,
 )
 from tosa_convert.frontends.process.request import CutOperator, Operand
+from tosa_convert.frontends.torch.facts import CHECKS
 from tosa_convert.frontends.torch.rules.node import Node, array_of, kind_of
 from tosa_convert.frontends.torch.signature import HELD, held_tensor
 from tosa_convert.frontends.torch.table import MOVES, name_of, rule_of
@@ -148,7 +149,7 @@ class Walk:
         )
         if node.target is operator.getitem:
             return args[0][args[1]]
-        if node.target in _CHECKS:
+        if name_of(node.target)[0] in (*CHECKS, "_assert_tensor_metadata"):
             return None
         raw = [one.meta.get("val") if isinstance(one, torch.fx.Node) else one for one in node.args]
         value = node.meta.get("val")
@@ -356,14 +357,6 @@ def _arguments(node: Any) -> list[Any]:
     rows = node.target._schema.arguments
     given = dict(zip((row.name for row in rows), node.args, strict=False)) | dict(node.kwargs)
     return [given.get(row.name, row.default_value) for row in rows]
-
-
-#: Operators that check what torch knows already.
-_CHECKS: Final = frozenset(
-    getattr(torch.ops.aten, name).default
-    for name in ("_assert_tensor_metadata", "sym_constrain_range", "sym_constrain_range_for_size")
-    if hasattr(torch.ops.aten, name)
-)
 
 
 def _tensor(value: Any, dtype: Any, is_stored: bool) -> Any:
