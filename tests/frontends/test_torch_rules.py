@@ -17,7 +17,7 @@ _F: Final[Any] = torch.nn.functional
 _ENDS: Final = (0.0, -0.0, 1.0, 2.5, -3.0, float("inf"), float("-inf"), float("nan"), 1e-30)
 
 
-class Program(torch.nn.Module):  # type: ignore[misc]
+class Program(torch.nn.Module):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
         self.function = function

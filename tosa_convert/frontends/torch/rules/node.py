@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import ml_dtypes
 import numpy as np
 import torch
 
@@ -24,21 +23,15 @@ from tosa_convert.frontends.lowering.scope import (
 from tosa_convert.records import dataclass
 
 INT64: Final = np.dtype(np.int64)
-#: Types of torch without a namesake in numpy.
-_EXTENDED: Final = {
-    torch.bfloat16: ml_dtypes.bfloat16,
-    torch.float8_e4m3fn: ml_dtypes.float8_e4m3fn,
-    torch.float8_e5m2: ml_dtypes.float8_e5m2,
-}
-_FP8: Final = tuple(map(np.dtype, (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)))
+#: Types of torch that its tensors do not have as arrays of numpy; ml_dtypes gives numpy their names.
+_EXTENDED: Final = (torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2)
+_FP8: Final = (np.dtype("float8_e4m3fn"), np.dtype("float8_e5m2"))
 #: Whether this torch makes the largest E4M3 of what does not fit; others make NaN.
 _SATURATES: Final = bool(torch.tensor(1e3).to(torch.float8_e4m3fn).to(torch.float32) == 448)
 
 
 def kind_of(dtype: Any) -> np.dtype[Any]:
     """Return the numpy type of a type of torch."""
-    if dtype in _EXTENDED:
-        return np.dtype(_EXTENDED[dtype])
     name = str(dtype).removeprefix("torch.")
     try:
         return np.dtype(name)
