@@ -26,6 +26,7 @@ from tosa_convert.frontends.onnx.few_bits import hold_in_bytes
 from tosa_convert.frontends.onnx.fold import fold_with_onnxruntime
 from tosa_convert.frontends.onnx.import_model import import_model
 from tosa_convert.frontends.onnx.program import lower_graph
+from tosa_convert.frontends.onnx.rules.few_bits import held_in_bytes
 from tosa_convert.frontends.onnx.shapes import doubtful_nodes, infer
 from tosa_convert.frontends.onnx.versions import OPSET, newer
 from tosa_convert.frontends.onnx.weights import Weights, load
@@ -75,7 +76,7 @@ def lower(request: Request, folder: Path) -> Interface:
     if constants := request.options.get(CONSTANTS):
         make_constants(model, Path(constants))
     inputs, outputs = signature(model)
-    remarks = hold_in_bytes(model)
+    remarks = held_in_bytes(model)
     remarks += [
         f"{node.name} ({node.op_type}) has the size that onnxruntime computes, not what ONNX infers"
         for node in doubtful_nodes(infer(model))
@@ -89,6 +90,7 @@ def lower(request: Request, folder: Path) -> Interface:
             save(found.graph, folder / PROGRAM_FILE, "mlirbc")
             return Interface(inputs=inputs, outputs=outputs, remarks=remarks)
         log.debug("by way of torch-mlir: %s", found.problems)
+    hold_in_bytes(model)
     cutter = Cutter() if request.partial else None
     try:
         module = lower_model(model, weights, folder, cutter=cutter)
