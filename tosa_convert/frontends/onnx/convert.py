@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import logging
 import math
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -21,6 +20,7 @@ from torch_mlir.extras import onnx_importer
 
 from tosa_convert.errors import TosaConvertError, fail
 from tosa_convert.formats.write import save
+from tosa_convert.frontends.onnx.cut import cutter_of
 from tosa_convert.frontends.onnx.decompose import decompose, decompose_first, opset_of
 from tosa_convert.frontends.onnx.few_bits import hold_in_bytes
 from tosa_convert.frontends.onnx.fold import fold_with_onnxruntime
@@ -57,8 +57,6 @@ _CONSTANTS_ALONE: Final = 4
 #: The greatest numbers of the types of CLAMP.
 _GREATEST: Final = {"f32": 3.4028234663852886e38, "f16": 65504.0, "bf16": 3.3895313892515355e38}
 log: Final = logging.getLogger(__name__)
-#: Whether models are lowered by the walk where it has all of their operators.
-_IS_DIRECT: Final = bool(os.environ.get("TOSA_CONVERT_ONNX_WALK"))
 _TO_BACKEND: Final = "builtin.module(torch-onnx-to-torch-backend-pipeline)"
 
 
@@ -83,12 +81,15 @@ def lower(request: Request, folder: Path) -> Interface:
     if request.input_shapes:
         set_shapes(model, request.input_shapes)
     _name_operators(model)
-    if _IS_DIRECT and not request.partial:
-        found = lower_graph(model, weights, request.narrow)
-        if found.graph is not None:
-            save(found.graph, folder / PROGRAM_FILE, "mlirbc")
-            return Interface(inputs=inputs, outputs=outputs, remarks=remarks)
-        log.debug("by way of torch-mlir: %s", found.problems)
+    cut = cutter_of(infer(model)) if request.partial else None
+    found = lower_graph(model, weights, request.narrow, cut)
+    if found.graph is not None:
+        save(found.graph, folder / PROGRAM_FILE, "mlirbc")
+        interface = Interface(inputs=inputs, outputs=outputs, remarks=remarks)
+        if cut is not None:
+            cut.add_to(interface)
+        return interface
+    log.debug("by way of torch-mlir: %s", found.problems)
     cutter = Cutter() if request.partial else None
     try:
         module = lower_model(model, weights, folder, cutter=cutter)
@@ -119,9 +120,9 @@ def checked(source: Path, shown: str) -> tuple[Any, Weights]:
     except DecodeError as error:
         message = f"the ONNX model is damaged: {error}"
         raise fail("unrecognised-input", shown, message) from None
-    _settle(model)
     if not model.HasField("graph"):
         raise fail("unrecognised-input", shown, "the ONNX model is damaged: it has no graph")
+    _settle(model)
     known = onnx.defs.onnx_opset_version()
     if not 0 < opset_of(model) <= known:
         message = f"the model has operators of opset {opset_of(model)}, expected 1 to {known}"

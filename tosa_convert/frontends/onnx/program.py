@@ -17,6 +17,7 @@ from tosa_convert.frontends.lowering.scope import (
     carrier,
     refuse_empty,
 )
+from tosa_convert.frontends.onnx.cut import Cutter
 from tosa_convert.frontends.onnx.node import Item, Stop
 from tosa_convert.frontends.onnx.walk import Problem, Walk
 from tosa_convert.frontends.onnx.weights import Weights
@@ -36,13 +37,19 @@ class Lowered:
     problems: Sequence[Problem]
 
 
-def lower_graph(model: Any, weights: Weights, narrow: Collection[str] = ()) -> Lowered:
-    """Lower a model. narrow: element types that become those of 32 bits when the program is read."""
+def lower_graph(
+    model: Any, weights: Weights, narrow: Collection[str] = (), cutter: Cutter | None = None
+) -> Lowered:
+    """Lower a model.
+
+    narrow: element types that become those of 32 bits when the program is read.
+    cutter: takes nodes that do not lower out of the program.
+    """
     builder = Builder("main")
     scope = Scope(builder, "i64" in narrow)
     opsets = {row.domain: row.version for row in model.opset_import}
     reals = np.float32 if "f64" in narrow else np.float64
-    walk = Walk(weights, opsets, model.functions, reals)
+    walk = Walk(weights, opsets, model.functions, reals, cutter)
     graph = model.graph
     given: list[Item] = []
     for info in graph.input:
@@ -50,6 +57,8 @@ def lower_graph(model: Any, weights: Weights, narrow: Collection[str] = ()) -> L
             given.append(_argument(scope, walk, info))
         except NotLowered as problem:
             walk.problems.append(Problem("an input", info.name, problem.reason, problem.advice))
+    if not graph.output:
+        walk.problems.append(Problem("the model", "", "it returns nothing"))
     if walk.problems:
         return Lowered(None, walk.problems)
     try:
@@ -63,7 +72,12 @@ def lower_graph(model: Any, weights: Weights, narrow: Collection[str] = ()) -> L
     if walk.problems:
         return Lowered(None, walk.problems)
     try:
-        builder.output(*(scope.whole(item) for item in results if isinstance(item, Array)))
+        values = [scope.whole(item) for item in results if isinstance(item, Array)]
+        if cutter is not None:
+            values = cutter.results(scope, values, len(graph.input))
+            builder.output(*values)
+            return Lowered(with_own_outputs(builder.graph()), [])
+        builder.output(*values)
     except NotLowered as problem:
         return Lowered(None, [Problem("a result", "", problem.reason, problem.advice)])
     names = [info.name for info in graph.input], [info.name for info in graph.output]

@@ -22,6 +22,7 @@ from tosa_convert.frontends.lowering.scope import (
     Scope,
     whole_data,
 )
+from tosa_convert.frontends.onnx.cut import Cutter
 from tosa_convert.frontends.onnx.node import (
     ByDefinition,
     Item,
@@ -34,7 +35,9 @@ from tosa_convert.frontends.onnx.node import (
 )
 from tosa_convert.frontends.onnx.table import MICROSOFT, OWN, RULES
 from tosa_convert.frontends.onnx.weights import Weights
-from tosa_convert.records import dataclass
+from tosa_convert.frontends.process.request import CutOperator
+from tosa_convert.frontends.unlowered import advice
+from tosa_convert.records import dataclass, replace
 
 #: The sets of operators that ONNX itself defines.
 DOMAINS: Final = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training")
@@ -47,6 +50,8 @@ _NOT_COMPUTED: Final = frozenset(
         *("Multinomial", "Dropout", "If", "Loop", "Scan", "SequenceMap"),
     )
 )
+#: Why a node stays whose rule failed: it takes what ONNX defines for granted.
+_OTHER_FORM: Final = "it does not have the operands, shapes or attributes that ONNX defines"
 _UNKNOWN: Final = "ONNX does not define it"
 
 
@@ -65,7 +70,8 @@ class Walk:
 
     opsets: the version of each set of operators.
     functions: those of the model, by domain and name.
-    reals: the element type of which FP64 becomes.
+    reals: the element type that FP64 becomes.
+    cutter: takes nodes of the main graph that do not lower out of it.
     """
 
     def __init__(
@@ -74,13 +80,16 @@ class Walk:
         opsets: Mapping[str, int],
         functions: Iterable[Any] = (),
         reals: Any = np.float64,
+        cutter: Cutter | None = None,
     ) -> None:
         self.weights = weights
         self.opsets = {"" if domain == "ai.onnx" else domain: n for domain, n in opsets.items()}
         self.functions = {(f.domain, f.name): f for f in functions}
         self.reals = np.dtype(reals)
+        self.cutter = cutter
         self.problems: list[Problem] = []
         self._place = ""
+        self._depth = -1
 
     # -- graphs ----------------------------------------------------------------------------------
 
@@ -93,7 +102,11 @@ class Walk:
             names[tensor.name] = self.constant(tensor)
         for info, item in zip(graph.input, given, strict=False):
             names[info.name] = item
-        self.nodes(scope, _needed(graph.node, [info.name for info in graph.output]), names)
+        self._depth += 1
+        try:
+            self.nodes(scope, _needed(graph.node, [info.name for info in graph.output]), names)
+        finally:
+            self._depth -= 1
         return [self.read(names, info.name) for info in graph.output]
 
     def read(self, names: Names, name: str) -> Item:
@@ -116,17 +129,39 @@ class Walk:
             except Stop:
                 continue
             except NotLowered as problem:
-                self._report(node, problem.reason, problem.advice)
+                found = self._left(scope, node, given, problem.reason, problem.advice)
             except TosaConvertError as error:
-                self._report(node, error.findings[0].message, error.findings[0].hint)
-            else:
-                made = zip(node.output, found, strict=False)
-                names.update((name, item) for name, item in made if name)
+                first = error.findings[0]
+                found = self._left(scope, node, given, first.message, first.hint)
+            except (LookupError, ValueError, TypeError, ArithmeticError, AssertionError):
+                found = self._left(scope, node, given, _OTHER_FORM, "")
+            made = zip(node.output, found, strict=False)
+            names.update((name, item) for name, item in made if name)
         self._place = place
 
-    def _report(self, node: Any, reason: str, advice: str) -> None:
+    def _left(
+        self, scope: Scope, node: Any, given: Sequence[Item | None], reason: str, hint: str
+    ) -> Sequence[Item]:
+        """Note a node that does not lower, or cut it out; return stand-ins for its results."""
         domain = "onnx" if node.domain in DOMAINS else node.domain
-        self.problems.append(Problem(f"{domain}.{node.op_type}", self._place, reason, advice))
+        problem = Problem(f"{domain}.{node.op_type}", self._place, reason, hint)
+        if self.cutter is not None and self._depth == 0:
+            try:
+                results = tuple(range(sum(map(bool, node.output))))
+                row = CutOperator(
+                    operator=problem.operator,
+                    where=problem.where,
+                    results=results,
+                    attributes=_shown(node),
+                    reason=reason,
+                    hint=hint or advice("onnx", problem.operator),
+                )
+                made = iter(self.cutter.cut(scope, node, given, row))
+                return [next(made) if name else Maybe(None) for name in node.output]
+            except NotLowered as other:
+                problem = replace(problem, reason=f"{reason}; it cannot be cut out: {other.reason}")
+        self.problems.append(problem)
+        return []
 
     # -- nodes -----------------------------------------------------------------------------------
 
@@ -180,6 +215,7 @@ class Walk:
         given: Sequence[Item | None],
     ) -> list[Item]:
         """Return the results of a function's body for a node that calls it."""
+        self._depth += 1
         values = {row.name: helper.get_attribute_value(row) for row in function.attribute_proto}
         values.update(attributes)
         names: Names = {
@@ -201,6 +237,7 @@ class Walk:
             self.nodes(scope, [_bound(one, values, absent) for one in needed], names)
         finally:
             self.opsets, self._place = opsets, place
+            self._depth -= 1
         found: list[Item] = []
         for inner in function.output[: len(node.output)]:
             found.append(self.read(names, inner) if inner in wanted else Maybe(None))
@@ -295,6 +332,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], bytes):
         return [_plain(one) for one in value]
     return value
+
+
+def _shown(node: Any) -> dict[str, Any]:
+    """Return the attributes of a node that are numbers, texts, or lists of these."""
+    return {
+        name: value
+        for name, value in _attributes(node).items()
+        if isinstance(value, (int, float, str, list))
+    }
 
 
 @cache

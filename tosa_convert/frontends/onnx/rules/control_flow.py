@@ -133,7 +133,7 @@ def _stacked(s: Scope, row: Sequence[Array], axis: int = 0) -> Array:
 def _while(n: Node, trips: Array | None, condition: Array | None) -> list[Array]:
     """Make a WHILE_LOOP, whose state is the index, the condition, and the values that are carried."""
     s, graph = n.scope, n.get("body")
-    carried = n.arrays[2:] if all(item is not None for item in n.given[2:]) else []
+    carried = [n.array(index) for index in range(2, len(n.given))]
     names = _captured(n, [graph])
     scanned = len(graph.output) - 1 - len(carried)
     known = trips is not None and trips.data is not None

@@ -4,91 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-import numpy as np
-
-from tosa_convert.frontends.lowering import layout, recurrent
-from tosa_convert.frontends.lowering.arithmetic import clamp, divided
+from tosa_convert.frontends.lowering import activations, layout, recurrent
 from tosa_convert.frontends.lowering.recurrent import Activation, Run, States, Weights
-from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope, constant
+from tosa_convert.frontends.lowering.scope import Array, NotLowered, Scope
 from tosa_convert.frontends.onnx.node import Node, Rule
 
 
-def _number(x: Array, value: float) -> Array:
-    return constant(np.full((1,) * x.rank, value, x.dtype))
-
-
-def _operator(name: str) -> Callable[[float, float], Activation]:
-    return lambda alpha, beta: lambda s, x: s.elementwise(name, x)
+def _operator(name: str) -> Activation:
+    return lambda s, x: s.elementwise(name, x)
 
 
 def _affine(alpha: float, beta: float) -> Activation:
     return lambda s, x: s.add(s.mul(x, alpha), beta)
 
 
-def _leaky(alpha: float, beta: float) -> Activation:
-    return lambda s, x: s.select(s.greater_equal(x, 0), x, s.mul(x, alpha))
-
-
-def _thresholded(alpha: float, beta: float) -> Activation:
-    return lambda s, x: s.select(s.greater(x, alpha), x, 0)
-
-
 def _scaled_tanh(alpha: float, beta: float) -> Activation:
     return lambda s, x: s.mul(s.elementwise("tanh", s.mul(x, beta)), alpha)
 
 
-def _hard_sigmoid(alpha: float, beta: float) -> Activation:
-    return lambda s, x: clamp(s, _number(x, 0), s.add(s.mul(x, alpha), beta), _number(x, 1))
+def _of(function: Callable[..., Array], count: int) -> Callable[[float, float], Activation]:
+    """Return what makes an activation of a function and as many numbers."""
+    return lambda *numbers: lambda s, x: function(s, x, *numbers[:count])
 
 
-def _elu(alpha: float, beta: float) -> Activation:
-    def apply(s: Scope, x: Array) -> Array:
-        below = s.mul(s.sub(s.elementwise("exp", s.minimum(x, 0)), 1), alpha)
-        return s.select(s.greater_equal(x, 0), x, below)
-
-    return apply
-
-
-def _softsign(alpha: float, beta: float) -> Activation:
-    return lambda s, x: divided(s, x, s.add(s.elementwise("abs", x), 1))
-
-
-def _softplus(alpha: float, beta: float) -> Activation:
-    """log(1 + exp(x)), which does not overflow: the greater of x and 0, and what is left."""
-
-    def apply(s: Scope, x: Array) -> Array:
-        away = s.elementwise("negate", s.elementwise("abs", x))
-        rest = s.elementwise("log", s.add(s.elementwise("exp", away), 1))
-        return s.add(s.maximum(x, 0), rest)
-
-    return apply
-
-
-def _relu(alpha: float, beta: float) -> Activation:
-    return lambda s, x: clamp(s, _number(x, 0), x, _number(x, np.inf))
-
-
-#: Activation, in small letters -> what makes it of alpha and beta, and their defaults.
-_ACTIVATIONS: Final[dict[str, tuple[Callable[[float, float], Activation], float, float]]] = {
-    "sigmoid": (_operator("sigmoid"), 0, 0),
-    "tanh": (_operator("tanh"), 0, 0),
-    "relu": (_relu, 0, 0),
-    "softsign": (_softsign, 0, 0),
-    "softplus": (_softplus, 0, 0),
-    "affine": (_affine, 1, 0),
-    "leakyrelu": (_leaky, 0.01, 0),
-    "thresholdedrelu": (_thresholded, 1, 0),
-    "scaledtanh": (_scaled_tanh, 1, 1),
-    "hardsigmoid": (_hard_sigmoid, 0.2, 0.5),
-    "elu": (_elu, 1, 0),
+#: Activation, in small letters -> what makes it of alpha and beta, and the defaults of these.
+_ACTIVATIONS: Final[dict[str, tuple[Any, ...]]] = {
+    "sigmoid": (lambda *_: _operator("sigmoid"),),
+    "tanh": (lambda *_: _operator("tanh"),),
+    "relu": (_of(activations.relu, 0),),
+    "softsign": (_of(activations.softsign, 0),),
+    "softplus": (_of(activations.softplus, 0),),
+    "leakyrelu": (_of(activations.leaky_relu, 1), 0.01),
+    "thresholdedrelu": (_of(activations.thresholded_relu, 1), 1.0),
+    "elu": (_of(activations.elu, 1), 1.0),
+    "affine": (_affine, 1.0, 0.0),
+    "scaledtanh": (_scaled_tanh, 1.0, 1.0),
+    "hardsigmoid": (_of(activations.hard_sigmoid, 2), 0.2, 0.5),
 }
-#: Those that take alpha, and of them those that take beta.
-_OF_ALPHA: Final = (
-    *("affine", "leakyrelu", "thresholdedrelu", "scaledtanh", "hardsigmoid", "elu"),
-)
-_OF_BETA: Final = ("affine", "scaledtanh", "hardsigmoid")
 
 
 def _activations(n: Node, names: Sequence[str]) -> list[Activation]:
@@ -99,10 +53,10 @@ def _activations(n: Node, names: Sequence[str]) -> list[Activation]:
         key = name.lower()
         if key not in _ACTIVATIONS:
             raise NotLowered(f"ONNX does not define the activation {name} of it")
-        function, alpha, beta = _ACTIVATIONS[key]
-        alpha = alphas.pop(0) if alphas and key in _OF_ALPHA else alpha
-        beta = betas.pop(0) if betas and key in _OF_BETA else beta
-        found.append(function(alpha, beta))
+        make, *numbers = _ACTIVATIONS[key]
+        for place, given in zip(range(len(numbers)), (alphas, betas), strict=False):
+            numbers[place] = given.pop(0) if given else numbers[place]
+        found.append(make(*(*numbers, 0.0, 0.0)[:2]))
     return found
 
 
