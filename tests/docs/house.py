@@ -70,13 +70,14 @@ ARROWS: dict[str, set[str]] = {
     "frontends.tflite.unlowered": {"frontends", "frontends.tflite.read"},
     "frontends.named": {"errors", "process", "frontends"},
     "frontends.keras": {"errors", "frontends", "frontends.tflite", "frontends.tflite.read"},
-    "frontends.torch": {"errors", "io", "process", "frontends", "frontends.tflite"}
-    | {"formats.weights"},
-    "frontends.onnx": {"errors", "io", "frontends", "frontends.onnx.header", "frontends.torch"},
+    "frontends.torch": {"errors", "io", "process", "graph", "builder", "frontends"}
+    | {"frontends.lowering", "frontends.tflite", "formats.weights", "formats.write"},
+    "frontends.onnx": {"errors", "io", "graph", "rules", "builder", "frontends"}
+    | {"frontends.lowering", "frontends.onnx.header", "frontends.torch", "formats.write"},
     "frontends.onnx.header": {"frontends"},
     "frontends.torch.header": set(),
     # Operations on arrays, lowered for every framework; it imports none.
-    "frontends.lowering": {"builder", "frontends"},
+    "frontends.lowering": {"rules", "builder", "frontends"},
     "frontends.jax": {"errors", "io", "graph", "builder", "rewrites", "frontends"}
     | {"frontends.lowering", "frontends.tflite", "frontends.tflite.read"},
     "frontends.stablehlo": {"errors", "frontends", "frontends.jax", "frontends.lowering"}
@@ -191,10 +192,10 @@ OUTSIDE: dict[str, set[str]] = {
     "qualify": {"numpy", "ml_dtypes", "click", "typing_extensions"},
     "golden.models": {"numpy"},
     "frontends": {"numpy"},
-    "frontends.lowering": {"numpy"},
+    "frontends.lowering": {"numpy", "ml_dtypes"},
     "frontends.named": {"numpy", "torch", "timm", "torchvision", "transformers", "keras"},
     # What runs in the child imports the packages of the frameworks' table.
-    **{part: {"numpy"} | packages for part, packages in _converters().items()},
+    **{part: {"numpy", "ml_dtypes"} | packages for part, packages in _converters().items()},
     "cli": {"numpy", "click"},
     "pytest_plugin": {"numpy", "pytest"},
 }
@@ -219,7 +220,6 @@ OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
         f"frontends.stablehlo.{name}": ({"jaxlib"}, "JAX has no public name for what it calls")
         for name in ("modules", "run_module")
     },
-    "frontends.lowering.scope": ({"ml_dtypes"}, "numpy has bfloat16 from there"),
     "frontends.torch.archive": ({"sympy"}, "torch writes sizes with it, and brings it"),
     "frontends.onnx.convert": ({"google"}, "ONNX brings protobuf, whose errors it raises"),
     "frontends.keras.convert": ({"google"}, "TensorFlow brings protobuf, whose errors it raises"),
