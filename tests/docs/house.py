@@ -73,11 +73,12 @@ ARROWS: dict[str, set[str]] = {
     "frontends.torch": {"errors", "io", "process", "graph", "builder", "frontends"}
     | {"frontends.lowering", "frontends.tflite", "formats.weights", "formats.write"},
     "frontends.onnx": {"errors", "io", "graph", "rules", "builder", "frontends"}
-    | {"frontends.lowering", "frontends.onnx.header", "frontends.torch", "formats.write"},
+    | {"frontends.lowering"}
+    | {"frontends.onnx.header", "frontends.torch", "formats.write"},
     "frontends.onnx.header": {"frontends"},
     "frontends.torch.header": set(),
     # Operations on arrays, lowered for every framework; it imports none.
-    "frontends.lowering": {"rules", "builder", "frontends"},
+    "frontends.lowering": {"builder", "rules", "frontends"},
     "frontends.jax": {"errors", "io", "graph", "builder", "rewrites", "frontends"}
     | {"frontends.lowering", "frontends.tflite", "frontends.tflite.read"},
     "frontends.stablehlo": {"errors", "frontends", "frontends.jax", "frontends.lowering"}
@@ -195,7 +196,7 @@ OUTSIDE: dict[str, set[str]] = {
     "frontends.lowering": {"numpy", "ml_dtypes"},
     "frontends.named": {"numpy", "torch", "timm", "torchvision", "transformers", "keras"},
     # What runs in the child imports the packages of the frameworks' table.
-    **{part: {"numpy", "ml_dtypes"} | packages for part, packages in _converters().items()},
+    **{part: {"numpy"} | packages for part, packages in _converters().items()},
     "cli": {"numpy", "click"},
     "pytest_plugin": {"numpy", "pytest"},
 }
@@ -222,6 +223,10 @@ OUTSIDE_EXCEPTIONS: dict[str, tuple[set[str], str]] = {
     },
     "frontends.torch.archive": ({"sympy"}, "torch writes sizes with it, and brings it"),
     "frontends.onnx.convert": ({"google"}, "ONNX brings protobuf, whose errors it raises"),
+    **{
+        f"frontends.onnx.rules.{name}": ({"ml_dtypes"}, "numpy has the short types from there")
+        for name in ("casts", "elementwise", "few_bits")
+    },
     "frontends.keras.convert": ({"google"}, "TensorFlow brings protobuf, whose errors it raises"),
 }
 

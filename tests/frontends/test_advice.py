@@ -65,8 +65,12 @@ def test_what_a_framework_knows_comes_first() -> None:
 
 
 def test_an_operator_of_a_young_form_is_to_be_exported_in_an_older_one() -> None:
-    onnx_model: Any = pytest.importorskip("tosa_convert.frontends.onnx.convert")
-    older = onnx_model._older_form
+    route: Any = pytest.importorskip("tosa_convert.frontends.onnx.by_torch_mlir")
+
+    def older(opset: int, operator: str) -> str:
+        row = route.Unlowered(operator, "", route.NOT_CONVERTED)
+        return str(route._older_form(opset, [row], operator))
+
     assert "opset 19: export the model with opset 17" in older(19, "onnx.Resize")
     assert older(17, "onnx.Resize") == ""  # That is the older form.
     assert older(21, "onnx.Gelu") == ""  # It has no older form.

@@ -101,18 +101,9 @@ CHANGES = {
         "fix_sizes",
         calling("import keras; made = keras.Model(made.inputs, made.outputs[0] * 2)"),
     ),
-    "onnx: fold": Change(
-        "onnx",
-        onnx,
-        ONNX_CONVERT,
-        "fold_with_onnxruntime",
-        calling(TO_TANH.format("made")),
-    ),
-    "onnx: infer": Change(
-        "onnx", onnx, ONNX_CONVERT, "infer", calling(TO_TANH.format("(made or args[0])"))
-    ),
-    "onnx: decompose": Change(
-        "onnx", onnx, ONNX_CONVERT, "decompose", calling(TO_TANH.format("made[0]"))
+    "onnx: load": Change("onnx", onnx, ONNX_CONVERT, "load", calling(TO_TANH.format("made[0]"))),
+    "onnx: hold in bytes": Change(
+        "onnx", onnx, ONNX_CONVERT, "hold_in_bytes", calling(TO_TANH.format("args[0]"))
     ),
     "torch: decompose": Change(
         "torch torch_mlir",

@@ -131,7 +131,8 @@ def binary() -> Program:
     for operator in ("FLOOR_DIV", "FLOOR_MOD"):
         add(program, operator, [tenths, np.full(120, 0.1, np.float32)])
     add(program, "FLOOR_DIV", [x, y])
-    powers = numbers("float32", (0, -0.0, -2, 2, -2.5, 1, -1, 0.5, -0.5, _INF, -_INF, _NAN, 3, -3))
+    bases = (0, -0.0, -2, 2, -2.5, 1, -1, 0.5, -0.5, _INF, -_INF, _NAN, 3, -3, 8388609)
+    powers = numbers("float32", bases)
     add(program, "POW", list(pairs(powers, powers)))
     add(program, "POW", [powers, program.constant(np.float32(2.5), "float32")])
     integers = [np.array(row, np.int32) for row in ([2, -3, 10, 0, -1, -2, 46340, 1], _EXPONENTS)]
@@ -162,9 +163,9 @@ _EXPONENTS: Final = (10, 3, 9, 0, 101, 31, 2, 2147483647)
 def scaled() -> Program:
     """Quantised operators: halves, the lowest integer, and sums that do not fit."""
     program = Program("scaled", "ends")
-    floats = np.array(
-        [0.125, -0.125, 0.375, -0.375, 0.0625, 40000, -40000, 1e8, -1e8, 7.3, -7.3], np.float32
-    )
+    below = float(np.nextafter(np.float32(0.125), np.float32(0)))
+    halves = [0.125, -0.125, below, -below, 0.375, -0.375, 0.0625]
+    floats = np.array([*halves, 40000, -40000, 1e8, -1e8, 7.3, -7.3], np.float32)
     for dtype in _SCALED:
         info, zero = np.iinfo(dtype), {"int8": -5, "uint8": 122, "int16": 0}[dtype]
         add(program, "QUANTIZE", [floats], dtype, quantized=Quantized((0.25,), zero))
@@ -208,6 +209,77 @@ _RESIZED: Final[tuple[tuple[tuple[int, ...], dict[str, bool]], ...]] = (
     ((2, 5, 5, 2, 9, 9), {"align_corners": True}),
     ((1, 4, 1, 2, 13, 14), {"align_corners": True}),
 )
+
+
+def activated() -> Program:
+    """Bounds of activations inside of the type's range, and functions that TFLite interpolates."""
+    program = Program("activated", "ends")
+    for dtype, code in itertools.product(_SCALED, (1, 2, 3)):
+        info, zero = np.iinfo(dtype), {"int8": -5, "uint8": 122, "int16": 0}[dtype]
+        many = np.random.default_rng(code).integers(info.min, info.max, (2, 4, 6, 2), endpoint=True)
+        array = many.astype(dtype)
+        scale = Quantized((0.0001 if dtype == "int16" else 0.08,), zero)
+        operands = [given(program, array, scale), given(program, array[:, ::-1], scale)]
+        wide = Quantized((0.0004 if dtype == "int16" else 0.05,), zero)
+        for operator in ("ADD", "SUB", *(("MUL",) if dtype != "int16" else ())):
+            add(program, operator, operands, quantized=wide, activation=code)
+        window = {"filter_height": 3, "filter_width": 2, "stride_h": 2, "stride_w": 1, "padding": 1}
+        for operator in ("AVERAGE_POOL_2D", "MAX_POOL_2D"):
+            add(program, operator, operands[:1], "", (2, 1, 5, 2), scale, activation=code, **window)
+        rows = given(program, array.reshape(8, 12), scale)
+        kind = "uint8" if dtype == "uint8" else "int8"
+        weights = program.random(
+            kind, (3, 12), (1, 127), quantized=Quantized((0.01,), 64 * (kind == "uint8"))
+        )
+        add(program, "FULLY_CONNECTED", [rows, weights], "", (8, 3), wide, activation=code)
+    ends = np.linspace(-32768, 32767, 700).round().astype(np.int16)
+    for operator, scale_of in itertools.product(("LOGISTIC", "TANH"), _INTERPOLATED):
+        value = given(program, ends, Quantized((scale_of,)))
+        add(program, operator, [value], quantized=Quantized((2.0**-15,)))
+    return program
+
+
+#: Scales of LOGISTIC and TANH: powers of two and near them, of which two have kernels of their own.
+_INTERPOLATED: Final = (
+    *(2.0**-10, 2.0**-11, 2.0**-12, 2.0**-13, 2.0**-12 * 1.0005, 2.0**-12 * 1.01),
+    *(0.0003, 0.0011, 1e-6, 2e-9, 1.3),
+)
+
+
+def products() -> Program:
+    """Products of matrices in batches of other sizes, and windows, of floats."""
+    program = Program("products", "batches")
+    for (left, right), (adj_x, adj_y) in itertools.product(
+        (((2, 3, 4), (1, 4, 5)), ((1, 2, 3, 4), (3, 1, 4, 5)), ((3, 4), (2, 4, 5))),
+        itertools.product((False, True), repeat=2),
+    ):
+        shape = (*np.broadcast_shapes(left[:-2], right[:-2]), 3, 5)
+        sizes = [
+            (*one[:-2], *one[-2:][:: -1 if is_adjoint else 1])
+            for one, is_adjoint in ((left, adj_x), (right, adj_y))
+        ]
+        for dtype in ("float32", "int8"):
+            values = [program.input(dtype, one) for one in sizes]
+            scale = PLAIN if dtype == "float32" else Quantized((0.1,), 7)
+            add(program, "BATCH_MATMUL", values, dtype, shape, scale, adj_x=adj_x, adj_y=adj_y)
+    for code, padding in itertools.product((0, 1, 2, 3), (0, 1)):
+        sizes_of = (3, 5) if padding == 0 else (2, 4)
+        window: dict[str, Any] = {"filter_height": 3, "filter_width": 2, "stride_h": 2}
+        image = program.input("float32", (1, 6, 5, 2))
+        for operator in ("L2_POOL_2D", "MAX_POOL_2D", "AVERAGE_POOL_2D"):
+            shape = (1, *sizes_of, 2)
+            add(
+                program,
+                operator,
+                [image],
+                "",
+                shape,
+                activation=code,
+                padding=padding,
+                stride_w=1,
+                **window,
+            )
+    return program
 
 
 def absolutes() -> Program:
@@ -288,6 +360,8 @@ FAMILIES: Final[dict[str, tuple[Callable[[], Program], float, str]]] = {
     "unary": (unary, 1e-6, ""),
     "binary": (binary, 1e-5, ""),
     "scaled": (scaled, 0, ""),
+    "activated": (activated, 0, ""),
+    "products": (products, 1e-5, ""),
     "moved": (moved, 0, ""),
     "absolutes": (absolutes, 0, ""),
     "normalized": (normalized, 0, ""),
@@ -374,6 +448,10 @@ def refused() -> Iterator[tuple[str, Program]]:
         add(program, operator, [value, value])
         yield operator, program
     yield "FLOOR_MOD", in_loop("FLOOR_MOD", 1, 1)
+    program = Program("STRIDED_SLICE", "complex64")
+    bounds = [program.constant(row, "int32") for row in ([5], [0], [-1])]
+    add(program, "STRIDED_SLICE", [program.input("complex64", (6,)), *bounds], "", (5,))
+    yield "STRIDED_SLICE", program
     for field in ("dilation_d", "dilation_w", "dilation_h"):
         program = Program("CONV_3D_TRANSPOSE", field)
         shape = (1, 4, 4, 4, 1)
@@ -385,7 +463,7 @@ def refused() -> Iterator[tuple[str, Program]]:
         yield "CONV_3D_TRANSPOSE", program
 
 
-@pytest.mark.parametrize("number", range(10))
+@pytest.mark.parametrize("number", range(11))
 def test_what_is_not_right_is_refused_by_name(number: int, tmp_path: Path) -> None:
     operator, program = next(itertools.islice(refused(), number, None))
     path = tmp_path / "m.tflite"

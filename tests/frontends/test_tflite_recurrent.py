@@ -73,6 +73,26 @@ def test_layer_normalisation_and_clips_of_many_sizes(
             compare(tmp_path, lstm("UNIDIRECTIONAL_SEQUENCE_LSTM", "int8", parts, steps=2), 2)
 
 
+@pytest.mark.parametrize(("dtype", "factors"), [("int8", (300.0, 1e-4)), ("float32", (1e-4,))])
+def test_layer_normalisation_has_a_variance_of_any_size(
+    dtype: str, factors: tuple[float, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of gates that are all at their ends, and of gates that are all nearly 0."""
+    monkeypatch.setattr("frontends.tflite_operators.cells.CELL", 8)
+    programs = []
+    for factor in factors:
+        program = lstm("UNIDIRECTIONAL_SEQUENCE_LSTM", dtype, ("norm",), steps=2, name=f"{factor}")
+        for place in range(1, 9):
+            number = program.rows[0].inputs[place]
+            row = program.tensors[number]
+            assert row.data is not None
+            data = row.data if row.scales else row.data * np.float32(factor)
+            scales = tuple(scale * factor for scale in row.scales)
+            program.tensors[number] = replace(row, data=data, scales=scales)
+        programs.append(program)
+    compare(tmp_path, merged(programs), 2)
+
+
 @pytest.mark.parametrize("gate", ["i", "c"])
 def test_the_functions_of_gates_are_those_of_tflite_for_every_input(
     tmp_path: Path, gate: str

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,13 @@ import numpy.typing as npt
 import pytest
 from frontends.lowered_tflite import NEEDS_TFLITE, lowered
 from frontends.tflite_models import OperatorRow, Subgraph, TensorRow, model
-from frontends.tflite_schema import ACTIVATIONS
+from frontends.tflite_schema import ACTIVATIONS, ELEMENT_TYPES
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
+from tosa_convert.frontends.process.request import Request
+from tosa_convert.frontends.tflite.read import read_tflite
+from tosa_convert.io.flatbuffer_tables import FlatbufferError
 
 Array = npt.NDArray[Any]
 
@@ -137,6 +142,62 @@ def test_operators_with_which_the_converter_fails_are_all_named(tmp_path: Path) 
     first, *_ = caught.value.findings
     assert first.message == "ADD has no lowering to TOSA: the converter fails for int32"
     assert "--partial" in first.hint
+
+
+def test_what_the_converter_says_is_repeated_if_no_operator_fails_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from tosa_convert.frontends.tflite import convert
+
+    calls = []
+
+    def converted(path: Path, *more: object) -> None:
+        calls.append(path)
+        if len(calls) == 1:
+            os.write(2, b"long" * 51 + b"\n" + b"".join(b"%d\n" % n for n in range(19)))
+            raise RuntimeError("it fails")
+
+    monkeypatch.setattr(convert, "_convert", converted)
+    path = tmp_path / "m.tflite"
+    path.write_bytes(model([X, Y], [OperatorRow("RELU", (0,), (1,))], [0], [1]))
+    with pytest.raises(tc.TosaConvertError) as caught:
+        convert.lower(Request(frontend="tflite", source=str(path)), tmp_path)
+    (finding,) = caught.value.findings
+    assert (finding.code, finding.where) == ("frontend-failed", str(path))
+    first, *lines = finding.message.splitlines()
+    assert first == "TFLite's converter fails: it fails"
+    assert lines == ["    " + "long" * 50, *(f"    {n}" for n in range(11))]
+    assert len(capfd.readouterr().err.splitlines()) == 20
+    assert [one.name for one in calls] == ["m.tflite", "m.tflite"]
+
+
+@pytest.mark.parametrize("is_read_late", [False, True])
+def test_damage_that_the_converter_does_not_see_is_named(
+    is_read_late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tosa_convert.frontends.tflite import convert
+
+    def damaged(model: Any) -> Any:
+        raise FlatbufferError("it is so")
+
+    monkeypatch.setattr(convert, "_convert", lambda *more: None)
+    if is_read_late:
+        monkeypatch.setattr(convert, "find_refused", damaged)
+    rows = [
+        TensorRow(name, "int8", (2, 5), None, (scale,), (0,))
+        for name, scale in (("x", 1), ("y", 1e-45))
+    ]
+    path = tmp_path / "m.tflite"
+    path.write_bytes(model(rows, [OperatorRow("RELU", (0,), (1,))], [0], [1]))
+    request = Request(frontend="tflite", source=str(path), shown="shown.tflite")
+    with pytest.raises(tc.TosaConvertError) as caught:
+        convert.lower(request, tmp_path)
+    (finding,) = caught.value.findings
+    assert (finding.code, finding.where) == ("unrecognised-input", "shown.tflite")
+    expected = 'operator 0, which makes "y": RELU does not have the operands or options'
+    assert finding.message.startswith(
+        "the TFLite file is damaged: it is so" if is_read_late else expected
+    )
 
 
 def test_products_that_tflite_computes_otherwise_are_told(
@@ -263,6 +324,25 @@ def test_convert_says_which_sizes_are_open_and_how_to_set_them(
     caplog.clear()
     assert run(verb("convert"), [*words, *said.split()[-2:]]) == 0
     assert not caplog.messages
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int4", "int16"])
+@pytest.mark.parametrize("operator", ["FULLY_CONNECTED", "CONV_2D", "DEPTHWISE_CONV_2D", "MUL"])
+def test_operators_that_have_hybrid_kernels_are_told_of(
+    operator: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tosa_convert.frontends.tflite import convert
+
+    monkeypatch.setitem(ELEMENT_TYPES, "int4", 17)
+    weights = TensorRow("w", dtype, (2, 5))
+    for rows in ([X, weights, Y], [weights, X, Y], [X, X, Y]):
+        rows = [replace(row, name=name) for row, name in zip(rows, "abc", strict=True)]
+        product = OperatorRow(operator, (0, 1), (2,))
+        said = convert._remarks(read_tflite(model(rows, [product, product], [0, 1], [2])))
+        is_hybrid = rows[1].dtype in ("int8", "int4") and operator != "MUL"
+        assert len(said) is int(is_hybrid and rows[0].dtype == "float32")
+        expected = f'2 products of FP32, beginning with {operator} that makes "c": weights of'
+        assert not said or said[0].startswith(expected)
 
 
 @pytest.mark.parametrize("inside", [False, True])

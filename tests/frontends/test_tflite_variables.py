@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from frontends.tflite_models import OperatorRow, Subgraph, TensorRow, model
 
 import tosa_convert as tc
 from tosa_convert.cli.main import run, verb
+from tosa_convert.frontends.tflite.lowerings.find import DECOMPOSITIONS
+from tosa_convert.frontends.tflite.read import read_tflite
 
 pytestmark = NEEDS_TFLITE
 
@@ -101,6 +104,22 @@ def test_what_is_no_variable_of_tosa_is_refused_by_name(
     with pytest.raises(tc.TosaConvertError, match=f"(?s){message}") as caught:
         lowered(tmp_path, rows, operators, inputs, [1], others=[initial(value, more)])
     assert {finding.code for finding in caught.value.findings} == {"not-lowered"}
+
+
+def test_only_constants_are_initial_values() -> None:
+    empty = Subgraph(
+        rows_of("c"), [handle(0, "total"), OperatorRow("ASSIGN_VARIABLE", (0, 1), ())], [], []
+    )
+    call = replace(CALL, options={"init_subgraph_index": 2})
+    found: list[Any] = []
+    for operator in (CALL, call, replace(CALL, options={"init_subgraph_index": 3})):
+        others = [initial(floats(5, 7)), empty]
+        file = read_tflite(model(rows_of("x"), [operator], [1], [1], others=others))
+        found.append(DECOMPOSITIONS["CALL_ONCE"].find(file, file.operators[0]))
+    assert found[0] is True
+    assert found[1].reason == "the subgraph that it calls assigns no constant"
+    assert found[1].hint.startswith("give it a constant as its initial value")
+    assert found[2] is False
 
 
 def test_parts_of_a_program_with_variables_are_refused_by_name(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -189,14 +189,17 @@ def run_check(model: str, options: Mapping[str, Any]) -> int:
     if options["as_json"]:
         say(runs_as_json(results, more, is_single=is_single, engine=engine))
     elif not is_single:
-        right = sum(result.ok for result in results.values())
-        weak = sum(result.weak for result in results.values())
-        more_said = f", {weak} of them weakly" if weak else ""
-        say(f"{right} of {counted(len(results), 'run')} agree{more_said}")
+        say(_summary(results.values()))
     if wrong is not None and not options["as_json"]:
         _note_bisect(program_graph, model, wrong, options)
     codes = {result.exit_code for result in results.values()}
     return 1 if 1 in codes else max(codes, default=1)
+
+
+def _summary(results: Collection[Comparison]) -> str:
+    right, weak = (sum(own) for own in zip(*((row.ok, row.weak) for row in results), strict=True))
+    text = f"{right} of {counted(len(results), 'run')} agree"
+    return f"{text}, {weak} of them weakly" if weak else text
 
 
 def _with_default_inputs(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:

@@ -87,8 +87,13 @@ def is_float(dtype: Any) -> bool:
     return np.dtype(dtype).kind == "f" or np.dtype(dtype) in _EXTENDED_FLOATS
 
 
+#: TOSA has no tensors of some of these, but constants of them are computed with.
 _EXTENDED_FLOATS: Final = {
-    np.dtype(getattr(ml_dtypes, name)) for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+    np.dtype(getattr(ml_dtypes, name))
+    for name in (
+        *("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"),
+        *("float8_e8m0fnu", "float4_e2m1fn"),
+    )
 }
 
 

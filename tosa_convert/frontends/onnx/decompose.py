@@ -21,6 +21,7 @@ from tosa_convert.frontends.onnx.decompositions.table import DECOMPOSITIONS, GRA
 from tosa_convert.frontends.onnx.fold import fold_constants, keep_quantised_weights
 from tosa_convert.frontends.onnx.functions import INLINED, function_body, inlined
 from tosa_convert.frontends.onnx.shapes import infer
+from tosa_convert.frontends.onnx.versions import opset_of
 from tosa_convert.frontends.onnx.weights import Weights
 from tosa_convert.frontends.torch.dialect import Unlowered
 
@@ -64,11 +65,6 @@ def _other_types(model: Any) -> list[Unlowered]:
         maker = makers.get(info.name)
         found.append(_unlowered(maker, reason) if maker else Unlowered("an input", "", reason))
     return found
-
-
-def opset_of(model: Any) -> int:
-    """Return the version of ONNX's own operators that a model uses."""
-    return max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=1)
 
 
 def decompose_first(model: Any, weights: Weights) -> tuple[Any, dict[Unlowered, int]]:

@@ -9,12 +9,21 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from tosa_convert.frontends.onnx.decompose import opset_of
-
 #: The version of ONNX's operators that torch-mlir's conversions expect at least.
 OPSET: Final = 17
 #: The opset in which Resize got attributes for positions and rounding.
 _MODES_SINCE: Final = 11
+
+
+def opset_of(model: Any) -> int:
+    """Return the version of ONNX's own operators that a model uses."""
+    return max((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), default=1)
+
+
+def name_operators(model: Any) -> None:
+    """Name ONNX's own operators among those of a model, for what its other ones become, in place."""
+    if all(row.domain not in ("", "ai.onnx") for row in model.opset_import):
+        model.opset_import.append(helper.make_opsetid("", OPSET))
 
 
 def newer(model: Any) -> Any:

@@ -26,7 +26,6 @@ from tosa_convert.golden.accuracy.erring_runs import (
     RUNS,
     SUMS_OF_PRODUCTS,
     ErringRun,
-    Errors,
     chooses_zeros,
     errors_of,
     results_of_runs,
@@ -249,10 +248,10 @@ def _compute_all(
         results: dict[str, Value] = exact.control_flow(index, operator, operands[0])
     else:
         results = Machine.compute(exact, block, operator, operands[0], where)
-    errors: dict[str, Errors] = {}
-    if not touches_state:
-        others = () if is_same else operands[1:]
-        errors = errors_of(block, operator, operands[0], results, is_same, others)
+    others = () if is_same else operands[1:]
+    errors = (
+        {} if touches_state else errors_of(block, operator, operands[0], results, is_same, others)
+    )
     stored = exact.with_errors(results, errors)
     states[0].update(stored)
     if is_same:

@@ -64,9 +64,7 @@ class Bounds:
 
 def activation_bounds(model: TfliteFile, operator: TfliteOperator) -> Bounds | None:
     """Return the bounds of the activation that is part of an operator; None without one."""
-    field = _ACTIVATION_FIELD.get(operator_name(operator.code))
-    if field is None:
-        return None
+    field = _ACTIVATION_FIELD[operator_name(operator.code)]
     low, high = ACTIVATIONS.get(operator.option(field, "b"), (None, None))
     if low is None:
         return None
